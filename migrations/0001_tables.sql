@@ -1,0 +1,213 @@
+-- The tables. Money is bigint nano-USD throughout (1e-9 USD), prices are picodollars per token, times are timestamptz.
+-- Every money key starts with the customer, so that customers can be sharded without changing a key.
+
+-- ---------------------------------------------------------------- who
+CREATE TABLE customer (
+  customer_id   uuid PRIMARY KEY,
+  email         text NOT NULL,
+  account_tier  text NOT NULL,
+  -- Overrides of the account tier's limits; NULL means the tier decides.
+  requests_per_minute   integer CHECK (requests_per_minute > 0),
+  requests_per_day      integer CHECK (requests_per_day > 0),
+  daily_spend_cap_nanos bigint  CHECK (daily_spend_cap_nanos >= 0),
+  disabled_at   timestamptz,
+  created_at    timestamptz NOT NULL DEFAULT now()
+);
+CREATE UNIQUE INDEX customer_email ON customer (lower(email));
+
+CREATE TABLE hoster (
+  hoster_id     uuid PRIMARY KEY,
+  name          text NOT NULL UNIQUE,
+  state         text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'active', 'suspended')),
+  -- Set by the operator for now; earned scores will be written to the same column.
+  trust_score   double precision NOT NULL DEFAULT 0 CHECK (trust_score BETWEEN 0 AND 1),
+  share_bps     integer NOT NULL CHECK (share_bps BETWEEN 0 AND 10000),
+  created_at    timestamptz NOT NULL DEFAULT now()
+);
+
+-- A login of a customer, hoster or operator. The first start creates the operator.
+CREATE TABLE app_user (
+  user_id       uuid PRIMARY KEY,
+  email         text NOT NULL,
+  role          text NOT NULL CHECK (role IN ('operator', 'customer', 'hoster')),
+  customer_id   uuid REFERENCES customer,
+  hoster_id     uuid REFERENCES hoster,
+  created_at    timestamptz NOT NULL DEFAULT now()
+);
+CREATE UNIQUE INDEX app_user_email ON app_user (lower(email));
+
+CREATE TABLE api_key (
+  key_id        uuid PRIMARY KEY,
+  customer_id   uuid NOT NULL REFERENCES customer,
+  name          text NOT NULL,
+  -- SHA-256 of the whole key: 190 random bits need no salt and no slow hash.
+  key_hash      bytea NOT NULL UNIQUE CHECK (length(key_hash) = 32),
+  -- What may be shown again: the prefix and the last four characters.
+  hint          text NOT NULL,
+  created_at    timestamptz NOT NULL DEFAULT now(),
+  expires_at    timestamptz,
+  revoked_at    timestamptz
+);
+CREATE INDEX api_key_customer ON api_key (customer_id);
+
+-- ---------------------------------------------------------------- supply
+CREATE TABLE hoster_endpoint (
+  endpoint_id   uuid PRIMARY KEY,
+  hoster_id     uuid NOT NULL REFERENCES hoster,
+  base_url      text NOT NULL,
+  -- AES-256-GCM under the master key, bound to the hoster by its associated data; NULL when the endpoint wants no key.
+  key_sealed    bytea,
+  created_at    timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX hoster_endpoint_hoster ON hoster_endpoint (hoster_id);
+
+-- Prices are never updated in place: a change closes the row and opens the next version.
+CREATE TABLE hoster_price (
+  endpoint_id   uuid NOT NULL REFERENCES hoster_endpoint,
+  model_id      text NOT NULL,
+  version       integer NOT NULL CHECK (version > 0),
+  upstream_model text NOT NULL,
+  input_pico_per_token  bigint NOT NULL CHECK (input_pico_per_token >= 0),
+  output_pico_per_token bigint NOT NULL CHECK (output_pico_per_token >= 0),
+  context_tokens    integer NOT NULL CHECK (context_tokens > 0),
+  max_output_tokens integer NOT NULL CHECK (max_output_tokens > 0),
+  features      text[] NOT NULL DEFAULT '{}',
+  valid_from    timestamptz NOT NULL DEFAULT now(),
+  valid_until   timestamptz,
+  PRIMARY KEY (endpoint_id, model_id, version)
+);
+CREATE UNIQUE INDEX hoster_price_current ON hoster_price (endpoint_id, model_id) WHERE valid_until IS NULL;
+
+-- Bumped in the transaction of every change that running nodes must notice (keys, customers, hosters, prices); nodes poll it every second.
+CREATE TABLE control_version (
+  topic         text PRIMARY KEY CHECK (topic IN ('access', 'supply')),
+  version       bigint NOT NULL DEFAULT 0
+);
+INSERT INTO control_version (topic) VALUES ('access'), ('supply');
+
+-- Facts about this installation, such as which first-run steps are done.
+CREATE TABLE installation (
+  name          text PRIMARY KEY,
+  value         text NOT NULL
+);
+
+-- ---------------------------------------------------------------- limits
+CREATE TABLE rate_window (
+  customer_id   uuid NOT NULL,
+  kind          text NOT NULL CHECK (kind IN ('minute', 'day')),
+  starts_at     timestamptz NOT NULL,
+  used          integer NOT NULL CHECK (used >= 0),
+  PRIMARY KEY (customer_id, kind, starts_at)
+) WITH (fillfactor = 50);
+
+-- ---------------------------------------------------------------- money
+-- One row per customer, the only lock of its money. `leased` is the sum of its open leases. The day columns carry the spend cap
+-- under the same lock: they count for `day` and start again at zero when the first grant of another day arrives.
+CREATE TABLE balance (
+  customer_id      uuid PRIMARY KEY REFERENCES customer,
+  posted_nanos     bigint NOT NULL DEFAULT 0,
+  leased_nanos     bigint NOT NULL DEFAULT 0,
+  day              date   NOT NULL DEFAULT '-infinity',
+  day_spent_nanos  bigint NOT NULL DEFAULT 0 CHECK (day_spent_nanos >= 0),
+  day_leased_nanos bigint NOT NULL DEFAULT 0 CHECK (day_leased_nanos >= 0),
+  CONSTRAINT no_overdraft CHECK (leased_nanos >= 0 AND posted_nanos >= leased_nanos)
+) WITH (fillfactor = 50);
+
+-- One process start of a gateway. The id is never reused, so a lease always names the one process that may use it.
+CREATE TABLE node (
+  node_id       uuid PRIMARY KEY,
+  state         text NOT NULL DEFAULT 'alive' CHECK (state IN ('alive', 'dead')),
+  started_at    timestamptz NOT NULL DEFAULT now(),
+  expires_at    timestamptz NOT NULL
+);
+
+-- Money reserved before a request is sent. A strict lease serves exactly one request and carries its id.
+-- Only open leases have a row: closing one deletes it in the transaction that writes what came of it.
+CREATE TABLE lease (
+  lease_id      uuid PRIMARY KEY,
+  customer_id   uuid NOT NULL,
+  node_id       uuid NOT NULL,
+  key_id        uuid,
+  model_id      text,
+  granted_nanos bigint NOT NULL CHECK (granted_nanos >= 0),
+  cap_day       date NOT NULL,
+  granted_at    timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX lease_node ON lease (node_id);
+CREATE INDEX lease_customer ON lease (customer_id);
+
+-- Double entry: every change of money is one transaction whose entries sum to zero. Append only.
+CREATE TABLE ledger_tx (
+  tx_id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  kind          text NOT NULL CHECK (kind IN ('signup_credit', 'credit', 'settle')),
+  ref           text NOT NULL,
+  reason        text,
+  at            timestamptz NOT NULL DEFAULT now(),
+  UNIQUE (kind, ref)
+);
+
+CREATE TABLE ledger_entry (
+  tx_id         bigint NOT NULL REFERENCES ledger_tx,
+  account_kind  text NOT NULL CHECK (account_kind IN ('customer', 'hoster_payable', 'platform_revenue', 'platform_promo', 'cash')),
+  -- The customer or hoster; the nil UUID for the platform's own accounts.
+  account_id    uuid NOT NULL,
+  amount_nanos  bigint NOT NULL CHECK (amount_nanos <> 0)
+);
+CREATE INDEX ledger_entry_tx ON ledger_entry (tx_id);
+CREATE INDEX ledger_entry_account ON ledger_entry (account_kind, account_id, tx_id);
+
+-- ---------------------------------------------------------------- usage
+-- One row per admitted request. UUIDv7 ids are ordered by time: partitions by id are partitions by time, and the primary key pages by time.
+CREATE TABLE usage_event (
+  customer_id   uuid NOT NULL,
+  request_id    uuid NOT NULL,
+  key_id        uuid,
+  started_at    timestamptz NOT NULL,
+  -- The model that served, or the one asked for when nobody did.
+  model_id      text NOT NULL,
+  provider      text NOT NULL CHECK (provider IN ('local', 'hoster', 'cloud', 'none')),
+  endpoint_id   text,
+  hoster_id     uuid,
+  input_tokens  integer NOT NULL CHECK (input_tokens >= 0),
+  output_tokens integer NOT NULL CHECK (output_tokens >= 0),
+  reported_input_tokens  integer,
+  reported_output_tokens integer,
+  usage_source  text NOT NULL CHECK (usage_source IN ('upstream', 'gateway', 'none')),
+  input_pico_per_token  bigint NOT NULL,
+  output_pico_per_token bigint NOT NULL,
+  hold_nanos    bigint NOT NULL,
+  cost_nanos    bigint NOT NULL CHECK (cost_nanos >= 0 AND cost_nanos <= hold_nanos),
+  hoster_share_nanos bigint NOT NULL CHECK (hoster_share_nanos >= 0),
+  fee_nanos     bigint NOT NULL CHECK (fee_nanos >= 0),
+  -- What the measured tokens would have cost beyond the hold, or beyond a lease that was gone: nobody is charged for it.
+  writeoff_nanos bigint NOT NULL DEFAULT 0 CHECK (writeoff_nanos >= 0),
+  latency_ms    integer NOT NULL CHECK (latency_ms >= 0),
+  first_token_ms integer,
+  success       boolean NOT NULL,
+  outcome       text NOT NULL,
+  finish_reason text,
+  attempts      jsonb NOT NULL DEFAULT '[]',
+  tx_id         bigint,
+  PRIMARY KEY (customer_id, request_id),
+  CHECK (cost_nanos = hoster_share_nanos + fee_nanos)
+) PARTITION BY RANGE (request_id);
+CREATE TABLE usage_event_default PARTITION OF usage_event DEFAULT;
+
+-- Hourly sums, written in the settle transaction. Sharded by node so that nodes never wait for each other's rows; readers sum the shards.
+CREATE TABLE usage_rollup (
+  customer_id   uuid NOT NULL,
+  hour          timestamptz NOT NULL,
+  model_id      text NOT NULL,
+  provider      text NOT NULL,
+  node_shard    smallint NOT NULL,
+  requests      bigint NOT NULL,
+  successes     bigint NOT NULL,
+  input_tokens  bigint NOT NULL,
+  output_tokens bigint NOT NULL,
+  cost_nanos    bigint NOT NULL,
+  hoster_share_nanos bigint NOT NULL,
+  fee_nanos     bigint NOT NULL,
+  -- Over successful requests only.
+  latency_ms_sum bigint NOT NULL,
+  PRIMARY KEY (customer_id, hour, model_id, provider, node_shard)
+) WITH (fillfactor = 70);

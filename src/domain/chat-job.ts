@@ -1,0 +1,42 @@
+export const serviceTiers = ['cheapest', 'balanced', 'fastest'] as const
+/** How the customer wants offers ranked. Not to be confused with the account tier, which sets limits. */
+export type ServiceTier = (typeof serviceTiers)[number]
+
+/** Something an offer must be able to do because the request uses it. */
+export type Feature = 'tools' | 'images' | 'audio' | 'json_schema'
+
+/** The routing wishes of a request body. They are hard promises, except `serviceTier`, which orders what they leave over. */
+export interface Wishes {
+  readonly serviceTier: ServiceTier
+  readonly privacyMode: boolean
+  readonly trustedOnly: boolean
+  readonly maxLatencyMs: number | null
+  readonly fallbackModels: readonly string[]
+  /** Lower-case UUIDs; null when the list was not sent. An empty list allows no hoster. */
+  readonly allowHosters: ReadonlySet<string> | null
+  readonly denyHosters: ReadonlySet<string>
+}
+
+/** A chat request after parsing: the gateway's own fields are taken out, everything else is ready to be forwarded. */
+export interface ChatJob {
+  /** The model id asked for, or `auto`. */
+  readonly model: string
+  readonly wishes: Wishes
+  readonly stream: boolean
+  /** The client asked for a usage chunk; upstream is asked for one always. */
+  readonly includeUsage: boolean
+  /** Explicit max_tokens or max_completion_tokens; null when neither was sent. */
+  readonly maxTokens: number | null
+  /** `n`: each choice may use `maxTokens`. */
+  readonly choices: number
+  readonly features: ReadonlySet<Feature>
+  /** No tokenizer makes more tokens of this prompt than this: bytes plus overhead, images and audio at a flat bound. */
+  readonly inputTokensBound: number
+  /** The prompt's own text (messages and tools), for counting when the upstream does not report. Joined on call. */
+  readonly promptText: () => string
+  /** Flat token bound of what is not text (images, audio, files); part of `inputTokensBound`. */
+  readonly mediaTokensBound: number
+  readonly messageCount: number
+  /** The OpenAI fields to forward, without model, max_tokens, max_completion_tokens, stream, stream_options and the gateway's own. */
+  readonly forward: Readonly<Record<string, unknown>>
+}

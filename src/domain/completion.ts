@@ -1,0 +1,59 @@
+/** The answer side of the OpenAI chat dialect, after normalisation. Unknown fields of upstreams are kept where they are harmless. */
+export interface ChatCompletion {
+  id: string
+  object: 'chat.completion'
+  created: number
+  model: string
+  choices: CompletionChoice[]
+  usage?: TokenUsage
+  [extra: string]: unknown
+}
+
+export interface CompletionChoice {
+  index: number
+  message: { role: 'assistant'; content: string | null; [extra: string]: unknown }
+  finish_reason: FinishReason
+  [extra: string]: unknown
+}
+
+export interface ChatChunk {
+  id: string
+  object: 'chat.completion.chunk'
+  created: number
+  model: string
+  choices: ChunkChoice[]
+  usage?: TokenUsage | null
+  [extra: string]: unknown
+}
+
+export interface ChunkChoice {
+  index: number
+  delta: ChunkDelta
+  finish_reason: FinishReason | null
+  [extra: string]: unknown
+}
+
+export interface ChunkDelta {
+  role?: 'assistant'
+  content?: string | null
+  tool_calls?: ToolCallDelta[]
+  [extra: string]: unknown
+}
+
+export interface ToolCallDelta {
+  index: number
+  id?: string
+  type?: string
+  function?: { name?: string; arguments?: string }
+  [extra: string]: unknown
+}
+
+export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter' | 'function_call'
+
+/** cached_tokens is inside prompt_tokens and reasoning_tokens inside completion_tokens: never add them. */
+export interface TokenUsage {
+  prompt_tokens: number
+  completion_tokens: number
+  total_tokens: number
+  [detail: string]: unknown
+}

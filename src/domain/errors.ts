@@ -1,0 +1,169 @@
+/**
+ * Every error a caller can meet, one row each: HTTP status, OpenAI error type, what to do about it.
+ * Throwers name a code; `http/respond-error.ts` alone renders. docs/errors.md mirrors this table and a test keeps them equal.
+ * `shouldRetry: false` becomes `x-should-retry: false`: OpenAI's SDKs retry 429 and 5xx twice by themselves, and some cannot be cured by that.
+ */
+export const errorTable = {
+  invalid_json: row(400, 'invalid_request_error', 'The body is not valid JSON. Send one JSON object, UTF-8 encoded.'),
+  invalid_value: row(400, 'invalid_request_error', 'A parameter has a value that is not allowed.'),
+  missing_parameter: row(400, 'invalid_request_error', 'A required parameter is missing.'),
+  invalid_header: row(
+    400,
+    'invalid_request_error',
+    'A request header is malformed. Send each header once, without control characters.',
+  ),
+  context_length_exceeded: row(
+    400,
+    'invalid_request_error',
+    'The request does not fit the context window of the model. Shorten messages or lower max_tokens.',
+  ),
+  upstream_rejected: row(
+    400,
+    'invalid_request_error',
+    'The model server refused the request as invalid. Check the parameters against the model.',
+  ),
+  invalid_api_key: row(
+    401,
+    'invalid_request_error',
+    'Incorrect API key. Send "Authorization: Bearer <API_KEY>" with a valid, unrevoked key.',
+  ),
+  insufficient_credits: row(
+    402,
+    'insufficient_quota',
+    'The credit balance does not cover this request. Add credit or lower max_tokens.',
+  ),
+  daily_spend_cap_reached: row(
+    402,
+    'insufficient_quota',
+    'The daily spend cap is reached. Wait for 00:00 UTC or ask the operator to raise it.',
+  ),
+  in_flight_budget: row(
+    402,
+    'insufficient_quota',
+    'Your running requests hold the rest of the balance. Retry when they have finished, or lower max_tokens.',
+  ),
+  forbidden: row(403, 'permission_error', 'This key may not do that. Use a key with the needed scope.'),
+  model_not_found: row(
+    404,
+    'invalid_request_error',
+    'The model does not exist or you do not have access to it. GET /v1/models lists the models.',
+  ),
+  not_found: row(404, 'invalid_request_error', 'There is nothing at this address. See /docs for the API.'),
+  method_not_allowed: row(
+    405,
+    'invalid_request_error',
+    'This address does not answer to that method. See /docs for the API.',
+  ),
+  request_timeout: row(
+    408,
+    'invalid_request_error',
+    'The request did not arrive in time. Send the whole body at once.',
+  ),
+  request_too_large: row(
+    413,
+    'invalid_request_error',
+    'The request body is larger than 4 MiB. Send less, or images by URL.',
+  ),
+  unsupported_media_type: row(415, 'invalid_request_error', 'Send the body as "Content-Type: application/json".'),
+  rate_limit_exceeded: row(429, 'rate_limit_error', 'Too many requests this minute. Wait as long as Retry-After says.'),
+  daily_limit_exceeded: row(
+    429,
+    'rate_limit_error',
+    'Too many requests today. Wait for 00:00 UTC or ask for a higher account tier.',
+    { shouldRetry: false },
+  ),
+  headers_too_large: row(
+    431,
+    'invalid_request_error',
+    'The request headers are larger than 16 KiB. Send fewer or smaller headers.',
+  ),
+  internal_error: row(
+    500,
+    'server_error',
+    'Something failed on our side; you were not charged. Retry, and report the request id if it persists.',
+  ),
+  all_hosters_failed: row(
+    500,
+    'server_error',
+    'Every server that could answer failed; you were not charged. Retry later or widen the request.',
+    { shouldRetry: false },
+  ),
+  no_eligible_offer: row(
+    500,
+    'server_error',
+    'No server satisfies the wishes of this request; you were not charged. Relax one of them.',
+    { shouldRetry: false },
+  ),
+  upstream_unavailable: row(
+    500,
+    'server_error',
+    'The servers of this model are unavailable right now; you were not charged. Retry later.',
+  ),
+  stream_interrupted: row(
+    500,
+    'upstream_error',
+    'The model server broke off in the middle of the answer; you were not charged. Send the request again.',
+  ),
+  database_unavailable: row(
+    503,
+    'service_unavailable_error',
+    'The ledger cannot be reached, so nothing can be admitted; you were not charged. Retry later.',
+  ),
+  overloaded: row(
+    503,
+    'service_unavailable_error',
+    'The gateway is at its limit of running requests; you were not charged. Retry later.',
+  ),
+  server_shutdown: row(503, 'service_unavailable_error', 'The gateway is shutting down; you were not charged. Retry.'),
+  settlement_unavailable: row(
+    503,
+    'service_unavailable_error',
+    'The charge could not be recorded in time, so the answer is void and free. Retry.',
+  ),
+} as const satisfies Record<string, ErrorRow>
+
+export type ErrorCode = keyof typeof errorTable
+
+export interface ErrorRow {
+  readonly status: number
+  readonly type: string
+  /** Public text used when the thrower has nothing more exact to say. */
+  readonly message: string
+  readonly shouldRetry?: false
+}
+
+interface ErrorDetail {
+  /** Public text: what was wrong, where, what to do. Never carries internal facts. */
+  message?: string | undefined
+  /** The body field, query parameter or header at fault. */
+  param?: string | undefined
+  /** Whole seconds until a retry makes sense; becomes Retry-After. */
+  retryAfterS?: number | undefined
+  /** For the log only. */
+  internal?: unknown
+}
+
+/** A refusal or failure that the caller is told about. Everything else that is thrown becomes `internal_error`. */
+export class ApiError extends Error {
+  readonly code: ErrorCode
+  readonly param: string | null
+  readonly retryAfterS: number | undefined
+  readonly internal: unknown
+
+  constructor(code: ErrorCode, detail: ErrorDetail = {}) {
+    super(detail.message ?? errorTable[code].message)
+    this.name = 'ApiError'
+    this.code = code
+    this.param = detail.param ?? null
+    this.retryAfterS = detail.retryAfterS
+    this.internal = detail.internal
+  }
+
+  get row(): ErrorRow {
+    return errorTable[this.code]
+  }
+}
+
+function row(status: number, type: string, message: string, more: { shouldRetry?: false } = {}): ErrorRow {
+  return { status, type, message, ...more }
+}

@@ -1,0 +1,108 @@
+import type { Caller } from './caller.ts'
+import type { ChatChunk, ChatCompletion } from './completion.ts'
+import type { Nanos } from './money.ts'
+import type { Offer } from './offer.ts'
+
+/** Why an offer may not serve a job. Recorded for each, since it feeds the refusal text, the receipt and the quote. */
+export interface Exclusion {
+  readonly offerId: string
+  readonly reason: ExclusionReason
+}
+
+export type ExclusionReason =
+  | 'context_too_small'
+  | 'output_too_small'
+  | 'feature_missing'
+  | 'privacy_mode'
+  | 'trusted_only'
+  | 'max_latency_ms'
+  | 'deny_hosters'
+  | 'allow_hosters'
+  | 'endpoint_ejected'
+
+/** admit -> route: the request may run, with this money held for it. Ends in exactly one settlement. */
+export interface Ticket {
+  /** UUIDv7; also the lease id and the usage row's id. */
+  readonly requestId: string
+  readonly caller: Caller
+  readonly startedAtEpochMs: number
+  readonly startedMonotonicMs: number
+  /** Models in the order they are tried: the one asked for, then the fallbacks. */
+  readonly models: readonly string[]
+  readonly eligible: readonly Offer[]
+  readonly excluded: readonly Exclusion[]
+  readonly holdNanos: Nanos
+  /** Sent upstream and enforced here; per choice. */
+  readonly maxTokens: number
+}
+
+/** route -> dispatch: offers in the order they are tried. */
+export interface Plan {
+  readonly ticket: Ticket
+  readonly offers: readonly Offer[]
+}
+
+/** One try at one offer. */
+export interface Attempt {
+  readonly offerId: string
+  readonly endpointId: string
+  readonly outcome: AttemptOutcome
+  readonly elapsedMs: number
+}
+
+export type AttemptOutcome =
+  | 'answered'
+  | 'connect_failed'
+  | 'server_error'
+  | 'first_token_timeout'
+  | 'malformed'
+  | 'empty'
+  | 'busy'
+  | 'credential_rejected'
+  | 'request_rejected'
+  | 'cancelled'
+
+/** dispatch -> relay: somebody answered. A stream has already given its first content, so failing over is no longer possible. */
+export type Answer = WholeAnswer | StreamAnswer
+
+interface Answered {
+  readonly offer: Offer
+  readonly attempts: readonly Attempt[]
+  /** From the start of the winning attempt to its first content, ms. */
+  readonly firstTokenMs: number
+}
+
+export interface WholeAnswer extends Answered {
+  readonly kind: 'whole'
+  readonly completion: ChatCompletion
+}
+
+export interface StreamAnswer extends Answered {
+  readonly kind: 'stream'
+  /** Normalised chunks, the peeked ones included. Returning early aborts the upstream; failures throw UpstreamFailure. */
+  readonly chunks: AsyncIterable<ChatChunk>
+}
+
+export type Outcome =
+  | 'served'
+  | 'client_gone'
+  | 'refused_upstream'
+  | 'unserved'
+  | 'interrupted'
+  | 'shutdown'
+  | 'internal_error'
+
+/** relay -> settle: how the request ended and what is billed for it. */
+export interface Receipt {
+  readonly outcome: Outcome
+  /** Null when nobody served it. */
+  readonly offer: Offer | null
+  readonly attempts: readonly Attempt[]
+  readonly billedInputTokens: number
+  readonly billedOutputTokens: number
+  readonly reportedInputTokens: number | null
+  readonly reportedOutputTokens: number | null
+  readonly usageSource: 'upstream' | 'gateway' | 'none'
+  readonly finishReason: string | null
+  readonly firstTokenMs: number | null
+}

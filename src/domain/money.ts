@@ -1,0 +1,76 @@
+/** Money in integers. One nano-USD is 1e-9 USD: fine enough that a single token at 0.05 USD/M is 50 units, not a fraction. */
+export type Nanos = bigint
+
+/** Picodollars per token, which is the same number as microdollars per million tokens: 0.15 USD/M = 150_000n. */
+export interface TokenPrice {
+  readonly inputPicoPerToken: bigint
+  readonly outputPicoPerToken: bigint
+}
+
+const NANOS_PER_USD = 1_000_000_000n
+const NANOS_PER_MICRO = 1_000n
+const PICOS_PER_NANO = 1_000n
+const BPS = 10_000n
+
+/** What these tokens cost. Rounds up once per request, so that a served request never costs less than its tokens. */
+export function costNanos(price: TokenPrice, inputTokens: number, outputTokens: number): Nanos {
+  const picos = price.inputPicoPerToken * BigInt(inputTokens) + price.outputPicoPerToken * BigInt(outputTokens)
+  return (picos + PICOS_PER_NANO - 1n) / PICOS_PER_NANO
+}
+
+/** The most output tokens that `budgetNanos` pays for beside `inputTokens`; negative when the input alone is dearer. */
+export function affordableOutputTokens(price: TokenPrice, inputTokens: number, budgetNanos: Nanos): number {
+  const picosLeft = budgetNanos * PICOS_PER_NANO - price.inputPicoPerToken * BigInt(inputTokens)
+  if (picosLeft < 0n) return -1
+  if (price.outputPicoPerToken === 0n) return Number.MAX_SAFE_INTEGER
+  const tokens = picosLeft / price.outputPicoPerToken
+  return tokens > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(tokens)
+}
+
+/** Splits a cost between hoster and platform. The hoster's share rounds down and the platform takes the remainder: the sum is exact. */
+export function splitCost(cost: Nanos, hosterShareBps: number): { hosterShareNanos: Nanos; feeNanos: Nanos } {
+  const hosterShareNanos = (cost * BigInt(hosterShareBps)) / BPS
+  return { hosterShareNanos, feeNanos: cost - hosterShareNanos }
+}
+
+/**
+ * USD as a JSON number. Exact to the nano-USD up to 15 significant digits (amounts below one million USD);
+ * above, the nearest double. Sums are made in integers first, never of these numbers.
+ */
+export function usd(nanos: Nanos): number {
+  return Number(usdText(nanos))
+}
+
+/** USD as decimal text with `decimalsMin` to 9 decimals: 5_000_000_000n is "5.00". Exact. */
+export function usdText(nanos: Nanos, decimalsMin = 2): string {
+  const sign = nanos < 0n ? '-' : ''
+  const size = nanos < 0n ? -nanos : nanos
+  const fraction = (size % NANOS_PER_USD).toString().padStart(9, '0')
+  const trimmed = fraction.replace(/0+$/, '').padEnd(decimalsMin, '0')
+  return `${sign}${size / NANOS_PER_USD}${trimmed === '' ? '' : `.${trimmed}`}`
+}
+
+/** Millionths of a USD, rounded half up; call it on a sum, never on its parts. */
+export function microdollars(nanos: Nanos): number {
+  const half = NANOS_PER_MICRO / 2n
+  return Number(nanos < 0n ? -((-nanos + half) / NANOS_PER_MICRO) : (nanos + half) / NANOS_PER_MICRO)
+}
+
+/** Reads decimal USD such as "5", "0.25" or "1.000000001"; undefined for anything else (signs, exponents, more than 9 decimals). */
+export function parseUsd(text: string): Nanos | undefined {
+  const match = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text.trim())
+  if (!match) return undefined
+  return BigInt(match[1]!) * NANOS_PER_USD + BigInt((match[2] ?? '').padEnd(9, '0'))
+}
+
+/** Reads a price in decimal USD per million tokens (at most 6 decimals) into picodollars per token; undefined for anything else. */
+export function parsePricePerMillion(text: string): bigint | undefined {
+  const match = /^(\d{1,6})(?:\.(\d{1,6}))?$/.exec(text.trim())
+  if (!match) return undefined
+  return BigInt(match[1]!) * 1_000_000n + BigInt((match[2] ?? '').padEnd(6, '0'))
+}
+
+/** USD per million tokens as a JSON number, for price lists. */
+export function usdPerMillion(picoPerToken: bigint): number {
+  return Number(picoPerToken) / 1_000_000
+}
