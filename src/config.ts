@@ -189,7 +189,9 @@ function settingsOf(file: YamlFile, where: string): FileSettings {
     : parsed.error.issues.flatMap(issue => problemsOf(issue, file.value))
   if (problems.length > 0 || !parsed.success) {
     throw new ConfigError(
-      problems.map(({ path, message }) => ({ where, line: file.lineOf(path), key: keyPath(path), message })),
+      problems
+        .map(({ path, message }) => ({ where, line: file.lineOf(path), key: keyPath(path), message }))
+        .sort((a, b) => a.line - b.line),
     )
   }
   return parsed.data

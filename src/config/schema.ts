@@ -1,5 +1,15 @@
 import * as z from 'zod'
-import { flag, httpUrl, oneOf, percentAsBps, text, usdAmount, usdPerMillionTokens, wholeNumber } from './values.ts'
+import {
+  flag,
+  httpUrl,
+  oneOf,
+  percentAsBps,
+  secret,
+  text,
+  usdAmount,
+  usdPerMillionTokens,
+  wholeNumber,
+} from './values.ts'
 
 const DAY_MS = 86_400_000
 
@@ -7,11 +17,11 @@ const DAY_MS = 86_400_000
 export const environmentSchema = z.object({
   HOST: text().optional(),
   PORT: wholeNumber(0, 65_535).optional(),
-  DATABASE_URL: text('postgres:// or postgresql:// URL', /^postgres(ql)?:\/\/\S+$/).optional(),
+  DATABASE_URL: secret('postgres:// or postgresql:// URL', /^postgres(ql)?:\/\/\S+$/).optional(),
   SWITCHYARD_DATA: text().prefault('./data'),
   SWITCHYARD_CONFIG: text().prefault('./switchyard.yaml'),
-  SWITCHYARD_MASTER_KEY: text('32 bytes as 64 hexadecimal digits', /^[0-9a-fA-F]{64}$/).optional(),
-  SWITCHYARD_INIT_EMAIL: text('e-mail address', /^[^\s@]+@[^\s@]+$/).prefault('you@localhost'),
+  SWITCHYARD_MASTER_KEY: secret('32 bytes as 64 hexadecimal digits', /^[0-9a-fA-F]{64}$/).optional(),
+  SWITCHYARD_INIT_EMAIL: email().prefault('you@localhost'),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).optional(),
   NO_COLOR: text().optional(),
 })
@@ -46,7 +56,7 @@ const endpointSchema = z.strictObject({
   name: text('lower-case name: letters, digits, - _ and .', /^[a-z0-9][a-z0-9._-]{0,62}$/),
   kind: oneOf(['local', 'cloud']),
   base_url: httpUrl(),
-  api_key: text().optional(),
+  api_key: secret().optional(),
   key_header: oneOf(['authorization', 'api-key', 'x-api-key']).prefault('authorization'),
   dialect: z
     .strictObject({

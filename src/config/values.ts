@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { isEmail } from '../domain/email.ts'
 import { parsePricePerMillion, parseUsd } from '../domain/money.ts'
 import { WrittenNumber } from './read-yaml.ts'
 
@@ -11,6 +12,18 @@ export function text(type = 'text', allowed: RegExp = /^\S(.*\S)?$/s) {
     const found = written instanceof WrittenNumber ? written.source : written
     return typeof found === 'string' && allowed.test(found) ? found : undefined
   })
+}
+
+/** Text that no message repeats. */
+export function secret(type = 'text', allowed: RegExp = /^\S+$/) {
+  return value(
+    type,
+    written => {
+      const found = written instanceof WrittenNumber ? written.source : written
+      return typeof found === 'string' && allowed.test(found) ? found : undefined
+    },
+    'not usable (not shown, since it is a secret)',
+  )
 }
 
 export function wholeNumber(min: number, max: number) {
@@ -30,6 +43,10 @@ export function percentAsBps() {
     const bps = Number(match[1]) * 100 + Number((match[2] ?? '').padEnd(2, '0'))
     return bps <= 10_000 ? bps : undefined
   })
+}
+
+export function email() {
+  return value('e-mail address', written => (typeof written === 'string' && isEmail(written) ? written : undefined))
 }
 
 export function flag() {
@@ -74,13 +91,13 @@ export function typeWords(schema: z.core.$ZodType): string | undefined {
   return z.globalRegistry.get(schema)?.type as string | undefined
 }
 
-function value<Value>(type: string, read: (written: unknown) => Value | undefined) {
+function value<Value>(type: string, read: (written: unknown) => Value | undefined, instead?: string) {
   return z
     .unknown()
     .transform((written, context) => {
       const found = read(written)
       if (found !== undefined) return found
-      const fault = written === undefined ? 'is missing; write' : `is ${shown(written)}; allowed is`
+      const fault = written === undefined ? 'is missing; write' : `is ${instead ?? shown(written)}; allowed is`
       context.issues.push({ code: 'custom', message: `${fault} ${article(type)}`, input: written })
       return z.NEVER
     })
@@ -99,5 +116,5 @@ function shown(written: unknown): string {
 }
 
 function article(type: string): string {
-  return /^(text|true|one of|USD)/.test(type) ? type : type.startsWith('http') ? `an ${type}` : `a ${type}`
+  return /^(text|true|one of|USD)/.test(type) ? type : /^(http|e-)/.test(type) ? `an ${type}` : `a ${type}`
 }
