@@ -32,7 +32,11 @@ export function readMachine(pinned: Cores): Machine {
 
 function readCommit(): string {
   const git = (...args: string[]) =>
-    execFileSync('git', args, { cwd: import.meta.dirname, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trim()
+    execFileSync('git', args, {
+      cwd: import.meta.dirname,
+      encoding: 'utf8',
+      stdio: ['ignore', 'pipe', 'ignore'],
+    }).trim()
   try {
     const changed = git('status', '--porcelain', '--untracked-files=no') === '' ? '' : ' with uncommitted changes'
     return git('rev-parse', '--short=12', 'HEAD') + changed

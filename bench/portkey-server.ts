@@ -1,5 +1,5 @@
-import { type ListenOptions, Server } from 'node:net'
 import type { Server as HttpServer } from 'node:http'
+import { type ListenOptions, Server } from 'node:net'
 import { reportPort } from './process.ts'
 
 /**

@@ -52,7 +52,13 @@ export function toJson(measured: Measured): object {
 export function toMarkdown(
   measured: Measured,
   machine: Machine,
-  plan: { rounds: number; secondsPerRound: number; warmUpSeconds: number; streamRounds: number; streamMeasureMs: number },
+  plan: {
+    rounds: number
+    secondsPerRound: number
+    warmUpSeconds: number
+    streamRounds: number
+    streamMeasureMs: number
+  },
 ): string {
   const { pinned } = machine
   const sections = [
@@ -87,8 +93,14 @@ function wholeTables(measured: Measured): string[] {
         name,
         spread(rps, 0),
         ratio(median(rps), floor),
-        spread(rounds.map(r => r.p50Ms), 2),
-        spread(rounds.map(r => r.p99Ms), 2),
+        spread(
+          rounds.map(r => r.p50Ms),
+          2,
+        ),
+        spread(
+          rounds.map(r => r.p99Ms),
+          2,
+        ),
         spread(perRequest, 0),
         spread(share, 2),
       ]
@@ -106,17 +118,39 @@ function streamTable(measured: Measured): string[] {
     const figures = streamFigures(measured, name)
     return [
       name,
-      spread(rounds.map(r => (r.chunks / r.measuredMs) * 1000), 0),
+      spread(
+        rounds.map(r => (r.chunks / r.measuredMs) * 1000),
+        0,
+      ),
       spread(figures.cpuUsPerChunk, 1),
-      spread(rounds.map(r => r.cpuShare), 2),
-      spread(rounds.map(r => r.delayP50Ms), 2),
-      spread(rounds.map(r => r.delayP99Ms), 2),
+      spread(
+        rounds.map(r => r.cpuShare),
+        2,
+      ),
+      spread(
+        rounds.map(r => r.delayP50Ms),
+        2,
+      ),
+      spread(
+        rounds.map(r => r.delayP99Ms),
+        2,
+      ),
       name === 'direct' ? '' : spread(figures.addedP50Ms, 2),
       name === 'direct' ? '' : spread(figures.addedP99Ms, 2),
       spread(figures.rssMb, 0),
     ]
   })
-  const head = ['', 'chunks/s', 'CPU us/chunk', 'core used', 'p50 ms', 'p99 ms', 'added p50 ms', 'added p99 ms', 'RSS MB']
+  const head = [
+    '',
+    'chunks/s',
+    'CPU us/chunk',
+    'core used',
+    'p50 ms',
+    'p99 ms',
+    'added p50 ms',
+    'added p99 ms',
+    'RSS MB',
+  ]
   return [`## 500 concurrent streams of 100 chunks at 50 chunks/s\n\n${table(head, rows)}`]
 }
 
@@ -126,11 +160,26 @@ function goalTable(measured: Measured): string[] {
   const cpu = (name: SubjectName) => median(streamFigures(measured, name).cpuUsPerChunk)
   const ours = 'switchyard'
   const goals: { goal: string; value: number | null; limit: number; isFloor: boolean }[] = [
-    { goal: 'throughput at 128 connections, x relay', value: quotient(rps(ours), rps('relay')), limit: 0.25, isFloor: true },
-    { goal: 'throughput at 128 connections, x Portkey', value: quotient(rps(ours), rps('portkey')), limit: 4, isFloor: true },
+    {
+      goal: 'throughput at 128 connections, x relay',
+      value: quotient(rps(ours), rps('relay')),
+      limit: 0.25,
+      isFloor: true,
+    },
+    {
+      goal: 'throughput at 128 connections, x Portkey',
+      value: quotient(rps(ours), rps('portkey')),
+      limit: 4,
+      isFloor: true,
+    },
     { goal: 'added p50 at 1 connection, ms', value: difference(p50(ours), p50('direct')), limit: 3, isFloor: false },
     { goal: 'CPU per streamed chunk, x relay', value: quotient(cpu(ours), cpu('relay')), limit: 2.5, isFloor: false },
-    { goal: 'RSS with 500 streams, MB', value: median(streamFigures(measured, ours).rssMb), limit: 250, isFloor: false },
+    {
+      goal: 'RSS with 500 streams, MB',
+      value: median(streamFigures(measured, ours).rssMb),
+      limit: 250,
+      isFloor: false,
+    },
   ]
   const known = goals.filter(({ value }) => value !== null)
   if (known.length === 0) return []

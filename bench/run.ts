@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, chmodSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -12,6 +12,23 @@ import { startPortkey } from './subjects/portkey.ts'
 import { startRelay } from './subjects/relay.ts'
 import { type Setting, type Subject, type SubjectName, subjectNames, type Tally } from './subjects/subject.ts'
 import { startSwitchyard } from './subjects/switchyard.ts'
+
+const starters: Record<SubjectName, (setting: Setting) => Promise<Subject>> = {
+  direct: startDirect,
+  relay: startRelay,
+  switchyard: startSwitchyard,
+  portkey: startPortkey,
+}
+
+const messages = [{ role: 'user', content: 'Where does this car go?' }]
+const wholeBody = JSON.stringify({ model: 'bench', messages, max_tokens: 128 })
+const streamBody = JSON.stringify({
+  model: 'bench',
+  messages,
+  max_tokens: 128,
+  stream: true,
+  stream_options: { include_usage: true },
+})
 
 /** `npm run bench`: see bench/README.md for what it measures and how to read it. */
 const plan = readPlan()
@@ -101,25 +118,9 @@ async function bench(plan: Plan, dir: string): Promise<void> {
   }
   process.stdout.write(plan.json ? `${JSON.stringify(toJson(measured))}\n` : `\n${report}`)
   const broken = measured.findings.filter(finding => !finding.ok)
-  if (broken.length > 0) throw new Error(`the figures are not to be trusted: ${broken.map(({ text }) => text).join('; ')}`)
+  if (broken.length > 0)
+    throw new Error(`the figures are not to be trusted: ${broken.map(({ text }) => text).join('; ')}`)
 }
-
-const starters: Record<SubjectName, (setting: Setting) => Promise<Subject>> = {
-  direct: startDirect,
-  relay: startRelay,
-  switchyard: startSwitchyard,
-  portkey: startPortkey,
-}
-
-const messages = [{ role: 'user', content: 'Where does this car go?' }]
-const wholeBody = JSON.stringify({ model: 'bench', messages, max_tokens: 128 })
-const streamBody = JSON.stringify({
-  model: 'bench',
-  messages,
-  max_tokens: 128,
-  stream: true,
-  stream_options: { include_usage: true },
-})
 
 function loadOnce(load: Running, subject: Subject, connections: number, seconds: number): Promise<LoadResult> {
   const { url, headers, pid } = subject

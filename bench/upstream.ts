@@ -101,7 +101,13 @@ function stampMicros(): string {
 }
 
 function sse(rest: object): string {
-  const chunk = { id: 'chatcmpl-bench', object: 'chat.completion.chunk', created: 1_770_000_000, model: 'bench', ...rest }
+  const chunk = {
+    id: 'chatcmpl-bench',
+    object: 'chat.completion.chunk',
+    created: 1_770_000_000,
+    model: 'bench',
+    ...rest,
+  }
   return `data: ${JSON.stringify(chunk)}\n\n`
 }
 

@@ -99,7 +99,9 @@ async function checkBooks(
   const { totals } = (await response.json()) as {
     totals: { requests: number; input_tokens: number; output_tokens: number; cost_usd: number }
   }
-  const pricedNanos = Math.round((totals.input_tokens * usdPerMillion.input + totals.output_tokens * usdPerMillion.output) * 1e3)
+  const pricedNanos = Math.round(
+    (totals.input_tokens * usdPerMillion.input + totals.output_tokens * usdPerMillion.output) * 1e3,
+  )
   const costNanos = Math.round(totals.cost_usd * 1e9)
   const auditFailure = await audit().then(
     () => null,
