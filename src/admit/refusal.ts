@@ -9,18 +9,15 @@ type Refused = Extract<AdmissionResult, { kind: 'refused' }>
 export function refusal(
   refused: Refused,
   admission: Admission,
-  job: ChatJob | undefined,
+  job: ChatJob,
+  affordableTokens: number,
   nowMs: number,
-  affordableTokens?: number,
 ): ApiError {
   const { limits } = admission
   const { windows } = refused
   const need = usdText(admission.hold?.floorNanos ?? 0n)
-  const fits =
-    affordableTokens !== undefined && affordableTokens >= 1
-      ? ` It can afford max_tokens ${affordableTokens}.`
-      : ''
-  const param = job?.maxTokens != null ? 'max_tokens' : undefined
+  const fits = affordableTokens >= 1 ? ` It can afford max_tokens ${affordableTokens}.` : ''
+  const param = job.maxTokens === null ? undefined : 'max_tokens'
   switch (refused.code) {
     case 'rate_limit_exceeded':
       return new ApiError('rate_limit_exceeded', {

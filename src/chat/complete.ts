@@ -1,13 +1,13 @@
-import { admit, type AdmitDeps } from '../admit/admit.ts'
-import { dispatch, type DispatchDeps } from '../dispatch/dispatch.ts'
+import { type AdmitDeps, admit } from '../admit/admit.ts'
+import { type DispatchDeps, dispatch } from '../dispatch/dispatch.ts'
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { Receipt } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
-import { relay, type Delivery } from '../relay/relay.ts'
+import { type Delivery, relay } from '../relay/relay.ts'
 import { unservedReceipt } from '../relay/unserved-receipt.ts'
-import { route, type RouteDeps } from '../route/route.ts'
-import { settle, type SettleDeps } from '../settle/settle.ts'
+import { type RouteDeps, route } from '../route/route.ts'
+import { type SettleDeps, settle } from '../settle/settle.ts'
 
 export interface CompleteDeps {
   readonly admit: AdmitDeps

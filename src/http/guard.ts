@@ -21,7 +21,7 @@ export function createGuard(deps: { authenticator: Authenticator; reportLimiter:
       }
       const isReport = endpoint.doc.tag === 'Usage'
       return async request => {
-        request.caller = await deps.authenticator.authenticate(request.raw)
+        request.caller = await deps.authenticator.authenticate(request.raw.rawHeaders)
         if (isReport) deps.reportLimiter.take(request.caller.customerId)
       }
     },

@@ -25,7 +25,10 @@ export function toApiError(thrown: unknown): ApiError {
     case 'FST_ERR_CTP_EMPTY_JSON_BODY':
       return new ApiError('invalid_json')
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return new ApiError('invalid_header', { param: 'Content-Length', message: 'The body is not as long as Content-Length says.' })
+      return new ApiError('invalid_header', {
+        param: 'Content-Length',
+        message: 'The body is not as long as Content-Length says.',
+      })
     case 'FST_ERR_BAD_URL':
       return new ApiError('not_found')
     default:

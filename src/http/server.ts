@@ -56,13 +56,18 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const onResponse = options.onResponse
   if (onResponse) {
     app.addHook('onResponse', (request, reply, done) => {
-      onResponse({ path: request.routeOptions.url ?? 'none', status: reply.raw.statusCode, elapsedMs: reply.elapsedTime })
+      onResponse({
+        path: request.routeOptions.url ?? 'none',
+        status: reply.raw.statusCode,
+        elapsedMs: reply.elapsedTime,
+      })
       done()
     })
   }
   app.setErrorHandler((thrown, request, reply) => {
     const error = toApiError(thrown)
-    if (error.row.status >= 500) request.log.error({ err: error.internal ?? thrown, code: error.code }, 'request failed')
+    if (error.row.status >= 500)
+      request.log.error({ err: error.internal ?? thrown, code: error.code }, 'request failed')
     respondError(reply, error)
   })
 
@@ -76,7 +81,9 @@ export function createServer(options: ServerOptions): FastifyInstance {
     })
   }
   app.options('/v1/*', answerPreflight)
-  app.setNotFoundHandler((request, reply) => respondError(reply, nothingThere(options.endpoints, request.method, request.url)))
+  app.setNotFoundHandler((request, reply) =>
+    respondError(reply, nothingThere(options.endpoints, request.method, request.url)),
+  )
   return app
 }
 
@@ -85,9 +92,13 @@ function nothingThere(endpoints: readonly Endpoint[], method: string, url: strin
   const path = url.split('?', 1)[0]!
   const allowed = endpoints.filter(endpoint => endpoint.path === path).map(endpoint => endpoint.method)
   if (allowed.length === 0) {
-    return new ApiError('not_found', { message: `There is nothing at ${method} ${printable(path)}. See /docs for the API.` })
+    return new ApiError('not_found', {
+      message: `There is nothing at ${method} ${printable(path)}. See /docs for the API.`,
+    })
   }
-  return new ApiError('method_not_allowed', { message: `${printable(path)} answers to ${allowed.join(', ')}, not to ${method}.` })
+  return new ApiError('method_not_allowed', {
+    message: `${printable(path)} answers to ${allowed.join(', ')}, not to ${method}.`,
+  })
 }
 
 function printable(path: string): string {

@@ -1,6 +1,6 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'
-import type { Receipt, Outcome, Answer, Ticket } from '../domain/handoff.ts'
+import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
 import { countPromptTokens } from '../wire/count-prompt-tokens.ts'
 import { countTokens } from '../wire/count-tokens.ts'
 

@@ -132,5 +132,8 @@ function billedUsage(reported: TokenUsage | undefined, receipt: Receipt): TokenU
 }
 
 function finishChunk(chunk: ChatChunk): ChatChunk {
-  return { ...chunk, choices: chunk.choices.map(({ index }) => ({ index, delta: {}, finish_reason: 'length' as const })) }
+  return {
+    ...chunk,
+    choices: chunk.choices.map(({ index }) => ({ index, delta: {}, finish_reason: 'length' as const })),
+  }
 }

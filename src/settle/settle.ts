@@ -1,7 +1,7 @@
-import { ApiError } from '../domain/errors.ts'
 import type { Clock } from '../domain/clock.ts'
+import { ApiError } from '../domain/errors.ts'
 import type { Receipt, Ticket } from '../domain/handoff.ts'
-import { costNanos, splitCost, type Nanos } from '../domain/money.ts'
+import { costNanos, type Nanos, splitCost } from '../domain/money.ts'
 import type { Ledger, Settlement } from '../ledger/ledger.ts'
 
 export interface SettleDeps {

@@ -36,7 +36,12 @@ export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
       tag: 'Chat',
       summary: 'Create a chat completion',
       body: chatRequestSchema,
-      response: { contentType: 'application/json', schema: chatCompletionSchema, description: 'The completion, or with `stream: true` server-sent events of `chat.completion.chunk` objects ending with `data: [DONE]`.' },
+      response: {
+        contentType: 'application/json',
+        schema: chatCompletionSchema,
+        description:
+          'The completion, or with `stream: true` server-sent events of `chat.completion.chunk` objects ending with `data: [DONE]`.',
+      },
     },
     async handle({ caller, request, reply, requestId }) {
       const out = reply.raw
