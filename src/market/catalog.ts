@@ -70,7 +70,9 @@ function summarise(id: string, offers: readonly Offer[], created: number): Model
 }
 
 function priceRange(offers: readonly Offer[]): PriceRange {
-  const ascending = offers.map(offer => offer.price).toSorted((a, b) => (sum(a) < sum(b) ? -1 : sum(a) > sum(b) ? 1 : 0))
+  const ascending = offers
+    .map(offer => offer.price)
+    .toSorted((a, b) => (sum(a) < sum(b) ? -1 : sum(a) > sum(b) ? 1 : 0))
   return { cheapest: ascending[0]!, dearest: ascending.at(-1)! }
 }
 

@@ -9,12 +9,14 @@ import { SupplyError } from './supply-error.ts'
  */
 export function checkHosterUrl(text: string, { allowPrivate }: { allowPrivate: boolean }): string {
   // The URL parser drops tabs and turns backslashes round, so what a person read is not what would be called.
-  if (/[\s\\]/.test(text) || hasControlCharacter(text)) throw refused('it contains spaces, backslashes or control characters')
+  if (/[\s\\]/.test(text) || hasControlCharacter(text))
+    throw refused('it contains spaces, backslashes or control characters')
   const url = URL.parse(text)
   if (!url) throw refused('it is not a URL such as https://models.example.com/v1')
   if (url.username || url.password) throw refused('it contains a user name; give the key separately')
   if (url.search || url.hash || /[?#]/.test(text)) throw refused('it contains a query or a fragment')
-  if (url.protocol !== 'https:' && !(allowPrivate && url.protocol === 'http:')) throw refused('it must start with https://')
+  if (url.protocol !== 'https:' && !(allowPrivate && url.protocol === 'http:'))
+    throw refused('it must start with https://')
   if (!allowPrivate) {
     if (url.port !== '' && url.port !== '8443') throw refused('its port must be 443 or 8443')
     checkHost(url.hostname)
@@ -31,7 +33,9 @@ function checkHost(hostname: string): void {
   if (hostname.endsWith('.')) throw refused('its host name ends with a dot')
   if (!hostname.includes('.')) throw refused('its host name has no domain, so it is a local name')
   const labels = hostname.split('.')
-  const isLocal = LOCAL_SUFFIXES.some(suffix => suffix.split('.').every((label, at, all) => labels.at(at - all.length) === label))
+  const isLocal = LOCAL_SUFFIXES.some(suffix =>
+    suffix.split('.').every((label, at, all) => labels.at(at - all.length) === label),
+  )
   if (isLocal) throw refused('its host name is a local name, or one that can stand for any address')
 }
 

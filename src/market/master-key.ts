@@ -11,7 +11,10 @@ const KEY_BYTES = 32
 export function loadMasterKey({ given, dataDir }: { given?: string | undefined; dataDir: string }): Buffer {
   if (given !== undefined && given !== '') {
     const key = parseMasterKey(given)
-    if (!key) throw new Error('SWITCHYARD_MASTER_KEY must be 32 bytes as hex (64 characters) or base64 (44). Make one with: openssl rand -hex 32')
+    if (!key)
+      throw new Error(
+        'SWITCHYARD_MASTER_KEY must be 32 bytes as hex (64 characters) or base64 (44). Make one with: openssl rand -hex 32',
+      )
     return key
   }
   const path = join(dataDir, 'master.key')
@@ -36,7 +39,10 @@ function read(path: string): Buffer | undefined {
     throw error
   }
   const key = parseMasterKey(text)
-  if (!key) throw new Error(`${path} does not hold a key. Restore it from a backup; without it the sealed keys of hosters cannot be opened.`)
+  if (!key)
+    throw new Error(
+      `${path} does not hold a key. Restore it from a backup; without it the sealed keys of hosters cannot be opened.`,
+    )
   return key
 }
 
