@@ -6,12 +6,12 @@ import type { Receipt } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
 import { type Delivery, relay } from '../relay/relay.ts'
 import { unservedReceipt } from '../relay/unserved-receipt.ts'
-import { type RouteDeps, route } from '../route/route.ts'
+import { type RouteView, route } from '../route/route.ts'
 import { type SettleDeps, settle } from '../settle/settle.ts'
 
 export interface CompleteDeps {
   readonly admit: AdmitDeps
-  readonly route: RouteDeps
+  readonly route: RouteView & { readonly random: () => number }
   readonly dispatch: DispatchDeps
   readonly settle: SettleDeps
   /** Notes that a client left before its first token; true when it has used up its free departures and pays its input. */
@@ -39,7 +39,7 @@ export async function complete(
   const settleTicket = (receipt: Receipt) => settle(deps.settle, ticket, receipt)
   const chargeEarlyLeave = () => deps.isEarlyLeaveCharged(caller.customerId)
   try {
-    const plan = route(deps.route, ticket, job)
+    const plan = route(ticket, job, deps.route, deps.route.random)
     const answer = await dispatch(deps.dispatch, plan, job, signal)
     const delivery = await relay({ ticket, job, settle: settleTicket, signal, chargeEarlyLeave }, answer)
     return { offer: answer.offer, delivery }
