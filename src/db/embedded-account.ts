@@ -1,0 +1,88 @@
+import { readFileSync, type Stats, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+
+/** How to run PostgreSQL's programs: prepend `prefix` to the command line, spawn with `spawn`, files belong to `owner`. */
+export interface Account {
+  readonly prefix: readonly string[]
+  readonly spawn: { readonly uid?: number; readonly gid?: number }
+  readonly owner: { readonly uid: number; readonly gid: number } | undefined
+}
+
+/**
+ * Decides under which account PostgreSQL runs. An ordinary user runs it as itself. PostgreSQL refuses to run as root, so
+ * root runs it as the owner of the cluster; for a new one as the owner of the data directory, or else as `postgres`, or
+ * else as `nobody`. Throws a sentence that says what to do when none of that can work.
+ *
+ * @param clusterDir the cluster, which may not exist yet; its parent is the data directory and exists
+ * @param readable directories PostgreSQL must be able to read besides the cluster
+ */
+export function chooseAccount(clusterDir: string, readable: readonly string[]): Account {
+  if (process.geteuid?.() !== 0) return { prefix: [], spawn: {}, owner: undefined }
+  const owner = ownerOf(clusterDir) ?? ownerForNewCluster(dirname(clusterDir))
+  if (owner.uid === 0)
+    throw new Error(
+      `${clusterDir} belongs to root, and PostgreSQL refuses to run as root. Give it to another user, for example: chown -R nobody ${clusterDir}`,
+    )
+  const capability = missingCapability([dirname(clusterDir), ...readable], owner)
+  if (!capability) return { prefix: [], spawn: owner, owner }
+  // Cloning below /root (mode 0700) is common, and another user cannot even walk through it. Handing PostgreSQL this one
+  // capability beats the alternatives tried: copying 60 MB of binaries and moving the money out of the data
+  // directory, or opening somebody's home directory. No database role can use it: the only one that may log in is not a
+  // superuser, so it cannot read files.
+  const ids = [`--reuid=${owner.uid}`, `--regid=${owner.gid}`, '--clear-groups']
+  return {
+    prefix: ['setpriv', ...ids, `--inh-caps=+${capability}`, `--ambient-caps=+${capability}`, '--'],
+    spawn: {},
+    owner,
+  }
+}
+
+type Owner = { readonly uid: number; readonly gid: number }
+
+function ownerOf(path: string): Owner | undefined {
+  const stats = statSync(path, { throwIfNoEntry: false })
+  return stats && { uid: stats.uid, gid: stats.gid }
+}
+
+function ownerForNewCluster(dataDir: string): Owner {
+  const accounts = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .map(line => line.split(':'))
+    .map(([name, , uid, gid]) => ({ name, uid: Number(uid), gid: Number(gid) }))
+  const { uid } = statSync(dataDir)
+  // initdb insists that its user has a name, so a number without an entry in /etc/passwd does not do.
+  const found =
+    accounts.find(account => account.uid === uid && uid !== 0) ??
+    accounts.find(account => account.name === 'postgres') ??
+    accounts.find(account => account.name === 'nobody')
+  if (!found)
+    throw new Error(
+      'PostgreSQL refuses to run as root, and this machine has neither a user `postgres` nor `nobody`. Start Switchyard as an ordinary user, or set DATABASE_URL to a PostgreSQL you run.',
+    )
+  return { uid: found.uid, gid: found.gid }
+}
+
+/** The capability `owner` needs to use `paths`, or undefined when file modes already allow it. */
+function missingCapability(paths: readonly string[], owner: Owner): 'dac_read_search' | 'dac_override' | undefined {
+  const closed = paths.flatMap(ancestors).find(path => !mayEnter(statSync(path), owner))
+  if (!closed) return undefined
+  const held = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0'}`)
+  // Docker grants root DAC_OVERRIDE but not the weaker DAC_READ_SEARCH. Programs without any x bit for others (an
+  // install under umask 077) need the stronger one as well.
+  const programsClosed = paths.slice(1).some(path => !mayEnter(statSync(path), owner))
+  if (held & (1n << 2n) && !programsClosed) return 'dac_read_search'
+  if (held & (1n << 1n)) return 'dac_override'
+  throw new Error(
+    `PostgreSQL refuses to run as root, and only root may enter ${closed}. Start Switchyard as an ordinary user, set SWITCHYARD_DATA to a directory other users may enter, or set DATABASE_URL.`,
+  )
+}
+
+function ancestors(path: string): string[] {
+  const parent = dirname(path)
+  return parent === path ? [path] : [...ancestors(parent), path]
+}
+
+function mayEnter(stats: Stats, owner: Owner): boolean {
+  const bit = stats.uid === owner.uid ? 0o100 : stats.gid === owner.gid ? 0o010 : 0o001
+  return (stats.mode & bit) !== 0
+}

@@ -1,0 +1,51 @@
+import { DatabaseSync } from 'node:sqlite'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+/** A lock on a file, held by this process until it is released or the process dies, however it dies. */
+export interface FileLock {
+  release(): void
+}
+
+/**
+ * Takes a lock on `path` (created empty when absent) without waiting. Any number of holders may share it, one alone may
+ * hold it exclusively, within one process as well as between processes. Returns undefined when it is taken.
+ * Throws the operating system's error when the file cannot be opened.
+ *
+ * Node has no flock, and a lock file with a process id in it needs guesses about who is dead. SQLite, which Node
+ * carries, takes real advisory locks that the kernel drops when a process ends. The file stays empty.
+ */
+export function tryFileLock(path: string, mode: 'shared' | 'exclusive'): FileLock | undefined {
+  const file = new DatabaseSync(path, { timeout: 0 })
+  try {
+    file.exec(mode === 'exclusive' ? 'BEGIN EXCLUSIVE' : 'BEGIN; SELECT 1 FROM sqlite_schema')
+  } catch (error) {
+    file.close()
+    if (isBusy(error)) return undefined
+    throw error
+  }
+  return { release: () => file.isOpen && file.close() }
+}
+
+/** Like tryFileLock, but waits until the lock is free; throws `lock_timeout` in words after `timeoutMs`. */
+export async function waitForFileLock(
+  path: string,
+  mode: 'shared' | 'exclusive',
+  timeoutMs: number,
+): Promise<FileLock> {
+  const deadlineMs = performance.now() + timeoutMs
+  for (;;) {
+    const lock = tryFileLock(path, mode)
+    if (lock) return lock
+    if (performance.now() > deadlineMs)
+      throw new Error(
+        `Another process has held ${path} for ${Math.round(timeoutMs / 1000)} s. Stop it, then try again.`,
+      )
+    await sleep(20)
+  }
+}
+
+const SQLITE_BUSY = 5
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Error && 'errcode' in error && error.errcode === SQLITE_BUSY
+}

@@ -1,0 +1,116 @@
+import { createHash } from 'node:crypto'
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import pg from 'pg'
+import type { Connection } from './embedded.ts'
+
+/** The migrations that ship with this version. */
+export const migrationsDir = fileURLToPath(new URL('../../migrations', import.meta.url))
+
+export interface Migration {
+  /** The four digits its file name begins with, as a number from 1. */
+  readonly version: number
+  /** The file name, as `0001_ledger.sql`. */
+  readonly name: string
+}
+
+/**
+ * Brings the database to the schema of this version: applies the files `NNNN_*.sql` of `directory` that are not applied
+ * yet, in order, each in a transaction of its own. Any number of processes may call it at once; one works, the others
+ * wait. Returns what this call applied.
+ *
+ * Throws, without changing anything, when an applied file was edited or is gone, or when the database was migrated by a
+ * newer version. Throws when a file fails; it and everything after it is then not applied.
+ */
+export async function migrate(connection: Connection, directory: string = migrationsDir): Promise<Migration[]> {
+  const files = await readMigrations(directory)
+  const client = new pg.Client({ ...connection, application_name: 'switchyard migrate' })
+  client.on('error', () => {})
+  await client.connect()
+  try {
+    await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
+    await client.query(CREATE_TABLE)
+    const { rows: applied } = await client.query<Applied>(
+      'SELECT version, name, checksum FROM migration ORDER BY version',
+    )
+    requireSameHistory(applied, files)
+    const pending = files.slice(applied.length)
+    for (const file of pending) await apply(client, file)
+    return pending.map(({ version, name }) => ({ version, name }))
+  } finally {
+    // Ends the session, and with it the lock.
+    await client.end().catch(() => {})
+  }
+}
+
+/** Any constant will do, as long as no other lock of this database uses it: "sy" and "migr" in ASCII. */
+const MIGRATION_LOCK = 0x7379_6d67
+
+const CREATE_TABLE = `
+CREATE TABLE IF NOT EXISTS migration (
+  version int PRIMARY KEY,
+  name text NOT NULL,
+  checksum text NOT NULL,
+  applied_at timestamptz NOT NULL DEFAULT now()
+)`
+
+type MigrationFile = Migration & { readonly text: string; readonly checksum: string }
+type Applied = Migration & { readonly checksum: string }
+
+async function readMigrations(directory: string): Promise<MigrationFile[]> {
+  const names = (await readdir(directory)).filter(name => name.endsWith('.sql')).sort()
+  return Promise.all(
+    names.map(async (name, index) => {
+      const version = Number(/^(\d{4})_[a-z0-9_-]+\.sql$/.exec(name)?.[1])
+      if (version !== index + 1)
+        throw new Error(
+          `${join(directory, name)}: migrations are numbered without gaps, and this one should be called ${String(index + 1).padStart(4, '0')}_<words>.sql.`,
+        )
+      // A checkout on Windows may have turned the line ends; that is no edit.
+      const text = (await readFile(join(directory, name), 'utf8')).replaceAll('\r\n', '\n')
+      return { version, name, text, checksum: createHash('sha256').update(text).digest('hex') }
+    }),
+  )
+}
+
+function requireSameHistory(applied: readonly Applied[], files: readonly MigrationFile[]): void {
+  for (const [index, { version, name, checksum }] of applied.entries()) {
+    const file = files[index]
+    if (!file)
+      throw new Error(
+        `The database is newer than this Switchyard: it has migration ${name}, and this version ends at ${files.at(-1)?.name ?? 'none'}. Start the version that made it, or a later one.`,
+      )
+    if (file.version !== version || file.name !== name)
+      throw new Error(
+        `Migration ${name} was applied to this database, but this version has ${file.name} in its place. Restore the file; applied migrations are never renamed or removed.`,
+      )
+    if (file.checksum !== checksum)
+      throw new Error(
+        `Migration ${name} was changed after it was applied to this database. Restore it, and make the change in a new migration.`,
+      )
+  }
+}
+
+async function apply(client: pg.Client, file: MigrationFile): Promise<void> {
+  try {
+    await client.query('BEGIN')
+    await client.query(file.text)
+    await client.query('INSERT INTO migration (version, name, checksum) VALUES ($1, $2, $3)', [
+      file.version,
+      file.name,
+      file.checksum,
+    ])
+    await client.query('COMMIT')
+  } catch (error) {
+    await client.query('ROLLBACK').catch(() => {})
+    throw new Error(`Migration ${file.name} failed${where(error, file.text)}: ${(error as Error).message}`, {
+      cause: error,
+    })
+  }
+}
+
+function where(error: unknown, text: string): string {
+  if (!(error instanceof pg.DatabaseError) || error.position === undefined) return ''
+  return ` at line ${text.slice(0, Number(error.position) - 1).split('\n').length}`
+}

@@ -1,0 +1,57 @@
+import pg from 'pg'
+import type { Connection } from './embedded.ts'
+
+/** Proof that this process is the one server of its database. */
+export interface ServerLock {
+  release(): Promise<void>
+}
+
+/**
+ * Makes this process the one server of the database, for as long as it lives or until it releases the lock. Used with
+ * the embedded PostgreSQL, where a second server on the same data directory is always a mistake; with DATABASE_URL any
+ * number of nodes may serve. Throws a sentence that names the other server when there is one.
+ *
+ * @param onLost called once if the connection that holds the lock breaks before `release`
+ */
+export async function acquireServerLock(
+  connection: Connection,
+  onLost: (error: Error) => void = () => {},
+): Promise<ServerLock> {
+  const client = new pg.Client({ ...connection, application_name: `switchyard server ${process.pid}`, keepAlive: true })
+  let held = false
+  client.on('error', error => {
+    if (held) onLost(error)
+    held = false
+  })
+  await client.connect()
+  const { rows } = await client.query<{ locked: boolean }>('SELECT pg_try_advisory_lock($1) AS locked', [SERVER_LOCK])
+  if (!rows[0]?.locked) {
+    const holder = await findHolder(client)
+    await client.end()
+    throw new Error(
+      `Another Switchyard server${holder} already uses this data directory. Stop it first, or give this one a directory of its own with SWITCHYARD_DATA.`,
+    )
+  }
+  held = true
+  return {
+    async release() {
+      held = false
+      await client.end().catch(() => {})
+    },
+  }
+}
+
+const SERVER_LOCK = 0x7379_7376
+
+async function findHolder(client: pg.Client): Promise<string> {
+  const { rows } = await client.query<{ pid: string; since: string }>(
+    `SELECT substring(application_name FROM '^switchyard server (\\d+)$') AS pid,
+            to_char(backend_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI "UTC"') AS since
+       FROM pg_locks JOIN pg_stat_activity USING (pid)
+      WHERE locktype = 'advisory' AND classid = 0 AND objid = $1 AND granted
+        AND pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+    [SERVER_LOCK],
+  )
+  const [holder] = rows
+  return holder?.pid ? ` (process ${holder.pid}, since ${holder.since})` : ''
+}

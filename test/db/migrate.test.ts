@@ -1,0 +1,86 @@
+import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { migrate } from '../../src/db/migrate.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+
+let db: TestDatabase
+let directory: string
+beforeEach(async () => {
+  db = await createTestDatabase()
+  // The template has this version's migrations applied; these tests bring their own.
+  await db.pool.query('DROP SCHEMA public CASCADE')
+  await db.pool.query('CREATE SCHEMA public')
+  directory = await mkdtemp(join(tmpdir(), 'switchyard-migrations-'))
+  await write('0001_fruit.sql', 'CREATE TABLE fruit (name text);\nINSERT INTO fruit VALUES ($$apple$$);\n')
+  await write('0002_colour.sql', 'ALTER TABLE fruit ADD colour text;\n')
+})
+afterEach(async () => {
+  await db.drop()
+  await rm(directory, { recursive: true })
+})
+
+const write = (name: string, sql: string) => writeFile(join(directory, name), sql)
+const run = () => migrate(db.connection, directory)
+
+it('applies the files in order, once, and says which', async () => {
+  expect(await run()).toEqual([
+    { version: 1, name: '0001_fruit.sql' },
+    { version: 2, name: '0002_colour.sql' },
+  ])
+  expect(await run()).toEqual([])
+  await write('0003_pear.sql', "INSERT INTO fruit VALUES ('pear', 'green');")
+  expect(await run()).toEqual([{ version: 3, name: '0003_pear.sql' }])
+  expect((await db.pool.query('SELECT * FROM fruit ORDER BY name')).rows).toEqual([
+    { name: 'apple', colour: null },
+    { name: 'pear', colour: 'green' },
+  ])
+})
+
+it('applies each file once when several nodes start together', async () => {
+  const applied = await Promise.all([run(), run(), run(), run()])
+  expect(applied.map(list => list.length).sort()).toEqual([0, 0, 0, 2])
+  expect((await db.pool.query('SELECT * FROM fruit')).rows).toHaveLength(1)
+})
+
+it('refuses a file that was edited after it was applied', async () => {
+  await run()
+  await write('0001_fruit.sql', 'CREATE TABLE fruit (name text NOT NULL);\n')
+  await write('0003_next.sql', 'CREATE TABLE next ();')
+  await expect(run()).rejects.toThrow(/0001_fruit.sql was changed after it was applied.*new migration/)
+  expect((await db.pool.query("SELECT to_regclass('next') AS next")).rows).toEqual([{ next: null }])
+})
+
+it('does not mistake Windows line ends for an edit', async () => {
+  await run()
+  await write('0002_colour.sql', 'ALTER TABLE fruit ADD colour text;\r\n')
+  expect(await run()).toEqual([])
+})
+
+it('refuses a file that is in the place of an applied one', async () => {
+  await run()
+  await rename(join(directory, '0002_colour.sql'), join(directory, '0002_taste.sql'))
+  await expect(run()).rejects.toThrow(/0002_colour.sql was applied.*has 0002_taste.sql in its place/)
+})
+
+it('refuses a database that a newer version has migrated', async () => {
+  await run()
+  await rm(join(directory, '0002_colour.sql'))
+  await expect(run()).rejects.toThrow(/newer than this Switchyard: it has migration 0002_colour.sql/)
+})
+
+it('undoes a file that fails, keeps the ones before it, and names the line', async () => {
+  await write('0002_colour.sql', 'CREATE TABLE half ();\nSELECT 1;\nSELECT nothing;\n')
+  await expect(run()).rejects.toThrow('Migration 0002_colour.sql failed at line 3: column "nothing" does not exist')
+  expect((await db.pool.query("SELECT to_regclass('half') AS half, to_regclass('fruit')::text AS fruit")).rows).toEqual(
+    [{ half: null, fruit: 'fruit' }],
+  )
+  await write('0002_colour.sql', 'ALTER TABLE fruit ADD colour text;\n')
+  expect(await run()).toEqual([{ version: 2, name: '0002_colour.sql' }])
+})
+
+it.each(['0004_gap.sql', '3_short.sql', '0002_twice.sql'])('refuses the file name %s', async name => {
+  await write(name, 'SELECT 1;')
+  await expect(run()).rejects.toThrow(/numbered without gaps/)
+})

@@ -1,0 +1,136 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createPool, transaction } from '../../src/db/pool.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+
+let db: TestDatabase
+beforeAll(async () => {
+  db = await createTestDatabase()
+  await db.pool.query('CREATE TABLE note (id int PRIMARY KEY, text text)')
+})
+afterAll(() => db.drop())
+
+describe('values', () => {
+  it('reads money as bigint, alone and in arrays, beyond what a number can hold', async () => {
+    const { rows } = await db.pool.query(
+      "SELECT 9007199254740993::bigint AS one, ARRAY[1, NULL, 9007199254740993]::bigint[] AS many, '{{1},{2}}'::bigint[] AS deep",
+    )
+    expect(rows).toEqual([{ one: 9007199254740993n, many: [1n, null, 9007199254740993n], deep: [[1n], [2n]] }])
+  })
+
+  it('writes bigint', async () => {
+    const { rows } = await db.pool.query('SELECT $1::bigint AS one, $2::bigint[] AS many', [
+      9007199254740993n,
+      [1n, 2n],
+    ])
+    expect(rows).toEqual([{ one: 9007199254740993n, many: [1n, 2n] }])
+  })
+
+  it('keeps a date the text it is, whatever the time zone of the machine', async () => {
+    const { rows } = await db.pool.query(
+      "SELECT '2026-03-01'::date AS day, ARRAY['2024-02-29'::date] AS days, '2026-03-01T00:00:00Z'::timestamptz AS instant",
+    )
+    expect(rows).toEqual([{ day: '2026-03-01', days: ['2024-02-29'], instant: new Date('2026-03-01T00:00:00Z') }])
+  })
+
+  it('leaves the parsers of other libraries in the process alone', async () => {
+    const { default: pg } = await import('pg')
+    const client = new pg.Client(db.connection)
+    await client.connect()
+    const { rows } = await client.query('SELECT 1::bigint AS one')
+    await client.end()
+    expect(rows).toEqual([{ one: '1' }])
+  })
+})
+
+describe('statements', () => {
+  it('prepares a named statement once per connection', async () => {
+    const pool = createPool(db.connection, { max: 1, applicationName: 'named' })
+    const add = { name: 'add', text: 'SELECT $1::int + $2::int AS sum' }
+    expect((await pool.query(add, [1, 2])).rows).toEqual([{ sum: 3 }])
+    expect((await pool.query(add, [3, 4])).rows).toEqual([{ sum: 7 }])
+    const { rows } = await pool.query('SELECT name, generic_plans + custom_plans AS runs FROM pg_prepared_statements')
+    await pool.end()
+    expect(rows).toEqual([{ name: 'add', runs: 2n }])
+  })
+
+  it('gives every connection the limits it was asked for', async () => {
+    const pool = createPool(db.connection, {
+      max: 1,
+      applicationName: 'limits',
+      statementTimeoutMs: 1234,
+      lockTimeoutMs: 0,
+    })
+    const { rows } = await pool.query(
+      `SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock,
+              current_setting('idle_in_transaction_session_timeout') AS idle, current_setting('application_name') AS name`,
+    )
+    await pool.end()
+    expect(rows).toEqual([{ statement: '1234ms', lock: '0', idle: '5s', name: 'limits' }])
+  })
+
+  it('cancels a statement that runs too long', async () => {
+    const pool = createPool(db.connection, { max: 1, applicationName: 'slow', statementTimeoutMs: 20 })
+    await expect(pool.query('SELECT pg_sleep(60)')).rejects.toMatchObject({ code: '57014' })
+    await pool.end()
+  })
+})
+
+describe('transaction', () => {
+  const count = async () => (await db.pool.query('SELECT count(*) FROM note')).rows[0]?.count
+
+  it('commits what its work did and hands on the result', async () => {
+    const before = await count()
+    const result = await transaction(db.pool, async sql => {
+      await sql.query("INSERT INTO note VALUES (1, 'kept')")
+      return 'done'
+    })
+    expect(result).toBe('done')
+    expect(await count()).toBe((before as bigint) + 1n)
+  })
+
+  it('rolls back and rethrows what its work threw', async () => {
+    const before = await count()
+    const failure = new Error('no')
+    await expect(
+      transaction(db.pool, async sql => {
+        await sql.query("INSERT INTO note VALUES (2, 'lost')")
+        throw failure
+      }),
+    ).rejects.toBe(failure)
+    expect(await count()).toBe(before)
+  })
+
+  it('does not report success when a failed statement was swallowed', async () => {
+    const before = await count()
+    await expect(
+      transaction(db.pool, async sql => {
+        await sql.query("INSERT INTO note VALUES (3, 'lost')")
+        await sql.query('SELECT 1/0').catch(() => {})
+      }),
+    ).rejects.toThrow('rolled back')
+    expect(await count()).toBe(before)
+  })
+
+  it('survives the loss of its connection and gives the pool a new one', async () => {
+    const pool = createPool(db.connection, { max: 1, applicationName: 'cut' })
+    await expect(
+      transaction(pool, async sql => {
+        const { rows } = await sql.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+        await db.pool.query('SELECT pg_terminate_backend($1, 5000)', [rows[0]?.pid])
+        await sql.query('SELECT 1')
+      }),
+    ).rejects.toThrow()
+    expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+    await pool.end()
+  })
+})
+
+it('reports an idle connection that breaks, and goes on with a new one', async () => {
+  const broken = Promise.withResolvers<Error>()
+  const pool = createPool(db.connection, { max: 1, applicationName: 'idle', onIdleError: broken.resolve })
+  const { rows } = await pool.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+  await db.pool.query('SELECT pg_terminate_backend($1)', [rows[0]?.pid])
+  expect((await broken.promise).message).toMatch(/terminat/)
+  expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+  await pool.end()
+})
