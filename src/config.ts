@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { normalize, resolve } from 'node:path'
 import * as z from 'zod'
 import { type ConfigProblem, keyPath, readYaml, type YamlFile } from './config/read-yaml.ts'
 import {
@@ -21,7 +21,7 @@ export interface Config {
   readonly dataDir: string
   /** Null: PostgreSQL is started under the data directory. */
   readonly databaseUrl: string | null
-  /** 64 hexadecimal digits; null: generated into the data directory. */
+  /** 32 bytes as hex or base64; null: generated into the data directory. */
   readonly masterKey: string | null
   /** Of the operator and first customer, when the first start creates them. */
   readonly initEmail: string
@@ -89,8 +89,8 @@ export function loadConfig({ env, cwd }: ConfigSource = { env: process.env, cwd:
   const environment = environmentOf(env)
   const configPath = resolve(cwd, environment.SWITCHYARD_CONFIG)
   const text = readFileText(configPath, set(env, 'SWITCHYARD_CONFIG'))
-  const file = readYaml(text ?? '', environment.SWITCHYARD_CONFIG, env)
-  const settings = settingsOf(file, environment.SWITCHYARD_CONFIG)
+  const shownPath = normalize(environment.SWITCHYARD_CONFIG)
+  const settings = settingsOf(readYaml(text ?? '', shownPath, env), shownPath)
   return deeplyFrozen({
     configFile: text === undefined ? null : configPath,
     dataDir: resolve(cwd, environment.SWITCHYARD_DATA),
