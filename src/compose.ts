@@ -1,4 +1,3 @@
-import { randomInt, randomUUID } from 'node:crypto'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { createAuthenticator } from './auth/authenticate.ts'
 import { type CompleteDeps, complete } from './chat/complete.ts'
@@ -24,8 +23,8 @@ import { createInFlight } from './http/in-flight.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createServer } from './http/server.ts'
 import { startJobs } from './jobs/start-jobs.ts'
+import { startNode } from './jobs/start-node.ts'
 import { createLedger } from './ledger/ledger.ts'
-import { startNode } from './ledger/node-life.ts'
 import { readBalance } from './ledger/read-balance.ts'
 import { readWindows } from './ledger/read-windows.ts'
 import { createCatalogSource } from './market/catalog-source.ts'
@@ -65,16 +64,10 @@ export interface ComposeInput {
 export async function compose(input: ComposeInput): Promise<App> {
   const { config, connection, log, clock = systemClock, random = Math.random } = input
   const pools = openPools(input)
-  const node = await startNode({
-    pool: pools.heartbeat,
-    nodeId: randomUUID(),
-    isOnlyNode: input.isOnlyNode,
-    clock,
-    log,
-  })
+  const node = await startNode({ db: pools.heartbeat.pg, isOnlyNode: input.isOnlyNode, log })
 
   // -- money and limits
-  const ledger = createLedger({ pool: pools.money, nodeId: node.nodeId, nodeShard: randomInt(32_768), clock, log })
+  const ledger = createLedger({ pool: pools.money.pg, nodeId: node.nodeId, nodeShard: node.nodeShard, clock, log })
   const windows = createWindowView({ clock, read: (customerId, atMs) => readWindows(pools.general, customerId, atMs) })
   const earlyLeaves = createEarlyLeaves({ freePerDay: 20, clock })
 
@@ -168,7 +161,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     bodyLimitBytes: config.server.bodyLimitBytes,
     onResponse: metrics.request,
   })
-  const jobs = await startJobs({ pool: pools.general, log })
+  const jobs = await startJobs({ pool: pools.general, clock, log })
 
   return {
     server,
@@ -181,7 +174,8 @@ export async function compose(input: ComposeInput): Promise<App> {
       await server.close()
       await jobs.stop()
       const unsettled = await ledger.drain(10_000)
-      if (unsettled > 0) log.error({ unsettled }, 'charges could not be committed before the end; their requests are free')
+      if (unsettled > 0)
+        log.error({ unsettled }, 'charges could not be committed before the end; their requests are free')
       await changes.stop()
       authenticator.close()
       await node.retire()
@@ -197,7 +191,12 @@ function openPools({ config, connection, log }: ComposeInput): Record<'money' | 
   const { moneyConnections, generalConnections } = config.postgres
   return {
     money: createPool(connection, { max: moneyConnections, applicationName: 'switchyard money', onIdleError }),
-    general: createPool(connection, { max: generalConnections, applicationName: 'switchyard', statementTimeoutMs: 30_000, onIdleError }),
+    general: createPool(connection, {
+      max: generalConnections,
+      applicationName: 'switchyard',
+      statementTimeoutMs: 30_000,
+      onIdleError,
+    }),
     heartbeat: createPool(connection, { max: 1, applicationName: 'switchyard heartbeat', onIdleError }),
   }
 }
