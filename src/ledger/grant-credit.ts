@@ -1,4 +1,4 @@
-import type { Queryable } from './queryable.ts'
+import type { Sql } from '../db/pool.ts'
 
 export interface CreditGrant {
   readonly customerId: string
@@ -16,17 +16,15 @@ export type CreditGrantResult =
   | { readonly kind: 'no_account' }
 
 /** Adds paid credit to a balance, once per ref. Throws RangeError for an amount that is not positive. Works inside a transaction. */
-export async function grantCredit(db: Queryable, grant: CreditGrant): Promise<CreditGrantResult> {
+export async function grantCredit(db: Sql, grant: CreditGrant): Promise<CreditGrantResult> {
   if (grant.amountNanos <= 0n)
     throw new RangeError(`a credit must be more than zero, not ${grant.amountNanos} nano-USD`)
-  const { rows } = await db.query({
-    text: 'SELECT * FROM grant_credit($1, $2, $3, $4)',
-    rowMode: 'array',
-    values: [grant.customerId, grant.amountNanos, grant.ref, grant.reason],
-  })
-  const row = rows[0] as [applied: boolean, mismatch: boolean, posted: string] | undefined
+  const { rows } = await db.query<{ applied: boolean; mismatch: boolean; posted: bigint }>(
+    'SELECT * FROM grant_credit($1, $2, $3, $4)',
+    [grant.customerId, grant.amountNanos, grant.ref, grant.reason],
+  )
+  const row = rows[0]
   if (row === undefined) return { kind: 'no_account' }
-  const [applied, mismatch, posted] = row
-  if (mismatch) return { kind: 'ref_taken' }
-  return { kind: applied ? 'granted' : 'duplicate', postedNanos: BigInt(posted) }
+  if (row.mismatch) return { kind: 'ref_taken' }
+  return { kind: row.applied ? 'granted' : 'duplicate', postedNanos: row.posted }
 }

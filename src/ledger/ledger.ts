@@ -1,3 +1,4 @@
+import type { Pool } from '../db/pool.ts'
 import type { AccountLimits } from '../domain/caller.ts'
 import type { Clock } from '../domain/clock.ts'
 import { ApiError } from '../domain/errors.ts'
@@ -7,7 +8,6 @@ import type { ProviderKind } from '../domain/offer.ts'
 import { type AdmissionVerdict, admitBatch } from './admit-batch.ts'
 import { createExhaustedWindows } from './exhausted-windows.ts'
 import { createLane } from './lane.ts'
-import type { Queryable } from './queryable.ts'
 import { releaseLeases } from './release-leases.ts'
 import { settleBatch } from './settle-batch.ts'
 
@@ -113,7 +113,7 @@ export interface LedgerLog {
 
 export interface LedgerDeps {
   /** Two connections of it are used at most, beside a rare third; give the ledger its own so that no report makes an admission wait. */
-  readonly pool: Queryable
+  readonly pool: Pool
   /** Registered by registerNode before the first admission, or the reaper takes its leases for orphans. */
   readonly nodeId: string
   /** The usage_rollup shard this node writes, 0..32767; nodes that run at the same time should differ. */

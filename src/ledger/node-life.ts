@@ -1,17 +1,16 @@
-import type { Queryable } from './queryable.ts'
+import type { Sql } from '../db/pool.ts'
 
 /** How long a node counts as alive after a heartbeat; it sends one every HEARTBEAT_MS. */
 export const NODE_TTL_MS = 15_000
 export const HEARTBEAT_MS = 3_000
 
 /** Announces a process start. `nodeId` is a new UUID each time, never reused, so that a lease names the one process that may settle it. */
-export async function registerNode(db: Queryable, nodeId: string): Promise<void> {
-  await db.query({
-    text: `INSERT INTO node (node_id, expires_at) VALUES ($1, now() + ${TTL})
+export async function registerNode(db: Sql, nodeId: string): Promise<void> {
+  await db.query(
+    `INSERT INTO node (node_id, expires_at) VALUES ($1, now() + ${TTL})
       ON CONFLICT (node_id) DO UPDATE SET state = 'alive', expires_at = excluded.expires_at`,
-    rowMode: 'array',
-    values: [nodeId],
-  })
+    [nodeId],
+  )
 }
 
 /**
@@ -19,25 +18,20 @@ export async function registerNode(db: Queryable, nodeId: string): Promise<void>
  * were reclaimed and their requests are free. It lives again from here on. That is safe because a strict lease ends by the deletion of its
  * row, exactly once, whoever does it; a settlement that comes too late finds the `node_died` row and charges nothing.
  */
-export async function heartbeat(db: Queryable, nodeId: string): Promise<boolean> {
-  const { rows } = await db.query({
-    text: `WITH before AS (SELECT state FROM node WHERE node_id = $1)
+export async function heartbeat(db: Sql, nodeId: string): Promise<boolean> {
+  const { rows } = await db.query<{ was_alive: boolean }>(
+    `WITH before AS (SELECT state FROM node WHERE node_id = $1)
       INSERT INTO node (node_id, expires_at) VALUES ($1, now() + ${TTL})
       ON CONFLICT (node_id) DO UPDATE SET state = 'alive', expires_at = excluded.expires_at
-      RETURNING EXISTS (SELECT FROM before WHERE state = 'alive')`,
-    rowMode: 'array',
-    values: [nodeId],
-  })
-  return rows[0]![0] as boolean
+      RETURNING EXISTS (SELECT FROM before WHERE state = 'alive') AS was_alive`,
+    [nodeId],
+  )
+  return rows[0]!.was_alive
 }
 
 /** Declares the own node dead at the end of a drain: what it could not settle may be reclaimed at once. */
-export async function retireNode(db: Queryable, nodeId: string): Promise<void> {
-  await db.query({
-    text: `UPDATE node SET state = 'dead', expires_at = now() WHERE node_id = $1`,
-    rowMode: 'array',
-    values: [nodeId],
-  })
+export async function retireNode(db: Sql, nodeId: string): Promise<void> {
+  await db.query(`UPDATE node SET state = 'dead', expires_at = now() WHERE node_id = $1`, [nodeId])
 }
 
 const TTL = `interval '${NODE_TTL_MS} ms'`

@@ -1,4 +1,4 @@
-import type { Queryable } from './queryable.ts'
+import type { Sql } from '../db/pool.ts'
 
 /** An account at one moment, in nano-USD. */
 export interface Balance {
@@ -16,30 +16,17 @@ export interface Balance {
 }
 
 /** Reads an account without a lock; undefined when the customer has none. */
-export async function readBalance(db: Queryable, customerId: string): Promise<Balance | undefined> {
-  const { rows } = await db.query({
-    text: `SELECT posted_nanos, leased_nanos,
-        CASE WHEN day >= today THEN day_spent_nanos ELSE 0 END, CASE WHEN day >= today THEN day_leased_nanos ELSE 0 END,
-        CASE WHEN minute >= date_trunc('minute', now(), 'UTC') THEN minute_requests ELSE 0 END, CASE WHEN day >= today THEN day_requests ELSE 0 END
-      FROM balance, (SELECT (now() AT TIME ZONE 'UTC')::date AS today) AS t WHERE customer_id = $1`,
-    rowMode: 'array',
-    values: [customerId],
-  })
-  const row = rows[0] as [string, string, string, string, number, number] | undefined
-  if (row === undefined) return undefined
-  const [postedNanos, leasedNanos, daySpentNanos, dayLeasedNanos] = [
-    BigInt(row[0]),
-    BigInt(row[1]),
-    BigInt(row[2]),
-    BigInt(row[3]),
-  ]
-  return {
-    postedNanos,
-    leasedNanos,
-    freeNanos: postedNanos - leasedNanos,
-    daySpentNanos,
-    dayLeasedNanos,
-    minuteRequests: row[4],
-    dayRequests: row[5],
-  }
+export async function readBalance(db: Sql, customerId: string): Promise<Balance | undefined> {
+  const { rows } = await db.query<Balance>(READ_BALANCE, [customerId])
+  return rows[0]
 }
+
+// Counters of a window that is over are zero; only the next admission writes that down.
+const READ_BALANCE = `
+SELECT posted_nanos AS "postedNanos", leased_nanos AS "leasedNanos", posted_nanos - leased_nanos AS "freeNanos",
+  CASE WHEN day >= today THEN day_spent_nanos ELSE 0 END AS "daySpentNanos",
+  CASE WHEN day >= today THEN day_leased_nanos ELSE 0 END AS "dayLeasedNanos",
+  CASE WHEN minute >= date_trunc('minute', now(), 'UTC') THEN minute_requests ELSE 0 END AS "minuteRequests",
+  CASE WHEN day >= today THEN day_requests ELSE 0 END AS "dayRequests"
+FROM balance, (SELECT (now() AT TIME ZONE 'UTC')::date AS today) AS t
+WHERE customer_id = $1`

@@ -1,4 +1,4 @@
-import type { Queryable } from './queryable.ts'
+import type { Sql } from '../db/pool.ts'
 
 export interface ReclaimOptions {
   /** The usage_rollup shard of the node that does the work. */
@@ -17,55 +17,40 @@ const GRACE_MS = 60_000
  * Declares expired nodes dead and ends their leases, one customer per transaction: the money returns and each request gets a free usage
  * row with outcome `node_died`. Any number of nodes may do this at once. Returns the number of leases ended.
  */
-export async function reclaimDeadLeases(db: Queryable, options: ReclaimOptions): Promise<number> {
+export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promise<number> {
   if (options.onlyNodeAlive === undefined) await buryExpiredNodes(db)
   else await buryAllNodesBut(db, options.onlyNodeAlive)
   let reclaimed = 0
   for (const customerId of await customersOfDeadNodes(db)) {
-    const { rows } = await db.query({
-      text: 'SELECT reclaim_leases($1, $2)::integer',
-      rowMode: 'array',
-      values: [customerId, options.nodeShard],
-    })
-    reclaimed += rows[0]![0] as number
+    const { rows } = await db.query<{ count: number }>('SELECT reclaim_leases($1, $2)::integer AS count', [
+      customerId,
+      options.nodeShard,
+    ])
+    reclaimed += rows[0]!.count
   }
   await forgetOldNodes(db)
   return reclaimed
 }
 
-async function buryExpiredNodes(db: Queryable): Promise<void> {
-  await db.query({
-    text: `UPDATE node SET state = 'dead' WHERE state = 'alive' AND expires_at < now() - ${GRACE}
-      AND pg_postmaster_start_time() < now() - ${GRACE}`,
-    rowMode: 'array',
-    values: [],
-  })
+async function buryExpiredNodes(db: Sql): Promise<void> {
+  await db.query(`UPDATE node SET state = 'dead' WHERE state = 'alive' AND expires_at < now() - ${GRACE}
+      AND pg_postmaster_start_time() < now() - ${GRACE}`)
 }
 
-async function buryAllNodesBut(db: Queryable, nodeId: string): Promise<void> {
-  await db.query({
-    text: `UPDATE node SET state = 'dead' WHERE state = 'alive' AND node_id <> $1`,
-    rowMode: 'array',
-    values: [nodeId],
-  })
+async function buryAllNodesBut(db: Sql, nodeId: string): Promise<void> {
+  await db.query(`UPDATE node SET state = 'dead' WHERE state = 'alive' AND node_id <> $1`, [nodeId])
 }
 
-async function customersOfDeadNodes(db: Queryable): Promise<string[]> {
-  const { rows } = await db.query({
-    text: `SELECT DISTINCT customer_id FROM lease l WHERE NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive')`,
-    rowMode: 'array',
-    values: [],
-  })
-  return rows.map(([customerId]) => customerId as string)
+async function customersOfDeadNodes(db: Sql): Promise<string[]> {
+  const { rows } = await db.query<{ customer_id: string }>(
+    `SELECT DISTINCT customer_id FROM lease l WHERE NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive')`,
+  )
+  return rows.map(row => row.customer_id)
 }
 
-async function forgetOldNodes(db: Queryable): Promise<void> {
-  await db.query({
-    text: `DELETE FROM node n WHERE state = 'dead' AND expires_at < now() - interval '1 day'
-      AND NOT EXISTS (SELECT FROM lease l WHERE l.node_id = n.node_id)`,
-    rowMode: 'array',
-    values: [],
-  })
+async function forgetOldNodes(db: Sql): Promise<void> {
+  await db.query(`DELETE FROM node n WHERE state = 'dead' AND expires_at < now() - interval '1 day'
+      AND NOT EXISTS (SELECT FROM lease l WHERE l.node_id = n.node_id)`)
 }
 
 const GRACE = `interval '${GRACE_MS} ms'`
