@@ -58,8 +58,15 @@ test('the environment wins over the file, and an empty variable does not', () =>
 
 test('a file that was asked for has to exist', () => {
   expect(() => loadConfig({ env: { SWITCHYARD_CONFIG: 'other.yaml' }, cwd: directory })).toThrow(
-    `environment: SWITCHYARD_CONFIG names ${join(directory, 'other.yaml')}, which does not exist`,
+    `${join(directory, 'other.yaml')}: does not exist`,
   )
+})
+
+test('a file given by name wins over the environment', () => {
+  writeFileSync(join(directory, 'other.yaml'), 'server: { port: 1 }')
+  const config = loadConfig({ env: { SWITCHYARD_CONFIG: 'missing.yaml' }, cwd: directory, file: 'other.yaml' })
+  expect(config).toMatchObject({ configFile: join(directory, 'other.yaml'), server: { port: 1 } })
+  rmSync(join(directory, 'other.yaml'))
 })
 
 test('the configuration cannot be changed, however deep', () => {
