@@ -218,6 +218,7 @@ function spawnAs(
     detached: true,
     // The working directory may be closed to the other account, and the environment holds keys that are not its business.
     cwd: '/',
+    // biome-ignore lint/style/noProcessEnv: not a setting of ours; programs are found where the machine says.
     env: { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' },
   })
 }
