@@ -91,26 +91,23 @@ CREATE TABLE installation (
   value         text NOT NULL
 );
 
--- ---------------------------------------------------------------- limits
-CREATE TABLE rate_window (
-  customer_id   uuid NOT NULL,
-  kind          text NOT NULL CHECK (kind IN ('minute', 'day')),
-  starts_at     timestamptz NOT NULL,
-  used          integer NOT NULL CHECK (used >= 0),
-  PRIMARY KEY (customer_id, kind, starts_at)
-) WITH (fillfactor = 50);
-
 -- ---------------------------------------------------------------- money
--- One row per customer, the only lock of its money. `leased` is the sum of its open leases. The day columns carry the spend cap
--- under the same lock: they count for `day` and start again at zero when the first grant of another day arrives.
+-- One row per customer, the only lock of its money and its limits. `leased` is the sum of its open leases. The windows of UTC minute and
+-- day live in the same row, so they are exact for any number of nodes and one update moves them with the money; a window starts again
+-- at zero when the first admission of a later one arrives, and nothing has to be pruned.
 CREATE TABLE balance (
   customer_id      uuid PRIMARY KEY REFERENCES customer,
   posted_nanos     bigint NOT NULL DEFAULT 0,
   leased_nanos     bigint NOT NULL DEFAULT 0,
-  day              date   NOT NULL DEFAULT '-infinity',
+  minute           timestamptz NOT NULL DEFAULT '-infinity',
+  minute_requests  integer NOT NULL DEFAULT 0 CHECK (minute_requests >= 0),
+  day              date    NOT NULL DEFAULT '-infinity',
+  day_requests     integer NOT NULL DEFAULT 0 CHECK (day_requests >= 0),
+  -- The daily spend cap: what was charged to leases granted on `day`, and what those still open hold.
   day_spent_nanos  bigint NOT NULL DEFAULT 0 CHECK (day_spent_nanos >= 0),
   day_leased_nanos bigint NOT NULL DEFAULT 0 CHECK (day_leased_nanos >= 0),
   CONSTRAINT no_overdraft CHECK (leased_nanos >= 0 AND posted_nanos >= leased_nanos)
+  -- No index may cover the changing columns: then every update stays in its page (HOT), and half the page is left free for that.
 ) WITH (fillfactor = 50);
 
 -- One process start of a gateway. The id is never reused, so a lease always names the one process that may use it.
@@ -133,8 +130,9 @@ CREATE TABLE lease (
   cap_day       date NOT NULL,
   granted_at    timestamptz NOT NULL DEFAULT now()
 );
-CREATE INDEX lease_node ON lease (node_id);
-CREATE INDEX lease_customer ON lease (customer_id);
+-- Rows live for one request, so the table is small but churns; the few readers of all open leases (reaper, audit) may scan it.
+-- Vacuum by count, since a share of a table that is nearly empty says nothing.
+ALTER TABLE lease SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 
 -- Double entry: every change of money is one transaction whose entries sum to zero. Append only.
 CREATE TABLE ledger_tx (
@@ -147,14 +145,15 @@ CREATE TABLE ledger_tx (
 );
 
 CREATE TABLE ledger_entry (
-  tx_id         bigint NOT NULL REFERENCES ledger_tx,
+  -- Always a ledger_tx, written in the same statement by the functions of 0002; a foreign key would look each one up again. The audit checks.
+  tx_id         bigint NOT NULL,
   account_kind  text NOT NULL CHECK (account_kind IN ('customer', 'hoster_payable', 'platform_revenue', 'platform_promo', 'cash')),
   -- The customer or hoster; the nil UUID for the platform's own accounts.
   account_id    uuid NOT NULL,
-  amount_nanos  bigint NOT NULL CHECK (amount_nanos <> 0)
+  amount_nanos  bigint NOT NULL CHECK (amount_nanos <> 0),
+  PRIMARY KEY (account_kind, account_id, tx_id)
 );
 CREATE INDEX ledger_entry_tx ON ledger_entry (tx_id);
-CREATE INDEX ledger_entry_account ON ledger_entry (account_kind, account_id, tx_id);
 
 -- ---------------------------------------------------------------- usage
 -- One row per admitted request. UUIDv7 ids are ordered by time: partitions by id are partitions by time, and the primary key pages by time.
@@ -187,9 +186,13 @@ CREATE TABLE usage_event (
   outcome       text NOT NULL,
   finish_reason text,
   attempts      jsonb NOT NULL DEFAULT '[]',
+  -- The ledger transaction that charged it; NULL when it cost nothing.
   tx_id         bigint,
+  -- The UTC day whose spend cap it counted against: the day its lease was granted. NULL when it had no lease any more.
+  cap_day       date,
   PRIMARY KEY (customer_id, request_id),
-  CHECK (cost_nanos = hoster_share_nanos + fee_nanos)
+  CHECK (cost_nanos = hoster_share_nanos + fee_nanos),
+  CHECK (hoster_share_nanos = 0 OR hoster_id IS NOT NULL)
 ) PARTITION BY RANGE (request_id);
 CREATE TABLE usage_event_default PARTITION OF usage_event DEFAULT;
 

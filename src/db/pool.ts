@@ -34,7 +34,7 @@ export interface PoolOptions {
   readonly max: number
   /** Shown in pg_stat_activity. */
   readonly applicationName: string
-  /** A statement that runs longer is cancelled (57014). Default 5,000; 0 means never. */
+  /** A statement that runs longer is cancelled (57014), or its connection given up a second later. Default 5,000; 0 means never. */
   readonly statementTimeoutMs?: number
   /** A statement that waits longer for a lock fails (55P03). Default 2,000; 0 means never. */
   readonly lockTimeoutMs?: number
@@ -48,11 +48,14 @@ export interface PoolOptions {
 
 /** Makes a pool; connections open when they are needed. The defaults fit the short statements that move money. */
 export function createPool(connection: Connection, options: PoolOptions): Pool {
+  const statementTimeoutMs = options.statementTimeoutMs ?? 5000
   const inner = new pg.Pool({
     ...connection,
     max: options.max,
     application_name: options.applicationName,
-    statement_timeout: options.statementTimeoutMs ?? 5000,
+    statement_timeout: statementTimeoutMs,
+    // PostgreSQL cancels by then if it is well. One that is paused or cut off never says so, and the connection is given up.
+    ...(statementTimeoutMs > 0 && { query_timeout: statementTimeoutMs + 1000 }),
     lock_timeout: options.lockTimeoutMs ?? 2000,
     idle_in_transaction_session_timeout: options.idleInTransactionTimeoutMs ?? 5000,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 5000,

@@ -91,6 +91,8 @@ export type Outcome =
   | 'interrupted'
   | 'shutdown'
   | 'internal_error'
+  /** Its node died before it was settled; written by the reaper. */
+  | 'node_died'
 
 /** relay -> settle: how the request ended and what is billed for it. */
 export interface Receipt {

@@ -1,0 +1,60 @@
+import autocannon from 'autocannon'
+import { percentile } from './percentile.ts'
+import { answerJobs } from './process.ts'
+import { readCpuMicros } from './process-usage.ts'
+
+export type LoadJob = {
+  url: string
+  headers: Record<string, string>
+  body: string
+  connections: number
+  seconds: number
+  /** The process whose CPU time is watched; null when nobody's is. */
+  pid: number | null
+}
+
+/** What one round of whole answers came to. Every request is sent, and then either answered, failed or cut at the end. */
+export type LoadResult = {
+  rps: number
+  p50Ms: number
+  p99Ms: number
+  sent: number
+  ok: number
+  failed: number
+  /** Share of one core the watched process used, 0 to 1; null when unknown. */
+  cpuShare: number | null
+}
+
+answerJobs<LoadJob, LoadResult>(async job => {
+  // autocannon's own histogram keeps whole milliseconds, too coarse for answers that take a tenth of one.
+  const latenciesMs: number[] = []
+  const cpuBefore = job.pid === null ? null : readCpuMicros(job.pid)
+  const startedMs = performance.now()
+  let lastAnswerMs = startedMs
+  const run = autocannon({
+    url: job.url,
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...job.headers },
+    body: job.body,
+    connections: job.connections,
+    duration: job.seconds,
+    sampleInt: 50,
+  })
+  run.on('response', (_client: unknown, _status: number, _bytes: number, latencyMs: number) => {
+    latenciesMs.push(latencyMs)
+    lastAnswerMs = performance.now()
+  })
+  const result = await run
+  const cpuAfter = job.pid === null ? null : readCpuMicros(job.pid)
+  const elapsedMs = lastAnswerMs - startedMs
+  const sorted = Float64Array.from(latenciesMs).sort()
+  return {
+    rps: (result['2xx'] / elapsedMs) * 1000,
+    p50Ms: percentile(sorted, 0.5),
+    p99Ms: percentile(sorted, 0.99),
+    sent: result.requests.sent,
+    ok: result['2xx'],
+    failed: result.non2xx + result.errors,
+    cpuShare: cpuBefore === null || cpuAfter === null ? null : (cpuAfter - cpuBefore) / 1000 / elapsedMs,
+  }
+})

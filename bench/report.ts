@@ -1,0 +1,254 @@
+import type { LoadResult } from './load.ts'
+import type { Machine } from './machine.ts'
+import { percentile } from './percentile.ts'
+import type { StreamResult } from './stream-load.ts'
+import { type Finding, type SubjectName, subjectNames } from './subjects/subject.ts'
+
+export const connectionCounts = [1, 32, 128] as const
+
+/** All rounds, in the order they were run. Keys of `whole` read `relay c128`. */
+export type Measured = {
+  whole: Map<string, LoadResult[]>
+  streams: Map<SubjectName, StreamResult[]>
+  findings: Finding[]
+}
+
+/** Medians over the rounds, one entry per subject that ran; unknown figures are null. */
+export function toJson(measured: Measured): object {
+  const whole = ran(measured).map(name => [
+    name,
+    Object.fromEntries(
+      connectionCounts.map(connections => {
+        const rounds = wholeRounds(measured, name, connections)
+        return [
+          `c${connections}`,
+          {
+            rps: round(median(rounds.map(r => r.rps)), 0),
+            p50_ms: round(median(rounds.map(r => r.p50Ms)), 3),
+            p99_ms: round(median(rounds.map(r => r.p99Ms)), 3),
+          },
+        ]
+      }),
+    ),
+  ])
+  const stream = [...measured.streams.keys()]
+    .filter(name => name !== 'direct')
+    .map(name => {
+      const figures = streamFigures(measured, name)
+      return [
+        name,
+        {
+          cpu_us_per_chunk: round(median(figures.cpuUsPerChunk), 2),
+          added_p50_ms: round(median(figures.addedP50Ms), 3),
+          added_p99_ms: round(median(figures.addedP99Ms), 3),
+          rss_mb: round(median(figures.rssMb), 1),
+        },
+      ]
+    })
+  return { ...Object.fromEntries(whole), stream: Object.fromEntries(stream) }
+}
+
+/** The report that is kept: machine, tables with medians and spread, checks, goals. */
+export function toMarkdown(
+  measured: Measured,
+  machine: Machine,
+  plan: {
+    rounds: number
+    secondsPerRound: number
+    warmUpSeconds: number
+    streamRounds: number
+    streamMeasureMs: number
+  },
+): string {
+  const { pinned } = machine
+  const sections = [
+    `# Benchmark of ${machine.startedAt.slice(0, 16).replace('T', ' ')} UTC`,
+    [
+      `- command: \`npm run bench${process.argv.slice(2).length > 0 ? ` -- ${process.argv.slice(2).join(' ')}` : ''}\`, commit ${machine.commit}`,
+      `- machine: ${machine.cpu}, ${machine.cores} cores, ${machine.memoryGb} GB, ${machine.system}, Node ${machine.node}`,
+      `- load average before the start: ${machine.loadBefore.toFixed(2)}`,
+      pinned === null
+        ? '- nothing was pinned (no `taskset`, or one core)'
+        : `- pinned: the gateway under test to core ${pinned.subject}; upstream ${pinned.upstream}, load ${pinned.load}, PostgreSQL ${pinned.database}`,
+      `- ${plan.rounds} rounds of ${plan.secondsPerRound} s per cell after ${plan.warmUpSeconds} s of warm-up, subjects alternating; ${plan.streamRounds} rounds of ${plan.streamMeasureMs / 1000} s of streams`,
+      '- each cell: median (lowest to highest round)',
+    ].join('\n'),
+    ...wholeTables(measured),
+    ...streamTable(measured),
+    ...goalTable(measured),
+    `## Checks\n\n${measured.findings.map(({ ok, text }) => `- ${ok ? 'ok' : '**failed**'}: ${text}`).join('\n')}`,
+  ]
+  return `${sections.join('\n\n')}\n`
+}
+
+function wholeTables(measured: Measured): string[] {
+  return connectionCounts.map(connections => {
+    const floor = median(wholeRounds(measured, 'relay', connections).map(r => r.rps))
+    const rows = ran(measured).map(name => {
+      const rounds = wholeRounds(measured, name, connections)
+      const rps = rounds.map(r => r.rps)
+      const share = rounds.map(r => r.cpuShare)
+      const perRequest = rounds.map(r => (r.cpuShare === null ? null : (r.cpuShare * 1e6) / r.rps))
+      return [
+        name,
+        spread(rps, 0),
+        ratio(median(rps), floor),
+        spread(
+          rounds.map(r => r.p50Ms),
+          2,
+        ),
+        spread(
+          rounds.map(r => r.p99Ms),
+          2,
+        ),
+        spread(perRequest, 0),
+        spread(share, 2),
+      ]
+    })
+    return `## Whole answers of 300 bytes, ${connections} ${connections === 1 ? 'connection' : 'connections'}\n\n${table(
+      ['', 'requests/s', 'x relay', 'p50 ms', 'p99 ms', 'CPU us/request', 'core used'],
+      rows,
+    )}`
+  })
+}
+
+function streamTable(measured: Measured): string[] {
+  if (measured.streams.size === 0) return []
+  const rows = [...measured.streams].map(([name, rounds]) => {
+    const figures = streamFigures(measured, name)
+    return [
+      name,
+      spread(
+        rounds.map(r => (r.chunks / r.measuredMs) * 1000),
+        0,
+      ),
+      spread(figures.cpuUsPerChunk, 1),
+      spread(
+        rounds.map(r => r.cpuShare),
+        2,
+      ),
+      spread(
+        rounds.map(r => r.delayP50Ms),
+        2,
+      ),
+      spread(
+        rounds.map(r => r.delayP99Ms),
+        2,
+      ),
+      name === 'direct' ? '' : spread(figures.addedP50Ms, 2),
+      name === 'direct' ? '' : spread(figures.addedP99Ms, 2),
+      spread(figures.rssMb, 0),
+    ]
+  })
+  const head = [
+    '',
+    'chunks/s',
+    'CPU us/chunk',
+    'core used',
+    'p50 ms',
+    'p99 ms',
+    'added p50 ms',
+    'added p99 ms',
+    'RSS MB',
+  ]
+  return [`## 500 concurrent streams of 100 chunks at 50 chunks/s\n\n${table(head, rows)}`]
+}
+
+function goalTable(measured: Measured): string[] {
+  const rps = (name: SubjectName) => median(wholeRounds(measured, name, 128).map(r => r.rps))
+  const p50 = (name: SubjectName) => median(wholeRounds(measured, name, 1).map(r => r.p50Ms))
+  const cpu = (name: SubjectName) => median(streamFigures(measured, name).cpuUsPerChunk)
+  const ours = 'switchyard'
+  const goals: { goal: string; value: number | null; limit: number; isFloor: boolean }[] = [
+    {
+      goal: 'throughput at 128 connections, x relay',
+      value: quotient(rps(ours), rps('relay')),
+      limit: 0.25,
+      isFloor: true,
+    },
+    {
+      goal: 'throughput at 128 connections, x Portkey',
+      value: quotient(rps(ours), rps('portkey')),
+      limit: 4,
+      isFloor: true,
+    },
+    { goal: 'added p50 at 1 connection, ms', value: difference(p50(ours), p50('direct')), limit: 3, isFloor: false },
+    { goal: 'CPU per streamed chunk, x relay', value: quotient(cpu(ours), cpu('relay')), limit: 2.5, isFloor: false },
+    {
+      goal: 'RSS with 500 streams, MB',
+      value: median(streamFigures(measured, ours).rssMb),
+      limit: 250,
+      isFloor: false,
+    },
+  ]
+  const known = goals.filter(({ value }) => value !== null)
+  if (known.length === 0) return []
+  const rows = known.map(({ goal, value, limit, isFloor }) => [
+    goal,
+    value!.toFixed(2),
+    `${isFloor ? 'at least' : 'at most'} ${limit}`,
+    (isFloor ? value! >= limit : value! <= limit) ? 'reached' : '**missed**',
+  ])
+  return [`## Goals\n\n${table(['', 'measured', 'goal', ''], rows)}`]
+}
+
+/** What a subject adds is its percentile minus that of `direct` in the same round. */
+function streamFigures(measured: Measured, name: SubjectName) {
+  const rounds = measured.streams.get(name) ?? []
+  const direct = measured.streams.get('direct') ?? []
+  return {
+    cpuUsPerChunk: rounds.map(r => r.cpuUsPerChunk),
+    addedP50Ms: rounds.map((r, i) => difference(r.delayP50Ms, direct[i]?.delayP50Ms ?? null)),
+    addedP99Ms: rounds.map((r, i) => difference(r.delayP99Ms, direct[i]?.delayP99Ms ?? null)),
+    rssMb: rounds.map(r => r.rssMb),
+  }
+}
+
+function ran(measured: Measured): SubjectName[] {
+  return subjectNames.filter(name => measured.whole.has(`${name} c${connectionCounts[0]}`))
+}
+
+function wholeRounds(measured: Measured, name: SubjectName, connections: number): LoadResult[] {
+  return measured.whole.get(`${name} c${connections}`) ?? []
+}
+
+type Figure = number | null
+
+function sorted(figures: Figure[]): number[] {
+  return figures.filter(figure => figure !== null).sort((a, b) => a - b)
+}
+
+/** Nearest rank, so that a median is always a figure that was measured; null when there is none. */
+function median(figures: Figure[]): Figure {
+  const known = sorted(figures)
+  return known.length === 0 ? null : percentile(known, 0.5)
+}
+
+function spread(figures: Figure[], digits: number): string {
+  const known = sorted(figures)
+  if (known.length === 0) return ''
+  const text = (value: number) => value.toFixed(digits)
+  const middle = text(percentile(known, 0.5))
+  return known.length === 1 ? middle : `${middle} (${text(known[0]!)} to ${text(known.at(-1)!)})`
+}
+
+function quotient(a: Figure, b: Figure): Figure {
+  return a === null || b === null || b === 0 ? null : a / b
+}
+
+function difference(a: Figure, b: Figure): Figure {
+  return a === null || b === null ? null : a - b
+}
+
+function ratio(a: Figure, b: Figure): string {
+  return quotient(a, b)?.toFixed(2) ?? ''
+}
+
+function round(figure: Figure, digits: number): Figure {
+  return figure === null ? null : Number(figure.toFixed(digits))
+}
+
+function table(head: string[], rows: string[][]): string {
+  const line = (cells: string[]) => `| ${cells.join(' | ')} |`
+  return [line(head), line(head.map((_, column) => (column === 0 ? '---' : '---:'))), ...rows.map(line)].join('\n')
+}

@@ -1,0 +1,161 @@
+import { Pool } from 'undici'
+import { percentile } from './percentile.ts'
+import { answerJobs } from './process.ts'
+import { readCpuMicros, readRssMb } from './process-usage.ts'
+
+export type StreamJob = {
+  url: string
+  headers: Record<string, string>
+  body: string
+  /** Streams open at the same time. One that ends is followed by the next, in the same place. */
+  streams: number
+  /** The first streams start evenly over this time, so that their chunks are spread evenly too. */
+  rampMs: number
+  /** Figures are taken over this time, which begins when all streams are open. */
+  measureMs: number
+  chunksPerStream: number
+  /** The process whose CPU time and memory are watched; null when nobody's are. */
+  pid: number | null
+}
+
+export type StreamResult = {
+  chunks: number
+  measuredMs: number
+  delayP50Ms: number
+  delayP99Ms: number
+  cpuUsPerChunk: number | null
+  cpuShare: number | null
+  rssMb: number | null
+  sent: number
+  ok: number
+  failed: number
+}
+
+answerJobs<StreamJob, StreamResult>(async job => {
+  const { origin, pathname } = new URL(job.url)
+  const pool = new Pool(origin, { headersTimeout: 0, bodyTimeout: 0 })
+  const headers = { 'content-type': 'application/json', ...job.headers }
+  let measuring = false
+  let draining = false
+  const delaysMs: number[] = []
+  const outcome = { sent: 0, ok: 0, failed: 0, open: 0 }
+  const drained = Promise.withResolvers<void>()
+
+  const openStream = () => {
+    outcome.sent++
+    outcome.open++
+    const reader = new StampReader()
+    pool.dispatch(
+      { method: 'POST', path: pathname, headers, body: job.body },
+      {
+        onRequestStart() {},
+        onResponseStart() {},
+        onResponseData(_controller, bytes) {
+          const nowMicros = monotonicMicros()
+          reader.read(bytes, stampMicros => {
+            if (measuring) delaysMs.push((nowMicros - stampMicros) / 1000)
+          })
+        },
+        onResponseEnd: () => closeStream(reader.done && reader.stamps === job.chunksPerStream),
+        onResponseError: () => closeStream(false),
+      },
+    )
+  }
+  const closeStream = (isWhole: boolean) => {
+    outcome.open--
+    if (isWhole) outcome.ok++
+    else outcome.failed++
+    // A broken stream is not followed by another: a gateway that refuses everything must not be hammered.
+    if (!draining && isWhole) openStream()
+    if (outcome.open === 0) drained.resolve()
+  }
+
+  await spreadEvenly(job.streams, job.rampMs, openStream)
+  measuring = true
+  const watch = watchProcess(job.pid)
+  await new Promise(resolve => setTimeout(resolve, job.measureMs))
+  measuring = false
+  const { cpuMicros, elapsedMicros, rssMb } = watch.stop()
+  draining = true
+  const giveUp = setTimeout(drained.resolve, drainMsMax)
+  if (outcome.open > 0) await drained.promise
+  clearTimeout(giveUp)
+  await pool.destroy()
+
+  const sorted = Float64Array.from(delaysMs).sort()
+  return {
+    chunks: sorted.length,
+    measuredMs: elapsedMicros / 1000,
+    delayP50Ms: percentile(sorted, 0.5),
+    delayP99Ms: percentile(sorted, 0.99),
+    cpuUsPerChunk: cpuMicros === null || sorted.length === 0 ? null : cpuMicros / sorted.length,
+    cpuShare: cpuMicros === null ? null : cpuMicros / elapsedMicros,
+    rssMb,
+    sent: outcome.sent,
+    ok: outcome.ok,
+    failed: outcome.failed + outcome.open,
+  }
+})
+
+// A stream takes 2 s; whatever is open after this long does not end by itself.
+const drainMsMax = 15_000
+
+const stampMark = '@'.charCodeAt(0)
+const stampDigits = 16
+const doneMark = 'data: [DONE]'
+
+/** Finds the upstream's time stamps in the bytes of one stream, wherever the network cut them. */
+class StampReader {
+  stamps = 0
+  done = false
+  #rest: Buffer | null = null
+
+  read(bytes: Buffer, onStamp: (stampMicros: number) => void): void {
+    const all = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes])
+    let readTo = all.lastIndexOf('\n') + 1
+    let at = all.indexOf(stampMark)
+    while (at !== -1 && at + stampDigits < all.length) {
+      this.stamps++
+      onStamp(Number(all.toString('latin1', at + 1, at + 1 + stampDigits)))
+      readTo = Math.max(readTo, at + 1 + stampDigits)
+      at = all.indexOf(stampMark, at + stampDigits)
+    }
+    if (all.includes(doneMark)) this.done = true
+    this.#rest = readTo < all.length ? all.subarray(readTo) : null
+  }
+}
+
+async function spreadEvenly(count: number, overMs: number, start: () => void): Promise<void> {
+  const startedMs = performance.now()
+  let begun = 0
+  while (begun < count) {
+    const due = Math.min(count, Math.ceil(((performance.now() - startedMs) / overMs) * count))
+    for (; begun < due; begun++) start()
+    await new Promise(resolve => setTimeout(resolve, 1))
+  }
+}
+
+function watchProcess(pid: number | null) {
+  const startedMicros = monotonicMicros()
+  const cpuBefore = pid === null ? null : readCpuMicros(pid)
+  let rssMb = pid === null ? null : readRssMb(pid)
+  const sampling = setInterval(() => {
+    if (pid !== null && rssMb !== null) rssMb = Math.max(rssMb, readRssMb(pid) ?? 0)
+  }, 200)
+  return {
+    stop() {
+      clearInterval(sampling)
+      const cpuAfter = pid === null ? null : readCpuMicros(pid)
+      return {
+        cpuMicros: cpuBefore === null || cpuAfter === null ? null : cpuAfter - cpuBefore,
+        elapsedMicros: monotonicMicros() - startedMicros,
+        rssMb,
+      }
+    },
+  }
+}
+
+function monotonicMicros(): number {
+  const [seconds, nanos] = process.hrtime()
+  return seconds * 1e6 + nanos / 1e3
+}

@@ -1,0 +1,32 @@
+import type { Cores } from '../process.ts'
+
+/** What is compared, in the order of the tables. */
+export const subjectNames = ['direct', 'relay', 'switchyard', 'portkey'] as const
+export type SubjectName = (typeof subjectNames)[number]
+
+/** What a subject needs to come up. */
+export type Setting = {
+  /** Where the upstream listens: `http://127.0.0.1:PORT`. */
+  upstreamOrigin: string
+  cores: Cores
+  /** An empty directory of the subject's own; its log goes to a file in it. */
+  dir: string
+  /** Write a CPU profile on exit (switchyard only). */
+  profile: boolean
+}
+
+/** A subject that is up: where its chat completions are and how to ask for them. */
+export type Subject = {
+  url: string
+  headers: Record<string, string>
+  /** The process whose CPU time and memory count; null when there is none in between. */
+  pid: number | null
+  /** Says, after all rounds, whether the subject's books agree with what it was sent. */
+  check?: (sent: Tally) => Promise<Finding[]>
+  stop: () => Promise<void>
+}
+
+/** Requests over all rounds, warm-up included. `cut` ones were under way when a round ended and may count or not. */
+export type Tally = { sent: number; ok: number; failed: number; cut: number }
+
+export type Finding = { ok: boolean; text: string }

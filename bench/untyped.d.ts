@@ -1,0 +1,27 @@
+// The two packages of the benchmark that ship no types; only what is used here.
+
+declare module 'autocannon' {
+  import type { EventEmitter } from 'node:events'
+
+  type Options = {
+    url: string
+    method: 'POST'
+    headers: Record<string, string>
+    body: string
+    connections: number
+    /** Seconds. */
+    duration: number
+    /** Milliseconds between two looks at whether the time is up. */
+    sampleInt: number
+  }
+  type Result = {
+    requests: { sent: number }
+    '2xx': number
+    non2xx: number
+    errors: number
+    timeouts: number
+  }
+  export default function autocannon(options: Options): EventEmitter & PromiseLike<Result>
+}
+
+declare module '@portkey-ai/gateway/build/start-server.js'

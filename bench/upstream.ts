@@ -1,0 +1,126 @@
+import { createServer, type ServerResponse } from 'node:http'
+import { reportPort } from './process.ts'
+
+/**
+ * The model server of the benchmark: OpenAI's dialect at the lowest price we know.
+ * Whole answers are one prebuilt buffer of 300 bytes. Streams are 100 content chunks, one each 20 ms; the content of a
+ * chunk is the monotonic time it was written at (`@` and 16 digits, microseconds), so that whoever receives it on the
+ * same machine knows how long it was under way.
+ */
+const server = createServer((request, response) => {
+  const parts: Buffer[] = []
+  request.on('data', (part: Buffer) => parts.push(part))
+  request.on('end', () => {
+    const body = parts.length === 1 ? parts[0]! : Buffer.concat(parts)
+    // Both spellings come from JSON.stringify: with and without spaces would be two servers' dialects, not one's.
+    if (!body.includes('"stream":true')) {
+      response.writeHead(200, wholeAnswerHeaders)
+      response.end(wholeAnswer)
+      return
+    }
+    startStream(response, body.includes('"include_usage":true'))
+  })
+})
+server.keepAliveTimeout = 120_000
+server.requestTimeout = 0
+
+const answerBytes = 300
+const chunksPerStream = 100
+const chunkSpacingMs = 20
+
+const usage = { prompt_tokens: 16, completion_tokens: 20, total_tokens: 36 }
+const wholeAnswer = buildWholeAnswer()
+const wholeAnswerHeaders = { 'content-type': 'application/json', 'content-length': String(wholeAnswer.length) }
+
+const roleChunk = sse({ choices: [{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }] })
+const finishChunk = sse({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })
+const usageChunk = sse({
+  choices: [],
+  usage: { prompt_tokens: 16, completion_tokens: chunksPerStream, total_tokens: 16 + chunksPerStream },
+})
+const done = 'data: [DONE]\n\n'
+const [beforeStamp, afterStamp] = sse({
+  choices: [{ index: 0, delta: { content: 'STAMP' }, finish_reason: null }],
+}).split('STAMP') as [string, string]
+
+type Stream = { response: ServerResponse; chunksLeft: number; includeUsage: boolean }
+
+// One timer for all streams: a wheel of 1 ms slots. A stream stays in the slot it was born in, so each of its
+// chunks is due exactly one turn after the one before, and 500 streams cost 1,000 timer calls a second, not 25,000.
+const wheel: Set<Stream>[] = Array.from({ length: chunkSpacingMs }, () => new Set())
+let turnedToMs = 0
+let openStreams = 0
+let ticking: NodeJS.Timeout | undefined
+
+server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => reportPort(server))
+
+function startStream(response: ServerResponse, includeUsage: boolean): void {
+  response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
+  response.write(roleChunk, 'latin1')
+  if (ticking === undefined) {
+    turnedToMs = nowMs()
+    ticking = setInterval(turnWheel, 1)
+  }
+  const slot = wheel[turnedToMs % chunkSpacingMs]!
+  const stream: Stream = { response, chunksLeft: chunksPerStream, includeUsage }
+  slot.add(stream)
+  openStreams++
+  response.on('close', () => {
+    slot.delete(stream)
+    if (--openStreams > 0) return
+    clearInterval(ticking)
+    ticking = undefined
+  })
+}
+
+function turnWheel(): void {
+  const untilMs = nowMs()
+  // After a stall longer than a turn, each stream gets one late chunk and goes on from there: no bursts.
+  turnedToMs = Math.max(turnedToMs, untilMs - chunkSpacingMs)
+  while (turnedToMs < untilMs) {
+    turnedToMs++
+    const slot = wheel[turnedToMs % chunkSpacingMs]!
+    for (const stream of slot) writeChunk(stream, slot)
+  }
+}
+
+function writeChunk(stream: Stream, slot: Set<Stream>): void {
+  stream.response.write(`${beforeStamp}@${stampMicros()}${afterStamp}`, 'latin1')
+  if (--stream.chunksLeft > 0) return
+  slot.delete(stream)
+  stream.response.end(finishChunk + (stream.includeUsage ? usageChunk : '') + done, 'latin1')
+}
+
+function nowMs(): number {
+  return Math.floor(performance.now())
+}
+
+function stampMicros(): string {
+  const [seconds, nanos] = process.hrtime()
+  return String(seconds * 1e6 + Math.floor(nanos / 1e3)).padStart(16, '0')
+}
+
+function sse(rest: object): string {
+  const chunk = {
+    id: 'chatcmpl-bench',
+    object: 'chat.completion.chunk',
+    created: 1_770_000_000,
+    model: 'bench',
+    ...rest,
+  }
+  return `data: ${JSON.stringify(chunk)}\n\n`
+}
+
+function buildWholeAnswer(): Buffer {
+  const withContent = (content: string) =>
+    JSON.stringify({
+      id: 'chatcmpl-bench',
+      object: 'chat.completion',
+      created: 1_770_000_000,
+      model: 'bench',
+      choices: [{ index: 0, message: { role: 'assistant', content }, finish_reason: 'stop' }],
+      usage,
+    })
+  const text = 'A switchyard sorts each car onto the track that takes it where it wants to go. '
+  return Buffer.from(withContent(text.repeat(4).slice(0, answerBytes - withContent('').length)))
+}

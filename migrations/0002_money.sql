@@ -1,0 +1,444 @@
+-- The money functions: the only writers of balance, lease, ledger_*, usage_event and usage_rollup.
+--
+-- Two rules make them correct.
+-- 1. Whoever touches the money of customers first locks their balance rows, in the order of customer_id. So two calls never deadlock, and
+--    the calls for one customer run one after the other.
+-- 2. What is read is read in a later statement than the lock: under READ COMMITTED that statement sees everything the previous holder of
+--    the lock committed. Locking and reading in one statement with joins or subqueries would re-check the locked row alone and see the
+--    others as they were before the wait.
+--
+-- Batches come as one array per column, one element per request. Sequential scans are off because the plans are made when the tables are
+-- empty and kept when they are not. They stay off for the planning of these functions only.
+
+-- ---------------------------------------------------------------- accounts
+
+-- Opens the account of a customer with its one signup credit, paid by the platform's promotion account. True if that happened now.
+CREATE FUNCTION open_account(p_customer uuid, p_credit bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+  v_tx bigint;
+BEGIN
+  INSERT INTO balance (customer_id) VALUES (p_customer) ON CONFLICT DO NOTHING;
+  IF p_credit = 0 THEN
+    RETURN FOUND;
+  END IF;
+  PERFORM 1 FROM balance WHERE customer_id = p_customer FOR NO KEY UPDATE;
+  INSERT INTO ledger_tx (kind, ref, reason) VALUES ('signup_credit', p_customer::text, 'signup credit')
+    ON CONFLICT (kind, ref) DO NOTHING RETURNING tx_id INTO v_tx;
+  IF v_tx IS NULL THEN
+    RETURN false;
+  END IF;
+  INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
+    (v_tx, 'customer', p_customer, p_credit),
+    (v_tx, 'platform_promo', '00000000-0000-0000-0000-000000000000', -p_credit);
+  UPDATE balance SET posted_nanos = posted_nanos + p_credit WHERE customer_id = p_customer;
+  RETURN true;
+END $$;
+
+-- Adds paid credit once per `p_ref`. `applied` is false when that ref was granted before; `mismatch` when it was granted to somebody else
+-- or with another amount. No row when the customer has no account.
+CREATE FUNCTION grant_credit(p_customer uuid, p_amount bigint, p_ref text, p_reason text)
+RETURNS TABLE (applied boolean, mismatch boolean, posted bigint)
+LANGUAGE plpgsql AS $$
+DECLARE
+  v_tx bigint;
+BEGIN
+  PERFORM 1 FROM balance WHERE customer_id = p_customer FOR NO KEY UPDATE;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  INSERT INTO ledger_tx (kind, ref, reason) VALUES ('credit', p_ref, p_reason)
+    ON CONFLICT (kind, ref) DO NOTHING RETURNING tx_id INTO v_tx;
+  applied := v_tx IS NOT NULL;
+  mismatch := false;
+  IF applied THEN
+    INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos) VALUES
+      (v_tx, 'customer', p_customer, p_amount),
+      (v_tx, 'cash', '00000000-0000-0000-0000-000000000000', -p_amount);
+    UPDATE balance SET posted_nanos = posted_nanos + p_amount WHERE customer_id = p_customer;
+  ELSE
+    mismatch := NOT EXISTS (
+      SELECT FROM ledger_tx t JOIN ledger_entry e USING (tx_id)
+      WHERE t.kind = 'credit' AND t.ref = p_ref
+        AND e.account_kind = 'customer' AND e.account_id = p_customer AND e.amount_nanos = p_amount);
+  END IF;
+  SELECT b.posted_nanos INTO posted FROM balance b WHERE b.customer_id = p_customer;
+  RETURN NEXT;
+END $$;
+
+-- ---------------------------------------------------------------- admission
+
+-- Decides a batch of admissions: counts each against its customer's windows and places its lease. One row per item, `item` counting from 1.
+-- A lease that exists already is answered again without counting: the same admission was sent twice.
+-- `p_now` replaces the clock of the windows; NULL is the time after the locks were obtained.
+CREATE FUNCTION admit_batch(
+  p_node uuid, p_now timestamptz,
+  p_leases uuid[], p_customers uuid[], p_keys uuid[], p_models text[],
+  p_minute_limits integer[], p_day_limits integer[], p_caps bigint[],
+  -- Both NULL: only count. Otherwise grant as much of `want` as there is, if that is at least `floor`.
+  p_wants bigint[], p_floors bigint[])
+RETURNS TABLE (
+  item integer, verdict text, held bigint, posted bigint, free bigint, cap_left bigint,
+  minute_used integer, day_used integer, minute_ends_ms double precision, day_ends_ms double precision, now_ms double precision)
+LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
+DECLARE
+  r record;
+  v_now timestamptz;
+  v_today date;
+  v_this_minute timestamptz;
+  -- The customer at hand, as the items before left it.
+  v_customer uuid;
+  v_leased bigint;
+  v_minute timestamptz;
+  v_day date;
+  v_day_spent bigint;
+  v_day_leased bigint;
+  -- What is written at the end.
+  b_customers uuid[] := '{}';
+  b_leased bigint[] := '{}';
+  b_minute timestamptz[] := '{}';
+  b_minute_requests integer[] := '{}';
+  b_day date[] := '{}';
+  b_day_requests integer[] := '{}';
+  b_day_spent bigint[] := '{}';
+  b_day_leased bigint[] := '{}';
+  l_items integer[] := '{}';
+  l_granted bigint[] := '{}';
+  l_cap_day date[] := '{}';
+BEGIN
+  PERFORM 1 FROM balance WHERE customer_id = ANY (p_customers) ORDER BY customer_id FOR NO KEY UPDATE;
+  v_now := coalesce(p_now, clock_timestamp());
+  v_today := (v_now AT TIME ZONE 'UTC')::date;
+  v_this_minute := date_trunc('minute', v_now, 'UTC');
+  now_ms := floor(extract(epoch FROM v_now) * 1000);
+
+  FOR r IN
+    SELECT i.n, i.customer, i.minute_limit, i.day_limit, i.cap, i.want, i.floor, l.granted_nanos AS already,
+      b.customer_id AS account, b.posted_nanos, b.leased_nanos, b.minute, b.minute_requests, b.day, b.day_requests, b.day_spent_nanos, b.day_leased_nanos
+    FROM unnest(p_leases, p_customers, p_minute_limits, p_day_limits, p_caps, p_wants, p_floors)
+      WITH ORDINALITY AS i(lease, customer, minute_limit, day_limit, cap, want, floor, n)
+    LEFT JOIN balance b ON b.customer_id = i.customer
+    LEFT JOIN lease l ON l.lease_id = i.lease
+    ORDER BY i.customer, i.n
+  LOOP
+    IF v_customer IS DISTINCT FROM r.customer THEN
+      IF v_day IS NOT NULL THEN
+        b_customers := b_customers || v_customer;
+        b_leased := b_leased || v_leased;
+        b_minute := b_minute || v_minute;
+        b_minute_requests := b_minute_requests || minute_used;
+        b_day := b_day || v_day;
+        b_day_requests := b_day_requests || day_used;
+        b_day_spent := b_day_spent || v_day_spent;
+        b_day_leased := b_day_leased || v_day_leased;
+      END IF;
+      v_customer := r.customer;
+      posted := r.posted_nanos;
+      v_leased := r.leased_nanos;
+      -- Windows move forward only: a clock that is stepped back a little goes on counting in the later window instead of opening an
+      -- earlier one again. One that had been far ahead is not followed.
+      IF r.minute >= v_this_minute AND r.minute <= v_this_minute + interval '2 minutes' THEN
+        v_minute := r.minute;
+        minute_used := r.minute_requests;
+      ELSE
+        v_minute := v_this_minute;
+        minute_used := 0;
+      END IF;
+      IF r.day >= v_today AND r.day <= v_today + 1 THEN
+        v_day := r.day;
+        day_used := r.day_requests;
+        v_day_spent := r.day_spent_nanos;
+        v_day_leased := r.day_leased_nanos;
+      ELSE
+        v_day := CASE WHEN r.account IS NOT NULL THEN v_today END;
+        day_used := 0;
+        v_day_spent := 0;
+        v_day_leased := 0;
+        IF r.day > v_today THEN
+          -- Back from a clock that was days ahead: this day may have leases and charges already.
+          SELECT coalesce(sum(u.cost_nanos), 0) INTO v_day_spent FROM usage_event u WHERE u.customer_id = r.customer AND u.cap_day = v_today;
+          SELECT coalesce(sum(o.granted_nanos), 0) INTO v_day_leased FROM lease o WHERE o.customer_id = r.customer AND o.cap_day = v_today;
+        END IF;
+      END IF;
+      minute_ends_ms := extract(epoch FROM v_minute + interval '1 minute') * 1000;
+      day_ends_ms := extract(epoch FROM (v_day + 1)::timestamp AT TIME ZONE 'UTC') * 1000;
+    END IF;
+
+    item := r.n;
+    held := NULL;
+    cap_left := greatest(r.cap - v_day_spent - v_day_leased, 0);
+    free := posted - v_leased;
+    IF r.account IS NULL THEN
+      verdict := 'no_account';
+    ELSIF r.already IS NOT NULL THEN
+      verdict := 'granted';
+      held := r.already;
+    ELSIF minute_used >= r.minute_limit THEN
+      verdict := 'rate_limit_exceeded';
+    ELSIF day_used >= r.day_limit THEN
+      verdict := 'daily_limit_exceeded';
+    ELSE
+      minute_used := minute_used + 1;
+      day_used := day_used + 1;
+      IF r.want IS NULL THEN
+        verdict := 'counted';
+      ELSIF cap_left < r.floor THEN
+        verdict := 'daily_spend_cap_reached';
+      ELSIF free < r.floor THEN
+        verdict := CASE WHEN posted < r.floor THEN 'insufficient_credits' ELSE 'in_flight_budget' END;
+      ELSE
+        verdict := 'granted';
+        held := least(r.want, free, cap_left);
+        v_leased := v_leased + held;
+        v_day_leased := v_day_leased + held;
+        l_items := l_items || item;
+        l_granted := l_granted || held;
+        l_cap_day := l_cap_day || v_day;
+      END IF;
+    END IF;
+    RETURN NEXT;
+  END LOOP;
+
+  IF v_day IS NOT NULL THEN
+    b_customers := b_customers || v_customer;
+    b_leased := b_leased || v_leased;
+    b_minute := b_minute || v_minute;
+    b_minute_requests := b_minute_requests || minute_used;
+    b_day := b_day || v_day;
+    b_day_requests := b_day_requests || day_used;
+    b_day_spent := b_day_spent || v_day_spent;
+    b_day_leased := b_day_leased || v_day_leased;
+  END IF;
+  UPDATE balance b SET leased_nanos = s.leased, minute = s.minute, minute_requests = s.minute_requests,
+      day = s.day, day_requests = s.day_requests, day_spent_nanos = s.day_spent, day_leased_nanos = s.day_leased
+    FROM unnest(b_customers, b_leased, b_minute, b_minute_requests, b_day, b_day_requests, b_day_spent, b_day_leased)
+      AS s(customer, leased, minute, minute_requests, day, day_requests, day_spent, day_leased)
+    WHERE b.customer_id = s.customer;
+  INSERT INTO lease (lease_id, customer_id, node_id, key_id, model_id, granted_nanos, cap_day)
+    SELECT p_leases[g.n], p_customers[g.n], p_node, p_keys[g.n], p_models[g.n], g.granted, g.cap_day
+    FROM unnest(l_items, l_granted, l_cap_day) AS g(n, granted, cap_day);
+END $$;
+
+-- ---------------------------------------------------------------- settlement
+
+-- Ends a batch of requests: writes their usage rows, charges them, returns what their leases held, adds them to the rollups.
+-- A request whose row exists is done already and changes nothing, so a batch may be sent again after an ambiguous commit.
+-- Answers only for what did not go as asked: 'duplicate', 'clamped' (cost above the lease, the rest written off),
+-- 'late' (lease gone, charged from free balance), 'written_off' (lease gone, balance not free), 'no_account'.
+CREATE FUNCTION settle_batch(
+  p_node_shard smallint,
+  p_requests uuid[], p_customers uuid[], p_keys uuid[], p_started_ms bigint[], p_models text[],
+  p_providers text[], p_endpoints text[], p_hosters uuid[],
+  p_input_tokens integer[], p_output_tokens integer[], p_reported_input_tokens integer[], p_reported_output_tokens integer[], p_usage_sources text[],
+  p_input_prices bigint[], p_output_prices bigint[],
+  p_holds bigint[], p_costs bigint[], p_hoster_shares bigint[], p_fees bigint[], p_writeoffs bigint[],
+  p_latencies_ms integer[], p_first_tokens_ms integer[], p_successes boolean[], p_outcomes text[], p_finish_reasons text[], p_attempts jsonb[])
+RETURNS TABLE (odd_request uuid, effect text)
+LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
+DECLARE
+  r record;
+  v_customer uuid;
+  v_free bigint;
+  v_tx bigint;
+  v_charged bigint;
+  -- The leases that end here.
+  l_ids uuid[];
+  l_customers uuid[];
+  l_granted bigint[];
+  l_cap_days date[];
+  -- Requests without a lease that are charged from free balance.
+  v_late uuid[] := '{}';
+  -- Requests that are done already or cannot be charged at all.
+  v_skipped uuid[] := '{}';
+BEGIN
+  PERFORM 1 FROM balance WHERE customer_id = ANY (p_customers) ORDER BY customer_id FOR NO KEY UPDATE;
+
+  WITH gone AS (
+    DELETE FROM lease l USING unnest(p_requests, p_customers) AS i(request, customer)
+    WHERE l.lease_id = i.request AND l.customer_id = i.customer
+    RETURNING l.lease_id, l.customer_id, l.granted_nanos, l.cap_day)
+  SELECT coalesce(array_agg(lease_id), '{}'), coalesce(array_agg(customer_id), '{}'), coalesce(array_agg(granted_nanos), '{}'), coalesce(array_agg(cap_day), '{}')
+    INTO l_ids, l_customers, l_granted, l_cap_days FROM gone;
+
+  IF cardinality(l_ids) < cardinality(p_requests) THEN
+    FOR r IN
+      SELECT i.request, i.customer, i.cost AS asked, least(i.cost, i.hold) AS cost, b.posted_nanos, b.leased_nanos, b.customer_id AS account, u.request_id AS done
+      FROM unnest(p_requests, p_customers, p_costs, p_holds) AS i(request, customer, cost, hold)
+      LEFT JOIN balance b ON b.customer_id = i.customer
+      LEFT JOIN usage_event u ON u.customer_id = i.customer AND u.request_id = i.request
+      WHERE i.request <> ALL (l_ids)
+      ORDER BY i.customer
+    LOOP
+      odd_request := r.request;
+      IF v_customer IS DISTINCT FROM r.customer THEN
+        v_customer := r.customer;
+        v_free := r.posted_nanos - r.leased_nanos;
+      END IF;
+      IF r.account IS NULL THEN
+        v_skipped := v_skipped || r.request;
+        effect := 'no_account';
+        RETURN NEXT;
+      ELSIF r.done IS NOT NULL THEN
+        v_skipped := v_skipped || r.request;
+        effect := 'duplicate';
+        RETURN NEXT;
+      ELSIF r.asked = 0 OR r.request = ANY (v_late) THEN
+        NULL;
+      ELSIF r.cost > 0 AND r.cost <= v_free THEN
+        v_free := v_free - r.cost;
+        v_late := v_late || r.request;
+        effect := 'late';
+        RETURN NEXT;
+      ELSE
+        effect := 'written_off';
+        RETURN NEXT;
+      END IF;
+    END LOOP;
+  END IF;
+
+  v_tx := nextval('ledger_tx_tx_id_seq');
+  WITH asked AS (
+    SELECT i.*, l.granted, l.cap_day, coalesce(l.granted, i.hold) AS held,
+      CASE WHEN l.granted IS NOT NULL THEN least(i.cost, l.granted) WHEN i.request = ANY (v_late) THEN least(i.cost, i.hold) ELSE 0 END AS charge
+    FROM unnest(
+      p_requests, p_customers, p_keys, p_started_ms, p_models, p_providers, p_endpoints, p_hosters,
+      p_input_tokens, p_output_tokens, p_reported_input_tokens, p_reported_output_tokens, p_usage_sources, p_input_prices, p_output_prices,
+      p_holds, p_costs, p_hoster_shares, p_fees, p_writeoffs, p_latencies_ms, p_first_tokens_ms, p_successes, p_outcomes, p_finish_reasons, p_attempts)
+      AS i(request, customer, key, started_ms, model, provider, endpoint, hoster,
+        input_tokens, output_tokens, reported_input_tokens, reported_output_tokens, usage_source, input_price, output_price,
+        hold, cost, hoster_share, fee, writeoff, latency_ms, first_token_ms, success, outcome, finish_reason, attempts)
+    LEFT JOIN unnest(l_ids, l_granted, l_cap_days) AS l(lease, granted, cap_day) ON l.lease = i.request
+  ), shared AS (
+    -- A smaller charge is shared in the proportion of the asked one, the hoster's part rounded down as in splitCost.
+    SELECT *, CASE WHEN charge = cost THEN hoster_share ELSE div(hoster_share::numeric * charge, cost)::bigint END AS hoster_part
+    FROM asked
+  ), ins AS (
+    INSERT INTO usage_event (request_id, customer_id, key_id, started_at, model_id, provider, endpoint_id, hoster_id,
+      input_tokens, output_tokens, reported_input_tokens, reported_output_tokens, usage_source, input_pico_per_token, output_pico_per_token,
+      hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, writeoff_nanos,
+      latency_ms, first_token_ms, success, outcome, finish_reason, attempts, tx_id, cap_day)
+    SELECT request, customer, key, to_timestamp(started_ms / 1000.0), model, provider, endpoint, hoster,
+      input_tokens, output_tokens, reported_input_tokens, reported_output_tokens, usage_source, input_price, output_price,
+      held, charge, hoster_part, CASE WHEN charge = cost THEN fee ELSE charge - hoster_part END, writeoff + cost - charge,
+      latency_ms, first_token_ms, success, outcome, finish_reason, attempts, CASE WHEN charge > 0 THEN v_tx END, cap_day
+    FROM shared
+    WHERE request <> ALL (v_skipped)
+    ON CONFLICT (customer_id, request_id) DO NOTHING
+    RETURNING request_id, customer_id, started_at, model_id, provider, hoster_id, input_tokens, output_tokens,
+      cost_nanos, hoster_share_nanos, fee_nanos, writeoff_nanos, latency_ms, success, cap_day
+  ), moved AS (
+    SELECT m.customer, sum(m.cost)::bigint AS cost, sum(m.granted)::bigint AS granted,
+      (sum(m.cost) FILTER (WHERE m.cap_day = b.day))::bigint AS day_cost, (sum(m.granted) FILTER (WHERE m.cap_day = b.day))::bigint AS day_granted
+    FROM (
+      SELECT customer_id AS customer, cost_nanos AS cost, 0 AS granted, cap_day FROM ins
+      UNION ALL
+      SELECT customer, 0, granted, cap_day FROM unnest(l_customers, l_granted, l_cap_days) AS l(customer, granted, cap_day)
+    ) m
+    JOIN balance b ON b.customer_id = m.customer
+    GROUP BY m.customer
+  ), paid AS (
+    UPDATE balance b SET posted_nanos = b.posted_nanos - m.cost, leased_nanos = b.leased_nanos - m.granted,
+      day_spent_nanos = b.day_spent_nanos + coalesce(m.day_cost, 0), day_leased_nanos = b.day_leased_nanos - coalesce(m.day_granted, 0)
+    FROM moved m WHERE b.customer_id = m.customer
+  ), entries AS (
+    INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos)
+    SELECT v_tx, e.kind, e.account, e.amount FROM (
+      SELECT 'customer' AS kind, customer_id AS account, -sum(cost_nanos)::bigint AS amount FROM ins GROUP BY customer_id
+      UNION ALL
+      SELECT 'hoster_payable', hoster_id, sum(hoster_share_nanos)::bigint FROM ins WHERE hoster_share_nanos > 0 GROUP BY hoster_id
+      UNION ALL
+      SELECT 'platform_revenue', '00000000-0000-0000-0000-000000000000'::uuid, sum(fee_nanos)::bigint FROM ins
+    ) e WHERE e.amount <> 0
+  ), rolled AS (
+    INSERT INTO usage_rollup AS u (customer_id, hour, model_id, provider, node_shard,
+      requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
+    SELECT customer_id, date_trunc('hour', started_at, 'UTC'), model_id, provider, p_node_shard,
+      count(*), count(*) FILTER (WHERE success), sum(input_tokens), sum(output_tokens), sum(cost_nanos), sum(hoster_share_nanos), sum(fee_nanos),
+      coalesce(sum(latency_ms) FILTER (WHERE success), 0)
+    FROM ins GROUP BY 1, 2, 3, 4
+    ON CONFLICT (customer_id, hour, model_id, provider, node_shard) DO UPDATE SET
+      requests = u.requests + excluded.requests, successes = u.successes + excluded.successes,
+      input_tokens = u.input_tokens + excluded.input_tokens, output_tokens = u.output_tokens + excluded.output_tokens,
+      cost_nanos = u.cost_nanos + excluded.cost_nanos, hoster_share_nanos = u.hoster_share_nanos + excluded.hoster_share_nanos,
+      fee_nanos = u.fee_nanos + excluded.fee_nanos, latency_ms_sum = u.latency_ms_sum + excluded.latency_ms_sum
+  )
+  SELECT coalesce(sum(cost_nanos), 0)::bigint INTO v_charged FROM ins;
+
+  IF v_charged > 0 THEN
+    INSERT INTO ledger_tx (tx_id, kind, ref) OVERRIDING SYSTEM VALUE VALUES (v_tx, 'settle', gen_random_uuid()::text);
+  END IF;
+  RETURN QUERY
+    SELECT i.request, 'clamped' FROM unnest(p_requests, p_costs) AS i(request, cost)
+    JOIN unnest(l_ids, l_granted) AS l(lease, granted) ON l.lease = i.request WHERE i.cost > l.granted;
+END $$;
+
+-- ---------------------------------------------------------------- leases whose owner is gone
+
+-- Gives back the money of these leases without a usage row: their requests never ran. Answers the ids that existed.
+CREATE FUNCTION release_leases(p_leases uuid[]) RETURNS SETOF uuid
+LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
+DECLARE
+  v_customers uuid[];
+BEGIN
+  SELECT array_agg(DISTINCT customer_id) INTO v_customers FROM lease WHERE lease_id = ANY (p_leases);
+  PERFORM 1 FROM balance WHERE customer_id = ANY (v_customers) ORDER BY customer_id FOR NO KEY UPDATE;
+  RETURN QUERY
+  WITH gone AS (
+    DELETE FROM lease WHERE lease_id = ANY (p_leases) AND customer_id = ANY (v_customers)
+    RETURNING lease_id, customer_id, granted_nanos, cap_day
+  ), returned AS (
+    UPDATE balance b SET leased_nanos = b.leased_nanos - s.granted, day_leased_nanos = b.day_leased_nanos - s.day_granted
+    FROM (
+      SELECT g.customer_id, sum(g.granted_nanos)::bigint AS granted,
+        coalesce(sum(g.granted_nanos) FILTER (WHERE g.cap_day = o.day), 0)::bigint AS day_granted
+      FROM gone g JOIN balance o USING (customer_id) GROUP BY g.customer_id
+    ) s WHERE b.customer_id = s.customer_id
+  )
+  SELECT lease_id FROM gone;
+END $$;
+
+-- Ends the leases that one customer has with dead nodes: returns the money and leaves a free usage row `node_died` for each.
+-- A node without a row counts as dead. Answers how many there were.
+CREATE FUNCTION reclaim_leases(p_customer uuid, p_node_shard smallint) RETURNS bigint
+LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
+DECLARE
+  v_reclaimed bigint;
+BEGIN
+  PERFORM 1 FROM balance WHERE customer_id = p_customer FOR NO KEY UPDATE;
+  WITH gone AS (
+    DELETE FROM lease l
+    WHERE l.customer_id = p_customer AND NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive')
+    RETURNING l.*
+  ), ins AS (
+    INSERT INTO usage_event (customer_id, request_id, key_id, started_at, model_id, provider, input_tokens, output_tokens, usage_source,
+      input_pico_per_token, output_pico_per_token, hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms, success, outcome, cap_day)
+    SELECT customer_id, lease_id, key_id, granted_at, coalesce(model_id, ''), 'none', 0, 0, 'none',
+      0, 0, granted_nanos, 0, 0, 0, 0, false, 'node_died', cap_day
+    FROM gone
+    ON CONFLICT (customer_id, request_id) DO NOTHING
+    RETURNING started_at, model_id
+  ), returned AS (
+    UPDATE balance b SET leased_nanos = b.leased_nanos - s.granted, day_leased_nanos = b.day_leased_nanos - s.day_granted
+    FROM (
+      SELECT sum(g.granted_nanos)::bigint AS granted, coalesce(sum(g.granted_nanos) FILTER (WHERE g.cap_day = o.day), 0)::bigint AS day_granted
+      FROM gone g JOIN balance o USING (customer_id) HAVING count(*) > 0
+    ) s WHERE b.customer_id = p_customer
+  ), rolled AS (
+    INSERT INTO usage_rollup AS u (customer_id, hour, model_id, provider, node_shard,
+      requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
+    SELECT p_customer, date_trunc('hour', started_at, 'UTC'), model_id, 'none', p_node_shard, count(*), 0, 0, 0, 0, 0, 0, 0
+    FROM ins GROUP BY 1, 2, 3
+    ON CONFLICT (customer_id, hour, model_id, provider, node_shard) DO UPDATE SET requests = u.requests + excluded.requests
+  )
+  SELECT count(*) INTO v_reclaimed FROM gone;
+  RETURN v_reclaimed;
+END $$;
+
+-- ---------------------------------------------------------------- the ledger is append only
+
+CREATE FUNCTION refuse_rewrite() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION '% is append only: correct it with a new transaction', TG_TABLE_NAME;
+END $$;
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_tx FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewrite();
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_entry FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewrite();

@@ -1,0 +1,84 @@
+import type { Caller } from '../domain/caller.ts'
+import type { ChatJob } from '../domain/chat-job.ts'
+import type { Clock } from '../domain/clock.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { Exclusion, Ticket } from '../domain/handoff.ts'
+import type { HealthView } from '../domain/health.ts'
+import type { Offer } from '../domain/offer.ts'
+import type { Admission, Ledger } from '../ledger/ledger.ts'
+import { candidatesFor } from '../market/candidates.ts'
+import type { Catalog } from '../market/catalog.ts'
+import type { WindowView } from '../quota/window-view.ts'
+import { eligible } from './eligible.ts'
+import { explainExclusions } from './explain-exclusions.ts'
+import { holdFor, maxTokensFor, type OutputDefaults } from './hold.ts'
+import { refusal } from './refusal.ts'
+
+export interface AdmitDeps {
+  readonly catalog: () => Catalog
+  readonly health: HealthView
+  readonly ledger: Pick<Ledger, 'admit'>
+  readonly windows: Pick<WindowView, 'remember'>
+  readonly clock: Clock
+  readonly outputDefaults: OutputDefaults
+}
+
+/**
+ * May this request run? Finds its eligible offers, then counts it against its windows and holds its worst case in one round trip.
+ * Throws 404 `model_not_found`, 500 `no_eligible_offer`, 429, 402 or 503. From the returned ticket on money is held, and the
+ * ticket has to be settled.
+ */
+export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Ticket> {
+  const startedAtEpochMs = deps.clock.epochMs()
+  const startedMonotonicMs = deps.clock.monotonicMs()
+  const { customerId, keyId, limits } = caller
+  const uncosted: Admission = { requestId, customerId, keyId, modelId: job.model, limits, hold: null }
+
+  let supply: Supply
+  try {
+    supply = supplyFor(job, deps.catalog(), deps.health)
+  } catch (refused) {
+    // It was a valid request of a known customer, so it counts, and being over the limit is the more useful answer.
+    await take(deps, uncosted, job, [])
+    throw refused
+  }
+
+  const { wantNanos, floorNanos, maxTokens } = holdFor(supply.eligible, job, deps.outputDefaults)
+  const holdNanos = await take(deps, { ...uncosted, hold: { wantNanos, floorNanos } }, job, supply.eligible)
+  return {
+    requestId,
+    caller,
+    startedAtEpochMs,
+    startedMonotonicMs,
+    ...supply,
+    holdNanos,
+    // Less than wanted was free: the answer may be as long as the hold pays for.
+    maxTokens: holdNanos < wantNanos ? maxTokensFor(supply.eligible, job, holdNanos) : maxTokens,
+  }
+}
+
+interface Supply {
+  readonly models: readonly string[]
+  readonly eligible: readonly Offer[]
+  readonly excluded: readonly Exclusion[]
+}
+
+function supplyFor(job: ChatJob, catalog: Catalog, health: HealthView): Supply {
+  const { models, offers } = candidatesFor(catalog, job)
+  const choice = eligible(offers, job, health)
+  if (choice.eligible.length === 0) {
+    throw new ApiError('no_eligible_offer', { message: explainExclusions(choice.excluded) })
+  }
+  return { models, ...choice }
+}
+
+/** Counts the request and takes its hold; returns what is held, throws what refuses it. */
+async function take(deps: AdmitDeps, admission: Admission, job: ChatJob, offers: readonly Offer[]): Promise<bigint> {
+  const result = await deps.ledger.admit(admission)
+  deps.windows.remember(admission.customerId, result.windows)
+  if (result.kind === 'granted') return result.heldNanos
+  if (result.kind === 'counted') return 0n
+  const budgetNanos = result.freeNanos < result.capLeftNanos ? result.freeNanos : result.capLeftNanos
+  const affordableTokens = offers.length === 0 ? 0 : maxTokensFor(offers, job, budgetNanos)
+  throw refusal(result, admission, job, affordableTokens, deps.clock.epochMs())
+}

@@ -1,0 +1,55 @@
+import type { ChatJob } from '../domain/chat-job.ts'
+import { affordableOutputTokens, costNanos, type Nanos } from '../domain/money.ts'
+import type { Offer } from '../domain/offer.ts'
+import { outputCap } from '../domain/output-cap.ts'
+
+/** How many output tokens a request may have when it does not say; per model where the operator set one. */
+export interface OutputDefaults {
+  readonly maxTokens: number
+  readonly perModel?: ReadonlyMap<string, number> | undefined
+}
+
+export interface HoldRequest {
+  /** Pays for `maxTokens` at the dearest candidate. */
+  readonly wantNanos: Nanos
+  /** The least that makes sense: the prompt and a few tokens. Equal to `wantNanos` when the caller named a limit. */
+  readonly floorNanos: Nanos
+  /** Per choice. */
+  readonly maxTokens: number
+}
+
+/**
+ * The money to hold: the worst case over every candidate, fallbacks included, so that no retry can cost more than is held.
+ * Dispatch asks each offer for at most `outputCap(offer, job, maxTokens)`, which is never above `maxTokens`.
+ *
+ * @param offers at least one
+ */
+export function holdFor(offers: readonly Offer[], job: ChatJob, defaults: OutputDefaults): HoldRequest {
+  const maxTokens = job.maxTokens ?? defaultMaxTokens(offers, job, defaults)
+  const wantNanos = dearest(offers, job, maxTokens)
+  if (job.maxTokens !== null) return { wantNanos, floorNanos: wantNanos, maxTokens }
+  return { wantNanos, floorNanos: dearest(offers, job, Math.min(FEWEST_OUTPUT_TOKENS, maxTokens)), maxTokens }
+}
+
+/** The most output tokens per choice that `heldNanos` pays for at every candidate; 0 when it does not pay for one. Rounds down. */
+export function maxTokensFor(offers: readonly Offer[], job: ChatJob, heldNanos: Nanos): number {
+  const affordable = offers.map(offer => affordableOutputTokens(offer.price, job.inputTokensBound, heldNanos))
+  return Math.max(0, Math.floor(Math.min(...affordable) / job.choices))
+}
+
+/** A shorter answer than this is not worth its prompt. */
+const FEWEST_OUTPUT_TOKENS = 16
+
+function defaultMaxTokens(offers: readonly Offer[], job: ChatJob, defaults: OutputDefaults): number {
+  const caps = offers.map(offer => outputCap(offer, job, defaults.perModel?.get(offer.modelId) ?? defaults.maxTokens))
+  return Math.max(...caps)
+}
+
+function dearest(offers: readonly Offer[], job: ChatJob, maxTokens: number): Nanos {
+  let most = 0n
+  for (const { price } of offers) {
+    const cost = costNanos(price, job.inputTokensBound, maxTokens * job.choices)
+    if (cost > most) most = cost
+  }
+  return most
+}

@@ -1,0 +1,136 @@
+import type { Sql } from '../db/pool.ts'
+import type { AccountLimits, Caller } from '../domain/caller.ts'
+import type { Clock } from '../domain/clock.ts'
+import { ApiError } from '../domain/errors.ts'
+import { hashApiKey } from './api-key.ts'
+import { credentialOf } from './credential.ts'
+import { findKey, type KeyRow } from './find-key.ts'
+
+export interface Authenticator {
+  /**
+   * Who sends this request. Throws ApiError: `invalid_api_key`, or `database_unavailable` when an unknown key cannot be looked up.
+   *
+   * @param rawHeaders names and values in turn, as Node's `request.rawHeaders`
+   */
+  authenticate(rawHeaders: readonly string[]): Promise<Caller>
+  /** Stops listening for changes. */
+  close(): void
+}
+
+export interface AuthenticatorDeps {
+  readonly sql: Sql
+  readonly clock: Clock
+  readonly limitsOf: (accountTier: string) => AccountLimits
+  /** Calls back whenever keys or customers may have changed, and returns how to stop that. */
+  readonly onAccessChange: (listener: () => void) => () => void
+}
+
+/** Known callers kept in memory. At about 600 bytes each this is 6 MB. */
+const KNOWN_MAX = 10_000
+/** The longest a known caller is believed without looking again, should a change ever go unnoticed. */
+const KNOWN_MS = 60_000
+/** Keys that pass the checksum and are not ours. Issuing one drops them all, so this hides no new key. */
+const UNKNOWN_MAX = 10_000
+const UNKNOWN_MS = 2_000
+
+interface Known {
+  readonly caller: Caller
+  readonly expiresAtEpochMs: number
+  readonly readAtMs: number
+}
+
+/** Finds callers by their keys, mostly in memory. Keys themselves are neither kept nor logged: the cache knows hashes. */
+export function createAuthenticator({ sql, clock, limitsOf, onAccessChange }: AuthenticatorDeps): Authenticator {
+  const known = new Map<string, Known>()
+  const unknownUntilMs = new Map<string, number>()
+  let running = new Map<string, Promise<Known | undefined>>()
+
+  const stopListening = onAccessChange(() => {
+    known.clear()
+    unknownUntilMs.clear()
+    // Look-ups that started before the change may return the old state: nobody may join them or remember what they find.
+    running = new Map()
+  })
+
+  return {
+    async authenticate(rawHeaders) {
+      const keyHash = hashApiKey(credentialOf(rawHeaders))
+      const found = fresh(keyHash) ?? (await lookUp(keyHash))
+      if (!found || found.expiresAtEpochMs <= clock.epochMs()) throw new ApiError('invalid_api_key')
+      return found.caller
+    },
+    close: stopListening,
+  }
+
+  function fresh(keyHash: string): Known | undefined {
+    const entry = known.get(keyHash)
+    if (!entry || entry.readAtMs + KNOWN_MS <= clock.monotonicMs()) return undefined
+    // Last in the map is last to be dropped.
+    known.delete(keyHash)
+    known.set(keyHash, entry)
+    return entry
+  }
+
+  async function lookUp(keyHash: string): Promise<Known | undefined> {
+    const untilMs = unknownUntilMs.get(keyHash)
+    if (untilMs !== undefined && clock.monotonicMs() < untilMs) return undefined
+    let query = running.get(keyHash)
+    if (!query) {
+      query = read(keyHash, running)
+      running.set(keyHash, query)
+    }
+    return query
+  }
+
+  async function read(keyHash: string, startedIn: typeof running): Promise<Known | undefined> {
+    try {
+      const readAtMs = clock.monotonicMs()
+      const row = await findKey(sql, keyHash)
+      const entry = row && knownOf(row, readAtMs)
+      if (startedIn === running) remember(keyHash, entry)
+      return entry
+    } catch (cause) {
+      throw new ApiError('database_unavailable', { internal: cause })
+    } finally {
+      startedIn.delete(keyHash)
+    }
+  }
+
+  function remember(keyHash: string, entry: Known | undefined): void {
+    if (entry) {
+      known.delete(keyHash)
+      known.set(keyHash, entry)
+      dropOldest(known, KNOWN_MAX)
+    } else {
+      known.delete(keyHash)
+      unknownUntilMs.delete(keyHash)
+      unknownUntilMs.set(keyHash, clock.monotonicMs() + UNKNOWN_MS)
+      dropOldest(unknownUntilMs, UNKNOWN_MAX)
+    }
+  }
+
+  function knownOf(row: KeyRow, readAtMs: number): Known {
+    const limits = limitsOf(row.account_tier)
+    return {
+      readAtMs,
+      expiresAtEpochMs: row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY,
+      caller: Object.freeze({
+        customerId: row.customer_id,
+        keyId: row.key_id,
+        email: row.email,
+        accountTier: row.account_tier,
+        limits: Object.freeze({
+          requestsPerMinute: row.requests_per_minute ?? limits.requestsPerMinute,
+          requestsPerDay: row.requests_per_day ?? limits.requestsPerDay,
+          dailySpendCapNanos: row.daily_spend_cap_nanos ?? limits.dailySpendCapNanos,
+        }),
+      }),
+    }
+  }
+}
+
+function dropOldest(entries: Map<string, unknown>, max: number): void {
+  if (entries.size <= max) return
+  const oldest = entries.keys().next()
+  if (!oldest.done) entries.delete(oldest.value)
+}

@@ -1,0 +1,76 @@
+import { randomUUID } from 'node:crypto'
+import { bumpControlVersion } from '../db/control-version.ts'
+import type { Sql } from '../db/pool.ts'
+import { hashApiKey, hintOf, mintApiKey } from './api-key.ts'
+
+/** What may be shown of a key after it was issued. */
+export interface KeyListing {
+  readonly keyId: string
+  readonly customerId: string
+  readonly customerEmail: string
+  readonly name: string
+  readonly hint: string
+  readonly createdAt: Date
+  readonly expiresAt: Date | null
+  readonly revokedAt: Date | null
+}
+
+export interface IssuedKey {
+  readonly keyId: string
+  /** The key itself: hand it over now, it cannot be read again. */
+  readonly key: string
+  readonly hint: string
+}
+
+/** Makes a key for a customer. Run it in a transaction: the change of access counts with it. */
+export async function issueKey(
+  sql: Sql,
+  { customerId, name, expiresAt = null }: { customerId: string; name: string; expiresAt?: Date | null },
+): Promise<IssuedKey> {
+  const key = mintApiKey()
+  const issued = { keyId: randomUUID(), key, hint: hintOf(key) }
+  await sql.query(
+    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, expires_at)
+     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6)`,
+    [issued.keyId, customerId, name, hashApiKey(key), issued.hint, expiresAt],
+  )
+  await bumpControlVersion(sql, 'access')
+  return issued
+}
+
+/** Keys, newest first; of one customer, or of all when `customerId` is null. */
+export async function listKeys(sql: Sql, customerId: string | null = null): Promise<KeyListing[]> {
+  const { rows } = await sql.query<KeyListing>(
+    `${SELECT} WHERE $1::uuid IS NULL OR customer_id = $1 ORDER BY api_key.created_at DESC, key_id`,
+    [customerId],
+  )
+  return rows
+}
+
+/** Keys whose id or hint is this text. More than one may share a hint. */
+export async function findKeys(sql: Sql, idOrHint: string): Promise<KeyListing[]> {
+  const { rows } = await sql.query<KeyListing>(
+    `${SELECT} WHERE key_id::text = lower($1) OR hint = $1 ORDER BY api_key.created_at, key_id`,
+    [idOrHint],
+  )
+  return rows
+}
+
+const SELECT = `
+  SELECT key_id AS "keyId", customer_id AS "customerId", email AS "customerEmail", name, hint,
+         api_key.created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt"
+    FROM api_key JOIN customer USING (customer_id)`
+
+/**
+ * Shuts a key off for good; every node refuses it within two seconds. Run it in a transaction.
+ * Returns whether that changed anything: false when it was revoked before or does not exist.
+ */
+export async function revokeKey(sql: Sql, keyId: string): Promise<boolean> {
+  const { rowCount } = await sql.query(
+    'UPDATE api_key SET revoked_at = now() WHERE key_id = $1 AND revoked_at IS NULL',
+    [keyId],
+  )
+  if (rowCount === 0) return false
+  await bumpControlVersion(sql, 'access')
+  return true
+}

@@ -1,0 +1,51 @@
+import { type AdmitDeps, admit } from '../admit/admit.ts'
+import { type DispatchDeps, dispatch } from '../dispatch/dispatch.ts'
+import type { Caller } from '../domain/caller.ts'
+import type { ChatJob } from '../domain/chat-job.ts'
+import type { Receipt } from '../domain/handoff.ts'
+import type { Offer } from '../domain/offer.ts'
+import { type Delivery, relay } from '../relay/relay.ts'
+import { unservedReceipt } from '../relay/unserved-receipt.ts'
+import { type RouteView, route } from '../route/route.ts'
+import { type SettleDeps, settle } from '../settle/settle.ts'
+
+export interface CompleteDeps {
+  readonly admit: AdmitDeps
+  readonly route: RouteView & { readonly random: () => number }
+  readonly dispatch: DispatchDeps
+  readonly settle: SettleDeps
+  /** Notes that a client left before its first token; true when it has used up its free departures and pays its input. */
+  readonly isEarlyLeaveCharged: (customerId: string) => boolean
+}
+
+/** Who served it and what goes to the client. */
+export interface Completed {
+  readonly offer: Offer
+  readonly delivery: Delivery
+}
+
+/**
+ * The conductor: every step of a chat completion, in order. Steps hand on immutable values and know nothing of each other.
+ * From the ticket on every path ends in exactly one settlement, and a crash ends in the reaper.
+ */
+export async function complete(
+  deps: CompleteDeps,
+  caller: Caller,
+  job: ChatJob,
+  requestId: string,
+  signal: AbortSignal,
+): Promise<Completed> {
+  const ticket = await admit(deps.admit, caller, job, requestId)
+  const settleTicket = (receipt: Receipt) => settle(deps.settle, ticket, receipt)
+  const chargeEarlyLeave = () => deps.isEarlyLeaveCharged(caller.customerId)
+  try {
+    const plan = route(ticket, job, deps.route, deps.route.random)
+    const answer = await dispatch(deps.dispatch, plan, job, signal)
+    const delivery = await relay({ ticket, job, settle: settleTicket, signal, chargeEarlyLeave }, answer)
+    return { offer: answer.offer, delivery }
+  } catch (failure) {
+    // Whatever broke, the hold goes back. Where the relay has settled already this is a duplicate, which the ledger ignores.
+    await settleTicket(unservedReceipt(failure, ticket, job, signal, chargeEarlyLeave)).catch(() => {})
+    throw failure
+  }
+}

@@ -1,0 +1,300 @@
+import { readFileSync } from 'node:fs'
+import { normalize, resolve } from 'node:path'
+import * as z from 'zod'
+import { type ConfigProblem, keyPath, readYaml, type YamlFile } from './config/read-yaml.ts'
+import {
+  type CloudKeyName,
+  cloudKeyNames,
+  type EndpointSettings,
+  environmentSchema,
+  type FileSettings,
+  fileSchema,
+} from './config/schema.ts'
+import type { AccountLimits } from './domain/caller.ts'
+import type { Nanos, TokenPrice } from './domain/money.ts'
+
+/** Everything the operator decided, read once and deeply frozen. */
+export interface Config {
+  /** The file that was read; null when there is none at the default place. */
+  readonly configFile: string | null
+  /** Absolute. */
+  readonly dataDir: string
+  /** Null: PostgreSQL is started under the data directory. */
+  readonly databaseUrl: string | null
+  /** 32 bytes as hex or base64; null: generated into the data directory. */
+  readonly masterKey: string | null
+  /** Of the operator and first customer, when the first start creates them. */
+  readonly initEmail: string
+  readonly color: boolean
+  readonly log: { readonly level: FileSettings['log']['level'] }
+  readonly server: {
+    readonly host: string
+    /** 0 lets the system choose. */
+    readonly port: number
+    /** Without a trailing slash and without `/v1`; null: made of host and port. */
+    readonly publicBaseUrl: string | null
+    readonly drainSeconds: number
+    readonly maxInFlight: number
+    readonly bodyLimitBytes: number
+    readonly pingSeconds: number
+  }
+  readonly accountTiers: Readonly<Record<string, AccountLimits>>
+  readonly signup: { readonly creditNanos: Nanos; readonly tier: string }
+  /** The hoster's part of each charge in basis points: what the platform's fee leaves. */
+  readonly platform: { readonly feeBps: number; readonly hosterShareBps: number }
+  readonly models: { readonly defaultMaxTokens: number }
+  readonly demo: {
+    readonly enabled: boolean
+    readonly tokensPerSecond: number
+    readonly firstTokenMs: number
+    readonly price: TokenPrice
+  }
+  readonly detect: {
+    readonly enabled: boolean
+    readonly localPrice: TokenPrice
+    readonly cloud: boolean
+    /** The cloud keys that the environment holds. */
+    readonly cloudKeys: Readonly<Partial<Record<CloudKeyName, string>>>
+  }
+  /** As in the file; `configuredOffers` makes offers of them. */
+  readonly endpoints: readonly EndpointSettings[]
+  readonly routing: { readonly cloudCompetes: boolean; readonly attemptsMax: number }
+  readonly hosters: { readonly allowPrivateUrls: boolean }
+  readonly reports: { readonly requestsPerMinute: number }
+  readonly postgres: { readonly moneyConnections: number; readonly generalConnections: number }
+}
+
+export interface ConfigSource {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Relative paths start here. */
+  readonly cwd: string
+  /** Wins over SWITCHYARD_CONFIG, and must exist. */
+  readonly file?: string | undefined
+}
+
+/** The configuration cannot be used. The message has one line per problem: where, line, key, what is wrong, what is allowed. */
+export class ConfigError extends Error {
+  readonly problems: readonly ConfigProblem[]
+
+  constructor(problems: readonly ConfigProblem[]) {
+    super(problems.map(problemText).join('\n'))
+    this.name = 'ConfigError'
+    this.problems = problems
+  }
+}
+
+/**
+ * Reads the environment and `switchyard.yaml`. HOST, PORT and LOG_LEVEL win over the file.
+ * Throws ConfigError with every problem found.
+ */
+export function loadConfig(source: Partial<ConfigSource> = {}): Config {
+  const { env = process.env, cwd = process.cwd(), file } = source
+  const environment = environmentOf(env)
+  const path = file ?? environment.SWITCHYARD_CONFIG
+  const shownPath = normalize(path)
+  const text = readFileText(resolve(cwd, path), file !== undefined || set(env, 'SWITCHYARD_CONFIG'))
+  const settings = settingsOf(readYaml(text ?? '', shownPath, env), shownPath)
+  return deeplyFrozen({
+    configFile: text === undefined ? null : resolve(cwd, path),
+    dataDir: resolve(cwd, environment.SWITCHYARD_DATA),
+    databaseUrl: environment.DATABASE_URL ?? null,
+    masterKey: environment.SWITCHYARD_MASTER_KEY ?? null,
+    initEmail: environment.SWITCHYARD_INIT_EMAIL,
+    color: environment.NO_COLOR === undefined,
+    log: { level: environment.LOG_LEVEL ?? settings.log.level },
+    server: {
+      host: environment.HOST ?? settings.server.host,
+      port: environment.PORT ?? settings.server.port,
+      publicBaseUrl: settings.server.public_base_url?.replace(/\/v1$/, '') ?? null,
+      drainSeconds: settings.server.drain_seconds,
+      maxInFlight: settings.server.max_in_flight,
+      bodyLimitBytes: settings.server.body_limit_bytes,
+      pingSeconds: settings.server.ping_seconds,
+    },
+    accountTiers: Object.fromEntries(
+      Object.entries(settings.account_tiers).map(([name, tier]) => [
+        name,
+        {
+          requestsPerMinute: tier.requests_per_minute,
+          requestsPerDay: tier.requests_per_day,
+          dailySpendCapNanos: tier.daily_spend_cap_usd,
+        },
+      ]),
+    ),
+    signup: { creditNanos: settings.signup.credit_usd, tier: settings.signup.tier },
+    platform: { feeBps: settings.platform.fee_percent, hosterShareBps: 10_000 - settings.platform.fee_percent },
+    models: { defaultMaxTokens: settings.models.default_max_tokens },
+    demo: {
+      enabled: settings.demo.enabled,
+      tokensPerSecond: settings.demo.tokens_per_second,
+      firstTokenMs: settings.demo.first_token_ms,
+      price: priceOf(settings.demo.price_per_million_usd),
+    },
+    detect: {
+      enabled: settings.detect.enabled,
+      localPrice: priceOf(settings.detect.local_price_per_million_usd),
+      cloud: settings.detect.cloud,
+      cloudKeys: Object.fromEntries(cloudKeyNames.flatMap(name => (set(env, name) ? [[name, env[name]]] : []))),
+    },
+    endpoints: settings.endpoints,
+    routing: { cloudCompetes: settings.routing.cloud_competes, attemptsMax: settings.routing.attempts_max },
+    hosters: { allowPrivateUrls: settings.hosters.allow_private_urls },
+    reports: { requestsPerMinute: settings.reports.requests_per_minute },
+    postgres: {
+      moneyConnections: settings.postgres.money_connections,
+      generalConnections: settings.postgres.general_connections,
+    },
+  })
+}
+
+/** The limits of an account tier. A tier that is no longer configured has those of `free`: the tightest that always exists. */
+export function limitsOfTier(config: Pick<Config, 'accountTiers'>, tier: string): AccountLimits {
+  return (Object.hasOwn(config.accountTiers, tier) ? config.accountTiers[tier] : config.accountTiers.free)!
+}
+
+function environmentOf(env: ConfigSource['env']): z.output<typeof environmentSchema> {
+  const written = Object.fromEntries(
+    Object.keys(environmentSchema.shape).flatMap(n => (set(env, n) ? [[n, env[n]]] : [])),
+  )
+  const parsed = environmentSchema.safeParse(written)
+  if (parsed.success) return parsed.data
+  throw new ConfigError(
+    parsed.error.issues.map(issue => ({
+      where: 'environment',
+      line: null,
+      key: keyPath(issue.path),
+      message: issue.message,
+    })),
+  )
+}
+
+/** An empty variable counts as not set, as in `PORT= npm start`. */
+function set(env: ConfigSource['env'], name: string): boolean {
+  return env[name] !== undefined && env[name] !== ''
+}
+
+function readFileText(path: string, explicit: boolean): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' && !explicit) return undefined
+    const what = code === 'ENOENT' ? 'does not exist' : `cannot be read: ${message}`
+    throw new ConfigError([{ where: path, line: null, key: null, message: what }])
+  }
+}
+
+function settingsOf(file: YamlFile, where: string): FileSettings {
+  if (file.problems.length > 0) throw new ConfigError(file.problems)
+  const parsed = fileSchema.safeParse(file.value ?? {})
+  const problems = parsed.success
+    ? contradictions(parsed.data)
+    : parsed.error.issues.flatMap(issue => problemsOf(issue, file.value))
+  if (problems.length > 0 || !parsed.success) {
+    throw new ConfigError(
+      problems
+        .map(({ path, message }) => ({ where, line: file.lineOf(path), key: keyPath(path), message }))
+        .sort((a, b) => a.line - b.line),
+    )
+  }
+  return parsed.data
+}
+
+interface PlacedProblem {
+  readonly path: readonly PropertyKey[]
+  readonly message: string
+}
+
+function problemsOf(issue: z.core.$ZodIssue, written: unknown): PlacedProblem[] {
+  if (issue.code === 'unrecognized_keys') {
+    const allowed = keysAt(fileSchema, issue.path)
+    return issue.keys.map(key => ({ path: [...issue.path, key], message: unknownKeyText(key, allowed) }))
+  }
+  if (issue.code !== 'invalid_type') return [{ path: issue.path, message: issue.message }]
+  if (at(written, issue.path) === undefined) {
+    const price = issue.path.at(-1) === 'price_per_million_usd'
+    const hint = price ? ': a model without a price cannot be sold; write input and output, 0 if it is free' : ''
+    return [{ path: issue.path, message: `is missing${hint}` }]
+  }
+  return [{ path: issue.path, message: issue.expected === 'array' ? 'must be a list' : 'must have keys of its own' }]
+}
+
+function unknownKeyText(key: string, allowed: readonly string[]): string {
+  const near = allowed
+    .map(name => ({ name, distance: editDistance(key, name) }))
+    .filter(({ name, distance }) => distance <= Math.max(2, Math.floor(name.length / 3)))
+    .sort((a, b) => a.distance - b.distance)[0]
+  return near ? `is not a key; did you mean ${near.name}?` : `is not a key; allowed are ${allowed.join(', ')}`
+}
+
+/** What no single value shows. */
+function contradictions(settings: FileSettings): PlacedProblem[] {
+  const problems: PlacedProblem[] = []
+  const tiers = Object.keys(settings.account_tiers)
+  if (!tiers.includes(settings.signup.tier)) {
+    problems.push({ path: ['signup', 'tier'], message: `is not an account tier; allowed are ${tiers.join(', ')}` })
+  }
+  settings.endpoints.forEach((endpoint, index) => {
+    if (settings.endpoints.findIndex(other => other.name === endpoint.name) < index) {
+      problems.push({
+        path: ['endpoints', index, 'name'],
+        message: `repeats "${endpoint.name}"; each needs its own name`,
+      })
+    }
+    if (endpoint.name === 'demo') {
+      problems.push({ path: ['endpoints', index, 'name'], message: 'is "demo", the built-in one; choose another name' })
+    }
+    endpoint.models.forEach((model, at) => {
+      if (endpoint.models.findIndex(other => other.id === model.id) < at) {
+        const message = `repeats "${model.id}"; an endpoint offers each model once`
+        problems.push({ path: ['endpoints', index, 'models', at, 'id'], message })
+      }
+    })
+  })
+  return problems
+}
+
+/** The keys that the schema knows at a path. */
+function keysAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): string[] {
+  const inner = unwrapped(schema)
+  if (path.length === 0) return inner instanceof z.ZodObject ? Object.keys(inner.shape) : []
+  const [step, ...rest] = path
+  if (inner instanceof z.ZodArray) return keysAt(inner.element, rest)
+  if (!(inner instanceof z.ZodObject)) return []
+  return keysAt(inner.shape[String(step)] ?? inner.def.catchall, rest)
+}
+
+function unwrapped(schema: z.core.$ZodType): z.core.$ZodType {
+  return schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional ? unwrapped(schema.def.innerType) : schema
+}
+
+function at(written: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce((inner, step) => (inner as Record<PropertyKey, unknown> | undefined)?.[step], written)
+}
+
+function editDistance(a: string, b: string): number {
+  let previous = Array.from({ length: b.length + 1 }, (_, column) => column)
+  for (let row = 1; row <= a.length; row++) {
+    const current = [row]
+    for (let column = 1; column <= b.length; column++) {
+      const swap = previous[column - 1]! + (a[row - 1] === b[column - 1] ? 0 : 1)
+      current.push(Math.min(swap, previous[column]! + 1, current[column - 1]! + 1))
+    }
+    previous = current
+  }
+  return previous[b.length]!
+}
+
+function priceOf(prices: { input: bigint; output: bigint }): TokenPrice {
+  return { inputPicoPerToken: prices.input, outputPicoPerToken: prices.output }
+}
+
+function problemText({ where, line, key, message }: ConfigProblem): string {
+  return `${where}${line === null ? '' : `:${line}`}: ${key === null ? '' : `${key} `}${message}`
+}
+
+function deeplyFrozen<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  Object.values(value).forEach(deeplyFrozen)
+  return Object.freeze(value)
+}

@@ -1,0 +1,50 @@
+import type { Endpoint, Offer } from '../domain/offer.ts'
+import type { EndpointSettings } from './schema.ts'
+
+/** The offers of the endpoints that the operator wrote down, in the order of the file. */
+export function configuredOffers(config: { readonly endpoints: readonly EndpointSettings[] }): Offer[] {
+  return config.endpoints.flatMap(settings => {
+    const endpoint = endpointOf(settings)
+    return settings.models.map(model => ({
+      offerId: `${endpoint.endpointId}/${model.id}`,
+      endpoint,
+      modelId: model.id,
+      upstreamModel: model.upstream_model ?? model.id,
+      price: {
+        inputPicoPerToken: model.price_per_million_usd.input,
+        outputPicoPerToken: model.price_per_million_usd.output,
+      },
+      contextTokens: model.context_tokens,
+      maxOutputTokens: Math.min(model.max_output_tokens ?? model.context_tokens, model.context_tokens),
+      features: new Set(model.features),
+    }))
+  })
+}
+
+function endpointOf(settings: EndpointSettings): Endpoint {
+  return {
+    endpointId: settings.name,
+    kind: settings.kind,
+    hosterId: null,
+    name: settings.name,
+    baseUrl: settings.base_url,
+    apiKey: settings.api_key ?? null,
+    dialect: {
+      maxTokensField: settings.dialect.max_tokens_field,
+      developerRole: settings.dialect.developer_to_system,
+      streamOptions: settings.dialect.stream_options,
+      dropFields: settings.dialect.drop_fields,
+      keyHeader: settings.key_header,
+    },
+    timeouts: {
+      connectMs: settings.timeouts.connect_ms,
+      firstTokenMs: settings.timeouts.first_token_ms,
+      idleMs: settings.timeouts.idle_ms,
+      totalMs: settings.timeouts.total_ms,
+    },
+    trustScore: null,
+    hosterShareBps: 0,
+    demo: false,
+    egress: 'any',
+  }
+}

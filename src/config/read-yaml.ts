@@ -1,0 +1,121 @@
+import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+
+/** One thing that is wrong with the configuration, and where. */
+export interface ConfigProblem {
+  /** Path of the file, or `environment`. */
+  readonly where: string
+  /** 1-based; null for the environment. */
+  readonly line: number | null
+  /** Such as `endpoints[0].models[1].id`, or the variable's name. Null for a syntax error. */
+  readonly key: string | null
+  /** What is wrong and what is allowed. */
+  readonly message: string
+}
+
+/** A number as the operator wrote it, so that money is read from its digits and never from a float. */
+export class WrittenNumber {
+  readonly source: string
+  constructor(source: string) {
+    this.source = source
+  }
+}
+
+/** A parsed file: plain values with every number as a `WrittenNumber`, and a way back from a key to its line. */
+export interface YamlFile {
+  readonly value: unknown
+  readonly problems: readonly ConfigProblem[]
+  /** The line of the key, or of its nearest ancestor that is written. */
+  lineOf(path: readonly PropertyKey[]): number
+}
+
+const DEPTH_MAX = 32
+
+/**
+ * Reads YAML with `${NAME}` and `${NAME:-default}` in text replaced from `env` (`$${` stands for a plain `${`).
+ * A key without a value counts as not written, so that a section may be commented out line by line.
+ */
+export function readYaml(text: string, file: string, env: Readonly<Record<string, string | undefined>>): YamlFile {
+  const lines = new LineCounter()
+  const doc = parseDocument(text, { lineCounter: lines, prettyErrors: false })
+  const problems: ConfigProblem[] = doc.errors.map(error => ({
+    where: file,
+    line: lines.linePos(error.pos[0]).line,
+    key: null,
+    message: `is not valid YAML: ${error.message}`,
+  }))
+  const value = problems.length > 0 ? undefined : plain(doc.contents, [], 0)
+  return { value, problems, lineOf }
+
+  function plain(node: unknown, path: readonly PropertyKey[], depth: number): unknown {
+    if (depth > DEPTH_MAX) return problem(path, `is nested deeper than ${DEPTH_MAX} levels`)
+    if (isAlias(node)) return plain(node.resolve(doc), path, depth + 1)
+    if (isMap(node)) {
+      const entries: [string, unknown][] = []
+      for (const pair of node.items) {
+        const name = keyText(pair.key)
+        const item = plain(pair.value, [...path, name], depth + 1)
+        if (item !== undefined) entries.push([name, item])
+      }
+      return Object.fromEntries(entries)
+    }
+    if (isSeq(node)) return node.items.map((item, index) => plain(item, [...path, index], depth + 1))
+    if (!isScalar(node) || node.value === null) return undefined
+    if (typeof node.value === 'number') return new WrittenNumber(node.source ?? String(node.value))
+    return typeof node.value === 'string' ? interpolated(node.value, path) : node.value
+  }
+
+  function interpolated(written: string, path: readonly PropertyKey[]): string {
+    return written.replace(/\$(\$\{)|\$\{([^}]*)\}/g, (_, escaped: string | undefined, inner: string) => {
+      if (escaped !== undefined) return escaped
+      const [, name, fallback] = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s.exec(inner) ?? []
+      if (name === undefined) {
+        problem(path, `has "\${${inner}}", which is neither \${NAME} nor \${NAME:-default}; write $\${ for a plain \${`)
+        return ''
+      }
+      const found = env[name] || fallback
+      if (found === undefined) {
+        problem(path, `needs the environment variable ${name}, which is not set; set it or write \${${name}:-default}`)
+      }
+      return found ?? ''
+    })
+  }
+
+  function problem(path: readonly PropertyKey[], message: string): undefined {
+    problems.push({ where: file, line: lineOf(path), key: keyPath(path), message })
+  }
+
+  function lineOf(path: readonly PropertyKey[]): number {
+    let at: unknown = doc.contents
+    let offset = startOf(at)
+    for (const step of path) {
+      if (isAlias(at)) at = at.resolve(doc)
+      if (isMap(at)) {
+        const pair = at.items.find(item => keyText(item.key) === step)
+        if (!pair) break
+        offset = startOf(pair.key) ?? offset
+        at = pair.value
+      } else if (isSeq(at)) {
+        at = at.items[Number(step)]
+        offset = startOf(at) ?? offset
+      } else break
+    }
+    return offset === undefined ? 1 : lines.linePos(offset).line
+  }
+}
+
+/** `['endpoints', 0, 'name']` as `endpoints[0].name`. */
+export function keyPath(path: readonly PropertyKey[]): string {
+  return path.reduce<string>(
+    (text, step) =>
+      typeof step === 'number' ? `${text}[${step}]` : text === '' ? String(step) : `${text}.${String(step)}`,
+    '',
+  )
+}
+
+function keyText(key: unknown): string {
+  return isScalar(key) ? (key.source ?? String(key.value)) : String(key)
+}
+
+function startOf(node: unknown): number | undefined {
+  return (node as Node | null)?.range?.[0]
+}

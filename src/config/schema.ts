@@ -1,0 +1,165 @@
+import * as z from 'zod'
+import {
+  email,
+  flag,
+  httpUrl,
+  oneOf,
+  percentAsBps,
+  secret,
+  text,
+  usdAmount,
+  usdPerMillionTokens,
+  wholeNumber,
+} from './values.ts'
+
+const DAY_MS = 86_400_000
+
+/** What the environment may set. `loadConfig` reads these names and no others, apart from `cloudKeyNames` and ${NAME} in the file. */
+export const environmentSchema = z.object({
+  HOST: text().optional(),
+  PORT: wholeNumber(0, 65_535).optional(),
+  DATABASE_URL: secret('postgres:// or postgresql:// URL', /^postgres(ql)?:\/\/\S+$/).optional(),
+  SWITCHYARD_DATA: text().prefault('./data'),
+  SWITCHYARD_CONFIG: text().prefault('./switchyard.yaml'),
+  SWITCHYARD_MASTER_KEY: secret('32 bytes as hex or base64', /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/).optional(),
+  SWITCHYARD_INIT_EMAIL: email().prefault('you@localhost'),
+  LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).optional(),
+  NO_COLOR: text().optional(),
+})
+
+/** Keys of clouds that are looked for in the environment when `detect.cloud` is on. */
+export const cloudKeyNames = [
+  'OPENAI_API_KEY',
+  'ANTHROPIC_API_KEY',
+  'GEMINI_API_KEY',
+  'MISTRAL_API_KEY',
+  'GROQ_API_KEY',
+  'DEEPSEEK_API_KEY',
+  'TOGETHER_API_KEY',
+  'FIREWORKS_API_KEY',
+  'OPENROUTER_API_KEY',
+] as const
+export type CloudKeyName = (typeof cloudKeyNames)[number]
+
+const prices = z.strictObject({ input: usdPerMillionTokens(), output: usdPerMillionTokens() })
+
+const modelSchema = z.strictObject({
+  // `auto` is a wish, not a model, and `demo` is always the labelled demo: neither can be sold.
+  id: text('model id without blanks, not auto or demo', /^(?!(?:auto|demo)$)[^\s\p{C}]{1,200}$/u),
+  upstream_model: text().optional(),
+  price_per_million_usd: prices,
+  context_tokens: wholeNumber(1, 100_000_000).prefault('32768'),
+  max_output_tokens: wholeNumber(1, 100_000_000).optional(),
+  features: z.array(oneOf(['tools', 'images', 'audio', 'json_schema'])).prefault(['tools', 'json_schema']),
+})
+
+const endpointSchema = z.strictObject({
+  name: text('lower-case name: letters, digits, - _ and .', /^[a-z0-9][a-z0-9._-]{0,62}$/),
+  kind: oneOf(['local', 'cloud']),
+  base_url: httpUrl(),
+  api_key: secret().optional(),
+  key_header: oneOf(['authorization', 'api-key', 'x-api-key']).prefault('authorization'),
+  dialect: z
+    .strictObject({
+      max_tokens_field: oneOf(['max_tokens', 'max_completion_tokens']).prefault('max_tokens'),
+      developer_to_system: flag().prefault('true'),
+      stream_options: flag().prefault('true'),
+      drop_fields: z.array(text()).prefault([]),
+    })
+    .prefault({}),
+  timeouts: z
+    .strictObject({
+      connect_ms: wholeNumber(1, DAY_MS).prefault('3000'),
+      first_token_ms: wholeNumber(1, DAY_MS).prefault('60000'),
+      idle_ms: wholeNumber(1, DAY_MS).prefault('30000'),
+      total_ms: wholeNumber(1, DAY_MS).prefault('600000'),
+    })
+    .prefault({}),
+  models: z.array(modelSchema).min(1, 'is empty; list at least one model with its price'),
+})
+
+/** What `switchyard.yaml` may hold. Every key that may be left out has its default here and nowhere else. */
+export const fileSchema = z.strictObject({
+  server: z
+    .strictObject({
+      host: text().prefault('127.0.0.1'),
+      port: wholeNumber(0, 65_535).prefault('8080'),
+      public_base_url: httpUrl().optional(),
+      drain_seconds: wholeNumber(0, 86_400).prefault('300'),
+      max_in_flight: wholeNumber(1, 1_000_000).prefault('2000'),
+      body_limit_bytes: wholeNumber(1_024, 1_073_741_824).prefault('4194304'),
+      ping_seconds: wholeNumber(1, 3_600).prefault('10'),
+    })
+    .prefault({}),
+  account_tiers: z
+    .object({
+      free: tier('20', '1000', '5.00'),
+      standard: tier('300', '50000', '100.00'),
+      scale: tier('3000', '1000000', '5000.00'),
+    })
+    .catchall(
+      z.strictObject({
+        requests_per_minute: wholeNumber(1, 1_000_000_000),
+        requests_per_day: wholeNumber(1, 1_000_000_000),
+        daily_spend_cap_usd: usdAmount(),
+      }),
+    )
+    .prefault({}),
+  signup: z.strictObject({ credit_usd: usdAmount().prefault('5.00'), tier: text().prefault('free') }).prefault({}),
+  platform: z.strictObject({ fee_percent: percentAsBps().prefault('20') }).prefault({}),
+  models: z.strictObject({ default_max_tokens: wholeNumber(1, 100_000_000).prefault('4096') }).prefault({}),
+  demo: z
+    .strictObject({
+      enabled: flag().prefault('true'),
+      tokens_per_second: wholeNumber(1, 1_000_000).prefault('40'),
+      first_token_ms: wholeNumber(0, 60_000).prefault('150'),
+      price_per_million_usd: pricesOr('0.10', '0.40'),
+    })
+    .prefault({}),
+  detect: z
+    .strictObject({
+      enabled: flag().prefault('true'),
+      local_price_per_million_usd: pricesOr('0.10', '0.40'),
+      cloud: flag().prefault('true'),
+    })
+    .prefault({}),
+  endpoints: z.array(endpointSchema).prefault([]),
+  routing: z
+    .strictObject({
+      cloud_competes: flag().prefault('false'),
+      attempts_max: wholeNumber(1, 20).prefault('3'),
+    })
+    .prefault({}),
+  hosters: z.strictObject({ allow_private_urls: flag().prefault('false') }).prefault({}),
+  reports: z.strictObject({ requests_per_minute: wholeNumber(1, 1_000_000).prefault('120') }).prefault({}),
+  postgres: z
+    .strictObject({
+      money_connections: wholeNumber(1, 1_000).prefault('6'),
+      general_connections: wholeNumber(2, 1_000).prefault('8'),
+    })
+    .prefault({}),
+  log: z
+    .strictObject({
+      level: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).prefault('info'),
+    })
+    .prefault({}),
+})
+
+export type FileSettings = z.output<typeof fileSchema>
+export type EndpointSettings = FileSettings['endpoints'][number]
+
+function tier(perMinute: string, perDay: string, capUsd: string) {
+  return z
+    .strictObject({
+      requests_per_minute: wholeNumber(1, 1_000_000_000).prefault(perMinute),
+      requests_per_day: wholeNumber(1, 1_000_000_000).prefault(perDay),
+      daily_spend_cap_usd: usdAmount().prefault(capUsd),
+    })
+    .prefault({})
+}
+
+function pricesOr(input: string, output: string) {
+  return z
+    .strictObject({ input: usdPerMillionTokens().prefault(input), output: usdPerMillionTokens().prefault(output) })
+    .prefault({})
+}

@@ -1,0 +1,120 @@
+import * as z from 'zod'
+import { isEmail } from '../domain/email.ts'
+import { parsePricePerMillion, parseUsd } from '../domain/money.ts'
+import { WrittenNumber } from './read-yaml.ts'
+
+// The kinds of value a configuration may hold. Each carries the words for its type, which are used in errors and compared with
+// docs/config.md. Text that came out of ${NAME} is accepted wherever a number or a flag is, since the environment has nothing else.
+
+/** Text without surrounding blanks, at least one character. */
+export function text(type = 'text', allowed: RegExp = /^\S(.*\S)?$/s) {
+  return value(type, written => {
+    const found = written instanceof WrittenNumber ? written.source : written
+    return typeof found === 'string' && allowed.test(found) ? found : undefined
+  })
+}
+
+/** Text that no message repeats. */
+export function secret(type = 'text', allowed: RegExp = /^\S+$/) {
+  return value(
+    type,
+    written => {
+      const found = written instanceof WrittenNumber ? written.source : written
+      return typeof found === 'string' && allowed.test(found) ? found : undefined
+    },
+    'not usable (not shown, since it is a secret)',
+  )
+}
+
+export function wholeNumber(min: number, max: number) {
+  return value(`whole number, ${min} to ${max}`, written => {
+    const digits = sourceOf(written)
+    if (digits === undefined || !/^\d{1,15}$/.test(digits)) return undefined
+    const number = Number(digits)
+    return number >= min && number <= max ? number : undefined
+  })
+}
+
+/** A percentage with at most two decimals, as basis points. */
+export function percentAsBps() {
+  return value('percentage, 0 to 100, at most 2 decimals', written => {
+    const match = /^(\d{1,3})(?:\.(\d{1,2}))?$/.exec(sourceOf(written) ?? '')
+    if (!match) return undefined
+    const bps = Number(match[1]) * 100 + Number((match[2] ?? '').padEnd(2, '0'))
+    return bps <= 10_000 ? bps : undefined
+  })
+}
+
+export function email() {
+  return value('e-mail address', written => (typeof written === 'string' && isEmail(written) ? written : undefined))
+}
+
+export function flag() {
+  return value('true or false', written => {
+    if (typeof written === 'boolean') return written
+    return written === 'true' ? true : written === 'false' ? false : undefined
+  })
+}
+
+export function oneOf<const Choice extends string>(choices: readonly Choice[]) {
+  return value(`one of ${choices.join(', ')}`, written => choices.find(choice => choice === written))
+}
+
+/** An amount of money, as nano-USD. */
+export function usdAmount() {
+  return value('USD, at most 9 decimals', written => {
+    const digits = sourceOf(written)
+    return digits === undefined ? undefined : parseUsd(digits)
+  })
+}
+
+/** USD per million tokens, as picodollars per token. */
+export function usdPerMillionTokens() {
+  return value('USD per million tokens, at most 6 decimals', written => {
+    const digits = sourceOf(written)
+    return digits === undefined ? undefined : parsePricePerMillion(digits)
+  })
+}
+
+/** An http or https address without credentials, query and fragment; its trailing slashes are removed. */
+export function httpUrl() {
+  return value('http or https URL', written => {
+    if (typeof written !== 'string' || !URL.canParse(written)) return undefined
+    const url = new URL(written)
+    const plain = (url.protocol === 'http:' || url.protocol === 'https:') && url.username === '' && url.password === ''
+    return plain && url.search === '' && url.hash === '' ? url.href.replace(/\/+$/, '') : undefined
+  })
+}
+
+/** The words for the type of a value made in this file; undefined for objects, lists and records. */
+export function typeWords(schema: z.core.$ZodType): string | undefined {
+  return z.globalRegistry.get(schema)?.type as string | undefined
+}
+
+function value<Value>(type: string, read: (written: unknown) => Value | undefined, instead?: string) {
+  return z
+    .unknown()
+    .transform((written, context) => {
+      const found = read(written)
+      if (found !== undefined) return found
+      const fault = written === undefined ? 'is missing; write' : `is ${instead ?? shown(written)}; allowed is`
+      context.issues.push({ code: 'custom', message: `${fault} ${article(type)}`, input: written })
+      return z.NEVER
+    })
+    .meta({ type })
+}
+
+function sourceOf(written: unknown): string | undefined {
+  if (written instanceof WrittenNumber) return written.source
+  return typeof written === 'string' ? written.trim() : undefined
+}
+
+function shown(written: unknown): string {
+  const whole = written instanceof WrittenNumber ? written.source : JSON.stringify(written)
+  const text = whole.replace(/\/\/[^/@]*@/, '//***@')
+  return text.length > 80 ? `${text.slice(0, 77)}...` : text
+}
+
+function article(type: string): string {
+  return /^(text|true|one of|USD)/.test(type) ? type : /^(http|e-)/.test(type) ? `an ${type}` : `a ${type}`
+}

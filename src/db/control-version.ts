@@ -1,0 +1,92 @@
+import type { Sql } from './pool.ts'
+
+/** What running nodes must notice: `access` is keys and customers, `supply` is hosters and prices. */
+export type ControlTopic = 'access' | 'supply'
+
+export interface ControlVersions {
+  /** Calls `listener` soon after the first poll and then whenever the topic changed. Returns a function that ends it. */
+  onChange(topic: ControlTopic, listener: () => void | Promise<void>): () => void
+  /** Polls now instead of waiting for the next second; resolves when the listeners are done. Never rejects. */
+  poll(): Promise<void>
+  /** Ends polling; resolves when a running poll is over. */
+  stop(): Promise<void>
+}
+
+export interface ControlVersionsOptions {
+  readonly intervalMs?: number
+  /** Told when a poll or a listener failed; both are tried again at the next poll. */
+  readonly onError?: (error: unknown) => void
+}
+
+/**
+ * One cheap query a second tells this node what others changed. Polled rather than LISTENed: a notification is lost with its
+ * connection, and poolers such as pgbouncer do not carry it.
+ */
+export function watchControlVersions(sql: Sql, options: ControlVersionsOptions = {}): ControlVersions {
+  const { intervalMs = 1000, onError = () => {} } = options
+  const listeners = new Map<() => void | Promise<void>, { topic: ControlTopic; seen: bigint | undefined }>()
+  let running: Promise<void> | undefined
+  let stopped = false
+  let timer: NodeJS.Timeout | undefined
+
+  const pollOnce = async () => {
+    try {
+      const versions = await readControlVersions(sql)
+      for (const [listener, state] of listeners) {
+        const version = versions.get(state.topic)
+        if (version === undefined || version === state.seen) continue
+        try {
+          await listener()
+          state.seen = version
+        } catch (error) {
+          onError(error)
+        }
+      }
+    } catch (error) {
+      onError(error)
+    }
+  }
+  const poll = () => {
+    running ??= pollOnce().finally(() => {
+      running = undefined
+    })
+    return running
+  }
+  const schedule = () => {
+    timer = setTimeout(async () => {
+      await poll()
+      if (!stopped) schedule()
+    }, intervalMs)
+    // Watching for changes is no reason to keep a process alive.
+    timer.unref()
+  }
+  schedule()
+
+  return {
+    onChange(topic, listener) {
+      listeners.set(listener, { topic, seen: undefined })
+      return () => {
+        listeners.delete(listener)
+      }
+    },
+    poll,
+    async stop() {
+      stopped = true
+      clearTimeout(timer)
+      await running
+    },
+  }
+}
+
+/** Call it inside the transaction that makes the change, so that nobody sees the new version before the new rows. */
+export async function bumpControlVersion(sql: Sql, topic: ControlTopic): Promise<void> {
+  await sql.query('UPDATE control_version SET version = version + 1 WHERE topic = $1', [topic])
+}
+
+async function readControlVersions(sql: Sql): Promise<ReadonlyMap<ControlTopic, bigint>> {
+  const { rows } = await sql.query<{ topic: ControlTopic; version: bigint }>({
+    name: 'control_versions',
+    text: 'SELECT topic, version FROM control_version',
+  })
+  return new Map(rows.map(({ topic, version }) => [topic, version]))
+}

@@ -1,0 +1,105 @@
+/** One possible next token. */
+export interface Candidate {
+  readonly token: number
+  /** 0..1; the candidates of one context sum to 1. */
+  readonly probability: number
+}
+
+/** Token probabilities after the two tokens before, learned by counting. */
+export interface NgramModel {
+  /** Every possible next token, the most probable first. `before` may be of any length; its last two tokens count. */
+  after(before: readonly number[]): readonly Candidate[]
+}
+
+/**
+ * Learns an order-3 model from one token sequence, taken as a ring so that every token has a successor.
+ *
+ * A context of two tokens gives up `discount` of each distinct continuation it saw to the context of one token
+ * (absolute discounting): with a corpus of a few thousand tokens most pairs were seen once, and without that share the
+ * model could only recite. One token backs off to plain frequencies only when it was never seen: a step that ignores
+ * the word before makes no sentence. Unseen contexts never fail.
+ */
+export function trainNgram(sequence: readonly number[], discount = 0.15): NgramModel {
+  if (sequence.length < 3) throw new RangeError('an n-gram model needs at least three tokens')
+  const anywhere: Counts = new Map()
+  const afterOne = new Map<number, Counts>()
+  const afterTwo = new Map<string, Counts>()
+  for (let at = 0; at < sequence.length; at += 1) {
+    const first = sequence.at(at - 2)!
+    const second = sequence.at(at - 1)!
+    const token = sequence[at]!
+    increment(anywhere, token)
+    increment(countsOf(afterOne, second), token)
+    increment(countsOf(afterTwo, pairKey(first, second)), token)
+  }
+  const frequencies = ranked(shares(anywhere))
+  const ofOne = new Map([...afterOne].map(([token, counts]) => [token, shares(counts)]))
+  const ofOneRanked = new Map([...ofOne].map(([token, probabilities]) => [token, ranked(probabilities)]))
+  const ofTwo = new Map<string, readonly Candidate[]>()
+
+  return {
+    after(before) {
+      const last = before.at(-1)
+      const lastShares = last === undefined ? undefined : ofOne.get(last)
+      if (last === undefined || lastShares === undefined) return frequencies
+      const key = pairKey(before.at(-2), last)
+      const counts = afterTwo.get(key)
+      if (counts === undefined) return ofOneRanked.get(last)!
+      let candidates = ofTwo.get(key)
+      if (candidates === undefined) {
+        candidates = ranked(discounted(counts, lastShares, discount))
+        ofTwo.set(key, candidates)
+      }
+      return candidates
+    },
+  }
+}
+
+type Counts = Map<number, number>
+
+function pairKey(first: number | undefined, second: number): string {
+  return `${first} ${second}`
+}
+
+function countsOf<K>(table: Map<K, Counts>, key: K): Counts {
+  let counts = table.get(key)
+  if (counts === undefined) {
+    counts = new Map()
+    table.set(key, counts)
+  }
+  return counts
+}
+
+function increment(counts: Counts, token: number): void {
+  counts.set(token, (counts.get(token) ?? 0) + 1)
+}
+
+function shares(counts: Counts): Map<number, number> {
+  const total = sum(counts)
+  return new Map([...counts].map(([token, count]) => [token, count / total]))
+}
+
+function discounted(counts: Counts, lower: ReadonlyMap<number, number>, discount: number): Map<number, number> {
+  const total = sum(counts)
+  const given = (discount * counts.size) / total
+  // Whatever followed the pair also followed its last token, so `lower` covers every candidate.
+  return new Map(
+    [...lower].map(([token, probability]) => {
+      const count = counts.get(token)
+      return [token, (count === undefined ? 0 : (count - discount) / total) + given * probability]
+    }),
+  )
+}
+
+function sum(counts: Counts): number {
+  let total = 0
+  for (const count of counts.values()) total += count
+  return total
+}
+
+/** Ties are broken by token id, so that the same corpus always gives the same order. */
+function ranked(probabilities: ReadonlyMap<number, number>): Candidate[] {
+  return [...probabilities]
+    .map(([token, probability]) => ({ token, probability }))
+    .sort((a, b) => b.probability - a.probability || a.token - b.token)
+}

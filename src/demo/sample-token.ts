@@ -1,0 +1,36 @@
+import type { Candidate } from './ngram-model.ts'
+
+export interface Sampling {
+  /** 0..2; 0 always takes the most probable candidate, above 1 flattens the distribution. */
+  readonly temperature: number
+  /** 0..1; only the most probable candidates whose probabilities reach this sum take part. */
+  readonly topP: number
+}
+
+/**
+ * Chooses the next token. `candidates` must be sorted, the most probable first, and not empty.
+ * @param random numbers in [0, 1); consumed once, and not at all at temperature 0.
+ */
+export function sampleToken(candidates: readonly Candidate[], sampling: Sampling, random: () => number): Candidate {
+  const likeliest = candidates[0]!
+  if (sampling.temperature === 0) return likeliest
+  const nucleus = takeNucleus(candidates, sampling.topP)
+  // Relative to the likeliest, so that a low temperature cannot underflow every weight to zero.
+  const weights = nucleus.map(({ probability }) => (probability / likeliest.probability) ** (1 / sampling.temperature))
+  let rest = random() * weights.reduce((sum, weight) => sum + weight, 0)
+  for (const [index, weight] of weights.entries()) {
+    rest -= weight
+    if (rest < 0) return nucleus[index]!
+  }
+  return nucleus.at(-1)!
+}
+
+function takeNucleus(candidates: readonly Candidate[], topP: number): readonly Candidate[] {
+  if (topP >= 1) return candidates
+  let reached = 0
+  const size = candidates.findIndex(({ probability }) => {
+    reached += probability
+    return reached >= topP
+  })
+  return size === -1 ? candidates : candidates.slice(0, size + 1)
+}

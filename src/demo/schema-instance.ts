@@ -1,0 +1,175 @@
+/** A JSON value. */
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
+
+/**
+ * Makes one value that satisfies a simple JSON schema: type, properties, required, items, prefixItems, enum, const,
+ * length, count and number bounds, the common string formats, anyOf/oneOf (their first branch), allOf, and local `$ref`.
+ * `pattern`, `not` and conditionals are not understood: the value may break them.
+ *
+ * Always ends and never throws, whatever a stranger wrote as the schema: at most 500 values are made, then only the
+ * empty value of each type; counts and lengths are capped at 64 items and 4,096 characters.
+ * @param nextText a short text for each free string.
+ */
+export function schemaInstance(schema: unknown, nextText: () => string): Json {
+  return build(schema, { root: schema, nextText, valuesLeft: 500 }, 0)
+}
+
+const maxDepth = 24
+const maxItems = 64
+const maxCharacters = 4_096
+
+interface Work {
+  readonly root: unknown
+  readonly nextText: () => string
+  valuesLeft: number
+}
+
+function build(schema: unknown, work: Work, depth: number): Json {
+  const rules = resolve(schema, work)
+  work.valuesLeft -= 1
+  if ('const' in rules) return rules.const as Json
+  if (Array.isArray(rules.enum) && rules.enum.length > 0) return rules.enum[0] as Json
+  const type = typeOf(rules)
+  const mayNest = work.valuesLeft > 0 && depth < maxDepth
+  if (type === 'object') return mayNest ? buildObject(rules, work, depth) : {}
+  if (type === 'array') return mayNest ? buildArray(rules, work, depth) : []
+  if (type === 'string') return buildString(rules, work)
+  if (type === 'integer' || type === 'number') return buildNumber(rules, type)
+  if (type === 'boolean') return true
+  return null
+}
+
+type Rules = { readonly [keyword: string]: unknown }
+
+function resolve(schema: unknown, work: Work): Rules {
+  let rules = asRules(schema)
+  // A $ref may point to a $ref, and a cycle of them would never end.
+  for (let hops = 0; hops < maxDepth; hops += 1) {
+    if (typeof rules.$ref === 'string') {
+      rules = asRules(lookUp(work.root, rules.$ref))
+    } else if (Array.isArray(rules.allOf)) {
+      const { allOf, ...own } = rules
+      rules = (allOf as unknown[]).slice(0, maxItems).map(asRules).reduce(merge, own)
+    } else {
+      const branch = [rules.anyOf, rules.oneOf].find(branches => Array.isArray(branches) && branches.length > 0)
+      if (branch === undefined) return rules
+      const { anyOf: _anyOf, oneOf: _oneOf, ...own } = rules
+      rules = merge(own, asRules((branch as unknown[])[0]))
+    }
+  }
+  return {}
+}
+
+function merge(left: Rules, right: Rules): Rules {
+  return {
+    ...left,
+    ...right,
+    ...(left.properties || right.properties
+      ? { properties: { ...asRules(left.properties), ...asRules(right.properties) } }
+      : {}),
+    ...(left.required || right.required ? { required: [...asNames(left.required), ...asNames(right.required)] } : {}),
+  }
+}
+
+function lookUp(root: unknown, reference: string): unknown {
+  if (!reference.startsWith('#')) return {}
+  let found: unknown = root
+  for (const step of reference.split('/').slice(1, maxDepth)) {
+    const name = step.replaceAll('~1', '/').replaceAll('~0', '~')
+    if (typeof found !== 'object' || found === null || !Object.hasOwn(found, name)) return {}
+    found = (found as Record<string, unknown>)[name]
+  }
+  return found
+}
+
+function typeOf(rules: Rules): unknown {
+  const { type } = rules
+  if (Array.isArray(type)) return type.find(name => name !== 'null') ?? 'null'
+  if (type !== undefined) return type
+  if (rules.properties !== undefined || rules.required !== undefined) return 'object'
+  if (rules.items !== undefined || rules.prefixItems !== undefined) return 'array'
+  if (rules.minimum !== undefined || rules.maximum !== undefined) return 'number'
+  return 'string'
+}
+
+function buildObject(rules: Rules, work: Work, depth: number): Json {
+  const properties = asRules(rules.properties)
+  const required = new Set(asNames(rules.required))
+  const names = [...new Set([...Object.keys(properties), ...required])]
+  const entries: [string, Json][] = []
+  for (const name of names) {
+    // A schema that refers to itself would nest as far as it may: optional members stop early.
+    if (!required.has(name) && depth >= 3) continue
+    if (work.valuesLeft <= 0) break
+    entries.push([name, build(Object.hasOwn(properties, name) ? properties[name] : {}, work, depth + 1)])
+  }
+  return Object.fromEntries(entries)
+}
+
+function buildArray(rules: Rules, work: Work, depth: number): Json {
+  const first = Array.isArray(rules.prefixItems) ? (rules.prefixItems as unknown[]) : []
+  const wanted = Math.max(first.length, bound(rules.minItems, 0), depth < 3 ? 1 : 0)
+  const count = Math.min(wanted, bound(rules.maxItems, maxItems), maxItems)
+  const items: Json[] = []
+  while (items.length < count && work.valuesLeft > 0) {
+    items.push(build(items.length < first.length ? first[items.length] : rules.items, work, depth + 1))
+  }
+  return items
+}
+
+const formats: Record<string, string> = {
+  'date-time': '2026-01-01T12:05:00Z',
+  date: '2026-01-01',
+  time: '12:05:00Z',
+  duration: 'PT4M',
+  email: 'signalman@example.com',
+  hostname: 'example.com',
+  ipv4: '192.0.2.1',
+  ipv6: '2001:db8::1',
+  uri: 'https://example.com/timetable',
+  uuid: '00000000-0000-4000-8000-000000000000',
+}
+
+function buildString(rules: Rules, work: Work): string {
+  if (typeof rules.format === 'string' && Object.hasOwn(formats, rules.format)) return formats[rules.format]!
+  const shortest = Math.min(bound(rules.minLength, 0), maxCharacters)
+  const longest = Math.max(shortest, Math.min(bound(rules.maxLength, maxCharacters), maxCharacters))
+  return work.nextText().padEnd(shortest, '.').slice(0, longest)
+}
+
+function buildNumber(rules: Rules, type: 'integer' | 'number'): number {
+  const multipleOf = number(rules.multipleOf)
+  const step = multipleOf !== undefined && multipleOf > 0 ? multipleOf : type === 'integer' ? 1 : 0
+  const above = number(rules.exclusiveMinimum)
+  const below = number(rules.exclusiveMaximum)
+  let lowest = number(rules.minimum) ?? Number.NEGATIVE_INFINITY
+  let highest = number(rules.maximum) ?? Number.POSITIVE_INFINITY
+  if (above !== undefined && above >= lowest) lowest = above + (step || margin(above, below))
+  if (below !== undefined && below <= highest) highest = below - (step || margin(below, above))
+  const wish = Math.max(lowest, Math.min(highest, 4))
+  if (step === 0) return wish
+  const atMost = Math.floor(wish / step) * step
+  return atMost >= lowest ? atMost : Math.ceil(wish / step) * step
+}
+
+/** How far inside an exclusive bound to stay: half the room when the other side is near. */
+function margin(bound: number, other: number | undefined): number {
+  return other === undefined ? 1 : Math.min(1, Math.abs(other - bound) / 2)
+}
+
+function bound(value: unknown, otherwise: number): number {
+  const given = number(value)
+  return given === undefined || given < 0 ? otherwise : given
+}
+
+function number(value: unknown): number | undefined {
+  return typeof value === 'number' ? value : undefined
+}
+
+function asRules(value: unknown): Rules {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Rules) : {}
+}
+
+function asNames(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter(name => typeof name === 'string') : []
+}

@@ -1,0 +1,22 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+
+/** The API is open to browsers of any origin: it knows no cookies, only keys that the page itself must hold. */
+export const corsHeaders = {
+  'access-control-allow-origin': '*',
+  'access-control-expose-headers':
+    'x-request-id, retry-after, x-should-retry, openai-processing-ms, x-switchyard-provider, x-switchyard-hoster, ' +
+    'x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, ' +
+    'x-ratelimit-limit-requests-day, x-ratelimit-remaining-requests-day, x-ratelimit-reset-requests-day',
+}
+
+/** OpenAI's SDK sends X-Stainless-* headers, so every browser request is preflighted; what it asks for is reflected. */
+export async function answerPreflight(request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const asked = request.headers['access-control-request-headers']
+  reply.headers({
+    'access-control-allow-methods': 'GET, POST',
+    'access-control-allow-headers': asked ?? 'authorization, content-type',
+    'access-control-max-age': '86400',
+    vary: 'access-control-request-headers',
+  })
+  reply.code(204).send()
+}

@@ -1,0 +1,174 @@
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import type { Completed } from '../../chat/complete.ts'
+import type { Caller } from '../../domain/caller.ts'
+import type { ChatJob } from '../../domain/chat-job.ts'
+import type { Clock } from '../../domain/clock.ts'
+import { ApiError } from '../../domain/errors.ts'
+import type { Offer } from '../../domain/offer.ts'
+import { rateLimitHeaders, type WindowView } from '../../quota/window-view.ts'
+import { chatCompletionSchema, chatRequestSchema, parseChatRequest } from '../../wire/chat-request.ts'
+import { errorBody } from '../../wire/error-body.ts'
+import { encodeErrorChunk } from '../../wire/sse-encode.ts'
+import type { Endpoint } from '../endpoint.ts'
+import type { InFlight } from '../in-flight.ts'
+import { errorHeaders, toApiError } from '../respond-error.ts'
+
+export interface ChatEndpointDeps {
+  readonly complete: (caller: Caller, job: ChatJob, requestId: string, signal: AbortSignal) => Promise<Completed>
+  readonly windows: WindowView
+  readonly inFlight: InFlight
+  readonly clock: Clock
+  /** Silence on an event stream is broken by a comment after this time: proxies cut quiet connections after 60 to 125 s. */
+  readonly pingMs: number
+  /** A reader that takes nothing for this long while we wait to write is cut off. */
+  readonly slowReaderMs: number
+}
+
+/** POST /v1/chat/completions. Writes to the socket itself: a stream outlives Fastify's reply, and the bytes are ready as they are. */
+export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
+  return {
+    method: 'POST',
+    path: '/v1/chat/completions',
+    access: 'key',
+    doc: {
+      operationId: 'createChatCompletion',
+      tag: 'Chat',
+      summary: 'Create a chat completion',
+      body: chatRequestSchema,
+      response: {
+        contentType: 'application/json',
+        schema: chatCompletionSchema,
+        description:
+          'The completion, or with `stream: true` server-sent events of `chat.completion.chunk` objects ending with `data: [DONE]`.',
+      },
+    },
+    async handle({ caller, request, reply, requestId }) {
+      const out = reply.raw
+      const startedMs = deps.clock.monotonicMs()
+      const headers = async (more: Record<string, string>) => ({
+        ...(reply.getHeaders() as Record<string, string>),
+        ...rateLimitHeaders(caller.limits, await deps.windows.current(caller), deps.clock.epochMs()),
+        'openai-processing-ms': String(Math.round(deps.clock.monotonicMs() - startedMs)),
+        ...more,
+      })
+      reply.hijack()
+      const running = deps.inFlight.enter()
+      // The request's own 'close' fires as soon as its body is read; only the response knows whether the client left.
+      out.once('close', () => {
+        if (!out.writableFinished) running.abort('client_gone')
+      })
+      try {
+        if (running.refusal) throw running.refusal
+        const job = parseChatRequest(bodyOf(request.body))
+        const completed = deps.complete(caller, job, requestId, running.signal)
+        if (!job.stream) await sendWhole(out, await completed, headers)
+        else await sendStream(deps, out, completed, headers, running.signal)
+      } catch (thrown) {
+        const error = toApiError(thrown)
+        if (error.row.status >= 500 && !running.signal.aborted) {
+          request.log.error({ err: error.internal ?? thrown, code: error.code }, 'chat request failed')
+        }
+        if (!out.headersSent && !out.destroyed) {
+          const body = errorBody(error)
+          out.writeHead(error.row.status, await headers({ ...jsonHeaders(body), ...errorHeaders(error) })).end(body)
+        }
+      } finally {
+        running.leave()
+      }
+    },
+  }
+}
+
+type HeadersOf = (more: Record<string, string>) => Promise<Record<string, string>>
+
+async function sendWhole(out: ServerResponse, { offer, delivery }: Completed, headers: HeadersOf): Promise<void> {
+  if (delivery.kind !== 'whole') throw new Error('a stream was made for a request that asked for none')
+  out.writeHead(200, await headers({ ...jsonHeaders(delivery.body), ...servedBy(offer) })).end(delivery.body)
+}
+
+/**
+ * Sends the status only when the first content is there, so that failures before it have their true status; after `pingMs` of
+ * waiting the stream is opened with a comment instead, and failures become error chunks.
+ */
+async function sendStream(
+  deps: ChatEndpointDeps,
+  out: ServerResponse,
+  completing: Promise<Completed>,
+  headers: HeadersOf,
+  signal: AbortSignal,
+): Promise<void> {
+  const pings = startPings(out, deps.pingMs, async () => out.writeHead(200, await headers(streamHeaders)))
+  let frames: AsyncGenerator<string> | undefined
+  try {
+    const { offer, delivery } = await completing
+    if (delivery.kind !== 'stream') throw new Error('no stream was made for a request that asked for one')
+    frames = delivery.frames
+    await pings.opening()
+    if (!out.headersSent && !out.destroyed) out.writeHead(200, await headers({ ...streamHeaders, ...servedBy(offer) }))
+    for await (const frame of frames) {
+      if (out.destroyed) continue
+      pings.postpone()
+      if (!out.write(frame)) await drained(out, signal, deps.slowReaderMs)
+    }
+    out.end()
+  } catch (thrown) {
+    await pings.opening()
+    if (!out.headersSent) throw thrown
+    if (!out.destroyed) out.end(encodeErrorChunk(undefined, toApiError(thrown)))
+  } finally {
+    pings.stop()
+  }
+}
+
+/** Resolves when the socket takes more; a reader that stays blocked is cut off, which ends the stream as a client that left. */
+async function drained(out: ServerResponse, signal: AbortSignal, slowReaderMs: number): Promise<void> {
+  const timer = setTimeout(() => out.destroy(), slowReaderMs)
+  try {
+    await once(out, 'drain', { signal })
+  } catch {
+    // The signal says that the client is gone or the gateway stops; the frames end by themselves.
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+function startPings(out: ServerResponse, pingMs: number, open: () => Promise<unknown>) {
+  let opening: Promise<unknown> = Promise.resolve()
+  const timer = setInterval(() => {
+    if (out.destroyed || out.writableNeedDrain) return
+    if (out.headersSent) out.write(': ping\n\n')
+    else {
+      opening = open().then(() => out.write(': ping\n\n'))
+      opening.catch(() => {})
+    }
+  }, pingMs)
+  return {
+    postpone: () => timer.refresh(),
+    opening: () => opening,
+    stop: () => clearInterval(timer),
+  }
+}
+
+function bodyOf(body: unknown): Buffer {
+  if (Buffer.isBuffer(body)) return body
+  throw new ApiError('invalid_json', { message: 'The body is empty. Send one JSON object.' })
+}
+
+function jsonHeaders(body: string): Record<string, string> {
+  return { 'content-type': 'application/json; charset=utf-8', 'content-length': String(Buffer.byteLength(body)) }
+}
+
+const streamHeaders = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-cache, no-transform',
+  // nginx buffers event streams unless told not to.
+  'x-accel-buffering': 'no',
+}
+
+function servedBy({ endpoint }: Offer): Record<string, string> {
+  return {
+    'x-switchyard-provider': endpoint.kind,
+    ...(endpoint.hosterId === null ? {} : { 'x-switchyard-hoster': endpoint.hosterId }),
+  }
+}

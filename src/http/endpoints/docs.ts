@@ -1,0 +1,99 @@
+import { createHash } from 'node:crypto'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
+import Fastify from 'fastify'
+import type { Endpoint, EndpointContext } from '../endpoint.ts'
+
+/** GET /docs and its script: the API reference, rendered by Scalar in the browser from /openapi.json, wholly offline. */
+export function docs(): Endpoint[] {
+  let scalar: Promise<Buffer> | undefined
+  return [
+    asset('/docs', 'getDocs', 'The API reference', 'text/html', ({ reply }) => {
+      reply.header('content-security-policy', CONTENT_SECURITY_POLICY).header('x-content-type-options', 'nosniff')
+      return PAGE
+    }),
+    asset('/docs/scalar.js', 'getDocsScalar', 'Renders the API reference', 'text/javascript', async ({ reply }) => {
+      // On first use: the package holds the script as text, and loading it adds 40 MB to the process.
+      scalar ??= loadScalar()
+      reply.header('content-encoding', 'gzip').header('cache-control', 'public, max-age=3600')
+      return scalar
+    }),
+  ]
+}
+
+const settings = {
+  url: '/openapi.json',
+  withDefaultFonts: false,
+  telemetry: false,
+  // Requests of the built-in client go straight to this gateway.
+  proxyUrl: '',
+  agent: { disabled: true },
+  mcp: { disabled: true },
+  hideClientButton: true,
+  showDeveloperTools: 'never',
+  defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
+}
+
+const START = `Scalar.createApiReference('#app', ${JSON.stringify(settings)})`
+
+const PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Switchyard API</title>
+<link rel="icon" href="data:,">
+</head>
+<body>
+<div id="app"></div>
+<noscript>This page needs JavaScript. The same description for programs is at <a href="/openapi.json">/openapi.json</a>.</noscript>
+<script src="/docs/scalar.js"></script>
+<script>${START}</script>
+</body>
+</html>
+`
+
+/**
+ * Scalar brings links to its own services. The settings switch them off; this keeps the browser from reaching them in any
+ * case. Styles are the exception: Scalar writes them into the page while it runs.
+ */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  `script-src 'self' 'sha256-${createHash('sha256').update(START).digest('base64')}'`,
+  "style-src 'unsafe-inline'",
+  "connect-src 'self'",
+  "img-src 'self' data: blob:",
+  "font-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+/** The script, compressed. The package gives it out only through its Fastify plugin. */
+async function loadScalar(): Promise<Buffer> {
+  const { default: plugin } = await import('@scalar/fastify-api-reference')
+  const app = Fastify()
+  await app.register(plugin, { routePrefix: '/docs', configuration: { url: settings.url } })
+  const { rawPayload } = await app.inject('/docs/js/scalar.js')
+  await app.close()
+  return promisify(gzip)(rawPayload)
+}
+
+function asset(
+  path: string,
+  operationId: string,
+  summary: string,
+  contentType: string,
+  body: (context: EndpointContext) => unknown,
+): Endpoint {
+  return {
+    method: 'GET',
+    path,
+    access: 'open',
+    doc: { operationId, summary, tag: 'Service', response: { contentType, description: summary } },
+    handle(context) {
+      context.reply.type(`${contentType}; charset=utf-8`)
+      return body(context)
+    },
+  }
+}

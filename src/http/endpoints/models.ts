@@ -1,0 +1,52 @@
+import { ApiError } from '../../domain/errors.ts'
+import { type ListedModel, listModels, model, modelList, showModel } from '../../wire/models.ts'
+import type { Endpoint } from '../endpoint.ts'
+
+interface ModelsDeps {
+  /** The models offered right now, by id. */
+  readonly models: () => ReadonlyMap<string, ListedModel>
+}
+
+/** GET /v1/models */
+export function modelsList(deps: ModelsDeps): Endpoint {
+  return {
+    method: 'GET',
+    path: '/v1/models',
+    access: 'key',
+    doc: {
+      operationId: 'listModels',
+      summary: 'What can be asked for, and its price',
+      tag: 'Models',
+      response: { contentType: 'application/json', schema: modelList, description: 'All models, by id.' },
+    },
+    handle: () => listModels(deps.models().values()),
+  }
+}
+
+/** GET /v1/models/{id}. A wildcard, because ids such as `meta/llama-3` contain slashes, which clients encode or do not. */
+export function modelShow(deps: ModelsDeps): Endpoint {
+  return {
+    method: 'GET',
+    path: '/v1/models/*',
+    access: 'key',
+    doc: {
+      operationId: 'getModel',
+      summary: 'One model',
+      tag: 'Models',
+      openapiPath: '/v1/models/{id}',
+      response: { contentType: 'application/json', schema: model, description: 'The model.' },
+    },
+    handle({ request }) {
+      const { '*': id } = request.params as { '*': string }
+      const listed = deps.models().get(id)
+      if (!listed) {
+        const name = id.length > 100 ? `${id.slice(0, 100)}...` : id
+        throw new ApiError('model_not_found', {
+          param: 'model',
+          message: `The model ${JSON.stringify(name)} does not exist or you do not have access to it. GET /v1/models lists the models.`,
+        })
+      }
+      return showModel(listed)
+    },
+  }
+}

@@ -1,0 +1,20 @@
+import type { Reports } from '../../usage/reports.ts'
+import { daysQuery, readQuery, usageBreakdown as schema } from '../../wire/reports.ts'
+import type { Endpoint } from '../endpoint.ts'
+
+/** GET /v1/usage/breakdown */
+export function usageBreakdown(deps: { reports: Reports }): Endpoint {
+  return {
+    method: 'GET',
+    path: '/v1/usage/breakdown',
+    access: 'key',
+    doc: {
+      operationId: 'getUsageBreakdown',
+      summary: 'Cost per model and per day',
+      tag: 'Usage',
+      query: daysQuery,
+      response: { contentType: 'application/json', schema, description: 'The cost breakdown.' },
+    },
+    handle: ({ caller, request }) => deps.reports.breakdown(caller, readQuery(daysQuery, request.query).days),
+  }
+}

@@ -1,0 +1,20 @@
+import type { Reports } from '../../usage/reports.ts'
+import { usageSummary as schema } from '../../wire/reports.ts'
+import type { Endpoint } from '../endpoint.ts'
+
+/** GET /v1/usage */
+export function usageSummary(deps: { reports: Reports }): Endpoint {
+  return {
+    method: 'GET',
+    path: '/v1/usage',
+    access: 'key',
+    doc: {
+      operationId: 'getUsage',
+      summary: 'Balance, limits and the last 30 days',
+      description: 'What is left, how much of the request limits is used, and what was used in the last 30 UTC days.',
+      tag: 'Usage',
+      response: { contentType: 'application/json', schema, description: 'The usage summary.' },
+    },
+    handle: ({ caller }) => deps.reports.summary(caller),
+  }
+}

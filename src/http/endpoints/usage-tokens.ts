@@ -1,0 +1,23 @@
+import type { Reports } from '../../usage/reports.ts'
+import { readQuery, tokenUsage, tokenUsageQuery } from '../../wire/reports.ts'
+import type { Endpoint } from '../endpoint.ts'
+
+/** GET /v1/usage/tokens */
+export function usageTokens(deps: { reports: Reports }): Endpoint {
+  return {
+    method: 'GET',
+    path: '/v1/usage/tokens',
+    access: 'key',
+    doc: {
+      operationId: 'getTokenUsage',
+      summary: 'Token use over time',
+      tag: 'Usage',
+      query: tokenUsageQuery,
+      response: { contentType: 'application/json', schema: tokenUsage, description: 'The totals and their buckets.' },
+    },
+    handle({ caller, request }) {
+      const { days, interval } = readQuery(tokenUsageQuery, request.query)
+      return deps.reports.tokens(caller, days, interval)
+    },
+  }
+}

@@ -1,0 +1,36 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Authenticator } from '../auth/authenticate.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { ReportLimiter } from '../quota/report-limiter.ts'
+import type { Endpoint } from './endpoint.ts'
+
+export interface Guard {
+  /** The check in front of one endpoint; throws what refuses the request. */
+  for(endpoint: Endpoint): (request: FastifyRequest, reply: FastifyReply) => Promise<void>
+}
+
+/** The one choke point: who may call what. Runs before the body is read, so a stranger cannot make us read 4 MiB. */
+export function createGuard(deps: { authenticator: Authenticator; reportLimiter: ReportLimiter }): Guard {
+  return {
+    for(endpoint) {
+      if (endpoint.access === 'open') return async () => {}
+      if (endpoint.access === 'loopback') {
+        return async request => {
+          if (!isLoopbackPeer(request)) throw new ApiError('not_found')
+        }
+      }
+      const isReport = endpoint.doc.tag === 'Usage'
+      return async request => {
+        request.caller = await deps.authenticator.authenticate(request.raw.rawHeaders)
+        if (isReport) deps.reportLimiter.take(request.caller.customerId)
+      }
+    },
+  }
+}
+
+/** A forwarded request also comes from loopback, but on somebody's behalf. */
+function isLoopbackPeer({ socket, headers }: FastifyRequest): boolean {
+  const address = socket.remoteAddress ?? ''
+  const isLocal = address.startsWith('127.') || address === '::1' || address.startsWith('::ffff:127.')
+  return isLocal && headers['x-forwarded-for'] === undefined && headers.forwarded === undefined
+}

@@ -1,0 +1,95 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import type { AttemptOutcome } from '../domain/handoff.ts'
+import type { Nanos } from '../domain/money.ts'
+import type { ProviderKind } from '../domain/offer.ts'
+
+/** What the gateway counts. No label names a customer, key or model: those grow without bound, and reports have them. */
+export interface Metrics {
+  readonly registry: Registry
+  /** A response ended. `path` is the route's, so that ids in addresses make no series of their own. */
+  request(facts: { path: string; status: number; elapsedMs: number }): void
+  firstToken(provider: ProviderKind, firstTokenMs: number): void
+  attempt(provider: ProviderKind, outcome: AttemptOutcome): void
+  /** A charge was committed. */
+  charge(provider: ProviderKind, facts: { costNanos: Nanos; inputTokens: number; outputTokens: number }): void
+}
+
+const REQUEST_BUCKETS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
+const FIRST_TOKEN_BUCKETS_S = [0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 12, 30, 60]
+
+/** A registry of its own for each call, so that two gateways in one process do not share counts. */
+export function createMetrics(gauges: { inFlight: () => number; settleQueueLength: () => number }): Metrics {
+  const registry = new Registry()
+  collectDefaultMetrics({ register: registry })
+  const registers = [registry]
+
+  const requests = new Counter({
+    name: 'switchyard_http_requests_total',
+    help: 'Responses by route and status.',
+    labelNames: ['path', 'status'],
+    registers,
+  })
+  const duration = new Histogram({
+    name: 'switchyard_http_request_duration_seconds',
+    help: 'From the request to the last byte of its response.',
+    labelNames: ['path'],
+    buckets: REQUEST_BUCKETS_S,
+    registers,
+  })
+  const firstTokens = new Histogram({
+    name: 'switchyard_first_token_seconds',
+    help: 'From the start of the winning attempt to its first content.',
+    labelNames: ['provider'],
+    buckets: FIRST_TOKEN_BUCKETS_S,
+    registers,
+  })
+  const attempts = new Counter({
+    name: 'switchyard_attempts_total',
+    help: 'Tries at upstreams by how they ended.',
+    labelNames: ['provider', 'outcome'],
+    registers,
+  })
+  const charges = new Counter({
+    name: 'switchyard_charged_nano_usd_total',
+    help: 'Money charged to customers, nano-USD. A float: the ledger has the exact sum.',
+    labelNames: ['provider'],
+    registers,
+  })
+  const tokens = new Counter({
+    name: 'switchyard_billed_tokens_total',
+    help: 'Tokens billed.',
+    labelNames: ['provider', 'direction'],
+    registers,
+  })
+  new Gauge({
+    name: 'switchyard_requests_in_flight',
+    help: 'Chat requests being served.',
+    registers,
+    collect() {
+      this.set(gauges.inFlight())
+    },
+  })
+  new Gauge({
+    name: 'switchyard_settle_queue_length',
+    help: 'Charges waiting to be committed.',
+    registers,
+    collect() {
+      this.set(gauges.settleQueueLength())
+    },
+  })
+
+  return {
+    registry,
+    request({ path, status, elapsedMs }) {
+      requests.inc({ path, status })
+      duration.observe({ path }, elapsedMs / 1000)
+    },
+    firstToken: (provider, firstTokenMs) => firstTokens.observe({ provider }, firstTokenMs / 1000),
+    attempt: (provider, outcome) => attempts.inc({ provider, outcome }),
+    charge(provider, { costNanos, inputTokens, outputTokens }) {
+      charges.inc({ provider }, Number(costNanos))
+      tokens.inc({ provider, direction: 'input' }, inputTokens)
+      tokens.inc({ provider, direction: 'output' }, outputTokens)
+    },
+  }
+}

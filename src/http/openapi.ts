@@ -1,0 +1,272 @@
+import { type ZodObject, type ZodType, z } from 'zod'
+import packageJson from '../../package.json' with { type: 'json' }
+import { ApiError, type ErrorCode, errorTable } from '../domain/errors.ts'
+import { errorBody } from '../wire/error-body.ts'
+import type { Endpoint, EndpointDoc } from './endpoint.ts'
+
+type Json = Record<string, unknown>
+
+/** Describes the endpoints in OpenAPI 3.1, from the very schemas that parse their requests. */
+export function openapiDocument(endpoints: readonly Endpoint[]): Json {
+  const schemas: Record<string, Json> = { Error: errorSchema }
+  const paths: Record<string, Json> = {}
+  for (const endpoint of endpoints) {
+    // Scripts belong to a page; nobody calls them.
+    if (endpoint.doc.response?.contentType === 'text/javascript') continue
+    const path = endpoint.doc.openapiPath ?? endpoint.path
+    paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: operation(endpoint, path, schemas) }
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Switchyard',
+      version: packageJson.version,
+      summary: packageJson.description,
+      description: INTRODUCTION,
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: '/', description: 'This gateway' }],
+    tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
+    paths,
+    components: {
+      schemas: sorted(schemas),
+      examples: Object.fromEntries(errorCodes.map(code => [code, errorExample(code)])),
+      headers: {
+        RequestId: { description: 'Id of this request, for questions about it.', schema: { type: 'string' } },
+      },
+      securitySchemes: {
+        apiKey: { type: 'http', scheme: 'bearer', description: 'An API key: `Authorization: Bearer sk-sy-...`' },
+      },
+    },
+  }
+}
+
+const INTRODUCTION = `Text generation for prepaid credit, compatible with OpenAI's API. Point any OpenAI SDK at \`/v1\` of this gateway.
+
+Every error has the shape \`{"error": {"message", "type", "param", "code"}}\`. Money is in USD and exact: a request costs its tokens at the price of the server that answered, and nothing when nobody answered. Days, weeks and months are UTC.`
+
+const tags: Record<EndpointDoc['tag'], string> = {
+  Chat: 'Generate text.',
+  Usage: 'What was used and what it cost. These requests are free and do not count against the chat limits.',
+  Models: 'What can be asked for.',
+  Service: 'About the gateway itself.',
+}
+
+const errorCodes = Object.keys(errorTable) as ErrorCode[]
+
+/** Any address can answer these; the first two are about an address or method that is not described here. */
+const anywhere: readonly ErrorCode[] = [
+  'not_found',
+  'method_not_allowed',
+  'invalid_header',
+  'headers_too_large',
+  'request_timeout',
+  'internal_error',
+]
+const withKey: readonly ErrorCode[] = ['invalid_api_key', 'forbidden', 'database_unavailable']
+const withQuery: readonly ErrorCode[] = ['invalid_value']
+const withBody: readonly ErrorCode[] = [
+  'invalid_json',
+  'invalid_value',
+  'missing_parameter',
+  'request_too_large',
+  'unsupported_media_type',
+]
+const byTag: Record<EndpointDoc['tag'], readonly ErrorCode[]> = {
+  Chat: [
+    'context_length_exceeded',
+    'upstream_rejected',
+    'insufficient_credits',
+    'daily_spend_cap_reached',
+    'in_flight_budget',
+    'model_not_found',
+    'rate_limit_exceeded',
+    'daily_limit_exceeded',
+    'all_hosters_failed',
+    'no_eligible_offer',
+    'upstream_unavailable',
+    'stream_interrupted',
+    'overloaded',
+    'server_shutdown',
+    'settlement_unavailable',
+  ],
+  Usage: ['rate_limit_exceeded'],
+  Models: [],
+  Service: [],
+}
+
+/** The codes an endpoint can answer with, besides those of `anywhere` that concern no described operation. */
+function errorsOf({ access, path, doc }: Endpoint): ErrorCode[] {
+  const codes = new Set<ErrorCode>([
+    ...anywhere.slice(2),
+    ...(access === 'key' ? withKey : []),
+    ...(access === 'loopback' ? (['not_found'] as const) : []),
+    ...(doc.query ? withQuery : []),
+    ...(doc.body ? withBody : []),
+    ...byTag[doc.tag],
+    ...(doc.tag === 'Models' && path.endsWith('*') ? (['model_not_found'] as const) : []),
+    ...(doc.operationId === 'getReadiness' ? (['server_shutdown', 'database_unavailable'] as const) : []),
+  ])
+  return errorCodes.filter(code => codes.has(code))
+}
+
+function operation(endpoint: Endpoint, path: string, schemas: Record<string, Json>): Json {
+  const { doc, access } = endpoint
+  return {
+    operationId: doc.operationId,
+    summary: doc.summary,
+    ...(doc.description && { description: doc.description }),
+    tags: [doc.tag],
+    security: access === 'key' ? [{ apiKey: [] }] : [],
+    ...nonEmpty('parameters', [...pathParameters(path), ...queryParameters(doc.query, schemas)]),
+    ...(doc.body && {
+      requestBody: { required: true, content: { 'application/json': media(doc.body, schemas) } },
+    }),
+    responses: { '200': success(doc, schemas), ...failures(errorsOf(endpoint)) },
+  }
+}
+
+function pathParameters(path: string): Json[] {
+  return [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string' },
+  }))
+}
+
+function queryParameters(query: ZodType | undefined, schemas: Record<string, Json>): Json[] {
+  if (!query) return []
+  return Object.entries((query as ZodObject).shape).map(([name, field]) => {
+    // The input side of a parameter is text; what the text may mean is on the output side.
+    const { description, examples, ...schema } = jsonSchema(field as ZodType, schemas, 'output')
+    const [example] = Array.isArray(examples) ? examples : []
+    return {
+      name,
+      in: 'query',
+      required: !(field as ZodType).safeParse(undefined).success,
+      ...(description !== undefined && { description }),
+      schema,
+      ...(example !== undefined && { example }),
+    }
+  })
+}
+
+function success(doc: EndpointDoc, schemas: Record<string, Json>): Json {
+  const { contentType, schema, description } = doc.response ?? { contentType: '', description: 'Done.' }
+  const content: Json = {
+    ...(contentType && { [contentType]: schema ? media(schema, schemas) : {} }),
+    ...(doc.operationId === 'createChatCompletion' && { 'text/event-stream': chatStream }),
+  }
+  return {
+    description,
+    headers: { 'x-request-id': { $ref: '#/components/headers/RequestId' } },
+    ...(Object.keys(content).length > 0 && { content }),
+  }
+}
+
+const chatStream = {
+  schema: {
+    type: 'string',
+    description:
+      'Server-sent events, sent for `stream: true`. Each `data:` line is a `chat.completion.chunk` object; the first names the role, one of the last has the `finish_reason`, and with `stream_options.include_usage` another has the usage. Lines that begin with a colon are keep-alives. A complete answer ends with `data: [DONE]`; a failure after the first content arrives as `data: {"error": {...}}`, is free, and ends the stream.',
+  },
+  example: [
+    'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1795252195,"model":"demo","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}',
+    'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1795252195,"model":"demo","choices":[{"index":0,"delta":{"content":"Hello"},"finish_reason":null}]}',
+    'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1795252195,"model":"demo","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}',
+    'data: [DONE]',
+    '',
+  ].join('\n\n'),
+}
+
+/** One response per status, listing each code that has it. */
+function failures(codes: readonly ErrorCode[]): Json {
+  const byStatus = Object.groupBy(codes, code => errorTable[code].status)
+  return Object.fromEntries(
+    Object.entries(byStatus).map(([status, group = []]) => [
+      status,
+      {
+        description: group.map(code => `\`${code}\`: ${errorTable[code].message}`).join('\n\n'),
+        headers: {
+          'x-request-id': { $ref: '#/components/headers/RequestId' },
+          ...(status === '429' && {
+            'retry-after': { description: 'Whole seconds until a retry makes sense.', schema: { type: 'integer' } },
+          }),
+        },
+        content: {
+          'application/json': {
+            schema: { $ref: '#/components/schemas/Error' },
+            examples: Object.fromEntries(group.map(code => [code, { $ref: `#/components/examples/${code}` }])),
+          },
+        },
+      },
+    ]),
+  )
+}
+
+const errorSchema = {
+  type: 'object',
+  required: ['error'],
+  properties: {
+    error: {
+      type: 'object',
+      required: ['message', 'type', 'param', 'code'],
+      properties: {
+        message: { type: 'string', description: 'What was wrong and what to do, for a person.' },
+        type: { type: 'string', enum: [...new Set(Object.values(errorTable).map(row => row.type))] },
+        param: { type: ['string', 'null'], description: 'The body field, query parameter or header at fault.' },
+        code: { type: 'string', enum: errorCodes, description: 'What was wrong, for a program.' },
+      },
+    },
+  },
+}
+
+function errorExample(code: ErrorCode): Json {
+  const { status, message } = errorTable[code]
+  return { summary: `${status} ${code}`, description: message, value: JSON.parse(errorBody(new ApiError(code))) }
+}
+
+function media(schema: ZodType, schemas: Record<string, Json>): Json {
+  const { examples, ...rest } = jsonSchema(schema, schemas, 'input')
+  const named = typeof rest.$ref === 'string' ? schemas[rest.$ref.slice(COMPONENTS.length)]?.examples : examples
+  const [example] = Array.isArray(named) ? named : []
+  return { schema: rest, ...(example !== undefined && { example }) }
+}
+
+const COMPONENTS = '#/components/schemas/'
+
+/** The JSON schema of `schema`. Parts that have an id in their metadata move to `schemas` and are referred to. */
+function jsonSchema(schema: ZodType, schemas: Record<string, Json>, io: 'input' | 'output'): Json {
+  const raw = z.toJSONSchema(schema, {
+    target: 'draft-2020-12',
+    io,
+    unrepresentable: 'any',
+    override({ jsonSchema: node }) {
+      // Zod bounds every integer by what a double can count to; that is no rule of this API.
+      if (node.maximum === Number.MAX_SAFE_INTEGER) delete node.maximum
+      if (node.minimum === Number.MIN_SAFE_INTEGER) delete node.minimum
+    },
+  })
+  const {
+    $schema: _,
+    $defs = {},
+    ...own
+  } = JSON.parse(JSON.stringify(raw).replaceAll('"$ref":"#/$defs/', `"$ref":"${COMPONENTS}`)) as Json & {
+    $defs?: Record<string, Json>
+  }
+  for (const [name, { id: _id, ...definition }] of Object.entries($defs)) schemas[name] = definition
+  const id = schema.meta()?.id
+  if (id === undefined || own.$ref !== undefined) return own
+  const { id: _id, ...definition } = own
+  schemas[id] = definition
+  return { $ref: `${COMPONENTS}${id}` }
+}
+
+function sorted<T>(record: Record<string, T>): Record<string, T> {
+  return Object.fromEntries(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+function nonEmpty(name: string, list: Json[]): Json {
+  return list.length > 0 ? { [name]: list } : {}
+}

@@ -1,0 +1,37 @@
+import type { FastifyReply } from 'fastify'
+import { ApiError } from '../domain/errors.ts'
+import { errorBody } from '../wire/error-body.ts'
+
+/** The one place that renders an error as a response. Sets status, Retry-After and x-should-retry, and sends the OpenAI body. */
+export function respondError(reply: FastifyReply, error: ApiError): void {
+  reply.code(error.row.status).headers(errorHeaders(error)).type('application/json').send(errorBody(error))
+}
+
+export function errorHeaders(error: ApiError): Record<string, string> {
+  return {
+    ...(error.retryAfterS === undefined ? {} : { 'retry-after': String(error.retryAfterS) }),
+    ...(error.row.shouldRetry === false ? { 'x-should-retry': 'false' } : {}),
+  }
+}
+
+/** What was thrown as something a caller may be told. Anything unknown is ours, and says nothing about our inside. */
+export function toApiError(thrown: unknown): ApiError {
+  if (thrown instanceof ApiError) return thrown
+  switch ((thrown as { code?: unknown } | null)?.code) {
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return new ApiError('request_too_large')
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return new ApiError('unsupported_media_type', { param: 'Content-Type' })
+    case 'FST_ERR_CTP_EMPTY_JSON_BODY':
+      return new ApiError('invalid_json')
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return new ApiError('invalid_header', {
+        param: 'Content-Length',
+        message: 'The body is not as long as Content-Length says.',
+      })
+    case 'FST_ERR_BAD_URL':
+      return new ApiError('not_found')
+    default:
+      return new ApiError('internal_error', { internal: thrown })
+  }
+}

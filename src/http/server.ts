@@ -1,0 +1,127 @@
+import { randomUUIDv7 } from 'node:crypto'
+import type { Socket } from 'node:net'
+import Fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify'
+import type { Caller } from '../domain/caller.ts'
+import { ApiError } from '../domain/errors.ts'
+import { errorBody } from '../wire/error-body.ts'
+import { answerPreflight, corsHeaders } from './cors.ts'
+import type { Endpoint } from './endpoint.ts'
+import type { Guard } from './guard.ts'
+import { respondError, toApiError } from './respond-error.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set by the guard on endpoints that need a key. */
+    caller: Caller | null
+  }
+}
+
+export interface ServerOptions {
+  readonly endpoints: readonly Endpoint[]
+  readonly guard: Guard
+  readonly log: FastifyBaseLogger
+  readonly bodyLimitBytes: number
+  readonly onResponse?: (facts: { path: string; status: number; elapsedMs: number }) => void
+}
+
+/**
+ * The HTTP server: one route per endpoint row, one guard in front, one renderer of errors. Bodies arrive as Buffers, since the
+ * chat parser wants bytes and nothing else takes a body. Time-outs and sizes are set against slow and oversized senders.
+ */
+export function createServer(options: ServerOptions): FastifyInstance {
+  const app = Fastify({
+    loggerInstance: options.log,
+    disableRequestLogging: true,
+    genReqId: () => randomUUIDv7(),
+    bodyLimit: options.bodyLimitBytes,
+    requestTimeout: 30_000,
+    // Above the idle time of common load balancers (60 s), so that the balancer, not we, closes idle connections.
+    keepAliveTimeout: 75_000,
+    maxRequestsPerSocket: 1_000,
+    routerOptions: { maxParamLength: 512 },
+    http: { headersTimeout: 10_000, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 5_000 },
+    clientErrorHandler: answerUnparsable,
+    frameworkErrors: (error, _request, reply) => {
+      respondError(reply, toApiError(error))
+    },
+  })
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  app.decorateRequest('caller', null)
+
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id)
+    if (request.url.startsWith('/v1/')) reply.headers(corsHeaders)
+  })
+  const onResponse = options.onResponse
+  if (onResponse) {
+    app.addHook('onResponse', (request, reply, done) => {
+      onResponse({
+        path: request.routeOptions.url ?? 'none',
+        status: reply.raw.statusCode,
+        elapsedMs: reply.elapsedTime,
+      })
+      done()
+    })
+  }
+  app.setErrorHandler((thrown, request, reply) => {
+    const error = toApiError(thrown)
+    if (error.row.status >= 500)
+      request.log.error({ err: error.internal ?? thrown, code: error.code }, 'request failed')
+    respondError(reply, error)
+  })
+
+  for (const endpoint of options.endpoints) {
+    app.route({
+      method: endpoint.method,
+      url: endpoint.path,
+      onRequest: options.guard.for(endpoint),
+      handler: async (request, reply) =>
+        endpoint.handle({ caller: request.caller as Caller, request, reply, requestId: request.id }),
+    })
+  }
+  app.options('/v1/*', answerPreflight)
+  app.setNotFoundHandler((request, reply) =>
+    respondError(reply, nothingThere(options.endpoints, request.method, request.url)),
+  )
+  return app
+}
+
+/** An address that exists under another method is 405, everything else 404. */
+function nothingThere(endpoints: readonly Endpoint[], method: string, url: string): ApiError {
+  const path = url.split('?', 1)[0]!
+  const allowed = endpoints.filter(endpoint => endpoint.path === path).map(endpoint => endpoint.method)
+  if (allowed.length === 0) {
+    return new ApiError('not_found', {
+      message: `There is nothing at ${method} ${printable(path)}. See /docs for the API.`,
+    })
+  }
+  return new ApiError('method_not_allowed', {
+    message: `${printable(path)} answers to ${allowed.join(', ')}, not to ${method}.`,
+  })
+}
+
+function printable(path: string): string {
+  return path.length > 100 ? `${path.slice(0, 100)}...` : path
+}
+
+/** Requests that Node's strict parser refuses never reach Fastify's routes: the answer is written to the socket. */
+function answerUnparsable(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const refusal = new ApiError(unparsableCode(error.code))
+  const body = errorBody(refusal)
+  const { status } = refusal.row
+  socket.end(
+    `HTTP/1.1 ${status} Refused\r\ncontent-type: application/json\r\nx-request-id: ${randomUUIDv7()}\r\n` +
+      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  )
+}
+
+function unparsableCode(code: string | undefined) {
+  if (code === 'HPE_HEADER_OVERFLOW') return 'headers_too_large'
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'request_timeout'
+  return 'invalid_header'
+}

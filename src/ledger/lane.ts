@@ -1,0 +1,100 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isTransient } from './is-transient.ts'
+
+/**
+ * A queue whose entries travel in batches, one batch under way at a time: what arrives meanwhile is the next batch. So an idle lane adds
+ * no delay and a busy one shares its round trips and its fsyncs.
+ */
+export interface Lane<Entry> extends Iterable<Entry> {
+  push(entry: Entry): void
+  /** Queued and under way. */
+  readonly size: number
+  isUnderWay(entry: Entry): boolean
+  /** Resolves when the lane is empty. */
+  idle(): Promise<void>
+}
+
+export interface LaneOptions<Entry> {
+  /** Carries out a batch as one transaction and answers its entries. `attempt` counts from 0. Throws when nothing may have happened. */
+  send(batch: readonly Entry[], attempt: number): Promise<void>
+  /** Asked before each attempt: false drops the entry. */
+  isWanted(entry: Entry): boolean
+  /** The database could not be reached, or gave up for a reason that passes; whether it committed is unknown. */
+  onBroken(batch: readonly Entry[], error: unknown): void
+  /** PostgreSQL will never take this entry; the others of its batch are carried out without it. */
+  onRefused(entry: Entry, error: unknown): void
+}
+
+const BATCH_MAX = 256
+const BACKOFF_MIN_MS = 20
+const BACKOFF_MAX_MS = 1_000
+
+export function createLane<Entry>(options: LaneOptions<Entry>): Lane<Entry> {
+  let queue: Entry[] = []
+  let underWay: readonly Entry[] = []
+  let running = false
+  let whenIdle: PromiseWithResolvers<void> | undefined
+
+  return {
+    push(entry) {
+      queue.push(entry)
+      if (running) return
+      running = true
+      // After the sockets that are readable now have been read: their requests belong in this batch too.
+      setImmediate(run)
+    },
+    get size() {
+      return queue.length + underWay.length
+    },
+    isUnderWay: entry => underWay.includes(entry),
+    idle() {
+      if (!running) return Promise.resolve()
+      whenIdle ??= Promise.withResolvers<void>()
+      return whenIdle.promise
+    },
+    *[Symbol.iterator]() {
+      yield* underWay
+      yield* queue
+    },
+  }
+
+  async function run(): Promise<void> {
+    while (queue.length > 0) {
+      if (queue.length <= BATCH_MAX) {
+        underWay = queue
+        queue = []
+      } else {
+        underWay = queue.slice(0, BATCH_MAX)
+        queue = queue.slice(BATCH_MAX)
+      }
+      await carry(underWay)
+      underWay = []
+    }
+    running = false
+    whenIdle?.resolve()
+    whenIdle = undefined
+  }
+
+  async function carry(entries: readonly Entry[]): Promise<void> {
+    let batch = entries.filter(options.isWanted)
+    for (let attempt = 0; batch.length > 0; attempt++) {
+      try {
+        await options.send(batch, attempt)
+        return
+      } catch (error) {
+        if (!isTransient(error)) {
+          if (batch.length === 1) options.onRefused(batch[0]!, error)
+          else {
+            const half = batch.length >> 1
+            await carry(batch.slice(0, half))
+            await carry(batch.slice(half))
+          }
+          return
+        }
+        options.onBroken(batch, error)
+        await sleep(Math.min(BACKOFF_MIN_MS * 2 ** attempt, BACKOFF_MAX_MS))
+        batch = batch.filter(options.isWanted)
+      }
+    }
+  }
+}

@@ -1,0 +1,39 @@
+import type { ChatJob } from '../domain/chat-job.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { Offer } from '../domain/offer.ts'
+import type { Catalog } from './catalog.ts'
+
+export interface Candidates {
+  /** The models to try, in this order; `auto` stands for every model not named here, as one pool. Goes into the ticket. */
+  readonly models: readonly string[]
+  /** Their offers in that order, each once. */
+  readonly offers: readonly Offer[]
+}
+
+/**
+ * Every offer a job names, before its wishes are applied. Throws ApiError `model_not_found` (param `model`) when the catalog
+ * does not have the model asked for, whatever the fallbacks: a misspelt model should be noticed, not silently replaced.
+ * Unknown fallbacks are skipped, since a client's list may be older than the catalog. `auto` never picks the demo model
+ * beside a real one.
+ */
+export function candidatesFor(catalog: Catalog, job: ChatJob): Candidates {
+  const asked = job.model
+  if (asked === AUTO ? catalog.offers.length === 0 : !catalog.models.has(asked)) {
+    throw new ApiError('model_not_found', {
+      message: `The model \`${asked}\` does not exist or you do not have access to it. GET /v1/models lists the models.`,
+      param: 'model',
+    })
+  }
+  const models = [...new Set([asked, ...job.wishes.fallbackModels])].filter(id => id === AUTO || catalog.models.has(id))
+  if (models.length === 1 && asked !== AUTO) return { models, offers: catalog.offersOf(asked) }
+  const named = new Set(models)
+  const offers = models.flatMap(id => (id === AUTO ? autoPool(catalog, named) : catalog.offersOf(id)))
+  return { models, offers }
+}
+
+const AUTO = 'auto'
+
+function autoPool(catalog: Catalog, named: ReadonlySet<string>): readonly Offer[] {
+  const real = catalog.offers.filter(offer => !offer.endpoint.demo)
+  return (real.length > 0 ? real : catalog.offers).filter(offer => !named.has(offer.modelId))
+}

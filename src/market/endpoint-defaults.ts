@@ -1,0 +1,15 @@
+import type { Dialect, Timeouts } from '../domain/offer.ts'
+
+/** What most OpenAI-compatible servers understand. */
+export const standardDialect: Dialect = {
+  maxTokensField: 'max_tokens',
+  developerRole: true,
+  streamOptions: true,
+  dropFields: [],
+  keyHeader: 'authorization',
+}
+
+export const standardTimeouts: Timeouts = { connectMs: 3_000, firstTokenMs: 60_000, idleMs: 30_000, totalMs: 600_000 }
+
+/** A local server may have to load the model first, which takes minutes for a large one on a slow disk. */
+export const localTimeouts: Timeouts = { ...standardTimeouts, firstTokenMs: 180_000, idleMs: 60_000 }

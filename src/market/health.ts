@@ -1,0 +1,243 @@
+import type { Clock } from '../domain/clock.ts'
+import type { AttemptOutcome } from '../domain/handoff.ts'
+import type { Health, OfferState, SuccessSample } from '../domain/health.ts'
+import { createLatency, type Latency } from './latency.ts'
+
+/** Something an operator may want to know. `credential_rejected` needs one: the upstream refuses our key. */
+export interface HealthEvent {
+  readonly event: 'ejected' | 'restored' | 'credential_rejected'
+  readonly offerId: string
+  /** How long the offer is kept away, ms; 0 for `restored`. */
+  readonly forMs: number
+}
+
+export interface HealthOptions {
+  readonly clock: Clock
+  /** Uniform in [0, 1). */
+  readonly random: () => number
+  readonly onEvent?: (event: HealthEvent) => void
+}
+
+/**
+ * The recent past of every offer, in memory and for this node alone: a breaker that ejects what fails and lets one real
+ * request at a time try it again, pauses that busy servers ask for, and latency. Figures: ROUTING.md 2 and 3.
+ */
+export function createHealth({ clock, random, onEvent = () => {} }: HealthOptions): Health {
+  const records = new Map<string, Record>()
+  const now = () => clock.monotonicMs()
+
+  const eject = (offerId: string, record: Record, forMs: number, event: HealthEvent['event'] = 'ejected') => {
+    record.closed = false
+    record.successesToClose = PROBES_TO_CLOSE
+    record.ejectedUntilMs = now() + forMs
+    record.probing = false
+    onEvent({ event, offerId, forMs })
+  }
+
+  return {
+    state(offerId) {
+      const record = records.get(offerId)
+      return record ? stateOf(record, now()) : 'open'
+    },
+
+    ejectedForMs(offerId) {
+      const record = records.get(offerId)
+      if (!record || stateOf(record, now()) !== 'ejected') return 0
+      // One that is only waiting for its running probe is the least bad of all.
+      return Math.max(1, record.ejectedUntilMs - now(), record.pausedUntilMs - now())
+    },
+
+    predictMs: (offerId, request) => records.get(offerId)?.latency.predictMs(now(), request) ?? null,
+
+    inFlight: offerId => records.get(offerId)?.inFlight ?? 0,
+
+    beginRequest(offerId) {
+      const record = recordOf(records, offerId, now())
+      if (stateOf(record, now()) === 'probing') record.probing = true
+      record.inFlight++
+    },
+
+    endRequest(offerId) {
+      const record = recordOf(records, offerId, now())
+      record.inFlight = Math.max(0, record.inFlight - 1)
+      // Which request was the probe is not kept: an older one that ends meanwhile lets a second probe go, which does no harm.
+      record.probing = false
+    },
+
+    recordSuccess(offerId, sample: SuccessSample) {
+      const record = recordOf(records, offerId, now())
+      record.latency.add(now(), sample)
+      record.probing = false
+      record.failuresInRow = 0
+      record.connectFailuresInRow = 0
+      record.pausesInRow = 0
+      tally(record, now(), true)
+      if (record.closed || --record.successesToClose > 0) return
+      record.closed = true
+      record.closedAtMs = now()
+      record.ejectedUntilMs = 0
+      record.buckets.length = 0
+      onEvent({ event: 'restored', offerId, forMs: 0 })
+    },
+
+    recordFailure(offerId, outcome, retryAfterS) {
+      const class_ = classOf[outcome]
+      if (class_ === 'not_counted') return
+      const record = recordOf(records, offerId, now())
+      record.probing = false
+      if (class_ === 'busy') {
+        record.pausedUntilMs = Math.max(
+          record.pausedUntilMs,
+          now() + pauseMs(record.pausesInRow++, retryAfterS, random),
+        )
+        return
+      }
+      if (class_ === 'credential') {
+        eject(offerId, record, CREDENTIAL_EJECTED_MS, 'credential_rejected')
+        return
+      }
+      record.failuresInRow++
+      record.connectFailuresInRow = outcome === 'connect_failed' ? record.connectFailuresInRow + 1 : 0
+      tally(record, now(), false)
+      record.successesToClose = PROBES_TO_CLOSE
+      // What was sent before the ejection and fails during it says nothing new.
+      if (record.ejectedUntilMs > now()) return
+      const isOut = !record.closed || isFailing(record, now())
+      if (!isOut) return
+      record.ejections = record.closed ? ejectionsLeft(record, now()) : record.ejections
+      eject(offerId, record, ejectionMs(record.ejections++, random))
+    },
+  }
+}
+
+interface Record {
+  /** The breaker: closed lets requests through. */
+  closed: boolean
+  closedAtMs: number
+  ejectedUntilMs: number
+  /** A request is trying the offer after its ejection. */
+  probing: boolean
+  successesToClose: number
+  /** The k of 5 s x 2^k. */
+  ejections: number
+  failuresInRow: number
+  connectFailuresInRow: number
+  /** A server that is busy is not ill: its pauses are apart from the breaker. */
+  pausedUntilMs: number
+  pausesInRow: number
+  inFlight: number
+  touchedMs: number
+  /** The last minute in slices, newest last. */
+  buckets: { startMs: number; successes: number; failures: number }[]
+  readonly latency: Latency
+}
+
+const FAILURES_TO_EJECT = 5
+const CONNECT_FAILURES_TO_EJECT = 3
+const PROBES_TO_CLOSE = 3
+const EJECTED_MS = 5_000
+const EJECTED_MS_MOST = 300_000
+/** A refused key is cured by a person, not by waiting. */
+const CREDENTIAL_EJECTED_MS = 300_000
+/** After this much health an offer is forgiven one earlier ejection. */
+const FORGIVEN_EVERY_MS = 10_000
+const RATE_WINDOW_MS = 60_000
+const BUCKET_MS = 10_000
+const RATE_REQUESTS_LEAST = 20
+const RATE_FAILED = 0.5
+const PAUSE_MS = 1_000
+const PAUSE_MS_MOST = 300_000
+/** Prices and hosters come and go; records of what nobody used for longest make room. */
+const RECORDS_MOST = 10_000
+
+const classOf: { [outcome in Exclude<AttemptOutcome, 'answered'>]: 'fault' | 'busy' | 'credential' | 'not_counted' } = {
+  connect_failed: 'fault',
+  server_error: 'fault',
+  first_token_timeout: 'fault',
+  malformed: 'fault',
+  empty: 'fault',
+  busy: 'busy',
+  credential_rejected: 'credential',
+  request_rejected: 'not_counted',
+  cancelled: 'not_counted',
+}
+
+function stateOf(record: Record, nowMs: number): OfferState {
+  if (record.pausedUntilMs > nowMs || record.ejectedUntilMs > nowMs) return 'ejected'
+  if (record.closed) return 'open'
+  return record.probing ? 'ejected' : 'probing'
+}
+
+function isFailing(record: Record, nowMs: number): boolean {
+  if (record.failuresInRow >= FAILURES_TO_EJECT || record.connectFailuresInRow >= CONNECT_FAILURES_TO_EJECT) return true
+  // A stream counts as a success at its first content and as a failure when it dies later: only the rate sees that.
+  let successes = 0
+  let failures = 0
+  for (const bucket of record.buckets) {
+    if (bucket.startMs <= nowMs - RATE_WINDOW_MS) continue
+    successes += bucket.successes
+    failures += bucket.failures
+  }
+  return successes + failures >= RATE_REQUESTS_LEAST && failures >= RATE_FAILED * (successes + failures)
+}
+
+function tally(record: Record, nowMs: number, success: boolean): void {
+  let bucket = record.buckets.at(-1)
+  if (!bucket || nowMs - bucket.startMs >= BUCKET_MS) {
+    bucket = { startMs: nowMs, successes: 0, failures: 0 }
+    record.buckets.push(bucket)
+    if (record.buckets.length > RATE_WINDOW_MS / BUCKET_MS) record.buckets.shift()
+  }
+  if (success) bucket.successes++
+  else bucket.failures++
+}
+
+function ejectionsLeft(record: Record, nowMs: number): number {
+  return Math.max(0, record.ejections - Math.floor((nowMs - record.closedAtMs) / FORGIVEN_EVERY_MS))
+}
+
+/** 5 s x 2^k, at most 300 s, give or take half of it, so that many nodes do not come back at the same moment. */
+function ejectionMs(ejections: number, random: () => number): number {
+  return Math.min(EJECTED_MS * 2 ** ejections, EJECTED_MS_MOST) * (0.5 + random())
+}
+
+/** What the server asked for, or 1 s x 2^n with jitter; never more than five minutes, whatever it asks. */
+function pauseMs(pausesInRow: number, retryAfterS: number | undefined, random: () => number): number {
+  const asked = retryAfterS !== undefined && retryAfterS >= 0
+  const wanted = asked ? retryAfterS * 1000 : PAUSE_MS * 2 ** pausesInRow * (0.5 + random())
+  return Math.min(wanted, PAUSE_MS_MOST)
+}
+
+function recordOf(records: Map<string, Record>, offerId: string, nowMs: number): Record {
+  let record = records.get(offerId)
+  if (!record) {
+    if (records.size >= RECORDS_MOST) forgetOldest(records)
+    record = {
+      closed: true,
+      closedAtMs: nowMs,
+      ejectedUntilMs: 0,
+      probing: false,
+      successesToClose: PROBES_TO_CLOSE,
+      ejections: 0,
+      failuresInRow: 0,
+      connectFailuresInRow: 0,
+      pausedUntilMs: 0,
+      pausesInRow: 0,
+      inFlight: 0,
+      touchedMs: nowMs,
+      buckets: [],
+      latency: createLatency(),
+    }
+    records.set(offerId, record)
+  }
+  record.touchedMs = nowMs
+  return record
+}
+
+/** Drops a tenth at once, so that the sort is rare. */
+function forgetOldest(records: Map<string, Record>): void {
+  const idle = [...records]
+    .filter(([, record]) => record.inFlight === 0)
+    .sort(([, a], [, b]) => a.touchedMs - b.touchedMs)
+  for (const [offerId] of idle.slice(0, RECORDS_MOST / 10)) records.delete(offerId)
+}

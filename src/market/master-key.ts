@@ -1,0 +1,65 @@
+import { randomBytes } from 'node:crypto'
+import { chmodSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const KEY_BYTES = 32
+
+/**
+ * The key that seals upstream credentials: `given` (SWITCHYARD_MASTER_KEY, 32 bytes as hex or base64), or the one in
+ * `<dataDir>/master.key`, which is made on first use. Throws an Error that says what to do when either is not a key.
+ */
+export function loadMasterKey({ given, dataDir }: { given?: string | undefined; dataDir: string }): Buffer {
+  if (given !== undefined && given !== '') {
+    const key = parseMasterKey(given)
+    if (!key)
+      throw new Error(
+        'SWITCHYARD_MASTER_KEY must be 32 bytes as hex (64 characters) or base64 (44). Make one with: openssl rand -hex 32',
+      )
+    return key
+  }
+  const path = join(dataDir, 'master.key')
+  return read(path) ?? create(path, dataDir)
+}
+
+/** 32 bytes from hex, base64 or base64url; undefined for anything else. */
+export function parseMasterKey(text: string): Buffer | undefined {
+  const trimmed = text.trim()
+  if (/^[0-9a-f]{64}$/i.test(trimmed)) return Buffer.from(trimmed, 'hex')
+  if (!/^[A-Za-z0-9+/_-]{43}=?$/.test(trimmed)) return undefined
+  const key = Buffer.from(trimmed, 'base64')
+  return key.length === KEY_BYTES ? key : undefined
+}
+
+function read(path: string): Buffer | undefined {
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    throw error
+  }
+  const key = parseMasterKey(text)
+  if (!key)
+    throw new Error(
+      `${path} does not hold a key. Restore it from a backup; without it the sealed keys of hosters cannot be opened.`,
+    )
+  return key
+}
+
+/** Written whole under another name, then linked: a reader never sees half a key, and of two starts at once one key wins. */
+function create(path: string, dataDir: string): Buffer {
+  mkdirSync(dataDir, { recursive: true })
+  const draft = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`
+  const key = randomBytes(KEY_BYTES)
+  try {
+    writeFileSync(draft, `${key.toString('hex')}\n`, { mode: 0o600, flag: 'wx', flush: true })
+    chmodSync(draft, 0o600)
+    linkSync(draft, path)
+    return key
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+    return read(path) ?? key
+  } finally {
+    rmSync(draft, { force: true })
+  }
+}

@@ -1,0 +1,54 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+import { SupplyError } from './supply-error.ts'
+
+/** Whose secret it is and what for; a sealed record opens only for the same two. */
+export interface SecretOwner {
+  readonly hosterId: string
+  readonly purpose: 'upstream_key'
+}
+
+/**
+ * Seals a secret with AES-256-GCM: key version (1 byte), nonce (12), tag (16), ciphertext.
+ * A random 96-bit nonce is safe for 2^32 secrets under one key (NIST SP 800-38D).
+ *
+ * @param masterKey 32 bytes
+ */
+export function sealSecret(masterKey: Buffer, secret: string, owner: SecretOwner): Buffer {
+  const nonce = randomBytes(NONCE_BYTES)
+  const cipher = createCipheriv('aes-256-gcm', masterKey, nonce).setAAD(associatedData(KEY_VERSION, owner))
+  const ciphertext = Buffer.concat([cipher.update(secret, 'utf8'), cipher.final()])
+  return Buffer.concat([Buffer.of(KEY_VERSION), nonce, cipher.getAuthTag(), ciphertext])
+}
+
+/** Opens what `sealSecret` made. Throws SupplyError `unreadable_key` for another master key, another owner or a changed byte. */
+export function openSecret(masterKey: Buffer, sealed: Buffer, owner: SecretOwner): string {
+  const version = sealed[0]
+  if (version !== KEY_VERSION || sealed.length < HEADER_BYTES) throw unreadable(owner)
+  const nonce = sealed.subarray(1, 1 + NONCE_BYTES)
+  const tag = sealed.subarray(1 + NONCE_BYTES, HEADER_BYTES)
+  const decipher = createDecipheriv('aes-256-gcm', masterKey, nonce, { authTagLength: TAG_BYTES })
+    .setAAD(associatedData(version, owner))
+    .setAuthTag(tag)
+  try {
+    return decipher.update(sealed.subarray(HEADER_BYTES), undefined, 'utf8') + decipher.final('utf8')
+  } catch {
+    throw unreadable(owner)
+  }
+}
+
+/** The first byte of every record, so that a second master key can be introduced beside the first. */
+const KEY_VERSION = 1
+const NONCE_BYTES = 12
+const TAG_BYTES = 16
+const HEADER_BYTES = 1 + NONCE_BYTES + TAG_BYTES
+
+function associatedData(version: number, { hosterId, purpose }: SecretOwner): Buffer {
+  return Buffer.from(`${version}:${hosterId}:${purpose}`, 'utf8')
+}
+
+function unreadable({ hosterId }: SecretOwner): SupplyError {
+  return new SupplyError(
+    'unreadable_key',
+    `The upstream key of hoster ${hosterId} cannot be opened with this master key. Restore the master key it was sealed with, or set the key of the hoster anew.`,
+  )
+}

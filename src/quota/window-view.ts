@@ -1,0 +1,61 @@
+import type { AccountLimits, Caller } from '../domain/caller.ts'
+import type { Clock } from '../domain/clock.ts'
+import type { WindowCounts } from '../domain/windows.ts'
+
+/** The rate windows of customers as this node last saw them, for headers on answers that do not pass the ledger. */
+export interface WindowView {
+  remember(customerId: string, counts: WindowCounts): void
+  /** Counts of the current windows; a window that ended counts 0. Reads PostgreSQL once for a customer not seen yet. */
+  current(caller: Caller): Promise<WindowCounts>
+}
+
+const CUSTOMERS_MAX = 10_000
+
+export function createWindowView(deps: {
+  clock: Clock
+  read: (customerId: string, atEpochMs: number) => Promise<WindowCounts>
+}): WindowView {
+  // A Map keeps insertion order, so the first key is the one seen longest ago: a plain LRU.
+  const seen = new Map<string, WindowCounts>()
+  function remember(customerId: string, counts: WindowCounts) {
+    seen.delete(customerId)
+    seen.set(customerId, counts)
+    if (seen.size > CUSTOMERS_MAX) seen.delete(seen.keys().next().value!)
+  }
+  return {
+    remember,
+    async current(caller) {
+      const nowMs = deps.clock.epochMs()
+      let counts = seen.get(caller.customerId)
+      if (!counts) {
+        counts = await deps.read(caller.customerId, nowMs)
+        remember(caller.customerId, counts)
+      }
+      return rolled(counts, nowMs)
+    },
+  }
+}
+
+function rolled(counts: WindowCounts, nowMs: number): WindowCounts {
+  if (nowMs < counts.minuteEndsAtEpochMs) return counts
+  const minuteEndsAtEpochMs = (Math.floor(nowMs / 60_000) + 1) * 60_000
+  if (nowMs < counts.dayEndsAtEpochMs) return { ...counts, minuteUsed: 0, minuteEndsAtEpochMs }
+  const dayEndsAtEpochMs = (Math.floor(nowMs / 86_400_000) + 1) * 86_400_000
+  return { minuteUsed: 0, dayUsed: 0, minuteEndsAtEpochMs, dayEndsAtEpochMs }
+}
+
+/** OpenAI's header names for the minute, `-day` twins for the day. Reset values are like OpenAI's: seconds with an `s`. */
+export function rateLimitHeaders(limits: AccountLimits, counts: WindowCounts, nowMs: number): Record<string, string> {
+  return {
+    'x-ratelimit-limit-requests': String(limits.requestsPerMinute),
+    'x-ratelimit-remaining-requests': String(Math.max(0, limits.requestsPerMinute - counts.minuteUsed)),
+    'x-ratelimit-reset-requests': secondsUntil(counts.minuteEndsAtEpochMs, nowMs),
+    'x-ratelimit-limit-requests-day': String(limits.requestsPerDay),
+    'x-ratelimit-remaining-requests-day': String(Math.max(0, limits.requestsPerDay - counts.dayUsed)),
+    'x-ratelimit-reset-requests-day': secondsUntil(counts.dayEndsAtEpochMs, nowMs),
+  }
+}
+
+function secondsUntil(epochMs: number, nowMs: number): string {
+  return `${Math.max(0, Math.ceil((epochMs - nowMs) / 1000))}s`
+}

@@ -1,0 +1,57 @@
+import type { ChunkDelta } from '../domain/completion.ts'
+import { countTokens } from '../wire/count-tokens.ts'
+
+/**
+ * Keeps the text a model generated, so that it can be counted when the upstream reports nothing, and notices when the
+ * answer outgrows its limit. Counting costs about 0.1 us per character, so it happens only when a cheap sign says it may be
+ * needed: more pieces than tokens allowed, or more text than eight characters per allowed token.
+ */
+export class OutputMeter {
+  text = ''
+  #pieces = 0
+  #countedChars = 0
+  #countedTokens = 0
+  readonly #tokensMax: number
+
+  constructor(tokensMax: number) {
+    this.#tokensMax = tokensMax
+  }
+
+  /** Adds what one delta (or whole message) carries: content, reasoning, refusal, tool names and arguments. */
+  add(delta: ChunkDelta): void {
+    const { content } = delta
+    if (typeof content === 'string' && content !== '') {
+      this.text += content
+      this.#pieces++
+    }
+    for (const field of ['reasoning_content', 'reasoning', 'refusal'] as const) {
+      const text = delta[field]
+      if (typeof text === 'string' && text !== '') {
+        this.text += text
+        this.#pieces++
+        break
+      }
+    }
+    if (delta.tool_calls) {
+      for (const call of delta.tool_calls) {
+        this.text += `${call.function?.name ?? ''}${call.function?.arguments ?? ''}`
+        this.#pieces++
+      }
+    }
+  }
+
+  /**
+   * True once the text clearly holds more tokens than allowed. The slack (a quarter and eight tokens) is for upstreams whose
+   * tokenizer makes fewer tokens of the same text than ours; what is billed stays within the limit in any case.
+   */
+  isOverLimit(): boolean {
+    if (this.#pieces <= this.#tokensMax && this.text.length <= this.#tokensMax * 8) return false
+    while (this.text.length - this.#countedChars >= SLICE_CHARS) {
+      this.#countedTokens += countTokens(this.text.slice(this.#countedChars, this.#countedChars + SLICE_CHARS))
+      this.#countedChars += SLICE_CHARS
+    }
+    return this.#countedTokens > this.#tokensMax * 1.25 + 8
+  }
+}
+
+const SLICE_CHARS = 200

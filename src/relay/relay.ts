@@ -1,0 +1,139 @@
+import type { ChatJob } from '../domain/chat-job.ts'
+import type { ChatChunk, ChunkDelta, TokenUsage } from '../domain/completion.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { Answer, Outcome, Receipt, StreamAnswer, Ticket, WholeAnswer } from '../domain/handoff.ts'
+import type { Nanos } from '../domain/money.ts'
+import type { Envelope } from '../wire/envelope.ts'
+import { DONE, encodeChunk, encodeErrorChunk, usageChunk } from '../wire/sse-encode.ts'
+import { bill } from './bill.ts'
+import { OutputMeter } from './output-meter.ts'
+
+/** Ends the ticket; resolves with the charge once it is committed, throws `settlement_unavailable` when that takes too long. */
+export type SettleReceipt = (receipt: Receipt) => Promise<Nanos>
+
+export interface RelayContext {
+  readonly ticket: Ticket
+  readonly job: ChatJob
+  readonly settle: SettleReceipt
+  /** Aborted when the client leaves (any reason) or the gateway's drain limit passes (reason: ApiError `server_shutdown`). */
+  readonly signal: AbortSignal
+  /** Whether a client that leaves before the first token is charged for its input this time. */
+  readonly chargeEarlyLeave: () => boolean
+}
+
+/** What goes to the client: a whole JSON body, or the frames of an event stream, each a complete event. */
+export type Delivery =
+  | { readonly kind: 'whole'; readonly body: string }
+  | { readonly kind: 'stream'; readonly frames: AsyncGenerator<string, void, undefined> }
+
+/**
+ * Passes an answer on, counting what passes, and settles its ticket exactly once however it ends.
+ * A whole answer is handed over after its charge is committed; a stream keeps back its last events until then.
+ * The frames must be pulled at least once and, if left early, ended by `return()`.
+ */
+export async function relay(context: RelayContext, answer: Answer): Promise<Delivery> {
+  return answer.kind === 'whole'
+    ? { kind: 'whole', body: await relayWhole(context, answer) }
+    : { kind: 'stream', frames: relayStream(context, answer) }
+}
+
+async function relayWhole({ ticket, job, settle, signal, chargeEarlyLeave }: RelayContext, answer: WholeAnswer) {
+  const { completion } = answer
+  const meter = new OutputMeter(ticket.maxTokens * job.choices)
+  for (const { message } of completion.choices) meter.add(message as ChunkDelta)
+  const gone = signal.aborted
+  const receipt = bill(ticket, job, answer, {
+    outcome: gone ? 'client_gone' : 'served',
+    // A client that left before the whole answer was ready received nothing, however much was generated.
+    text: gone ? '' : meter.text,
+    reported: completion.usage ?? null,
+    finishReason: completion.choices[0]?.finish_reason ?? null,
+    chargeInputOnly: gone && chargeEarlyLeave(),
+  })
+  await settle(receipt)
+  completion.usage = billedUsage(completion.usage, receipt)
+  return JSON.stringify(completion)
+}
+
+async function* relayStream(context: RelayContext, answer: StreamAnswer): AsyncGenerator<string, void, undefined> {
+  const { ticket, job, settle, signal, chargeEarlyLeave } = context
+  const meter = new OutputMeter(ticket.maxTokens * job.choices)
+  let reported: TokenUsage | null = null
+  let finishReason: string | null = null
+  let failure: unknown
+  let outcome: Outcome | undefined
+  const envelope = envelopeOf(ticket, answer.offer)
+  const receipt = (ending: Outcome) =>
+    bill(ticket, job, answer, {
+      outcome: ending,
+      text: meter.text,
+      reported,
+      finishReason,
+      chargeInputOnly: ending === 'client_gone' && meter.text === '' && chargeEarlyLeave(),
+    })
+
+  try {
+    for await (const chunk of answer.chunks) {
+      if (chunk.usage) reported = chunk.usage
+      if (chunk.choices.length === 0) continue
+      for (const choice of chunk.choices) {
+        meter.add(choice.delta)
+        if (choice.finish_reason !== null) finishReason = choice.finish_reason
+      }
+      if (job.includeUsage) chunk.usage = null
+      else delete chunk.usage
+      yield encodeChunk(chunk)
+      if (meter.isOverLimit()) {
+        // The upstream ignores max_tokens. The hold covers no more than that, so the answer ends here, as length.
+        finishReason = 'length'
+        yield encodeChunk(finishChunk(chunk))
+        break
+      }
+    }
+    outcome = 'served'
+  } catch (error) {
+    failure = error
+    outcome = signal.aborted ? (signal.reason instanceof ApiError ? 'shutdown' : 'client_gone') : 'interrupted'
+  } finally {
+    // Only a consumer that left early (`return()` at a yield) gets here without an outcome.
+    if (outcome === undefined) await settle(receipt('client_gone')).catch(() => {})
+  }
+
+  const end = receipt(outcome)
+  try {
+    await settle(end)
+  } catch (error) {
+    outcome = 'interrupted'
+    failure = error
+  }
+  if (outcome === 'client_gone') return
+  if (outcome !== 'served') {
+    yield encodeErrorChunk(envelope, endError(failure, signal))
+    return
+  }
+  if (job.includeUsage) yield encodeChunk(usageChunk(envelope, billedUsage(reported ?? undefined, end)))
+  yield DONE
+}
+
+function endError(failure: unknown, signal: AbortSignal): ApiError {
+  if (failure instanceof ApiError) return failure
+  if (signal.reason instanceof ApiError) return signal.reason
+  return new ApiError('stream_interrupted', { internal: failure })
+}
+
+/** The usage the client is shown is the usage it is billed for; details of the upstream (cached, reasoning) are kept beside it. */
+function billedUsage(reported: TokenUsage | undefined, receipt: Receipt): TokenUsage {
+  return {
+    ...reported,
+    prompt_tokens: receipt.billedInputTokens,
+    completion_tokens: receipt.billedOutputTokens,
+    total_tokens: receipt.billedInputTokens + receipt.billedOutputTokens,
+  }
+}
+
+function finishChunk(chunk: ChatChunk): ChatChunk {
+  return {
+    ...chunk,
+    choices: chunk.choices.map(({ index }) => ({ index, delta: {}, finish_reason: 'length' as const })),
+  }
+}

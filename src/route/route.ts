@@ -1,0 +1,180 @@
+import type { ChatJob, ServiceTier } from '../domain/chat-job.ts'
+import type { Plan, Ticket } from '../domain/handoff.ts'
+import type { HealthView, OfferState } from '../domain/health.ts'
+import type { Offer } from '../domain/offer.ts'
+import { expectedCostPicos, expectedUse } from './expected-cost.ts'
+
+/** What routing knows beside the ticket. */
+export interface RouteView {
+  readonly health: HealthView
+  /** Ranks cloud offers together with the others instead of after them. */
+  readonly cloudCompetes?: boolean
+  /** The offer that served this conversation a moment ago; see affinity.ts. */
+  readonly stickyOfferId?: string | null
+}
+
+/** A plan that can be explained: for each offer, in the same order, what it was ranked by. */
+export interface RankedPlan extends Plan {
+  readonly ranks: readonly Rank[]
+}
+
+export interface Rank {
+  readonly offer: Offer
+  /** Of this very request, in picodollars. */
+  readonly costPicos: bigint
+  /** Null when too little is known. */
+  readonly predictedMs: number | null
+  /** 0..1; local and cloud count as 1. */
+  readonly trust: number
+  readonly inFlight: number
+  readonly state: OfferState
+}
+
+/**
+ * Orders the eligible offers of a ticket. Pure: the same ticket, view and random numbers give the same plan.
+ * Models in ticket order; within a model local and hosters by the service tier, then cloud (together when `cloudCompetes`);
+ * offers that are ejected and only eligible as a last resort come at the very end, the least bad first.
+ *
+ * @param random uniform in [0, 1)
+ */
+export function route(ticket: Ticket, job: ChatJob, view: RouteView, random: () => number): RankedPlan {
+  const use = expectedUse(job, ticket.maxTokens)
+  const request = { stream: job.stream, outputTokens: ticket.maxTokens }
+  const all = ticket.eligible.map(
+    (offer): Rank => ({
+      offer,
+      costPicos: expectedCostPicos(offer.price, use),
+      predictedMs: view.health.predictMs(offer.offerId, request),
+      trust: offer.endpoint.kind === 'hoster' ? (offer.endpoint.trustScore ?? 0) : 1,
+      inFlight: view.health.inFlight(offer.offerId),
+      state: view.health.state(offer.offerId),
+    }),
+  )
+  const { serviceTier } = job.wishes
+  const rankPool = (pool: readonly Rank[]) => {
+    const ranked = explore(serviceTier, order[serviceTier](pool, random), random)
+    return stickTo(view.stickyOfferId ?? null, serviceTier, ranked)
+  }
+  const lastResort = all.filter(isEjected).toSorted(by(({ offer }) => view.health.ejectedForMs(offer.offerId)))
+  const healthy = all.filter(rank => !isEjected(rank))
+  const ranks = groupByModel(ticket.models, healthy)
+    .flatMap(group => (view.cloudCompetes ? [group] : [group.filter(isOwn), group.filter(isCloud)]))
+    .flatMap(rankPool)
+    .concat(lastResort)
+  return { ticket, offers: ranks.map(({ offer }) => offer), ranks }
+}
+
+/** The id that stands for every model not named elsewhere in the ticket, as one pool. */
+const AUTO = 'auto'
+
+/** Each offer lands in the first group that claims it; `auto` claims what no name does. */
+function groupByModel(models: readonly string[], ranks: readonly Rank[]): Rank[][] {
+  const named = new Set(models)
+  return [...named].map(model =>
+    ranks.filter(({ offer }) => (model === AUTO ? !named.has(offer.modelId) : offer.modelId === model)),
+  )
+}
+
+type Order = (pool: readonly Rank[], random: () => number) => readonly Rank[]
+
+const order: Record<ServiceTier, Order> = { cheapest: byPrice, balanced: byWeight, fastest: byTwoChoices }
+
+/** Strictly ascending expected cost: who says cheapest means it. Ties by predicted latency, unmeasured last. */
+function byPrice(pool: readonly Rank[]): readonly Rank[] {
+  return pool.toSorted((a, b) => {
+    if (a.costPicos !== b.costPicos) return a.costPicos < b.costPicos ? -1 : 1
+    return compare(a.predictedMs ?? Infinity, b.predictedMs ?? Infinity) || compare(a.offer.offerId, b.offer.offerId)
+  })
+}
+
+/**
+ * Weight = 1/price x 1/latency x trust². Drawn without replacement by exponential keys (Efraimidis and Spirakis, 2006): the
+ * first is chosen with probability weight / sum of weights, and so on down the list.
+ */
+function byWeight(pool: readonly Rank[], random: () => number): readonly Rank[] {
+  if (pool.length < 2) return pool
+  const dearest = Math.max(...pool.map(({ costPicos }) => Number(costPicos)))
+  // Free servers would get everything for ever, so no price counts as less than 1 % of the dearest.
+  const cheapestCounted = Math.max(dearest / 100, 1)
+  const typicalMs = medianMs(pool)
+  return pool
+    .map(rank => {
+      const trust = Math.max(rank.trust, NEWCOMER_TRUST)
+      const latencyMs = Math.max(rank.predictedMs ?? typicalMs, 1)
+      const weight = trust ** 2 / (Math.max(Number(rank.costPicos), cheapestCounted) * latencyMs)
+      return { rank, key: -Math.log(1 - random()) / weight }
+    })
+    .toSorted(by(({ key }) => key))
+    .map(({ rank }) => rank)
+}
+
+/** Without a floor a hoster that starts with trust 0 could never earn any. 0.05² is 1/400 of a fully trusted one's share. */
+const NEWCOMER_TRUST = 0.05
+
+/**
+ * Power of two choices: of two drawn at random the one with less predicted latency x (in flight + 1) goes first, and so on.
+ * Sorting by latency alone would send every node's whole load to the same server.
+ */
+function byTwoChoices(pool: readonly Rank[], random: () => number): readonly Rank[] {
+  const typicalMs = medianMs(pool)
+  const loadMs = ({ predictedMs, inFlight }: Rank) => (predictedMs ?? typicalMs) * (inFlight + 1)
+  const left = [...pool]
+  const ordered: Rank[] = []
+  while (left.length > 1) {
+    const first = draw(left.length, random)
+    const other = draw(left.length - 1, random)
+    const second = other < first ? other : other + 1
+    const winner = loadMs(left[second]!) < loadMs(left[first]!) ? second : first
+    ordered.push(...left.splice(winner, 1))
+  }
+  return ordered.concat(left)
+}
+
+/** Unmeasured offers count as typical: they get their share, so they get measured. */
+function medianMs(pool: readonly Rank[]): number {
+  const known = pool.flatMap(({ predictedMs }) => (predictedMs === null ? [] : [predictedMs])).sort((a, b) => a - b)
+  return known[known.length >> 1] ?? 1
+}
+
+/** The part of requests that tries an unmeasured offer first, so that `fastest` and `max_latency_ms` learn of newcomers. */
+const EXPLORED = 0.03
+
+function explore(tier: ServiceTier, ranked: readonly Rank[], random: () => number): readonly Rank[] {
+  if (tier === 'cheapest' || ranked.length < 2) return ranked
+  const unmeasured = ranked.filter(({ predictedMs }) => predictedMs === null)
+  if (unmeasured.length === 0 || unmeasured.length === ranked.length || random() >= EXPLORED) return ranked
+  return putFirst(ranked, unmeasured[draw(unmeasured.length, random)]!)
+}
+
+/** How much worse than the best, by the tier's own measure, the server with the warm prompt cache may be. */
+const STICKY_MARGIN = 1.5
+
+function stickTo(offerId: string | null, tier: ServiceTier, ranked: readonly Rank[]): readonly Rank[] {
+  const sticky = offerId === null ? undefined : ranked.find(({ offer }) => offer.offerId === offerId)
+  if (sticky?.state !== 'open' || sticky === ranked[0]) return ranked
+  return isCloseToBest(sticky, tier, ranked) ? putFirst(ranked, sticky) : ranked
+}
+
+function isCloseToBest(sticky: Rank, tier: ServiceTier, ranked: readonly Rank[]): boolean {
+  if (tier === 'cheapest') return sticky.costPicos === ranked[0]!.costPicos
+  const slowestMs = Math.min(...ranked.map(loadedMs)) * STICKY_MARGIN
+  if (tier === 'fastest') return loadedMs(sticky) <= slowestMs
+  const best = Math.min(...ranked.map(({ costPicos }) => Number(costPicos)))
+  return Number(sticky.costPicos) <= best * STICKY_MARGIN && loadedMs(sticky) <= slowestMs
+}
+
+const loadedMs = ({ predictedMs, inFlight }: Rank) => (predictedMs ?? Infinity) * (inFlight + 1)
+
+function putFirst(ranked: readonly Rank[], first: Rank): readonly Rank[] {
+  return [first, ...ranked.filter(rank => rank !== first)]
+}
+
+const isEjected = ({ state }: Rank) => state === 'ejected'
+const isCloud = ({ offer }: Rank) => offer.endpoint.kind === 'cloud'
+const isOwn = (rank: Rank) => !isCloud(rank)
+const draw = (count: number, random: () => number) => Math.min(count - 1, Math.floor(random() * count))
+const compare = <T extends number | string>(a: T, b: T) => (a < b ? -1 : a > b ? 1 : 0)
+const by =
+  <T>(key: (item: T) => number) =>
+  (a: T, b: T) =>
+    compare(key(a), key(b))

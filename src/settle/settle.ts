@@ -1,0 +1,72 @@
+import type { Clock } from '../domain/clock.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { Receipt, Ticket } from '../domain/handoff.ts'
+import { costNanos, type Nanos, splitCost } from '../domain/money.ts'
+import type { Ledger, Settlement } from '../ledger/ledger.ts'
+
+export interface SettleDeps {
+  readonly ledger: Ledger
+  readonly clock: Clock
+  /** How long the end of an answer waits for its charge to be committed before the answer is void and free. */
+  readonly commitWaitMs: number
+  readonly onSettled?: (settlement: Settlement) => void
+}
+
+/**
+ * Ends a ticket: charges what the receipt bills, releases the rest of the hold, writes the usage row, all in one transaction.
+ * Returns the charge once that is committed. Throws `settlement_unavailable` after `commitWaitMs`; the request is then free.
+ */
+export async function settle(deps: SettleDeps, ticket: Ticket, receipt: Receipt): Promise<Nanos> {
+  const settlement = settlementOf(ticket, receipt, deps.clock.monotonicMs() - ticket.startedMonotonicMs)
+  await committedInTime(deps, settlement)
+  deps.onSettled?.(settlement)
+  return settlement.costNanos
+}
+
+/** Pure: what the ledger is told. The charge never exceeds the hold; what the tokens would have cost beyond it is written off. */
+export function settlementOf(ticket: Ticket, receipt: Receipt, latencyMs: number): Settlement {
+  const offer = receipt.offer
+  const price = offer?.price ?? { inputPicoPerToken: 0n, outputPicoPerToken: 0n }
+  const measuredNanos = costNanos(price, receipt.billedInputTokens, receipt.billedOutputTokens)
+  const chargedNanos = measuredNanos < ticket.holdNanos ? measuredNanos : ticket.holdNanos
+  return {
+    requestId: ticket.requestId,
+    customerId: ticket.caller.customerId,
+    keyId: ticket.caller.keyId,
+    startedAtEpochMs: ticket.startedAtEpochMs,
+    modelId: offer?.modelId ?? ticket.models[0]!,
+    provider: offer?.endpoint.kind ?? 'none',
+    endpointId: offer?.endpoint.endpointId ?? null,
+    hosterId: offer?.endpoint.hosterId ?? null,
+    inputTokens: receipt.billedInputTokens,
+    outputTokens: receipt.billedOutputTokens,
+    reportedInputTokens: receipt.reportedInputTokens,
+    reportedOutputTokens: receipt.reportedOutputTokens,
+    usageSource: receipt.usageSource,
+    price,
+    holdNanos: ticket.holdNanos,
+    costNanos: chargedNanos,
+    ...splitCost(chargedNanos, offer?.endpoint.hosterShareBps ?? 0),
+    writeoffNanos: measuredNanos - chargedNanos,
+    latencyMs: Math.max(0, Math.round(latencyMs)),
+    firstTokenMs: receipt.firstTokenMs === null ? null : Math.round(receipt.firstTokenMs),
+    success: receipt.outcome === 'served',
+    outcome: receipt.outcome,
+    finishReason: receipt.finishReason,
+    attempts: receipt.attempts,
+  }
+}
+
+async function committedInTime({ ledger, commitWaitMs }: SettleDeps, settlement: Settlement): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const tooLate = new Promise<'too late'>(resolve => {
+    timer = setTimeout(resolve, commitWaitMs, 'too late')
+  })
+  try {
+    if ((await Promise.race([ledger.settle(settlement), tooLate])) !== 'too late') return
+    ledger.voidIfUnsettled(settlement.requestId)
+    throw new ApiError('settlement_unavailable', { retryAfterS: 5 })
+  } finally {
+    clearTimeout(timer)
+  }
+}

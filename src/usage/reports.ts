@@ -1,0 +1,42 @@
+import type { Sql } from '../db/pool.ts'
+import type { Caller } from '../domain/caller.ts'
+import type { Clock } from '../domain/clock.ts'
+import type { Nanos } from '../domain/money.ts'
+import type { WindowCounts } from '../domain/windows.ts'
+import type { Interval, TokenUsage, UsageBreakdown, UsageSummary } from '../wire/reports.ts'
+import { tokenUsage } from './token-usage.ts'
+import { usageBreakdown } from './usage-breakdown.ts'
+import { type UsageExport, usageExport } from './usage-export.ts'
+import { usageSummary } from './usage-summary.ts'
+
+/** The reports of one customer each: nothing of anybody else can be asked for. */
+export interface Reports {
+  summary(caller: Caller): Promise<UsageSummary>
+  tokens(caller: Caller, days: number, interval: Interval): Promise<TokenUsage>
+  breakdown(caller: Caller, days: number): Promise<UsageBreakdown>
+  export(caller: Caller, days: number): Promise<UsageExport>
+}
+
+export function createReports(deps: {
+  sql: Sql
+  clock: Clock
+  /** Credit that is not charged yet; holds are part of it. */
+  readBalance: (customerId: string) => Promise<Nanos>
+  /** The customer's request windows as PostgreSQL has them, so that the answer is the same on every node. */
+  readWindows: (customerId: string, atEpochMs: number) => Promise<WindowCounts>
+}): Reports {
+  const { sql, clock } = deps
+  return {
+    async summary(caller) {
+      const nowMs = clock.epochMs()
+      const [balanceNanos, windows] = await Promise.all([
+        deps.readBalance(caller.customerId),
+        deps.readWindows(caller.customerId, nowMs),
+      ])
+      return usageSummary(sql, caller, balanceNanos, windows, nowMs)
+    },
+    tokens: (caller, days, interval) => tokenUsage(sql, caller.customerId, days, interval, clock.epochMs()),
+    breakdown: (caller, days) => usageBreakdown(sql, caller.customerId, days, clock.epochMs()),
+    export: (caller, days) => usageExport(sql, caller.customerId, days, clock.epochMs()),
+  }
+}

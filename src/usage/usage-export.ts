@@ -1,0 +1,86 @@
+import type { Sql } from '../db/pool.ts'
+import { type Nanos, usdText } from '../domain/money.ts'
+import { exportColumns } from '../wire/reports.ts'
+import { csvRecord } from './csv.ts'
+import { lastDays, type Period } from './period.ts'
+
+/** A CSV document that is still being read from the database while it is sent. */
+export interface UsageExport {
+  readonly fileName: string
+  /** Pieces of up to 1,000 rows. Whoever stops asking for more stops the reading; between pieces no connection is held. */
+  readonly csv: AsyncIterable<string>
+}
+
+const ROWS_PER_PAGE = 1000
+
+/**
+ * SPEC 2.4: every admitted request of the last `days` UTC days, oldest first. Memory stays flat however many there are.
+ * The first page is read before it returns, so that a database that is down is an error and not a broken document.
+ */
+export async function usageExport(sql: Sql, customerId: string, days: number, nowMs: number): Promise<UsageExport> {
+  const period = lastDays(days, nowMs)
+  const firstPage = await readPage(sql, customerId, period, uuidFloor(Date.parse(period.fromIso) - ID_SLACK_MS))
+  const lastDay = new Date(Date.parse(period.untilIso) - 1).toISOString().slice(0, 10)
+  return {
+    fileName: `switchyard-usage-${period.fromIso.slice(0, 10)}-${lastDay}.csv`,
+    csv: writeCsv(sql, customerId, period, firstPage),
+  }
+}
+
+async function* writeCsv(sql: Sql, customerId: string, period: Period, firstPage: EventRow[]): AsyncGenerator<string> {
+  yield csvRecord(exportColumns)
+  let page = firstPage
+  while (page.length > 0) {
+    yield page.map(csvRow).join('')
+    if (page.length < ROWS_PER_PAGE) return
+    page = await readPage(sql, customerId, period, page.at(-1)!.request_id)
+  }
+}
+
+interface EventRow {
+  request_id: string
+  started_at: Date
+  model_id: string
+  provider: string
+  input_tokens: number
+  output_tokens: number
+  cost_nanos: Nanos
+  latency_ms: number
+  success: boolean
+}
+
+function csvRow(row: EventRow): string {
+  return csvRecord([
+    row.started_at.toISOString(),
+    row.model_id,
+    row.provider,
+    String(row.input_tokens),
+    String(row.output_tokens),
+    String(row.input_tokens + row.output_tokens),
+    usdText(row.cost_nanos),
+    String(row.latency_ms),
+    String(row.success),
+  ])
+}
+
+/** Id and start of a request may come from two clocks: of a node that died, the start is when PostgreSQL granted the lease. */
+const ID_SLACK_MS = 86_400_000
+
+/** The next page after a request id, along the primary key: UUIDv7 ids are ordered by time, and so are the partitions. */
+async function readPage(sql: Sql, customerId: string, period: Period, after: string): Promise<EventRow[]> {
+  const { rows } = await sql.query<EventRow>(
+    `SELECT request_id, started_at, model_id, provider, input_tokens, output_tokens, cost_nanos, latency_ms, success
+       FROM usage_event
+      WHERE customer_id = $1 AND request_id > $2 AND request_id < $3 AND started_at >= $4 AND started_at < $5
+      ORDER BY request_id
+      LIMIT ${ROWS_PER_PAGE}`,
+    [customerId, after, uuidFloor(Date.parse(period.untilIso) + ID_SLACK_MS), period.fromIso, period.untilIso],
+  )
+  return rows
+}
+
+/** Not above any UUIDv7 made at or after `epochMs`: its first 48 bits are the time in milliseconds (RFC 9562, 5.7). */
+function uuidFloor(epochMs: number): string {
+  const time = epochMs.toString(16).padStart(12, '0')
+  return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`
+}

@@ -1,0 +1,67 @@
+import type { Sql } from '../db/pool.ts'
+import type { AccountLimits, Caller } from '../domain/caller.ts'
+import { microdollars, type Nanos, usd } from '../domain/money.ts'
+import type { WindowCounts } from '../domain/windows.ts'
+import type { UsageSummary } from '../wire/reports.ts'
+import { meanLatencyMs } from './mean-latency.ts'
+import { lastDays, type Period } from './period.ts'
+
+/** SPEC 2.1: what the caller has left, may still ask for, and used in the last 30 UTC days. */
+export async function usageSummary(
+  sql: Sql,
+  caller: Caller,
+  balanceNanos: Nanos,
+  windows: WindowCounts,
+  nowMs: number,
+): Promise<UsageSummary> {
+  const sums = await sumUsage(sql, caller.customerId, lastDays(30, nowMs))
+  return {
+    customer: caller.email,
+    tier: caller.accountTier,
+    credit_balance_usd: usd(balanceNanos),
+    rate_limits: rateLimits(caller.limits, windows),
+    usage_30d: {
+      total_requests: Number(sums.requests),
+      total_input_tokens: Number(sums.input_tokens),
+      total_output_tokens: Number(sums.output_tokens),
+      total_cost_microdollars: microdollars(sums.cost_nanos),
+      avg_latency_ms: meanLatencyMs(sums.latency_ms_sum, sums.successes),
+    },
+  }
+}
+
+function rateLimits(limits: AccountLimits, windows: WindowCounts): UsageSummary['rate_limits'] {
+  return {
+    requests_this_minute: windows.minuteUsed,
+    requests_today: windows.dayUsed,
+    limit_per_minute: limits.requestsPerMinute,
+    limit_per_day: limits.requestsPerDay,
+    // A limit that was lowered within the window can lie below what was used already.
+    remaining_this_minute: Math.max(0, limits.requestsPerMinute - windows.minuteUsed),
+    remaining_today: Math.max(0, limits.requestsPerDay - windows.dayUsed),
+  }
+}
+
+interface Sums {
+  requests: bigint
+  successes: bigint
+  input_tokens: bigint
+  output_tokens: bigint
+  cost_nanos: bigint
+  latency_ms_sum: bigint
+}
+
+async function sumUsage(sql: Sql, customerId: string, { fromIso, untilIso }: Period): Promise<Sums> {
+  const { rows } = await sql.query<Sums>(
+    `SELECT coalesce(sum(requests), 0)::bigint AS requests,
+            coalesce(sum(successes), 0)::bigint AS successes,
+            coalesce(sum(input_tokens), 0)::bigint AS input_tokens,
+            coalesce(sum(output_tokens), 0)::bigint AS output_tokens,
+            coalesce(sum(cost_nanos), 0)::bigint AS cost_nanos,
+            coalesce(sum(latency_ms_sum), 0)::bigint AS latency_ms_sum
+       FROM usage_rollup
+      WHERE customer_id = $1 AND hour >= $2 AND hour < $3`,
+    [customerId, fromIso, untilIso],
+  )
+  return rows[0]!
+}

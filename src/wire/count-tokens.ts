@@ -1,0 +1,69 @@
+import { clearMergeCache, countTokens as countSlice, setMergeCacheSize } from 'gpt-tokenizer/encoding/o200k_base'
+
+/**
+ * The longest run handed to the tokenizer at once, in UTF-16 units. BPE is quadratic in a run without spaces:
+ * 200,000 times "a" takes 17 s unsliced and 2 ms in slices. 512 costs a third less than 1,000 on random CJK.
+ */
+export const sliceUnits = 512
+
+/** User text is text: `<|endoftext|>` in a message must neither throw nor become a control token. */
+export const specialTokensAsText = { disallowedSpecial: new Set<string>() }
+
+// The tokenizer remembers merged runs, 100,000 by default: a caller who sends only new ones would pin them all.
+setMergeCacheSize(2_048)
+
+/**
+ * Tokens of `text` in the o200k_base vocabulary, counted on slices.
+ *
+ * Against the unsliced count: exact for text with a space at least every 512 characters, because slices end before
+ * spaces and no token spans one; below 1 % too many on longer unbroken runs (at most one token per slice).
+ * Other vocabularies (Llama, Qwen, Mistral) differ from o200k_base by 10 to 20 %.
+ *
+ * Costs about 0.1 ms per 1,000 characters of prose, 1 ms of random letters, 2 ms of random CJK, on the calling thread:
+ * whoever counts megabytes that a stranger wrote passes `stopAbove`.
+ *
+ * @param stopAbove counting ends as soon as the count exceeds this; the result is then some number above it.
+ */
+export function countTokens(text: string, stopAbove = Number.POSITIVE_INFINITY): number {
+  let count = 0
+  for (const slice of tokenizerSlices(text)) {
+    count += countSlice(slice, specialTokensAsText)
+    if (count > stopAbove) break
+  }
+  // The remembered runs are substrings, and in V8 a substring keeps its whole parent alive: forget the big ones.
+  if (text.length > 16_384) clearMergeCache()
+  return count
+}
+
+/** Cuts `text` into pieces of at most 512 units: before a space where there is one, never inside a surrogate pair. */
+export function* tokenizerSlices(text: string): Generator<string, void, undefined> {
+  let start = 0
+  while (text.length - start > sliceUnits) {
+    const end = sliceEnd(text, start)
+    yield text.slice(start, end)
+    start = end
+  }
+  if (start < text.length) yield text.slice(start)
+}
+
+function sliceEnd(text: string, start: number): number {
+  const limit = start + sliceUnits
+  for (let at = limit; at > start; at -= 1) {
+    if (text[at] === ' ' && isVisible(text.charCodeAt(at - 1)) && isVisible(text.charCodeAt(at + 1))) return at
+  }
+  const splitsPair = isHighSurrogate(text.charCodeAt(limit - 1)) && isLowSurrogate(text.charCodeAt(limit))
+  return splitsPair ? limit - 1 : limit
+}
+
+/** False for white space and past the end: only a single space between two words is a sure token boundary. */
+function isVisible(unit: number): boolean {
+  return unit > 0x20 && unit !== 0x7f && unit !== 0xa0
+}
+
+function isHighSurrogate(unit: number): boolean {
+  return unit >= 0xd800 && unit <= 0xdbff
+}
+
+function isLowSurrogate(unit: number): boolean {
+  return unit >= 0xdc00 && unit <= 0xdfff
+}

@@ -1,0 +1,10 @@
+import type { ApiError } from '../domain/errors.ts'
+
+/** OpenAI's error object as JSON text: message, type, param and code are what every SDK reads. */
+export function errorBody(error: ApiError): string {
+  return JSON.stringify({ error: errorObject(error) })
+}
+
+export function errorObject(error: ApiError) {
+  return { message: error.message, type: error.row.type, param: error.param, code: error.code }
+}

@@ -1,0 +1,209 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { mintApiKey } from '../../src/auth/api-key.ts'
+import { createAuthenticator } from '../../src/auth/authenticate.ts'
+import { addCustomer, findCustomer, promoteAccountTier, setAccountTier } from '../../src/auth/customers.ts'
+import { findKeys, issueKey, listKeys, revokeKey } from '../../src/auth/keys.ts'
+import type { Sql } from '../../src/db/pool.ts'
+import { transaction } from '../../src/db/pool.ts'
+import type { AccountLimits } from '../../src/domain/caller.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+
+const tiers: Record<string, AccountLimits> = {
+  free: { requestsPerMinute: 20, requestsPerDay: 1_000, dailySpendCapNanos: 5_000_000_000n },
+  scale: { requestsPerMinute: 3_000, requestsPerDay: 1_000_000, dailySpendCapNanos: 5_000_000_000_000n },
+}
+
+let database: TestDatabase
+let customerId: string
+let key: string
+let keyId: string
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database.drop())
+
+beforeEach(async () => {
+  const email = `a${Math.random().toString(36).slice(2)}@example.com`
+  const customer = await addCustomer(database.pool, { email, accountTier: 'free' })
+  customerId = customer!.customerId
+  ;({ key, keyId } = await transaction(database.pool, sql => issueKey(sql, { customerId, name: 'test' })))
+})
+
+/** An authenticator with a clock and a change signal in the test's hand, on a database that counts its queries. */
+function authenticatorUnderTest(sql: Sql = database.pool) {
+  let nowMs = Date.now()
+  let listener = () => {}
+  let queries = 0
+  const counted: Sql = {
+    query: (statement, values) => {
+      queries++
+      return sql.query(statement, values)
+    },
+  }
+  const { authenticate } = createAuthenticator({
+    sql: counted,
+    clock: { epochMs: () => nowMs, monotonicMs: () => nowMs },
+    limitsOf: tier => tiers[tier]!,
+    onAccessChange: added => {
+      listener = added
+      return () => {}
+    },
+  })
+  return {
+    call: (secret: string = key) => authenticate(['Authorization', `Bearer ${secret}`]),
+    authenticate,
+    changed: () => listener(),
+    passMs: (ms: number) => {
+      nowMs += ms
+    },
+    queries: () => queries,
+  }
+}
+
+const refused = { code: 'invalid_api_key' }
+
+test('a key is its customer, with the limits of the account tier', async () => {
+  const auth = authenticatorUnderTest()
+  expect(await auth.call()).toMatchObject({ customerId, keyId, accountTier: 'free', limits: tiers.free })
+})
+
+test("the customer's own limits win over the tier's", async () => {
+  await database.pool.query(
+    'UPDATE customer SET requests_per_day = 7, daily_spend_cap_nanos = 0 WHERE customer_id = $1',
+    [customerId],
+  )
+  const { limits } = await authenticatorUnderTest().call()
+  expect(limits).toEqual({ requestsPerMinute: 20, requestsPerDay: 7, dailySpendCapNanos: 0n })
+})
+
+test('a known key costs no query, and a hundred at once cost one', async () => {
+  const auth = authenticatorUnderTest()
+  const callers = await Promise.all(Array.from({ length: 100 }, () => auth.call()))
+  await auth.call()
+  expect(new Set(callers).size).toBe(1)
+  expect(auth.queries()).toBe(1)
+})
+
+test('what cannot be a key costs no query', async () => {
+  const auth = authenticatorUnderTest()
+  for (const headers of [[], ['Authorization', 'Bearer '], ['Authorization', `Bearer ${key}x`]]) {
+    await expect(auth.authenticate(headers)).rejects.toMatchObject(refused)
+  }
+  expect(auth.queries()).toBe(0)
+})
+
+test('a stranger with a good checksum costs one query in two seconds', async () => {
+  const auth = authenticatorUnderTest()
+  const stranger = mintApiKey()
+  await expect(auth.call(stranger)).rejects.toMatchObject(refused)
+  auth.passMs(1_999)
+  await expect(auth.call(stranger)).rejects.toMatchObject(refused)
+  expect(auth.queries()).toBe(1)
+  auth.passMs(1)
+  await expect(auth.call(stranger)).rejects.toMatchObject(refused)
+  expect(auth.queries()).toBe(2)
+})
+
+test('a revoked key is refused as soon as the change is known, and after a minute anyway', async () => {
+  const told = authenticatorUnderTest()
+  const untold = authenticatorUnderTest()
+  await Promise.all([told.call(), untold.call()])
+  expect(await transaction(database.pool, sql => revokeKey(sql, keyId))).toBe(true)
+  told.changed()
+  await expect(told.call()).rejects.toMatchObject(refused)
+  untold.passMs(59_999)
+  await untold.call()
+  untold.passMs(1)
+  await expect(untold.call()).rejects.toMatchObject(refused)
+})
+
+test('a look-up that started before a change is not remembered', async () => {
+  const read = Promise.withResolvers<void>()
+  const answered = Promise.withResolvers<void>()
+  const slow: Sql = {
+    query: async (statement, values) => {
+      const result = await database.pool.query(statement, values)
+      read.resolve()
+      await answered.promise
+      return result as never
+    },
+  }
+  const auth = authenticatorUnderTest(slow)
+  const early = auth.call()
+  await read.promise
+  await transaction(database.pool, sql => revokeKey(sql, keyId))
+  auth.changed()
+  answered.resolve()
+  await early
+  await expect(auth.call()).rejects.toMatchObject(refused)
+})
+
+test('an expired key is refused from the very moment, also when it is known', async () => {
+  const auth = authenticatorUnderTest()
+  const expiresAt = new Date(Date.now() + 3_600_000)
+  const issued = await transaction(database.pool, sql => issueKey(sql, { customerId, name: 'hour', expiresAt }))
+  await auth.call(issued.key)
+  auth.passMs(30_000)
+  await auth.call(issued.key)
+  auth.passMs(3_600_000 - 30_000 + 1_000)
+  await expect(auth.call(issued.key)).rejects.toMatchObject(refused)
+})
+
+test('the keys of a disabled customer are refused', async () => {
+  await database.pool.query('UPDATE customer SET disabled_at = now() WHERE customer_id = $1', [customerId])
+  await expect(authenticatorUnderTest().call()).rejects.toMatchObject(refused)
+})
+
+test('an unreachable database is our fault, not a wrong key', async () => {
+  const failing: Sql = { query: () => Promise.reject(new Error('connection refused')) }
+  await expect(authenticatorUnderTest(failing).call()).rejects.toMatchObject({ code: 'database_unavailable' })
+})
+
+test('changes of access are counted in the transaction that makes them', async () => {
+  const version = async () =>
+    (await database.pool.query<{ version: bigint }>("SELECT version FROM control_version WHERE topic = 'access'"))
+      .rows[0]!.version
+  const before = await version()
+  await transaction(database.pool, async sql => {
+    await issueKey(sql, { customerId, name: 'undone' })
+    throw new Error('undo')
+  }).catch(() => {})
+  expect(await version()).toBe(before)
+  await transaction(database.pool, sql => setAccountTier(sql, customerId, 'scale'))
+  expect(await version()).toBe(before + 1n)
+  expect(await transaction(database.pool, sql => revokeKey(sql, keyId))).toBe(true)
+  expect(await transaction(database.pool, sql => revokeKey(sql, keyId))).toBe(false)
+  expect(await version()).toBe(before + 2n)
+  expect(
+    await authenticatorUnderTest()
+      .call()
+      .catch(error => error),
+  ).toMatchObject(refused)
+})
+
+test('the database never sees the key', async () => {
+  const { rows } = await database.pool.query<{ row: string }>('SELECT api_key::text AS row FROM api_key')
+  expect(rows.filter(({ row }) => row.includes(key.slice(10)) || row.includes(key))).toEqual([])
+  const [listed] = await listKeys(database.pool, customerId)
+  expect(listed).toMatchObject({ keyId, name: 'test', hint: `${key.slice(0, 10)}…${key.slice(-4)}`, revokedAt: null })
+  expect(await findKeys(database.pool, listed!.hint)).toEqual([listed])
+  expect(await findKeys(database.pool, keyId.toUpperCase())).toEqual([listed])
+})
+
+test('an e-mail belongs to one customer, whatever its case', async () => {
+  const email = `Case${customerId}@Example.com`
+  const first = await addCustomer(database.pool, { email, accountTier: 'free' })
+  expect(await addCustomer(database.pool, { email: email.toLowerCase(), accountTier: 'free' })).toBeUndefined()
+  expect(await findCustomer(database.pool, email.toUpperCase())).toEqual(first)
+  expect(await findCustomer(database.pool, first!.customerId)).toEqual(first)
+  expect(await findCustomer(database.pool, 'nobody')).toBeUndefined()
+})
+
+test('a promotion happens from the expected tier only', async () => {
+  const promote = () =>
+    transaction(database.pool, sql => promoteAccountTier(sql, { customerId, from: 'free', to: 'scale' }))
+  expect(await promote()).toBe(true)
+  expect(await promote()).toBe(false)
+  expect((await authenticatorUnderTest().call()).limits).toEqual(tiers.scale)
+})
