@@ -1,6 +1,6 @@
 import { randomInt, randomUUID } from 'node:crypto'
-import { HEARTBEAT_MS, heartbeat, registerNode, retireNode } from '../ledger/node-life.ts'
 import type { Sql } from '../db/pool.ts'
+import { HEARTBEAT_MS, heartbeat, registerNode, retireNode } from '../ledger/node-life.ts'
 import { reclaimDeadLeases } from '../ledger/reclaim-dead-leases.ts'
 
 export interface RunningNode {

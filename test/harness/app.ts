@@ -1,15 +1,18 @@
 import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { pino } from 'pino'
 import { addCustomer } from '../../src/auth/customers.ts'
 import { issueKey } from '../../src/auth/keys.ts'
 import { type App, compose } from '../../src/compose.ts'
-import { loadConfig } from '../../src/config.ts'
 import { configuredOffers } from '../../src/config/configured-offers.ts'
+import { loadConfig } from '../../src/config.ts'
 import { transaction } from '../../src/db/pool.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import type { Offer } from '../../src/domain/offer.ts'
-import { auditLedger } from '../../src/ledger/audit.ts'
+import { audit } from '../../src/ledger/audit.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
@@ -64,7 +67,7 @@ export interface UsageRow {
 /** The whole gateway on a database of its own and a free port. `close` also audits the ledger: no test may leave it unclean. */
 export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
   const database = await createTestDatabase()
-  const config = loadConfig({ env: { PORT: '0' }, cwd: '/', file: { path: 'switchyard.yaml', text: options.yaml ?? '' } } as never)
+  const config = configOf(options.yaml ?? '')
   const app = await compose({
     config,
     connection: database.connection,
@@ -111,7 +114,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     async close() {
       try {
         await app.close({ drainMs: 1_000 })
-        const violated = (await auditLedger(database.pool)).filter(check => check.violations > 0)
+        const violated = (await audit(database.pool)).filter(check => check.violations > 0)
         if (violated.length > 0) throw new Error(`The ledger is not clean: ${JSON.stringify(violated)}`)
       } finally {
         await database.drop()
@@ -120,8 +123,22 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   }
 }
 
+function configOf(yaml: string) {
+  const directory = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
+  try {
+    const file = join(directory, 'switchyard.yaml')
+    writeFileSync(file, yaml)
+    return loadConfig({ env: {}, cwd: directory, file })
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+}
+
 /** A local offer at a scripted upstream: 1 USD per million input tokens, 2 USD per million output tokens. */
-export function testOffer(baseUrl: string, overrides: { modelId?: string; endpoint?: Partial<Offer['endpoint']> } & Partial<Offer> = {}): Offer {
+export function testOffer(
+  baseUrl: string,
+  overrides: { modelId?: string; endpoint?: Partial<Offer['endpoint']> } & Partial<Offer> = {},
+): Offer {
   const { modelId = 'test-model', endpoint, ...rest } = overrides
   const endpointId = endpoint?.endpointId ?? `endpoint-${new URL(baseUrl).port}`
   return {
@@ -140,7 +157,13 @@ export function testOffer(baseUrl: string, overrides: { modelId?: string; endpoi
       name: endpointId,
       baseUrl,
       apiKey: null,
-      dialect: { maxTokensField: 'max_tokens', developerRole: false, streamOptions: true, dropFields: [], keyHeader: 'authorization' },
+      dialect: {
+        maxTokensField: 'max_tokens',
+        developerRole: false,
+        streamOptions: true,
+        dropFields: [],
+        keyHeader: 'authorization',
+      },
       timeouts: { connectMs: 1_000, firstTokenMs: 2_000, idleMs: 2_000, totalMs: 10_000 },
       trustScore: null,
       hosterShareBps: 0,
