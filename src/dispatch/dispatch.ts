@@ -6,7 +6,7 @@ import type { HealthRecorder } from '../domain/health-recorder.ts'
 import type { Offer } from '../domain/offer.ts'
 import { Unserved } from '../domain/unserved.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
-import type { Envelope } from '../wire/envelope.ts'
+import { completionId, type Envelope } from '../wire/envelope.ts'
 import { upstreamRequestBody } from '../wire/upstream-request.ts'
 import { askStream } from './ask-stream.ts'
 import { askWhole } from './ask-whole.ts'
@@ -72,7 +72,7 @@ async function attempt(
   { attempts, startedMs, remainingMs, signal }: AttemptFrame,
 ): Promise<Answer> {
   const envelope: Envelope = {
-    id: `chatcmpl-${ticket.requestId}`,
+    id: completionId(ticket.requestId),
     created: Math.floor(clock.epochMs() / 1000),
     model: offer.modelId,
   }

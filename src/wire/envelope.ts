@@ -6,3 +6,8 @@ export interface Envelope {
   readonly created: number
   readonly model: string
 }
+
+/** The id customers see; the request id is inside, so that a completion can be found in the usage rows. */
+export function completionId(requestId: string): string {
+  return `chatcmpl-${requestId}`
+}
