@@ -1,4 +1,3 @@
-import { randomInt, randomUUID } from 'node:crypto'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { createAuthenticator } from './auth/authenticate.ts'
 import { type CompleteDeps, complete } from './chat/complete.ts'
@@ -6,7 +5,7 @@ import { type Config, limitsOfTier } from './config.ts'
 import { watchControlVersions } from './db/control-version.ts'
 import type { Connection } from './db/embedded.ts'
 import { createPool, type Pool } from './db/pool.ts'
-import { createUpstreamClient } from './dispatch/upstream-client.ts'
+import { UpstreamClient } from './dispatch/upstream-client.ts'
 import { type Clock, systemClock } from './domain/clock.ts'
 import type { Offer } from './domain/offer.ts'
 import type { Endpoint } from './http/endpoint.ts'
@@ -24,16 +23,14 @@ import { createInFlight } from './http/in-flight.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createServer } from './http/server.ts'
 import { startJobs } from './jobs/start-jobs.ts'
+import { startNode } from './jobs/start-node.ts'
 import { createLedger } from './ledger/ledger.ts'
-import { startNode } from './ledger/node-life.ts'
 import { readBalance } from './ledger/read-balance.ts'
-import { readWindows } from './ledger/read-windows.ts'
 import { createCatalogSource } from './market/catalog-source.ts'
 import { createHealth } from './market/health.ts'
-import { createPinnedLookup } from './market/pinned-lookup.ts'
 import { createEarlyLeaves } from './quota/early-leaves.ts'
 import { createReportLimiter } from './quota/report-limiter.ts'
-import { createWindowView } from './quota/window-view.ts'
+import { createWindowView, windowCounts } from './quota/window-view.ts'
 import { createReports } from './usage/reports.ts'
 
 export interface App {
@@ -54,6 +51,8 @@ export interface ComposeInput {
   /** Local and cloud offers: configured, detected and the demo. */
   readonly offers: readonly Offer[]
   readonly log: FastifyBaseLogger
+  /** Of this package, told to upstreams. */
+  readonly version: string
   /** The server lock proves that no other node lives, so leases of former ones can be given back at once. */
   readonly isOnlyNode: boolean
   readonly clock?: Clock
@@ -63,19 +62,17 @@ export interface ComposeInput {
 
 /** Builds every module once, by hand, and wires them. The only file that knows them all. */
 export async function compose(input: ComposeInput): Promise<App> {
-  const { config, connection, log, clock = systemClock, random = Math.random } = input
+  const { config, log, clock = systemClock, random = Math.random } = input
   const pools = openPools(input)
-  const node = await startNode({
-    pool: pools.heartbeat,
-    nodeId: randomUUID(),
-    isOnlyNode: input.isOnlyNode,
-    clock,
-    log,
-  })
+  const node = await startNode({ db: pools.heartbeat, isOnlyNode: input.isOnlyNode, log })
 
   // -- money and limits
-  const ledger = createLedger({ pool: pools.money, nodeId: node.nodeId, nodeShard: randomInt(32_768), clock, log })
-  const windows = createWindowView({ clock, read: (customerId, atMs) => readWindows(pools.general, customerId, atMs) })
+  const ledger = createLedger({ pool: pools.money, nodeId: node.nodeId, nodeShard: node.nodeShard, clock, log })
+  const readAccount = (customerId: string) => readBalance(pools.general, customerId)
+  const windows = createWindowView({
+    clock,
+    read: async (customerId, atMs) => windowCounts(await readAccount(customerId), atMs),
+  })
   const earlyLeaves = createEarlyLeaves({ freePerDay: 20, clock })
 
   // -- supply
@@ -89,7 +86,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     onProblem: problem => log.error(problem),
   })
   await catalog.refresh()
-  const upstream = createUpstreamClient({ publicLookup: createPinnedLookup() })
+  const upstream = new UpstreamClient({ version: input.version })
 
   // -- callers
   const changes = watchControlVersions(pools.general, {
@@ -116,7 +113,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       outputDefaults: { maxTokens: config.models.defaultMaxTokens },
     },
     route: { health, cloudCompetes: config.routing.cloudCompetes, random },
-    dispatch: { upstream, health, clock, attemptsMax: config.routing.attemptsMax },
+    dispatch: { upstream, health, clock },
     settle: {
       ledger,
       clock,
@@ -134,8 +131,8 @@ export async function compose(input: ComposeInput): Promise<App> {
   const reports = createReports({
     sql: pools.general,
     clock,
-    readBalance: async customerId => (await readBalance(pools.general, customerId)).postedNanos,
-    readWindows: (customerId, atMs) => readWindows(pools.general, customerId, atMs),
+    readBalance: async customerId => (await readAccount(customerId))?.postedNanos ?? 0n,
+    readWindows: async (customerId, atMs) => windowCounts(await readAccount(customerId), atMs),
   })
   const endpoints: Endpoint[] = [
     chatCompletions({
@@ -168,7 +165,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     bodyLimitBytes: config.server.bodyLimitBytes,
     onResponse: metrics.request,
   })
-  const jobs = await startJobs({ pool: pools.general, log })
+  const jobs = await startJobs({ pool: pools.general, clock, log })
 
   return {
     server,
@@ -181,7 +178,8 @@ export async function compose(input: ComposeInput): Promise<App> {
       await server.close()
       await jobs.stop()
       const unsettled = await ledger.drain(10_000)
-      if (unsettled > 0) log.error({ unsettled }, 'charges could not be committed before the end; their requests are free')
+      if (unsettled > 0)
+        log.error({ unsettled }, 'charges could not be committed before the end; their requests are free')
       await changes.stop()
       authenticator.close()
       await node.retire()
@@ -197,7 +195,12 @@ function openPools({ config, connection, log }: ComposeInput): Record<'money' | 
   const { moneyConnections, generalConnections } = config.postgres
   return {
     money: createPool(connection, { max: moneyConnections, applicationName: 'switchyard money', onIdleError }),
-    general: createPool(connection, { max: generalConnections, applicationName: 'switchyard', statementTimeoutMs: 30_000, onIdleError }),
+    general: createPool(connection, {
+      max: generalConnections,
+      applicationName: 'switchyard',
+      statementTimeoutMs: 30_000,
+      onIdleError,
+    }),
     heartbeat: createPool(connection, { max: 1, applicationName: 'switchyard heartbeat', onIdleError }),
   }
 }

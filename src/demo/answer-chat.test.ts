@@ -9,14 +9,16 @@ import { loadDemoLanguage, sayPieces } from './demo-language.ts'
 
 const language = loadDemoLanguage()
 
-/** An answer that never ends by itself, and a promise that settles when nobody generates it any more. */
+/** An answer that never ends by itself, and promises for its first token and for nobody generating it any more. */
 function endlessAnswer(speed: Answer['speed']) {
-  const { promise: ended, resolve } = Promise.withResolvers<void>()
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
+  const { promise: ended, resolve: end } = Promise.withResolvers<void>()
   function* pieces() {
+    begin()
     try {
       for (;;) yield* sayPieces('on and on ')
     } finally {
-      resolve()
+      end()
     }
     return 'stop' as const
   }
@@ -30,7 +32,7 @@ function endlessAnswer(speed: Answer['speed']) {
     clock: systemClock,
     speed,
   }
-  return { answer, ended }
+  return { answer, begun, ended }
 }
 
 test.each([
@@ -38,11 +40,9 @@ test.each([
   ['a stream that nobody reads', answerInChunks, 1_000_000],
   ['a whole answer', answerAtOnce, 1_000],
 ])('%s stops being generated when its client goes away', async (name, give, tokensPerSecond) => {
-  const { answer, ended } = endlessAnswer({ tokensPerSecond, firstTokenMs: 0 })
-  const { promise: started, resolve: start } = Promise.withResolvers<void>()
+  const { answer, begun, ended } = endlessAnswer({ tokensPerSecond, firstTokenMs: 0 })
   const server = createServer((_request, response) => {
     give(answer, response)
-    start()
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const client = new AbortController()
@@ -51,7 +51,7 @@ test.each([
     const { body } = await asked
     if (!name.includes('nobody')) await body!.getReader().read()
   }
-  await started
+  await begun
   client.abort()
   await asked.catch(() => undefined)
   await ended

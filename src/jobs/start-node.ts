@@ -47,7 +47,8 @@ export async function startNode({ db, isOnlyNode, log }: NodeDeps): Promise<Runn
   }
 
   async function beat() {
-    if (!(await heartbeat(db, nodeId))) log.warn({ nodeId }, 'this node had been declared dead; requests it was running are free')
+    if (!(await heartbeat(db, nodeId)))
+      log.warn({ nodeId }, 'this node had been declared dead; requests it was running are free')
     if (++beats % REAP_EVERY_BEATS === 0) await reap({ nodeShard })
   }
 

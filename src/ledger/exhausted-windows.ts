@@ -2,7 +2,7 @@ import type { Admission, AdmissionResult } from './ledger.ts'
 
 type Refusal = Extract<AdmissionResult, { kind: 'refused' }>
 
-/** Remembers callers whose minute or day is used up, so that hammering on costs no round trip until it ends. */
+/** Remembers callers whose minute or day is used up, so that hammering on costs no round trip until the minute ends. */
 export interface ExhaustedWindows {
   /** The clock of the memory, ms. */
   now(): number
@@ -33,11 +33,10 @@ export function createExhaustedWindows(now: () => number): ExhaustedWindows {
     },
     remember({ customerId }, refusal, sentAtMs, databaseNowMs) {
       if (refusal.code !== 'rate_limit_exceeded' && refusal.code !== 'daily_limit_exceeded') return
-      const { minuteEndsAtEpochMs, dayEndsAtEpochMs } = refusal.windows
-      const endsAtMs = refusal.code === 'rate_limit_exceeded' ? minuteEndsAtEpochMs : dayEndsAtEpochMs
       if (byCustomer.size >= CUSTOMERS_MAX) byCustomer.delete(byCustomer.keys().next().value!)
-      // Counted from before the statement was sent, so the memory never outlasts the window, whatever the two wall clocks say.
-      byCustomer.set(customerId, { refusal, untilMs: sentAtMs + endsAtMs - databaseNowMs })
+      // A used-up day is asked about again each minute too, since its answer also tells the count of the minute.
+      // Measured from before the statement was sent: so the memory never outlasts the window, whatever the two wall clocks say.
+      byCustomer.set(customerId, { refusal, untilMs: sentAtMs + refusal.windows.minuteEndsAtEpochMs - databaseNowMs })
     },
   }
 }
