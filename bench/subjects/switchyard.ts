@@ -51,7 +51,7 @@ export async function startSwitchyard(setting: Setting): Promise<Subject> {
     await untilReady(`${origin}/readyz`, gateway, logFile)
     const command = (...args: string[]) => runCli(args, env)
     await command('customer', 'add', customer)
-    const { key } = (await command('key', 'issue', customer)) as { key: string }
+    const { key } = (await command('key', 'issue', customer, '--name', 'bench')) as { key: string }
     pin(gateway.pid, cores?.subject)
     const headers = { authorization: `Bearer ${key}` }
     return {
