@@ -157,7 +157,7 @@ function trust(): Command {
 }
 
 function key(): Command {
-  return verb('key', "Replace the API key that is sent to a hoster", [
+  return verb('key', 'Replace the API key that is sent to a hoster', [
     'hoster key acme --key-file acme.key',
     'hoster key acme --none',
   ])

@@ -151,6 +151,6 @@ function unserved(attempts: readonly Attempt[], failures: readonly UpstreamFailu
   return new Unserved('unserved', 'all_hosters_failed', attempts, { retryAfterS })
 }
 
-function name(offer: Offer): Pick<Attempt, 'offerId' | 'endpointId'> {
-  return { offerId: offer.offerId, endpointId: offer.endpoint.endpointId }
+function name(offer: Offer): Pick<Attempt, 'offerId' | 'endpointId' | 'provider'> {
+  return { offerId: offer.offerId, endpointId: offer.endpoint.endpointId, provider: offer.endpoint.kind }
 }
