@@ -141,9 +141,11 @@ const DAY_MS = 86_400_000
 
 function admit(account: Account, { admission, node, nowMs }: Extract<Command, { kind: 'admit' }>): AdmissionResult {
   const { limits, hold, requestId, modelId } = admission
-  const minute = Math.max(Math.floor(nowMs / MINUTE_MS), account.minute)
+  const thisMinute = Math.floor(nowMs / MINUTE_MS)
+  // A clock that steps back is followed only when it is more than two minutes.
+  const minute = account.minute >= thisMinute && account.minute <= thisMinute + 2 ? account.minute : thisMinute
   const day = Math.max(Math.floor(nowMs / DAY_MS), account.day)
-  if (minute > account.minute) {
+  if (minute !== account.minute) {
     account.minute = minute
     account.minuteRequests = 0
   }
