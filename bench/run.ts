@@ -31,16 +31,20 @@ const streamBody = JSON.stringify({
 })
 
 /** `npm run bench`: see bench/README.md for what it measures and how to read it. */
-const plan = readPlan()
+const plan = readPlanOrLeave()
 const dir = makeDir()
+let isLeaving = false
 process.once('SIGINT', () => leave(130))
 process.once('SIGTERM', () => leave(143))
 try {
   await bench(plan, dir)
   await leave(0)
 } catch (error) {
-  say(error instanceof Error ? (error.stack ?? error.message) : String(error))
-  await leave(1)
+  // On the way out after Ctrl-C, everything that was waited for fails; that is no news.
+  if (!isLeaving) {
+    say(error instanceof Error ? (error.stack ?? error.message) : String(error))
+    await leave(1)
+  }
 }
 
 type Plan = {
@@ -192,6 +196,15 @@ function readPlan(): Plan {
   }
 }
 
+function readPlanOrLeave(): Plan {
+  try {
+    return readPlan()
+  } catch (error) {
+    say((error as Error).message)
+    process.exit(2)
+  }
+}
+
 function positive(flag: string, text: string | undefined, otherwise: number): number {
   const value = text === undefined ? otherwise : Number(text)
   if (!(value > 0 && value <= 3600)) throw new Error(`--${flag} must be a number above 0 and at most 3600`)
@@ -206,6 +219,7 @@ function makeDir(): string {
 }
 
 async function leave(exitCode: number): Promise<void> {
+  isLeaving = true
   await stopAll()
   if (plan.profile) say(`profile and logs: ${dir}`)
   else rmSync(dir, { recursive: true, force: true })

@@ -1,34 +1,49 @@
-import { randomUUID } from 'node:crypto'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { createAuthenticator } from './auth/authenticate.ts'
-import { complete } from './chat/complete.ts'
+import { type CompleteDeps, complete } from './chat/complete.ts'
 import { type Config, limitsOfTier } from './config.ts'
-import { watchControlVersion } from './db/control-version.ts'
+import { watchControlVersions } from './db/control-version.ts'
 import type { Connection } from './db/embedded.ts'
-import { createPool } from './db/pool.ts'
-import { createUpstreamClient } from './dispatch/upstream-client.ts'
+import { createPool, type Pool } from './db/pool.ts'
+import { UpstreamClient } from './dispatch/upstream-client.ts'
 import { type Clock, systemClock } from './domain/clock.ts'
 import type { Offer } from './domain/offer.ts'
+import type { Endpoint } from './http/endpoint.ts'
 import { chatCompletions } from './http/endpoints/chat-completions.ts'
+import { docs } from './http/endpoints/docs.ts'
+import { healthz, metricsText, readyz } from './http/endpoints/health.ts'
+import { modelShow, modelsList } from './http/endpoints/models.ts'
+import { openapi } from './http/endpoints/openapi.ts'
+import { usageBreakdown } from './http/endpoints/usage-breakdown.ts'
+import { usageExport } from './http/endpoints/usage-export.ts'
+import { usageSummary } from './http/endpoints/usage-summary.ts'
+import { usageTokens } from './http/endpoints/usage-tokens.ts'
 import { createGuard } from './http/guard.ts'
-import { createInFlight, type InFlight } from './http/in-flight.ts'
+import { createInFlight } from './http/in-flight.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createServer } from './http/server.ts'
 import { startJobs } from './jobs/start-jobs.ts'
-import { createLedger, type Ledger } from './ledger/ledger.ts'
-import { startNode } from './ledger/node.ts'
-import { createCatalogSource } from './market/catalog.ts'
+import { startNode } from './jobs/start-node.ts'
+import { createLedger } from './ledger/ledger.ts'
+import { readBalance } from './ledger/read-balance.ts'
+import { createCatalogSource } from './market/catalog-source.ts'
 import { createHealth } from './market/health.ts'
+import { createPinnedLookup } from './market/pinned-lookup.ts'
 import { createEarlyLeaves } from './quota/early-leaves.ts'
 import { createReportLimiter } from './quota/report-limiter.ts'
-import { createWindowView } from './quota/window-view.ts'
+import { createWindowView, windowCounts } from './quota/window-view.ts'
+import { createAffinity } from './route/affinity.ts'
+import { createReports } from './usage/reports.ts'
 
 export interface App {
   readonly server: FastifyInstance
-  readonly inFlight: InFlight
-  readonly ledger: Ledger
-  /** Refuses new requests, lets running ones finish for `drainMs`, flushes settlements, gives leases back. Then all is closed. */
-  close(options?: { drainMs?: number }): Promise<void>
+  /** Sees changes of keys, customers, hosters and prices at once instead of within a second. */
+  readonly noticeChanges: () => Promise<void>
+  /**
+   * Refuses new chats, lets running ones finish for `drainMs`, then ends them with an error chunk; flushes settlements, gives
+   * the node's leases back and closes everything. `signal` cuts the drain short.
+   */
+  close(options: { drainMs: number; signal?: AbortSignal }): Promise<void>
 }
 
 export interface ComposeInput {
@@ -38,6 +53,159 @@ export interface ComposeInput {
   /** Local and cloud offers: configured, detected and the demo. */
   readonly offers: readonly Offer[]
   readonly log: FastifyBaseLogger
+  /** Of this package, told to upstreams. */
+  readonly version: string
+  /** The server lock proves that no other node lives, so leases of former ones can be given back at once. */
+  readonly isOnlyNode: boolean
   readonly clock?: Clock
+  /** Uniform in [0, 1). */
   readonly random?: () => number
+}
+
+/** Builds every module once, by hand, and wires them. The only file that knows them all. */
+export async function compose(input: ComposeInput): Promise<App> {
+  const { config, log, clock = systemClock, random = Math.random } = input
+  const pools = openPools(input)
+  const node = await startNode({ db: pools.heartbeat, isOnlyNode: input.isOnlyNode, log })
+
+  // -- money and limits
+  const ledger = createLedger({ pool: pools.money, nodeId: node.nodeId, nodeShard: node.nodeShard, clock, log })
+  const readAccount = (customerId: string) => readBalance(pools.general, customerId)
+  const windows = createWindowView({
+    clock,
+    read: async (customerId, atMs) => windowCounts(await readAccount(customerId), atMs),
+  })
+  const earlyLeaves = createEarlyLeaves({ freePerDay: 20, clock })
+
+  // -- supply
+  const health = createHealth({ clock, random, onEvent: event => log.info(event, 'the health of an offer changed') })
+  const catalog = createCatalogSource({
+    configured: input.offers,
+    sql: pools.general,
+    masterKey: input.masterKey,
+    allowPrivateHosters: config.hosters.allowPrivateUrls,
+    clock,
+    onProblem: problem => log.error(problem),
+  })
+  await catalog.refresh()
+  const upstream = new UpstreamClient({ version: input.version, publicLookup: createPinnedLookup() })
+
+  // -- callers
+  const changes = watchControlVersions(pools.general, {
+    onError: error => log.warn({ err: error }, 'changes could not be read; trying again'),
+  })
+  changes.onChange('supply', () => catalog.refresh())
+  const authenticator = createAuthenticator({
+    sql: pools.general,
+    clock,
+    limitsOf: tier => limitsOfTier(config, tier),
+    onAccessChange: listener => changes.onChange('access', listener),
+  })
+
+  // -- the chat
+  const inFlight = createInFlight({ max: config.server.maxInFlight })
+  const metrics = createMetrics({ inFlight: () => inFlight.count, settleQueueLength: () => ledger.pending.settlements })
+  const chat: CompleteDeps = {
+    admit: {
+      catalog: catalog.current,
+      health,
+      ledger,
+      windows,
+      clock,
+      outputDefaults: { maxTokens: config.models.defaultMaxTokens },
+    },
+    route: { health, cloudCompetes: config.routing.cloudCompetes },
+    affinity: createAffinity({ clock }),
+    random,
+    dispatch: { upstream, health, clock },
+    settle: {
+      ledger,
+      clock,
+      commitWaitMs: 10_000,
+      onSettled: settlement => {
+        for (const { provider, outcome } of settlement.attempts) metrics.attempt(provider, outcome)
+        if (settlement.provider === 'none') return
+        metrics.charge(settlement.provider, settlement)
+        if (settlement.firstTokenMs !== null) metrics.firstToken(settlement.provider, settlement.firstTokenMs)
+      },
+    },
+    isEarlyLeaveCharged: customerId => earlyLeaves.isCharged(customerId),
+  }
+
+  // -- the addresses
+  const reports = createReports({
+    sql: pools.general,
+    clock,
+    readBalance: async customerId => (await readAccount(customerId))?.postedNanos ?? 0n,
+    readWindows: async (customerId, atMs) => windowCounts(await readAccount(customerId), atMs),
+  })
+  const endpoints: Endpoint[] = [
+    chatCompletions({
+      complete: (caller, job, requestId, signal) => complete(chat, caller, job, requestId, signal),
+      windows,
+      inFlight,
+      clock,
+      pingMs: config.server.pingSeconds * 1000,
+      slowReaderMs: 30_000,
+    }),
+    usageSummary({ reports }),
+    usageTokens({ reports }),
+    usageBreakdown({ reports }),
+    usageExport({ reports }),
+    modelsList({ models: () => catalog.current().models }),
+    modelShow({ models: () => catalog.current().models }),
+    healthz(),
+    readyz({ isDraining: () => inFlight.isClosed, pingDatabase: () => pools.general.query('SELECT 1') }),
+    metricsText({ registry: metrics.registry }),
+    openapi({ endpoints: () => endpoints }),
+    ...docs(),
+  ]
+  const server = createServer({
+    endpoints,
+    guard: createGuard({
+      authenticator,
+      reportLimiter: createReportLimiter({ requestsPerMinute: config.reports.requestsPerMinute, clock }),
+    }),
+    log,
+    bodyLimitBytes: config.server.bodyLimitBytes,
+    onResponse: metrics.request,
+  })
+  const jobs = await startJobs({ pool: pools.general, clock, log })
+
+  return {
+    server,
+    noticeChanges: () => changes.poll(),
+    async close({ drainMs, signal }) {
+      inFlight.close()
+      await inFlight.idleWithin(drainMs, signal)
+      inFlight.abortAll()
+      await inFlight.idleWithin(5_000)
+      await server.close()
+      await jobs.stop()
+      const unsettled = await ledger.drain(10_000)
+      if (unsettled > 0)
+        log.error({ unsettled }, 'charges could not be committed before the end; their requests are free')
+      await changes.stop()
+      authenticator.close()
+      await node.retire()
+      await upstream.close()
+      await Promise.all(Object.values(pools).map(pool => pool.end()))
+    },
+  }
+}
+
+/** Money has its own connections, so that no report makes an admission wait; the heartbeat too, so that a full pool kills no node. */
+function openPools({ config, connection, log }: ComposeInput): Record<'money' | 'general' | 'heartbeat', Pool> {
+  const onIdleError = (error: Error) => log.warn({ err: error }, 'a database connection broke')
+  const { moneyConnections, generalConnections } = config.postgres
+  return {
+    money: createPool(connection, { max: moneyConnections, applicationName: 'switchyard money', onIdleError }),
+    general: createPool(connection, {
+      max: generalConnections,
+      applicationName: 'switchyard',
+      statementTimeoutMs: 30_000,
+      onIdleError,
+    }),
+    heartbeat: createPool(connection, { max: 1, applicationName: 'switchyard heartbeat', onIdleError }),
+  }
 }

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { normalize, resolve } from 'node:path'
 import * as z from 'zod'
 import { type ConfigProblem, keyPath, readYaml, type YamlFile } from './config/read-yaml.ts'
 import {
@@ -21,7 +21,7 @@ export interface Config {
   readonly dataDir: string
   /** Null: PostgreSQL is started under the data directory. */
   readonly databaseUrl: string | null
-  /** 64 hexadecimal digits; null: generated into the data directory. */
+  /** 32 bytes as hex or base64; null: generated into the data directory. */
   readonly masterKey: string | null
   /** Of the operator and first customer, when the first start creates them. */
   readonly initEmail: string
@@ -68,6 +68,8 @@ export interface ConfigSource {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Relative paths start here. */
   readonly cwd: string
+  /** Wins over SWITCHYARD_CONFIG, and must exist. */
+  readonly file?: string | undefined
 }
 
 /** The configuration cannot be used. The message has one line per problem: where, line, key, what is wrong, what is allowed. */
@@ -85,14 +87,15 @@ export class ConfigError extends Error {
  * Reads the environment and `switchyard.yaml`. HOST, PORT and LOG_LEVEL win over the file.
  * Throws ConfigError with every problem found.
  */
-export function loadConfig({ env, cwd }: ConfigSource = { env: process.env, cwd: process.cwd() }): Config {
+export function loadConfig(source: Partial<ConfigSource> = {}): Config {
+  const { env = process.env, cwd = process.cwd(), file } = source
   const environment = environmentOf(env)
-  const configPath = resolve(cwd, environment.SWITCHYARD_CONFIG)
-  const text = readFileText(configPath, set(env, 'SWITCHYARD_CONFIG'))
-  const file = readYaml(text ?? '', environment.SWITCHYARD_CONFIG, env)
-  const settings = settingsOf(file, environment.SWITCHYARD_CONFIG)
+  const path = file ?? environment.SWITCHYARD_CONFIG
+  const shownPath = normalize(path)
+  const text = readFileText(resolve(cwd, path), file !== undefined || set(env, 'SWITCHYARD_CONFIG'))
+  const settings = settingsOf(readYaml(text ?? '', shownPath, env), shownPath)
   return deeplyFrozen({
-    configFile: text === undefined ? null : configPath,
+    configFile: text === undefined ? null : resolve(cwd, path),
     dataDir: resolve(cwd, environment.SWITCHYARD_DATA),
     databaseUrl: environment.DATABASE_URL ?? null,
     masterKey: environment.SWITCHYARD_MASTER_KEY ?? null,
@@ -176,8 +179,8 @@ function readFileText(path: string, explicit: boolean): string | undefined {
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     if (code === 'ENOENT' && !explicit) return undefined
-    const what = code === 'ENOENT' ? `names ${path}, which does not exist` : `cannot be read: ${message}`
-    throw new ConfigError([{ where: 'environment', line: null, key: 'SWITCHYARD_CONFIG', message: what }])
+    const what = code === 'ENOENT' ? 'does not exist' : `cannot be read: ${message}`
+    throw new ConfigError([{ where: path, line: null, key: null, message: what }])
   }
 }
 

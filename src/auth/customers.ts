@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
+import { bumpControlVersion } from '../db/control-version.ts'
 import type { Sql } from '../db/pool.ts'
-import { bumpAccess } from './bump-access.ts'
 
 export interface Customer {
   readonly customerId: string
@@ -44,7 +44,7 @@ export async function listCustomers(sql: Sql): Promise<Customer[]> {
 /** Gives a customer the limits of another account tier, on all nodes within two seconds. Run it in a transaction. */
 export async function setAccountTier(sql: Sql, customerId: string, accountTier: string): Promise<void> {
   await sql.query('UPDATE customer SET account_tier = $2 WHERE customer_id = $1', [customerId, accountTier])
-  await bumpAccess(sql)
+  await bumpControlVersion(sql, 'access')
 }
 
 /** Moves a customer from one account tier to another if that is still where it is; returns whether it was. Run it in a transaction. */
@@ -57,6 +57,6 @@ export async function promoteAccountTier(
     [customerId, from, to],
   )
   if (rowCount === 0) return false
-  await bumpAccess(sql)
+  await bumpControlVersion(sql, 'access')
   return true
 }

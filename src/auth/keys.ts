@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
+import { bumpControlVersion } from '../db/control-version.ts'
 import type { Sql } from '../db/pool.ts'
 import { hashApiKey, hintOf, mintApiKey } from './api-key.ts'
-import { bumpAccess } from './bump-access.ts'
 
 /** What may be shown of a key after it was issued. */
 export interface KeyListing {
@@ -34,7 +34,7 @@ export async function issueKey(
      VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6)`,
     [issued.keyId, customerId, name, hashApiKey(key), issued.hint, expiresAt],
   )
-  await bumpAccess(sql)
+  await bumpControlVersion(sql, 'access')
   return issued
 }
 
@@ -71,6 +71,6 @@ export async function revokeKey(sql: Sql, keyId: string): Promise<boolean> {
     [keyId],
   )
   if (rowCount === 0) return false
-  await bumpAccess(sql)
+  await bumpControlVersion(sql, 'access')
   return true
 }

@@ -45,5 +45,6 @@ function endpointOf(settings: EndpointSettings): Endpoint {
     trustScore: null,
     hosterShareBps: 0,
     demo: false,
+    egress: 'any',
   }
 }

@@ -1,5 +1,6 @@
 import * as z from 'zod'
 import {
+  email,
   flag,
   httpUrl,
   oneOf,
@@ -20,7 +21,7 @@ export const environmentSchema = z.object({
   DATABASE_URL: secret('postgres:// or postgresql:// URL', /^postgres(ql)?:\/\/\S+$/).optional(),
   SWITCHYARD_DATA: text().prefault('./data'),
   SWITCHYARD_CONFIG: text().prefault('./switchyard.yaml'),
-  SWITCHYARD_MASTER_KEY: secret('32 bytes as 64 hexadecimal digits', /^[0-9a-fA-F]{64}$/).optional(),
+  SWITCHYARD_MASTER_KEY: secret('32 bytes as hex or base64', /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/).optional(),
   SWITCHYARD_INIT_EMAIL: email().prefault('you@localhost'),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).optional(),
   NO_COLOR: text().optional(),

@@ -9,8 +9,8 @@ export interface InFlight {
   readonly isClosed: boolean
   /** Ends what is still running; streams get an error chunk. */
   abortAll(): void
-  /** Resolves when nothing runs any more. */
-  idle(): Promise<void>
+  /** Resolves when nothing runs any more, after `timeoutMs`, or when `signal` is aborted, whichever comes first. */
+  idleWithin(timeoutMs: number, signal?: AbortSignal): Promise<void>
 }
 
 export interface Running {
@@ -58,6 +58,17 @@ export function createInFlight({ max }: { max: number }): InFlight {
     abortAll() {
       for (const controller of running) controller.abort(new ApiError('server_shutdown', { retryAfterS: 5 }))
     },
-    idle: () => (running.size === 0 ? Promise.resolve() : new Promise(resolve => onIdle.push(resolve))),
+    async idleWithin(timeoutMs, signal) {
+      if (running.size === 0 || signal?.aborted) return
+      await new Promise<void>(resolve => {
+        const timer = setTimeout(resolve, timeoutMs)
+        const stop = () => {
+          clearTimeout(timer)
+          resolve()
+        }
+        onIdle.push(stop)
+        signal?.addEventListener('abort', stop, { once: true })
+      })
+    },
   }
 }

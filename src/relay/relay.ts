@@ -3,7 +3,8 @@ import type { ChatChunk, ChunkDelta, TokenUsage } from '../domain/completion.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Answer, Outcome, Receipt, StreamAnswer, Ticket, WholeAnswer } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
-import { encodeChunk, encodeDone, encodeErrorChunk, encodeUsageChunk } from '../wire/sse-encode.ts'
+import { envelopeOf } from '../wire/envelope.ts'
+import { DONE, encodeChunk, encodeErrorChunk, usageChunk } from '../wire/sse-encode.ts'
 import { bill } from './bill.ts'
 import { OutputMeter } from './output-meter.ts'
 
@@ -61,6 +62,7 @@ async function* relayStream(context: RelayContext, answer: StreamAnswer): AsyncG
   let finishReason: string | null = null
   let failure: unknown
   let outcome: Outcome | undefined
+  const envelope = envelopeOf(ticket, answer.offer.modelId)
   const receipt = (ending: Outcome) =>
     bill(ticket, job, answer, {
       outcome: ending,
@@ -69,7 +71,6 @@ async function* relayStream(context: RelayContext, answer: StreamAnswer): AsyncG
       finishReason,
       chargeInputOnly: ending === 'client_gone' && meter.text === '' && chargeEarlyLeave(),
     })
-  let last: ChatChunk | undefined
 
   try {
     for await (const chunk of answer.chunks) {
@@ -79,7 +80,6 @@ async function* relayStream(context: RelayContext, answer: StreamAnswer): AsyncG
         meter.add(choice.delta)
         if (choice.finish_reason !== null) finishReason = choice.finish_reason
       }
-      last = chunk
       if (job.includeUsage) chunk.usage = null
       else delete chunk.usage
       yield encodeChunk(chunk)
@@ -108,11 +108,11 @@ async function* relayStream(context: RelayContext, answer: StreamAnswer): AsyncG
   }
   if (outcome === 'client_gone') return
   if (outcome !== 'served') {
-    yield encodeErrorChunk(last, endError(failure, signal))
+    yield encodeErrorChunk(envelope, endError(failure, signal))
     return
   }
-  if (job.includeUsage && last) yield encodeUsageChunk(last, billedUsage(reported ?? undefined, end))
-  yield encodeDone()
+  if (job.includeUsage) yield encodeChunk(usageChunk(envelope, billedUsage(reported ?? undefined, end)))
+  yield DONE
 }
 
 function endError(failure: unknown, signal: AbortSignal): ApiError {

@@ -1,0 +1,88 @@
+// What `npm test` runs: every check, then every test. Arguments go to vitest: npm test -- test/api -t 'streams'.
+import { type SpawnOptions, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const programs = join(root, 'node_modules', '.bin')
+const sources = ['src', 'test', 'bench', 'scripts'].filter(name => existsSync(join(root, name)))
+
+const checks: Record<string, string[]> = {
+  'biome (format, lint)': ['biome', 'check', '--error-on-warnings', '.'],
+  'tsc (types)': ['tsc', '--noEmit', '-p', '.'],
+  'dependency-cruiser (import directions)': ['depcruise', '--config', '.dependency-cruiser.cjs', ...sources],
+  'knip (unused files, exports, packages)': ['knip', '--no-progress'],
+}
+
+// Ctrl-C reaches the children by itself; this process stays until they have cleaned up. A SIGTERM is passed on.
+const running = new Set<ReturnType<typeof spawn>>()
+process.on('SIGINT', () => {})
+process.on('SIGTERM', () => {
+  for (const child of running) child.kill('SIGTERM')
+})
+
+const outcomes = await Promise.all(Object.entries(checks).map(([title, command]) => check(title, command)))
+const tests = await runTests(process.argv.slice(2))
+const failed = outcomes.filter(passed => !passed).length + tests.failed
+process.exitCode = failed === 0 ? 0 : 1
+console.log(`${tests.passed} passed, ${failed} failed`)
+
+/** Runs one static check, prints how it ended, and its output if it failed. */
+async function check(title: string, command: string[]): Promise<boolean> {
+  const startedMs = performance.now()
+  const child = start(command, { stdio: ['ignore', 'pipe', 'pipe'] })
+  let output = ''
+  for (const stream of [child.stdout, child.stderr])
+    stream?.setEncoding('utf8').on('data', chunk => {
+      output += chunk
+    })
+  const code = await end(child)
+  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1)
+  console.log(`${code === 0 ? 'ok    ' : 'FAILED'} ${title} (${seconds} s)`)
+  if (code !== 0) console.log(output.trimEnd())
+  return code === 0
+}
+
+async function runTests(args: string[]): Promise<{ passed: number; failed: number }> {
+  const directory = await mkdtemp(join(tmpdir(), 'switchyard-report-'))
+  const report = join(directory, 'report.json')
+  try {
+    const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
+    const code = await end(start(['vitest', 'run', ...reporters, ...args], { stdio: 'inherit' }))
+    const { passed, failed } = existsSync(report) ? count(JSON.parse(readFileSync(report, 'utf8'))) : NOTHING
+    // An error outside every test, such as a rejected promise nobody awaited, fails the run as well.
+    return { passed, failed: failed === 0 && code !== 0 ? 1 : failed }
+  } finally {
+    await rm(directory, { recursive: true, force: true })
+  }
+}
+
+type Report = { numPassedTests: number; numFailedTests: number; testResults: TestFile[] }
+type TestFile = { status: string; assertionResults: { status: string }[] }
+
+const NOTHING = { passed: 0, failed: 0 }
+
+function count({ numPassedTests, numFailedTests, testResults }: Report): { passed: number; failed: number } {
+  // A file that cannot be loaded, or whose set-up throws, has failed without any failed test in it.
+  const brokenFiles = testResults.filter(
+    ({ status, assertionResults }) => status === 'failed' && !assertionResults.some(test => test.status === 'failed'),
+  )
+  return { passed: numPassedTests, failed: numFailedTests + brokenFiles.length }
+}
+
+function start([name = '', ...args]: string[], options: SpawnOptions) {
+  const env = { ...process.env, PATH: `${programs}${delimiter}${process.env.PATH}` }
+  const child = spawn(join(programs, name), args, { ...options, cwd: root, env })
+  running.add(child)
+  return child
+}
+
+async function end(child: ReturnType<typeof spawn>): Promise<number> {
+  const [code] = await once(child, 'close')
+  running.delete(child)
+  return typeof code === 'number' ? code : 1
+}

@@ -1,0 +1,61 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { test } from 'vitest'
+import { systemClock } from '../domain/clock.ts'
+import { type Answer, answerAtOnce, answerInChunks } from './answer-chat.ts'
+import { parseChatRequest } from './chat-request.ts'
+import { loadDemoLanguage, sayPieces } from './demo-language.ts'
+
+const language = loadDemoLanguage()
+
+/** An answer that never ends by itself, and promises for its first token and for nobody generating it any more. */
+function endlessAnswer(speed: Answer['speed']) {
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
+  const { promise: ended, resolve: end } = Promise.withResolvers<void>()
+  function* pieces() {
+    begin()
+    try {
+      for (;;) yield* sayPieces('on and on ')
+    } finally {
+      end()
+    }
+    return 'stop' as const
+  }
+  const generator = pieces()
+  const answer: Answer = {
+    head: { id: 'chatcmpl-1', created: 1, model: 'demo' },
+    request: parseChatRequest({ model: 'demo', messages: [{ role: 'user', content: 'hi' }] }),
+    promptTokens: 1,
+    replies: [{ index: 0, toolCall: null, pieces: generator, tokens: () => 0 }],
+    language,
+    clock: systemClock,
+    speed,
+  }
+  return { answer, begun, ended }
+}
+
+test.each([
+  ['a stream', answerInChunks, 1_000],
+  ['a stream that nobody reads', answerInChunks, 1_000_000],
+  ['a whole answer', answerAtOnce, 1_000],
+])('%s stops being generated when its client goes away', async (name, give, tokensPerSecond) => {
+  const { answer, begun, ended } = endlessAnswer({ tokensPerSecond, firstTokenMs: 0 })
+  const server = createServer((_request, response) => {
+    give(answer, response)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const client = new AbortController()
+  const asked = fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, { signal: client.signal })
+  if (give === answerInChunks) {
+    const { body } = await asked
+    if (!name.includes('nobody')) await body!.getReader().read()
+  }
+  await begun
+  client.abort()
+  await asked.catch(() => undefined)
+  await ended
+  server.closeAllConnections()
+  server.close()
+  await once(server, 'close')
+})

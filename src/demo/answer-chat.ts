@@ -1,0 +1,122 @@
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import type { Clock } from '../domain/clock.ts'
+import {
+  type AnswerHead,
+  chunkBody,
+  completionBody,
+  firstDelta,
+  type LogprobRow,
+  lastDelta,
+  logprobRow,
+  pieceDelta,
+  usageBody,
+} from './chat-bodies.ts'
+import type { ChatRequest } from './chat-request.ts'
+import type { DemoLanguage, Piece } from './demo-language.ts'
+import { pace, type Speed } from './pace.ts'
+import type { Reply } from './plan-reply.ts'
+
+/** A planned answer and what is needed to give it. */
+export interface Answer {
+  readonly head: AnswerHead
+  readonly request: ChatRequest
+  readonly promptTokens: number
+  readonly replies: readonly Reply[]
+  readonly language: DemoLanguage
+  readonly clock: Clock
+  readonly speed: Speed
+}
+
+/** Streams the answer as OpenAI chunks, one token each; settles when the last was written or the client is gone. */
+export function answerInChunks(answer: Answer, response: ServerResponse): Promise<void> {
+  const { head, replies, request } = answer
+  const usageToCome = request.includeUsage ? null : undefined
+  const chunk = (choice: Parameters<typeof chunkBody>[1][number]) =>
+    `data: ${JSON.stringify(chunkBody(head, [choice], usageToCome))}\n\n`
+  let open = [...replies]
+
+  return untilDone(answer, response, due => {
+    let text = ''
+    if (!response.headersSent) {
+      response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
+      text += replies.map(reply => chunk(firstDelta(reply))).join('')
+    }
+    open = open.filter(reply => {
+      for (let count = 0; count < due; count += 1) {
+        const { value, done } = reply.pieces.next()
+        if (done) {
+          text += chunk(lastDelta(reply, value))
+          return false
+        }
+        if (value.text !== '') text += chunk(pieceDelta(reply, value, logprobsOf(answer, reply, value)))
+      }
+      return true
+    })
+    if (open.length > 0) return writeAll(response, text)
+    if (request.includeUsage) {
+      text += `data: ${JSON.stringify(chunkBody(head, [], usageBody(answer.promptTokens, replies)))}\n\n`
+    }
+    response.end(`${text}data: [DONE]\n\n`)
+    return false
+  })
+}
+
+/** Gives the whole answer in one body, after the time that generating it takes. */
+export function answerAtOnce(answer: Answer, response: ServerResponse): Promise<void> {
+  const drafts = answer.replies.map(reply => ({ reply, text: '', logprobs: [] as LogprobRow[] }))
+  const finished: Parameters<typeof completionBody>[1][number][] = []
+  let open = drafts
+
+  return untilDone(answer, response, due => {
+    open = open.filter(draft => {
+      for (let count = 0; count < due; count += 1) {
+        const { value, done } = draft.reply.pieces.next()
+        if (done) {
+          const logprobs = answer.request.topLogprobs === null ? null : draft.logprobs
+          finished.push({ reply: draft.reply, text: draft.text, finish: value, logprobs })
+          return false
+        }
+        draft.text += value.text
+        const row = logprobsOf(answer, draft.reply, value)
+        if (row) draft.logprobs.push(row)
+      }
+      return true
+    })
+    if (open.length > 0) return true
+    finished.sort((a, b) => a.reply.index - b.reply.index)
+    const body = completionBody(answer.head, finished, usageBody(answer.promptTokens, answer.replies))
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    return false
+  })
+}
+
+/** Paces `step` until it returns false, and stops generating at once when the client goes away. */
+function untilDone(
+  answer: Answer,
+  response: ServerResponse,
+  step: (due: number) => boolean | Promise<boolean>,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (response.destroyed) return resolve()
+    const stop = pace(answer.clock, answer.speed, step, reject)
+    // The request's own 'close' fires as soon as its body was read; only the response knows whether somebody still listens.
+    response.once('close', () => {
+      stop()
+      for (const reply of answer.replies) reply.pieces.return('stop')
+      resolve()
+    })
+  })
+}
+
+/** Waits while the socket is full: a slow reader must not make the server keep its answer in memory. */
+async function writeAll(response: ServerResponse, text: string): Promise<boolean> {
+  if (text === '' || response.write(text)) return true
+  await Promise.race([once(response, 'drain'), once(response, 'close')])
+  return !response.destroyed
+}
+
+function logprobsOf(answer: Answer, reply: Reply, piece: Piece): LogprobRow | null {
+  const { topLogprobs } = answer.request
+  return topLogprobs === null || reply.toolCall !== null ? null : logprobRow(answer.language, piece, topLogprobs)
+}

@@ -1,0 +1,36 @@
+import type { TokenPrice } from '../domain/money.ts'
+import type { Offer } from '../domain/offer.ts'
+import { demoModel } from './start-demo-upstream.ts'
+
+/** The demo model as an offer like any other: reached over loopback, priced, billed, and labelled a demo. */
+export function demoOffer(upstream: { baseUrl: string; apiKey: string; price: TokenPrice }): Offer {
+  return {
+    offerId: `demo/${demoModel.id}`,
+    endpoint: {
+      endpointId: 'demo',
+      kind: 'local',
+      hosterId: null,
+      name: demoModel.ownedBy,
+      baseUrl: upstream.baseUrl,
+      apiKey: upstream.apiKey,
+      dialect: {
+        maxTokensField: 'max_tokens',
+        developerRole: false,
+        streamOptions: true,
+        dropFields: [],
+        keyHeader: 'authorization',
+      },
+      timeouts: { connectMs: 3_000, firstTokenMs: 60_000, idleMs: 30_000, totalMs: 600_000 },
+      trustScore: null,
+      hosterShareBps: 0,
+      demo: true,
+      egress: 'any',
+    },
+    modelId: demoModel.id,
+    upstreamModel: demoModel.id,
+    price: upstream.price,
+    contextTokens: demoModel.contextTokens,
+    maxOutputTokens: demoModel.maxOutputTokens,
+    features: new Set(['tools', 'images', 'json_schema']),
+  }
+}

@@ -1,0 +1,290 @@
+import { countTokens as countWhole } from 'gpt-tokenizer/encoding/o200k_base'
+import OpenAI, { APIError } from 'openai'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { type DemoUpstream, startDemoUpstream } from './start-demo-upstream.ts'
+
+const apiKey = 'only-for-this-test'
+let demo: DemoUpstream
+let openai: OpenAI
+
+beforeAll(async () => {
+  demo = await startDemoUpstream({ tokensPerSecond: Number.POSITIVE_INFINITY, firstTokenMs: 0, apiKey })
+  openai = new OpenAI({ baseURL: demo.baseUrl, apiKey, maxRetries: 0 })
+})
+afterAll(() => demo.close())
+
+type Body = OpenAI.ChatCompletionCreateParamsNonStreaming
+const ask = (more: Partial<Body> = {}) =>
+  openai.chat.completions.create({
+    model: 'demo',
+    messages: [{ role: 'user', content: 'Tell me of points.' }],
+    ...more,
+  })
+
+async function stream(more: Partial<OpenAI.ChatCompletionCreateParams> = {}) {
+  const chunks: OpenAI.ChatCompletionChunk[] = []
+  const answer = await openai.chat.completions.create({
+    model: 'demo',
+    messages: [{ role: 'user', content: 'Tell me of points.' }],
+    ...more,
+    stream: true,
+  })
+  for await (const chunk of answer) chunks.push(chunk)
+  return chunks
+}
+
+const contentOf = (chunks: OpenAI.ChatCompletionChunk[]) =>
+  chunks.map(chunk => chunk.choices[0]?.delta.content ?? '').join('')
+
+const weather = {
+  type: 'function' as const,
+  function: {
+    name: 'get_weather',
+    parameters: {
+      type: 'object',
+      properties: { city: { type: 'string' }, unit: { enum: ['celsius', 'fahrenheit'] } },
+      required: ['city', 'unit'],
+    },
+  },
+}
+
+describe('a whole answer', () => {
+  test('is labelled, counts its tokens truly and ends with a sentence', async () => {
+    const answer = await ask()
+    const text = answer.choices[0]!.message.content!
+    expect(text).toMatch(/^\[demo model\] [A-Z].*\.$/)
+    expect(answer).toMatchObject({ object: 'chat.completion', model: 'demo', system_fingerprint: 'switchyard-demo' })
+    expect(answer.choices[0]!.finish_reason).toBe('stop')
+    expect(answer.usage!.completion_tokens).toBe(countWhole(text))
+    expect(answer.usage!.prompt_tokens).toBe(3 + 3 + countWhole('user') + countWhole('Tell me of points.'))
+    expect(answer.usage!.total_tokens).toBe(answer.usage!.prompt_tokens + answer.usage!.completion_tokens)
+  })
+
+  test('depends on messages, seed and temperature, and on nothing else', async () => {
+    const text = async (more: Partial<Body>) => (await ask(more)).choices[0]!.message.content
+    expect(await text({ seed: 1 })).toBe(await text({ seed: 1 }))
+    expect(await text({ seed: 1 })).not.toBe(await text({ seed: 2 }))
+    expect(await text({ temperature: 0, seed: 1 })).toBe(await text({ temperature: 0, seed: 2 }))
+    expect(await text({ temperature: 2 })).not.toBe(await text({ temperature: 0 }))
+    expect(await text({ messages: [{ role: 'user', content: 'Something else.' }] })).not.toBe(await text({}))
+  })
+
+  test('keeps max_tokens and max_completion_tokens', async () => {
+    for (const limit of [{ max_tokens: 7 }, { max_completion_tokens: 7 }]) {
+      const answer = await ask(limit)
+      expect(answer.choices[0]!.finish_reason).toBe('length')
+      expect(answer.usage!.completion_tokens).toBe(7)
+      expect(countWhole(answer.choices[0]!.message.content!)).toBe(7)
+    }
+  })
+
+  test('stops before a stop text', async () => {
+    const whole = (await ask()).choices[0]!.message.content!
+    const stop = whole.slice(30, 36)
+    const answer = await ask({ stop })
+    expect(answer.choices[0]!.message.content).toBe(whole.slice(0, whole.indexOf(stop)))
+    expect(answer.choices[0]!.finish_reason).toBe('stop')
+  })
+
+  test('gives n different choices and counts them all', async () => {
+    const answer = await ask({ n: 3 })
+    const texts = answer.choices.map(choice => choice.message.content!)
+    expect(answer.choices.map(choice => choice.index)).toEqual([0, 1, 2])
+    expect(new Set(texts).size).toBe(3)
+    expect(answer.usage!.completion_tokens).toBe(texts.reduce((sum, text) => sum + countWhole(text), 0))
+  })
+
+  test('lists log probabilities that belong to the text', async () => {
+    const answer = await ask({ logprobs: true, top_logprobs: 3 })
+    const rows = answer.choices[0]!.logprobs!.content!
+    expect(rows.map(row => row.token).join('')).toBe(answer.choices[0]!.message.content)
+    expect(rows).toHaveLength(answer.usage!.completion_tokens)
+    for (const row of rows) {
+      expect(row.logprob).toBeLessThanOrEqual(0)
+      expect(row.bytes).toEqual([...Buffer.from(row.token)])
+      expect(row.top_logprobs.length).toBeLessThanOrEqual(3)
+      const mass = row.top_logprobs.reduce((sum, top) => sum + Math.exp(top.logprob), 0)
+      expect(mass).toBeLessThanOrEqual(1 + 1e-9)
+    }
+  })
+
+  test('says that it cannot see an image', async () => {
+    const content = [
+      { type: 'text' as const, text: 'What is this?' },
+      { type: 'image_url' as const, image_url: { url: 'data:image/png;base64,AAAA' } },
+    ]
+    const answer = await ask({ messages: [{ role: 'user', content }] })
+    expect(answer.choices[0]!.message.content).toMatch(/^\[demo model\] I cannot see images\. [A-Z]/)
+  })
+
+  test('answers in JSON when asked to', async () => {
+    const object = await ask({ response_format: { type: 'json_object' } })
+    expect(JSON.parse(object.choices[0]!.message.content!)).toMatchObject({
+      demo: true,
+      text: expect.stringMatching(/^\[demo model\] /),
+    })
+    const shape = z.strictObject({ stops: z.array(z.string()).min(2), late: z.boolean() })
+    const schema = { name: 'stops', schema: z.toJSONSchema(shape), strict: true }
+    const fitting = await ask({ response_format: { type: 'json_schema', json_schema: schema } })
+    const text = fitting.choices[0]!.message.content!
+    shape.parse(JSON.parse(text))
+    expect(fitting.usage!.completion_tokens).toBe(countWhole(text))
+  })
+
+  test('survives special tokens, split characters and long runs in the prompt', async () => {
+    for (const content of ['<|endoftext|>', '👩‍👩‍👧 漢字', 'a'.repeat(200_000), '\ud83d']) {
+      expect((await ask({ messages: [{ role: 'user', content }] })).usage!.prompt_tokens).toBeGreaterThan(7)
+    }
+  })
+})
+
+describe('a stream', () => {
+  test('says the same as the whole answer, one token a chunk, role first, one finish', async () => {
+    const whole = await ask()
+    const chunks = await stream({ stream_options: { include_usage: true } })
+    expect(contentOf(chunks)).toBe(whole.choices[0]!.message.content)
+    expect(chunks[0]!.choices[0]!.delta).toEqual({ role: 'assistant', content: '' })
+    expect(chunks.filter(chunk => chunk.choices[0]?.finish_reason)).toHaveLength(1)
+    expect(chunks.filter(chunk => chunk.choices[0]?.delta.content)).toHaveLength(whole.usage!.completion_tokens)
+    expect(new Set(chunks.map(chunk => `${chunk.id} ${chunk.created} ${chunk.model}`)).size).toBe(1)
+    expect(chunks.slice(0, -1).every(chunk => chunk.usage === null)).toBe(true)
+    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: whole.usage })
+  })
+
+  test('sends no usage unless asked', async () => {
+    const chunks = await stream()
+    expect(chunks.some(chunk => 'usage' in chunk)).toBe(false)
+    expect(chunks.at(-1)!.choices[0]!.finish_reason).toBe('stop')
+  })
+
+  test('never shows a stop text and keeps the token limit', async () => {
+    const whole = contentOf(await stream())
+    const stop = whole.slice(41, 50)
+    expect(contentOf(await stream({ stop: [stop, 'unheard of'] }))).toBe(whole.slice(0, whole.indexOf(stop)))
+    const short = await stream({ max_tokens: 5 })
+    expect(countWhole(contentOf(short))).toBe(5)
+    expect(short.at(-1)!.choices[0]!.finish_reason).toBe('length')
+  })
+
+  test('keeps split characters whole', async () => {
+    const messages = [
+      { role: 'user' as const, content: 'Read it.' },
+      { role: 'tool' as const, tool_call_id: 'call_1', content: '👩‍👩‍👧 龘 ok' },
+    ]
+    expect(contentOf(await stream({ messages }))).toMatch(/^\[demo model\] The tool answered: 👩‍👩‍👧 龘 ok\. [A-Z]/)
+  })
+
+  test('is understood by the stream helper of the SDK, with several choices', async () => {
+    const runner = openai.chat.completions.stream({
+      model: 'demo',
+      n: 2,
+      messages: [{ role: 'user', content: 'Tell me.' }],
+      logprobs: true,
+    })
+    const final = await runner.finalChatCompletion()
+    expect(final.choices).toHaveLength(2)
+    expect(final.choices[0]!.logprobs!.content!.map(row => row.token).join('')).toBe(final.choices[0]!.message.content)
+  })
+})
+
+describe('tools', () => {
+  const messages = [{ role: 'user' as const, content: 'Use get_weather for me.' }]
+
+  test('calls a function that the user names, with arguments that fit', async () => {
+    const answer = await ask({ messages, tools: [weather] })
+    const { finish_reason, message } = answer.choices[0]!
+    expect(finish_reason).toBe('tool_calls')
+    expect(message.content).toBeNull()
+    const call = message.tool_calls![0] as OpenAI.ChatCompletionMessageFunctionToolCall
+    expect(call).toMatchObject({ type: 'function', function: { name: 'get_weather' } })
+    expect(JSON.parse(call.function.arguments)).toMatchObject({ city: expect.any(String), unit: 'celsius' })
+    expect(answer.usage!.completion_tokens).toBe(countWhole('get_weather') + countWhole(call.function.arguments))
+  })
+
+  test('streams the call: id and name first, then the arguments', async () => {
+    const chunks = await stream({ messages, tools: [weather], tool_choice: 'required' })
+    const calls = chunks.flatMap(chunk => chunk.choices[0]?.delta.tool_calls ?? [])
+    expect(calls[0]).toMatchObject({ index: 0, type: 'function', function: { name: 'get_weather', arguments: '' } })
+    expect(calls[0]!.id).toMatch(/^call_/)
+    JSON.parse(calls.map(call => call.function!.arguments).join(''))
+    expect(chunks.at(-1)!.choices[0]!.finish_reason).toBe('tool_calls')
+  })
+
+  test('a call is cut at the token limit too', async () => {
+    const answer = await ask({ messages, tools: [weather], max_tokens: 4 })
+    expect(answer.choices[0]!.finish_reason).toBe('length')
+    expect(answer.usage!.completion_tokens).toBe(4)
+  })
+
+  test('answers in text once it has the result', async () => {
+    const runner = openai.chat.completions.runTools({
+      model: 'demo',
+      messages,
+      tools: [{ type: 'function', function: { ...weather.function, description: '', function: () => '20 degrees' } }],
+    })
+    expect(await runner.finalContent()).toMatch(/^\[demo model\] The tool answered: 20 degrees\. /)
+  })
+})
+
+describe('the server', () => {
+  test('lists its one model as a demo', async () => {
+    const models = await openai.models.list()
+    expect(models.data).toHaveLength(1)
+    expect(models.data[0]).toMatchObject({
+      id: 'demo',
+      owned_by: 'switchyard-demo',
+      description: expect.stringMatching(/^Demo/),
+    })
+    expect((await openai.models.retrieve('demo')).id).toBe('demo')
+    expect((await fetch(new URL('/health', demo.baseUrl))).status).toBe(200)
+  })
+
+  test.each([
+    ['a wrong key', 401, 'invalid_api_key', { headers: { authorization: 'Bearer wrong' } }],
+    ['malformed JSON', 400, 'invalid_json', { body: '{"model":' }],
+    ['no messages', 400, 'invalid_value', { body: '{"model":"demo"}' }],
+    ['another model', 404, 'model_not_found', { body: '{"model":"gpt","messages":[{"role":"user","content":"x"}]}' }],
+    ['another method', 405, 'method_not_allowed', { method: 'PUT' }],
+    ['another path', 404, 'not_found', { path: '/v1/embeddings' }],
+    ['a huge body', 413, 'request_too_large', { body: `"${'x'.repeat(8 * 1024 * 1024)}"` }],
+    [
+      'a prompt beyond the window',
+      400,
+      'context_length_exceeded',
+      { body: JSON.stringify({ model: 'demo', messages: [{ role: 'user', content: 'to be '.repeat(100_000) }] }) },
+    ],
+  ])('%s is refused as OpenAI would', async (_name, status, code, more: RequestInit & { path?: string }) => {
+    const response = await fetch(`${demo.baseUrl}${more.path?.slice(3) ?? '/chat/completions'}`, {
+      method: 'POST',
+      body: '{}',
+      ...more,
+      headers: { authorization: `Bearer ${apiKey}`, ...more.headers },
+    })
+    expect(response.status).toBe(status)
+    const { error } = (await response.json()) as { error: Record<string, unknown> }
+    expect(error).toMatchObject({ code, message: expect.any(String), type: 'invalid_request_error' })
+    expect(error).toHaveProperty('param')
+  })
+
+  test('the SDK reads the named parameter', async () => {
+    const error = await ask({ temperature: 9 }).catch(error => error)
+    expect(error).toBeInstanceOf(APIError)
+    expect(error).toMatchObject({ status: 400, param: 'temperature' })
+  })
+
+  test('hangs up on readers when it closes', async () => {
+    const slow = await startDemoUpstream({ tokensPerSecond: 1, firstTokenMs: 0, apiKey })
+    const response = await fetch(`${slow.baseUrl}/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${apiKey}` },
+      body: JSON.stringify({ model: 'demo', stream: true, messages: [{ role: 'user', content: 'x' }] }),
+    })
+    await slow.close()
+    await expect(response.text()).rejects.toThrow()
+  })
+
+  test('refuses a speed of nothing', async () => {
+    await expect(startDemoUpstream({ tokensPerSecond: 0, firstTokenMs: 0, apiKey })).rejects.toThrow(RangeError)
+  })
+})

@@ -1,0 +1,176 @@
+import { createHash, randomUUID, timingSafeEqual } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { type Clock, systemClock } from '../domain/clock.ts'
+import { answerAtOnce, answerInChunks } from './answer-chat.ts'
+import { systemFingerprint } from './chat-bodies.ts'
+import { parseChatRequest } from './chat-request.ts'
+import { countPrompt } from './count-prompt.ts'
+import { DemoError } from './demo-error.ts'
+import { loadDemoLanguage } from './demo-language.ts'
+import type { Speed } from './pace.ts'
+import { planReply } from './plan-reply.ts'
+
+/** The one model of the demo upstream. */
+export const demoModel = {
+  id: 'demo',
+  ownedBy: systemFingerprint,
+  description: 'Demo: a small n-gram model that ships with Switchyard. Real tokens, real streaming, no understanding.',
+  contextTokens: 131_072,
+  maxOutputTokens: 4_096,
+} as const
+
+export interface DemoUpstream {
+  /** Ends in `/v1`, without a slash: `/chat/completions` is appended. */
+  readonly baseUrl: string
+  /** Stops listening and hangs up on whoever is still reading. */
+  close(): Promise<void>
+}
+
+/**
+ * Starts the demo upstream on a free loopback port: POST /v1/chat/completions, GET /v1/models, GET /v1/models/{id}, GET /health.
+ * It is reached through the same client as any other upstream, and tells its tokens truly.
+ * @param options.apiKey the bearer token that everything but /health demands, so that only this process uses it.
+ * @param options.seed added to the seed of each request.
+ */
+export async function startDemoUpstream(
+  options: Speed & { apiKey: string; seed?: number; clock?: Clock },
+): Promise<DemoUpstream> {
+  if (!(options.tokensPerSecond > 0)) throw new RangeError('tokensPerSecond must be above 0')
+  if (!(options.firstTokenMs >= 0)) throw new RangeError('firstTokenMs must be 0 or more')
+  const language = loadDemoLanguage()
+  const clock = options.clock ?? systemClock
+  const startedS = Math.floor(clock.epochMs() / 1_000)
+  const keyDigest = digest(`Bearer ${options.apiKey}`)
+
+  async function respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const path = (request.url ?? '/').split('?', 1)[0]
+    if (path === '/health') return sendJson(response, { status: 'ok', demo: true })
+    if (!timingSafeEqual(digest(request.headers.authorization ?? ''), keyDigest)) {
+      throw new DemoError(401, 'Incorrect API key for the demo upstream.', { code: 'invalid_api_key' })
+    }
+    if (path === '/v1/models') {
+      demandMethod(request, 'GET')
+      return sendJson(response, { object: 'list', data: [modelBody(startedS)] })
+    }
+    if (path === `/v1/models/${demoModel.id}`) {
+      demandMethod(request, 'GET')
+      return sendJson(response, modelBody(startedS))
+    }
+    if (path !== '/v1/chat/completions') throw new DemoError(404, `There is nothing at ${path}.`, { code: 'not_found' })
+    demandMethod(request, 'POST')
+    await chat(await readJson(request), response)
+  }
+
+  async function chat(body: unknown, response: ServerResponse): Promise<void> {
+    const parsed = parseChatRequest(body)
+    const chatRequest = { ...parsed, seed: parsed.seed + (options.seed ?? 0) }
+    if (chatRequest.model !== demoModel.id) {
+      throw new DemoError(
+        404,
+        `The model \`${chatRequest.model}\` does not exist: the demo upstream has only \`demo\`.`,
+        {
+          param: 'model',
+          code: 'model_not_found',
+        },
+      )
+    }
+    const promptTokens = countPrompt(
+      { ...chatRequest, tools: (body as { tools?: unknown }).tools },
+      demoModel.contextTokens,
+    )
+    if (promptTokens > demoModel.contextTokens) {
+      throw new DemoError(400, `The demo's context window is ${demoModel.contextTokens} tokens. Shorten messages.`, {
+        param: 'messages',
+        code: 'context_length_exceeded',
+      })
+    }
+    const answer = {
+      head: {
+        id: `chatcmpl-demo-${randomUUID()}`,
+        created: Math.floor(clock.epochMs() / 1_000),
+        model: demoModel.id,
+      },
+      request: chatRequest,
+      promptTokens,
+      replies: planReply(language, chatRequest),
+      language,
+      clock,
+      speed: options,
+    }
+    await (chatRequest.stream ? answerInChunks(answer, response) : answerAtOnce(answer, response))
+  }
+
+  const server = createServer((request, response) => {
+    respond(request, response).catch(error => sendError(response, error))
+  })
+  // Longer than a client keeps an idle connection, so that it is never the server that closes one about to be used.
+  server.keepAliveTimeout = 120_000
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  return {
+    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    async close() {
+      if (!server.listening) return
+      server.close()
+      server.closeAllConnections()
+      await once(server, 'close')
+    },
+  }
+}
+
+/** The gateway takes bodies of up to 4 MiB and adds a few fields. */
+const longestBodyBytes = 5 * 1024 * 1024
+
+async function readJson(request: IncomingMessage): Promise<unknown> {
+  const parts: Buffer[] = []
+  let bytes = 0
+  for await (const part of request) {
+    bytes += part.length
+    // Read on without keeping: hanging up on a client that still sends would cost it the answer.
+    if (bytes <= longestBodyBytes) parts.push(part)
+  }
+  if (bytes > longestBodyBytes) throw new DemoError(413, 'The body is too large.', { code: 'request_too_large' })
+  try {
+    return JSON.parse(Buffer.concat(parts).toString('utf8'))
+  } catch {
+    throw new DemoError(400, 'The body is not valid JSON.', { code: 'invalid_json' })
+  }
+}
+
+function demandMethod(request: IncomingMessage, method: string): void {
+  if (request.method === method) return
+  throw new DemoError(405, `Only ${method} is answered here.`, { code: 'method_not_allowed' })
+}
+
+function modelBody(created: number) {
+  return {
+    id: demoModel.id,
+    object: 'model',
+    created,
+    owned_by: demoModel.ownedBy,
+    description: demoModel.description,
+    context_length: demoModel.contextTokens,
+    max_output_tokens: demoModel.maxOutputTokens,
+  }
+}
+
+function sendJson(response: ServerResponse, body: unknown): void {
+  response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+}
+
+function sendError(response: ServerResponse, error: unknown): void {
+  // After the first chunk a status can no longer say it: an error chunk and no [DONE], as OpenAI's clients expect.
+  const refusal = error instanceof DemoError ? error : new DemoError(500, 'The demo upstream failed.')
+  if (response.destroyed) return
+  if (response.headersSent) {
+    response.end(`data: ${refusal.body()}\n\n`)
+    return
+  }
+  response.writeHead(refusal.status, { 'content-type': 'application/json' }).end(refusal.body())
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest()
+}

@@ -1,0 +1,156 @@
+import type { ChatJob } from '../domain/chat-job.ts'
+import type { Clock } from '../domain/clock.ts'
+import type { Answer, Attempt, Plan } from '../domain/handoff.ts'
+import type { Health } from '../domain/health.ts'
+import type { Offer } from '../domain/offer.ts'
+import { outputCap } from '../domain/output-cap.ts'
+import { Unserved } from '../domain/unserved.ts'
+import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { envelopeOf } from '../wire/envelope.ts'
+import { upstreamRequestBody } from '../wire/upstream-request.ts'
+import { askStream } from './ask-stream.ts'
+import { askWhole } from './ask-whole.ts'
+import type { UpstreamClient } from './upstream-client.ts'
+
+export interface DispatchDeps {
+  readonly upstream: UpstreamClient
+  readonly health: Pick<Health, 'beginRequest' | 'endRequest' | 'recordSuccess' | 'recordFailure'>
+  readonly clock: Clock
+  /** Servers tried for one model, the first included; fallback models together get as many again. 3 unless given. */
+  readonly attemptsMax?: number
+}
+
+const ATTEMPTS_MAX = 3
+/** Below this an attempt could only time out. */
+const REMAINING_MS_MIN = 50
+
+/**
+ * Asks the plan's offers in order until one gives its first content. What failed before is never seen by the client, so
+ * failing over is silent; after the first content there is no way back. All attempts share one deadline, the longest
+ * total limit among the offers.
+ *
+ * Throws Unserved: `upstream_rejected` or `context_length_exceeded` as soon as an upstream calls the request itself wrong,
+ * `all_hosters_failed` when none is left, outcome `client_gone` when `signal` was aborted.
+ */
+export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, signal: AbortSignal): Promise<Answer> {
+  const { clock, attemptsMax = ATTEMPTS_MAX } = deps
+  const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
+  const attempts: Attempt[] = []
+  const failures: UpstreamFailure[] = []
+  for (const offer of plan.offers) {
+    const startedMs = clock.monotonicMs()
+    const remainingMs = deadlineMs - startedMs
+    if (attempts.length === attemptsMax * 2 || remainingMs < REMAINING_MS_MIN) break
+    if (!isWorthTrying(offer, plan.offers, attempts, attemptsMax)) continue
+    try {
+      return await attempt(deps, plan, offer, job, { attempts, startedMs, remainingMs, signal })
+    } catch (failure) {
+      if (!(failure instanceof UpstreamFailure)) throw failure
+      const { outcome, retryAfterS } = failure
+      attempts.push({ ...name(offer), outcome, elapsedMs: clock.monotonicMs() - startedMs })
+      failures.push(failure)
+      if (outcome === 'cancelled') throw new Unserved('client_gone', 'upstream_unavailable', attempts)
+      if (outcome === 'request_rejected') throw refused(failure, attempts)
+      deps.health.recordFailure(offer.offerId, outcome, retryAfterS)
+    }
+  }
+  if (signal.aborted) throw new Unserved('client_gone', 'upstream_unavailable', attempts)
+  throw unserved(attempts, failures)
+}
+
+interface AttemptFrame {
+  readonly attempts: readonly Attempt[]
+  readonly startedMs: number
+  readonly remainingMs: number
+  readonly signal: AbortSignal
+}
+
+/** One try. The offer counts as busy with it until the answer has ended, which for a stream is long after this returns. */
+async function attempt(
+  { upstream, health, clock }: DispatchDeps,
+  { ticket }: Plan,
+  offer: Offer,
+  job: ChatJob,
+  { attempts, startedMs, remainingMs, signal }: AttemptFrame,
+): Promise<Answer> {
+  const { offerId } = offer
+  const envelope = envelopeOf(ticket, offer.modelId)
+  const body = upstreamRequestBody(job, offer, outputCap(offer, job, ticket.maxTokens))
+  const ask = { endpoint: offer.endpoint, body, stream: job.stream, remainingMs, signal }
+  const elapsedMs = () => clock.monotonicMs() - startedMs
+  const answered = (firstTokenMs: number) => ({
+    offer,
+    firstTokenMs,
+    attempts: [...attempts, { ...name(offer), outcome: 'answered' as const, elapsedMs: firstTokenMs }],
+  })
+
+  health.beginRequest(offerId)
+  let streaming = false
+  try {
+    if (!job.stream) {
+      const completion = await askWhole(upstream, ask, envelope, job.choices)
+      const totalMs = elapsedMs()
+      const outputTokens = completion.usage?.completion_tokens
+      health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens })
+      return { kind: 'whole', completion, ...answered(totalMs) }
+    }
+    let firstTokenMs = 0
+    const chunks = await askStream(upstream, ask, envelope, job.choices, {
+      onContent: () => {
+        firstTokenMs = elapsedMs()
+      },
+      onEnd: (ending, usage) => {
+        health.endRequest(offerId)
+        if (ending === 'complete') {
+          health.recordSuccess(offerId, { firstTokenMs, totalMs: elapsedMs(), outputTokens: usage?.completion_tokens })
+        } else if (ending === 'left' || ending.outcome === 'cancelled') {
+          health.recordSuccess(offerId, { firstTokenMs })
+        } else {
+          // Rejecting a request that one has begun to answer is a fault, and not the caller's.
+          const outcome = ending.outcome === 'request_rejected' ? 'server_error' : ending.outcome
+          health.recordFailure(offerId, outcome, ending.retryAfterS)
+        }
+      },
+    })
+    streaming = true
+    return { kind: 'stream', chunks, ...answered(firstTokenMs) }
+  } finally {
+    if (!streaming) health.endRequest(offerId)
+  }
+}
+
+/** So many tries for a model, and no second one at an endpoint that could not even be reached. */
+function isWorthTrying(
+  offer: Offer,
+  offers: readonly Offer[],
+  attempts: readonly Attempt[],
+  attemptsMax: number,
+): boolean {
+  if (attempts.length === 0) return true
+  const modelOf = new Map(offers.map(candidate => [candidate.offerId, candidate.modelId]))
+  const triedForModel = attempts.filter(done => modelOf.get(done.offerId) === offer.modelId)
+  return (
+    triedForModel.length < attemptsMax &&
+    triedForModel.every(done => done.endpointId !== offer.endpoint.endpointId) &&
+    attempts.every(done => done.outcome !== 'connect_failed' || done.endpointId !== offer.endpoint.endpointId)
+  )
+}
+
+function refused({ rejection }: UpstreamFailure, attempts: readonly Attempt[]): Unserved {
+  const code = rejection?.code === 'context_length_exceeded' ? 'context_length_exceeded' : 'upstream_rejected'
+  const said = rejection?.message
+  const message = said ? `The model server refused the request: ${said}` : undefined
+  return new Unserved('refused_upstream', code, attempts, { message, param: rejection?.param ?? undefined })
+}
+
+function unserved(attempts: readonly Attempt[], failures: readonly UpstreamFailure[]): Unserved {
+  if (attempts.length === 0) return new Unserved('unserved', 'upstream_unavailable', attempts)
+  const allBusy = failures.every(failure => failure.outcome === 'busy')
+  const waitsS = failures.flatMap(failure => failure.retryAfterS ?? [])
+  const retryAfterS = allBusy && waitsS.length > 0 ? Math.max(1, Math.min(...waitsS)) : undefined
+  return new Unserved('unserved', 'all_hosters_failed', attempts, { retryAfterS })
+}
+
+function name(offer: Offer): Pick<Attempt, 'offerId' | 'endpointId' | 'provider'> {
+  return { offerId: offer.offerId, endpointId: offer.endpoint.endpointId, provider: offer.endpoint.kind }
+}

@@ -1,0 +1,54 @@
+import { Logger, parseCronItems, run, type TaskList } from 'graphile-worker'
+import type { Pool } from '../db/pool.ts'
+import type { Clock } from '../domain/clock.ts'
+import { addUsagePartitions } from '../ledger/add-usage-partitions.ts'
+
+export interface Jobs {
+  /** Lets running jobs finish, then stops. */
+  stop(): Promise<void>
+}
+
+export interface JobsDeps {
+  readonly pool: Pool
+  readonly clock: Clock
+  readonly log: JobsLog
+}
+
+interface JobsLog {
+  info(facts: object, message: string): void
+  warn(facts: object, message: string): void
+  error(facts: object, message: string): void
+  debug(facts: object, message: string): void
+}
+
+/** Work on a timetable. However many nodes run, graphile-worker gives each job to one of them, once. */
+export async function startJobs({ pool, clock, log }: JobsDeps): Promise<Jobs> {
+  // A fresh installation needs this month's partition before the first row, not tomorrow.
+  await addUsagePartitions(pool, clock.epochMs())
+  const taskList: TaskList = {
+    add_usage_partitions: async () => {
+      const added = await addUsagePartitions(pool, clock.epochMs())
+      if (added.length > 0) log.info({ added }, 'made partitions for usage rows')
+    },
+  }
+  const runner = await run({
+    pgPool: pool.pg,
+    concurrency: 1,
+    noHandleSignals: true,
+    pollInterval: 60_000,
+    taskList,
+    parsedCronItems: parseCronItems([
+      { task: 'add_usage_partitions', match: '17 3 * * *', options: { backfillPeriod: 86_400_000 } },
+    ]),
+    logger: new Logger(() => (level, message, meta) => logAt(log, level, message, meta)),
+  })
+  return { stop: () => runner.stop() }
+}
+
+/** graphile-worker tells its comings and goings as info; for an operator of a gateway that is debug. */
+function logAt(log: JobsLog, level: string, message: string, meta: object | undefined): void {
+  const facts = { jobs: true, ...meta }
+  if (level === 'error') log.error(facts, message)
+  else if (level === 'warning') log.warn(facts, message)
+  else log.debug(facts, message)
+}

@@ -1,0 +1,61 @@
+import type { ChatJob } from '../domain/chat-job.ts'
+import type { Clock } from '../domain/clock.ts'
+
+/** Which offer served a conversation last, for ten minutes: its server still holds the prompt in its cache. Only a hint. */
+export interface Affinity {
+  /** For `RouteView.stickyOfferId`. */
+  find(customerId: string, job: ChatJob): string | null
+  remember(customerId: string, job: ChatJob, offerId: string): void
+}
+
+/**
+ * A conversation is the customer, the model asked for and how its messages begin; later turns only append. Two conversations that begin
+ * alike share a server, which is what a prompt cache wants. Memory is bounded: the least recently used make room.
+ */
+export function createAffinity({ clock, most = 10_000 }: { clock: Clock; most?: number }): Affinity {
+  const served = new Map<string, { offerId: string; untilMs: number }>()
+  return {
+    find(customerId, job) {
+      const entry = served.get(keyOf(customerId, job))
+      return entry && entry.untilMs > clock.monotonicMs() ? entry.offerId : null
+    },
+    remember(customerId, job, offerId) {
+      const key = keyOf(customerId, job)
+      // A map keeps the order of insertion, so deleting first makes this the youngest entry.
+      served.delete(key)
+      served.set(key, { offerId, untilMs: clock.monotonicMs() + STICKY_MS })
+      const oldest = served.size > most ? served.keys().next().value : undefined
+      if (oldest !== undefined) served.delete(oldest)
+    },
+  }
+}
+
+const STICKY_MS = 600_000
+/** Usually the system message and the first question. */
+const MESSAGES_READ = 2
+/** Enough to tell conversations apart, little enough to read on each request. */
+const CHARACTERS_READ = 2_000
+
+function keyOf(customerId: string, job: ChatJob): string {
+  const messages = Array.isArray(job.forward.messages) ? job.forward.messages.slice(0, MESSAGES_READ) : []
+  return `${customerId}/${job.model}/${messages.map(message => hash(beginning(message))).join('/')}`
+}
+
+function beginning(message: unknown): string {
+  const content = isObject(message) ? message.content : undefined
+  if (typeof content === 'string') return content.slice(0, CHARACTERS_READ)
+  const parts = Array.isArray(content) ? content : []
+  const text = parts.find(part => isObject(part) && typeof part.text === 'string') as { text: string } | undefined
+  return text?.text.slice(0, CHARACTERS_READ) ?? ''
+}
+
+/** FNV-1a, 32 bits: not for secrets, and a collision costs a cache miss at worst. */
+function hash(text: string): number {
+  let value = 0x811c9dc5
+  for (let at = 0; at < text.length; at++) value = Math.imul(value ^ text.charCodeAt(at), 0x01000193)
+  return value >>> 0
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}

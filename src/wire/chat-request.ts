@@ -1,0 +1,181 @@
+import type { z } from 'zod'
+import type { ChatJob, Feature } from '../domain/chat-job.ts'
+import { ApiError } from '../domain/errors.ts'
+import { bounds, type ChatMessage, chatFieldsSchema, messageSchema } from './chat-request-schema.ts'
+import { countTokens } from './count-tokens.ts'
+import { isJsonObject, isPrototypeKey, type JsonObject } from './json-object.ts'
+import { parseJsonObject } from './parse-json-object.ts'
+import { measurePrompt, promptText } from './prompt-size.ts'
+
+type ChatFields = z.infer<typeof chatFieldsSchema>
+
+/** Array fields whose length is checked before their items: a million wrong items would be a million issues. */
+const listBounds: ReadonlyArray<readonly [field: string, max: number]> = [
+  ['messages', bounds.messages],
+  ['tools', bounds.tools],
+  ['functions', bounds.tools],
+  ['fallback_models', bounds.fallbackModels],
+  ['allow_hosters', bounds.hosters],
+  ['deny_hosters', bounds.hosters],
+]
+
+/** What is ours, or set anew for each upstream. */
+const notForwarded = new Set([
+  ...['model', 'max_tokens', 'max_completion_tokens', 'stream', 'stream_options'],
+  ...['tier', 'privacy_mode', 'trusted_only', 'max_latency_ms', 'fallback_models', 'allow_hosters', 'deny_hosters'],
+  // Names by which other gateways let a caller redirect the request or its credential (CVE-2024-6587): never passed on.
+  ...['api_base', 'base_url', 'api_key', 'api_version', 'user_config', 'headers', 'extra_headers', 'extra_body'],
+])
+
+const TOKENS_PER_MESSAGE = 3
+
+/**
+ * Parses the body of `POST /v1/chat/completions`. The documented fields are checked strictly, every other OpenAI field
+ * is kept for the upstream, and the gateway's own are taken out. Throws ApiError `invalid_json`, `missing_parameter` or
+ * `invalid_value`, always with the `param` at fault where there is one.
+ */
+export function parseChatRequest(body: Buffer): ChatJob {
+  const input = parseJsonObject(body)
+  for (const [field, max] of listBounds) refuseLongList(input[field], max, field)
+  const fields = check(chatFieldsSchema, input, '')
+  const messages = checkMessages(input.messages)
+  const size = measurePrompt(messages, input)
+  return {
+    model: fields.model,
+    wishes: {
+      serviceTier: fields.tier ?? 'balanced',
+      privacyMode: fields.privacy_mode ?? false,
+      trustedOnly: fields.trusted_only ?? false,
+      maxLatencyMs: fields.max_latency_ms ?? null,
+      fallbackModels: fields.fallback_models ?? [],
+      allowHosters: fields.allow_hosters ? lowerCaseSet(fields.allow_hosters) : null,
+      denyHosters: lowerCaseSet(fields.deny_hosters ?? []),
+    },
+    stream: fields.stream ?? false,
+    includeUsage: fields.stream_options?.include_usage ?? false,
+    maxTokens: maxTokensOf(fields),
+    choices: fields.n ?? 1,
+    features: featuresOf(messages, input),
+    inputTokensBound: size.tokensBound,
+    promptText: () => promptText(messages, input),
+    mediaTokensBound: size.mediaTokensBound,
+    messageCount: messages.length,
+    forward: forwarded(input),
+  }
+}
+
+/** Prompt tokens by our own count, for an upstream that reports none: text by tokenizer, media at their flat bound. */
+export function countPromptTokens(job: ChatJob): number {
+  return (
+    countTokens(job.promptText()) + job.messageCount * TOKENS_PER_MESSAGE + TOKENS_PER_MESSAGE + job.mediaTokensBound
+  )
+}
+
+function checkMessages(value: unknown): ChatMessage[] {
+  if (value === undefined || value === null) throw missing('messages')
+  if (!Array.isArray(value) || value.length === 0) {
+    throw invalid('messages', `an array of 1 to ${bounds.messages} messages`, value)
+  }
+  for (let i = 0; i < value.length; i++) {
+    const message: unknown = value[i]
+    if (isJsonObject(message)) refuseLongList(message.content, bounds.partsPerMessage, `messages[${i}].content`)
+    check(messageSchema, message, `messages[${i}]`)
+  }
+  return value as ChatMessage[]
+}
+
+function maxTokensOf({ max_tokens: older, max_completion_tokens: newer }: ChatFields): number | null {
+  if (typeof older === 'number' && typeof newer === 'number' && older !== newer) {
+    throw new ApiError('invalid_value', {
+      message: `"max_tokens" (${older}) and "max_completion_tokens" (${newer}) mean the same here and differ. Send one of them.`,
+      param: 'max_tokens',
+    })
+  }
+  return newer ?? older ?? null
+}
+
+function featuresOf(messages: readonly ChatMessage[], input: JsonObject): Set<Feature> {
+  const features = new Set<Feature>()
+  if (isNonEmptyList(input.tools) || isNonEmptyList(input.functions)) features.add('tools')
+  if (isJsonObject(input.response_format) && input.response_format.type === 'json_schema') features.add('json_schema')
+  if (Array.isArray(input.modalities) && input.modalities.includes('audio')) features.add('audio')
+  for (const { content } of messages) {
+    if (!Array.isArray(content)) continue
+    for (const part of content) {
+      if (part.type === 'image_url') features.add('images')
+      else if (part.type === 'input_audio') features.add('audio')
+    }
+  }
+  return features
+}
+
+function forwarded(input: JsonObject): JsonObject {
+  const kept: JsonObject = {}
+  for (const key of Object.keys(input)) {
+    if (input[key] !== null && !notForwarded.has(key) && !isPrototypeKey(key)) kept[key] = input[key]
+  }
+  return kept
+}
+
+/** Checks `value` and throws for the first thing wrong with it. */
+function check<Schema extends z.ZodType>(schema: Schema, value: unknown, at: string): z.infer<Schema> {
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  const { path, message } = firstIssue(result.error.issues)
+  let found = value
+  for (const step of path) found = (found as JsonObject | undefined)?.[step as string]
+  const param = path.reduce<string>(
+    (text, step) =>
+      typeof step === 'number' ? `${text}[${step}]` : text === '' ? String(step) : `${text}.${String(step)}`,
+    at,
+  )
+  throw found === undefined ? missing(param, message) : invalid(param, message, found)
+}
+
+/** Inside a union, what is wrong with the branch that got furthest says more than the union itself. */
+function firstIssue(
+  issues: readonly z.core.$ZodIssue[],
+  at: readonly PropertyKey[] = [],
+): { path: PropertyKey[]; message: string } {
+  const issue = issues[0]!
+  const path = [...at, ...issue.path]
+  if (issue.code === 'invalid_union') {
+    const deeper = issue.errors.find(branch => (branch[0]?.path.length ?? 0) > 0)
+    if (deeper) return firstIssue(deeper, path)
+  }
+  return { path, message: issue.message }
+}
+
+function refuseLongList(value: unknown, max: number, param: string): void {
+  if (Array.isArray(value) && value.length > max) {
+    throw new ApiError('invalid_value', {
+      message: `"${param}" must have at most ${max} items; it has ${value.length}.`,
+      param,
+    })
+  }
+}
+
+function missing(param: string, allowed?: string): ApiError {
+  const message = `"${param}" is required${allowed === undefined ? '' : `: it must be ${allowed}`}.`
+  return new ApiError('missing_parameter', { message, param })
+}
+
+function invalid(param: string, allowed: string, found: unknown): ApiError {
+  return new ApiError('invalid_value', { message: `"${param}" must be ${allowed}; got ${shown(found)}.`, param })
+}
+
+/** What was sent, short enough for an error message. */
+function shown(value: unknown): string {
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : 'an array'
+  if (isJsonObject(value)) return 'an object'
+  if (typeof value !== 'string') return String(value)
+  return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value)
+}
+
+function isNonEmptyList(value: unknown): boolean {
+  return Array.isArray(value) && value.length > 0
+}
+
+function lowerCaseSet(values: readonly string[]): Set<string> {
+  return new Set(values.map(value => value.toLowerCase()))
+}

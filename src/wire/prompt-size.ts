@@ -1,0 +1,77 @@
+import type { ChatMessage, ContentPart } from './chat-request-schema.ts'
+import { isJsonObject, type JsonObject } from './json-object.ts'
+
+const REQUEST_TOKENS = 64
+const MESSAGE_TOKENS = 16
+/** What the dearest of the usual vision models charges for one large image in high detail. */
+const IMAGE_TOKENS = 2_048
+const AUDIO_TOKENS_MIN = 64
+const FILE_TOKENS_MIN = 2_048
+/** 16 kHz mono WAV takes some 43 kB of base64 a second and models charge up to 32 tokens for it; MP3 at 32 kbit/s, 5 kB. */
+const AUDIO_BYTES_PER_TOKEN = 16
+const FILE_BYTES_PER_TOKEN = 4
+
+/** Fields outside of the messages that upstreams render into the prompt. */
+const promptFields = ['tools', 'functions', 'response_format', 'tool_choice'] as const
+/** Fields of a message that are counted on their own or carry no prompt text. */
+const countedApart = new Set(['role', 'content'])
+
+/**
+ * Bounds the prompt's tokens from above without a tokenizer: none makes more than one token of a byte of UTF-8.
+ * Media count flat or by size, never as text.
+ */
+export function measurePrompt(
+  messages: readonly ChatMessage[],
+  input: JsonObject,
+): { tokensBound: number; mediaTokensBound: number } {
+  let textBytes = 0
+  let mediaTokensBound = 0
+  for (const message of messages) {
+    for (const text of messageTexts(message)) textBytes += Buffer.byteLength(text)
+    if (!Array.isArray(message.content)) continue
+    for (const part of message.content) mediaTokensBound += mediaTokens(part)
+  }
+  for (const text of fieldTexts(input)) textBytes += Buffer.byteLength(text)
+  const tokensBound = textBytes + messages.length * MESSAGE_TOKENS + REQUEST_TOKENS + mediaTokensBound
+  return { tokensBound, mediaTokensBound }
+}
+
+/** All text of the prompt, tools included, in one string. */
+export function promptText(messages: readonly ChatMessage[], input: JsonObject): string {
+  const texts: string[] = []
+  for (const message of messages) texts.push(...messageTexts(message))
+  texts.push(...fieldTexts(input))
+  return texts.join('\n')
+}
+
+function* messageTexts(message: ChatMessage): Generator<string> {
+  const { content } = message
+  if (typeof content === 'string') yield content
+  else if (Array.isArray(content)) {
+    for (const part of content) {
+      if (part.type === 'text') yield part.text
+      else if (part.type === 'refusal') yield part.refusal
+    }
+  }
+  for (const key in message) {
+    const value = message[key]
+    if (countedApart.has(key) || value === null || value === undefined) continue
+    yield typeof value === 'string' ? value : JSON.stringify(value)
+  }
+}
+
+function* fieldTexts(input: JsonObject): Generator<string> {
+  for (const field of promptFields) {
+    const value = input[field]
+    if (value !== null && value !== undefined) yield JSON.stringify(value)
+  }
+}
+
+function mediaTokens(part: ContentPart): number {
+  if (part.type === 'image_url') return IMAGE_TOKENS
+  if (part.type === 'input_audio')
+    return AUDIO_TOKENS_MIN + Math.ceil(part.input_audio.data.length / AUDIO_BYTES_PER_TOKEN)
+  if (part.type !== 'file' || !isJsonObject(part.file)) return 0
+  const data = typeof part.file.file_data === 'string' ? part.file.file_data.length : 0
+  return FILE_TOKENS_MIN + Math.ceil(data / FILE_BYTES_PER_TOKEN)
+}

@@ -1,0 +1,42 @@
+import type { ChatChunk, TokenUsage } from '../domain/completion.ts'
+import type { ApiError } from '../domain/errors.ts'
+import type { Envelope } from './envelope.ts'
+
+/** The last event of a complete stream. A stream that failed ends without it. */
+export const DONE = 'data: [DONE]\n\n'
+
+/** A comment that keeps proxies from giving up on a silent stream; every SDK ignores it. */
+export const PING = ': ping\n\n'
+
+/** One chunk as one event. */
+export function encodeChunk(chunk: ChatChunk): string {
+  return `data: ${JSON.stringify(chunk)}\n\n`
+}
+
+/** The chunk that follows the last finish_reason when the client asked for usage. */
+export function usageChunk(envelope: Envelope, usage: TokenUsage): ChatChunk {
+  return {
+    id: envelope.id,
+    object: 'chat.completion.chunk',
+    created: envelope.created,
+    model: envelope.model,
+    choices: [],
+    usage,
+  }
+}
+
+/**
+ * The last event of a stream that failed after its first content: a chunk, so that every SDK can parse it, with an
+ * `error`, so that every SDK throws. Not a named event: openai-python and openai-js 6 hand those over as ordinary chunks.
+ */
+export function encodeErrorChunk(envelope: Envelope, error: ApiError): string {
+  const chunk = {
+    id: envelope.id,
+    object: 'chat.completion.chunk',
+    created: envelope.created,
+    model: envelope.model,
+    choices: [{ index: 0, delta: {}, finish_reason: 'error' }],
+    error: { message: error.message, type: error.row.type, param: error.param, code: error.code },
+  }
+  return `data: ${JSON.stringify(chunk)}\n\n`
+}

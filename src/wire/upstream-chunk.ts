@@ -1,0 +1,177 @@
+import type { ChatChunk, ChunkChoice, ChunkDelta, FinishReason, TokenUsage } from '../domain/completion.ts'
+import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import type { Envelope } from './envelope.ts'
+import { readFinishReason } from './finish-reason.ts'
+import { isJsonObject, isPrototypeKey, type JsonObject } from './json-object.ts'
+import { messageText } from './message-text.ts'
+import type { SseEvent } from './sse-decoder.ts'
+import { usageChunk } from './sse-encode.ts'
+import { readUsage } from './token-usage.ts'
+import { ToolCalls } from './tool-calls.ts'
+import { failureOfError, readUpstreamError } from './upstream-error.ts'
+
+interface ChoiceState {
+  readonly toolCalls: ToolCalls
+  finished: boolean
+}
+
+/**
+ * Turns one upstream's stream events into the chunks OpenAI would send: role first, tool calls with index and id, exactly
+ * one finish_reason for each choice and nothing after it, usage once at the end. State of one stream; not reusable.
+ */
+export class ChunkNormaliser {
+  readonly #envelope: Envelope
+  readonly #choicesMax: number
+  readonly #choices = new Map<number, ChoiceState>()
+  #unfinished = 0
+  #usage: TokenUsage | null = null
+  #done = false
+
+  /** `choicesMax` is the request's `n`: choices nobody asked for are dropped, since they would be billed. */
+  constructor(envelope: Envelope, choicesMax: number) {
+    this.#envelope = envelope
+    this.#choicesMax = choicesMax
+  }
+
+  /** `[DONE]` was seen: nothing more is to be read. */
+  get done(): boolean {
+    return this.#done
+  }
+
+  /** The last usage reported so far; null when there was none. */
+  get usage(): TokenUsage | null {
+    return this.#usage
+  }
+
+  /** The answer is whole. What goes wrong from now on costs no more than the usage report. */
+  get complete(): boolean {
+    return this.#done || (this.#unfinished === 0 && this.#choices.size === this.#choicesMax)
+  }
+
+  /** The chunks that this event amounts to, often one, often none. Throws UpstreamFailure for errors and malformed JSON. */
+  push(event: SseEvent): ChatChunk[] {
+    if (event.data === '' || this.#done) return []
+    if (event.data.startsWith('[DONE]')) {
+      this.#done = true
+      return []
+    }
+    const body = parse(event)
+    if (event.event === 'error' || body.error || body.object === 'error') {
+      const error = readUpstreamError(body, event.event === 'error')
+      if (error) throw failureOfError(null, error)
+    }
+    // The last report wins and is never added up: vLLM's are cumulative, others come twice.
+    if (body.usage) this.#usage = readUsage(body.usage) ?? this.#usage
+    return Array.isArray(body.choices) ? this.#readChoices(body.choices) : []
+  }
+
+  /**
+   * What is still due when the stream has ended: a finish_reason where only `[DONE]` was sent, then the usage chunk if
+   * usage was reported. Throws UpstreamFailure when the stream broke off.
+   */
+  end(): ChatChunk[] {
+    if (!this.#done && (this.#choices.size === 0 || this.#unfinished > 0)) {
+      throw new UpstreamFailure('server_error', 'The upstream closed the stream before its answer was finished.')
+    }
+    const chunks: ChatChunk[] = []
+    for (const [index, state] of this.#choices) {
+      if (!state.finished) chunks.push(this.#chunk([{ index, delta: {}, finish_reason: this.#finish(state, 'stop') }]))
+    }
+    if (this.#usage) chunks.push(usageChunk(this.#envelope, this.#usage))
+    return chunks
+  }
+
+  #readChoices(rawChoices: unknown[]): ChatChunk[] {
+    const chunks: ChatChunk[] = []
+    const choices: ChunkChoice[] = []
+    for (let position = 0; position < rawChoices.length; position++) {
+      const raw = rawChoices[position]
+      if (!isJsonObject(raw)) continue
+      const index = typeof raw.index === 'number' ? raw.index : position
+      if (!(index >= 0 && index < this.#choicesMax && Number.isInteger(index))) continue
+      let state = this.#choices.get(index)
+      if (state === undefined) {
+        state = this.#open(index)
+        chunks.push(this.#chunk([{ index, delta: { role: 'assistant', content: '' }, finish_reason: null }]))
+      }
+      const choice = this.#readChoice(index, state, raw)
+      if (choice) choices.push(choice)
+    }
+    if (choices.length > 0) chunks.push(this.#chunk(choices))
+    return chunks
+  }
+
+  #readChoice(index: number, state: ChoiceState, raw: JsonObject): ChunkChoice | null {
+    if (state.finished) return null
+    const delta = readDelta(raw, state)
+    const said = readFinishReason(raw.finish_reason, state.toolCalls.any)
+    if (delta === null && said === null) return null
+    const choice: ChunkChoice = {
+      index,
+      delta: delta ?? {},
+      finish_reason: said === null ? null : this.#finish(state, said),
+    }
+    if (isJsonObject(raw.logprobs)) choice.logprobs = raw.logprobs
+    return choice
+  }
+
+  #open(index: number): ChoiceState {
+    const state = { toolCalls: new ToolCalls(`call_${this.#envelope.id.slice(-12)}_${index}_`), finished: false }
+    this.#choices.set(index, state)
+    this.#unfinished += 1
+    return state
+  }
+
+  #finish(state: ChoiceState, reason: FinishReason): FinishReason {
+    state.finished = true
+    this.#unfinished -= 1
+    return reason === 'stop' && state.toolCalls.any ? 'tool_calls' : reason
+  }
+
+  #chunk(choices: ChunkChoice[]): ChatChunk {
+    const { id, created, model } = this.#envelope
+    return { id, object: 'chat.completion.chunk', created, model, choices }
+  }
+}
+
+/** True when the chunk carries a part of the answer itself: text, reasoning, a tool call, a refusal, audio. */
+export function hasContent(chunk: ChatChunk): boolean {
+  for (const { delta } of chunk.choices) {
+    for (const key in delta) {
+      if (key !== 'role' && delta[key] !== '') return true
+    }
+  }
+  return false
+}
+
+function parse(event: SseEvent): JsonObject {
+  let body: unknown
+  try {
+    body = JSON.parse(event.data)
+  } catch (cause) {
+    if (event.event === 'error') return { message: event.data }
+    throw new UpstreamFailure('malformed', 'A stream event is not valid JSON.', { cause })
+  }
+  if (isJsonObject(body)) return body
+  if (event.event === 'error') return { message: String(body) }
+  throw new UpstreamFailure('malformed', 'A stream event is not a JSON object.')
+}
+
+/** Null when nothing is left of it. Nulls and empty texts are left out; unknown fields such as `reasoning` are kept. */
+function readDelta(choice: JsonObject, state: ChoiceState): ChunkDelta | null {
+  const raw = choice.delta ?? choice.message ?? (typeof choice.text === 'string' ? { content: choice.text } : null)
+  if (!isJsonObject(raw)) return null
+  let delta: ChunkDelta | null = null
+  for (const key in raw) {
+    let value = raw[key]
+    if (key === 'content') value = typeof value === 'string' ? value : messageText(value)
+    else if (key === 'tool_calls') {
+      const calls = state.toolCalls.read(value)
+      value = calls.length > 0 ? calls : null
+    } else if (key === 'role' || key === 'obfuscation' || isPrototypeKey(key)) continue
+    if (value === null || value === '' || (Array.isArray(value) && value.length === 0)) continue
+    delta ??= {}
+    delta[key] = value
+  }
+  return delta
+}

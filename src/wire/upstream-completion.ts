@@ -1,0 +1,101 @@
+import type { ChatChunk, ChatCompletion, CompletionChoice } from '../domain/completion.ts'
+import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import type { Envelope } from './envelope.ts'
+import { readFinishReason } from './finish-reason.ts'
+import { isJsonObject, isPrototypeKey, type JsonObject } from './json-object.ts'
+import { messageText } from './message-text.ts'
+import { readUsage } from './token-usage.ts'
+import { argumentsText } from './tool-calls.ts'
+import { failureOfError, readUpstreamError } from './upstream-error.ts'
+
+/**
+ * Turns an upstream's whole answer (status 200) into what OpenAI would send. `choicesMax` is the request's `n`.
+ * Throws UpstreamFailure: `malformed` when it is no completion, `empty` without any output, or what an error body means.
+ */
+export function normaliseCompletion(text: string, envelope: Envelope, choicesMax: number): ChatCompletion {
+  const body = parse(text)
+  const error = readUpstreamError(body)
+  if (error) throw failureOfError(null, error)
+  if (!Array.isArray(body.choices)) throw new UpstreamFailure('malformed', 'The answer has no choices.')
+  const choices: CompletionChoice[] = []
+  for (const raw of body.choices.slice(0, choicesMax)) {
+    if (isJsonObject(raw)) choices.push(readChoice(raw, choices.length, envelope))
+  }
+  const completion: ChatCompletion = {
+    id: envelope.id,
+    object: 'chat.completion',
+    created: envelope.created,
+    model: envelope.model,
+    choices,
+  }
+  const usage = readUsage(body.usage)
+  if (usage) completion.usage = usage
+  if (!isAnswer(completion)) throw new UpstreamFailure('empty', 'The answer has no output.')
+  return completion
+}
+
+/**
+ * A whole answer as stream chunks, for upstreams that answer `stream: true` with a whole one. Shaped like an upstream's
+ * own: it still goes through the ChunkNormaliser.
+ */
+export function completionAsChunks(completion: ChatCompletion): ChatChunk[] {
+  const { id, created, model, usage } = completion
+  const head = { id, object: 'chat.completion.chunk' as const, created, model }
+  const chunks: ChatChunk[] = completion.choices.map(({ index, message, finish_reason, logprobs }) => ({
+    ...head,
+    choices: [{ index, delta: message, finish_reason, logprobs }],
+  }))
+  if (usage) chunks.push({ ...head, choices: [], usage })
+  return chunks
+}
+
+function parse(text: string): JsonObject {
+  try {
+    const body: unknown = JSON.parse(text)
+    if (isJsonObject(body)) return body
+  } catch (cause) {
+    throw new UpstreamFailure('malformed', 'The answer is not valid JSON.', { cause })
+  }
+  throw new UpstreamFailure('malformed', 'The answer is not a JSON object.')
+}
+
+function readChoice(raw: JsonObject, index: number, envelope: Envelope): CompletionChoice {
+  const source = isJsonObject(raw.message) ? raw.message : { content: raw.text }
+  const message: CompletionChoice['message'] = { role: 'assistant', content: messageText(source.content) }
+  for (const [key, value] of Object.entries(source)) {
+    if (key === 'role' || key === 'content' || key === 'tool_calls' || isPrototypeKey(key)) continue
+    if (value !== null && !(Array.isArray(value) && value.length === 0)) message[key] = value
+  }
+  message.refusal ??= null
+  const toolCalls = readToolCalls(source.tool_calls, `call_${envelope.id.slice(-12)}_${index}_`)
+  if (toolCalls.length > 0) message.tool_calls = toolCalls
+  return {
+    index,
+    message,
+    logprobs: isJsonObject(raw.logprobs) ? raw.logprobs : null,
+    finish_reason: readFinishReason(raw.finish_reason ?? 'stop', toolCalls.length > 0) ?? 'stop',
+  }
+}
+
+function readToolCalls(value: unknown, idPrefix: string): JsonObject[] {
+  if (!Array.isArray(value)) return []
+  return value.filter(isJsonObject).map((call, position) => {
+    const { index: _, ...kept } = call
+    const id = typeof call.id === 'string' && call.id !== '' ? call.id : `${idPrefix}${position}`
+    if (!isJsonObject(call.function)) return { ...kept, id }
+    const said = { name: call.function.name, arguments: argumentsText(call.function.arguments) ?? '{}' }
+    return { ...kept, id, type: 'function', function: said }
+  })
+}
+
+/**
+ * Zero output is a failure of the upstream, with two exceptions that another upstream would only repeat: a filter refused,
+ * or hidden reasoning used up max_tokens.
+ */
+function isAnswer({ choices, usage }: ChatCompletion): boolean {
+  return choices.some(({ message, finish_reason }) => {
+    if (finish_reason === 'content_filter') return true
+    if (finish_reason === 'length' && (usage?.completion_tokens ?? 0) > 0) return true
+    return Object.entries(message).some(([key, value]) => key !== 'role' && value !== null && value !== '')
+  })
+}

@@ -1,0 +1,141 @@
+import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { isJsonObject, type JsonObject } from './json-object.ts'
+
+/** What an upstream said went wrong, in whichever of the known shapes it said it. Not yet safe to show. */
+export interface UpstreamError {
+  readonly message: string
+  readonly type: string | null
+  readonly param: string | null
+  readonly code: string | null
+}
+
+const MESSAGE_CHARACTERS_MAX = 500
+
+/**
+ * Finds the error in a JSON body or stream event: `{error: {...}}`, `{error: "text"}`, vLLM's `{object: "error", message}`
+ * and, when `anyShape` (the status already says that it is an error), also `{detail}`, `{message}` and plain text.
+ * Null when there is none.
+ */
+export function readUpstreamError(body: unknown, anyShape = false): UpstreamError | null {
+  if (isJsonObject(body)) {
+    if (isJsonObject(body.error)) return errorOf(body.error, body.error_type)
+    if (typeof body.error === 'string' && body.error !== '') return errorOf({ message: body.error }, body.error_type)
+    if (body.object === 'error') return errorOf(body, null)
+    if (anyShape && typeof body.message === 'string') return errorOf(body, null)
+    if (anyShape && body.detail !== undefined) return errorOfDetail(body.detail)
+    if (body.error === true) return errorOf(body, null)
+  }
+  if (anyShape) return errorOf({ message: typeof body === 'string' ? body : '' }, null)
+  return null
+}
+
+/**
+ * Decides what an upstream's error means for the attempt. `status` is null for an error inside a 200 answer; then the
+ * error's own code or type stands in for it.
+ */
+export function failureOfError(status: number | null, error: UpstreamError, retryAfterS?: number): UpstreamFailure {
+  const effectiveStatus = status ?? statusOf(error)
+  const summary = `${status ?? '200 with an error'}: ${safeMessage(error.message) || 'no message'}`
+  switch (meaningOf(effectiveStatus, error, retryAfterS)) {
+    case 'context_too_long':
+      return rejected(summary, error, 'context_length_exceeded')
+    case 'request_rejected':
+      return rejected(summary, error, error.code)
+    case 'busy':
+      return new UpstreamFailure('busy', summary, { retryAfterS })
+    case 'credential_rejected':
+      return new UpstreamFailure('credential_rejected', summary)
+    case 'server_error':
+      return new UpstreamFailure('server_error', summary)
+  }
+}
+
+type Meaning = 'context_too_long' | 'request_rejected' | 'busy' | 'credential_rejected' | 'server_error'
+
+function meaningOf(status: number, error: UpstreamError, retryAfterS: number | undefined): Meaning {
+  // Our own account there is empty or our key is wrong: OpenAI says so with 429, Gemini with 400.
+  if (error.code === 'insufficient_quota' || error.type === 'insufficient_quota') return 'credential_rejected'
+  if (
+    error.code === 'invalid_api_key' ||
+    /\bapi.?key (not valid|invalid|expired)|(invalid|incorrect) api.?key/i.test(error.message)
+  )
+    return 'credential_rejected'
+  // Together answers 403 to a prompt that is too long.
+  if ([400, 403, 413, 422].includes(status) && isContextTooLong(error)) return 'context_too_long'
+  // The endpoint lacks the model it was listed with: its fault, whatever the status.
+  if (error.code === 'model_not_found') return 'server_error'
+  if (status === 401 || status === 402 || status === 403) return 'credential_rejected'
+  if (status === 429 || status === 529 || (status === 503 && retryAfterS !== undefined)) return 'busy'
+  if (status === 400 || status === 413 || status === 422) return 'request_rejected'
+  return 'server_error'
+}
+
+function isContextTooLong(error: UpstreamError): boolean {
+  return (
+    error.code === 'context_length_exceeded' ||
+    error.type === 'exceed_context_size_error' ||
+    /context (length|window|size)|maximum context|too many (input )?tokens|prompt is too long/i.test(error.message)
+  )
+}
+
+function statusOf(error: UpstreamError): number {
+  const code = Number(error.code)
+  if (Number.isInteger(code) && code >= 400 && code <= 599) return code
+  const named = `${error.type ?? ''} ${error.code ?? ''}`
+  if (/rate_limit|overloaded|too_many_requests/.test(named)) return 429
+  if (/authentication|permission|billing/.test(named)) return 401
+  if (/invalid_request|invalid_value|context_length|bad_?request|exceed_context/i.test(named)) return 400
+  return 500
+}
+
+function rejected(summary: string, error: UpstreamError, code: string | null): UpstreamFailure {
+  const param = error.param !== null && /^[\w.[\]-]{1,100}$/.test(error.param) ? error.param : null
+  return new UpstreamFailure('request_rejected', summary, {
+    rejection: { message: safeMessage(error.message), param, code },
+  })
+}
+
+/**
+ * An upstream's words made fit to show to a customer: no address, key or path of the upstream, no control characters,
+ * at most 500 characters. Long mixed runs are taken for secrets: a lost identifier is cheaper than a leaked one.
+ */
+export function safeMessage(message: string): string {
+  const plain = message
+    .slice(0, MESSAGE_CHARACTERS_MAX * 4)
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what must go
+    .replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ')
+    .replace(/\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>)]+/gi, '[address]')
+    .replace(/\bbearer\s+\S+/gi, '[key]')
+    .replace(/\b(sk|pk|key|gsk|xai|hf)[-_][\w*-]{6,}/gi, '[key]')
+    .replace(/\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b/g, '[address]')
+    .replace(/\b[\w-]+(\.[\w-]+)*:\d{2,5}\b/g, '[address]')
+    .replace(/(^|[\s"'(])(\/[\w.@-]+){2,}/g, '$1[path]')
+    .replace(/\b(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])[\w+/-]{32,}={0,2}/gi, '[removed]')
+    .trim()
+  return plain.length > MESSAGE_CHARACTERS_MAX ? `${plain.slice(0, MESSAGE_CHARACTERS_MAX - 1)}…` : plain
+}
+
+function errorOf(source: JsonObject, outerType: unknown): UpstreamError {
+  return {
+    message: text(source.message) ?? text(source.detail) ?? text(source.code) ?? '',
+    type: text(source.type) ?? text(outerType),
+    param: text(source.param),
+    code: text(source.code),
+  }
+}
+
+/** FastAPI: a text, or a list of `{loc: ["body", "messages", 0, "role"], msg}`. */
+function errorOfDetail(detail: unknown): UpstreamError {
+  if (!Array.isArray(detail)) return errorOf(isJsonObject(detail) ? detail : { message: detail }, null)
+  const first: unknown = detail[0]
+  if (!isJsonObject(first)) return errorOf({ message: first }, null)
+  const where = Array.isArray(first.loc) ? first.loc.filter(step => step !== 'body') : []
+  const param = where.map((step, i) => (typeof step === 'number' ? `[${step}]` : `${i > 0 ? '.' : ''}${step}`)).join('')
+  return { message: text(first.msg) ?? '', type: null, param: param === '' ? null : param, code: text(first.type) }
+}
+
+/** Codes are numbers at llama.cpp, vLLM and OpenRouter. */
+function text(value: unknown): string | null {
+  if (typeof value === 'string') return value
+  return typeof value === 'number' ? String(value) : null
+}

@@ -1,0 +1,103 @@
+import { readFileSync } from 'node:fs'
+import { expect, test } from 'vitest'
+import * as z from 'zod'
+import { cloudKeyNames, environmentSchema, fileSchema } from '../../src/config/schema.ts'
+import { typeWords } from '../../src/config/values.ts'
+import { loadConfig } from '../../src/config.ts'
+
+const root = new URL('../../', import.meta.url)
+const docs = readFileSync(new URL('docs/config.md', root), 'utf8')
+
+interface Setting {
+  name: string
+  type: string
+  /** As written in docs: the default, `required`, or a dash when leaving it out has a meaning of its own. */
+  fallback: string
+}
+
+test('docs/config.md has exactly the variables that are read, with their types and defaults', () => {
+  expect(documented('Environment')).toEqual(settingsOf(environmentSchema, ''))
+})
+
+test('docs/config.md has exactly the keys of the file, with their types and defaults', () => {
+  expect(documented('File')).toEqual(settingsOf(fileSchema, ''))
+})
+
+test('docs/config.md names every cloud key that is looked for', () => {
+  const section = docs.slice(docs.indexOf('\n## Cloud keys'))
+  expect(section.match(/\b[A-Z]+_API_KEY\b/g)).toEqual([...cloudKeyNames])
+})
+
+test('the example has every key and loads', () => {
+  const config = loadConfig({ env: { SWITCHYARD_CONFIG: 'switchyard.example.yaml' }, cwd: root.pathname })
+  expect(config.endpoints).toHaveLength(1)
+  const text = readFileSync(new URL('switchyard.example.yaml', root), 'utf8')
+  const missing = settingsOf(fileSchema, '')
+    .map(({ name }) => name.split('.').at(-1)!.replaceAll('[]', ''))
+    .filter(key => !new RegExp(`^[^#]*\\b${key}:`, 'm').test(text))
+  expect(missing).toEqual([])
+})
+
+test('what the example calls a default is one', () => {
+  const env = { SWITCHYARD_CONFIG: 'switchyard.example.yaml' }
+  const example = loadConfig({ env, cwd: root.pathname })
+  const plain = loadConfig({ env: {}, cwd: '/' })
+  const { partner, ...accountTiers } = example.accountTiers
+  expect(partner).toBeDefined()
+  expect({ ...example, accountTiers }).toEqual({
+    ...plain,
+    configFile: example.configFile,
+    dataDir: example.dataDir,
+    endpoints: example.endpoints,
+    server: { ...plain.server, publicBaseUrl: example.server.publicBaseUrl },
+  })
+  const [endpoint] = example.endpoints
+  const bare = fileSchema.parse({
+    endpoints: [
+      {
+        name: 'x',
+        kind: 'local',
+        base_url: 'http://a',
+        models: [{ id: 'm', price_per_million_usd: { input: '0', output: '0' } }],
+      },
+    ],
+  }).endpoints[0]!
+  const { key_header, dialect, timeouts } = bare
+  expect(endpoint).toMatchObject({ key_header, dialect, timeouts })
+  const { context_tokens, features } = bare.models[0]!
+  expect(endpoint!.models[0]).toMatchObject({ context_tokens, features })
+})
+
+/** The rows of the tables under a heading: `| name | type | default | meaning |`. */
+function documented(heading: string): Setting[] {
+  const section = docs.split(/^## /m).find(part => part.startsWith(`${heading}\n`)) ?? ''
+  return [...section.matchAll(/^\| `([^`]+)` +\| ([^|]+?) +\| ([^|]+?) +\| [^|]+ \|$/gm)]
+    .map(([, name, type, fallback]) => ({ name: name!, type: type!, fallback: fallback!.replaceAll('`', '') }))
+    .sort(byName)
+}
+
+function settingsOf(schema: z.core.$ZodType, name: string, fallback = 'required'): Setting[] {
+  if (schema instanceof z.ZodOptional) return settingsOf(schema.def.innerType, name, '-')
+  if (schema instanceof z.ZodPrefault) return settingsOf(schema.def.innerType, name, shown(schema.def.defaultValue))
+  const type = typeWords(schema)
+  if (type !== undefined) return [{ name, type, fallback }]
+  if (schema instanceof z.ZodArray) {
+    const inner = schema.element
+    const words = typeWords(inner)
+    return words === undefined ? settingsOf(inner, `${name}[]`) : [{ name, type: `list: ${words}`, fallback }]
+  }
+  if (!(schema instanceof z.ZodObject)) throw new Error(`${name}: a kind of schema that this test does not know`)
+  const below = (key: string) => (name === '' ? key : `${name}.${key}`)
+  const known = Object.entries(schema.shape).flatMap(([key, inner]) => settingsOf(inner as z.ZodType, below(key)))
+  const more = schema.def.catchall
+  const open = more === undefined || more instanceof z.ZodNever ? [] : settingsOf(more, below('<name>'))
+  return [...known, ...open].sort(byName)
+}
+
+function shown(fallback: unknown): string {
+  return Array.isArray(fallback) ? `[${fallback.join(', ')}]` : String(fallback)
+}
+
+function byName(a: Setting, b: Setting): number {
+  return a.name < b.name ? -1 : 1
+}

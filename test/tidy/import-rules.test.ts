@@ -1,0 +1,63 @@
+import { execFile } from 'node:child_process'
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+
+// dependency-cruiser cannot use TypeScript 7 and, without a parser for .ts files, reports no violation at all. These
+// plant some of each kind of import and see that the real rules find them.
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const planted: Record<string, string> = {
+  'src/domain/word.ts': "import type { Pool } from '../db/pool.ts'\nexport type Word = Pool\n",
+  'src/db/pool.ts': "import pg from 'pg'\nexport type Pool = pg.Pool\n",
+  'src/route/rank.ts': "import { readFileSync } from 'node:fs'\nexport const rank = () => readFileSync('x')\n",
+  'src/admit/admit.ts': "export { rank } from '../route/rank.ts'\n",
+  'src/ledger/sum.ts': "import pg from 'pg'\nexport const client = new pg.Client()\n",
+  'src/http/page.ts': "export const load = () => import('../db/pool.ts')\n",
+  'src/usage/one.ts': "import { two } from './two.ts'\nexport const one = (): number => two()\n",
+  'src/usage/two.ts': "import { one } from './one.ts'\nexport const two = (): number => one()\n",
+  'src/settle/settle.ts': "import { gone } from './gone.ts'\nexport const settle = gone\n",
+  'src/relay/alone.ts': 'export const alone = 1\n',
+  'src/cli.ts': "import './compose.ts'\n",
+  'src/compose.ts': "import './config.ts'\nimport './http/page.ts'\nimport './chat/complete.ts'\n",
+  'src/config.ts': 'export const config = {}\n',
+  'console/src/main.ts': "import type { Word } from '../../src/wire/word.ts'\nexport type Shown = Word\n",
+  'console/src/page.ts': "import { word } from '../../src/wire/word.ts'\nexport const shown = word\n",
+  'src/wire/word.ts': "export const word = 'x'\nexport type Word = typeof word\n",
+  'src/chat/complete.ts': "import { config } from '../config.ts'\nexport const complete = config\n",
+}
+
+let directory: string
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'switchyard-rules-'))
+  await symlink(join(root, 'node_modules'), join(directory, 'node_modules'))
+  for (const [path, text] of Object.entries(planted)) {
+    await mkdir(dirname(join(directory, path)), { recursive: true })
+    await writeFile(join(directory, path), text)
+  }
+})
+afterAll(() => rm(directory, { recursive: true }))
+
+it('finds a violation in every kind of import of a .ts file', async () => {
+  const args = ['--config', join(root, '.dependency-cruiser.cjs'), '--output-type', 'json', 'src', 'console']
+  const program = join(root, 'node_modules', '.bin', 'depcruise')
+  const { stdout } = await promisify(execFile)(program, args, { cwd: directory, maxBuffer: 1 << 26 })
+  const { summary } = JSON.parse(stdout) as { summary: { violations: { from: string; rule: { name: string } }[] } }
+  const found = summary.violations.map(({ from, rule }) => `${from}: ${rule.name}`)
+  expect([...new Set(found)].sort()).toEqual([
+    'console/src/page.ts: console-imports-server-types-only',
+    'src/admit/admit.ts: admit-may',
+    'src/admit/admit.ts: stages-are-strangers',
+    'src/chat/complete.ts: conductor-may',
+    'src/chat/complete.ts: config-is-passed-in',
+    'src/domain/word.ts: domain-imports-nothing',
+    'src/http/page.ts: http-never-sees-db',
+    'src/ledger/sum.ts: pg-only-in-db',
+    'src/relay/alone.ts: no-orphans',
+    'src/route/rank.ts: pure-folders-do-no-io',
+    'src/settle/settle.ts: no-missing-files',
+    'src/usage/one.ts: no-cycles',
+  ])
+})

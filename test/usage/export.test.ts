@@ -1,0 +1,106 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Sql } from '../../src/db/pool.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { createRichCustomer } from './customer.ts'
+import { parseCsv } from './parse-csv.ts'
+import { createTestGateway, type TestGateway } from './test-gateway.ts'
+import type { Use } from './usage.ts'
+
+let database: TestDatabase
+let gateway: TestGateway
+/** Statements the reports sent to PostgreSQL. */
+let statements = 0
+beforeAll(async () => {
+  database = await createTestDatabase()
+  const counting: Sql = {
+    query(statement, values) {
+      statements++
+      return database.pool.query(statement, values)
+    },
+  }
+  gateway = createTestGateway(database, counting)
+  gateway.travel('2026-11-21T12:00:00.250Z')
+})
+afterAll(() => database.drop())
+
+const use: Use = {
+  agoMs: 0,
+  modelId: 'meta/llama-3',
+  provider: 'hoster',
+  hoster: 0,
+  inputTokens: 31,
+  outputTokens: 154,
+  inputPicoPerToken: 50_000n,
+  outputPicoPerToken: 100_001n,
+  latencyMs: 398,
+  isSuccess: true,
+}
+
+test('one row per request under the header, oldest first', async () => {
+  const caller = await createRichCustomer(database.pool)
+  await gateway.use(caller, [use, { ...use, agoMs: 1_000, provider: 'none', modelId: 'auto' }])
+  expect(await gateway.exportText(caller, 30)).toBe(
+    'timestamp,model,provider,input_tokens,output_tokens,total_tokens,cost_usd,latency_ms,success\r\n' +
+      '2026-11-21T11:59:59.250Z,auto,none,0,0,0,0.00,398,false\r\n' +
+      '2026-11-21T12:00:00.250Z,meta/llama-3,hoster,31,154,185,0.000016951,398,true\r\n',
+  )
+})
+
+test('the file is named after its first and last day', async () => {
+  const caller = await createRichCustomer(database.pool)
+  const { fileName } = await gateway.reports.export(caller, 30)
+  expect(fileName).toBe('switchyard-usage-2026-10-23-2026-11-21.csv')
+})
+
+test.each([
+  ['=HYPERLINK("http://evil.example")', `"'=HYPERLINK(""http://evil.example"")"`],
+  ['+1', `"'+1"`],
+  ['-1', `"'-1"`],
+  ['@SUM(A1)', `"'@SUM(A1)"`],
+  ['\t=1', `"'\t=1"`],
+  ['\r=1', `"'\r=1"`],
+  ['a,b', '"a,b"'],
+  ['a "b"', '"a ""b"""'],
+  ['a\nb', '"a\nb"'],
+  ['a=b', 'a=b'],
+])('the cell %j is written %j', async (modelId, cell) => {
+  const caller = await createRichCustomer(database.pool)
+  await gateway.use(caller, [{ ...use, modelId }])
+  const text = await gateway.exportText(caller, 1)
+  expect(text).toContain(`Z,${cell},hoster,`)
+  expect(parseCsv(text)[1]).toHaveLength(9)
+})
+
+test('many rows are read page by page, each once, and no further than somebody asks', async () => {
+  const caller = await createRichCustomer(database.pool)
+  await gateway.use(
+    caller,
+    // Many within one millisecond, where only the random part of their ids tells them apart.
+    Array.from({ length: 2_000 }, (_, index) => ({ ...use, agoMs: Math.floor(index / 500), inputTokens: index })),
+  )
+  const text = await gateway.exportText(caller, 1)
+  const tokens = parseCsv(text)
+    .slice(1)
+    .map(row => Number(row[3]))
+  expect(tokens.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 2_000 }, (_, index) => index))
+
+  statements = 0
+  const { csv } = await gateway.reports.export(caller, 1)
+  for await (const piece of csv) if (piece.includes('llama')) break
+  expect(statements).toBe(1)
+})
+
+test('the period begins and ends at midnight UTC, to the millisecond', async () => {
+  const caller = await createRichCustomer(database.pool)
+  const sinceMidnightMs = 12 * 3_600_000 + 250
+  await gateway.use(caller, [
+    { ...use, agoMs: sinceMidnightMs },
+    { ...use, agoMs: sinceMidnightMs + 1 },
+  ])
+  const times = async (days: number) =>
+    parseCsv(await gateway.exportText(caller, days))
+      .slice(1)
+      .map(row => row[0])
+  expect(await times(1)).toEqual(['2026-11-21T00:00:00.000Z'])
+  expect(await times(2)).toEqual(['2026-11-20T23:59:59.999Z', '2026-11-21T00:00:00.000Z'])
+})

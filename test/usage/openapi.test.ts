@@ -1,0 +1,207 @@
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import packageJson from '../../package.json' with { type: 'json' }
+import { errorTable } from '../../src/domain/errors.ts'
+import type { Endpoint } from '../../src/http/endpoint.ts'
+import { docs } from '../../src/http/endpoints/docs.ts'
+import { healthz, metricsText, readyz } from '../../src/http/endpoints/health.ts'
+import { modelShow, modelsList } from '../../src/http/endpoints/models.ts'
+import { openapi } from '../../src/http/endpoints/openapi.ts'
+import { usageBreakdown } from '../../src/http/endpoints/usage-breakdown.ts'
+import { usageExport } from '../../src/http/endpoints/usage-export.ts'
+import { usageSummary } from '../../src/http/endpoints/usage-summary.ts'
+import { usageTokens } from '../../src/http/endpoints/usage-tokens.ts'
+import { openapiDocument } from '../../src/http/openapi.ts'
+
+// Describing an endpoint calls nothing of what it would need to answer.
+const none = undefined as never
+const endpoints: Endpoint[] = [
+  {
+    method: 'POST',
+    path: '/v1/chat/completions',
+    access: 'key',
+    doc: {
+      operationId: 'createChatCompletion',
+      summary: 'Chat',
+      tag: 'Chat',
+      body: z.object({ model: z.string() }).meta({ id: 'ChatRequest', examples: [{ model: 'auto' }] }),
+      response: {
+        contentType: 'application/json',
+        schema: z.object({ id: z.string() }),
+        description: 'The completion.',
+      },
+    },
+    handle: () => none,
+  },
+  usageSummary({ reports: none }),
+  usageTokens({ reports: none }),
+  usageBreakdown({ reports: none }),
+  usageExport({ reports: none }),
+  modelsList({ models: none }),
+  modelShow({ models: none }),
+  healthz(),
+  readyz({ isDraining: none, pingDatabase: none }),
+  metricsText({ registry: none }),
+  openapi({ endpoints: none }),
+  ...docs(),
+]
+
+// biome-ignore lint/suspicious/noExplicitAny: the test walks a document whose shape it is about to check
+const document = JSON.parse(JSON.stringify(openapiDocument(endpoints))) as any
+const operations = Object.entries<Record<string, Operation>>(document.paths).flatMap(([path, item]) =>
+  Object.entries(item).map(([method, operation]) => ({ path, method, operation })),
+)
+
+interface Operation {
+  operationId: string
+  summary: string
+  tags: string[]
+  security: object[]
+  parameters?: {
+    name: string
+    in: string
+    required: boolean
+    schema: object
+    description?: string
+    example?: unknown
+  }[]
+  requestBody?: { content: Record<string, { schema: object; example?: unknown }> }
+  responses: Record<
+    string,
+    { description: string; content?: Record<string, { schema?: object; example?: unknown; examples?: object }> }
+  >
+}
+
+describe('the OpenAPI document', () => {
+  test('is 3.1 and carries the version of the package', () => {
+    expect(document.openapi).toBe('3.1.0')
+    expect(document.info.version).toBe(packageJson.version)
+    expect(document.components.securitySchemes.apiKey).toMatchObject({ type: 'http', scheme: 'bearer' })
+  })
+
+  test('describes every address but the script of the docs', () => {
+    expect(Object.keys(document.paths).sort()).toEqual([
+      '/docs',
+      '/healthz',
+      '/metrics',
+      '/openapi.json',
+      '/readyz',
+      '/v1/chat/completions',
+      '/v1/models',
+      '/v1/models/{id}',
+      '/v1/usage',
+      '/v1/usage/breakdown',
+      '/v1/usage/export',
+      '/v1/usage/tokens',
+    ])
+  })
+
+  test('names each operation once and gives it a known tag', () => {
+    const ids = operations.map(({ operation }) => operation.operationId)
+    expect(new Set(ids).size).toBe(ids.length)
+    const tags = document.tags.map((tag: { name: string }) => tag.name)
+    for (const { operation } of operations) {
+      expect(operation.summary).not.toBe('')
+      expect(tags).toContain(operation.tags[0])
+    }
+  })
+
+  test('every reference leads somewhere, and nothing is a leftover of another dialect', () => {
+    const references: string[] = []
+    walk(document, node => {
+      if (typeof node.$ref === 'string') references.push(node.$ref)
+      for (const key of ['$defs', '$schema', '$id', 'nullable']) expect(Object.keys(node)).not.toContain(key)
+    })
+    expect(references.length).toBeGreaterThan(20)
+    for (const reference of references) {
+      const target = reference
+        .replace('#/', '')
+        .split('/')
+        .reduce((node, key) => node?.[key], document)
+      expect(target, reference).toBeDefined()
+    }
+  })
+
+  test('declares each parameter of a path, and parameters as the parser takes them', () => {
+    for (const { path, operation } of operations) {
+      const declared = (operation.parameters ?? []).filter(parameter => parameter.in === 'path').map(each => each.name)
+      expect(declared).toEqual([...path.matchAll(/\{(\w+)\}/g)].map(match => match[1]))
+    }
+    expect(document.paths['/v1/usage/tokens'].get.parameters).toMatchObject([
+      {
+        name: 'days',
+        in: 'query',
+        required: false,
+        schema: { type: 'integer', minimum: 1, maximum: 365, default: 30 },
+      },
+      {
+        name: 'interval',
+        in: 'query',
+        required: false,
+        schema: { enum: ['hour', 'day', 'week', 'month'], default: 'day' },
+      },
+    ])
+  })
+
+  test('chat requests, reports and models have an example', () => {
+    for (const { path, operation } of operations) {
+      if (!path.startsWith('/v1/usage') && path !== '/v1/models/{id}') continue
+      const [media] = Object.values(operation.responses['200']!.content!)
+      expect(media!.example, path).toBeDefined()
+    }
+    expect(document.paths['/v1/chat/completions'].post.requestBody.content['application/json'].example).toEqual({
+      model: 'auto',
+    })
+  })
+
+  test('a chat answers as JSON or as an event stream', () => {
+    const { content } = document.paths['/v1/chat/completions'].post.responses['200']
+    expect(Object.keys(content)).toEqual(['application/json', 'text/event-stream'])
+    expect(content['text/event-stream'].example).toMatch(/^data: \{[\s\S]*\n\ndata: \[DONE\]\n\n$/)
+  })
+
+  test('has each error of the table as an example with its status, type and code', () => {
+    expect(Object.keys(document.components.examples)).toEqual(Object.keys(errorTable))
+    for (const [code, { status, type, message }] of Object.entries(errorTable)) {
+      expect(document.components.examples[code]).toMatchObject({
+        summary: `${status} ${code}`,
+        value: { error: { code, type, message, param: null } },
+      })
+    }
+  })
+
+  test('an endpoint lists the errors it can answer with', () => {
+    const codes = (path: string, method: string) =>
+      Object.values((document.paths[path][method] as Operation).responses)
+        .flatMap(response => Object.keys(response.content?.['application/json']?.examples ?? {}))
+        .sort()
+    expect(codes('/healthz', 'get')).toEqual([
+      'headers_too_large',
+      'internal_error',
+      'invalid_header',
+      'request_timeout',
+    ])
+    expect(codes('/v1/usage/tokens', 'get')).toEqual(
+      expect.arrayContaining(['invalid_api_key', 'invalid_value', 'rate_limit_exceeded', 'database_unavailable']),
+    )
+    expect(codes('/v1/models/{id}', 'get')).toContain('model_not_found')
+    const listed = new Set(operations.flatMap(({ path, method }) => codes(path, method)))
+    const unlisted = Object.keys(errorTable).filter(code => !listed.has(code))
+    // Answers to a method that an address does not have.
+    expect(unlisted).toEqual(['method_not_allowed'])
+  })
+
+  test('asks for a key exactly where one is needed', () => {
+    for (const { path, operation } of operations)
+      expect(operation.security, path).toEqual(path.startsWith('/v1/') ? [{ apiKey: [] }] : [])
+  })
+})
+
+// biome-ignore lint/suspicious/noExplicitAny: any node of a JSON document
+function walk(node: any, visit: (node: Record<string, unknown>) => void): void {
+  if (Array.isArray(node)) for (const each of node) walk(each, visit)
+  else if (node && typeof node === 'object') {
+    visit(node)
+    for (const [key, value] of Object.entries(node)) if (key !== 'example' && key !== 'value') walk(value, visit)
+  }
+}

@@ -1,0 +1,47 @@
+import { randomUUID } from 'node:crypto'
+import type { Sql } from '../../src/db/pool.ts'
+import type { Caller } from '../../src/domain/caller.ts'
+import { systemClock } from '../../src/domain/clock.ts'
+import { createLedger } from '../../src/ledger/ledger.ts'
+import { readBalance } from '../../src/ledger/read-balance.ts'
+import { createReports, type Reports } from '../../src/usage/reports.ts'
+import type { TestDatabase } from '../harness/database.ts'
+import { settlementOf, type Use } from './usage.ts'
+
+/** The ledger writes, the reports read, and `travel` sets the time the reports take for now. */
+export interface TestGateway {
+  readonly reports: Reports
+  travel(nowIso: string): void
+  /** Settles these requests of `caller`, each at its time before now. */
+  use(caller: Caller, uses: readonly Use[]): Promise<void>
+  exportText(caller: Caller, days: number): Promise<string>
+}
+
+export function createTestGateway({ pool }: TestDatabase, sql: Sql = pool): TestGateway {
+  let nowMs = 0
+  const clock = { ...systemClock, epochMs: () => nowMs }
+  const ledger = createLedger({ pool, nodeId: randomUUID(), nodeShard: 0, clock })
+  const otherNode = createLedger({ pool, nodeId: randomUUID(), nodeShard: 1, clock })
+  const reports = createReports({
+    sql,
+    clock,
+    readBalance: async customerId => (await readBalance(pool, customerId))!.postedNanos,
+    readWindows: async () => ({ minuteUsed: 3, dayUsed: 41, minuteEndsAtEpochMs: 0, dayEndsAtEpochMs: 0 }),
+  })
+  return {
+    reports,
+    travel(nowIso) {
+      nowMs = Date.parse(nowIso)
+    },
+    async use(caller, uses) {
+      const settlements = uses.map(use => settlementOf(caller, nowMs, use))
+      await Promise.all(settlements.map((each, index) => (index % 2 ? ledger : otherNode).settle(each)))
+    },
+    async exportText(caller, days) {
+      const { csv } = await reports.export(caller, days)
+      let text = ''
+      for await (const piece of csv) text += piece
+      return text
+    },
+  }
+}
