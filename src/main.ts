@@ -75,17 +75,19 @@ async function listen(app: App, { server: { host, port } }: Config): Promise<voi
   }
 }
 
-/** The first signal asks for a drain, the second cuts it short. */
+/** npm and the terminal both pass Ctrl-C on, so one keypress can arrive twice. */
+const SAME_KEYPRESS_MS = 1_000
+
+/** The first signal asks for a drain, another one cuts it short. */
 function stopSignals() {
   const requested = Promise.withResolvers<void>()
   const hurry = new AbortController()
-  let asked = false
+  let askedAtMs: number | undefined
   const now = () => {
-    if (asked) hurry.abort()
-    asked = true
+    askedAtMs ??= performance.now()
+    if (performance.now() - askedAtMs > SAME_KEYPRESS_MS) hurry.abort()
     requested.resolve()
   }
-  process.on('SIGTERM', now)
-  process.on('SIGINT', now)
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, now)
   return { requested: requested.promise, hurry: hurry.signal, now }
 }
