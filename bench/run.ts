@@ -118,6 +118,7 @@ async function bench(plan: Plan, dir: string): Promise<void> {
   const report = toMarkdown(measured, machine, plan)
   if (plan.keepReport) {
     const file = `bench/results/${machine.startedAt.slice(0, 16).replace('T', '-').replace(':', '')}.md`
+    mkdirSync(new URL('results', import.meta.url), { recursive: true })
     writeFileSync(new URL(`../${file}`, import.meta.url), report)
     say(`wrote ${file}`)
   }
