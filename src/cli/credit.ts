@@ -35,7 +35,7 @@ function grant(): Command {
       const order = { amountNanos, ref: options.ref ?? `cli-${randomUUID()}`, reason: options.reason }
       const done = await withDatabase(session, pool =>
         dryRun
-          ? withoutEffect(undo => transaction(pool, async sql => undo(await grantTo(sql, emailOrId, order))))
+          ? withoutEffect<Granted>(undo => transaction(pool, async sql => undo(await grantTo(sql, emailOrId, order))))
           : transaction(pool, sql => grantTo(sql, emailOrId, order)),
       )
       const { customer, granted, promoted, balanceNanos } = done
@@ -79,22 +79,23 @@ async function grantTo(sql: Sql, emailOrId: string, order: Order): Promise<Grant
     throw new Failure(`The ref ${order.ref} was used for another customer or amount. Nothing was changed.`)
   }
   const granted = result.kind === 'granted'
-  const promoted =
-    granted && isFirst && (await promoteAccountTier(sql, { customerId, from: 'free', to: 'standard' }))
+  const promoted = granted && isFirst && (await promoteAccountTier(sql, { customerId, from: 'free', to: 'standard' }))
   return { customer, granted, promoted, balanceNanos: result.postedNanos }
 }
 
 function sentence({ customer, granted, promoted, balanceNanos }: Granted, order: Order, dryRun: boolean): string {
   const balance = `${usdText(balanceNanos)} USD`
   const amount = `${usdText(order.amountNanos)} USD`
-  if (!granted) return `${amount} with the ref ${order.ref} was granted before: nothing changed. The balance is ${balance}.`
+  if (!granted)
+    return `${amount} with the ref ${order.ref} was granted before: nothing changed. The balance is ${balance}.`
   const promotion = promoted ? ' and moves from free to standard' : ''
   if (dryRun) return `${customer.email} would get ${amount}${promotion}; the balance would be ${balance}.`
   return `${customer.email} gets ${amount}${promotion}; the balance is ${balance}. Ref: ${order.ref}`
 }
 
 async function confirm({ output }: Session, question: string): Promise<void> {
-  if (!output.interactive) throw new UsageError('Nobody is here to confirm this. Add --yes, or --dry-run to look first.')
+  if (!output.interactive)
+    throw new UsageError('Nobody is here to confirm this. Add --yes, or --dry-run to look first.')
   const prompt = createInterface({ input: process.stdin, output: process.stderr })
   try {
     const answer = await prompt.question(`${question} [y/N] `)

@@ -20,7 +20,11 @@ function issue(): Command {
   ])
     .argument('<customer>', 'e-mail or id')
     .requiredOption('--name <name>', 'what the key is for', textArgument)
-    .option('--expires <when>', 'when it ends: 90d, 2030-01-31 or 2030-01-31T12:00:00Z (UTC); without it, never', expiryArgument)
+    .option(
+      '--expires <when>',
+      'when it ends: 90d, 2030-01-31 or 2030-01-31T12:00:00Z (UTC); without it, never',
+      expiryArgument,
+    )
     .action(async (emailOrId: string, options) => {
       const session = sessionOf(options)
       const expiresAt: Date | null = options.expires ?? null

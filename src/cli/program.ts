@@ -17,7 +17,10 @@ export function createProgram(): Command {
     .description('A self-hosted, OpenAI-compatible gateway that sells text generation for prepaid credit')
     .version(version, '--version', 'print the version')
     .helpCommand(false)
-    .addHelpText('after', '\nEach command has its own help: switchyard key issue --help\nExit codes: 0 done, 1 failed, 2 wrong usage')
+    .addHelpText(
+      'after',
+      '\nEach command has its own help: switchyard key issue --help\nExit codes: 0 done, 1 failed, 2 wrong usage',
+    )
   const commands = [
     startCommand(),
     initCommand(),
