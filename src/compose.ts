@@ -28,9 +28,11 @@ import { createLedger } from './ledger/ledger.ts'
 import { readBalance } from './ledger/read-balance.ts'
 import { createCatalogSource } from './market/catalog-source.ts'
 import { createHealth } from './market/health.ts'
+import { createPinnedLookup } from './market/pinned-lookup.ts'
 import { createEarlyLeaves } from './quota/early-leaves.ts'
 import { createReportLimiter } from './quota/report-limiter.ts'
 import { createWindowView, windowCounts } from './quota/window-view.ts'
+import { createAffinity } from './route/affinity.ts'
 import { createReports } from './usage/reports.ts'
 
 export interface App {
@@ -86,7 +88,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     onProblem: problem => log.error(problem),
   })
   await catalog.refresh()
-  const upstream = new UpstreamClient({ version: input.version })
+  const upstream = new UpstreamClient({ version: input.version, publicLookup: createPinnedLookup() })
 
   // -- callers
   const changes = watchControlVersions(pools.general, {
@@ -112,13 +114,16 @@ export async function compose(input: ComposeInput): Promise<App> {
       clock,
       outputDefaults: { maxTokens: config.models.defaultMaxTokens },
     },
-    route: { health, cloudCompetes: config.routing.cloudCompetes, random },
+    route: { health, cloudCompetes: config.routing.cloudCompetes },
+    affinity: createAffinity({ clock }),
+    random,
     dispatch: { upstream, health, clock },
     settle: {
       ledger,
       clock,
       commitWaitMs: 10_000,
       onSettled: settlement => {
+        for (const { provider, outcome } of settlement.attempts) metrics.attempt(provider, outcome)
         if (settlement.provider === 'none') return
         metrics.charge(settlement.provider, settlement)
         if (settlement.firstTokenMs !== null) metrics.firstToken(settlement.provider, settlement.firstTokenMs)

@@ -1,5 +1,6 @@
 import type { AddressInfo } from 'node:net'
 import { pino } from 'pino'
+import packageJson from '../package.json' with { type: 'json' }
 import { welcome } from './cli/welcome.ts'
 import { type App, compose } from './compose.ts'
 import type { Config } from './config.ts'
@@ -48,6 +49,7 @@ export async function main(config: Config): Promise<void> {
     masterKey: loadMasterKey({ given: config.masterKey ?? undefined, dataDir: config.dataDir }),
     offers: supply.offers,
     log,
+    version: packageJson.version,
     isOnlyNode: database.embedded,
   })
   started.defer(() => app.close({ drainMs: config.server.drainSeconds * 1000, signal: stop.hurry }))

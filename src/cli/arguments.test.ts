@@ -1,6 +1,13 @@
 import { InvalidArgumentError } from 'commander'
 import { expect, test } from 'vitest'
-import { amountArgument, countArgument, expiryArgument, priceArgument, scoreArgument, textArgument } from './arguments.ts'
+import {
+  amountArgument,
+  countArgument,
+  expiryArgument,
+  priceArgument,
+  scoreArgument,
+  textArgument,
+} from './arguments.ts'
 
 test('what is typed becomes exact values', () => {
   expect(amountArgument('0.000000001')).toBe(1n)

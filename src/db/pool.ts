@@ -63,6 +63,8 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
   })
   // Without a listener, a connection that breaks while nobody uses it ends the process.
   inner.on('error', error => options.onIdleError?.(error))
+  // While checked out, a broken connection reports to its client; who runs a statement on it gets the error anyway.
+  inner.on('connect', client => client.on('error', () => {}))
   let ended: Promise<void> | undefined
   return {
     pg: inner,

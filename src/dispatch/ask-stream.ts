@@ -11,43 +11,43 @@ import type { UpstreamExchange } from './upstream-exchange.ts'
 /** How a stream ended: `complete`, `left` by its reader, or what broke it. */
 export type StreamEnding = 'complete' | 'left' | UpstreamFailure
 
-export interface StreamStart {
-  /** Chunks up to and including the first that carries content. */
-  readonly peeked: readonly ChatChunk[]
-  /** All chunks, the peeked ones included. Leaving it early aborts the upstream. */
-  readonly chunks: AsyncIterable<ChatChunk>
+export interface StreamWatcher {
+  /** The first content is here: from now on the stream is an answer. */
+  onContent(): void
+  /** Once, after `onContent`, with the last usage report. Not called if nobody ever reads or leaves the chunks. */
+  onEnd(ending: StreamEnding, usage: TokenUsage | null): void
 }
 
 /**
  * Asks for a stream and waits for its first content, so that whatever goes wrong before it is this function's
- * UpstreamFailure and nobody has seen anything yet. `onEnd` is told once how the stream ended after that.
+ * UpstreamFailure and nobody has seen anything yet. Resolves with all chunks from the first; leaving them early aborts
+ * the upstream, and what goes wrong after the first content is thrown there.
  */
 export async function askStream(
   upstream: UpstreamClient,
   ask: UpstreamAsk,
   envelope: Envelope,
   choices: number,
-  onEnd: (ending: StreamEnding, usage: TokenUsage | null) => void,
-): Promise<StreamStart> {
+  watcher: StreamWatcher,
+): Promise<AsyncIterable<ChatChunk>> {
   const exchange = await upstream.ask(ask)
   const normaliser = new ChunkNormaliser(envelope, choices)
-  let started = false
+  let answering = false
   const chunks = readChunks(exchange, normaliser, choices, ending => {
-    if (started) onEnd(ending, normaliser.usage)
+    if (answering) watcher.onEnd(ending, normaliser.usage)
   })
   const peeked: ChatChunk[] = []
-  while (!started) {
+  while (!answering) {
     const { value, done } = await chunks.next()
-    if (done) {
-      if (!isWordlessAnswer(peeked)) throw new UpstreamFailure('empty', 'The stream ended without any output.')
-      onEnd('complete', normaliser.usage)
-      break
-    }
-    peeked.push(value)
-    started = hasContent(value)
+    if (done && !isWordlessAnswer(peeked)) throw new UpstreamFailure('empty', 'The stream ended without any output.')
+    if (value !== undefined) peeked.push(value)
+    answering = done === true || hasContent(peeked.at(-1)!)
+    if (!answering) continue
+    watcher.onContent()
+    if (done) watcher.onEnd('complete', normaliser.usage)
   }
   exchange.contentStarted()
-  return { peeked, chunks: replayed(peeked, chunks) }
+  return replayed(peeked, chunks)
 }
 
 /** One generator from bytes to chunks; its `finally` ends the exchange, whoever stops first. */

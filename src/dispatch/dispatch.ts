@@ -1,12 +1,12 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { Clock } from '../domain/clock.ts'
-import type { ChatCompletion } from '../domain/completion.ts'
 import type { Answer, Attempt, Plan } from '../domain/handoff.ts'
-import type { HealthRecorder } from '../domain/health-recorder.ts'
+import type { Health } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
+import { outputCap } from '../domain/output-cap.ts'
 import { Unserved } from '../domain/unserved.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
-import { completionId, type Envelope } from '../wire/envelope.ts'
+import { envelopeOf } from '../wire/envelope.ts'
 import { upstreamRequestBody } from '../wire/upstream-request.ts'
 import { askStream } from './ask-stream.ts'
 import { askWhole } from './ask-whole.ts'
@@ -14,12 +14,13 @@ import type { UpstreamClient } from './upstream-client.ts'
 
 export interface DispatchDeps {
   readonly upstream: UpstreamClient
-  readonly health: HealthRecorder
+  readonly health: Pick<Health, 'beginRequest' | 'endRequest' | 'recordSuccess' | 'recordFailure'>
   readonly clock: Clock
+  /** Servers tried for one model, the first included; fallback models together get as many again. 3 unless given. */
+  readonly attemptsMax?: number
 }
 
-const ATTEMPTS_PER_MODEL_MAX = 3
-const ATTEMPTS_MAX = 6
+const ATTEMPTS_MAX = 3
 /** Below this an attempt could only time out. */
 const REMAINING_MS_MIN = 50
 
@@ -32,15 +33,15 @@ const REMAINING_MS_MIN = 50
  * `all_hosters_failed` when none is left, outcome `client_gone` when `signal` was aborted.
  */
 export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, signal: AbortSignal): Promise<Answer> {
-  const { clock } = deps
+  const { clock, attemptsMax = ATTEMPTS_MAX } = deps
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
   const attempts: Attempt[] = []
   const failures: UpstreamFailure[] = []
   for (const offer of plan.offers) {
     const startedMs = clock.monotonicMs()
     const remainingMs = deadlineMs - startedMs
-    if (attempts.length === ATTEMPTS_MAX || remainingMs < REMAINING_MS_MIN) break
-    if (!isWorthTrying(offer, plan.offers, attempts)) continue
+    if (attempts.length === attemptsMax * 2 || remainingMs < REMAINING_MS_MIN) break
+    if (!isWorthTrying(offer, plan.offers, attempts, attemptsMax)) continue
     try {
       return await attempt(deps, plan, offer, job, { attempts, startedMs, remainingMs, signal })
     } catch (failure) {
@@ -64,6 +65,7 @@ interface AttemptFrame {
   readonly signal: AbortSignal
 }
 
+/** One try. The offer counts as busy with it until the answer has ended, which for a stream is long after this returns. */
 async function attempt(
   { upstream, health, clock }: DispatchDeps,
   { ticket }: Plan,
@@ -71,12 +73,9 @@ async function attempt(
   job: ChatJob,
   { attempts, startedMs, remainingMs, signal }: AttemptFrame,
 ): Promise<Answer> {
-  const envelope: Envelope = {
-    id: completionId(ticket.requestId),
-    created: Math.floor(clock.epochMs() / 1000),
-    model: offer.modelId,
-  }
-  const body = upstreamRequestBody(job, offer, ticket.maxTokens)
+  const { offerId } = offer
+  const envelope = envelopeOf(ticket, offer.modelId)
+  const body = upstreamRequestBody(job, offer, outputCap(offer, job, ticket.maxTokens))
   const ask = { endpoint: offer.endpoint, body, stream: job.stream, remainingMs, signal }
   const elapsedMs = () => clock.monotonicMs() - startedMs
   const answered = (firstTokenMs: number) => ({
@@ -85,37 +84,53 @@ async function attempt(
     attempts: [...attempts, { ...name(offer), outcome: 'answered' as const, elapsedMs: firstTokenMs }],
   })
 
-  if (!job.stream) {
-    const completion = await askWhole(upstream, ask, envelope, job.choices)
-    const totalMs = elapsedMs()
-    health.recordSuccess(offer.offerId, { firstTokenMs: totalMs, totalMs, ...outputTokens(completion) })
-    return { kind: 'whole', completion, ...answered(totalMs) }
-  }
-
-  let firstTokenMs = 0
-  const { chunks } = await askStream(upstream, ask, envelope, job.choices, (ending, usage) => {
-    firstTokenMs ||= elapsedMs()
-    if (ending === 'complete') {
-      health.recordSuccess(offer.offerId, { firstTokenMs, totalMs: elapsedMs(), ...outputTokens({ usage }) })
-    } else if (ending === 'left' || ending.outcome === 'cancelled') {
-      health.recordSuccess(offer.offerId, { firstTokenMs })
-    } else if (ending.outcome !== 'request_rejected') {
-      health.recordFailure(offer.offerId, ending.outcome, ending.retryAfterS)
-    } else {
-      // Rejecting a request that one has begun to answer is the upstream's fault.
-      health.recordFailure(offer.offerId, 'server_error')
+  health.beginRequest(offerId)
+  let streaming = false
+  try {
+    if (!job.stream) {
+      const completion = await askWhole(upstream, ask, envelope, job.choices)
+      const totalMs = elapsedMs()
+      const outputTokens = completion.usage?.completion_tokens
+      health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens })
+      return { kind: 'whole', completion, ...answered(totalMs) }
     }
-  })
-  firstTokenMs ||= elapsedMs()
-  return { kind: 'stream', chunks, ...answered(firstTokenMs) }
+    let firstTokenMs = 0
+    const chunks = await askStream(upstream, ask, envelope, job.choices, {
+      onContent: () => {
+        firstTokenMs = elapsedMs()
+      },
+      onEnd: (ending, usage) => {
+        health.endRequest(offerId)
+        if (ending === 'complete') {
+          health.recordSuccess(offerId, { firstTokenMs, totalMs: elapsedMs(), outputTokens: usage?.completion_tokens })
+        } else if (ending === 'left' || ending.outcome === 'cancelled') {
+          health.recordSuccess(offerId, { firstTokenMs })
+        } else {
+          // Rejecting a request that one has begun to answer is a fault, and not the caller's.
+          const outcome = ending.outcome === 'request_rejected' ? 'server_error' : ending.outcome
+          health.recordFailure(offerId, outcome, ending.retryAfterS)
+        }
+      },
+    })
+    streaming = true
+    return { kind: 'stream', chunks, ...answered(firstTokenMs) }
+  } finally {
+    if (!streaming) health.endRequest(offerId)
+  }
 }
 
-/** Three tries for a model, and no second one at an endpoint that could not even be reached. */
-function isWorthTrying(offer: Offer, offers: readonly Offer[], attempts: readonly Attempt[]): boolean {
+/** So many tries for a model, and no second one at an endpoint that could not even be reached. */
+function isWorthTrying(
+  offer: Offer,
+  offers: readonly Offer[],
+  attempts: readonly Attempt[],
+  attemptsMax: number,
+): boolean {
+  if (attempts.length === 0) return true
   const modelOf = new Map(offers.map(candidate => [candidate.offerId, candidate.modelId]))
   const triedForModel = attempts.filter(done => modelOf.get(done.offerId) === offer.modelId)
   return (
-    triedForModel.length < ATTEMPTS_PER_MODEL_MAX &&
+    triedForModel.length < attemptsMax &&
     triedForModel.every(done => done.endpointId !== offer.endpoint.endpointId) &&
     attempts.every(done => done.outcome !== 'connect_failed' || done.endpointId !== offer.endpoint.endpointId)
   )
@@ -136,10 +151,6 @@ function unserved(attempts: readonly Attempt[], failures: readonly UpstreamFailu
   return new Unserved('unserved', 'all_hosters_failed', attempts, { retryAfterS })
 }
 
-function name(offer: Offer): Pick<Attempt, 'offerId' | 'endpointId'> {
-  return { offerId: offer.offerId, endpointId: offer.endpoint.endpointId }
-}
-
-function outputTokens({ usage }: { usage?: ChatCompletion['usage'] | null }): { outputTokens?: number } {
-  return usage ? { outputTokens: usage.completion_tokens } : {}
+function name(offer: Offer): Pick<Attempt, 'offerId' | 'endpointId' | 'provider'> {
+  return { offerId: offer.offerId, endpointId: offer.endpoint.endpointId, provider: offer.endpoint.kind }
 }

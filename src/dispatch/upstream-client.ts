@@ -1,3 +1,4 @@
+import type { LookupFunction } from 'node:net'
 import { Pool } from 'undici'
 import type { Endpoint } from '../domain/offer.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
@@ -8,8 +9,8 @@ export interface UpstreamClientOptions {
   readonly version: string
   /** Connections per origin; null (the default) for as many as there are requests. */
   readonly connectionsPerOrigin?: number | null
-  /** undici's connector or its options, for pinned lookups. */
-  readonly connect?: Pool.Options['connect']
+  /** Resolves the names of `public_only` endpoints; without it they are refused. */
+  readonly publicLookup?: LookupFunction
 }
 
 export interface UpstreamAsk {
@@ -71,7 +72,7 @@ export class UpstreamClient {
   #send(ask: UpstreamAsk): UpstreamExchange {
     const exchange = new UpstreamExchange(ask.endpoint.timeouts, ask.stream, ask.remainingMs, ask.signal)
     try {
-      const { pool, path } = this.#target(ask.endpoint.baseUrl)
+      const { pool, path } = this.#target(ask.endpoint)
       pool.dispatch({ method: 'POST', path, headers: this.#headers(ask), body: ask.body }, exchange)
     } catch (error) {
       exchange.onResponseError(null, error as Error)
@@ -94,20 +95,22 @@ export class UpstreamClient {
     return headers
   }
 
-  #target(baseUrl: string): Target {
-    let target = this.#targets.get(baseUrl)
+  #target({ baseUrl, egress }: Endpoint): Target {
+    const key = `${egress} ${baseUrl}`
+    let target = this.#targets.get(key)
     if (target === undefined) {
       const url = new URL(`${baseUrl}/chat/completions`)
-      target = { pool: this.#pool(url.origin), path: url.pathname + url.search }
-      this.#targets.set(baseUrl, target)
+      target = { pool: this.#pool(url.origin, egress), path: url.pathname + url.search }
+      this.#targets.set(key, target)
     }
     return target
   }
 
-  #pool(origin: string): Pool {
-    let pool = this.#pools.get(origin)
+  #pool(origin: string, egress: Endpoint['egress']): Pool {
+    const key = `${egress} ${origin}`
+    let pool = this.#pools.get(key)
     if (pool === undefined) {
-      const options: Pool.Options = {
+      pool = new Pool(origin, {
         connections: this.#options.connectionsPerOrigin ?? null,
         pipelining: 1,
         // undici 8 would speak HTTP/2 where it is offered: one lost connection would then be a hundred lost streams.
@@ -115,11 +118,16 @@ export class UpstreamClient {
         // All waiting is timed by the exchange.
         headersTimeout: 0,
         bodyTimeout: 0,
-        connect: this.#options.connect ?? { timeout: CONNECT_MS_MAX },
-      }
-      pool = new Pool(origin, options)
-      this.#pools.set(origin, pool)
+        connect: { timeout: CONNECT_MS_MAX, ...(egress === 'public_only' && { lookup: this.#publicLookup() }) },
+      })
+      this.#pools.set(key, pool)
     }
     return pool
+  }
+
+  #publicLookup(): LookupFunction {
+    const { publicLookup } = this.#options
+    if (!publicLookup) throw new UpstreamFailure('connect_failed', 'No lookup for public addresses is configured.')
+    return publicLookup
   }
 }

@@ -1,4 +1,5 @@
 import type { LookupAddress, LookupOptions } from 'node:dns'
+import { connect } from 'node:net'
 import { expect, test } from 'vitest'
 import { createPinnedLookup } from './pinned-lookup.ts'
 
@@ -43,4 +44,10 @@ test('a name that was public at one lookup and is private at the next is refused
   const next = () => new Promise(resolve => lookup('models.acme.dev', {}, (error, at) => resolve(error?.code ?? at)))
   expect(await next()).toBe('1.1.1.1')
   expect(await next()).toBe('EADDRNOTPUBLIC')
+})
+
+test('a real socket does not connect to this machine by name', async () => {
+  const socket = connect({ host: 'localhost', port: 9, lookup: createPinnedLookup() })
+  const error = await new Promise<NodeJS.ErrnoException>(resolve => socket.once('error', resolve))
+  expect(error.code).toBe('EADDRNOTPUBLIC')
 })

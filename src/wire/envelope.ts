@@ -7,7 +7,7 @@ export interface Envelope {
   readonly model: string
 }
 
-/** The id customers see; the request id is inside, so that a completion can be found in the usage rows. */
-export function completionId(requestId: string): string {
-  return `chatcmpl-${requestId}`
+/** The id has the request id inside, so that a completion can be found in the usage rows. */
+export function envelopeOf(request: { requestId: string; startedAtEpochMs: number }, model: string): Envelope {
+  return { id: `chatcmpl-${request.requestId}`, created: Math.floor(request.startedAtEpochMs / 1000), model }
 }

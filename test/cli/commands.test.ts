@@ -36,7 +36,9 @@ describe('customers, keys and credit', () => {
     const again = await switchyard('customer add ada@EXAMPLE.com')
     expect(again).toMatchObject({ code: 1, stdout: '', stderr: 'There is a customer ada@EXAMPLE.com already.\n' })
     await json(`customer tier ${added.customer_id} scale`)
-    expect(await json('customer list')).toMatchObject([{ customer_id: added.customer_id, account_tier: 'scale', balance_usd: '5.00' }])
+    expect(await json('customer list')).toMatchObject([
+      { customer_id: added.customer_id, account_tier: 'scale', balance_usd: '5.00' },
+    ])
     await json('customer tier ada@example.com free')
   })
 
@@ -84,9 +86,23 @@ describe('hosters and models', () => {
     expect(await json('hoster price acme llama --input 0.1 --output 0.000001')).toMatchObject({ version: 2 })
     await json('hoster trust acme 0.9')
     await json(`hoster activate ${added.hoster_id}`)
-    const models = [{ id: 'llama', price_version: 2, price_per_million_usd: { input: '0.10', output: '0.000001' }, features: ['tools'] }]
+    const models = [
+      {
+        id: 'llama',
+        price_version: 2,
+        price_per_million_usd: { input: '0.10', output: '0.000001' },
+        features: ['tools'],
+      },
+    ]
     const [listed] = await json('hoster list')
-    expect(listed).toMatchObject({ ...added, state: 'active', trust_score: 0.9, share_bps: 8000, has_key: true, models })
+    expect(listed).toMatchObject({
+      ...added,
+      state: 'active',
+      trust_score: 0.9,
+      share_bps: 8000,
+      has_key: true,
+      models,
+    })
     expect((await switchyard('hoster list')).stdout).not.toContain('secret-key')
 
     const offered = await json('model list')
@@ -159,7 +175,10 @@ describe('doctor', () => {
 `
     await writeFile(join(directory, 'doctor.yaml'), yaml)
     const { code, stdout, stderr } = await switchyard('doctor --json --config doctor.yaml', { env })
-    const { ok, checks } = JSON.parse(stdout) as { ok: boolean; checks: { check: string; ok: boolean; detail: string }[] }
+    const { ok, checks } = JSON.parse(stdout) as {
+      ok: boolean
+      checks: { check: string; ok: boolean; detail: string }[]
+    }
     expect(ok, stderr).toBe(code === 0)
     return Object.fromEntries(checks.map(({ check, ok, detail }) => [check, ok ? 'ok' : detail]))
   }

@@ -43,7 +43,11 @@ test('of many starts at once, one creates operator, customer, credit and a key t
       onAccessChange: () => () => {},
     })
     const caller = await authenticator.authenticate(['Authorization', `Bearer ${created!.apiKey}`])
-    expect(caller).toMatchObject({ customerId: created!.customerId, accountTier: 'free', limits: config.accountTiers.free })
+    expect(caller).toMatchObject({
+      customerId: created!.customerId,
+      accountTier: 'free',
+      limits: config.accountTiers.free,
+    })
     expect((await audit(pool)).filter(({ violations }) => violations > 0)).toEqual([])
   }))
 
@@ -57,7 +61,13 @@ test('a customer who was there before becomes the first one, and gets no second 
 
 test('the welcome shows the key of a first start, and no secret afterwards', () => {
   const created = { email: 'op@example.com', customerId: 'c', apiKey: 'sk-sy-shown-once', creditNanos: 5_000_000_000n }
-  const finding = { name: 'ollama', kind: 'local', baseUrl: 'http://127.0.0.1:11434/v1', models: ['qwen3'], note: 'offered.' } as const
+  const finding = {
+    name: 'ollama',
+    kind: 'local',
+    baseUrl: 'http://127.0.0.1:11434/v1',
+    models: ['qwen3'],
+    note: 'offered.',
+  } as const
   const first = welcome({ config, port: 8080, created, findings: [finding] })
   expect(first).toContain(curlLine('http://127.0.0.1:8080', created.apiKey, 'demo'))
   expect(first).toContain("new OpenAI({ baseURL: 'http://127.0.0.1:8080/v1', apiKey: 'sk-sy-shown-once' })")

@@ -7,26 +7,34 @@ const docs = readFileSync(new URL('../../docs/cli.md', import.meta.url), 'utf8')
 const everywhere = ['--json', '--config <file>', '-h, --help']
 
 test('docs/cli.md has exactly the commands there are, with their arguments and options', () => {
-  const documented = docs.split(/^## `/m).slice(1).map(section => ({
-    usage: section.slice(0, section.indexOf('`')),
-    rows: rowsOf(section),
-  }))
+  const documented = docs
+    .split(/^## `/m)
+    .slice(1)
+    .map(section => ({
+      usage: section.slice(0, section.indexOf('`')),
+      rows: rowsOf(section),
+    }))
   const real = commandsBelow(createProgram(), 'switchyard').map(({ usage, command }) => ({
     usage,
     rows: [
       ...command.registeredArguments.map(argument => [nameOf(argument), argument.description]),
-      ...command.options.filter(({ flags }) => !everywhere.includes(flags)).map(({ flags, description }) => [flags, description]),
+      ...command.options
+        .filter(({ flags }) => !everywhere.includes(flags))
+        .map(({ flags, description }) => [flags, description]),
     ],
   }))
   expect(documented).toEqual(real)
 })
 
 test('docs/cli.md says of each command what its help says', () => {
-  for (const { command } of commandsBelow(createProgram(), 'switchyard')) expect(docs).toContain(`${command.description()}.\n`)
+  for (const { command } of commandsBelow(createProgram(), 'switchyard'))
+    expect(docs).toContain(`${command.description()}.\n`)
 })
 
 test('what every command has, every command has', () => {
-  expect(rowsOf(docs.split(/^## /m).find(section => section.startsWith('Every command'))!).map(([flags]) => flags)).toEqual(everywhere)
+  expect(
+    rowsOf(docs.split(/^## /m).find(section => section.startsWith('Every command'))!).map(([flags]) => flags),
+  ).toEqual(everywhere)
   for (const { usage, command } of commandsBelow(createProgram(), 'switchyard')) {
     const flags = [...command.options.map(option => option.flags), '-h, --help']
     expect(flags, usage).toEqual(expect.arrayContaining(everywhere))

@@ -11,7 +11,8 @@ test('docs/errors.md and the error table say the same, both ways', () => {
     code,
     status: row.status,
     type: row.type,
-    retry: row.shouldRetry === false ? 'no' : row.status === 408 || row.status === 429 || row.status >= 500 ? 'yes' : '',
+    retry:
+      row.shouldRetry === false ? 'no' : row.status === 408 || row.status === 429 || row.status >= 500 ? 'yes' : '',
     message: row.message,
   }))
   expect(documented).toEqual(coded)

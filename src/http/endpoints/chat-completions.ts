@@ -10,7 +10,7 @@ import { rateLimitHeaders, type WindowView } from '../../quota/window-view.ts'
 import { chatCompletionSchema } from '../../wire/chat-completion-schema.ts'
 import { parseChatRequest } from '../../wire/chat-request.ts'
 import { chatRequestSchema } from '../../wire/chat-request-schema.ts'
-import { completionId, type Envelope } from '../../wire/envelope.ts'
+import { type Envelope, envelopeOf } from '../../wire/envelope.ts'
 import { errorBody } from '../../wire/error-body.ts'
 import { encodeErrorChunk } from '../../wire/sse-encode.ts'
 import type { Endpoint } from '../endpoint.ts'
@@ -72,7 +72,7 @@ export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
             completing,
             headers,
             signal: running.signal,
-            envelope: envelopeOf(job, requestId, deps.clock.epochMs()),
+            envelope: envelopeOf({ requestId, startedAtEpochMs: deps.clock.epochMs() }, job.model),
           })
       } catch (thrown) {
         const error = toApiError(thrown)
@@ -104,10 +104,6 @@ interface StreamToSend {
   readonly signal: AbortSignal
   /** For an error chunk when nobody answered. */
   readonly envelope: Envelope
-}
-
-function envelopeOf(job: ChatJob, requestId: string, nowMs: number): Envelope {
-  return { id: completionId(requestId), created: Math.floor(nowMs / 1000), model: job.model }
 }
 
 /**

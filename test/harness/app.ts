@@ -1,0 +1,175 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { addCustomer } from '../../src/auth/customers.ts'
+import { issueKey } from '../../src/auth/keys.ts'
+import { type App, compose } from '../../src/compose.ts'
+import { configuredOffers } from '../../src/config/configured-offers.ts'
+import { loadConfig } from '../../src/config.ts'
+import { transaction } from '../../src/db/pool.ts'
+import type { Clock } from '../../src/domain/clock.ts'
+import type { Offer } from '../../src/domain/offer.ts'
+import { audit } from '../../src/ledger/audit.ts'
+import { openAccount } from '../../src/ledger/open-account.ts'
+import { readBalance } from '../../src/ledger/read-balance.ts'
+import { createTestDatabase, type TestDatabase } from './database.ts'
+
+export interface TestAppOptions {
+  /** switchyard.yaml as text; endpoints are usually given as `offers` made with `testOffer`. */
+  readonly yaml?: string
+  readonly offers?: readonly Offer[]
+  readonly clock?: Clock
+  /** Uniform in [0, 1); fixed, so that routing is the same at every run. */
+  readonly random?: () => number
+}
+
+export interface TestCustomer {
+  readonly customerId: string
+  readonly key: string
+}
+
+export interface TestApp {
+  readonly app: App
+  /** `http://127.0.0.1:<port>` */
+  readonly url: string
+  readonly database: TestDatabase
+  /** A new customer with this much credit (default 5 USD) and one key. */
+  customer(options?: { creditNanos?: bigint; tier?: string }): Promise<TestCustomer>
+  chat(customer: TestCustomer, body: object, init?: RequestInit): Promise<Response>
+  get(customer: TestCustomer, path: string): Promise<Response>
+  balanceNanos(customer: TestCustomer): Promise<bigint>
+  usage(customer: TestCustomer): Promise<UsageRow[]>
+  close(): Promise<void>
+}
+
+export interface UsageRow {
+  readonly request_id: string
+  readonly model_id: string
+  readonly provider: string
+  readonly hoster_id: string | null
+  readonly input_tokens: number
+  readonly output_tokens: number
+  readonly usage_source: string
+  readonly hold_nanos: bigint
+  readonly cost_nanos: bigint
+  readonly hoster_share_nanos: bigint
+  readonly fee_nanos: bigint
+  readonly writeoff_nanos: bigint
+  readonly success: boolean
+  readonly outcome: string
+  readonly finish_reason: string | null
+  readonly attempts: readonly { outcome: string }[]
+}
+
+/** The whole gateway on a database of its own and a free port. `close` also audits the ledger: no test may leave it unclean. */
+export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
+  const database = await createTestDatabase()
+  const config = configOf(options.yaml ?? '')
+  const app = await compose({
+    config,
+    connection: database.connection,
+    masterKey: randomBytes(32),
+    offers: [...configuredOffers(config), ...(options.offers ?? [])],
+    log: pino({ level: 'silent' }),
+    version: 'test',
+    isOnlyNode: false,
+    random: options.random ?? (() => 0.5),
+    ...(options.clock && { clock: options.clock }),
+  })
+  await app.server.listen({ host: '127.0.0.1', port: 0 })
+  const url = `http://127.0.0.1:${(app.server.server.address() as AddressInfo).port}`
+  const headers = ({ key }: TestCustomer) => ({ authorization: `Bearer ${key}`, 'content-type': 'application/json' })
+  let customers = 0
+  return {
+    app,
+    url,
+    database,
+    async customer({ creditNanos = 5_000_000_000n, tier = 'standard' } = {}) {
+      const email = `customer-${++customers}@example.com`
+      return await transaction(database.pool, async sql => {
+        const { customerId } = (await addCustomer(sql, { email, accountTier: tier }))!
+        await openAccount(sql, customerId, creditNanos)
+        return { customerId, key: (await issueKey(sql, { customerId, name: 'test' })).key }
+      })
+    },
+    chat: (customer, body, init = {}) =>
+      fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: headers(customer),
+        body: JSON.stringify(body),
+        ...init,
+      }),
+    get: (customer, path) => fetch(`${url}${path}`, { headers: headers(customer) }),
+    balanceNanos: async customer => (await readBalance(database.pool, customer.customerId))!.postedNanos,
+    async usage({ customerId }) {
+      const { rows } = await database.pool.query<UsageRow>(
+        'SELECT * FROM usage_event WHERE customer_id = $1 ORDER BY request_id',
+        [customerId],
+      )
+      return rows
+    },
+    async close() {
+      try {
+        await app.close({ drainMs: 1_000 })
+        const violated = (await audit(database.pool)).filter(check => check.violations > 0)
+        if (violated.length > 0) throw new Error(`The ledger is not clean: ${JSON.stringify(violated)}`)
+      } finally {
+        await database.drop()
+      }
+    },
+  }
+}
+
+function configOf(yaml: string) {
+  const directory = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
+  try {
+    const file = join(directory, 'switchyard.yaml')
+    writeFileSync(file, yaml)
+    return loadConfig({ env: {}, cwd: directory, file })
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+}
+
+/** A local offer at a scripted upstream: 1 USD per million input tokens, 2 USD per million output tokens. */
+export function testOffer(
+  baseUrl: string,
+  overrides: { modelId?: string; endpoint?: Partial<Offer['endpoint']> } & Partial<Offer> = {},
+): Offer {
+  const { modelId = 'test-model', endpoint, ...rest } = overrides
+  const endpointId = endpoint?.endpointId ?? `endpoint-${new URL(baseUrl).port}`
+  return {
+    offerId: `${endpointId}/${modelId}`,
+    modelId,
+    upstreamModel: `upstream-${modelId}`,
+    price: { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 2_000_000n },
+    contextTokens: 32_768,
+    maxOutputTokens: 8_192,
+    features: new Set(['tools', 'images', 'json_schema']),
+    ...rest,
+    endpoint: {
+      endpointId,
+      kind: 'local',
+      hosterId: null,
+      name: endpointId,
+      baseUrl,
+      apiKey: null,
+      dialect: {
+        maxTokensField: 'max_tokens',
+        developerRole: false,
+        streamOptions: true,
+        dropFields: [],
+        keyHeader: 'authorization',
+      },
+      timeouts: { connectMs: 1_000, firstTokenMs: 2_000, idleMs: 2_000, totalMs: 10_000 },
+      trustScore: null,
+      hosterShareBps: 0,
+      demo: false,
+      egress: 'any',
+      ...endpoint,
+    },
+  }
+}
