@@ -16,9 +16,14 @@ afterAll(() => world.drop())
 test('the signup credit is granted once, however often and however many at once ask for it', async () => {
   const customerId = await world.addCustomer()
   expect(await readBalance(world.pool, customerId)).toBeUndefined()
-  const granted = await Promise.all(Array.from({ length: 8 }, () => openAccount(world.pool, customerId, 5_000_000_000n)))
+  const granted = await Promise.all(
+    Array.from({ length: 8 }, () => openAccount(world.pool, customerId, 5_000_000_000n)),
+  )
   expect(granted.filter(Boolean)).toHaveLength(1)
-  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 5_000_000_000n, freeNanos: 5_000_000_000n })
+  expect(await readBalance(world.pool, customerId)).toMatchObject({
+    postedNanos: 5_000_000_000n,
+    freeNanos: 5_000_000_000n,
+  })
 })
 
 test('an account opened in a transaction that fails was never opened', async () => {
@@ -38,7 +43,9 @@ test('a credit is granted once per ref, to one customer, with one amount', async
   expect(results.map(({ kind }) => kind).sort()).toEqual([...Array(5).fill('duplicate'), 'granted'])
   expect(await grantCredit(world.pool, { ...grant, amountNanos: 701n })).toEqual({ kind: 'ref_taken' })
   expect(await grantCredit(world.pool, { ...grant, customerId: two })).toEqual({ kind: 'ref_taken' })
-  expect(await grantCredit(world.pool, { ...grant, customerId: none, ref: 'invoice 2' })).toEqual({ kind: 'no_account' })
+  expect(await grantCredit(world.pool, { ...grant, customerId: none, ref: 'invoice 2' })).toEqual({
+    kind: 'no_account',
+  })
   await expect(grantCredit(world.pool, { ...grant, amountNanos: -1n })).rejects.toThrow(RangeError)
   expect(await readBalance(world.pool, one)).toMatchObject({ postedNanos: 700n })
   expect(await world.violations()).toEqual([])
