@@ -20,7 +20,7 @@ DECLARE
 BEGIN
   INSERT INTO balance (customer_id) VALUES (p_customer) ON CONFLICT DO NOTHING;
   IF p_credit = 0 THEN
-    RETURN FOUND;
+    RETURN false;
   END IF;
   PERFORM 1 FROM balance WHERE customer_id = p_customer FOR NO KEY UPDATE;
   INSERT INTO ledger_tx (kind, ref, reason) VALUES ('signup_credit', p_customer::text, 'signup credit')

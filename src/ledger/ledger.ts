@@ -120,7 +120,7 @@ export interface LedgerDeps {
   readonly nodeShard: number
   readonly clock: Clock
   readonly log?: LedgerLog
-  /** Replaces PostgreSQL's clock for the minute and day windows, in epoch milliseconds. For tests. */
+  /** Replaces PostgreSQL's clock for the minute and day windows, in epoch milliseconds. For tests, whose `clock` has to keep pace. */
   readonly windowClock?: () => number
 }
 
@@ -134,7 +134,7 @@ const GHOST_SWEEP_MS = 1_000
 /** Creates the ledger of one node. It owns no timer or connection while nothing is under way. */
 export function createLedger(deps: LedgerDeps): Ledger {
   const { pool, clock, log } = deps
-  const exhausted = createExhaustedWindows(deps.windowClock ?? (() => clock.monotonicMs()))
+  const exhausted = createExhaustedWindows(() => clock.monotonicMs())
   const unsettled = new Map<string, PendingSettlement>()
   /**
    * Leases that may come to exist although nobody here wants them: their admission was sent, the connection broke, and it was given up,
@@ -146,7 +146,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
 
   const admissions = createLane<PendingAdmission>({
     async send(batch) {
-      const sentAtMs = exhausted.now()
+      const sentAtMs = clock.monotonicMs()
       const verdicts = await admitBatch(
         pool,
         deps.nodeId,
