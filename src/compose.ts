@@ -117,7 +117,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     route: { health, cloudCompetes: config.routing.cloudCompetes },
     affinity: createAffinity({ clock }),
     random,
-    dispatch: { upstream, health, clock },
+    dispatch: { upstream, health, clock, attemptsMax: config.routing.attemptsMax },
     settle: {
       ledger,
       clock,

@@ -35,7 +35,7 @@ function grant(): Command {
       const order = { amountNanos, ref: options.ref ?? `cli-${randomUUID()}`, reason: options.reason }
       const done = await withDatabase(session, pool =>
         dryRun
-          ? withoutEffect(undo => transaction(pool, async sql => undo(await grantTo(sql, emailOrId, order))))
+          ? withoutEffect<Granted>(undo => transaction(pool, async sql => undo(await grantTo(sql, emailOrId, order))))
           : transaction(pool, sql => grantTo(sql, emailOrId, order)),
       )
       const { customer, granted, promoted, balanceNanos } = done

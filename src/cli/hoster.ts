@@ -12,9 +12,10 @@ import {
   setTrustScore,
   suspendHoster,
 } from '../market/hosters.ts'
-import { loadMasterKey } from '../market/master-key.ts'
+import { SupplyError } from '../market/supply-error.ts'
 import { countArgument, priceArgument, scoreArgument } from './arguments.ts'
-import { UsageError } from './failure.ts'
+import { Failure, UsageError } from './failure.ts'
+import { masterKeyOf } from './master-key-of.ts'
 import { type Json, priceText, table } from './output.ts'
 import { noun, type Session, sessionOf, verb } from './verb.ts'
 import { withDatabase } from './with-database.ts'
@@ -114,6 +115,9 @@ function price(): Command {
           contextTokens: options.contextTokens,
           maxOutputTokens: options.maxOutputTokens,
           features: options.features,
+        }).catch((error: unknown) => {
+          if (!(error instanceof SupplyError && error.code === 'unknown_model')) throw error
+          throw new Failure(`${error.message} Add --context-tokens <n> --max-output-tokens <n>.`)
         }),
       )
       const [input, output] = [priceText(options.input), priceText(options.output)]
@@ -186,10 +190,6 @@ function keyFrom({ key, keyFile }: { key?: string; keyFile?: string }): string |
   } catch (error) {
     throw new UsageError(`--key-file cannot be read: ${(error as Error).message}`)
   }
-}
-
-function masterKeyOf({ config }: Session): Buffer {
-  return loadMasterKey({ given: config.masterKey ?? undefined, dataDir: config.dataDir })
 }
 
 function show({ output }: Session, { hosterId, name }: HosterRef, change: Record<string, Json>, text: string): void {

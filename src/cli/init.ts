@@ -1,13 +1,12 @@
-import { cancel, intro, isCancel, text } from '@clack/prompts'
 import type { Command } from 'commander'
 import { isEmail } from '../domain/email.ts'
 import { usdText } from '../domain/money.ts'
+import { ensureFirstRun } from '../first-run.ts'
 import { emailArgument } from './arguments.ts'
-import { curlLine } from './banner.ts'
 import { baseUrlOf } from './base-url.ts'
 import { Failure } from './failure.ts'
-import { firstRun } from './first-run.ts'
 import { type Session, sessionOf, verb } from './verb.ts'
+import { curlLine, exampleModelOf } from './welcome.ts'
 import { withDatabase } from './with-database.ts'
 
 export function initCommand(): Command {
@@ -19,15 +18,14 @@ export function initCommand(): Command {
     .action(async options => {
       const session = sessionOf(options)
       const { config, output } = await choosing(session, options.email)
-      const email: string = config.initEmail
-      const made = await withDatabase({ config, output }, pool => firstRun({ pool, config, email }))
+      const made = await withDatabase({ config, output }, pool => ensureFirstRun({ pool, config }))
       if (!made) {
         output.result({ created: false }, 'This installation was set up before; nothing was changed.')
         output.note('Another API key: switchyard key issue <customer> --name <name>')
         return
       }
       const credit = usdText(made.creditNanos)
-      const model = config.demo.enabled ? 'demo' : (config.endpoints[0]?.models[0]?.id ?? 'auto')
+      const model = exampleModelOf(config)
       output.result(
         {
           created: true,
@@ -55,6 +53,7 @@ async function choosing(session: Session, email: string | undefined): Promise<Se
   const { config, output } = session
   if (email !== undefined) return { output, config: { ...config, initEmail: email } }
   if (!output.interactive) return session
+  const { cancel, intro, isCancel, text } = await import('@clack/prompts')
   intro('Setting up Switchyard')
   const database = config.databaseUrl === null ? `a PostgreSQL of its own in ${config.dataDir}` : 'DATABASE_URL'
   const answer = await text({

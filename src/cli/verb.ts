@@ -24,7 +24,7 @@ export function verb(name: string, summary: string, examples: readonly string[])
 
 /** A group of commands about one thing. */
 export function noun(name: string, summary: string, verbs: readonly Command[]): Command {
-  const group = new Command(name).description(summary)
+  const group = new Command(name).description(summary).helpCommand(false)
   for (const command of verbs) group.addCommand(command)
   return group
 }

@@ -1,4 +1,4 @@
-import type { Admission, AdmissionResult } from './ledger.ts'
+import type { Admission, AdmissionResult } from './admission.ts'
 
 type Refusal = Extract<AdmissionResult, { kind: 'refused' }>
 

@@ -4,17 +4,20 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
+import { vi } from 'vitest'
 import { addCustomer } from '../../src/auth/customers.ts'
 import { issueKey } from '../../src/auth/keys.ts'
 import { type App, compose } from '../../src/compose.ts'
 import { configuredOffers } from '../../src/config/configured-offers.ts'
 import { loadConfig } from '../../src/config.ts'
 import { transaction } from '../../src/db/pool.ts'
+import type { AccountLimits } from '../../src/domain/caller.ts'
 import type { Clock } from '../../src/domain/clock.ts'
 import type { Offer } from '../../src/domain/offer.ts'
 import { audit } from '../../src/ledger/audit.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
+import { activateHoster, addHoster, type HostedModel } from '../../src/market/hosters.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
 
 export interface TestAppOptions {
@@ -24,6 +27,18 @@ export interface TestAppOptions {
   readonly clock?: Clock
   /** Uniform in [0, 1); fixed, so that routing is the same at every run. */
   readonly random?: () => number
+  /** One that outlives this gateway: the caller drops it. */
+  readonly database?: TestDatabase
+}
+
+export interface TestHoster {
+  readonly baseUrl: string
+  /** 0.9 unless given. */
+  readonly trustScore?: number
+  /** Basis points; 8,000 unless given. */
+  readonly shareBps?: number
+  /** `test-model` at the price of `testOffer` unless given. */
+  readonly models?: readonly Partial<HostedModel>[]
 }
 
 export interface TestCustomer {
@@ -36,13 +51,17 @@ export interface TestApp {
   /** `http://127.0.0.1:<port>` */
   readonly url: string
   readonly database: TestDatabase
-  /** A new customer with this much credit (default 5 USD) and one key. */
-  customer(options?: { creditNanos?: bigint; tier?: string }): Promise<TestCustomer>
+  /** A new customer with this much credit (default 5 USD) and one key. `limits` override those of the account tier. */
+  customer(options?: { creditNanos?: bigint; tier?: string; limits?: Partial<AccountLimits> }): Promise<TestCustomer>
+  /** Adds an active hoster whose offers are live when this resolves, and returns its id. Needs `hosters.allow_private_urls`. */
+  hoster(hoster: TestHoster): Promise<string>
   chat(customer: TestCustomer, body: object, init?: RequestInit): Promise<Response>
   get(customer: TestCustomer, path: string): Promise<Response>
   balanceNanos(customer: TestCustomer): Promise<bigint>
   usage(customer: TestCustomer): Promise<UsageRow[]>
-  close(): Promise<void>
+  /** Waits until this many requests of the customer are settled: a client that left is not told. */
+  settled(customer: TestCustomer, count: number): Promise<UsageRow[]>
+  close(options?: { drainMs?: number }): Promise<void>
 }
 
 export interface UsageRow {
@@ -66,12 +85,13 @@ export interface UsageRow {
 
 /** The whole gateway on a database of its own and a free port. `close` also audits the ledger: no test may leave it unclean. */
 export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
-  const database = await createTestDatabase()
+  const database = options.database ?? (await createTestDatabase())
+  const masterKey = randomBytes(32)
   const config = configOf(options.yaml ?? '')
   const app = await compose({
     config,
     connection: database.connection,
-    masterKey: randomBytes(32),
+    masterKey,
     offers: [...configuredOffers(config), ...(options.offers ?? [])],
     log: pino({ level: 'silent' }),
     version: 'test',
@@ -82,18 +102,37 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   await app.server.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${(app.server.server.address() as AddressInfo).port}`
   const headers = ({ key }: TestCustomer) => ({ authorization: `Bearer ${key}`, 'content-type': 'application/json' })
-  let customers = 0
-  return {
+  let names = 0
+  const testApp: TestApp = {
     app,
     url,
     database,
-    async customer({ creditNanos = 5_000_000_000n, tier = 'standard' } = {}) {
-      const email = `customer-${++customers}@example.com`
+    async customer({ creditNanos = 5_000_000_000n, tier = 'standard', limits = {} } = {}) {
+      const email = `customer-${++names}-${randomBytes(4).toString('hex')}@example.com`
       return await transaction(database.pool, async sql => {
         const { customerId } = (await addCustomer(sql, { email, accountTier: tier }))!
         await openAccount(sql, customerId, creditNanos)
+        await sql.query(
+          'UPDATE customer SET requests_per_minute = $2, requests_per_day = $3, daily_spend_cap_nanos = $4 WHERE customer_id = $1',
+          [customerId, limits.requestsPerMinute, limits.requestsPerDay, limits.dailySpendCapNanos],
+        )
         return { customerId, key: (await issueKey(sql, { customerId, name: 'test' })).key }
       })
+    },
+    async hoster({ baseUrl, trustScore = 0.9, shareBps = 8_000, models = [{}] }) {
+      const standard = {
+        modelId: 'test-model',
+        price: { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 2_000_000n },
+        contextTokens: 32_768,
+        maxOutputTokens: 8_192,
+        features: ['tools', 'images', 'json_schema'],
+      } as const
+      const name = `hoster-${++names}`
+      const added = { name, baseUrl, trustScore, shareBps, models: models.map(model => ({ ...standard, ...model })) }
+      const { hosterId } = await addHoster(database.pool, added, { masterKey, allowPrivateUrls: true })
+      await activateHoster(database.pool, name)
+      await app.noticeChanges()
+      return hosterId
     },
     chat: (customer, body, init = {}) =>
       fetch(`${url}/v1/chat/completions`, {
@@ -111,16 +150,27 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
       )
       return rows
     },
-    async close() {
+    async settled(customer, count) {
+      return await vi.waitFor(
+        async () => {
+          const rows = await testApp.usage(customer)
+          if (rows.length < count) throw new Error(`${rows.length} of ${count} requests are settled`)
+          return rows
+        },
+        { timeout: 10_000, interval: 10 },
+      )
+    },
+    async close({ drainMs = 1_000 } = {}) {
       try {
-        await app.close({ drainMs: 1_000 })
+        await app.close({ drainMs })
         const violated = (await audit(database.pool)).filter(check => check.violations > 0)
         if (violated.length > 0) throw new Error(`The ledger is not clean: ${JSON.stringify(violated)}`)
       } finally {
-        await database.drop()
+        if (database !== options.database) await database.drop()
       }
     },
   }
+  return testApp
 }
 
 function configOf(yaml: string) {

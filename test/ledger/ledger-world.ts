@@ -2,10 +2,12 @@ import { randomUUIDv7 } from 'node:crypto'
 import { createPool, type Pool } from '../../src/db/pool.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import { costNanos, splitCost, type TokenPrice } from '../../src/domain/money.ts'
+import type { Admission } from '../../src/ledger/admission.ts'
 import { type AuditFinding, audit } from '../../src/ledger/audit.ts'
-import { type Admission, createLedger, type Ledger, type LedgerDeps, type Settlement } from '../../src/ledger/ledger.ts'
+import { createLedger, type Ledger, type LedgerDeps } from '../../src/ledger/ledger.ts'
 import { registerNode } from '../../src/ledger/node-life.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
+import type { Settlement } from '../../src/ledger/settlement.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 
 /** A database with what a ledger test needs around it. */

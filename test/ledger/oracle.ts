@@ -1,4 +1,5 @@
-import type { Admission, AdmissionResult, RefusalCode, Settlement } from '../../src/ledger/ledger.ts'
+import type { Admission, AdmissionResult, RefusalCode } from '../../src/ledger/admission.ts'
+import type { Settlement } from '../../src/ledger/settlement.ts'
 
 /**
  * What the ledger should do for one customer, written down once more in the plainest way: no SQL, no batches, one command after the other.

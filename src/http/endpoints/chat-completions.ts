@@ -12,7 +12,7 @@ import { parseChatRequest } from '../../wire/chat-request.ts'
 import { chatRequestSchema } from '../../wire/chat-request-schema.ts'
 import { type Envelope, envelopeOf } from '../../wire/envelope.ts'
 import { errorBody } from '../../wire/error-body.ts'
-import { encodeErrorChunk } from '../../wire/sse-encode.ts'
+import { encodeErrorChunk, PING } from '../../wire/sse-encode.ts'
 import type { Endpoint } from '../endpoint.ts'
 import type { InFlight } from '../in-flight.ts'
 import { errorHeaders, toApiError } from '../respond-error.ts'
@@ -151,9 +151,9 @@ function startPings(out: ServerResponse, pingMs: number, open: () => Promise<unk
   let opening: Promise<unknown> = Promise.resolve()
   const timer = setInterval(() => {
     if (out.destroyed || out.writableNeedDrain) return
-    if (out.headersSent) out.write(': ping\n\n')
+    if (out.headersSent) out.write(PING)
     else {
-      opening = open().then(() => out.write(': ping\n\n'))
+      opening = open().then(() => out.write(PING))
       opening.catch(() => {})
     }
   }, pingMs)

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { findCustomer } from '../auth/customers.ts'
-import { issueKey } from '../auth/keys.ts'
-import type { Config } from '../config.ts'
-import { type Pool, type Sql, transaction } from '../db/pool.ts'
-import type { Nanos } from '../domain/money.ts'
-import { openAccount } from '../ledger/open-account.ts'
+import { findCustomer } from './auth/customers.ts'
+import { issueKey } from './auth/keys.ts'
+import type { Config } from './config.ts'
 import { createCustomer } from './create-customer.ts'
+import { type Pool, type Sql, transaction } from './db/pool.ts'
+import type { Nanos } from './domain/money.ts'
+import { openAccount } from './ledger/open-account.ts'
 
 /** What the first start made. `apiKey` is the only copy there will ever be. */
 export interface FirstRun {
@@ -19,15 +19,14 @@ export interface FirstRun {
  * On a new installation, and only then: creates the operator, a first customer with the signup credit, and its first API key,
  * all or nothing. Any number of nodes may start at once; one of them does it. Returns undefined when it was done before.
  */
-export async function firstRun({
+export async function ensureFirstRun({
   pool,
   config,
-  email = config.initEmail,
 }: {
   pool: Pool
   config: Pick<Config, 'signup' | 'initEmail'>
-  email?: string
 }): Promise<FirstRun | undefined> {
+  const email = config.initEmail
   return transaction(pool, async sql => {
     // Other nodes wait here, as long as their lock timeout lets them, and then find the row.
     await sql.query('SELECT pg_advisory_xact_lock($1)', [FIRST_RUN_LOCK])

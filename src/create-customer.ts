@@ -1,7 +1,7 @@
-import { addCustomer, type Customer } from '../auth/customers.ts'
-import type { Config } from '../config.ts'
-import type { Sql } from '../db/pool.ts'
-import { openAccount } from '../ledger/open-account.ts'
+import { addCustomer, type Customer } from './auth/customers.ts'
+import type { Config } from './config.ts'
+import type { Sql } from './db/pool.ts'
+import { openAccount } from './ledger/open-account.ts'
 
 /**
  * A new customer with a money account and the signup credit. Run it in a transaction.

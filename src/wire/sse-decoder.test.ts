@@ -1,0 +1,57 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { SseDecoder, type SseEvent } from './sse-decoder.ts'
+
+function decode(...pieces: (string | Buffer)[]): SseEvent[] {
+  const decoder = new SseDecoder()
+  return [...pieces.flatMap(piece => decoder.push(Buffer.from(piece))), ...decoder.end()]
+}
+
+const data = (...texts: string[]) => texts.map(text => ({ event: '', data: text }))
+
+describe('SseDecoder', () => {
+  it.each<[name: string, stream: string, events: SseEvent[]]>([
+    ['LF', 'data: a\n\ndata: b\n\n', data('a', 'b')],
+    ['CRLF', 'data: a\r\n\r\ndata: b\r\n\r\n', data('a', 'b')],
+    ['CR', 'data: a\r\rdata: b\r\r', data('a', 'b')],
+    ['mixed line ends', 'data: a\r\n\ndata: b\n\rdata: c\r\r', data('a', 'b', 'c')],
+    ['no space after the colon', 'data:a\n\n', data('a')],
+    ['only one space removed', 'data:  a\n\n', data(' a')],
+    ['several data lines', 'data: a\ndata: b\n\n', data('a\nb')],
+    ['data without a colon', 'data\n\n', data('')],
+    ['comments', ': OPENROUTER PROCESSING\n\n:\ndata: a\n\n: ping\n\n', data('a')],
+    ['blank lines', '\n\n\n\ndata: a\n\n\n\n', data('a')],
+    ['BOM', '\ufeffdata: a\n\n', data('a')],
+    ['unknown fields', 'id: 7\nretry: 10\nfoo: bar\n<html>\ndata: a\n\n', data('a')],
+    ['event name', 'event: error\ndata: {}\n\ndata: a\n\n', [{ event: 'error', data: '{}' }, ...data('a')]],
+    ['event name without data', 'event: error\n\ndata: a\n\n', data('a')],
+    ['old llama.cpp error field', 'error: {"code":500}\n\n', [{ event: 'error', data: '{"code":500}' }]],
+    ['no blank line at the end', 'data: a\n\ndata: [DONE]', data('a', '[DONE]')],
+    ['NUL', 'data: a\u0000b\n\n', data('a\u0000b')],
+    ['nothing', '', []],
+  ])('reads %s', (_name, stream, events) => {
+    expect(decode(stream)).toEqual(events)
+    expect(decode(...Array.from(Buffer.from(stream), byte => Buffer.from([byte])))).toEqual(events)
+  })
+
+  it('reads the same events however the bytes are cut', () => {
+    const stream = Buffer.from(
+      '\ufeff: ping\r\ndata: {"text":"zażółć 🙂"}\r\n\r\nevent: x\rdata: 1\rdata: 2\r\rdata: 漢字\n\n',
+    )
+    const whole = decode(stream)
+    fc.assert(
+      fc.property(fc.array(fc.nat(stream.length), { maxLength: 12 }), cuts => {
+        const at = [0, ...cuts.sort((a, b) => a - b), stream.length]
+        expect(decode(...at.slice(1).map((end, i) => stream.subarray(at[i], end)))).toEqual(whole)
+      }),
+    )
+  })
+
+  it('refuses a line or an event above 1 MiB, also in small pieces', () => {
+    const piece = Buffer.alloc(64 * 1024, 'x')
+    const oversized = { outcome: 'malformed' }
+    expect(() => decode(`data: ${'x'.repeat(2 ** 20)}\n\n`)).toThrow(expect.objectContaining(oversized))
+    expect(() => decode('data: ', ...Array(17).fill(piece))).toThrow(expect.objectContaining(oversized))
+    expect(() => decode(...Array(17).fill(`data: ${piece}\n`))).toThrow(expect.objectContaining(oversized))
+  })
+})

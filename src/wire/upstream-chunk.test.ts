@@ -1,0 +1,349 @@
+import { describe, expect, it } from 'vitest'
+import type { ChatChunk } from '../domain/completion.ts'
+import { ChunkNormaliser, hasContent } from './upstream-chunk.ts'
+
+const envelope = { id: 'chatcmpl-0198c0de-0000-7000-8000-00000000abcd', created: 1_750_000_000, model: 'public-model' }
+
+/** What the client would get for these upstream events, the end of the stream included. */
+function normalised(events: readonly unknown[], choices = 1): ChatChunk[] {
+  const normaliser = new ChunkNormaliser(envelope, choices)
+  const chunks = events.flatMap(event =>
+    normaliser.push({ event: '', data: typeof event === 'string' ? event : JSON.stringify(event) }),
+  )
+  return [...chunks, ...normaliser.end()]
+}
+
+/** The same, down to what matters: deltas and finish reasons of choice 0. */
+function deltas(events: readonly unknown[]): unknown[] {
+  return normalised(events).flatMap(chunk =>
+    chunk.choices.map(choice => (choice.finish_reason === null ? choice.delta : [choice.delta, choice.finish_reason])),
+  )
+}
+
+const delta = (content: unknown, finish_reason: unknown = null) => ({
+  choices: [{ index: 0, delta: content, finish_reason }],
+})
+const text = (content: string) => delta({ content })
+const stop = delta({}, 'stop')
+const role = { role: 'assistant', content: '' }
+const usage = (prompt_tokens: unknown, completion_tokens: unknown) => ({ prompt_tokens, completion_tokens })
+
+function failureOf(events: readonly unknown[]): unknown {
+  try {
+    normalised(events)
+  } catch (failure) {
+    return failure
+  }
+}
+
+describe('a normalised stream', () => {
+  it('starts with one role chunk and carries our id, time and model throughout', () => {
+    const foreign = { id: 'x', object: 'text', created: 'now', model: 'secret/path.gguf', system_fingerprint: 'fp' }
+    const chunks = normalised([
+      { ...foreign, ...delta({ role: 'assistant', content: '' }) },
+      { ...foreign, id: 'y', ...delta({ role: 'assistant', content: 'Hi' }) },
+      { ...foreign, ...stop, usage: usage(3, 1) },
+      '[DONE]',
+    ])
+    const head = { ...envelope, object: 'chat.completion.chunk' }
+    expect(chunks).toEqual([
+      { ...head, choices: [{ index: 0, delta: role, finish_reason: null }] },
+      { ...head, choices: [{ index: 0, delta: { content: 'Hi' }, finish_reason: null }] },
+      { ...head, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
+      { ...head, choices: [], usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 } },
+    ])
+  })
+
+  it.each<[name: string, events: unknown[], expected: unknown[]]>([
+    ['no role at all', [text('a'), stop], [role, { content: 'a' }, [{}, 'stop']]],
+    [
+      'role in every chunk',
+      [delta({ ...role, content: 'a' }), delta({ ...role, content: 'b' }), stop],
+      [role, { content: 'a' }, { content: 'b' }, [{}, 'stop']],
+    ],
+    [
+      'nulls in deltas',
+      [delta({ role: null, content: 'a', tool_calls: null, refusal: null }), stop],
+      [role, { content: 'a' }, [{}, 'stop']],
+    ],
+    ['null delta', [delta(null), text('a'), stop], [role, { content: 'a' }, [{}, 'stop']]],
+    [
+      'content array',
+      [delta({ content: [{ type: 'text', text: 'a' }, { type: 'x' }] }), stop],
+      [role, { content: 'a' }, [{}, 'stop']],
+    ],
+    ['finish with content', [delta({ content: 'a' }, 'length')], [role, [{ content: 'a' }, 'length']]],
+    ['empty finish_reason', [delta({ content: 'a' }, ''), stop], [role, { content: 'a' }, [{}, 'stop']]],
+    ['several finish reasons', [text('a'), stop, delta({}, 'length'), stop], [role, { content: 'a' }, [{}, 'stop']]],
+    ['content after finish', [text('a'), stop, text('b')], [role, { content: 'a' }, [{}, 'stop']]],
+    ['[DONE] without finish', [text('a'), '[DONE]'], [role, { content: 'a' }, [{}, 'stop']]],
+    ['end without [DONE]', [text('a'), stop], [role, { content: 'a' }, [{}, 'stop']]],
+    ['events after [DONE]', [text('a'), stop, '[DONE]', text('b'), '{{{'], [role, { content: 'a' }, [{}, 'stop']]],
+    [
+      'reasoning',
+      [delta({ reasoning_content: 'r' }), delta({ reasoning: 's' }), stop],
+      [role, { reasoning_content: 'r' }, { reasoning: 's' }, [{}, 'stop']],
+    ],
+    ['obfuscation', [delta({ content: 'a', obfuscation: 'xyz' }), stop], [role, { content: 'a' }, [{}, 'stop']]],
+    ['text completions', [{ choices: [{ text: 'a' }] }, stop], [role, { content: 'a' }, [{}, 'stop']]],
+    [
+      'function_call',
+      [delta({ function_call: { name: 'f' } }), delta({}, 'function_call')],
+      [role, { function_call: { name: 'f' } }, [{}, 'function_call']],
+    ],
+    ['missing index', [{ choices: [{ delta: { content: 'a' } }] }, stop], [role, { content: 'a' }, [{}, 'stop']]],
+    [
+      'prompt filter results',
+      [{ choices: [], prompt_filter_results: [{}] }, text('a'), stop],
+      [role, { content: 'a' }, [{}, 'stop']],
+    ],
+    ['no choices field', [{ id: 'x' }, text('a'), stop], [role, { content: 'a' }, [{}, 'stop']]],
+    ['empty data', ['', text('a'), stop], [role, { content: 'a' }, [{}, 'stop']]],
+    [
+      'unasked choices',
+      [{ choices: [{ index: 1, delta: { content: 'b' } }, { index: -1 }, { index: 0.5 }] }, text('a'), stop],
+      [role, { content: 'a' }, [{}, 'stop']],
+    ],
+    ['NUL in content', [text('\u0000'), stop], [role, { content: '\u0000' }, [{}, 'stop']]],
+  ])('tolerates %s', (_name, events, expected) => {
+    expect(deltas(events)).toEqual(expected)
+  })
+
+  it.each([
+    ['stop', 'stop'],
+    ['eos', 'stop'],
+    ['end_turn', 'stop'],
+    ['STOP', 'stop'],
+    ['max_tokens', 'length'],
+    ['tool_use', 'tool_calls'],
+    ['content_filter', 'content_filter'],
+    ['constructor', 'stop'],
+    [7, 'stop'],
+  ])('maps finish_reason %s to %s', (said, reason) => {
+    expect(deltas([text('a'), delta({}, said)]).at(-1)).toEqual([{}, reason])
+  })
+
+  it('never copies a prototype key', () => {
+    const chunks = normalised([
+      '{"choices":[{"delta":{"__proto__":{"evil":1},"constructor":{"evil":1},"content":"a"}}]}',
+      stop,
+    ])
+    const copied = chunks[1]!.choices[0]!.delta
+    expect(Object.keys(copied)).toEqual(['content'])
+    expect((copied as { evil?: number }).evil).toBeUndefined()
+    expect(Object.getPrototypeOf(copied)).toBe(Object.prototype)
+  })
+
+  it('gives each of several choices its role and its one finish_reason', () => {
+    const choice = (index: number, content: string, finish_reason: string | null = null) => ({
+      choices: [{ index, delta: { content }, finish_reason }],
+    })
+    const chunks = normalised(
+      [choice(0, 'a'), choice(1, 'b'), choice(0, '', 'stop'), choice(1, '', 'length'), '[DONE]'],
+      2,
+    )
+    for (const index of [0, 1]) {
+      const own = chunks.flatMap(chunk => chunk.choices.filter(choice => choice.index === index))
+      expect(own.map(choice => choice.delta)).toEqual([role, { content: index === 0 ? 'a' : 'b' }, {}])
+      expect(own.map(choice => choice.finish_reason)).toEqual([null, null, index === 0 ? 'stop' : 'length'])
+    }
+  })
+
+  it('keeps logprobs', () => {
+    const logprobs = { content: [{ token: 'a', logprob: -0.1 }] }
+    const chunks = normalised([{ choices: [{ index: 0, delta: { content: 'a' }, logprobs }] }, stop])
+    expect(chunks[1]!.choices[0]).toMatchObject({ logprobs })
+  })
+})
+
+describe('tool calls', () => {
+  const calls = (...tool_calls: unknown[]) => delta({ tool_calls })
+  const toolDeltas = (events: unknown[]) =>
+    normalised(events).flatMap(chunk => chunk.choices.flatMap(choice => choice.delta.tool_calls ?? []))
+  const opening = (index: number, id: string, name: string, args = '') => ({
+    index,
+    id,
+    type: 'function',
+    function: { name, arguments: args },
+  })
+
+  it.each<[name: string, events: unknown[], expected: unknown[]]>([
+    [
+      'as OpenAI sends them',
+      [
+        calls(opening(0, 'a', 'f')),
+        calls({ index: 0, function: { arguments: '{"x"' } }),
+        calls({ index: 0, function: { arguments: ':1}' } }),
+      ],
+      [
+        opening(0, 'a', 'f'),
+        { index: 0, function: { arguments: '{"x"' } },
+        { index: 0, function: { arguments: ':1}' } },
+      ],
+    ],
+    [
+      'without index (Gemini)',
+      [
+        calls({ id: 'a', function: { name: 'f', arguments: '{}' } }),
+        calls({ id: 'b', function: { name: 'g', arguments: '{}' } }),
+      ],
+      [opening(0, 'a', 'f', '{}'), opening(1, 'b', 'g', '{}')],
+    ],
+    [
+      'without index or id',
+      [
+        calls({ function: { name: 'f', arguments: '' } }),
+        calls({ function: { arguments: '{}' } }),
+        calls({ function: { name: 'g', arguments: '{}' } }),
+      ],
+      [
+        opening(0, 'call_00000000abcd_0_0', 'f'),
+        { index: 0, function: { arguments: '{}' } },
+        opening(1, 'call_00000000abcd_0_1', 'g', '{}'),
+      ],
+    ],
+    [
+      'all with index 0',
+      [
+        calls(opening(0, 'a', 'f', '{}')),
+        calls(opening(0, 'b', 'g', '{}')),
+        calls({ index: 0, function: { arguments: ' ' } }),
+      ],
+      [opening(0, 'a', 'f', '{}'), opening(1, 'b', 'g', '{}'), { index: 1, function: { arguments: ' ' } }],
+    ],
+    [
+      'counted from 1',
+      [calls(opening(1, 'a', 'f')), calls({ index: 1, function: { arguments: '{}' } })],
+      [opening(0, 'a', 'f'), { index: 0, function: { arguments: '{}' } }],
+    ],
+    [
+      'with id and name repeated in each delta',
+      [calls(opening(0, 'a', 'f', '{')), calls(opening(0, 'a', 'f', '}'))],
+      [opening(0, 'a', 'f', '{'), { index: 0, function: { arguments: '}' } }],
+    ],
+    [
+      'with empty id',
+      [calls({ index: 0, id: '', function: { name: 'f', arguments: '{}' } })],
+      [opening(0, 'call_00000000abcd_0_0', 'f', '{}')],
+    ],
+    [
+      'with an object as arguments',
+      [calls({ index: 0, id: 'a', function: { name: 'f', arguments: { x: 1 } } })],
+      [opening(0, 'a', 'f', '{"x":1}')],
+    ],
+    [
+      'with a thought signature to echo',
+      [calls({ ...opening(0, 'a', 'f'), extra_content: { google: { thought_signature: 's' } } })],
+      [{ ...opening(0, 'a', 'f'), extra_content: { google: { thought_signature: 's' } } }],
+    ],
+    ['that are no objects', [calls(null, 3, 'x')], []],
+  ])('come out right %s', (_name, events, expected) => {
+    expect(toolDeltas([...events, stop])).toEqual(expected)
+  })
+
+  it('end with tool_calls, whatever the upstream calls it', () => {
+    expect(deltas([calls(opening(0, 'a', 'f', '{}')), stop]).at(-1)).toEqual([{}, 'tool_calls'])
+    expect(deltas([calls(opening(0, 'a', 'f', '{}')), '[DONE]']).at(-1)).toEqual([{}, 'tool_calls'])
+  })
+
+  it('are bounded', () => {
+    const many = Array.from({ length: 1_000 }, (_, index) => opening(index, `id${index}`, 'f'))
+    expect(toolDeltas([calls(...many), stop])).toHaveLength(128)
+  })
+})
+
+describe('usage', () => {
+  const totals = (events: unknown[]) => {
+    const reports = normalised(events).flatMap(chunk => (chunk.usage ? [chunk.usage] : []))
+    expect(reports.length).toBeLessThanOrEqual(1)
+    return reports[0] ? [reports[0].prompt_tokens, reports[0].completion_tokens, reports[0].total_tokens] : null
+  }
+
+  it.each<[name: string, events: unknown[], expected: number[] | null]>([
+    ['absent', [text('a'), stop], null],
+    ['in a chunk of its own', [text('a'), stop, { choices: [], usage: usage(3, 1) }], [3, 1, 4]],
+    ['on the finish chunk', [text('a'), { ...stop, usage: usage(3, 1) }], [3, 1, 4]],
+    [
+      'cumulative on every chunk',
+      [1, 2, 3].map(n => ({ ...text('a'), usage: usage(3, n) })).concat(stop as never),
+      [3, 3, 6],
+    ],
+    ['sent twice', [text('a'), { ...stop, usage: usage(3, 1) }, { choices: [], usage: usage(3, 1) }], [3, 1, 4]],
+    [
+      'zeros after a real one',
+      [text('a'), { ...stop, usage: usage(3, 1) }, { choices: [], usage: usage(0, 0) }],
+      [3, 1, 4],
+    ],
+    ['only zeros', [{ ...text('a'), usage: usage(0, 0) }, stop], null],
+    ['null', [{ ...text('a'), usage: null }, stop], null],
+    ['negative', [{ ...text('a'), usage: usage(3, -1) }, stop], null],
+    ['fractional', [{ ...text('a'), usage: usage(3, 1.5) }, stop], null],
+    ['absurd', [{ ...text('a'), usage: usage(3, 1e15) }, stop], null],
+    ['text', [{ ...text('a'), usage: usage('3', '1') }, stop], null],
+    ['lying total', [{ ...text('a'), usage: { ...usage(3, 1), total_tokens: 9_999 } }, stop], [3, 1, 4]],
+  ])('%s', (_name, events, expected) => {
+    expect(totals(events)).toEqual(expected)
+  })
+
+  it('keeps token details and nothing about what the upstream charges us', () => {
+    const reported = {
+      ...usage(30, 10),
+      cost: 0.01,
+      prompt_tokens_details: { cached_tokens: 20, cost: 1, image_tokens: null },
+    }
+    expect(normalised([text('a'), { ...stop, usage: reported }]).at(-1)!.usage).toEqual({
+      ...usage(30, 10),
+      total_tokens: 40,
+      prompt_tokens_details: { cached_tokens: 20 },
+    })
+  })
+})
+
+describe('a failing stream', () => {
+  it.each<[name: string, events: unknown[], failure: object]>([
+    ['closed before any event', [], { outcome: 'server_error' }],
+    ['closed before its finish', [text('a')], { outcome: 'server_error' }],
+    ['malformed JSON', [text('a'), '{"choices":'], { outcome: 'malformed' }],
+    ['an array as event', ['[1]'], { outcome: 'malformed' }],
+    ['error object', [text('a'), { error: { message: 'CUDA out of memory' } }], { outcome: 'server_error' }],
+    ['error text', [{ error: 'boom' }], { outcome: 'server_error' }],
+    ['numeric code', [{ error: { message: 'slow down', code: 429 } }], { outcome: 'busy' }],
+    ['vLLM error object', [{ object: 'error', message: 'bad', code: 400 }], { outcome: 'request_rejected' }],
+    [
+      'context too long',
+      [{ error: { message: 'x', code: 'context_length_exceeded' } }],
+      { rejection: expect.objectContaining({ code: 'context_length_exceeded' }) },
+    ],
+    ['finish_reason error', [text('a'), delta({}, 'error')], { outcome: 'server_error' }],
+  ])('is recognised: %s', (_name, events, failure) => {
+    expect(failureOf(events)).toMatchObject(failure)
+  })
+
+  it.each(['{"message":"bare"}', '{"error":{"message":"wrapped"}}', 'just text'])(
+    'is recognised by `event: error` and %s',
+    data => {
+      const normaliser = new ChunkNormaliser(envelope, 1)
+      expect(() => normaliser.push({ event: 'error', data })).toThrow(
+        expect.objectContaining({ outcome: 'server_error' }),
+      )
+    },
+  )
+
+  it('is complete once every choice has its finish_reason', () => {
+    const normaliser = new ChunkNormaliser(envelope, 1)
+    const push = (event: object) => normaliser.push({ event: '', data: JSON.stringify(event) })
+    push(text('a'))
+    expect(normaliser.complete).toBe(false)
+    push(stop)
+    expect(normaliser.complete).toBe(true)
+  })
+})
+
+it('knows content from form', () => {
+  const of = (events: unknown[]) => normalised([...events, stop]).map(hasContent)
+  expect(of([text('a')])).toEqual([false, true, false])
+  expect(of([delta({ reasoning: 'r' })])).toEqual([false, true, false])
+  expect(of([delta({ refusal: 'no' })])).toEqual([false, true, false])
+  expect(of([delta({ tool_calls: [{ function: { name: 'f' } }] })])).toEqual([false, true, false])
+  expect(of([delta({ role: 'assistant', content: '' })])).toEqual([false, false])
+})

@@ -1,0 +1,108 @@
+import { describe, expect, it } from 'vitest'
+import { normaliseCompletion } from './upstream-completion.ts'
+
+const envelope = { id: 'chatcmpl-0198c0de-0000-7000-8000-00000000abcd', created: 1_750_000_000, model: 'public-model' }
+const normalised = (body: unknown, choices = 1) =>
+  normaliseCompletion(typeof body === 'string' ? body : JSON.stringify(body), envelope, choices)
+const message = (fields: object, finish_reason: unknown = 'stop') => ({ choices: [{ message: fields, finish_reason }] })
+const said = { role: 'assistant', content: 'Hi', refusal: null }
+
+function failureOf(body: unknown): unknown {
+  try {
+    normalised(body)
+  } catch (failure) {
+    return failure
+  }
+}
+
+describe('a whole answer', () => {
+  it('carries our id, time and model, and only what OpenAI would send', () => {
+    const body = {
+      id: 'x',
+      object: 'y',
+      created: 'now',
+      model: 'secret.gguf',
+      provider: 'them',
+      choices: [{ index: 4, message: { content: 'Hi' }, finish_reason: 'eos', matched_stop: 2 }],
+      usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 99, cost: 1 },
+    }
+    expect(normalised(body)).toEqual({
+      ...envelope,
+      object: 'chat.completion',
+      choices: [{ index: 0, message: said, logprobs: null, finish_reason: 'stop' }],
+      usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 },
+    })
+  })
+
+  it.each<[name: string, body: unknown, choice: object]>([
+    [
+      'content array',
+      message({
+        content: [
+          { type: 'text', text: 'H' },
+          { type: 'text', text: 'i' },
+        ],
+      }),
+      { message: said },
+    ],
+    ['no finish_reason', message({ content: 'Hi' }, null), { finish_reason: 'stop' }],
+    ['text completion', { choices: [{ text: 'Hi' }] }, { message: said }],
+    ['reasoning', message({ content: 'Hi', reasoning_content: 'r' }), { message: { ...said, reasoning_content: 'r' } }],
+    ['null tool_calls', message({ content: 'Hi', tool_calls: null }), { message: said }],
+    [
+      'tool calls without id, with object arguments and "stop"',
+      message({ content: null, tool_calls: [{ index: 0, function: { name: 'f', arguments: { x: 1 } } }] }),
+      {
+        message: {
+          role: 'assistant',
+          content: null,
+          refusal: null,
+          tool_calls: [
+            { id: 'call_00000000abcd_0_0', type: 'function', function: { name: 'f', arguments: '{"x":1}' } },
+          ],
+        },
+        finish_reason: 'tool_calls',
+      },
+    ],
+  ])('tolerates %s', (_name, body, choice) => {
+    expect(normalised(body).choices[0]).toMatchObject(choice)
+  })
+
+  it('has no usage when the upstream reports zeros', () => {
+    const usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
+    expect(normalised({ ...message({ content: 'Hi' }), usage }).usage).toBeUndefined()
+  })
+
+  it('has as many choices as were asked for', () => {
+    const many = { choices: Array.from({ length: 10_000 }, () => ({ message: { content: 'Hi' } })) }
+    expect(normalised(many).choices).toHaveLength(1)
+    expect(normalised(many, 2).choices.map(choice => choice.index)).toEqual([0, 1])
+  })
+
+  it('never copies a prototype key', () => {
+    const { message } = normalised('{"choices":[{"message":{"content":"Hi","__proto__":{"evil":1}}}]}').choices[0]!
+    expect(message).toEqual(said)
+    expect(Object.getPrototypeOf(message)).toBe(Object.prototype)
+  })
+
+  it('may be wordless when a filter refused or hidden reasoning took all tokens', () => {
+    expect(normalised(message({ content: '' }, 'content_filter')).choices[0]!.finish_reason).toBe('content_filter')
+    const usage = { prompt_tokens: 3, completion_tokens: 50 }
+    expect(normalised({ ...message({ content: '' }, 'length'), usage }).choices[0]!.finish_reason).toBe('length')
+  })
+
+  it.each<[name: string, body: unknown, outcome: string]>([
+    ['HTML', '<html></html>', 'malformed'],
+    ['an array', '[]', 'malformed'],
+    ['no choices', { id: 'x' }, 'malformed'],
+    ['empty choices', { choices: [] }, 'empty'],
+    ['empty content', message({ content: '' }), 'empty'],
+    ['null content', message({ content: null }), 'empty'],
+    ['an error object', { error: { message: 'x', code: 500 } }, 'server_error'],
+    ['an error text', { error: 'x' }, 'server_error'],
+    ['a rate limit inside 200', { error: { message: 'x', code: 429 } }, 'busy'],
+    ['finish_reason error', message({ content: 'Hi' }, 'error'), 'server_error'],
+  ])('fails for %s', (_name, body, outcome) => {
+    expect(failureOf(body)).toMatchObject({ name: 'UpstreamFailure', outcome })
+  })
+})

@@ -1,0 +1,107 @@
+import { describe, expect, it } from 'vitest'
+import { failureOfError, readUpstreamError, safeMessage } from './upstream-error.ts'
+
+describe('readUpstreamError', () => {
+  it.each<[name: string, body: unknown, expected: object]>([
+    [
+      'OpenAI',
+      { error: { message: 'm', type: 't', param: 'p', code: 'c' } },
+      { message: 'm', type: 't', param: 'p', code: 'c' },
+    ],
+    [
+      'llama.cpp',
+      { error: { code: 503, message: 'Loading model', type: 'unavailable_error' } },
+      { code: '503', message: 'Loading model' },
+    ],
+    ['Ollama', { error: 'model not found' }, { message: 'model not found', code: null }],
+    ['TGI', { error: 'full', error_type: 'overloaded' }, { message: 'full', type: 'overloaded' }],
+    ['old vLLM', { object: 'error', message: 'm', code: 400 }, { message: 'm', code: '400' }],
+    ['FastAPI text', { detail: 'Not Found' }, { message: 'Not Found' }],
+    [
+      'FastAPI list',
+      { detail: [{ loc: ['body', 'messages', 0, 'name'], msg: 'Extra inputs', type: 'extra_forbidden' }] },
+      { message: 'Extra inputs', param: 'messages[0].name', code: 'extra_forbidden' },
+    ],
+    ['plain text', 'nope', { message: 'nope' }],
+  ])('reads the shape of %s', (_name, body, expected) => {
+    expect(readUpstreamError(body, true)).toMatchObject(expected)
+  })
+
+  it('sees no error in an answer', () => {
+    for (const body of [{ choices: [], error: null }, { choices: [], error: '' }, { message: 'x' }, 'x', null, []]) {
+      expect(readUpstreamError(body)).toBeNull()
+    }
+  })
+})
+
+describe('failureOfError', () => {
+  const error = (fields: object) => ({ message: '', type: null, param: null, code: null, ...fields })
+
+  it.each<[status: number | null, fields: object, retryAfterS: number | undefined, outcome: string]>([
+    [400, {}, undefined, 'request_rejected'],
+    [413, {}, undefined, 'request_rejected'],
+    [422, {}, undefined, 'request_rejected'],
+    [401, {}, undefined, 'credential_rejected'],
+    [402, {}, undefined, 'credential_rejected'],
+    [403, {}, undefined, 'credential_rejected'],
+    [404, {}, undefined, 'server_error'],
+    [400, { code: 'model_not_found' }, undefined, 'server_error'],
+    [408, {}, undefined, 'server_error'],
+    [429, {}, undefined, 'busy'],
+    [529, {}, undefined, 'busy'],
+    [503, {}, 3, 'busy'],
+    [503, {}, undefined, 'server_error'],
+    [500, {}, undefined, 'server_error'],
+    [504, {}, undefined, 'server_error'],
+    [429, { code: 'insufficient_quota' }, undefined, 'credential_rejected'],
+    [400, { message: 'API key not valid. Please pass a valid API key.' }, undefined, 'credential_rejected'],
+    [403, { message: 'prompt + max_tokens exceed the maximum context length' }, undefined, 'request_rejected'],
+    [null, { code: '502' }, undefined, 'server_error'],
+    [null, { type: 'overloaded_error' }, undefined, 'busy'],
+    [null, { type: 'invalid_request_error' }, undefined, 'request_rejected'],
+    [null, {}, undefined, 'server_error'],
+  ])('%s %o (retry after %s) means %s', (status, fields, retryAfterS, outcome) => {
+    expect(failureOfError(status, error(fields), retryAfterS)).toMatchObject({ outcome })
+  })
+
+  it.each([
+    "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.",
+    'the request exceeds the available context size, try increasing it',
+    'prompt is too long: 210000 tokens > 200000 maximum',
+  ])('recognises a context that is too long: %s', message => {
+    expect(failureOfError(400, error({ message })).rejection?.code).toBe('context_length_exceeded')
+  })
+
+  it('hands on a parameter only if it looks like one', () => {
+    expect(failureOfError(400, error({ param: 'messages[0].role' })).rejection?.param).toBe('messages[0].role')
+    expect(failureOfError(400, error({ param: 'http://10.0.0.1/x' })).rejection?.param).toBeNull()
+  })
+})
+
+describe('safeMessage', () => {
+  it.each([
+    ['see https://internal.example/v1?key=abc for help', 'see [address] for help'],
+    ['connect to 10.0.0.5:8000 failed', 'connect to [address] failed'],
+    ['connect to gpu-7.cluster.local:8000 failed', 'connect to [address] failed'],
+    ['Incorrect key provided: sk-proj-abc123def456', 'Incorrect key provided: [key]'],
+    ['Authorization: Bearer abcdef', 'Authorization: [key]'],
+    ['File "/opt/vllm/engine/core.py" line 3', 'File "[path]" line 3'],
+    ['token 0123456789abcdef0123456789abcdef', 'token [removed]'],
+    ['a\u0000b\r\nc\u001b[31md', 'a b c [31md'],
+    [
+      "Unsupported parameter: 'max_tokens' is not supported with this model.",
+      "Unsupported parameter: 'max_tokens' is not supported with this model.",
+    ],
+    [
+      "Invalid value for 'messages[0].content': expected a string, got 3.",
+      "Invalid value for 'messages[0].content': expected a string, got 3.",
+    ],
+  ])('%j becomes %j', (message, safe) => {
+    expect(safeMessage(message)).toBe(safe)
+  })
+
+  it('is short, and quick on hostile input', () => {
+    expect(safeMessage('word '.repeat(100_000)).length).toBeLessThanOrEqual(500)
+    for (const piece of ['a', '/', 'a.', 'sk-', '1.', '\n', 'http://', '-']) safeMessage(piece.repeat(100_000))
+  })
+})

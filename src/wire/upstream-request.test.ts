@@ -1,0 +1,52 @@
+import { expect, it } from 'vitest'
+import type { Dialect, Offer } from '../domain/offer.ts'
+import { parseChatRequest } from './chat-request.ts'
+import { upstreamRequestBody } from './upstream-request.ts'
+
+const standard: Dialect = {
+  maxTokensField: 'max_tokens',
+  developerRole: false,
+  streamOptions: true,
+  dropFields: [],
+  keyHeader: 'authorization',
+}
+
+function bodyFor(dialect: Partial<Dialect>, request: object): Record<string, unknown> {
+  const job = parseChatRequest(
+    Buffer.from(JSON.stringify({ model: 'public', messages: [{ role: 'developer', content: 'x' }], ...request })),
+  )
+  const offer = { upstreamModel: 'their-model', endpoint: { dialect: { ...standard, ...dialect } } } as Offer
+  return JSON.parse(upstreamRequestBody(job, offer, 77))
+}
+
+it('forwards OpenAI fields, with the upstream model and the limit of the ticket', () => {
+  expect(bodyFor({}, { temperature: 0.5, seed: 7, max_completion_tokens: 900, stop: null })).toEqual({
+    model: 'their-model',
+    messages: [{ role: 'developer', content: 'x' }],
+    temperature: 0.5,
+    seed: 7,
+    max_tokens: 77,
+  })
+})
+
+it('never forwards what is ours or what would redirect the request', () => {
+  const ours = {
+    ...{ tier: 'fastest', privacy_mode: true, trusted_only: true, max_latency_ms: 10, fallback_models: ['b'] },
+    ...{ allow_hosters: [], deny_hosters: [], api_base: 'http://evil', base_url: 'http://evil', api_key: 'k' },
+    ...{ headers: { a: 'b' }, extra_headers: { a: 'b' }, user_config: {} },
+  }
+  expect(Object.keys(bodyFor({}, ours)).sort()).toEqual(['max_tokens', 'messages', 'model'])
+})
+
+it('always asks a stream for usage, where the upstream takes stream_options', () => {
+  expect(bodyFor({}, { stream: true })).toMatchObject({ stream: true, stream_options: { include_usage: true } })
+  expect(
+    bodyFor({ streamOptions: false }, { stream: true, stream_options: { include_usage: true } }),
+  ).not.toHaveProperty('stream_options')
+})
+
+it('speaks the dialect of the upstream', () => {
+  expect(bodyFor({ maxTokensField: 'max_completion_tokens' }, {})).toMatchObject({ max_completion_tokens: 77 })
+  expect(bodyFor({ developerRole: true }, {}).messages).toEqual([{ role: 'system', content: 'x' }])
+  expect(bodyFor({ dropFields: ['seed', 'user'] }, { seed: 7, user: 'u', top_p: 1 })).toEqual(bodyFor({}, { top_p: 1 }))
+})
