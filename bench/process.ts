@@ -25,7 +25,10 @@ export function planCores(): Cores {
 /** A process of the benchmark. It is ended by its own pid, at the latest when the benchmark exits. */
 export type Running = { pid: number; process: ChildProcess; stop: () => Promise<void> }
 
-type Where = { core: string | undefined; logFile: string; env?: Record<string, string>; nodeFlags?: string[] }
+/** Variables set over the benchmark's own environment; undefined takes one away. */
+export type Environment = Record<string, string | undefined>
+
+type Where = { core: string | undefined; logFile: string; env?: Environment }
 
 /** Starts a script of this folder that reports its port (see `reportPort`), and waits until it has. */
 export async function startServer(script: string, args: string[], where: Where) {
@@ -36,7 +39,7 @@ export async function startServer(script: string, args: string[], where: Where) 
 
 /** Starts a script of this folder that answers jobs (see `answerJobs`). */
 export function startWorker(script: string, args: string[], where: Where): Running {
-  const [command, ...before] = onCore(where.core, [process.execPath, ...(where.nodeFlags ?? [])])
+  const [command, ...before] = onCore(where.core, [process.execPath])
   const log = openSync(where.logFile, 'a')
   const child = fork(fileURLToPath(new URL(script, import.meta.url)), args, {
     execPath: command!,

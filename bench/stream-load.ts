@@ -2,6 +2,7 @@ import { Pool } from 'undici'
 import { percentile } from './percentile.ts'
 import { answerJobs } from './process.ts'
 import { readCpuMicros, readRssMb } from './process-usage.ts'
+import { microsSince, monotonicMicros, stampDigits, stampMark } from './stamp.ts'
 
 export type StreamJob = {
   url: string
@@ -52,8 +53,8 @@ answerJobs<StreamJob, StreamResult>(async job => {
         onResponseStart() {},
         onResponseData(_controller, bytes) {
           const nowMicros = monotonicMicros()
-          reader.read(bytes, stampMicros => {
-            if (measuring) delaysMs.push((nowMicros - stampMicros) / 1000)
+          reader.read(bytes, digits => {
+            if (measuring) delaysMs.push(microsSince(digits, nowMicros) / 1000)
           })
         },
         onResponseEnd: () => closeStream(reader.done && reader.stamps === job.chunksPerStream),
@@ -100,8 +101,6 @@ answerJobs<StreamJob, StreamResult>(async job => {
 // A stream takes 2 s; whatever is open after this long does not end by itself.
 const drainMsMax = 15_000
 
-const stampMark = '@'.charCodeAt(0)
-const stampDigits = 16
 const doneMark = 'data: [DONE]'
 
 /** Finds the upstream's time stamps in the bytes of one stream, wherever the network cut them. */
@@ -110,13 +109,13 @@ class StampReader {
   done = false
   #rest: Buffer | null = null
 
-  read(bytes: Buffer, onStamp: (stampMicros: number) => void): void {
+  read(bytes: Buffer, onStamp: (digits: string) => void): void {
     const all = this.#rest === null ? bytes : Buffer.concat([this.#rest, bytes])
     let readTo = all.lastIndexOf('\n') + 1
     let at = all.indexOf(stampMark)
     while (at !== -1 && at + stampDigits < all.length) {
       this.stamps++
-      onStamp(Number(all.toString('latin1', at + 1, at + 1 + stampDigits)))
+      onStamp(all.toString('latin1', at + 1, at + 1 + stampDigits))
       readTo = Math.max(readTo, at + 1 + stampDigits)
       at = all.indexOf(stampMark, at + stampDigits)
     }
@@ -153,9 +152,4 @@ function watchProcess(pid: number | null) {
       }
     },
   }
-}
-
-function monotonicMicros(): number {
-  const [seconds, nanos] = process.hrtime()
-  return seconds * 1e6 + nanos / 1e3
 }

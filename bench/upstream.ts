@@ -1,11 +1,12 @@
 import { createServer, type ServerResponse } from 'node:http'
 import { reportPort } from './process.ts'
+import { monotonicMicros, stampText } from './stamp.ts'
 
 /**
  * The model server of the benchmark: OpenAI's dialect at the lowest price we know.
  * Whole answers are one prebuilt buffer of 300 bytes. Streams are 100 content chunks, one each 20 ms; the content of a
- * chunk is the monotonic time it was written at (`@` and 16 digits, microseconds), so that whoever receives it on the
- * same machine knows how long it was under way.
+ * chunk is the monotonic time it was written at (see stamp.ts), so that whoever receives it on the same machine knows how
+ * long it was under way.
  */
 const server = createServer((request, response) => {
   const parts: Buffer[] = []
@@ -85,7 +86,7 @@ function turnWheel(): void {
 }
 
 function writeChunk(stream: Stream, slot: Set<Stream>): void {
-  stream.response.write(`${beforeStamp}@${stampMicros()}${afterStamp}`, 'latin1')
+  stream.response.write(`${beforeStamp}${stampText(monotonicMicros())}${afterStamp}`, 'latin1')
   if (--stream.chunksLeft > 0) return
   slot.delete(stream)
   stream.response.end(finishChunk + (stream.includeUsage ? usageChunk : '') + done, 'latin1')
@@ -93,11 +94,6 @@ function writeChunk(stream: Stream, slot: Set<Stream>): void {
 
 function nowMs(): number {
   return Math.floor(performance.now())
-}
-
-function stampMicros(): string {
-  const [seconds, nanos] = process.hrtime()
-  return String(seconds * 1e6 + Math.floor(nanos / 1e3)).padStart(16, '0')
 }
 
 function sse(rest: object): string {

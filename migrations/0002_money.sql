@@ -20,7 +20,7 @@ DECLARE
 BEGIN
   INSERT INTO balance (customer_id) VALUES (p_customer) ON CONFLICT DO NOTHING;
   IF p_credit = 0 THEN
-    RETURN FOUND;
+    RETURN false;
   END IF;
   PERFORM 1 FROM balance WHERE customer_id = p_customer FOR NO KEY UPDATE;
   INSERT INTO ledger_tx (kind, ref, reason) VALUES ('signup_credit', p_customer::text, 'signup credit')
@@ -432,6 +432,29 @@ BEGIN
   )
   SELECT count(*) INTO v_reclaimed FROM gone;
   RETURN v_reclaimed;
+END $$;
+
+-- ---------------------------------------------------------------- partitions of usage_event
+
+-- Adds the partition `p_name` for request ids in [p_from, p_to), which are a span of time. Rows that came before their partition are moved
+-- out of the default one. False when it exists.
+CREATE FUNCTION add_usage_partition(p_name text, p_from uuid, p_to uuid) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  IF to_regclass(p_name) IS NOT NULL THEN
+    RETURN false;
+  END IF;
+  LOCK TABLE usage_event_default IN ACCESS EXCLUSIVE MODE;
+  IF to_regclass(p_name) IS NOT NULL THEN
+    RETURN false;
+  END IF;
+  EXECUTE format('CREATE TABLE %I (LIKE usage_event INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', p_name);
+  EXECUTE format(
+    'WITH moved AS (DELETE FROM usage_event_default WHERE request_id >= %L AND request_id < %L RETURNING *) INSERT INTO %I SELECT * FROM moved',
+    p_from, p_to, p_name);
+  -- Attached and not created as a partition: this locks nothing that a settlement needs, except the default partition.
+  EXECUTE format('ALTER TABLE usage_event ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', p_name, p_from, p_to);
+  RETURN true;
 END $$;
 
 -- ---------------------------------------------------------------- the ledger is append only

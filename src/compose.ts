@@ -5,7 +5,7 @@ import { type Config, limitsOfTier } from './config.ts'
 import { watchControlVersions } from './db/control-version.ts'
 import type { Connection } from './db/embedded.ts'
 import { createPool, type Pool } from './db/pool.ts'
-import { createUpstreamClient } from './dispatch/upstream-client.ts'
+import { UpstreamClient } from './dispatch/upstream-client.ts'
 import { type Clock, systemClock } from './domain/clock.ts'
 import type { Offer } from './domain/offer.ts'
 import type { Endpoint } from './http/endpoint.ts'
@@ -26,13 +26,13 @@ import { startJobs } from './jobs/start-jobs.ts'
 import { startNode } from './jobs/start-node.ts'
 import { createLedger } from './ledger/ledger.ts'
 import { readBalance } from './ledger/read-balance.ts'
-import { readWindows } from './ledger/read-windows.ts'
 import { createCatalogSource } from './market/catalog-source.ts'
 import { createHealth } from './market/health.ts'
 import { createPinnedLookup } from './market/pinned-lookup.ts'
 import { createEarlyLeaves } from './quota/early-leaves.ts'
 import { createReportLimiter } from './quota/report-limiter.ts'
-import { createWindowView } from './quota/window-view.ts'
+import { createWindowView, windowCounts } from './quota/window-view.ts'
+import { createAffinity } from './route/affinity.ts'
 import { createReports } from './usage/reports.ts'
 
 export interface App {
@@ -53,6 +53,8 @@ export interface ComposeInput {
   /** Local and cloud offers: configured, detected and the demo. */
   readonly offers: readonly Offer[]
   readonly log: FastifyBaseLogger
+  /** Of this package, told to upstreams. */
+  readonly version: string
   /** The server lock proves that no other node lives, so leases of former ones can be given back at once. */
   readonly isOnlyNode: boolean
   readonly clock?: Clock
@@ -62,13 +64,17 @@ export interface ComposeInput {
 
 /** Builds every module once, by hand, and wires them. The only file that knows them all. */
 export async function compose(input: ComposeInput): Promise<App> {
-  const { config, connection, log, clock = systemClock, random = Math.random } = input
+  const { config, log, clock = systemClock, random = Math.random } = input
   const pools = openPools(input)
-  const node = await startNode({ db: pools.heartbeat.pg, isOnlyNode: input.isOnlyNode, log })
+  const node = await startNode({ db: pools.heartbeat, isOnlyNode: input.isOnlyNode, log })
 
   // -- money and limits
-  const ledger = createLedger({ pool: pools.money.pg, nodeId: node.nodeId, nodeShard: node.nodeShard, clock, log })
-  const windows = createWindowView({ clock, read: (customerId, atMs) => readWindows(pools.general, customerId, atMs) })
+  const ledger = createLedger({ pool: pools.money, nodeId: node.nodeId, nodeShard: node.nodeShard, clock, log })
+  const readAccount = (customerId: string) => readBalance(pools.general, customerId)
+  const windows = createWindowView({
+    clock,
+    read: async (customerId, atMs) => windowCounts(await readAccount(customerId), atMs),
+  })
   const earlyLeaves = createEarlyLeaves({ freePerDay: 20, clock })
 
   // -- supply
@@ -82,7 +88,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     onProblem: problem => log.error(problem),
   })
   await catalog.refresh()
-  const upstream = createUpstreamClient({ publicLookup: createPinnedLookup() })
+  const upstream = new UpstreamClient({ version: input.version, publicLookup: createPinnedLookup() })
 
   // -- callers
   const changes = watchControlVersions(pools.general, {
@@ -108,13 +114,16 @@ export async function compose(input: ComposeInput): Promise<App> {
       clock,
       outputDefaults: { maxTokens: config.models.defaultMaxTokens },
     },
-    route: { health, cloudCompetes: config.routing.cloudCompetes, random },
+    route: { health, cloudCompetes: config.routing.cloudCompetes },
+    affinity: createAffinity({ clock }),
+    random,
     dispatch: { upstream, health, clock, attemptsMax: config.routing.attemptsMax },
     settle: {
       ledger,
       clock,
       commitWaitMs: 10_000,
       onSettled: settlement => {
+        for (const { provider, outcome } of settlement.attempts) metrics.attempt(provider, outcome)
         if (settlement.provider === 'none') return
         metrics.charge(settlement.provider, settlement)
         if (settlement.firstTokenMs !== null) metrics.firstToken(settlement.provider, settlement.firstTokenMs)
@@ -127,8 +136,8 @@ export async function compose(input: ComposeInput): Promise<App> {
   const reports = createReports({
     sql: pools.general,
     clock,
-    readBalance: async customerId => (await readBalance(pools.general, customerId)).postedNanos,
-    readWindows: (customerId, atMs) => readWindows(pools.general, customerId, atMs),
+    readBalance: async customerId => (await readAccount(customerId))?.postedNanos ?? 0n,
+    readWindows: async (customerId, atMs) => windowCounts(await readAccount(customerId), atMs),
   })
   const endpoints: Endpoint[] = [
     chatCompletions({

@@ -79,7 +79,7 @@ test('the configuration cannot be changed, however deep', () => {
 test('money is read from its digits, quoted or not', () => {
   const config = load('signup: { credit_usd: 900000000.000000001 }\nplatform: { fee_percent: 12.5 }')
   expect(config.signup.creditNanos).toBe(900_000_000_000_000_001n)
-  expect(config.platform).toEqual({ feeBps: 1_250, hosterShareBps: 8_750 })
+  expect(config.platform).toEqual({ hosterShareBps: 8_750 })
 })
 
 test('an endpoint becomes offers', () => {

@@ -25,7 +25,6 @@ export interface Config {
   readonly masterKey: string | null
   /** Of the operator and first customer, when the first start creates them. */
   readonly initEmail: string
-  readonly color: boolean
   readonly log: { readonly level: FileSettings['log']['level'] }
   readonly server: {
     readonly host: string
@@ -41,7 +40,7 @@ export interface Config {
   readonly accountTiers: Readonly<Record<string, AccountLimits>>
   readonly signup: { readonly creditNanos: Nanos; readonly tier: string }
   /** The hoster's part of each charge in basis points: what the platform's fee leaves. */
-  readonly platform: { readonly feeBps: number; readonly hosterShareBps: number }
+  readonly platform: { readonly hosterShareBps: number }
   readonly models: { readonly defaultMaxTokens: number }
   readonly demo: {
     readonly enabled: boolean
@@ -100,7 +99,6 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     databaseUrl: environment.DATABASE_URL ?? null,
     masterKey: environment.SWITCHYARD_MASTER_KEY ?? null,
     initEmail: environment.SWITCHYARD_INIT_EMAIL,
-    color: environment.NO_COLOR === undefined,
     log: { level: environment.LOG_LEVEL ?? settings.log.level },
     server: {
       host: environment.HOST ?? settings.server.host,
@@ -122,7 +120,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       ]),
     ),
     signup: { creditNanos: settings.signup.credit_usd, tier: settings.signup.tier },
-    platform: { feeBps: settings.platform.fee_percent, hosterShareBps: 10_000 - settings.platform.fee_percent },
+    platform: { hosterShareBps: 10_000 - settings.platform.fee_percent },
     models: { defaultMaxTokens: settings.models.default_max_tokens },
     demo: {
       enabled: settings.demo.enabled,

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { logTail, pin, type Running, startCommand } from '../process.ts'
+import { type Environment, logTail, pin, type Running, startCommand } from '../process.ts'
 import type { Finding, Setting, Subject, Tally } from './subject.ts'
 
 /**
@@ -28,6 +28,8 @@ export async function startSwitchyard(setting: Setting): Promise<Subject> {
     SWITCHYARD_CONFIG: configFile,
     NODE_ENV: 'production',
     LOG_LEVEL: 'warn',
+    // Never somebody's own database: the one under test is new, and thrown away.
+    DATABASE_URL: undefined,
   }
   const profileDir = join(dir, 'profile')
   if (setting.profile) mkdirSync(profileDir)
@@ -49,9 +51,7 @@ export async function startSwitchyard(setting: Setting): Promise<Subject> {
     await untilReady(`${origin}/readyz`, gateway, logFile)
     const command = (...args: string[]) => runCli(args, env)
     await command('customer', 'add', customer)
-    await command('customer', 'tier', customer, 'scale')
-    await command('credit', 'grant', customer, String(grantUsd))
-    const { key } = (await command('key', 'issue', customer)) as { key: string }
+    const { key } = (await command('key', 'issue', customer, '--name', 'bench')) as { key: string }
     pin(gateway.pid, cores?.subject)
     const headers = { authorization: `Bearer ${key}` }
     return {
@@ -70,7 +70,7 @@ export async function startSwitchyard(setting: Setting): Promise<Subject> {
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const cli = 'src/cli.ts'
 const customer = 'bench@example.com'
-const grantUsd = 1_000_000
+const creditUsd = 1_000_000
 const usdPerMillion = { input: 0.15, output: 0.6 }
 
 // JSON is YAML, too.
@@ -78,13 +78,18 @@ function config(upstreamOrigin: string): string {
   return JSON.stringify({
     endpoints: [
       {
-        id: 'bench',
+        name: 'bench',
         kind: 'local',
         base_url: `${upstreamOrigin}/v1`,
-        models: [{ id: 'bench', price: usdPerMillion }],
+        models: [{ id: 'bench', price_per_million_usd: usdPerMillion }],
       },
     ],
-    account_tiers: { scale: { requests_per_minute: 1e9, requests_per_day: 1e9, daily_cap_usd: grantUsd } },
+    signup: { tier: 'bench', credit_usd: creditUsd },
+    account_tiers: {
+      bench: { requests_per_minute: 1e9, requests_per_day: 1e9, daily_spend_cap_usd: creditUsd },
+    },
+    demo: { enabled: false },
+    detect: { enabled: false },
   })
 }
 
@@ -120,7 +125,7 @@ async function checkBooks(
   ]
 }
 
-async function runCli(args: string[], env: Record<string, string>): Promise<unknown> {
+async function runCli(args: string[], env: Environment): Promise<unknown> {
   const { stdout } = await promisify(execFile)(process.execPath, [cli, ...args, '--json'], {
     cwd: root,
     env: { ...process.env, ...env },

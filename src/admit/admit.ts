@@ -5,12 +5,13 @@ import { ApiError } from '../domain/errors.ts'
 import type { Exclusion, Ticket } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
-import type { Admission, Ledger } from '../ledger/ledger.ts'
+import type { Admission } from '../ledger/admission.ts'
+import type { Ledger } from '../ledger/ledger.ts'
 import { candidatesFor } from '../market/candidates.ts'
 import type { Catalog } from '../market/catalog.ts'
 import type { WindowView } from '../quota/window-view.ts'
 import { eligible } from './eligible.ts'
-import { explainExclusions } from './explain-exclusions.ts'
+import { codeOfExclusions, explainExclusions } from './explain-exclusions.ts'
 import { holdFor, maxTokensFor, type OutputDefaults } from './hold.ts'
 import { refusal } from './refusal.ts'
 
@@ -67,7 +68,7 @@ function supplyFor(job: ChatJob, catalog: Catalog, health: HealthView): Supply {
   const { models, offers } = candidatesFor(catalog, job)
   const choice = eligible(offers, job, health)
   if (choice.eligible.length === 0) {
-    throw new ApiError('no_eligible_offer', { message: explainExclusions(choice.excluded) })
+    throw new ApiError(codeOfExclusions(choice.excluded), { message: explainExclusions(choice.excluded) })
   }
   return { models, ...choice }
 }

@@ -1,7 +1,7 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import { usdText } from '../domain/money.ts'
-import type { Admission, AdmissionResult } from '../ledger/ledger.ts'
+import type { Admission, AdmissionResult } from '../ledger/admission.ts'
 
 type Refused = Extract<AdmissionResult, { kind: 'refused' }>
 

@@ -6,12 +6,16 @@ import type { Receipt } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
 import { type Delivery, relay } from '../relay/relay.ts'
 import { unservedReceipt } from '../relay/unserved-receipt.ts'
+import type { Affinity } from '../route/affinity.ts'
 import { type RouteView, route } from '../route/route.ts'
 import { type SettleDeps, settle } from '../settle/settle.ts'
 
 export interface CompleteDeps {
   readonly admit: AdmitDeps
-  readonly route: RouteView & { readonly random: () => number }
+  readonly route: Omit<RouteView, 'stickyOfferId'>
+  readonly affinity: Affinity
+  /** Uniform in [0, 1). */
+  readonly random: () => number
   readonly dispatch: DispatchDeps
   readonly settle: SettleDeps
   /** Notes that a client left before its first token; true when it has used up its free departures and pays its input. */
@@ -39,8 +43,10 @@ export async function complete(
   const settleTicket = (receipt: Receipt) => settle(deps.settle, ticket, receipt)
   const chargeEarlyLeave = () => deps.isEarlyLeaveCharged(caller.customerId)
   try {
-    const plan = route(ticket, job, deps.route, deps.route.random)
+    const stickyOfferId = deps.affinity.find(caller.customerId, job)
+    const plan = route(ticket, job, { ...deps.route, stickyOfferId }, deps.random)
     const answer = await dispatch(deps.dispatch, plan, job, signal)
+    deps.affinity.remember(caller.customerId, job, answer.offer.offerId)
     const delivery = await relay({ ticket, job, settle: settleTicket, signal, chargeEarlyLeave }, answer)
     return { offer: answer.offer, delivery }
   } catch (failure) {

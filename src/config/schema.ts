@@ -24,6 +24,7 @@ export const environmentSchema = z.object({
   SWITCHYARD_MASTER_KEY: secret('32 bytes as hex or base64', /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/).optional(),
   SWITCHYARD_INIT_EMAIL: email().prefault('you@localhost'),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).optional(),
+  // Read by Node itself, which colours our text; listed because it is part of what an operator may set.
   NO_COLOR: text().optional(),
 })
 

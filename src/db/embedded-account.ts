@@ -14,22 +14,23 @@ export interface Account {
  * else as `nobody`. Throws a sentence that says what to do when none of that can work.
  *
  * @param clusterDir the cluster, which may not exist yet; its parent is the data directory and exists
- * @param readable directories PostgreSQL must be able to read besides the cluster
+ * @param programs directories that hold PostgreSQL's programs
  */
-export function chooseAccount(clusterDir: string, readable: readonly string[]): Account {
+export function chooseAccount(clusterDir: string, programs: readonly string[]): Account {
   if (process.geteuid?.() !== 0) return { prefix: [], spawn: {}, owner: undefined }
   const owner = ownerOf(clusterDir) ?? ownerForNewCluster(dirname(clusterDir))
   if (owner.uid === 0)
     throw new Error(
       `${clusterDir} belongs to root, and PostgreSQL refuses to run as root. Give it to another user, for example: chown -R nobody ${clusterDir}`,
     )
-  const capability = missingCapability([dirname(clusterDir), ...readable], owner)
+  const capability = missingCapability(dirname(clusterDir), programs, owner)
   if (!capability) return { prefix: [], spawn: owner, owner }
   // Cloning below /root (mode 0700) is common, and another user cannot even walk through it. Handing PostgreSQL this one
   // capability beats the alternatives tried: copying 60 MB of binaries and moving the money out of the data
   // directory, or opening somebody's home directory. No database role can use it: the only one that may log in is not a
   // superuser, so it cannot read files.
-  const ids = [`--reuid=${owner.uid}`, `--regid=${owner.gid}`, '--clear-groups']
+  // no_setuid_fixup, because initdb asks access(2) whether it may run programs, and that call ignores capabilities otherwise.
+  const ids = [`--reuid=${owner.uid}`, `--regid=${owner.gid}`, '--clear-groups', '--securebits=+no_setuid_fixup']
   return {
     prefix: ['setpriv', ...ids, `--inh-caps=+${capability}`, `--ambient-caps=+${capability}`, '--'],
     spawn: {},
@@ -62,20 +63,30 @@ function ownerForNewCluster(dataDir: string): Owner {
   return { uid: found.uid, gid: found.gid }
 }
 
-/** The capability `owner` needs to use `paths`, or undefined when file modes already allow it. */
-function missingCapability(paths: readonly string[], owner: Owner): 'dac_read_search' | 'dac_override' | undefined {
-  const closed = paths.flatMap(ancestors).find(path => !mayEnter(statSync(path), owner))
+/** The capability `owner` needs to use the directories, or undefined when file modes already allow it. */
+function missingCapability(
+  dataDir: string,
+  programs: readonly string[],
+  owner: Owner,
+): 'dac_read_search' | 'dac_override' | undefined {
+  const closed = [dataDir, ...programs].flatMap(ancestors).find(path => !mayEnter(statSync(path), owner))
   if (!closed) return undefined
   const held = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0'}`)
+  const holds = (capability: number) => (held & (1n << BigInt(capability))) !== 0n
   // Docker grants root DAC_OVERRIDE but not the weaker DAC_READ_SEARCH. Programs without any x bit for others (an
   // install under umask 077) need the stronger one as well.
-  const programsClosed = paths.slice(1).some(path => !mayEnter(statSync(path), owner))
-  if (held & (1n << 2n) && !programsClosed) return 'dac_read_search'
-  if (held & (1n << 1n)) return 'dac_override'
+  const programsClosed = programs.some(path => !mayEnter(statSync(path), owner))
+  if (holds(CAP_SETPCAP) && holds(CAP_DAC_READ_SEARCH) && !programsClosed) return 'dac_read_search'
+  if (holds(CAP_SETPCAP) && holds(CAP_DAC_OVERRIDE)) return 'dac_override'
   throw new Error(
     `PostgreSQL refuses to run as root, and only root may enter ${closed}. Start Switchyard as an ordinary user, set SWITCHYARD_DATA to a directory other users may enter, or set DATABASE_URL.`,
   )
 }
+
+// Numbers from linux/capability.h.
+const CAP_DAC_OVERRIDE = 1
+const CAP_DAC_READ_SEARCH = 2
+const CAP_SETPCAP = 8
 
 function ancestors(path: string): string[] {
   const parent = dirname(path)

@@ -34,6 +34,8 @@ export interface Cluster {
   resetPassword(login: Login): Promise<void>
   /** Starts PostgreSQL in a session of its own and returns, once it takes connections, the directory of its socket. */
   start(settings: Readonly<Record<string, string>>): Promise<string>
+  /** The process number of the PostgreSQL that runs, or undefined. */
+  runningPid(): number | undefined
   /** Asks PostgreSQL to stop, without waiting. */
   requestStop(): void
   /** Stops PostgreSQL and waits until it has written everything. */
@@ -69,7 +71,7 @@ export function embeddedCluster(dataDir: string): Cluster {
       giveTo(runAs, draft)
       await run(runAs, join(programs, 'initdb'), [`--pgdata=${draft}`, ...INITDB_OPTIONS])
       await runSql(runAs, programs, draft, createLogin(login))
-      writeFileSync(join(draft, 'pg_hba.conf'), 'local all all scram-sha-256\n')
+      writeFileSync(join(draft, 'pg_hba.conf'), `local all ${login.user} scram-sha-256\n`)
       renameSync(draft, directory)
     },
 
@@ -80,20 +82,22 @@ export function embeddedCluster(dataDir: string): Cluster {
     async start(settings) {
       const runAs = account()
       requireVersion(directory)
-      removeStalePid(directory, pidPath)
       const socketDir = chooseSocketDir(runAs, directory)
       const options = { ...settings, listen_addresses: '', unix_socket_directories: socketDir }
       const args = Object.entries(options).flatMap(([name, value]) => ['-c', `${name}=${value}`])
       const deadlineMs = performance.now() + 10_000
       for (;;) {
+        removeStalePid(directory, pidPath)
         const outcome = await startPostmaster(runAs, programs, directory, args, logPath)
         if (outcome === 'ready') return socketDir
         // After the postmaster was killed its children need a moment to notice; until then PostgreSQL refuses to start.
-        const mayPass = /shared memory block|lock file "[^"]+" is empty/.test(outcome)
+        const mayPass = /shared memory block|lock file "[^"]+" (already exists|is empty)/.test(outcome)
         if (!mayPass || performance.now() > deadlineMs) throw new Error(explain(outcome, directory, logPath))
         await sleep(100)
       }
     },
+
+    runningPid: () => readPostmasterPid(pidPath),
 
     requestStop() {
       const pid = readPostmasterPid(pidPath)
@@ -107,7 +111,7 @@ export function embeddedCluster(dataDir: string): Cluster {
       // SIGINT is PostgreSQL's fast shutdown: it ends the sessions and writes a checkpoint. The file goes last of all.
       signal(pid, 'SIGINT')
       const deadlineMs = performance.now() + STOP_TIMEOUT_MS
-      while (readPid(pidPath) === pid && signal(pid, 0)) {
+      while (readPostmasterPid(pidPath) === pid) {
         if (performance.now() > deadlineMs)
           throw new Error(
             `PostgreSQL (process ${pid}) did not stop within ${STOP_TIMEOUT_MS / 1000} s. See ${logPath}.`,
@@ -274,7 +278,7 @@ function readPid(pidPath: string): number | undefined {
 /** Like readPid, but only for a number that is really PostgreSQL's: it is about to get a signal. */
 function readPostmasterPid(pidPath: string): number | undefined {
   const pid = readPid(pidPath)
-  return pid !== undefined && (process.platform !== 'linux' || isPostgres(pid)) ? pid : undefined
+  return pid !== undefined && isPostgres(pid) ? pid : undefined
 }
 
 function readLines(path: string): string[] {
@@ -298,20 +302,25 @@ function signal(pid: number, name: NodeJS.Signals | 0): boolean {
 
 /**
  * Removes a postmaster.pid whose process number now belongs to a program that is not PostgreSQL, as happens after a
- * reboot or in a restarted container. PostgreSQL itself would refuse to start. Where /proc cannot prove it, or a
- * PostgreSQL process may still work inside the cluster, the file stays and PostgreSQL decides.
+ * reboot or in a restarted container, or to a dead process nobody has reaped. PostgreSQL itself would refuse to start.
+ * While a PostgreSQL process may still work inside the cluster, the file stays and PostgreSQL decides.
  */
 function removeStalePid(directory: string, pidPath: string): void {
   const pid = readPid(pidPath)
-  if (pid === undefined || !existsSync(`/proc/${pid}`) || isPostgres(pid)) return
+  if (pid === undefined || !hasProc || isPostgres(pid)) return
   const inside = readdirSync('/proc')
     .filter(name => /^\d+$/.test(name) && isPostgres(Number(name)))
     .some(name => worksIn(directory, Number(name)))
   if (!inside) rmSync(pidPath)
 }
 
+const hasProc = existsSync('/proc/self/status')
+
+/** Whether the process is a living PostgreSQL; without /proc, whether it exists. */
 function isPostgres(pid: number): boolean {
-  return readLines(`/proc/${pid}/comm`)[0] === 'postgres'
+  if (!hasProc) return signal(pid, 0)
+  const status = readLines(`/proc/${pid}/status`)
+  return status[0] === 'Name:\tpostgres' && !status.some(line => line.startsWith('State:\tZ'))
 }
 
 function worksIn(directory: string, pid: number): boolean {

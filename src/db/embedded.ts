@@ -160,7 +160,7 @@ async function findRunning(dataDir: string): Promise<Connection | undefined> {
       if (code === 'ECONNREFUSED' || code === 'ENOENT') return undefined
       // All connections taken: it runs, and whoever needs one will hear about it.
       if (code === TOO_MANY_CONNECTIONS) return facts
-      if (code !== CANNOT_CONNECT_NOW || performance.now() > deadlineMs)
+      if (!isTransient(error) || performance.now() > deadlineMs)
         throw new Error(`${explainRefusal(error)} The facts are in ${factsPath(dataDir)}.`)
       await sleep(50)
     }
@@ -179,6 +179,11 @@ async function start(
     log.info(`Creating a PostgreSQL database in ${cluster.directory}`)
     await cluster.create(login)
   } else if (!known) {
+    const pid = cluster.runningPid()
+    if (pid !== undefined)
+      throw new Error(
+        `PostgreSQL runs (process ${pid}), but ${factsPath(dataDir)} is missing, so nobody can log in. Stop the Switchyard that uses it; if none does, stop that process with SIGINT. The next start gives out a new password.`,
+      )
     log.warn(`${factsPath(dataDir)} is missing; giving PostgreSQL a new password`)
     await cluster.resetPassword(login)
   }
@@ -226,8 +231,14 @@ async function connectOnce(connection: Connection): Promise<void> {
   }
 }
 
-const CANNOT_CONNECT_NOW = '57P03'
 const TOO_MANY_CONNECTIONS = '53300'
+
+/** Errors of a PostgreSQL that is just starting, stopping or dying: soon it will accept, or not be there at all. */
+function isTransient(error: unknown): boolean {
+  const code = codeOf(error)
+  if (code === undefined) return error instanceof Error && error.message.startsWith('Connection terminated')
+  return ['57P01', '57P02', '57P03', 'ECONNRESET', 'EPIPE'].includes(code)
+}
 
 function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined

@@ -61,9 +61,14 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
     connectionTimeoutMillis: options.connectTimeoutMs ?? 5000,
     types: { getTypeParser },
   })
-  // Without a listener, a connection that breaks while nobody uses it ends the process.
-  inner.on('error', error => options.onIdleError?.(error))
   let ended: Promise<void> | undefined
+  // Without a listener, a connection that breaks while nobody uses it ends the process.
+  inner.on('error', error => {
+    // Once it ends, a connection that PostgreSQL closes first is no news.
+    if (!ended) options.onIdleError?.(error)
+  })
+  // While checked out, a broken connection reports to its client; who runs a statement on it gets the error anyway.
+  inner.on('connect', client => client.on('error', () => {}))
   return {
     pg: inner,
     query: (statement, values) => run(inner, statement, values),

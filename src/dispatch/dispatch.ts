@@ -6,7 +6,7 @@ import type { Offer } from '../domain/offer.ts'
 import { outputCap } from '../domain/output-cap.ts'
 import { Unserved } from '../domain/unserved.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
-import type { Envelope } from '../wire/envelope.ts'
+import { envelopeOf } from '../wire/envelope.ts'
 import { upstreamRequestBody } from '../wire/upstream-request.ts'
 import { askStream } from './ask-stream.ts'
 import { askWhole } from './ask-whole.ts'
@@ -74,11 +74,7 @@ async function attempt(
   { attempts, startedMs, remainingMs, signal }: AttemptFrame,
 ): Promise<Answer> {
   const { offerId } = offer
-  const envelope: Envelope = {
-    id: `chatcmpl-${ticket.requestId}`,
-    created: Math.floor(ticket.startedAtEpochMs / 1000),
-    model: offer.modelId,
-  }
+  const envelope = envelopeOf(ticket, offer.modelId)
   const body = upstreamRequestBody(job, offer, outputCap(offer, job, ticket.maxTokens))
   const ask = { endpoint: offer.endpoint, body, stream: job.stream, remainingMs, signal }
   const elapsedMs = () => clock.monotonicMs() - startedMs
@@ -155,6 +151,6 @@ function unserved(attempts: readonly Attempt[], failures: readonly UpstreamFailu
   return new Unserved('unserved', 'all_hosters_failed', attempts, { retryAfterS })
 }
 
-function name(offer: Offer): Pick<Attempt, 'offerId' | 'endpointId'> {
-  return { offerId: offer.offerId, endpointId: offer.endpoint.endpointId }
+function name(offer: Offer): Pick<Attempt, 'offerId' | 'endpointId' | 'provider'> {
+  return { offerId: offer.offerId, endpointId: offer.endpoint.endpointId, provider: offer.endpoint.kind }
 }

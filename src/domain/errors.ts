@@ -36,6 +36,7 @@ export const errorTable = {
     402,
     'insufficient_quota',
     'The daily spend cap is reached. Wait for 00:00 UTC or ask the operator to raise it.',
+    { shouldRetry: false },
   ),
   in_flight_budget: row(
     402,

@@ -1,7 +1,7 @@
 import type { Caller } from './caller.ts'
 import type { ChatChunk, ChatCompletion } from './completion.ts'
 import type { Nanos } from './money.ts'
-import type { Offer } from './offer.ts'
+import type { Offer, ProviderKind } from './offer.ts'
 
 /** Why an offer may not serve a job. Recorded for each, since it feeds the refusal text, the receipt and the quote. */
 export interface Exclusion {
@@ -46,6 +46,7 @@ export interface Plan {
 export interface Attempt {
   readonly offerId: string
   readonly endpointId: string
+  readonly provider: ProviderKind
   readonly outcome: AttemptOutcome
   readonly elapsedMs: number
 }

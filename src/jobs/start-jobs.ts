@@ -1,7 +1,7 @@
 import { Logger, parseCronItems, run, type TaskList } from 'graphile-worker'
 import type { Pool } from '../db/pool.ts'
 import type { Clock } from '../domain/clock.ts'
-import { makeUsagePartitions } from './usage-partitions.ts'
+import { addUsagePartitions } from '../ledger/add-usage-partitions.ts'
 
 export interface Jobs {
   /** Lets running jobs finish, then stops. */
@@ -24,11 +24,11 @@ interface JobsLog {
 /** Work on a timetable. However many nodes run, graphile-worker gives each job to one of them, once. */
 export async function startJobs({ pool, clock, log }: JobsDeps): Promise<Jobs> {
   // A fresh installation needs this month's partition before the first row, not tomorrow.
-  await makeUsagePartitions(pool, clock.epochMs())
+  await addUsagePartitions(pool, clock.epochMs())
   const taskList: TaskList = {
-    make_usage_partitions: async () => {
-      const made = await makeUsagePartitions(pool, clock.epochMs())
-      if (made.length > 0) log.info({ made }, 'made partitions for usage rows')
+    add_usage_partitions: async () => {
+      const added = await addUsagePartitions(pool, clock.epochMs())
+      if (added.length > 0) log.info({ added }, 'made partitions for usage rows')
     },
   }
   const runner = await run({
@@ -38,7 +38,7 @@ export async function startJobs({ pool, clock, log }: JobsDeps): Promise<Jobs> {
     pollInterval: 60_000,
     taskList,
     parsedCronItems: parseCronItems([
-      { task: 'make_usage_partitions', match: '17 3 * * *', options: { backfillPeriod: 86_400_000 } },
+      { task: 'add_usage_partitions', match: '17 3 * * *', options: { backfillPeriod: 86_400_000 } },
     ]),
     logger: new Logger(() => (level, message, meta) => logAt(log, level, message, meta)),
   })

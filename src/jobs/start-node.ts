@@ -1,6 +1,6 @@
 import { randomInt, randomUUID } from 'node:crypto'
+import type { Sql } from '../db/pool.ts'
 import { HEARTBEAT_MS, heartbeat, registerNode, retireNode } from '../ledger/node-life.ts'
-import type { Queryable } from '../ledger/queryable.ts'
 import { reclaimDeadLeases } from '../ledger/reclaim-dead-leases.ts'
 
 export interface RunningNode {
@@ -14,7 +14,7 @@ export interface RunningNode {
 
 export interface NodeDeps {
   /** Its own connection: a pool that is busy with reports must not make a healthy node look dead. */
-  readonly db: Queryable
+  readonly db: Sql
   /** The server lock proves that no other node lives: leases of earlier ones are given back at once instead of after their expiry. */
   readonly isOnlyNode: boolean
   readonly log: { info(facts: object, message: string): void; warn(facts: object, message: string): void }

@@ -1,6 +1,6 @@
 import type { Sql } from '../db/pool.ts'
+import type { Admission, AdmissionResult, RefusalCode } from './admission.ts'
 import { arrayLiteral, quoted } from './array-literal.ts'
-import type { Admission, AdmissionResult, RefusalCode } from './ledger.ts'
 
 export type AdmissionVerdict =
   | { readonly item: number; readonly kind: 'no_account' }

@@ -1,24 +1,21 @@
-import type { Admission, AdmissionResult } from './ledger.ts'
+import type { Admission, AdmissionResult } from './admission.ts'
 
 type Refusal = Extract<AdmissionResult, { kind: 'refused' }>
 
-/** Remembers callers whose minute or day is used up, so that hammering on costs no round trip until it ends. */
+/** Remembers callers whose minute or day is used up, so that hammering on costs no round trip until the minute ends. */
 export interface ExhaustedWindows {
-  /** The clock of the memory, ms. */
-  now(): number
   /** The refusal to repeat, while the window lasts and the limit was not raised. */
   refuse(admission: Admission): Refusal | undefined
-  /** `sentAtMs` is now() before the statement was sent, `databaseNowMs` PostgreSQL's time when it decided. */
+  /** `sentAtMs` is the monotonic time before the statement was sent, `databaseNowMs` PostgreSQL's time when it decided. */
   remember(admission: Admission, refusal: Refusal, sentAtMs: number, databaseNowMs: number): void
 }
 
 const CUSTOMERS_MAX = 10_000
 
-export function createExhaustedWindows(now: () => number): ExhaustedWindows {
+export function createExhaustedWindows(monotonicMs: () => number): ExhaustedWindows {
   const byCustomer = new Map<string, { refusal: Refusal; untilMs: number }>()
 
   return {
-    now,
     refuse({ customerId, limits }) {
       const known = byCustomer.get(customerId)
       if (known === undefined) return undefined
@@ -27,17 +24,16 @@ export function createExhaustedWindows(now: () => number): ExhaustedWindows {
         code === 'rate_limit_exceeded'
           ? windows.minuteUsed >= limits.requestsPerMinute
           : windows.dayUsed >= limits.requestsPerDay
-      if (isExhausted && now() < known.untilMs) return known.refusal
+      if (isExhausted && monotonicMs() < known.untilMs) return known.refusal
       byCustomer.delete(customerId)
       return undefined
     },
     remember({ customerId }, refusal, sentAtMs, databaseNowMs) {
       if (refusal.code !== 'rate_limit_exceeded' && refusal.code !== 'daily_limit_exceeded') return
-      const { minuteEndsAtEpochMs, dayEndsAtEpochMs } = refusal.windows
-      const endsAtMs = refusal.code === 'rate_limit_exceeded' ? minuteEndsAtEpochMs : dayEndsAtEpochMs
       if (byCustomer.size >= CUSTOMERS_MAX) byCustomer.delete(byCustomer.keys().next().value!)
-      // Counted from before the statement was sent, so the memory never outlasts the window, whatever the two wall clocks say.
-      byCustomer.set(customerId, { refusal, untilMs: sentAtMs + endsAtMs - databaseNowMs })
+      // A used-up day is asked about again each minute too, since its answer also tells the count of the minute.
+      // Measured from before the statement was sent: so the memory never outlasts the window, whatever the two wall clocks say.
+      byCustomer.set(customerId, { refusal, untilMs: sentAtMs + refusal.windows.minuteEndsAtEpochMs - databaseNowMs })
     },
   }
 }

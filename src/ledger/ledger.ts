@@ -1,90 +1,13 @@
 import type { Pool } from '../db/pool.ts'
-import type { AccountLimits } from '../domain/caller.ts'
 import type { Clock } from '../domain/clock.ts'
 import { ApiError } from '../domain/errors.ts'
-import type { Attempt, Outcome } from '../domain/handoff.ts'
-import type { TokenPrice } from '../domain/money.ts'
-import type { ProviderKind } from '../domain/offer.ts'
+import type { Admission, AdmissionResult } from './admission.ts'
 import { type AdmissionVerdict, admitBatch } from './admit-batch.ts'
 import { createExhaustedWindows } from './exhausted-windows.ts'
 import { createLane } from './lane.ts'
 import { releaseLeases } from './release-leases.ts'
 import { settleBatch } from './settle-batch.ts'
-
-export interface Admission {
-  /** UUIDv7; also the id of the strict lease. */
-  readonly requestId: string
-  readonly customerId: string
-  readonly keyId: string
-  /** The model asked for; kept on the lease for the usage row the reaper writes. */
-  readonly modelId: string
-  readonly limits: AccountLimits
-  /**
-   * Null only counts the request against the windows (unknown model, nothing eligible). `wantNanos` is the worst case and
-   * `floorNanos` the least that still makes sense (the same when max_tokens is explicit): granted is
-   * min(want, what is free, what the day cap leaves) if that is at least the floor.
-   */
-  readonly hold: { readonly wantNanos: bigint; readonly floorNanos: bigint } | null
-}
-
-/** Requests counted in the UTC minute and UTC day, this one included, and when those end. */
-export interface WindowCounts {
-  readonly minuteUsed: number
-  readonly dayUsed: number
-  readonly minuteEndsAtEpochMs: number
-  readonly dayEndsAtEpochMs: number
-}
-
-export type RefusalCode =
-  | 'rate_limit_exceeded'
-  | 'daily_limit_exceeded'
-  | 'insufficient_credits'
-  | 'in_flight_budget'
-  | 'daily_spend_cap_reached'
-
-export type AdmissionResult =
-  | { readonly kind: 'granted'; readonly heldNanos: bigint; readonly windows: WindowCounts }
-  | { readonly kind: 'counted'; readonly windows: WindowCounts }
-  | {
-      readonly kind: 'refused'
-      readonly code: RefusalCode
-      /** The balance, what of it no lease holds, and what the daily spend cap leaves; all at the time of the refusal. */
-      readonly postedNanos: bigint
-      readonly freeNanos: bigint
-      readonly capLeftNanos: bigint
-      readonly windows: WindowCounts
-    }
-
-/** How one admitted request ended. Costs are final: the ledger only lowers them, when the lease does not cover them. */
-export interface Settlement {
-  readonly requestId: string
-  readonly customerId: string
-  readonly keyId: string
-  readonly startedAtEpochMs: number
-  readonly modelId: string
-  readonly provider: ProviderKind | 'none'
-  readonly endpointId: string | null
-  readonly hosterId: string | null
-  /** As billed. */
-  readonly inputTokens: number
-  readonly outputTokens: number
-  readonly reportedInputTokens: number | null
-  readonly reportedOutputTokens: number | null
-  readonly usageSource: 'upstream' | 'gateway' | 'none'
-  readonly price: TokenPrice
-  readonly holdNanos: bigint
-  readonly costNanos: bigint
-  readonly hosterShareNanos: bigint
-  readonly feeNanos: bigint
-  readonly writeoffNanos: bigint
-  /** Whole milliseconds. */
-  readonly latencyMs: number
-  readonly firstTokenMs: number | null
-  readonly success: boolean
-  readonly outcome: Outcome
-  readonly finishReason: string | null
-  readonly attempts: readonly Attempt[]
-}
+import type { Settlement } from './settlement.ts'
 
 /** The money of this node: holds before a request runs, charges after it. Every method is safe to call from any number of requests at once. */
 export interface Ledger {
@@ -120,7 +43,7 @@ export interface LedgerDeps {
   readonly nodeShard: number
   readonly clock: Clock
   readonly log?: LedgerLog
-  /** Replaces PostgreSQL's clock for the minute and day windows, in epoch milliseconds. For tests. */
+  /** Replaces PostgreSQL's clock for the minute and day windows, in epoch milliseconds. For tests, whose `clock` has to keep pace. */
   readonly windowClock?: () => number
 }
 
@@ -134,7 +57,7 @@ const GHOST_SWEEP_MS = 1_000
 /** Creates the ledger of one node. It owns no timer or connection while nothing is under way. */
 export function createLedger(deps: LedgerDeps): Ledger {
   const { pool, clock, log } = deps
-  const exhausted = createExhaustedWindows(deps.windowClock ?? (() => clock.monotonicMs()))
+  const exhausted = createExhaustedWindows(() => clock.monotonicMs())
   const unsettled = new Map<string, PendingSettlement>()
   /**
    * Leases that may come to exist although nobody here wants them: their admission was sent, the connection broke, and it was given up,
@@ -146,7 +69,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
 
   const admissions = createLane<PendingAdmission>({
     async send(batch) {
-      const sentAtMs = exhausted.now()
+      const sentAtMs = clock.monotonicMs()
       const verdicts = await admitBatch(
         pool,
         deps.nodeId,

@@ -8,9 +8,10 @@ export interface ReclaimOptions {
    * process that just started. Names the node that is alive.
    */
   readonly onlyNodeAlive?: string
+  /** How long after its expiry a node is declared dead, and how long a restarted PostgreSQL waits for heartbeats to come back. Default 60,000. */
+  readonly graceMs?: number
 }
 
-/** How long after its expiry a node is declared dead, and how long a restarted PostgreSQL waits for heartbeats to come back. */
 const GRACE_MS = 60_000
 
 /**
@@ -18,7 +19,7 @@ const GRACE_MS = 60_000
  * row with outcome `node_died`. Any number of nodes may do this at once. Returns the number of leases ended.
  */
 export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promise<number> {
-  if (options.onlyNodeAlive === undefined) await buryExpiredNodes(db)
+  if (options.onlyNodeAlive === undefined) await buryExpiredNodes(db, options.graceMs ?? GRACE_MS)
   else await buryAllNodesBut(db, options.onlyNodeAlive)
   let reclaimed = 0
   for (const customerId of await customersOfDeadNodes(db)) {
@@ -32,9 +33,12 @@ export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promi
   return reclaimed
 }
 
-async function buryExpiredNodes(db: Sql): Promise<void> {
-  await db.query(`UPDATE node SET state = 'dead' WHERE state = 'alive' AND expires_at < now() - ${GRACE}
-      AND pg_postmaster_start_time() < now() - ${GRACE}`)
+async function buryExpiredNodes(db: Sql, graceMs: number): Promise<void> {
+  await db.query(
+    `UPDATE node SET state = 'dead' FROM (SELECT now() - $1 * interval '1 ms' AS before) AS grace
+    WHERE state = 'alive' AND expires_at < before AND pg_postmaster_start_time() < before`,
+    [graceMs],
+  )
 }
 
 async function buryAllNodesBut(db: Sql, nodeId: string): Promise<void> {
@@ -52,5 +56,3 @@ async function forgetOldNodes(db: Sql): Promise<void> {
   await db.query(`DELETE FROM node n WHERE state = 'dead' AND expires_at < now() - interval '1 day'
       AND NOT EXISTS (SELECT FROM lease l WHERE l.node_id = n.node_id)`)
 }
-
-const GRACE = `interval '${GRACE_MS} ms'`

@@ -1,6 +1,6 @@
 import type { Sql } from '../db/pool.ts'
 import { arrayLiteral, quoted } from './array-literal.ts'
-import type { Settlement } from './ledger.ts'
+import type { Settlement } from './settlement.ts'
 
 /** What came of a settlement that did not go exactly as asked; see settle_batch in migrations/0002_money.sql. */
 export type SettleEffect = 'duplicate' | 'clamped' | 'late' | 'written_off' | 'no_account'

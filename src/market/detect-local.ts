@@ -88,7 +88,7 @@ async function askServer(
   const offers = toOffers(server, baseUrl, models, price)
   const note =
     offers.length > 0
-      ? 'offered at detect.local_price. Declare it in switchyard.yaml to set prices per model.'
+      ? 'offered at detect.local_price_per_million_usd. Declare it in switchyard.yaml to set prices per model.'
       : 'has no chat model loaded, so there is nothing to offer.'
   return {
     finding: describe(

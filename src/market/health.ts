@@ -170,7 +170,7 @@ function stateOf(record: Record, nowMs: number): OfferState {
 
 function isFailing(record: Record, nowMs: number): boolean {
   if (record.failuresInRow >= FAILURES_TO_EJECT || record.connectFailuresInRow >= CONNECT_FAILURES_TO_EJECT) return true
-  // A stream counts as a success at its first content and as a failure when it dies later: only the rate sees that.
+  // A server that fails every other request never fails five times in a row: only the rate sees it.
   let successes = 0
   let failures = 0
   for (const bucket of record.buckets) {

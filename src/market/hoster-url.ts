@@ -1,4 +1,4 @@
-import ipaddr from 'ipaddr.js'
+import { isIP } from 'node:net'
 import { isPublicAddress } from './public-address.ts'
 import { SupplyError } from './supply-error.ts'
 
@@ -26,7 +26,7 @@ export function checkHosterUrl(text: string, { allowPrivate }: { allowPrivate: b
 
 function checkHost(hostname: string): void {
   const address = hostname.replace(/^\[|\]$/g, '')
-  if (ipaddr.isValid(address)) {
+  if (isIP(address) !== 0) {
     if (!isPublicAddress(address)) throw refused(`${hostname} is a private or reserved address`)
     return
   }

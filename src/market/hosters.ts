@@ -174,7 +174,7 @@ export function suspendHoster(pool: Pool, hoster: string): Promise<HosterRef> {
 }
 
 /** Sets the trust score, 0 to 1. Throws SupplyError `unknown_hoster` or `invalid_value`. */
-export function setTrustScore(pool: Pool, hoster: string, trustScore: number): Promise<HosterRef> {
+export async function setTrustScore(pool: Pool, hoster: string, trustScore: number): Promise<HosterRef> {
   checkTrust(trustScore)
   return changeHoster(pool, hoster, (sql, hosterId) =>
     sql.query('UPDATE hoster SET trust_score = $2 WHERE hoster_id = $1', [hosterId, trustScore]),
@@ -182,7 +182,12 @@ export function setTrustScore(pool: Pool, hoster: string, trustScore: number): P
 }
 
 /** Replaces the upstream key; null for a hoster that wants none. Throws SupplyError `unknown_hoster` or `invalid_value`. */
-export function setHosterKey(pool: Pool, hoster: string, apiKey: string | null, masterKey: Buffer): Promise<HosterRef> {
+export async function setHosterKey(
+  pool: Pool,
+  hoster: string,
+  apiKey: string | null,
+  masterKey: Buffer,
+): Promise<HosterRef> {
   const key = apiKey === null ? undefined : checkKey(apiKey)
   return changeHoster(pool, hoster, (sql, hosterId) => {
     const sealed = key === undefined ? null : sealSecret(masterKey, key, { hosterId, purpose: 'upstream_key' })

@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
 /**
@@ -6,7 +7,8 @@ import ipaddr from 'ipaddr.js'
  * by the IPv4 address.
  */
 export function isPublicAddress(text: string): boolean {
-  if (!ipaddr.isValid(text)) return false
+  // ipaddr.js alone would also take short and octal forms, which not every resolver reads alike.
+  if (isIP(text) === 0) return false
   const address = unwrap(ipaddr.parse(text))
   if (address.range() !== 'unicast') return false
   if (address instanceof ipaddr.IPv4) return !PLATFORM_SERVICES.includes(address.toString())

@@ -36,12 +36,31 @@ export function createWindowView(deps: {
   }
 }
 
+/** The counts of an account that was read just now, with the ends of its windows; a customer without account has used nothing. */
+export function windowCounts(
+  account: { readonly minuteRequests: number; readonly dayRequests: number } | undefined,
+  nowMs: number,
+): WindowCounts {
+  return {
+    minuteUsed: account?.minuteRequests ?? 0,
+    dayUsed: account?.dayRequests ?? 0,
+    minuteEndsAtEpochMs: endOf(MINUTE_MS, nowMs),
+    dayEndsAtEpochMs: endOf(DAY_MS, nowMs),
+  }
+}
+
+const MINUTE_MS = 60_000
+const DAY_MS = 86_400_000
+
+/** UTC days are multiples of 86,400 s of Unix time, so both windows are. */
+function endOf(windowMs: number, nowMs: number): number {
+  return (Math.floor(nowMs / windowMs) + 1) * windowMs
+}
+
 function rolled(counts: WindowCounts, nowMs: number): WindowCounts {
   if (nowMs < counts.minuteEndsAtEpochMs) return counts
-  const minuteEndsAtEpochMs = (Math.floor(nowMs / 60_000) + 1) * 60_000
-  if (nowMs < counts.dayEndsAtEpochMs) return { ...counts, minuteUsed: 0, minuteEndsAtEpochMs }
-  const dayEndsAtEpochMs = (Math.floor(nowMs / 86_400_000) + 1) * 86_400_000
-  return { minuteUsed: 0, dayUsed: 0, minuteEndsAtEpochMs, dayEndsAtEpochMs }
+  if (nowMs >= counts.dayEndsAtEpochMs) return windowCounts(undefined, nowMs)
+  return { ...counts, minuteUsed: 0, minuteEndsAtEpochMs: endOf(MINUTE_MS, nowMs) }
 }
 
 /** OpenAI's header names for the minute, `-day` twins for the day. Reset values are like OpenAI's: seconds with an `s`. */

@@ -1,7 +1,7 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'
 import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
-import { countPromptTokens } from '../wire/count-prompt-tokens.ts'
+import { countPromptTokens } from '../wire/chat-request.ts'
 import { countTokens } from '../wire/count-tokens.ts'
 
 /** What the relay saw of an answer when it ended. */

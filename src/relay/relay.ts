@@ -3,7 +3,7 @@ import type { ChatChunk, ChunkDelta, TokenUsage } from '../domain/completion.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Answer, Outcome, Receipt, StreamAnswer, Ticket, WholeAnswer } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
-import type { Envelope } from '../wire/envelope.ts'
+import { envelopeOf } from '../wire/envelope.ts'
 import { DONE, encodeChunk, encodeErrorChunk, usageChunk } from '../wire/sse-encode.ts'
 import { bill } from './bill.ts'
 import { OutputMeter } from './output-meter.ts'
@@ -62,7 +62,7 @@ async function* relayStream(context: RelayContext, answer: StreamAnswer): AsyncG
   let finishReason: string | null = null
   let failure: unknown
   let outcome: Outcome | undefined
-  const envelope = envelopeOf(ticket, answer.offer)
+  const envelope = envelopeOf(ticket, answer.offer.modelId)
   const receipt = (ending: Outcome) =>
     bill(ticket, job, answer, {
       outcome: ending,

@@ -1,7 +1,7 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Attempt, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
-import { countPromptTokens } from '../wire/count-prompt-tokens.ts'
+import { countPromptTokens } from '../wire/chat-request.ts'
 
 /**
  * The receipt of a request that got no answer. It is free, with one exception: a client that left while a server was already

@@ -2,7 +2,8 @@ import type { Clock } from '../domain/clock.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Receipt, Ticket } from '../domain/handoff.ts'
 import { costNanos, type Nanos, splitCost } from '../domain/money.ts'
-import type { Ledger, Settlement } from '../ledger/ledger.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import type { Settlement } from '../ledger/settlement.ts'
 
 export interface SettleDeps {
   readonly ledger: Ledger

@@ -1,6 +1,7 @@
 import type { Sql } from '../db/pool.ts'
 import type { Caller } from '../domain/caller.ts'
 import type { Clock } from '../domain/clock.ts'
+import { ApiError } from '../domain/errors.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 import type { Interval, TokenUsage, UsageBreakdown, UsageSummary } from '../wire/reports.ts'
@@ -9,7 +10,7 @@ import { usageBreakdown } from './usage-breakdown.ts'
 import { type UsageExport, usageExport } from './usage-export.ts'
 import { usageSummary } from './usage-summary.ts'
 
-/** The reports of one customer each: nothing of anybody else can be asked for. */
+/** The reports of one customer each: nothing of anybody else can be asked for. Throw `database_unavailable`. */
 export interface Reports {
   summary(caller: Caller): Promise<UsageSummary>
   tokens(caller: Caller, days: number, interval: Interval): Promise<TokenUsage>
@@ -25,13 +26,14 @@ export function createReports(deps: {
   /** The customer's request windows as PostgreSQL has them, so that the answer is the same on every node. */
   readWindows: (customerId: string, atEpochMs: number) => Promise<WindowCounts>
 }): Reports {
-  const { sql, clock } = deps
+  const { clock } = deps
+  const sql: Sql = { query: (statement, values) => deps.sql.query<never>(statement, values).catch(refuse) }
   return {
     async summary(caller) {
       const nowMs = clock.epochMs()
       const [balanceNanos, windows] = await Promise.all([
-        deps.readBalance(caller.customerId),
-        deps.readWindows(caller.customerId, nowMs),
+        deps.readBalance(caller.customerId).catch(refuse),
+        deps.readWindows(caller.customerId, nowMs).catch(refuse),
       ])
       return usageSummary(sql, caller, balanceNanos, windows, nowMs)
     },
@@ -39,4 +41,12 @@ export function createReports(deps: {
     breakdown: (caller, days) => usageBreakdown(sql, caller.customerId, days, clock.epochMs()),
     export: (caller, days) => usageExport(sql, caller.customerId, days, clock.epochMs()),
   }
+}
+
+/** A report that cannot be read is nobody's fault but the database's. */
+function refuse(internal: unknown): never {
+  throw new ApiError('database_unavailable', {
+    message: 'The database does not answer, so the report cannot be made. Retry later.',
+    internal,
+  })
 }

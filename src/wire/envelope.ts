@@ -6,3 +6,8 @@ export interface Envelope {
   readonly created: number
   readonly model: string
 }
+
+/** The id has the request id inside, so that a completion can be found in the usage rows. */
+export function envelopeOf(request: { requestId: string; startedAtEpochMs: number }, model: string): Envelope {
+  return { id: `chatcmpl-${request.requestId}`, created: Math.floor(request.startedAtEpochMs / 1000), model }
+}

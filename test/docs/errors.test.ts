@@ -4,14 +4,15 @@ import { type ErrorRow, errorTable } from '../../src/domain/errors.ts'
 
 test('docs/errors.md and the error table say the same, both ways', () => {
   const page = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
-  const documented = [...page.matchAll(/^\| `(\w+)` \| (\d+) \| `(\w+)` \| (yes|no|) \| (.+) \|$/gm)].map(
+  const documented = [...page.matchAll(/^\| `(\w+)` +\| (\d+) +\| `(\w+)` +\| (yes|no|) *\| (.+?) +\|$/gm)].map(
     ([, code, status, type, retry, message]) => ({ code, status: Number(status), type, retry, message }),
   )
   const coded = Object.entries<ErrorRow>(errorTable).map(([code, row]) => ({
     code,
     status: row.status,
     type: row.type,
-    retry: row.shouldRetry === false ? 'no' : row.status === 408 || row.status === 429 || row.status >= 500 ? 'yes' : '',
+    retry:
+      row.shouldRetry === false ? 'no' : row.status === 408 || row.status === 429 || row.status >= 500 ? 'yes' : '',
     message: row.message,
   }))
   expect(documented).toEqual(coded)

@@ -15,7 +15,8 @@ const planted: Record<string, string> = {
   'src/route/rank.ts': "import { readFileSync } from 'node:fs'\nexport const rank = () => readFileSync('x')\n",
   'src/admit/admit.ts': "export { rank } from '../route/rank.ts'\n",
   'src/ledger/sum.ts': "import pg from 'pg'\nexport const client = new pg.Client()\n",
-  'src/http/page.ts': "export const load = () => import('../db/pool.ts')\n",
+  'src/http/page.ts':
+    "export async function load() {\n  await using stack = new AsyncDisposableStack()\n  using pool = stack.use(await import('../db/pool.ts'))\n  return pool\n}\n",
   'src/usage/one.ts': "import { two } from './two.ts'\nexport const one = (): number => two()\n",
   'src/usage/two.ts': "import { one } from './one.ts'\nexport const two = (): number => one()\n",
   'src/settle/settle.ts': "import { gone } from './gone.ts'\nexport const settle = gone\n",

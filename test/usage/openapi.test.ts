@@ -143,7 +143,7 @@ describe('the OpenAPI document', () => {
     ])
   })
 
-  test('every JSON body has an example, and so does each report', () => {
+  test('chat requests, reports and models have an example', () => {
     for (const { path, operation } of operations) {
       if (!path.startsWith('/v1/usage') && path !== '/v1/models/{id}') continue
       const [media] = Object.values(operation.responses['200']!.content!)

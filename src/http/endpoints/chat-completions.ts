@@ -7,9 +7,12 @@ import type { Clock } from '../../domain/clock.ts'
 import { ApiError } from '../../domain/errors.ts'
 import type { Offer } from '../../domain/offer.ts'
 import { rateLimitHeaders, type WindowView } from '../../quota/window-view.ts'
-import { chatCompletionSchema, chatRequestSchema, parseChatRequest } from '../../wire/chat-request.ts'
+import { chatCompletionSchema } from '../../wire/chat-completion-schema.ts'
+import { parseChatRequest } from '../../wire/chat-request.ts'
+import { chatRequestSchema } from '../../wire/chat-request-schema.ts'
+import { type Envelope, envelopeOf } from '../../wire/envelope.ts'
 import { errorBody } from '../../wire/error-body.ts'
-import { encodeErrorChunk } from '../../wire/sse-encode.ts'
+import { encodeErrorChunk, PING } from '../../wire/sse-encode.ts'
 import type { Endpoint } from '../endpoint.ts'
 import type { InFlight } from '../in-flight.ts'
 import { errorHeaders, toApiError } from '../respond-error.ts'
@@ -61,9 +64,16 @@ export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
       try {
         if (running.refusal) throw running.refusal
         const job = parseChatRequest(bodyOf(request.body))
-        const completed = deps.complete(caller, job, requestId, running.signal)
-        if (!job.stream) await sendWhole(out, await completed, headers)
-        else await sendStream(deps, out, completed, headers, running.signal)
+        const completing = deps.complete(caller, job, requestId, running.signal)
+        if (!job.stream) await sendWhole(out, await completing, headers)
+        else
+          await sendStream(deps, {
+            out,
+            completing,
+            headers,
+            signal: running.signal,
+            envelope: envelopeOf({ requestId, startedAtEpochMs: deps.clock.epochMs() }, job.model),
+          })
       } catch (thrown) {
         const error = toApiError(thrown)
         if (error.row.status >= 500 && !running.signal.aborted) {
@@ -87,26 +97,30 @@ async function sendWhole(out: ServerResponse, { offer, delivery }: Completed, he
   out.writeHead(200, await headers({ ...jsonHeaders(delivery.body), ...servedBy(offer) })).end(delivery.body)
 }
 
+interface StreamToSend {
+  readonly out: ServerResponse
+  readonly completing: Promise<Completed>
+  readonly headers: HeadersOf
+  readonly signal: AbortSignal
+  /** For an error chunk when nobody answered. */
+  readonly envelope: Envelope
+}
+
 /**
  * Sends the status only when the first content is there, so that failures before it have their true status; after `pingMs` of
  * waiting the stream is opened with a comment instead, and failures become error chunks.
  */
 async function sendStream(
   deps: ChatEndpointDeps,
-  out: ServerResponse,
-  completing: Promise<Completed>,
-  headers: HeadersOf,
-  signal: AbortSignal,
+  { out, completing, headers, signal, envelope }: StreamToSend,
 ): Promise<void> {
   const pings = startPings(out, deps.pingMs, async () => out.writeHead(200, await headers(streamHeaders)))
-  let frames: AsyncGenerator<string> | undefined
   try {
     const { offer, delivery } = await completing
     if (delivery.kind !== 'stream') throw new Error('no stream was made for a request that asked for one')
-    frames = delivery.frames
     await pings.opening()
     if (!out.headersSent && !out.destroyed) out.writeHead(200, await headers({ ...streamHeaders, ...servedBy(offer) }))
-    for await (const frame of frames) {
+    for await (const frame of delivery.frames) {
       if (out.destroyed) continue
       pings.postpone()
       if (!out.write(frame)) await drained(out, signal, deps.slowReaderMs)
@@ -115,7 +129,7 @@ async function sendStream(
   } catch (thrown) {
     await pings.opening()
     if (!out.headersSent) throw thrown
-    if (!out.destroyed) out.end(encodeErrorChunk(undefined, toApiError(thrown)))
+    if (!out.destroyed) out.end(encodeErrorChunk(envelope, toApiError(thrown)))
   } finally {
     pings.stop()
   }
@@ -137,9 +151,9 @@ function startPings(out: ServerResponse, pingMs: number, open: () => Promise<unk
   let opening: Promise<unknown> = Promise.resolve()
   const timer = setInterval(() => {
     if (out.destroyed || out.writableNeedDrain) return
-    if (out.headersSent) out.write(': ping\n\n')
+    if (out.headersSent) out.write(PING)
     else {
-      opening = open().then(() => out.write(': ping\n\n'))
+      opening = open().then(() => out.write(PING))
       opening.catch(() => {})
     }
   }, pingMs)

@@ -31,6 +31,9 @@ const settings = {
   mcp: { disabled: true },
   hideClientButton: true,
   showDeveloperTools: 'never',
+  authentication: { preferredSecurityScheme: 'apiKey' },
+  // Scalar calls schemas "Models", which are something else here.
+  modelsSectionLabel: 'Schemas',
   defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
 }
 

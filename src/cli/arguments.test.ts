@@ -1,0 +1,34 @@
+import { InvalidArgumentError } from 'commander'
+import { expect, test } from 'vitest'
+import {
+  amountArgument,
+  countArgument,
+  expiryArgument,
+  priceArgument,
+  scoreArgument,
+  textArgument,
+} from './arguments.ts'
+
+test('what is typed becomes exact values', () => {
+  expect(amountArgument('0.000000001')).toBe(1n)
+  expect(priceArgument('0.15')).toBe(150_000n)
+  expect(priceArgument('0')).toBe(0n)
+  expect(countArgument('131072')).toBe(131_072)
+  expect(scoreArgument('0.9')).toBe(0.9)
+  expect(textArgument('  laptop ')).toBe('laptop')
+  expect(expiryArgument('2999-01-31')).toEqual(new Date('2999-01-31T00:00:00Z'))
+  expect(expiryArgument('2999-01-31T12:00Z')).toEqual(new Date('2999-01-31T12:00:00Z'))
+  const inTwoDaysMs = Date.now() + 2 * 86_400_000
+  expect(Math.abs(expiryArgument('2d').getTime() - inTwoDaysMs)).toBeLessThan(60_000)
+})
+
+test.each([
+  [amountArgument, ['0', '-5', '1e3', '1.0000000001', '', 'five', 'Infinity']],
+  [priceArgument, ['-1', '0.0000001', 'free', '']],
+  [countArgument, ['-1', '1.5', '1e3', '10000000000', '']],
+  [scoreArgument, ['1.1', '-0.1', '80%', '.5', '']],
+  [textArgument, ['', '   ', 'x'.repeat(201)]],
+  [expiryArgument, ['0d', '2001-01-01', '2999-13-01', '2999-01-31T12:00', 'tomorrow', '2999-01-31T12:00+02:00']],
+] as const)('%o refuses what it cannot take', (read, texts) => {
+  for (const text of texts) expect(() => read(text), text).toThrow(InvalidArgumentError)
+})

@@ -1,0 +1,57 @@
+import { InvalidArgumentError } from 'commander'
+import { isEmail } from '../domain/email.ts'
+import { type Nanos, parsePricePerMillion, parseUsd } from '../domain/money.ts'
+
+// Readers of what is typed after a command. Each throws commander's InvalidArgumentError, which names the argument for us.
+
+export function emailArgument(text: string): string {
+  if (!isEmail(text)) throw new InvalidArgumentError('It must be an e-mail address.')
+  return text
+}
+
+/** More than zero. */
+export function amountArgument(text: string): Nanos {
+  const nanos = parseUsd(text)
+  if (nanos === undefined || nanos === 0n) {
+    throw new InvalidArgumentError('It must be USD above zero, such as 25 or 0.50, with at most 9 decimals.')
+  }
+  return nanos
+}
+
+/** USD per million tokens, as picodollars per token. */
+export function priceArgument(text: string): bigint {
+  const picoPerToken = parsePricePerMillion(text)
+  if (picoPerToken === undefined) {
+    throw new InvalidArgumentError('It must be USD per million tokens, such as 0.15, with at most 6 decimals.')
+  }
+  return picoPerToken
+}
+
+export function countArgument(text: string): number {
+  if (!/^\d{1,9}$/.test(text)) throw new InvalidArgumentError('It must be a whole number.')
+  return Number(text)
+}
+
+/** A number from 0 to 1. */
+export function scoreArgument(text: string): number {
+  if (!/^(0(\.\d+)?|1(\.0+)?)$/.test(text)) throw new InvalidArgumentError('It must be a number from 0 to 1.')
+  return Number(text)
+}
+
+/** The moment a key ends: `90d` from now, or a date or time in UTC. */
+export function expiryArgument(text: string): Date {
+  const days = /^(\d{1,5})d$/.exec(text)?.[1]
+  const iso = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2})?Z)?$/.test(text)
+  const time = days !== undefined ? Date.now() + Number(days) * 86_400_000 : iso ? Date.parse(text) : Number.NaN
+  if (!(time > Date.now())) {
+    throw new InvalidArgumentError('It must be in the future: 90d, 2030-01-31 or 2030-01-31T12:00:00Z.')
+  }
+  return new Date(time)
+}
+
+/** Not blank; surrounding blanks are dropped. */
+export function textArgument(text: string): string {
+  const trimmed = text.trim()
+  if (trimmed === '' || trimmed.length > 200) throw new InvalidArgumentError('It must have 1 to 200 characters.')
+  return trimmed
+}

@@ -1,0 +1,102 @@
+import type { Command } from 'commander'
+import { listCustomers, setAccountTier } from '../auth/customers.ts'
+import type { Config } from '../config.ts'
+import { createCustomer } from '../create-customer.ts'
+import { transaction } from '../db/pool.ts'
+import { usdText } from '../domain/money.ts'
+import { listBalances } from '../ledger/list-balances.ts'
+import { emailArgument } from './arguments.ts'
+import { Failure, UsageError } from './failure.ts'
+import { shownTime, table } from './output.ts'
+import { resolveCustomer } from './resolve-customer.ts'
+import { noun, sessionOf, verb } from './verb.ts'
+import { withDatabase } from './with-database.ts'
+
+export function customerCommands(): Command {
+  return noun('customer', 'Add customers and set what they may do', [addCustomer(), list(), tier()])
+}
+
+function addCustomer(): Command {
+  return verb('add', 'Add a customer, with the signup credit', [
+    'customer add ada@example.com',
+    'customer add ada@example.com --tier scale --json',
+  ])
+    .argument('<email>', 'e-mail address; one customer each', emailArgument)
+    .option('--tier <tier>', 'account tier; without it, signup.tier of the configuration')
+    .action(async (email: string, options) => {
+      const session = sessionOf(options)
+      const { config, output } = session
+      if (options.tier !== undefined) requireTier(config, options.tier)
+      const customer = await withDatabase(session, pool =>
+        transaction(pool, sql => createCustomer(sql, config, { email, accountTier: options.tier })),
+      )
+      if (!customer) throw new Failure(`There is a customer ${email} already.`)
+      const { customerId, accountTier } = customer
+      const balance = usdText(config.signup.creditNanos)
+      output.result(
+        { customer_id: customerId, email, account_tier: accountTier, balance_usd: balance },
+        table(['id', 'e-mail', 'tier', 'balance USD'], [[customerId, email, accountTier, balance]], ''),
+      )
+      output.note(`Give it an API key with: switchyard key issue ${email} --name <name>`)
+    })
+}
+
+function list(): Command {
+  return verb('list', 'List the customers and their balances', ['customer list', 'customer list --json']).action(
+    async options => {
+      const session = sessionOf(options)
+      const [customers, balances] = await withDatabase(session, pool =>
+        Promise.all([listCustomers(pool), listBalances(pool)]),
+      )
+      const rows = customers.map(({ customerId, email, accountTier, createdAt, disabledAt }) => ({
+        customer_id: customerId,
+        email,
+        account_tier: accountTier,
+        balance_usd: usdText(balances.get(customerId) ?? 0n),
+        disabled: disabledAt !== null,
+        created_at: createdAt.toISOString(),
+      }))
+      session.output.result(
+        rows,
+        table(
+          ['id', 'e-mail', 'tier', 'balance USD', 'since (UTC)', 'state'],
+          rows.map(row => [
+            row.customer_id,
+            row.email,
+            row.account_tier,
+            row.balance_usd,
+            shownTime(new Date(row.created_at)),
+            row.disabled ? 'disabled' : 'active',
+          ]),
+          'There are no customers yet. Add one with: switchyard customer add <email>',
+        ),
+      )
+    },
+  )
+}
+
+function tier(): Command {
+  return verb('tier', 'Move a customer to another account tier', ['customer tier ada@example.com scale'])
+    .argument('<customer>', 'e-mail or id')
+    .argument('<tier>', 'one of account_tiers in the configuration')
+    .action(async (emailOrId: string, accountTier: string, options) => {
+      const session = sessionOf(options)
+      requireTier(session.config, accountTier)
+      const customer = await withDatabase(session, pool =>
+        transaction(pool, async sql => {
+          const found = await resolveCustomer(sql, emailOrId)
+          await setAccountTier(sql, found.customerId, accountTier)
+          return found
+        }),
+      )
+      session.output.result(
+        { customer_id: customer.customerId, email: customer.email, account_tier: accountTier },
+        `${customer.email} is now ${accountTier} (was ${customer.accountTier}).`,
+      )
+    })
+}
+
+function requireTier({ accountTiers }: Config, tier: string): void {
+  if (Object.hasOwn(accountTiers, tier)) return
+  throw new UsageError(`There is no account tier ${tier}. There are: ${Object.keys(accountTiers).join(', ')}`)
+}

@@ -1,0 +1,39 @@
+import { Command } from 'commander'
+import { type Config, loadConfig } from '../config.ts'
+import { createOutput, type Output } from './output.ts'
+
+/** What every command gets besides its own arguments. */
+export interface Session {
+  readonly config: Config
+  readonly output: Output
+}
+
+interface CommonOptions {
+  readonly json?: true
+  readonly config?: string
+}
+
+/** A command with what all have: --json, --config, and examples under its help. */
+export function verb(name: string, summary: string, examples: readonly string[]): Command {
+  return new Command(name)
+    .description(summary)
+    .option('--json', 'print the result as one line of JSON')
+    .option('--config <file>', 'read this configuration file instead of ./switchyard.yaml')
+    .addHelpText('after', `\nExamples:\n${examples.map(example => `  $ switchyard ${example}`).join('\n')}`)
+}
+
+/** A group of commands about one thing. */
+export function noun(name: string, summary: string, verbs: readonly Command[]): Command {
+  const group = new Command(name).description(summary).helpCommand(false)
+  for (const command of verbs) group.addCommand(command)
+  return group
+}
+
+/** Reads the configuration as the command's options say. Throws ConfigError. */
+export function sessionOf(options: CommonOptions): Session {
+  return { config: loadConfig({ file: options.config }), output: outputOf(options) }
+}
+
+export function outputOf(options: CommonOptions): Output {
+  return createOutput({ json: options.json === true })
+}

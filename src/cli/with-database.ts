@@ -1,0 +1,33 @@
+import { openDatabase } from '../db/embedded.ts'
+import { migrate } from '../db/migrate.ts'
+import { createPool, type Pool } from '../db/pool.ts'
+import type { Session } from './verb.ts'
+
+/**
+ * Runs `work` on the database of the configuration: beside a running server, or without one, in which case the embedded
+ * PostgreSQL runs just as long. Brings the schema up to date first.
+ */
+export async function withDatabase<T>({ config, output }: Session, work: (pool: Pool) => Promise<T>): Promise<T> {
+  const database = await openDatabase({
+    databaseUrl: config.databaseUrl ?? undefined,
+    dataDir: config.dataDir,
+    log: { info: output.note, warn: output.note },
+  })
+  try {
+    for (const { name } of await migrate(database.connection)) output.note(`Applied migration ${name}`)
+    const pool = createPool(database.connection, {
+      max: 4,
+      applicationName: 'switchyard cli',
+      // Nobody waits behind a command, and an audit reads everything.
+      statementTimeoutMs: 0,
+      lockTimeoutMs: 10_000,
+    })
+    try {
+      return await work(pool)
+    } finally {
+      await pool.end()
+    }
+  } finally {
+    await database.close()
+  }
+}

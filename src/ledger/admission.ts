@@ -1,0 +1,39 @@
+import type { AccountLimits } from '../domain/caller.ts'
+import type { WindowCounts } from '../domain/windows.ts'
+
+/** A request that asks to run. */
+export interface Admission {
+  /** UUIDv7; also the id of the strict lease. */
+  readonly requestId: string
+  readonly customerId: string
+  readonly keyId: string
+  /** The model asked for; kept on the lease for the usage row the reaper writes. */
+  readonly modelId: string
+  readonly limits: AccountLimits
+  /**
+   * Null only counts the request against the windows (unknown model, nothing eligible). `wantNanos` is the worst case and
+   * `floorNanos` the least that still makes sense (the same when max_tokens is explicit): granted is
+   * min(want, what is free, what the day cap leaves) if that is at least the floor.
+   */
+  readonly hold: { readonly wantNanos: bigint; readonly floorNanos: bigint } | null
+}
+
+export type RefusalCode =
+  | 'rate_limit_exceeded'
+  | 'daily_limit_exceeded'
+  | 'insufficient_credits'
+  | 'in_flight_budget'
+  | 'daily_spend_cap_reached'
+
+export type AdmissionResult =
+  | { readonly kind: 'granted'; readonly heldNanos: bigint; readonly windows: WindowCounts }
+  | { readonly kind: 'counted'; readonly windows: WindowCounts }
+  | {
+      readonly kind: 'refused'
+      readonly code: RefusalCode
+      /** The balance, what of it no lease holds, and what the daily spend cap leaves; all at the time of the refusal. */
+      readonly postedNanos: bigint
+      readonly freeNanos: bigint
+      readonly capLeftNanos: bigint
+      readonly windows: WindowCounts
+    }

@@ -1,0 +1,130 @@
+import { type Pool, transaction } from '../db/pool.ts'
+
+export interface AuditFinding {
+  readonly name: AuditCheck
+  readonly violations: number
+  /** Up to five of what is wrong: transaction, customer, request or hoster ids, with the hour where that matters. */
+  readonly examples: readonly string[]
+}
+
+/**
+ * Checks every invariant of the money against everything there is, in one snapshot of the running system. One finding per check, in order;
+ * all is well when none has violations. Takes a share lock on nothing. It reads the whole ledger: give it a pool without statement timeout.
+ */
+export async function audit(pool: Pool): Promise<AuditFinding[]> {
+  return transaction(pool, async db => {
+    await db.query('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY')
+    const findings: AuditFinding[] = []
+    for (const name of Object.keys(auditChecks) as AuditCheck[]) {
+      const { rows } = await db.query<{ violations: number; examples: string[] | null }>(
+        `SELECT count(*)::integer AS violations, (array_agg(id ORDER BY id))[1:5] AS examples FROM (${auditChecks[name]}) AS wrong(id)`,
+      )
+      findings.push({ name, violations: rows[0]!.violations, examples: rows[0]!.examples ?? [] })
+    }
+    return findings
+  })
+}
+
+export type AuditCheck = keyof typeof auditChecks
+
+/** Each selects the ids of what violates it. I1 to I14 are the invariants of docs/money.md. */
+export const auditChecks = {
+  // I1, I13
+  transactions_sum_to_zero: `
+    SELECT tx_id::text FROM ledger_entry GROUP BY tx_id HAVING sum(amount_nanos) <> 0`,
+  ledger_sums_to_zero: `
+    SELECT 'all entries: ' || sum(amount_nanos) FROM ledger_entry HAVING sum(amount_nanos) <> 0`,
+  entries_have_a_transaction: `
+    SELECT DISTINCT tx_id::text FROM ledger_entry e WHERE NOT EXISTS (SELECT FROM ledger_tx t WHERE t.tx_id = e.tx_id)`,
+  transactions_have_entries: `
+    SELECT tx_id::text FROM ledger_tx t WHERE NOT EXISTS (SELECT FROM ledger_entry e WHERE e.tx_id = t.tx_id)`,
+  one_signup_credit_per_customer: `
+    SELECT account_id::text FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
+    WHERE t.kind = 'signup_credit' AND e.account_kind = 'customer' GROUP BY account_id HAVING count(*) > 1`,
+  // I2
+  balances_cover_their_leases: `
+    SELECT customer_id::text FROM balance WHERE leased_nanos < 0 OR posted_nanos < leased_nanos`,
+  balances_equal_entries: `
+    SELECT coalesce(b.customer_id, e.account_id)::text
+    FROM balance b FULL JOIN (
+      SELECT account_id, sum(amount_nanos) AS amount FROM ledger_entry WHERE account_kind = 'customer' GROUP BY account_id
+    ) e ON e.account_id = b.customer_id
+    WHERE coalesce(b.posted_nanos, 0) <> coalesce(e.amount, 0)`,
+  // I3
+  leased_equals_open_leases: `
+    SELECT coalesce(b.customer_id, l.customer_id)::text
+    FROM balance b FULL JOIN (
+      SELECT customer_id, sum(granted_nanos) AS granted FROM lease GROUP BY customer_id
+    ) l USING (customer_id)
+    WHERE coalesce(b.leased_nanos, 0) <> coalesce(l.granted, 0)`,
+  // I5
+  one_usage_row_per_request: `
+    SELECT request_id::text FROM usage_event GROUP BY request_id HAVING count(*) > 1`,
+  cost_within_hold: `
+    SELECT request_id::text FROM usage_event WHERE cost_nanos < 0 OR cost_nanos > hold_nanos`,
+  // I6
+  cost_is_share_plus_fee: `
+    SELECT request_id::text FROM usage_event WHERE cost_nanos <> hoster_share_nanos + fee_nanos OR hoster_share_nanos < 0 OR fee_nanos < 0`,
+  // I7
+  charges_have_a_transaction: `
+    SELECT request_id::text FROM usage_event WHERE (cost_nanos > 0) <> (tx_id IS NOT NULL)`,
+  charges_equal_customer_entries: `
+    SELECT coalesce(u.tx_id, e.tx_id)::text
+    FROM (SELECT tx_id, customer_id, sum(cost_nanos) AS cost FROM usage_event WHERE tx_id IS NOT NULL GROUP BY tx_id, customer_id) u
+    FULL JOIN (
+      SELECT e.tx_id, e.account_id, e.amount_nanos FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
+      WHERE t.kind = 'settle' AND e.account_kind = 'customer'
+    ) e ON e.tx_id = u.tx_id AND e.account_id = u.customer_id
+    WHERE coalesce(u.cost, 0) <> -coalesce(e.amount_nanos, 0)`,
+  shares_equal_hoster_entries: `
+    SELECT coalesce(u.tx_id, e.tx_id)::text
+    FROM (
+      SELECT tx_id, hoster_id, sum(hoster_share_nanos) AS share FROM usage_event WHERE hoster_share_nanos > 0 GROUP BY tx_id, hoster_id
+    ) u
+    FULL JOIN (SELECT tx_id, account_id, amount_nanos FROM ledger_entry WHERE account_kind = 'hoster_payable') e
+      ON e.tx_id = u.tx_id AND e.account_id = u.hoster_id
+    WHERE coalesce(u.share, 0) <> coalesce(e.amount_nanos, 0)`,
+  fees_equal_revenue_entries: `
+    SELECT coalesce(u.tx_id, e.tx_id)::text
+    FROM (SELECT tx_id, sum(fee_nanos) AS fee FROM usage_event WHERE fee_nanos > 0 GROUP BY tx_id) u
+    FULL JOIN (SELECT tx_id, amount_nanos FROM ledger_entry WHERE account_kind = 'platform_revenue') e USING (tx_id)
+    WHERE coalesce(u.fee, 0) <> coalesce(e.amount_nanos, 0)`,
+  rollups_equal_usage: `
+    SELECT customer_id || ' ' || to_char(hour AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24') || ' ' || model_id || ' ' || provider
+    FROM (
+      SELECT customer_id, date_trunc('hour', started_at, 'UTC') AS hour, model_id, provider, count(*) AS requests,
+        count(*) FILTER (WHERE success) AS successes, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+        sum(cost_nanos) AS cost, sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee,
+        coalesce(sum(latency_ms) FILTER (WHERE success), 0) AS latency
+      FROM usage_event GROUP BY 1, 2, 3, 4
+    ) u
+    FULL JOIN (
+      SELECT customer_id, hour, model_id, provider, sum(requests) AS requests, sum(successes) AS successes,
+        sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cost_nanos) AS cost,
+        sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee, sum(latency_ms_sum) AS latency
+      FROM usage_rollup GROUP BY 1, 2, 3, 4
+    ) r USING (customer_id, hour, model_id, provider)
+    WHERE (u.requests, u.successes, u.input_tokens, u.output_tokens, u.cost, u.share, u.fee, u.latency)
+      IS DISTINCT FROM (r.requests, r.successes, r.input_tokens, r.output_tokens, r.cost, r.share, r.fee, r.latency)`,
+  // I9, as far as the rows tell: nobody pays more than the billed tokens cost, rounded up.
+  cost_within_token_prices: `
+    SELECT request_id::text FROM usage_event
+    WHERE cost_nanos > ceil((input_tokens::numeric * input_pico_per_token + output_tokens::numeric * output_pico_per_token) / 1000)`,
+  // I11
+  no_lease_outlives_its_node: `
+    SELECT lease_id::text FROM lease l
+    WHERE granted_at < now() - interval '15 minutes'
+      AND NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive' AND n.expires_at > now() - interval '15 minutes')`,
+  // I14
+  day_spend_equals_usage: `
+    SELECT b.customer_id::text FROM balance b
+    LEFT JOIN (
+      SELECT customer_id, cap_day, sum(cost_nanos) AS cost FROM usage_event WHERE cap_day IS NOT NULL GROUP BY customer_id, cap_day
+    ) u ON u.customer_id = b.customer_id AND u.cap_day = b.day
+    WHERE b.day_spent_nanos <> coalesce(u.cost, 0)`,
+  day_leased_equals_open_leases: `
+    SELECT b.customer_id::text FROM balance b
+    LEFT JOIN (SELECT customer_id, cap_day, sum(granted_nanos) AS granted FROM lease GROUP BY customer_id, cap_day) l
+      ON l.customer_id = b.customer_id AND l.cap_day = b.day
+    WHERE b.day_leased_nanos <> coalesce(l.granted, 0)`,
+} as const satisfies Record<string, string>

@@ -1,0 +1,34 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { loadMasterKey } from './master-key.ts'
+
+let dataDir: string
+beforeEach(() => {
+  dataDir = mkdtempSync(join(tmpdir(), 'switchyard-key-'))
+})
+afterEach(() => rmSync(dataDir, { recursive: true }))
+
+test('the first start makes a key that only its owner can read, the next finds it', () => {
+  const key = loadMasterKey({ dataDir })
+  expect(key.length).toBe(32)
+  expect(loadMasterKey({ dataDir }).equals(key)).toBe(true)
+  expect(statSync(join(dataDir, 'master.key')).mode & 0o777).toBe(0o600)
+  expect(readdirSync(dataDir)).toEqual(['master.key'])
+})
+
+test('a given key wins, in hex or base64, and writes nothing', () => {
+  const given = Buffer.alloc(32, 7)
+  for (const text of [given.toString('hex'), given.toString('base64'), given.toString('base64url')]) {
+    expect(loadMasterKey({ given: text, dataDir }).equals(given)).toBe(true)
+  }
+  expect(readdirSync(dataDir)).toEqual([])
+})
+
+test('a wrong key is refused, and a broken file is not written over', () => {
+  expect(() => loadMasterKey({ given: 'secret', dataDir })).toThrow('SWITCHYARD_MASTER_KEY must be 32 bytes')
+  writeFileSync(join(dataDir, 'master.key'), 'half')
+  expect(() => loadMasterKey({ dataDir })).toThrow('does not hold a key')
+  expect(readFileSync(join(dataDir, 'master.key'), 'utf8')).toBe('half')
+})

@@ -1,0 +1,53 @@
+import type { LookupAddress, LookupOptions } from 'node:dns'
+import { connect } from 'node:net'
+import { expect, test } from 'vitest'
+import { createPinnedLookup } from './pinned-lookup.ts'
+
+const v4 = (address: string): LookupAddress => ({ address, family: 4 })
+const v6 = (address: string): LookupAddress => ({ address, family: 6 })
+
+/** What a socket would get: an address, all addresses, or the code of the error. */
+function lookUp(addresses: LookupAddress[] | Error, options: LookupOptions = {}): Promise<unknown> {
+  const lookup = createPinnedLookup(async () => {
+    if (addresses instanceof Error) throw addresses
+    return addresses
+  })
+  return new Promise(resolve => {
+    lookup('models.acme.dev', options, (error, address) => resolve(error ? error.code : address))
+  })
+}
+
+test('hands on the address it checked', async () => {
+  expect(await lookUp([v4('1.1.1.1')])).toBe('1.1.1.1')
+  expect(await lookUp([v4('1.1.1.1'), v6('2606:4700::1111')], { all: true })).toEqual([
+    v4('1.1.1.1'),
+    v6('2606:4700::1111'),
+  ])
+  expect(await lookUp([v4('1.1.1.1'), v6('2606:4700::1111')], { family: 6 })).toBe('2606:4700::1111')
+})
+
+test('one private answer refuses all, whichever family the socket wants', async () => {
+  expect(await lookUp([v4('1.1.1.1'), v4('10.0.0.5')], { all: true })).toBe('EADDRNOTPUBLIC')
+  expect(await lookUp([v4('1.1.1.1'), v6('::ffff:169.254.169.254')], { family: 4 })).toBe('EADDRNOTPUBLIC')
+  expect(await lookUp([v6('fd00::1')])).toBe('EADDRNOTPUBLIC')
+})
+
+test('no answer is an error', async () => {
+  expect(await lookUp([])).toBe('ENOTFOUND')
+  expect(await lookUp([v4('1.1.1.1')], { family: 6 })).toBe('ENOTFOUND')
+  expect(await lookUp(Object.assign(new Error('no'), { code: 'EAI_AGAIN' }))).toBe('EAI_AGAIN')
+})
+
+test('a name that was public at one lookup and is private at the next is refused at the next', async () => {
+  const answers = [[v4('1.1.1.1')], [v4('10.0.0.5')]]
+  const lookup = createPinnedLookup(async () => answers.shift()!)
+  const next = () => new Promise(resolve => lookup('models.acme.dev', {}, (error, at) => resolve(error?.code ?? at)))
+  expect(await next()).toBe('1.1.1.1')
+  expect(await next()).toBe('EADDRNOTPUBLIC')
+})
+
+test('a real socket does not connect to this machine by name', async () => {
+  const socket = connect({ host: 'localhost', port: 9, lookup: createPinnedLookup() })
+  const error = await new Promise<NodeJS.ErrnoException>(resolve => socket.once('error', resolve))
+  expect(error.code).toBe('EADDRNOTPUBLIC')
+})

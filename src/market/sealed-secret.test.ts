@@ -1,0 +1,34 @@
+import { randomBytes } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { openSecret, type SecretOwner, sealSecret } from './sealed-secret.ts'
+
+const key = randomBytes(32)
+const owner: SecretOwner = { hosterId: '00000000-0000-4000-8000-00000000000a', purpose: 'upstream_key' }
+const other: SecretOwner = { ...owner, hosterId: '00000000-0000-4000-8000-00000000000b' }
+
+test('what was sealed opens, for the same hoster and key', () => {
+  const sealed = sealSecret(key, 'sk-upstream-ü', owner)
+  expect(openSecret(key, sealed, owner)).toBe('sk-upstream-ü')
+  expect(sealed.includes('sk-upstream')).toBe(false)
+})
+
+test('case 49: a record pasted on another hoster does not open', () => {
+  const sealed = sealSecret(key, 'sk-upstream', owner)
+  expect(() => openSecret(key, sealed, other)).toThrow('cannot be opened')
+})
+
+test('another master key, a changed byte anywhere, or a cut record does not open', () => {
+  const sealed = sealSecret(key, 'sk-upstream', owner)
+  expect(() => openSecret(randomBytes(32), sealed, owner)).toThrow('cannot be opened')
+  for (let at = 0; at < sealed.length; at++) {
+    const changed = Buffer.from(sealed)
+    changed[at]! ^= 1
+    expect(() => openSecret(key, changed, owner)).toThrow('cannot be opened')
+    expect(() => openSecret(key, sealed.subarray(0, at), owner)).toThrow('cannot be opened')
+  }
+})
+
+test('the same secret never looks the same twice', () => {
+  const seen = new Set(Array.from({ length: 1_000 }, () => sealSecret(key, 'same', owner).toString('hex')))
+  expect(seen.size).toBe(1_000)
+})

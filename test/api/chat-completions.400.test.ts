@@ -1,0 +1,236 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { readError } from '../harness/event-stream.ts'
+import { type ScriptedUpstream, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
+
+let upstream: ScriptedUpstream
+let gateway: TestApp
+let customer: TestCustomer
+
+beforeAll(async () => {
+  upstream = await startScriptedUpstream()
+  gateway = await startTestApp({ offers: [testOffer(upstream.baseUrl)] })
+  customer = await gateway.customer({ tier: 'scale' })
+})
+
+afterAll(async () => {
+  await gateway?.close()
+  await upstream?.close()
+})
+
+const messages = [{ role: 'user', content: 'Hello' }]
+const hello = { model: 'test-model', messages }
+const uuid = '0192d0c0-0000-7000-8000-000000000000'
+
+/** Sends a body as it stands: what JSON.stringify cannot say is said by hand. */
+const send = (body: string | Uint8Array<ArrayBuffer>) => gateway.chat(customer, {}, { body })
+
+describe('a value that is not allowed is refused with the name of its field', () => {
+  const rows: [param: string, value: unknown][] = [
+    ...[0, -1, 1.5, '10', 2 ** 53 + 1, [], {}, true].map((value): [string, unknown] => ['max_tokens', value]),
+    ...[0, -1, 1.5, '10'].map((value): [string, unknown] => ['max_completion_tokens', value]),
+    ...[-0.1, 2.1, '1', true, []].map((value): [string, unknown] => ['temperature', value]),
+    ...['cheap', '', 1, true, ['cheapest']].map((value): [string, unknown] => ['tier', value]),
+    ...['true', 1, 0, {}].map((value): [string, unknown] => ['privacy_mode', value]),
+    ...['true', 1, []].map((value): [string, unknown] => ['trusted_only', value]),
+    ...[0, -5, 1.5, '100'].map((value): [string, unknown] => ['max_latency_ms', value]),
+    ...['true', 1].map((value): [string, unknown] => ['stream', value]),
+    ...['yes', []].map((value): [string, unknown] => ['stream_options', value]),
+    ...[0, 17, 1.5, '2'].map((value): [string, unknown] => ['n', value]),
+    ...['other-model', {}, 1].map((value): [string, unknown] => ['fallback_models', value]),
+    ...[uuid, {}, 1].map((value): [string, unknown] => ['allow_hosters', value]),
+    ...[uuid, {}, 1].map((value): [string, unknown] => ['deny_hosters', value]),
+    ...[1, '', [], {}, true, 'x'.repeat(257), 'test\u0000model', 'test\nmodel'].map((value): [string, unknown] => [
+      'model',
+      value,
+    ]),
+    ...['Hello', {}, 1, []].map((value): [string, unknown] => ['messages', value]),
+    ['tools', 'none'],
+  ]
+  test.each(rows)('%s: %j', async (param, value) => {
+    const error = await readError(await gateway.chat(customer, { ...hello, [param]: value }))
+    expect(error).toMatchObject({ status: 400, type: 'invalid_request_error', code: 'invalid_value', param })
+    expect(error.message).toContain(`"${param}" must`)
+  })
+
+  const nested: [param: string, body: object][] = [
+    ['fallback_models[1]', { fallback_models: ['test-model', 5] }],
+    ['fallback_models[0]', { fallback_models: [''] }],
+    ['fallback_models', { fallback_models: Array(17).fill('test-model') }],
+    ['allow_hosters[1]', { allow_hosters: [uuid, 'not-a-uuid'] }],
+    ['allow_hosters[0]', { allow_hosters: [`${uuid}0`] }],
+    ['deny_hosters[2]', { deny_hosters: [uuid, uuid, `{${uuid}}`] }],
+    ['deny_hosters[0]', { deny_hosters: [null] }],
+    ['deny_hosters', { deny_hosters: Array(257).fill(uuid) }],
+    ['stream_options.include_usage', { stream_options: { include_usage: 'yes' } }],
+    ['messages[0]', { messages: ['Hello'] }],
+    ['messages[0]', { messages: [null] }],
+    ['messages[1]', { messages: [...messages, []] }],
+    ['messages[0].role', { messages: [{ role: 'robot', content: 'Hello' }] }],
+    ['messages[0].role', { messages: [{ role: 'User', content: 'Hello' }] }],
+    ['messages[0].role', { messages: [{ role: 'x'.repeat(1_000_000), content: 'Hello' }] }],
+    ['messages[0].content', { messages: [{ role: 'user', content: 5 }] }],
+    ['messages[0].content', { messages: [{ role: 'user', content: null }] }],
+    ['messages[0].content[1].type', { messages: [{ role: 'user', content: [text('a'), { type: 'video' }] }] }],
+    ['messages[0].content[0].text', { messages: [{ role: 'user', content: [{ type: 'text', text: 1 }] }] }],
+    [
+      'messages[0].content[0].image_url',
+      { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: 'x' }] }] },
+    ],
+    ['messages[0].content[0]', { messages: [{ role: 'user', content: ['Hello'] }] }],
+    ['messages[1].tool_call_id', { messages: [...messages, { role: 'tool', tool_call_id: 4, content: 'x' }] }],
+    ['messages[1].tool_calls', { messages: [...messages, { role: 'assistant', content: null, tool_calls: 'x' }] }],
+    ['messages', { messages: Array(2_049).fill(messages[0]) }],
+    ['tools', { tools: Array(513).fill({}) }],
+  ]
+  test.each(nested)('%s', async (param, fields) => {
+    const error = await readError(await gateway.chat(customer, { ...hello, ...fields }))
+    expect(error).toMatchObject({ status: 400, code: 'invalid_value', param })
+  })
+
+  test('numbers that JSON can write and JavaScript cannot hold', async () => {
+    for (const number of ['1e999', '-1e999', '1e-3', '9007199254740993']) {
+      const error = await readError(await send(`{"model":"test-model","messages":[],"max_tokens":${number}}`))
+      expect(error).toMatchObject({ status: 400, code: 'invalid_value', param: 'max_tokens' })
+    }
+    const error = await readError(await send('{"model":"test-model","messages":[],"temperature":1e999}'))
+    expect(error).toMatchObject({ status: 400, param: 'temperature' })
+  })
+
+  test('max_tokens and max_completion_tokens that differ', async () => {
+    const error = await readError(await gateway.chat(customer, { ...hello, max_tokens: 5, max_completion_tokens: 6 }))
+    expect(error).toMatchObject({ status: 400, code: 'invalid_value', param: 'max_tokens' })
+  })
+
+  test('what was sent is named, but not repeated at length', async () => {
+    const error = await readError(await gateway.chat(customer, { ...hello, tier: 'x'.repeat(10_000) }))
+    expect(error.message).toContain('one of cheapest, balanced, fastest')
+    expect(error.message.length).toBeLessThan(200)
+  })
+})
+
+describe('what is missing is named', () => {
+  test.each([
+    ['model', { messages }],
+    ['model', { messages, model: undefined }],
+    ['messages', { model: 'test-model' }],
+    ['messages', { model: 'test-model', messages: null }],
+    ['messages[0].role', { model: 'test-model', messages: [{ content: 'Hello' }] }],
+    ['messages[0].content', { model: 'test-model', messages: [{ role: 'user' }] }],
+    ['messages[0].tool_call_id', { model: 'test-model', messages: [{ role: 'tool', content: 'x' }] }],
+  ])('%s', async (param, body) => {
+    const error = await readError(await gateway.chat(customer, body))
+    expect(error).toMatchObject({ status: 400, code: 'missing_parameter', param })
+    expect(error.message).toContain(`"${param}" is required`)
+  })
+})
+
+describe('a body that is no JSON object is refused', () => {
+  const deep = (levels: number) => `{"model":"test-model","messages":${'['.repeat(levels)}${']'.repeat(levels)}}`
+  test.each([
+    ['nothing', ''],
+    ['blanks', ' \n '],
+    ['half a body', '{"model":"test-model","messages":[{"role":"us'],
+    ['text', 'model=test-model'],
+    ['single quotes', "{'model':'test-model'}"],
+    ['a trailing comma', '{"model":"test-model",}'],
+    ['two objects', '{}{}'],
+    ['NaN', '{"model":"test-model","temperature":NaN}'],
+    ['an array', '[]'],
+    ['null', 'null'],
+    ['a string', '"Hello"'],
+    ['a number', '1'],
+    ['65 levels', deep(64)],
+    ['100,000 levels', deep(100_000)],
+    ['100,000 levels that never close', '['.repeat(100_000)],
+    ['100,000 objects', '{"a":'.repeat(100_000)],
+  ])('%s', async (_name, body) => {
+    expect(await readError(await send(body))).toMatchObject({
+      status: 400,
+      type: 'invalid_request_error',
+      code: 'invalid_json',
+      param: null,
+    })
+  })
+
+  test('bytes that are no UTF-8', async () => {
+    const body = Buffer.from('{"model":"test-model","messages":[{"role":"user","content":"\xff\xfe"}]}', 'latin1')
+    expect(await readError(await send(body))).toMatchObject({ status: 400, code: 'invalid_json' })
+  })
+})
+
+test('a key named __proto__ changes nothing and reaches nobody', async () => {
+  const response = await send(
+    '{"model":"test-model","__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},' +
+      '"messages":[{"role":"user","content":"Hello","__proto__":{"polluted":1}}]}',
+  )
+  expect(response.status).toBe(200)
+  expect(({} as Record<string, unknown>).polluted).toBeUndefined()
+  const { rawBody } = upstream.requests.at(-1)!
+  expect(rawBody).not.toContain('__proto__')
+})
+
+test('a hoster in a list is told from others whatever the case of its letters', async () => {
+  const body = { ...hello, allow_hosters: [uuid.toUpperCase()], deny_hosters: [uuid] }
+  expect((await gateway.chat(customer, body)).status).toBe(200)
+})
+
+describe('what only the model server can judge comes back as its verdict', () => {
+  test.each([
+    ['400', 400, 'upstream_rejected'],
+    ['422', 422, 'upstream_rejected'],
+    ['413', 413, 'upstream_rejected'],
+  ])('%s', async (_name, code, expected) => {
+    upstream.respondWith(status(code, { error: { message: 'top_p is out of range', param: 'top_p', code: 'bad' } }))
+    const error = await readError(await gateway.chat(customer, hello))
+    expect(error).toMatchObject({ status: 400, code: expected, param: 'top_p' })
+    expect(error.message).toContain('top_p is out of range')
+  })
+
+  test('a prompt that is too long', async () => {
+    upstream.respondWith(
+      status(400, {
+        error: { message: "This model's maximum context length is 10 tokens", code: 'context_length_exceeded' },
+      }),
+    )
+    expect(await readError(await gateway.chat(customer, { ...hello, stream: true }))).toMatchObject({
+      status: 400,
+      code: 'context_length_exceeded',
+    })
+  })
+
+  test('without the address, the key or the path of that server', async () => {
+    const { port } = upstream
+    upstream.respondWith(
+      status(400, {
+        error: { message: `bad key sk-abcdef123456 at http://127.0.0.1:${port}/v1 in /srv/models/x.gguf` },
+      }),
+    )
+    const { message } = await readError(await gateway.chat(customer, hello))
+    for (const secret of ['sk-abcdef', String(port), '127.0.0.1', '/srv/models']) expect(message).not.toContain(secret)
+  })
+})
+
+test('a request that cannot fit any model is refused before anybody is asked', async () => {
+  const before = upstream.requests.length
+  const error = await readError(await gateway.chat(customer, { ...hello, max_tokens: 40_000 }))
+  expect(error).toMatchObject({ status: 400, code: 'context_length_exceeded' })
+  expect(error.message).toContain('max_tokens')
+  expect(upstream.requests.length).toBe(before)
+})
+
+test('none of this was charged, nor counted before it was valid', async () => {
+  const fresh = await gateway.customer()
+  await gateway.chat(fresh, { ...hello, tier: 'wrong' })
+  await gateway.chat(fresh, {}, { body: 'not JSON' })
+  const { rate_limits } = (await (await gateway.get(fresh, '/v1/usage')).json()) as {
+    rate_limits: { requests_today: number }
+  }
+  expect(rate_limits.requests_today).toBe(0)
+  const rows = await gateway.usage(customer)
+  expect(rows.filter(row => row.outcome !== 'served').map(row => row.cost_nanos)).toEqual([0n, 0n, 0n, 0n, 0n])
+})
+
+function text(value: string) {
+  return { type: 'text', text: value }
+}

@@ -1,0 +1,216 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { hasValidChecksum } from '../../src/auth/api-key.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { type CliRun, databaseUrl, runCli } from './run-cli.ts'
+
+let database: TestDatabase
+let directory: string
+
+beforeAll(async () => {
+  ;[database, directory] = await Promise.all([createTestDatabase(), mkdtemp(join(tmpdir(), 'switchyard-cli-'))])
+})
+afterAll(() => Promise.all([database.drop(), rm(directory, { recursive: true })]))
+
+function switchyard(line: string, more: { env?: Record<string, string>; input?: string } = {}): Promise<CliRun> {
+  const args = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain!)
+  const env = { DATABASE_URL: databaseUrl(database.connection), SWITCHYARD_DATA: directory, ...more.env }
+  return runCli(args, { cwd: directory, env, input: more.input ?? '' })
+}
+
+/** The JSON of a command that must succeed. */
+async function json(line: string, more: { input?: string } = {}) {
+  const { code, stdout, stderr } = await switchyard(`${line} --json`, more)
+  expect(code, stderr).toBe(0)
+  return JSON.parse(stdout)
+}
+
+describe('customers, keys and credit', () => {
+  test('a customer starts with the signup credit and can be found by e-mail and id', async () => {
+    const added = await json('customer add Ada@example.com')
+    expect(added).toMatchObject({ email: 'Ada@example.com', account_tier: 'free', balance_usd: '5.00' })
+    const again = await switchyard('customer add ada@EXAMPLE.com')
+    expect(again).toMatchObject({ code: 1, stdout: '', stderr: 'There is a customer ada@EXAMPLE.com already.\n' })
+    await json(`customer tier ${added.customer_id} scale`)
+    expect(await json('customer list')).toMatchObject([
+      { customer_id: added.customer_id, account_tier: 'scale', balance_usd: '5.00' },
+    ])
+    await json('customer tier ada@example.com free')
+  })
+
+  test('a key is the only thing on stdout, and never shown again', async () => {
+    const issued = await switchyard('key issue ada@example.com --name laptop')
+    const key = issued.stdout.trim()
+    expect(issued.code).toBe(0)
+    expect(hasValidChecksum(key)).toBe(true)
+    const list = await switchyard('key list')
+    expect(list.stdout).toContain('laptop')
+    expect(list.stdout).not.toContain(key)
+    const [{ key_id, hint, state }] = await json('key list ada@example.com')
+    expect({ hint, state }).toEqual({ hint: `${key.slice(0, 10)}…${key.slice(-4)}`, state: 'active' })
+    expect(await json(`key revoke ${hint}`)).toMatchObject({ key_id, changed: true })
+    expect(await json(`key revoke ${key_id}`)).toMatchObject({ key_id, changed: false })
+    expect(await json('key list')).toMatchObject([{ state: 'revoked' }])
+  })
+
+  test('credit is granted once per ref, to the nano-USD, and the first moves free to standard', async () => {
+    const order = 'credit grant ada@example.com 12.000000001 --reason "invoice 7" --ref invoice-7'
+    const look = await json(`${order} --dry-run`)
+    expect(look).toMatchObject({ granted: true, dry_run: true, account_tier: 'standard', balance_usd: '17.000000001' })
+    expect(await json('customer list')).toMatchObject([{ balance_usd: '5.00', account_tier: 'free' }])
+    expect(await switchyard(order)).toMatchObject({ code: 2, stdout: '' })
+    expect(await json(`${order} --yes`)).toMatchObject({ granted: true, balance_usd: '17.000000001' })
+    expect(await json(`${order} --yes`)).toMatchObject({ granted: false, balance_usd: '17.000000001' })
+    const other = await switchyard('credit grant ada@example.com 13 --reason x --ref invoice-7 --yes')
+    expect(other).toMatchObject({ code: 1, stdout: '' })
+    expect(await json('customer list')).toMatchObject([{ balance_usd: '17.000000001', account_tier: 'standard' }])
+
+    await json('customer tier ada@example.com free')
+    expect(await json('credit grant ada@example.com 1 --reason more --yes')).toMatchObject({ account_tier: 'free' })
+    expect(await json('ledger audit')).toMatchObject({ ok: true })
+  })
+})
+
+describe('hosters and models', () => {
+  test('a hoster is added, priced, trusted, activated, listed and suspended', async () => {
+    const added = await json('hoster add acme https://models.acme.dev/v1/ --key-file -', { input: 'secret-key\n' })
+    const early = await switchyard('hoster price acme llama --input 0.2 --output 0.6')
+    expect(early).toMatchObject({ code: 1, stdout: '' })
+    expect(early.stderr).toContain('--context-tokens')
+    const limits = '--context-tokens 8192 --max-output-tokens 4096 --features tools'
+    expect(await json(`hoster price acme llama --input 0.2 --output 0.6 ${limits}`)).toMatchObject({ version: 1 })
+    expect(await json('hoster price acme llama --input 0.1 --output 0.000001')).toMatchObject({ version: 2 })
+    await json('hoster trust acme 0.9')
+    await json(`hoster activate ${added.hoster_id}`)
+    const models = [
+      {
+        id: 'llama',
+        price_version: 2,
+        price_per_million_usd: { input: '0.10', output: '0.000001' },
+        features: ['tools'],
+      },
+    ]
+    const [listed] = await json('hoster list')
+    expect(listed).toMatchObject({
+      ...added,
+      state: 'active',
+      trust_score: 0.9,
+      share_bps: 8000,
+      has_key: true,
+      models,
+    })
+    expect((await switchyard('hoster list')).stdout).not.toContain('secret-key')
+
+    const offered = await json('model list')
+    expect(offered.map(({ model, kind, demo }: Record<string, unknown>) => ({ model, kind, demo }))).toEqual(
+      expect.arrayContaining([
+        { model: 'demo', kind: 'local', demo: true },
+        { model: 'llama', kind: 'hoster', demo: false },
+      ]),
+    )
+    await json('hoster key acme --none')
+    await json('hoster suspend acme')
+    expect(await json('hoster list')).toMatchObject([{ state: 'suspended', has_key: false }])
+  })
+
+  test('a hoster inside our own network is refused', async () => {
+    expect(await switchyard('hoster add evil http://169.254.169.254/v1')).toMatchObject({ code: 1, stdout: '' })
+  })
+})
+
+describe('usage errors end with 2 and say what to do', () => {
+  test.each([
+    ['', /Usage: switchyard/],
+    ['custmer', /Did you mean customer/],
+    ['customer add nobody', /must be an e-mail address/],
+    ['customer add a@example.com --tier gold', /There are: free, standard, scale/],
+    ['key issue a@example.com', /required option '--name <name>'/],
+    ['credit grant a@example.com 1e3 --reason x', /must be USD above zero/],
+    ['hoster key acme', /--key-file, --key or --none/],
+  ])('switchyard %s', async (line, message) => {
+    const run = await switchyard(line)
+    expect(run).toMatchObject({ code: 2, stdout: '' })
+    expect(run.stderr).toMatch(message)
+  })
+})
+
+test('a broken configuration is told on stderr, with its line', async () => {
+  await writeFile(join(directory, 'broken.yaml'), 'server:\n  prot: 1\n')
+  const run = await switchyard('customer list --config broken.yaml')
+  expect(run).toEqual({ code: 1, stdout: '', stderr: 'broken.yaml:2: server.prot is not a key; did you mean port?\n' })
+})
+
+test('help and version are results', async () => {
+  expect(await switchyard('key issue --help')).toMatchObject({ code: 0, stderr: '' })
+  expect(await switchyard('--version')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) })
+})
+
+describe('doctor', () => {
+  let upstream: Server
+  let port: number
+  beforeAll(async () => {
+    upstream = createServer((request, response) => {
+      const allowed = request.headers['api-key'] === 'right'
+      response.writeHead(allowed ? 200 : 401, { 'content-type': 'application/json' })
+      response.end(allowed ? JSON.stringify({ object: 'list', data: [{ id: 'qwen' }] }) : '{}')
+    })
+    await new Promise<void>(resolve => upstream.listen(0, '127.0.0.1', resolve))
+    port = (upstream.address() as AddressInfo).port
+  })
+  afterAll(() => new Promise(resolve => upstream.close(resolve)))
+
+  async function doctor(key: string, model: string, env: Record<string, string>) {
+    const yaml = `endpoints:
+  - name: gpu
+    kind: local
+    base_url: http://127.0.0.1:${port}/v1
+    key_header: api-key
+    api_key: ${key}
+    models:
+      - { id: ${model}, price_per_million_usd: { input: 0, output: 0 } }
+`
+    await writeFile(join(directory, 'doctor.yaml'), yaml)
+    const { code, stdout, stderr } = await switchyard('doctor --json --config doctor.yaml', { env })
+    const { ok, checks } = JSON.parse(stdout) as {
+      ok: boolean
+      checks: { check: string; ok: boolean; detail: string }[]
+    }
+    expect(ok, stderr).toBe(code === 0)
+    return Object.fromEntries(checks.map(({ check, ok, detail }) => [check, ok ? 'ok' : detail]))
+  }
+
+  test('all is well', async () => {
+    expect(await doctor('right', 'qwen', { PORT: '0' })).toEqual({
+      configuration: 'ok',
+      'data directory': 'ok',
+      port: 'ok',
+      database: 'ok',
+      migrations: 'ok',
+      clock: 'ok',
+      'account tiers': 'ok',
+      'local gpu': 'ok',
+    })
+  })
+
+  test('a wrong key, a taken port and a customer without a tier are found', async () => {
+    await database.pool.query("UPDATE customer SET account_tier = 'gone'")
+    expect(await doctor('wrong', 'qwen', { PORT: String(port) })).toMatchObject({
+      port: `${port} on 127.0.0.1 is taken by another program. Set PORT to another one.`,
+      'account tiers': expect.stringContaining('customers have gone, not configured'),
+      'local gpu': `http://127.0.0.1:${port}/v1/models refuses the key (401).`,
+    })
+  })
+
+  test('a model that the server does not have, and a database that is not there', async () => {
+    const found = await doctor('right', 'llama', { PORT: '0', DATABASE_URL: 'postgres://me:secret@127.0.0.1:1/none' })
+    expect(found).toMatchObject({
+      database: expect.stringContaining('No PostgreSQL listens'),
+      'local gpu': `http://127.0.0.1:${port}/v1 does not list llama. Check upstream_model.`,
+    })
+    expect(JSON.stringify(found)).not.toContain('secret')
+  })
+})

@@ -1,0 +1,99 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createAuthenticator } from '../../src/auth/authenticate.ts'
+import { curlLine, welcome } from '../../src/cli/welcome.ts'
+import { limitsOfTier, loadConfig } from '../../src/config.ts'
+import { createCustomer } from '../../src/create-customer.ts'
+import { transaction } from '../../src/db/pool.ts'
+import { systemClock } from '../../src/domain/clock.ts'
+import { ensureFirstRun } from '../../src/first-run.ts'
+import { audit } from '../../src/ledger/audit.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { runCli } from './run-cli.ts'
+
+const config = loadConfig({ env: { SWITCHYARD_INIT_EMAIL: 'op@example.com' }, cwd: '/nowhere' })
+let directory: string
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'switchyard-first-run-'))
+})
+afterAll(() => rm(directory, { recursive: true }))
+
+async function onNewDatabase(work: (database: TestDatabase) => Promise<void>): Promise<void> {
+  const database = await createTestDatabase()
+  await work(database).finally(() => database.drop())
+}
+
+test('of many starts at once, one creates operator, customer, credit and a key that works', () =>
+  onNewDatabase(async ({ pool }) => {
+    const runs = await Promise.all(Array.from({ length: 8 }, () => ensureFirstRun({ pool, config })))
+    const [created, ...others] = runs.filter(run => run !== undefined)
+    expect(others).toEqual([])
+    expect(created).toMatchObject({ email: 'op@example.com', creditNanos: 5_000_000_000n })
+    const counts = await pool.query(`SELECT
+      (SELECT count(*)::int FROM customer) AS customers, (SELECT count(*)::int FROM api_key) AS keys,
+      (SELECT count(*)::int FROM app_user WHERE role = 'operator') AS operators,
+      (SELECT posted_nanos FROM balance) AS balance`)
+    expect(counts.rows).toEqual([{ customers: 1, keys: 1, operators: 1, balance: 5_000_000_000n }])
+    const authenticator = createAuthenticator({
+      sql: pool,
+      clock: systemClock,
+      limitsOf: tier => limitsOfTier(config, tier),
+      onAccessChange: () => () => {},
+    })
+    const caller = await authenticator.authenticate(['Authorization', `Bearer ${created!.apiKey}`])
+    expect(caller).toMatchObject({
+      customerId: created!.customerId,
+      accountTier: 'free',
+      limits: config.accountTiers.free,
+    })
+    expect((await audit(pool)).filter(({ violations }) => violations > 0)).toEqual([])
+  }))
+
+test('a customer who was there before becomes the first one, and gets no second credit', () =>
+  onNewDatabase(async ({ pool }) => {
+    const before = await transaction(pool, sql => createCustomer(sql, config, { email: 'OP@example.com' }))
+    const created = await ensureFirstRun({ pool, config })
+    expect(created!.customerId).toBe(before!.customerId)
+    expect((await pool.query('SELECT posted_nanos FROM balance')).rows).toEqual([{ posted_nanos: 5_000_000_000n }])
+  }))
+
+test('the welcome shows the key of a first start, and no secret afterwards', () => {
+  const created = { email: 'op@example.com', customerId: 'c', apiKey: 'sk-sy-shown-once', creditNanos: 5_000_000_000n }
+  const finding = {
+    name: 'ollama',
+    kind: 'local',
+    baseUrl: 'http://127.0.0.1:11434/v1',
+    models: ['qwen3'],
+    note: 'offered.',
+  } as const
+  const first = welcome({ config, port: 8080, created, findings: [finding] })
+  expect(first).toContain(curlLine('http://127.0.0.1:8080', created.apiKey, 'demo'))
+  expect(first).toContain("new OpenAI({ baseURL: 'http://127.0.0.1:8080/v1', apiKey: 'sk-sy-shown-once' })")
+  expect(first).toContain('5.00 USD')
+  const second = welcome({ config, port: 8080, created: undefined, findings: [finding] })
+  expect(second).toContain('http://127.0.0.1:8080/v1')
+  expect(second).toContain('found ollama (http://127.0.0.1:11434/v1): qwen3')
+  expect(second).not.toContain('sk-sy-')
+})
+
+test.each([
+  [{ HOST: '0.0.0.0' }, 'http://127.0.0.1:8080/v1'],
+  [{ HOST: '::' }, 'http://[::1]:8080/v1'],
+  [{ HOST: '::1' }, 'http://[::1]:8080/v1'],
+  [{ HOST: 'gw.local' }, 'http://gw.local:8080/v1'],
+])('a server on %j is said to be at %s', (env, address) => {
+  const listening = loadConfig({ env, cwd: '/nowhere' })
+  expect(welcome({ config: listening, port: 8080, created: undefined, findings: [] })).toContain(address)
+})
+
+test('init works on an empty directory, and prints its secret once', async () => {
+  const run = () => runCli(['init', '--email', 'ada@example.com', '--json'], { cwd: directory })
+  const first = await run()
+  expect(first.code, first.stderr).toBe(0)
+  expect(JSON.parse(first.stdout)).toMatchObject({ created: true, email: 'ada@example.com', balance_usd: '5.00' })
+  const second = await run()
+  expect(second).toMatchObject({ code: 0, stdout: '{"created":false}\n' })
+  expect(second.stderr).not.toContain('sk-sy-')
+})

@@ -1,0 +1,314 @@
+import OpenAI from 'openai'
+import OpenAI6 from 'openai6'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { TestCustomer } from '../harness/app.ts'
+import { answer, contentChunk, sse, stall, status, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
+import {
+  type ClientWorld,
+  countingFetch,
+  expectLeftAndBilled,
+  expectWishesFollowed,
+  startClientWorld,
+  weatherTool,
+  wishes,
+  wrongWishes,
+} from './client-world.ts'
+
+let world: ClientWorld
+beforeAll(async () => {
+  world = await startClientWorld()
+})
+afterAll(async () => {
+  await world?.close()
+})
+
+// What is used here has the same shape in both, but TypeScript tells classes with private fields apart by name.
+const versions = [
+  ['openai 7', OpenAI],
+  ['openai 6', OpenAI6 as unknown as typeof OpenAI],
+] as const
+
+const hello = { model: 'test-model', messages: [{ role: 'user' as const, content: 'Hello' }] }
+const weather = {
+  model: 'test-model',
+  messages: [{ role: 'user' as const, content: 'What is the weather in Bern?' }],
+  tools: [{ type: 'function' as const, function: weatherTool }],
+}
+const weatherCall = { id: 'call_weather', name: 'get_weather', arguments: '{"place":"Bern"}' }
+
+describe.each(versions)('%s', (_name, Client) => {
+  async function setUp(options: { creditNanos?: bigint } = {}) {
+    const customer = await world.gateway.customer(options)
+    return { customer, client: clientOf(customer) }
+  }
+  function clientOf(customer: TestCustomer, options: { maxRetries?: number; fetch?: typeof fetch } = {}) {
+    return new Client({ apiKey: customer.key, baseURL: world.baseUrl, maxRetries: 0, ...options })
+  }
+
+  test('a chat', async () => {
+    const { client } = await setUp()
+    world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
+    const { data, request_id, response } = await client.chat.completions.create(hello).withResponse()
+    expect(data.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: 'Good morning' } })
+    expect(data.usage).toEqual(usageOf(9, 2))
+    expect(data.id).toBe(`chatcmpl-${request_id}`)
+    expect(data._request_id).toBe(request_id)
+    expect(response.headers.get('x-ratelimit-remaining-requests')).toBe('299')
+  })
+
+  test.each(['', '/'])('a base URL that ends in "/v1%s"', async slash => {
+    const { customer } = await setUp()
+    const client = new Client({ apiKey: customer.key, baseURL: `${world.baseUrl}${slash}` })
+    expect((await client.chat.completions.create(hello)).choices).toHaveLength(1)
+    expect((await client.models.list()).data.length).toBeGreaterThan(0)
+  })
+
+  test('a stream, without usage unless it is asked for', async () => {
+    const { client } = await setUp()
+    world.upstream.respondWith(answer({ text: 'Good morning' }))
+    const chunks: OpenAI.ChatCompletionChunk[] = []
+    for await (const chunk of await client.chat.completions.create({ ...hello, stream: true })) chunks.push(chunk)
+    expect(chunks.map(chunk => chunk.choices[0]?.delta.content ?? '').join('')).toBe('Good morning')
+    expect(chunks.at(-1)?.choices[0]?.finish_reason).toBe('stop')
+    expect(chunks.filter(chunk => 'usage' in chunk)).toEqual([])
+  })
+
+  test('include_usage adds one last chunk', async () => {
+    const { client } = await setUp()
+    world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
+    const asked = { ...hello, stream: true as const, stream_options: { include_usage: true } }
+    const chunks: OpenAI.ChatCompletionChunk[] = []
+    for await (const chunk of await client.chat.completions.create(asked)) chunks.push(chunk)
+    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: usageOf(9, 2) })
+    expect(chunks.slice(0, -1).every(chunk => chunk.usage === null)).toBe(true)
+  })
+
+  test('.stream() assembles the completion', async () => {
+    const { client } = await setUp()
+    world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
+    const deltas: string[] = []
+    const stream = client.chat.completions.stream({ ...hello, stream_options: { include_usage: true } })
+    stream.on('content', delta => deltas.push(delta))
+    const completion = await stream.finalChatCompletion()
+    expect(deltas.join('')).toBe('Good morning')
+    expect(completion.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: 'Good morning' } })
+    expect(await stream.totalUsage()).toMatchObject(usageOf(9, 2))
+  })
+
+  test('.stream() assembles tool calls', async () => {
+    const { client } = await setUp()
+    const second = { id: 'call_second', name: 'get_weather', arguments: '{"place":"Thun"}' }
+    world.upstream.respondWith(answer({ toolCalls: [weatherCall, second] }))
+    const completion = await client.chat.completions.stream(weather).finalChatCompletion()
+    expect(completion.choices[0]).toMatchObject({
+      finish_reason: 'tool_calls',
+      message: {
+        tool_calls: [
+          { id: 'call_weather', function: { name: 'get_weather', arguments: '{"place":"Bern"}' } },
+          { id: 'call_second', function: { name: 'get_weather', arguments: '{"place":"Thun"}' } },
+        ],
+      },
+    })
+  })
+
+  test('a tool round trip', async () => {
+    const { client } = await setUp()
+    world.upstream.respondWith(answer({ toolCalls: [weatherCall] }), answer({ text: 'It is sunny in Bern.' }))
+    const first = await client.chat.completions.create(weather)
+    expect(first.choices[0]?.finish_reason).toBe('tool_calls')
+    const called = first.choices[0]!.message
+    const result = { role: 'tool' as const, tool_call_id: called.tool_calls![0]!.id, content: 'sunny' }
+    const second = await client.chat.completions.create({ ...weather, messages: [...weather.messages, called, result] })
+    expect(second.choices[0]?.message.content).toBe('It is sunny in Bern.')
+    expect(world.upstream.requests.at(-1)!.body.messages).toMatchObject([
+      { role: 'user' },
+      { role: 'assistant', tool_calls: [{ id: 'call_weather' }] },
+      { role: 'tool', tool_call_id: 'call_weather', content: 'sunny' },
+    ])
+  })
+
+  test.each([false, true])('runTools, stream: %s', async stream => {
+    const { client } = await setUp()
+    world.upstream.respondWith(answer({ toolCalls: [weatherCall] }), answer({ text: 'It is sunny in Bern.' }))
+    const places: string[] = []
+    const { description, parameters } = weatherTool
+    const runnable = {
+      type: 'function' as const,
+      function: {
+        name: weatherTool.name,
+        description,
+        parameters,
+        parse: JSON.parse,
+        function({ place }: { place: string }) {
+          places.push(place)
+          return 'sunny'
+        },
+      },
+    }
+    const asked = { model: weather.model, messages: weather.messages, tools: [runnable] }
+    const runner = stream
+      ? client.chat.completions.runTools({ ...asked, stream: true })
+      : client.chat.completions.runTools(asked)
+    expect(await runner.finalContent()).toBe('It is sunny in Bern.')
+    expect(places).toEqual(['Bern'])
+  })
+
+  test('structured outputs are passed through and parsed', async () => {
+    const { client } = await setUp()
+    world.upstream.respondWith(answer({ text: '{"place":"Bern"}' }))
+    const response_format = {
+      type: 'json_schema' as const,
+      json_schema: { name: 'place', strict: true, schema: weatherTool.parameters },
+    }
+    const parsed = await client.chat.completions.parse({ ...hello, response_format })
+    expect(world.upstream.requests.at(-1)!.body.response_format).toEqual(response_format)
+    expect(parsed.choices[0]?.message.parsed).toEqual({ place: 'Bern' })
+  })
+
+  test('leaving a stream in the middle', async () => {
+    const { client, customer } = await setUp()
+    world.upstream.respondWith(stall({ pieces: ['one ', 'two ', 'three'] }))
+    let text = ''
+    for await (const chunk of await client.chat.completions.create({ ...hello, stream: true })) {
+      text += chunk.choices[0]?.delta.content ?? ''
+      if (text.endsWith('three')) break
+    }
+    await expectLeftAndBilled(world, customer, 'one two three')
+  })
+
+  test('aborting by signal in the middle', async () => {
+    const { client, customer } = await setUp()
+    world.upstream.respondWith(stall({ pieces: ['one ', 'two ', 'three'] }))
+    const abort = new AbortController()
+    const stream = client.chat.completions.stream(hello, { signal: abort.signal })
+    stream.on('content', (_delta, soFar) => {
+      if (soFar.endsWith('three')) abort.abort()
+    })
+    await expect(stream.done()).rejects.toBeInstanceOf(Client.APIUserAbortError)
+    await expectLeftAndBilled(world, customer, 'one two three')
+  })
+
+  test('the fields of the gateway are extra keys of the body', async () => {
+    const { client } = await setUp()
+    const { data, response } = await client.chat.completions
+      .create({ ...hello, model: 'cloud-model', ...wishes } as OpenAI.ChatCompletionCreateParamsNonStreaming)
+      .withResponse()
+    expectWishesFollowed(world, data.model)
+    expect(response.headers.get('x-switchyard-provider')).toBe('local')
+  })
+
+  test.each(Object.entries(wrongWishes))('a wrong %s is refused by name', async (param, value) => {
+    const { client } = await setUp()
+    const refused = client.chat.completions.create({ ...hello, [param]: value })
+    await expect(refused).rejects.toBeInstanceOf(Client.BadRequestError)
+    await expect(refused).rejects.toMatchObject({ status: 400, type: 'invalid_request_error', code: 'invalid_value' })
+    await expect(refused).rejects.toHaveProperty('param', expect.stringMatching(new RegExp(`^${param}\\b`)))
+  })
+
+  test('models, listed and by id', async () => {
+    const { client } = await setUp()
+    const ids: string[] = []
+    for await (const model of client.models.list()) ids.push(model.id)
+    expect(ids).toEqual(['broken-model', 'cloud-model', 'test-model'])
+    expect(await client.models.retrieve('test-model')).toMatchObject({ id: 'test-model', object: 'model' })
+    await expect(client.models.retrieve('org/no-model')).rejects.toBeInstanceOf(Client.NotFoundError)
+  })
+
+  describe('errors', () => {
+    const readable = { message: expect.any(String), requestID: expect.stringMatching(/^[0-9a-f-]{36}$/) }
+
+    test('401', async () => {
+      const client = new Client({ apiKey: 'sk-sy-wrong', baseURL: world.baseUrl })
+      const refused = client.chat.completions.create(hello)
+      await expect(refused).rejects.toBeInstanceOf(Client.AuthenticationError)
+      await expect(refused).rejects.toMatchObject({
+        ...readable,
+        status: 401,
+        type: 'invalid_request_error',
+        code: 'invalid_api_key',
+        param: null,
+      })
+    })
+
+    test('402', async () => {
+      const { client } = await setUp({ creditNanos: 1_000n })
+      const refused = client.chat.completions.create({ ...hello, max_tokens: 100 })
+      await expect(refused).rejects.toBeInstanceOf(Client.APIError)
+      await expect(refused).rejects.toMatchObject({
+        ...readable,
+        status: 402,
+        type: 'insufficient_quota',
+        code: 'insufficient_credits',
+        param: 'max_tokens',
+      })
+    })
+
+    test('404', async () => {
+      const { client } = await setUp()
+      const refused = client.chat.completions.create({ ...hello, model: 'no-model' })
+      await expect(refused).rejects.toBeInstanceOf(Client.NotFoundError)
+      await expect(refused).rejects.toMatchObject({
+        ...readable,
+        status: 404,
+        type: 'invalid_request_error',
+        code: 'model_not_found',
+        param: 'model',
+      })
+    })
+
+    test.each([false, true])('500, which is not worth a retry, stream: %s', async stream => {
+      const { customer } = await setUp()
+      const counter = countingFetch()
+      const client = new Client({ apiKey: customer.key, baseURL: world.baseUrl, fetch: counter.fetch })
+      const failed = client.chat.completions.create({ ...hello, model: 'broken-model', stream })
+      await expect(failed).rejects.toBeInstanceOf(Client.InternalServerError)
+      await expect(failed).rejects.toMatchObject({
+        ...readable,
+        status: 500,
+        type: 'server_error',
+        code: 'all_hosters_failed',
+        param: null,
+      })
+      expect(counter.calls).toBe(1)
+    })
+
+    test('a failure in the middle of a stream, which is not charged', async () => {
+      const { client, customer } = await setUp()
+      world.upstream.respondWith(sse(streamEvents({ text: 'one two' }).slice(0, 3), { ending: 'reset' }))
+      const stream = await client.chat.completions.create({ ...hello, stream: true })
+      let text = ''
+      const reading = (async () => {
+        for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? ''
+      })()
+      await expect(reading).rejects.toBeInstanceOf(Client.APIError)
+      await expect(reading).rejects.toMatchObject({
+        ...readable,
+        type: 'upstream_error',
+        code: 'stream_interrupted',
+        param: null,
+      })
+      expect(text).toBe('one two')
+      expect(await world.gateway.balanceNanos(customer)).toBe(5_000_000_000n)
+    })
+
+    test('a failure in the middle of .stream()', async () => {
+      const { client } = await setUp()
+      world.upstream.respondWith(sse([contentChunk('one'), { error: { message: 'out of memory', code: 500 } }]))
+      const failed = client.chat.completions.stream(hello).finalChatCompletion()
+      await expect(failed).rejects.toBeInstanceOf(Client.APIError)
+      await expect(failed).rejects.toMatchObject({ ...readable, code: 'stream_interrupted' })
+    })
+
+    test('a request that the model server calls wrong', async () => {
+      const { client } = await setUp()
+      world.upstream.respondWith(
+        status(400, {
+          error: { message: 'top_k is too large', type: 'invalid_request_error', param: 'top_k', code: null },
+        }),
+      )
+      const refused = client.chat.completions.create({ ...hello, ...{ top_k: 1e9 } })
+      await expect(refused).rejects.toBeInstanceOf(Client.BadRequestError)
+      await expect(refused).rejects.toMatchObject({ ...readable, code: 'upstream_rejected', param: 'top_k' })
+    })
+  })
+})

@@ -1,0 +1,266 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { type Connection, type DatabaseHandle, openDatabase } from '../../src/db/embedded.ts'
+import { createPool } from '../../src/db/pool.ts'
+import { acquireServerLock } from '../../src/db/server-lock.ts'
+import { createTestDatabase } from '../harness/database.ts'
+
+// mkdtemp makes directories only their owner may enter. So when root runs these tests, PostgreSQL's other account
+// cannot walk into any of them by itself, as in a clone below /root.
+let parent: string
+let dataDir: string
+const holders: Holder[] = []
+const handles: DatabaseHandle[] = []
+beforeAll(async () => {
+  parent = await mkdtemp(join(tmpdir(), 'switchyard-embedded-'))
+  dataDir = join(parent, 'data')
+})
+afterEach(async () => {
+  for (const holder of holders.splice(0)) await holder.leave()
+  for (const handle of handles.splice(0)) await handle.close()
+})
+afterAll(() => rm(parent, { recursive: true }))
+
+async function open(warnings: string[] = []): Promise<DatabaseHandle> {
+  const log = { info() {}, warn: (message: string) => warnings.push(message) }
+  const handle = await openDatabase({ dataDir, log })
+  handles.push(handle)
+  return handle
+}
+
+async function query(connection: Connection, sql: string): Promise<Record<string, unknown>[]> {
+  const pool = createPool(connection, { max: 1, applicationName: 'test' })
+  try {
+    return (await pool.query(sql)).rows
+  } finally {
+    await pool.end()
+  }
+}
+
+const pidPath = (directory = dataDir) => join(directory, 'postgres', 'postmaster.pid')
+const postmaster = () => Number(readFileSync(pidPath(), 'utf8').split('\n')[0])
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await sleep(10)
+}
+
+interface Holder {
+  readonly process: ChildProcess
+  readonly startedByUs: boolean
+  nextLine(): Promise<unknown>
+  kill(): Promise<void>
+  leave(): Promise<void>
+}
+
+/** Starts test/harness/hold-database.ts in a process group of its own and waits until it holds the database open. */
+async function hold(directory = dataDir, mode = 'wait'): Promise<Holder> {
+  const script = fileURLToPath(new URL('../harness/hold-database.ts', import.meta.url))
+  const child = spawn(process.execPath, [script, directory, mode], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+    detached: true,
+  })
+  const exited = once(child, 'exit')
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  const nextLine = async () => JSON.parse((await lines.next()).value ?? 'null')
+  const { startedByUs } = await nextLine()
+  const holder: Holder = {
+    process: child,
+    startedByUs,
+    nextLine,
+    async kill() {
+      child.kill('SIGKILL')
+      await exited
+    },
+    async leave() {
+      child.stdin.end()
+      await exited
+    },
+  }
+  holders.push(holder)
+  return holder
+}
+
+describe('coming and going', () => {
+  it('lets several processes in, and stops with the last one', async () => {
+    const first = await open()
+    const second = await hold()
+    expect([first.startedByUs, second.startedByUs]).toEqual([true, false])
+    await query(first.connection, 'CREATE TABLE kept AS SELECT 7 AS seven')
+    await first.close()
+    expect(await query(first.connection, 'SELECT seven FROM kept')).toEqual([{ seven: 7 }])
+    await second.leave()
+    expect(existsSync(pidPath())).toBe(false)
+    await expect(query(first.connection, 'SELECT 1')).rejects.toMatchObject({ code: 'ENOENT' })
+  })
+
+  it('finds everything again at the next start, and bears being closed twice', async () => {
+    const database = await open()
+    expect(database).toMatchObject({ embedded: true, startedByUs: true })
+    expect(await query(database.connection, 'SELECT seven FROM kept')).toEqual([{ seven: 7 }])
+    await Promise.all([database.close(), database.close()])
+    expect(existsSync(pidPath())).toBe(false)
+  })
+
+  it('starts once when several processes create the same data directory at the same instant', async () => {
+    // Also too long for a socket inside it.
+    const directory = join(parent, 'a-directory-with-a-name-'.repeat(4), 'data')
+    await mkdir(join(directory, 'postgres.new', 'left-by-a-crash'), { recursive: true })
+    const all = await Promise.all([hold(directory), hold(directory), hold(directory), hold(directory)])
+    expect(all.filter(holder => holder.startedByUs)).toHaveLength(1)
+    await Promise.all(all.map(holder => holder.leave()))
+    expect(existsSync(pidPath(directory))).toBe(false)
+    const { host } = JSON.parse(await readFile(join(directory, 'postgres.json'), 'utf8'))
+    expect(host.startsWith(directory)).toBe(false)
+    expect(existsSync(host)).toBe(false)
+  })
+
+  it('stops when the last process exits without closing', async () => {
+    await hold(dataDir, 'exit')
+    await until(() => !existsSync(pidPath()))
+  })
+
+  it('is out of reach of Ctrl-C, so that whoever uses it can finish first', async () => {
+    const holder = await hold()
+    process.kill(-(holder.process.pid as number), 'SIGINT')
+    expect(await holder.nextLine()).toEqual({ alive: 1 })
+  })
+})
+
+describe('after a crash', () => {
+  it('attaches to the PostgreSQL of a killed process, and stops it at the end', async () => {
+    const killed = await hold()
+    const pid = postmaster()
+    await killed.kill()
+    const next = await open()
+    expect(next.startedByUs).toBe(false)
+    expect(postmaster()).toBe(pid)
+    await next.close()
+    expect(existsSync(pidPath())).toBe(false)
+  })
+
+  it('recovers what was committed when PostgreSQL was killed as well', async () => {
+    const killed = await hold()
+    const { connection } = await open()
+    await query(connection, 'CREATE TABLE survived AS SELECT 1 AS row')
+    process.kill(postmaster(), 'SIGKILL')
+    await killed.kill()
+    const next = await open()
+    expect(next.startedByUs).toBe(true)
+    expect(await query(next.connection, 'SELECT * FROM survived')).toEqual([{ row: 1 }])
+  })
+
+  it('starts although the process number in postmaster.pid now belongs to another program', async () => {
+    await (await hold()).leave()
+    await until(() => !existsSync(pidPath()))
+    await writeFile(pidPath(), `${process.pid}\n${join(dataDir, 'postgres')}\n1\n5432\n${dataDir}\n\n 0 0\nready\n`)
+    const next = await open()
+    expect(next.startedByUs).toBe(true)
+  })
+
+  it('gives out a new password when postgres.json is lost, and says so', async () => {
+    await rm(join(dataDir, 'postgres.json'))
+    const warnings: string[] = []
+    const next = await open(warnings)
+    expect(await query(next.connection, 'SELECT seven FROM kept')).toEqual([{ seven: 7 }])
+    expect(warnings.join()).toContain('postgres.json is missing')
+  })
+
+  it('says what to do when postgres.json is lost while PostgreSQL runs', async () => {
+    await open()
+    await rm(join(dataDir, 'postgres.json'))
+    await expect(open()).rejects.toThrow(/postgres.json is missing.*Stop/)
+  })
+})
+
+describe('who gets in', () => {
+  it('listens on no network address, and only with the password in a file nobody else can read', async () => {
+    const { connection } = await open()
+    expect(await query(connection, "SELECT current_setting('listen_addresses') AS addresses")).toEqual([
+      { addresses: '' },
+    ])
+    expect(await query(connection, 'SELECT rolsuper FROM pg_roles WHERE rolname = current_user')).toEqual([
+      { rolsuper: false },
+    ])
+    await expect(query({ ...connection, password: 'guess' }, 'SELECT 1')).rejects.toMatchObject({ code: '28P01' })
+    await expect(query({ ...connection, user: 'postgres' }, 'SELECT 1')).rejects.toMatchObject({ code: '28000' })
+    expect(statSync(join(dataDir, 'postgres.json')).mode & 0o777).toBe(0o600)
+    expect(statSync(join(dataDir, 'postgres')).mode & 0o777).toBe(0o700)
+  })
+
+  it('keeps what was committed through a power cut', async () => {
+    const { connection } = await open()
+    expect(
+      await query(
+        connection,
+        "SELECT current_setting('fsync') AS fsync, current_setting('synchronous_commit') AS commit, current_setting('full_page_writes') AS pages",
+      ),
+    ).toEqual([{ fsync: 'on', commit: 'on', pages: 'on' }])
+  })
+
+  it('refuses a second server, names the first, and lets the next one in when that is gone', async () => {
+    const first = await hold(dataDir, 'serve')
+    const database = await open()
+    await expect(acquireServerLock(database.connection)).rejects.toThrow(
+      `Another Switchyard server (process ${first.process.pid}, since `,
+    )
+    await first.kill()
+    const lock = await acquireWhenFree(database.connection)
+    await expect(acquireServerLock(database.connection)).rejects.toThrow(`(process ${process.pid}, since `)
+    await lock.release()
+    await (await acquireWhenFree(database.connection)).release()
+  })
+
+  it('tells the server when it lost its lock', async () => {
+    const database = await open()
+    const lost = Promise.withResolvers<Error>()
+    await acquireServerLock(database.connection, lost.resolve)
+    await query(
+      database.connection,
+      "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'switchyard server %'",
+    )
+    expect((await lost.promise).message).toMatch(/terminat/)
+  })
+
+  /** PostgreSQL needs a moment to notice that a connection is gone. */
+  async function acquireWhenFree(connection: Connection) {
+    for (;;) {
+      const lock = await acquireServerLock(connection).catch(() => undefined)
+      if (lock) return lock
+    }
+  }
+})
+
+describe('a PostgreSQL given by URL', () => {
+  const log = { info() {}, warn() {} }
+
+  it('is used as it is, and left running', async () => {
+    const db = await createTestDatabase()
+    const { user, password, host, database } = db.connection
+    const databaseUrl = `postgres://${user}:${password}@/${database}?host=${encodeURIComponent(String(host))}`
+    const given = await openDatabase({ databaseUrl, dataDir, log })
+    expect(given).toMatchObject({ embedded: false, startedByUs: false })
+    expect(await query(given.connection, 'SELECT current_database() AS name')).toEqual([{ name: database }])
+    await given.close()
+    expect((await db.pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+    await db.drop()
+  })
+
+  it.each([
+    ['postgres://me:hush@127.0.0.1:1/x', 'No PostgreSQL listens at that address.'],
+    ['postgres://me:hush@no-such-host.invalid/x', 'does not resolve'],
+    ['no url, hush', 'Check DATABASE_URL'],
+  ])('says what is wrong with %s without repeating the password', async (databaseUrl, reason) => {
+    const failure = await openDatabase({ databaseUrl, dataDir, log }).catch((error: Error) => error.message)
+    expect(failure).toContain(reason)
+    expect(failure).toContain('Check DATABASE_URL')
+    expect(failure).not.toContain('hush')
+  })
+})

@@ -1,0 +1,71 @@
+import { readFileSync } from 'node:fs'
+import type { Command } from 'commander'
+import { expect, test } from 'vitest'
+import { createProgram } from '../../src/cli/program.ts'
+
+const docs = readFileSync(new URL('../../docs/cli.md', import.meta.url), 'utf8')
+const everywhere = ['--json', '--config <file>', '-h, --help']
+
+test('docs/cli.md has exactly the commands there are, with their arguments and options', () => {
+  const documented = docs
+    .split(/^## `/m)
+    .slice(1)
+    .map(section => ({
+      usage: section.slice(0, section.indexOf('`')),
+      rows: rowsOf(section),
+    }))
+  const real = commandsBelow(createProgram(), 'switchyard').map(({ usage, command }) => ({
+    usage,
+    rows: [
+      ...command.registeredArguments.map(argument => [nameOf(argument), argument.description]),
+      ...command.options
+        .filter(({ flags }) => !everywhere.includes(flags))
+        .map(({ flags, description }) => [flags, description]),
+    ],
+  }))
+  expect(documented).toEqual(real)
+})
+
+test('docs/cli.md says of each command what its help says', () => {
+  for (const { command } of commandsBelow(createProgram(), 'switchyard'))
+    expect(docs).toContain(`${command.description()}.\n`)
+})
+
+test('what every command has, every command has', () => {
+  expect(
+    rowsOf(docs.split(/^## /m).find(section => section.startsWith('Every command'))!).map(([flags]) => flags),
+  ).toEqual(everywhere)
+  for (const { usage, command } of commandsBelow(createProgram(), 'switchyard')) {
+    const flags = [...command.options.map(option => option.flags), '-h, --help']
+    expect(flags, usage).toEqual(expect.arrayContaining(everywhere))
+    const help = helpOf(command)
+    expect(help, usage).toMatch(/\nExamples:\n {2}\$ switchyard /)
+  }
+})
+
+/** The commands that do something, in the order of the help. */
+function commandsBelow(command: Command, path: string): { usage: string; command: Command }[] {
+  if (command.commands.length > 0) {
+    return command.commands.flatMap(inner => commandsBelow(inner, `${path} ${inner.name()}`))
+  }
+  return [{ usage: [path, ...command.registeredArguments.map(nameOf)].join(' '), command }]
+}
+
+function nameOf(argument: Command['registeredArguments'][number]): string {
+  return argument.required ? `<${argument.name()}>` : `[${argument.name()}]`
+}
+
+function rowsOf(section: string): string[][] {
+  return [...section.matchAll(/^\| `([^`]+)` +\| ([^|]+?) +\|$/gm)].map(([, name, meaning]) => [name!, meaning!])
+}
+
+function helpOf(command: Command): string {
+  let help = ''
+  command.configureOutput({
+    writeOut: text => {
+      help += text
+    },
+  })
+  command.outputHelp()
+  return help
+}

@@ -1,0 +1,225 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pino } from 'pino'
+import { vi } from 'vitest'
+import { addCustomer } from '../../src/auth/customers.ts'
+import { issueKey } from '../../src/auth/keys.ts'
+import { type App, compose } from '../../src/compose.ts'
+import { configuredOffers } from '../../src/config/configured-offers.ts'
+import { loadConfig } from '../../src/config.ts'
+import { transaction } from '../../src/db/pool.ts'
+import type { AccountLimits } from '../../src/domain/caller.ts'
+import type { Clock } from '../../src/domain/clock.ts'
+import type { Offer } from '../../src/domain/offer.ts'
+import { audit } from '../../src/ledger/audit.ts'
+import { openAccount } from '../../src/ledger/open-account.ts'
+import { readBalance } from '../../src/ledger/read-balance.ts'
+import { activateHoster, addHoster, type HostedModel } from '../../src/market/hosters.ts'
+import { createTestDatabase, type TestDatabase } from './database.ts'
+
+export interface TestAppOptions {
+  /** switchyard.yaml as text; endpoints are usually given as `offers` made with `testOffer`. */
+  readonly yaml?: string
+  readonly offers?: readonly Offer[]
+  readonly clock?: Clock
+  /** Uniform in [0, 1); fixed, so that routing is the same at every run. */
+  readonly random?: () => number
+  /** One that outlives this gateway: the caller drops it. */
+  readonly database?: TestDatabase
+}
+
+export interface TestHoster {
+  readonly baseUrl: string
+  /** 0.9 unless given. */
+  readonly trustScore?: number
+  /** Basis points; 8,000 unless given. */
+  readonly shareBps?: number
+  /** `test-model` at the price of `testOffer` unless given. */
+  readonly models?: readonly Partial<HostedModel>[]
+}
+
+export interface TestCustomer {
+  readonly customerId: string
+  readonly key: string
+}
+
+export interface TestApp {
+  readonly app: App
+  /** `http://127.0.0.1:<port>` */
+  readonly url: string
+  readonly database: TestDatabase
+  /** A new customer with this much credit (default 5 USD) and one key. `limits` override those of the account tier. */
+  customer(options?: { creditNanos?: bigint; tier?: string; limits?: Partial<AccountLimits> }): Promise<TestCustomer>
+  /** Adds an active hoster whose offers are live when this resolves, and returns its id. Needs `hosters.allow_private_urls`. */
+  hoster(hoster: TestHoster): Promise<string>
+  chat(customer: TestCustomer, body: object, init?: RequestInit): Promise<Response>
+  get(customer: TestCustomer, path: string): Promise<Response>
+  balanceNanos(customer: TestCustomer): Promise<bigint>
+  usage(customer: TestCustomer): Promise<UsageRow[]>
+  /** Waits until this many requests of the customer are settled: a client that left is not told. */
+  settled(customer: TestCustomer, count: number): Promise<UsageRow[]>
+  close(options?: { drainMs?: number }): Promise<void>
+}
+
+export interface UsageRow {
+  readonly request_id: string
+  readonly model_id: string
+  readonly provider: string
+  readonly hoster_id: string | null
+  readonly input_tokens: number
+  readonly output_tokens: number
+  readonly usage_source: string
+  readonly hold_nanos: bigint
+  readonly cost_nanos: bigint
+  readonly hoster_share_nanos: bigint
+  readonly fee_nanos: bigint
+  readonly writeoff_nanos: bigint
+  readonly success: boolean
+  readonly outcome: string
+  readonly finish_reason: string | null
+  readonly attempts: readonly { outcome: string }[]
+}
+
+/** The whole gateway on a database of its own and a free port. `close` also audits the ledger: no test may leave it unclean. */
+export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
+  const database = options.database ?? (await createTestDatabase())
+  const masterKey = randomBytes(32)
+  const config = configOf(options.yaml ?? '')
+  const app = await compose({
+    config,
+    connection: database.connection,
+    masterKey,
+    offers: [...configuredOffers(config), ...(options.offers ?? [])],
+    log: pino({ level: 'silent' }),
+    version: 'test',
+    isOnlyNode: false,
+    random: options.random ?? (() => 0.5),
+    ...(options.clock && { clock: options.clock }),
+  })
+  await app.server.listen({ host: '127.0.0.1', port: 0 })
+  const url = `http://127.0.0.1:${(app.server.server.address() as AddressInfo).port}`
+  const headers = ({ key }: TestCustomer) => ({ authorization: `Bearer ${key}`, 'content-type': 'application/json' })
+  let names = 0
+  const testApp: TestApp = {
+    app,
+    url,
+    database,
+    async customer({ creditNanos = 5_000_000_000n, tier = 'standard', limits = {} } = {}) {
+      const email = `customer-${++names}-${randomBytes(4).toString('hex')}@example.com`
+      return await transaction(database.pool, async sql => {
+        const { customerId } = (await addCustomer(sql, { email, accountTier: tier }))!
+        await openAccount(sql, customerId, creditNanos)
+        await sql.query(
+          'UPDATE customer SET requests_per_minute = $2, requests_per_day = $3, daily_spend_cap_nanos = $4 WHERE customer_id = $1',
+          [customerId, limits.requestsPerMinute, limits.requestsPerDay, limits.dailySpendCapNanos],
+        )
+        return { customerId, key: (await issueKey(sql, { customerId, name: 'test' })).key }
+      })
+    },
+    async hoster({ baseUrl, trustScore = 0.9, shareBps = 8_000, models = [{}] }) {
+      const standard = {
+        modelId: 'test-model',
+        price: { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 2_000_000n },
+        contextTokens: 32_768,
+        maxOutputTokens: 8_192,
+        features: ['tools', 'images', 'json_schema'],
+      } as const
+      const name = `hoster-${++names}`
+      const added = { name, baseUrl, trustScore, shareBps, models: models.map(model => ({ ...standard, ...model })) }
+      const { hosterId } = await addHoster(database.pool, added, { masterKey, allowPrivateUrls: true })
+      await activateHoster(database.pool, name)
+      await app.noticeChanges()
+      return hosterId
+    },
+    chat: (customer, body, init = {}) =>
+      fetch(`${url}/v1/chat/completions`, {
+        method: 'POST',
+        headers: headers(customer),
+        body: JSON.stringify(body),
+        ...init,
+      }),
+    get: (customer, path) => fetch(`${url}${path}`, { headers: headers(customer) }),
+    balanceNanos: async customer => (await readBalance(database.pool, customer.customerId))!.postedNanos,
+    async usage({ customerId }) {
+      const { rows } = await database.pool.query<UsageRow>(
+        'SELECT * FROM usage_event WHERE customer_id = $1 ORDER BY request_id',
+        [customerId],
+      )
+      return rows
+    },
+    async settled(customer, count) {
+      return await vi.waitFor(
+        async () => {
+          const rows = await testApp.usage(customer)
+          if (rows.length < count) throw new Error(`${rows.length} of ${count} requests are settled`)
+          return rows
+        },
+        { timeout: 10_000, interval: 10 },
+      )
+    },
+    async close({ drainMs = 1_000 } = {}) {
+      try {
+        await app.close({ drainMs })
+        const violated = (await audit(database.pool)).filter(check => check.violations > 0)
+        if (violated.length > 0) throw new Error(`The ledger is not clean: ${JSON.stringify(violated)}`)
+      } finally {
+        if (database !== options.database) await database.drop()
+      }
+    },
+  }
+  return testApp
+}
+
+function configOf(yaml: string) {
+  const directory = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
+  try {
+    const file = join(directory, 'switchyard.yaml')
+    writeFileSync(file, yaml)
+    return loadConfig({ env: {}, cwd: directory, file })
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+}
+
+/** A local offer at a scripted upstream: 1 USD per million input tokens, 2 USD per million output tokens. */
+export function testOffer(
+  baseUrl: string,
+  overrides: { modelId?: string; endpoint?: Partial<Offer['endpoint']> } & Partial<Offer> = {},
+): Offer {
+  const { modelId = 'test-model', endpoint, ...rest } = overrides
+  const endpointId = endpoint?.endpointId ?? `endpoint-${new URL(baseUrl).port}`
+  return {
+    offerId: `${endpointId}/${modelId}`,
+    modelId,
+    upstreamModel: `upstream-${modelId}`,
+    price: { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 2_000_000n },
+    contextTokens: 32_768,
+    maxOutputTokens: 8_192,
+    features: new Set(['tools', 'images', 'json_schema']),
+    ...rest,
+    endpoint: {
+      endpointId,
+      kind: 'local',
+      hosterId: null,
+      name: endpointId,
+      baseUrl,
+      apiKey: null,
+      dialect: {
+        maxTokensField: 'max_tokens',
+        developerRole: false,
+        streamOptions: true,
+        dropFields: [],
+        keyHeader: 'authorization',
+      },
+      timeouts: { connectMs: 1_000, firstTokenMs: 2_000, idleMs: 2_000, totalMs: 10_000 },
+      trustScore: null,
+      hosterShareBps: 0,
+      demo: false,
+      egress: 'any',
+      ...endpoint,
+    },
+  }
+}

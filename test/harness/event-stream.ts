@@ -1,0 +1,78 @@
+import type { ChunkDelta, TokenUsage } from '../../src/domain/completion.ts'
+
+export interface ReceivedChunk {
+  readonly id: string
+  readonly object: string
+  readonly created: number
+  readonly model: string
+  readonly choices: readonly { index: number; delta: ChunkDelta; finish_reason: string | null; logprobs?: unknown }[]
+  readonly usage?: TokenUsage | null
+  readonly error?: ApiErrorBody
+}
+
+/** What is inside `{"error": ...}`. */
+export interface ApiErrorBody {
+  readonly message: string
+  readonly type: string
+  readonly param: string | null
+  readonly code: string
+}
+
+/** One chat completion stream, as a client sees it. */
+export interface EventStream {
+  /** What was in `data:` lines as JSON, error chunks included. */
+  readonly chunks: readonly ReceivedChunk[]
+  /** Comment lines such as `: ping`. */
+  readonly comments: readonly string[]
+  /** Ended with `data: [DONE]`. */
+  readonly done: boolean
+  /** Of the error chunk, if there was one. */
+  readonly error: ApiErrorBody | null
+  /** Of the first choice. */
+  readonly text: string
+  readonly finishReasons: readonly string[]
+  readonly usage: TokenUsage | null
+}
+
+/** Reads a stream to its end; a connection that breaks rejects. */
+export async function readEventStream(response: Response): Promise<EventStream> {
+  return parseEventStream(await response.text())
+}
+
+export function parseEventStream(text: string): EventStream {
+  const lines = text.split('\n').filter(Boolean)
+  const data = lines.filter(line => line.startsWith('data: ')).map(line => line.slice('data: '.length))
+  const unknown = lines.filter(line => !line.startsWith('data: ') && !line.startsWith(':'))
+  if (unknown.length > 0) throw new Error(`This is no line of a chat stream: ${unknown[0]}`)
+  const done = data.at(-1) === '[DONE]'
+  const chunks = (done ? data.slice(0, -1) : data).map(json => JSON.parse(json) as ReceivedChunk)
+  const choices = chunks.flatMap(chunk => chunk.choices ?? [])
+  return {
+    chunks,
+    comments: lines.filter(line => line.startsWith(':')),
+    done,
+    error: chunks.find(chunk => chunk.error)?.error ?? null,
+    text: choices.map(choice => (choice.index === 0 && choice.delta.content) || '').join(''),
+    finishReasons: choices.flatMap(choice => choice.finish_reason ?? []),
+    usage: chunks.findLast(chunk => chunk.usage)?.usage ?? null,
+  }
+}
+
+/** The error of a response with an error status; fails for any other body. */
+export async function readError(response: Response): Promise<ApiErrorBody & { status: number }> {
+  const { error } = (await response.json()) as { error?: ApiErrorBody }
+  if (!error) throw new Error(`This is no error: ${response.status}`)
+  return { ...error, status: response.status }
+}
+
+/** Reads until `text` has come by, and leaves the rest unread. */
+export async function readUntil(reader: ReadableStreamDefaultReader<Uint8Array>, text: string): Promise<string> {
+  const decoder = new TextDecoder()
+  let seen = ''
+  while (!seen.includes(text)) {
+    const { value, done } = await reader.read()
+    if (done) throw new Error(`The stream ended before ${JSON.stringify(text)}: ${seen}`)
+    seen += decoder.decode(value, { stream: true })
+  }
+  return seen
+}

@@ -1,0 +1,20 @@
+// A process of its own that holds a data directory open, for tests about processes that come, go and die.
+// node hold-database.ts <dataDir> [exit]: prints one JSON line when open; `exit` then ends it without closing.
+// It closes when its standard input ends. SIGINT makes it ask PostgreSQL something and print the answer.
+import { openDatabase } from '../../src/db/embedded.ts'
+import { createPool } from '../../src/db/pool.ts'
+import { acquireServerLock } from '../../src/db/server-lock.ts'
+
+const [dataDir = '', mode] = process.argv.slice(2)
+const print = (line: unknown) => process.stdout.write(`${JSON.stringify(line)}\n`)
+const database = await openDatabase({ dataDir, log: { info() {}, warn() {} } })
+const pool = createPool(database.connection, { max: 1, applicationName: 'holder' })
+if (mode === 'serve') await acquireServerLock(database.connection)
+process.on('SIGINT', async () => print((await pool.query('SELECT 1 AS alive')).rows[0]))
+print({ startedByUs: database.startedByUs })
+if (mode === 'exit') process.exit()
+process.stdin.resume().on('end', async () => {
+  await pool.end()
+  await database.close()
+  process.exit()
+})

@@ -1,0 +1,43 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+
+export interface RawResponse {
+  readonly status: number
+  /** Lower-case names. */
+  readonly headers: Record<string, string>
+  readonly body: string
+}
+
+/** Sends exactly these bytes on a connection of their own and reads the first response: for requests no HTTP client would send. */
+export async function rawRequest(url: string, ...pieces: (string | Uint8Array)[]): Promise<RawResponse> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  socket.on('error', () => {}) // the server may hang up on what it refuses while we still write
+  for (const piece of pieces) socket.write(piece)
+  let text = ''
+  socket.setEncoding('utf8').on('data', part => {
+    text += part
+    if (isWhole(text)) socket.destroy()
+  })
+  await once(socket, 'close')
+  return parse(text)
+}
+
+function isWhole(text: string): boolean {
+  const { headers, body } = parse(text)
+  return Buffer.byteLength(body) >= Number(headers['content-length'] ?? Number.POSITIVE_INFINITY)
+}
+
+function parse(text: string): RawResponse {
+  const end = text.indexOf('\r\n\r\n')
+  const [first = '', ...lines] = (end === -1 ? '' : text.slice(0, end)).split('\r\n')
+  const headers = lines.map(line => [
+    line.slice(0, line.indexOf(':')).toLowerCase(),
+    line.slice(line.indexOf(':') + 1).trim(),
+  ])
+  return {
+    status: Number(first.split(' ')[1] ?? 0),
+    headers: Object.fromEntries(headers),
+    body: end === -1 ? '' : text.slice(end + 4),
+  }
+}

@@ -1,0 +1,82 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { transaction } from '../../src/db/pool.ts'
+import { addUsagePartitions } from '../../src/ledger/add-usage-partitions.ts'
+import { grantCredit } from '../../src/ledger/grant-credit.ts'
+import { openAccount } from '../../src/ledger/open-account.ts'
+import { readBalance } from '../../src/ledger/read-balance.ts'
+import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf } from './ledger-world.ts'
+
+let world: LedgerWorld
+
+beforeAll(async () => {
+  world = await createLedgerWorld()
+})
+afterAll(() => world.drop())
+
+test('the signup credit is granted once, however often and however many at once ask for it', async () => {
+  const customerId = await world.addCustomer()
+  expect(await readBalance(world.pool, customerId)).toBeUndefined()
+  const granted = await Promise.all(
+    Array.from({ length: 8 }, () => openAccount(world.pool, customerId, 5_000_000_000n)),
+  )
+  expect(granted.filter(Boolean)).toHaveLength(1)
+  expect(await readBalance(world.pool, customerId)).toMatchObject({
+    postedNanos: 5_000_000_000n,
+    freeNanos: 5_000_000_000n,
+  })
+})
+
+test('an account opened in a transaction that fails was never opened', async () => {
+  const customerId = await world.addCustomer()
+  const failed = transaction(world.pool, async db => {
+    await openAccount(db, customerId, 5n)
+    throw new Error('the customer could not be written')
+  })
+  await expect(failed).rejects.toThrow('could not be written')
+  expect(await readBalance(world.pool, customerId)).toBeUndefined()
+})
+
+test('a credit is granted once per ref, to one customer, with one amount', async () => {
+  const [one, two, none] = [await world.addCustomer(0n), await world.addCustomer(0n), await world.addCustomer()]
+  const grant = { customerId: one, amountNanos: 700n, ref: 'invoice 1', reason: 'paid by transfer' }
+  const results = await Promise.all(Array.from({ length: 6 }, () => grantCredit(world.pool, grant)))
+  expect(results.map(({ kind }) => kind).sort()).toEqual([...Array(5).fill('duplicate'), 'granted'])
+  expect(await grantCredit(world.pool, { ...grant, amountNanos: 701n })).toEqual({ kind: 'ref_taken' })
+  expect(await grantCredit(world.pool, { ...grant, customerId: two })).toEqual({ kind: 'ref_taken' })
+  expect(await grantCredit(world.pool, { ...grant, customerId: none, ref: 'invoice 2' })).toEqual({
+    kind: 'no_account',
+  })
+  await expect(grantCredit(world.pool, { ...grant, amountNanos: -1n })).rejects.toThrow(RangeError)
+  expect(await readBalance(world.pool, one)).toMatchObject({ postedNanos: 700n })
+  expect(await world.violations()).toEqual([])
+})
+
+test('usage rows go to the partition of their month, also those that came before it', async () => {
+  const { ledger } = await world.addNode()
+  const customerId = await world.addCustomer(1_000n)
+  const requestIdIn = (month: number) => {
+    const hex = Date.UTC(2027, month, 15).toString(16).padStart(12, '0')
+    return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`
+  }
+  const serve = async (month: number) => {
+    const admission = admissionOf(customerId, 10n, { requestId: requestIdIn(month) })
+    await ledger.admit(admission)
+    await ledger.settle(settlementOf(admission, 10n, 5n))
+  }
+  await serve(11)
+  await serve(0)
+  expect(await addUsagePartitions(world.pool, Date.UTC(2027, 11, 31, 23))).toEqual([
+    'usage_event_2027_12',
+    'usage_event_2028_01',
+    'usage_event_2028_02',
+  ])
+  expect(await addUsagePartitions(world.pool, Date.UTC(2027, 11, 31, 23))).toEqual([])
+  await addUsagePartitions(world.pool, Date.UTC(2027, 0, 1))
+  await serve(2)
+  const { rows } = await world.pool.query<{ partition: string }>(
+    'SELECT tableoid::regclass::text AS partition FROM usage_event WHERE customer_id = $1 ORDER BY request_id',
+    [customerId],
+  )
+  expect(rows.map(row => row.partition)).toEqual(['usage_event_2027_01', 'usage_event_2027_03', 'usage_event_2027_12'])
+  expect(await world.violations()).toEqual([])
+})

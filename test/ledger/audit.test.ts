@@ -1,0 +1,79 @@
+import { expect, test } from 'vitest'
+import { type AuditCheck, audit, auditChecks } from '../../src/ledger/audit.ts'
+import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf } from './ledger-world.ts'
+
+/** What makes each check find something. Written past the functions, the triggers and the constraints, which would refuse it. */
+const corruptions: Record<AuditCheck, string> = {
+  transactions_sum_to_zero: `UPDATE ledger_entry SET amount_nanos = amount_nanos + 1 WHERE account_kind = 'platform_revenue'`,
+  ledger_sums_to_zero: `UPDATE ledger_entry SET amount_nanos = amount_nanos + 1 WHERE account_kind = 'platform_promo'`,
+  entries_have_a_transaction: `INSERT INTO ledger_entry VALUES
+    (999, 'cash', '00000000-0000-0000-0000-000000000000', 5), (999, 'platform_promo', '00000000-0000-0000-0000-000000000000', -5)`,
+  transactions_have_entries: `INSERT INTO ledger_tx (kind, ref) VALUES ('settle', 'planted')`,
+  one_signup_credit_per_customer: `WITH again AS (INSERT INTO ledger_tx (kind, ref) VALUES ('signup_credit', 'again') RETURNING tx_id)
+    INSERT INTO ledger_entry SELECT again.tx_id, 'customer', customer_id, 5 FROM again, balance`,
+  balances_cover_their_leases: 'UPDATE balance SET leased_nanos = posted_nanos + 1',
+  balances_equal_entries: 'UPDATE balance SET posted_nanos = posted_nanos + 1',
+  leased_equals_open_leases: 'DELETE FROM lease',
+  one_usage_row_per_request: `INSERT INTO usage_event
+    SELECT (jsonb_populate_record(u, jsonb_build_object('customer_id', gen_random_uuid()))).* FROM usage_event u`,
+  cost_within_hold: 'UPDATE usage_event SET hold_nanos = cost_nanos - 1',
+  cost_is_share_plus_fee: 'UPDATE usage_event SET fee_nanos = fee_nanos + 1',
+  charges_have_a_transaction: 'UPDATE usage_event SET tx_id = NULL',
+  charges_equal_customer_entries: 'UPDATE usage_event SET cost_nanos = cost_nanos - 1, fee_nanos = fee_nanos - 1',
+  shares_equal_hoster_entries:
+    'UPDATE usage_event SET hoster_share_nanos = hoster_share_nanos - 1, fee_nanos = fee_nanos + 1',
+  fees_equal_revenue_entries:
+    'UPDATE usage_event SET hoster_share_nanos = hoster_share_nanos + 1, fee_nanos = fee_nanos - 1',
+  rollups_equal_usage: 'UPDATE usage_rollup SET latency_ms_sum = latency_ms_sum + 1',
+  cost_within_token_prices: 'UPDATE usage_event SET input_tokens = input_tokens - 1',
+  no_lease_outlives_its_node: `WITH past AS (UPDATE node SET expires_at = now() - interval '1 hour')
+    UPDATE lease SET granted_at = now() - interval '1 hour'`,
+  day_spend_equals_usage: 'UPDATE balance SET day_spent_nanos = day_spent_nanos + 1',
+  day_leased_equals_open_leases: 'UPDATE balance SET day_leased_nanos = day_leased_nanos - 1',
+}
+
+test('a ledger in use is clean', async () => {
+  const world = await worldInUse()
+  expect(await audit(world.pool)).toEqual(Object.keys(auditChecks).map(name => ({ name, violations: 0, examples: [] })))
+  await world.drop()
+})
+
+test.for(Object.keys(corruptions) as AuditCheck[])('%s finds what is planted for it', async name => {
+  const world = await worldInUse()
+  await world.pool.query(LIFT_PROTECTION)
+  await world.pool.query(corruptions[name])
+  const finding = (await world.violations()).find(finding => finding.name === name)
+  expect(finding).toMatchObject({ violations: 1, examples: [expect.any(String)] })
+  await world.drop()
+})
+
+test('the ledger refuses to be rewritten', async () => {
+  const world = await worldInUse()
+  await expect(world.pool.query('UPDATE ledger_entry SET amount_nanos = 1')).rejects.toThrow('append only')
+  await expect(world.pool.query('DELETE FROM ledger_tx')).rejects.toThrow('append only')
+  await expect(world.pool.query('TRUNCATE ledger_entry')).rejects.toThrow('append only')
+  await world.drop()
+})
+
+/** One customer with one charge of 101 nano-USD and one open lease. */
+async function worldInUse(): Promise<LedgerWorld> {
+  const world = await createLedgerWorld()
+  const { ledger } = await world.addNode()
+  const customerId = await world.addCustomer(1_000n)
+  const [served, open] = [admissionOf(customerId, 200n), admissionOf(customerId, 300n)]
+  await Promise.all([served, open].map(admission => ledger.admit(admission)))
+  await ledger.settle(settlementOf(served, 200n, 101n))
+  return world
+}
+
+const LIFT_PROTECTION = `
+DO $$
+DECLARE c record;
+BEGIN
+  ALTER TABLE ledger_tx DISABLE TRIGGER ALL;
+  ALTER TABLE ledger_entry DISABLE TRIGGER ALL;
+  FOR c IN SELECT conrelid::regclass AS relation, conname FROM pg_constraint
+    WHERE contype = 'c' AND coninhcount = 0 AND conrelid IN ('usage_event'::regclass, 'balance'::regclass) LOOP
+    EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.relation, c.conname);
+  END LOOP;
+END $$`

@@ -1,0 +1,146 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { createPool, type Pool } from '../../src/db/pool.ts'
+import type { Clock } from '../../src/domain/clock.ts'
+import { createLedger, type Ledger } from '../../src/ledger/ledger.ts'
+import { registerNode } from '../../src/ledger/node-life.ts'
+import { readBalance } from '../../src/ledger/read-balance.ts'
+import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.ts'
+import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf } from './ledger-world.ts'
+
+let world: LedgerWorld
+let proxy: CuttingProxy
+let pool: Pool
+let nodeId: string
+
+beforeAll(async () => {
+  world = await createLedgerWorld()
+  proxy = await createCuttingProxy(world.connection)
+  pool = createPool(proxy.connection, { max: 4, applicationName: 'cut off' })
+  nodeId = randomUUIDv7()
+  await registerNode(world.pool, nodeId)
+})
+afterAll(async () => {
+  await pool.end()
+  await proxy.close()
+  await world.drop()
+})
+
+let ledger: Ledger
+let warnings: string[]
+let monotonicMs: number
+
+beforeEach(async () => {
+  proxy.blocked = false
+  warnings = []
+  monotonicMs = 0
+  const clock: Clock = { epochMs: () => Date.now(), monotonicMs: () => monotonicMs }
+  const log = { warn: (_: object, message: string) => warnings.push(message), error: () => {} }
+  ledger = createLedger({ pool, nodeId, nodeShard: 1, clock, log })
+  // Connections that are past their handshake, so that the next answer is one to a statement.
+  await ledger.admit(admissionOf(await world.addCustomer(1n), 1n))
+})
+
+test('an admission whose answer is lost is sent again and takes effect once', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const lost = proxy.cutNextAnswer()
+  const result = await ledger.admit(admissionOf(customerId, 300n))
+  await lost
+  expect(result).toMatchObject({ kind: 'granted', heldNanos: 300n, windows: { minuteUsed: 1, dayUsed: 1 } })
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 300n, minuteRequests: 1 })
+  expect(await world.violations()).toEqual([])
+})
+
+test('a settlement whose answer is lost is sent again and charges once', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const admission = admissionOf(customerId, 300n)
+  await ledger.admit(admission)
+  const lost = proxy.cutNextAnswer()
+  await ledger.settle(settlementOf(admission, 300n, 250n))
+  await lost
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 750n, leasedNanos: 0n })
+  expect(warnings).toEqual([expect.stringContaining('settlements could not be committed')])
+  expect(await world.violations()).toEqual([])
+})
+
+test('a charge that was committed before it was voided stands, and only once', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const admission = admissionOf(customerId, 300n)
+  await ledger.admit(admission)
+  const lost = proxy.cutNextAnswer()
+  const settled = ledger.settle(settlementOf(admission, 300n, 250n))
+  await lost
+  ledger.voidIfUnsettled(admission.requestId)
+  await settled
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 750n })
+})
+
+test('while PostgreSQL is away settlements wait, and commit when it is back', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const admissions = [admissionOf(customerId, 300n), admissionOf(customerId, 300n)] as const
+  await Promise.all(admissions.map(admission => ledger.admit(admission)))
+  proxy.blocked = true
+  const settled = admissions.map(admission => ledger.settle(settlementOf(admission, 300n, 250n)))
+  expect(ledger.pending.settlements).toBe(2)
+  expect(await ledger.drain(1)).toBe(2)
+  ledger.voidIfUnsettled(admissions[1].requestId)
+  proxy.blocked = false
+  await Promise.all(settled)
+  expect(await ledger.drain(1_000)).toBe(0)
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 750n, leasedNanos: 0n })
+  const { rows } = await world.pool.query(
+    `SELECT outcome, success, input_tokens, cost_nanos, writeoff_nanos FROM usage_event WHERE request_id = $1`,
+    [admissions[1].requestId],
+  )
+  expect(rows).toEqual([
+    { outcome: 'internal_error', success: false, input_tokens: 0, cost_nanos: 0n, writeoff_nanos: 250n },
+  ])
+  expect(await world.violations()).toEqual([])
+})
+
+test('an admission that PostgreSQL does not answer in two seconds is given up, and its lease does not stay', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const lost = proxy.cutNextAnswer()
+  const admitted = ledger.admit(admissionOf(customerId, 300n))
+  admitted.catch(() => {})
+  await lost
+  proxy.blocked = true
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 300n })
+  monotonicMs += 2_000
+  await expect(admitted).rejects.toMatchObject({ code: 'database_unavailable' })
+  proxy.blocked = false
+  await ledger.drain(10_000)
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 1_000n, leasedNanos: 0n })
+  expect(await world.violations()).toEqual([])
+})
+
+test('connections killed again and again in the middle of traffic lose nothing and charge nothing twice', async () => {
+  const customers = await Promise.all(Array.from({ length: 5 }, () => world.addCustomer(100_000n)))
+  const KILLS = 12
+  let [settled, kills, working] = [0, 0, true]
+  const workers = Array.from({ length: 24 }, async (_, i) => {
+    const customerId = customers[i % customers.length]!
+    while (working) {
+      const admission = admissionOf(customerId, 10n)
+      const { kind } = await ledger.admit(admission)
+      expect(kind).toBe('granted')
+      await ledger.settle(settlementOf(admission, 10n, 7n))
+      settled++
+    }
+  })
+  while (kills < KILLS) {
+    const before = settled
+    await world.pool.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'cut off'`)
+    kills++
+    while (settled < before + 50) await setImmediate()
+  }
+  working = false
+  await Promise.all(workers)
+  expect(await ledger.drain(5_000)).toBe(0)
+  const balances = await Promise.all(customers.map(customerId => readBalance(world.pool, customerId)))
+  const spent = balances.reduce((sum, balance) => sum + 100_000n - balance!.postedNanos, 0n)
+  expect(spent).toBe(BigInt(settled) * 7n)
+  expect(balances.every(balance => balance!.leasedNanos === 0n)).toBe(true)
+  expect(await world.violations()).toEqual([])
+})

@@ -1,0 +1,138 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { readBalance } from '../../src/ledger/read-balance.ts'
+import {
+  admissionOf,
+  createLedgerWorld,
+  type LedgerWorld,
+  settlementOf,
+  type TestNode,
+  unlimited,
+} from './ledger-world.ts'
+
+let world: LedgerWorld
+let nodes: TestNode[]
+
+beforeAll(async () => {
+  world = await createLedgerWorld()
+  nodes = await Promise.all([world.addNode(), world.addNode(), world.addNode()])
+})
+afterAll(() => world.drop())
+
+const HOLD = 1_000_000n
+const nodeOf = (i: number) => nodes[i % nodes.length]!
+
+test('200 requests at once on a balance for exactly 50: 50 are granted and the balance ends at zero', async () => {
+  const customerId = await world.addCustomer(50n * HOLD)
+  const admissions = Array.from({ length: 200 }, () => admissionOf(customerId, HOLD))
+  const results = await Promise.all(admissions.map(admission => nodes[0]!.ledger.admit(admission)))
+  const granted = admissions.filter((_, i) => results[i]!.kind === 'granted')
+  expect(granted).toHaveLength(50)
+  for (const result of results) {
+    if (result.kind === 'granted') expect(result.heldNanos).toBe(HOLD)
+    else
+      expect(result).toMatchObject({
+        kind: 'refused',
+        code: 'in_flight_budget',
+        postedNanos: 50n * HOLD,
+        freeNanos: 0n,
+      })
+  }
+  await Promise.all(granted.map(admission => nodes[0]!.ledger.settle(settlementOf(admission, HOLD, HOLD))))
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 0n, leasedNanos: 0n })
+  expect(await nodes[0]!.ledger.admit(admissionOf(customerId, HOLD))).toMatchObject({ code: 'insufficient_credits' })
+  expect(await world.violations()).toEqual([])
+})
+
+test('500 requests at once for the last cent, from three processes: one gets it', async () => {
+  const customerId = await world.addCustomer(10_000_000n)
+  const results = await Promise.all(
+    Array.from({ length: 500 }, (_, i) => nodeOf(i).ledger.admit(admissionOf(customerId, 10_000_000n))),
+  )
+  expect(results.filter(result => result.kind === 'granted')).toHaveLength(1)
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 10_000_000n, freeNanos: 0n })
+  expect(await world.violations()).toEqual([])
+})
+
+test('a flexible hold takes what is left, down to its floor', async () => {
+  const customerId = await world.addCustomer(25n)
+  const hold = { wantNanos: 10n, floorNanos: 5n }
+  const held = []
+  for (let i = 0; i < 4; i++) {
+    const result = await nodeOf(i).ledger.admit(admissionOf(customerId, 0n, { hold }))
+    held.push(result.kind === 'granted' ? result.heldNanos : result.kind === 'refused' && result.code)
+  }
+  expect(held).toEqual([10n, 10n, 5n, 'in_flight_budget'])
+})
+
+test('the minute window is exact over three processes', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const limits = { ...unlimited, requestsPerMinute: 20 }
+  const now = () => Date.UTC(2026, 10, 21, 10, 30, 12)
+  const fixed = await Promise.all([0, 1, 2].map(() => world.addNode({ windowClock: now })))
+  const results = await Promise.all(
+    Array.from({ length: 90 }, (_, i) => fixed[i % 3]!.ledger.admit(admissionOf(customerId, null, { limits }))),
+  )
+  expect(results.filter(result => result.kind === 'counted')).toHaveLength(20)
+  for (const result of results) {
+    if (result.kind === 'counted') continue
+    expect(result).toMatchObject({
+      code: 'rate_limit_exceeded',
+      windows: {
+        minuteUsed: 20,
+        dayUsed: 20,
+        minuteEndsAtEpochMs: Date.UTC(2026, 10, 21, 10, 31),
+        dayEndsAtEpochMs: Date.UTC(2026, 10, 22),
+      },
+    })
+  }
+})
+
+test('the day window is exact over three processes, and a request refused by it does not count', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const limits = { ...unlimited, requestsPerDay: 30 }
+  const results = await Promise.all(
+    Array.from({ length: 90 }, (_, i) => nodeOf(i).ledger.admit(admissionOf(customerId, 1n, { limits }))),
+  )
+  expect(results.filter(result => result.kind === 'granted')).toHaveLength(30)
+  expect(results.filter(result => result.kind === 'refused' && result.code === 'daily_limit_exceeded')).toHaveLength(60)
+  expect(Math.max(...results.map(result => result.windows.dayUsed))).toBe(30)
+})
+
+test('the daily spend cap is exact over three processes, counts what is held, and gives back what was not spent', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const limits = { ...unlimited, dailySpendCapNanos: 100n }
+  const ask = () => admissionOf(customerId, 10n, { limits })
+  const admissions = Array.from({ length: 60 }, ask)
+  const results = await Promise.all(admissions.map((admission, i) => nodeOf(i).ledger.admit(admission)))
+  const granted = admissions.filter((_, i) => results[i]!.kind === 'granted')
+  expect(granted).toHaveLength(10)
+  expect(results.find(result => result.kind === 'refused')).toMatchObject({
+    code: 'daily_spend_cap_reached',
+    capLeftNanos: 0n,
+    freeNanos: 900n,
+  })
+  await Promise.all(granted.map((admission, i) => nodeOf(i).ledger.settle(settlementOf(admission, 10n, 7n))))
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ daySpentNanos: 70n, dayLeasedNanos: 0n })
+  const again = await Promise.all(Array.from({ length: 9 }, (_, i) => nodeOf(i).ledger.admit(ask())))
+  expect(again.filter(result => result.kind === 'granted')).toHaveLength(3)
+  expect(await world.violations()).toEqual([])
+})
+
+test('free requests pass on an empty balance and a used-up cap', async () => {
+  const customerId = await world.addCustomer(0n)
+  const limits = { ...unlimited, dailySpendCapNanos: 0n }
+  const admission = admissionOf(customerId, 0n, { limits })
+  expect(await nodes[0]!.ledger.admit(admission)).toMatchObject({ kind: 'granted', heldNanos: 0n })
+  await nodes[0]!.ledger.settle(settlementOf(admission, 0n, 0n))
+  expect(await world.violations()).toEqual([])
+})
+
+test('a customer without an account is refused with a clear error, and its batch goes on', async () => {
+  const [without, withAccount] = [await world.addCustomer(), await world.addCustomer(100n)]
+  const [refused, granted] = await Promise.allSettled([
+    nodes[0]!.ledger.admit(admissionOf(without, 10n)),
+    nodes[0]!.ledger.admit(admissionOf(withAccount, 10n)),
+  ])
+  expect(refused).toMatchObject({ status: 'rejected', reason: { message: expect.stringContaining('has no account') } })
+  expect(granted).toMatchObject({ status: 'fulfilled', value: { kind: 'granted' } })
+})

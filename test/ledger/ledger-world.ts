@@ -1,0 +1,124 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { createPool, type Pool } from '../../src/db/pool.ts'
+import { systemClock } from '../../src/domain/clock.ts'
+import { costNanos, splitCost, type TokenPrice } from '../../src/domain/money.ts'
+import type { Admission } from '../../src/ledger/admission.ts'
+import { type AuditFinding, audit } from '../../src/ledger/audit.ts'
+import { createLedger, type Ledger, type LedgerDeps } from '../../src/ledger/ledger.ts'
+import { registerNode } from '../../src/ledger/node-life.ts'
+import { openAccount } from '../../src/ledger/open-account.ts'
+import type { Settlement } from '../../src/ledger/settlement.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+
+/** A database with what a ledger test needs around it. */
+export interface LedgerWorld extends TestDatabase {
+  /** A ledger with a pool and a registered node of its own, as another process would have. */
+  addNode(more?: Partial<LedgerDeps>): Promise<TestNode>
+  /** A customer with an account of exactly this credit; undefined makes the customer without an account. */
+  addCustomer(creditNanos?: bigint): Promise<string>
+  /** The findings that are not clean. */
+  violations(): Promise<AuditFinding[]>
+}
+
+export interface TestNode {
+  readonly nodeId: string
+  readonly pool: Pool
+  readonly ledger: Ledger
+}
+
+export async function createLedgerWorld(): Promise<LedgerWorld> {
+  const database = await createTestDatabase()
+  const { pool, connection } = database
+  const pools: Pool[] = []
+  return {
+    ...database,
+    async addNode(more = {}) {
+      const nodeId = more.nodeId ?? randomUUIDv7()
+      const own = createPool(connection, { max: 4, applicationName: `ledger ${pools.length}` })
+      pools.push(own)
+      await registerNode(pool, nodeId)
+      const ledger = createLedger({ pool: own, nodeShard: pools.length, clock: systemClock, ...more, nodeId })
+      return { nodeId, pool: own, ledger }
+    },
+    async addCustomer(creditNanos) {
+      const customerId = randomUUIDv7()
+      await pool.query('INSERT INTO customer (customer_id, email, account_tier) VALUES ($1, $2, $3)', [
+        customerId,
+        `${customerId}@example.org`,
+        'free',
+      ])
+      if (creditNanos !== undefined) await openAccount(pool, customerId, creditNanos)
+      return customerId
+    },
+    async violations() {
+      return (await audit(pool)).filter(finding => finding.violations > 0)
+    },
+    async drop() {
+      await Promise.all(pools.map(own => own.end()))
+      await database.drop()
+    },
+  }
+}
+
+export const unlimited = {
+  requestsPerMinute: 1_000_000,
+  requestsPerDay: 1_000_000,
+  dailySpendCapNanos: 1_000_000_000_000n,
+}
+
+/** An admission that holds exactly `holdNanos`, or nothing but a count. */
+export function admissionOf(customerId: string, holdNanos: bigint | null, more: Partial<Admission> = {}): Admission {
+  return {
+    requestId: randomUUIDv7(),
+    customerId,
+    keyId: KEY_ID,
+    modelId: 'gentle/model "7b"',
+    limits: unlimited,
+    hold: holdNanos === null ? null : { wantNanos: holdNanos, floorNanos: holdNanos },
+    ...more,
+  }
+}
+
+/** One input token costs one nano-USD: so a cost can be any amount. */
+export const nanoPerToken: TokenPrice = { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n }
+
+/** The settlement of an admission whose tokens cost `chargeNanos`, 80 % of it the hoster's. */
+export function settlementOf(
+  admission: Admission,
+  holdNanos: bigint,
+  chargeNanos: bigint,
+  more: Partial<Settlement> = {},
+): Settlement {
+  const inputTokens = Number(chargeNanos)
+  return {
+    requestId: admission.requestId,
+    customerId: admission.customerId,
+    keyId: admission.keyId,
+    startedAtEpochMs: Date.UTC(2026, 10, 21, 10, 30),
+    modelId: admission.modelId,
+    provider: 'hoster',
+    endpointId: 'endpoint, {with} "quotes" \\ and a \0',
+    hosterId: HOSTER_ID,
+    inputTokens,
+    outputTokens: 0,
+    reportedInputTokens: inputTokens,
+    reportedOutputTokens: null,
+    usageSource: 'upstream',
+    price: nanoPerToken,
+    holdNanos,
+    costNanos: costNanos(nanoPerToken, inputTokens, 0),
+    ...splitCost(chargeNanos, HOSTER_SHARE_BPS),
+    writeoffNanos: 0n,
+    latencyMs: 120,
+    firstTokenMs: 20,
+    success: true,
+    outcome: 'served',
+    finishReason: 'stop',
+    attempts: [{ offerId: 'a/"b"', endpointId: 'a', provider: 'hoster', outcome: 'answered', elapsedMs: 19.5 }],
+    ...more,
+  }
+}
+
+export const HOSTER_SHARE_BPS = 8_000
+export const KEY_ID = '00000000-0000-7000-8000-00000000000a'
+export const HOSTER_ID = '00000000-0000-7000-8000-00000000000b'

@@ -1,0 +1,337 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
+import { inspect, isDeepStrictEqual } from 'node:util'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import type { Pool } from '../../src/db/pool.ts'
+import type { AccountLimits } from '../../src/domain/caller.ts'
+import type { Clock } from '../../src/domain/clock.ts'
+import type { Admission } from '../../src/ledger/admission.ts'
+import { grantCredit } from '../../src/ledger/grant-credit.ts'
+import { createLedger, type Ledger } from '../../src/ledger/ledger.ts'
+import { heartbeat, registerNode, retireNode } from '../../src/ledger/node-life.ts'
+import { openAccount } from '../../src/ledger/open-account.ts'
+import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
+import { releaseLeases } from '../../src/ledger/release-leases.ts'
+import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf } from './ledger-world.ts'
+import {
+  type Account,
+  type Command,
+  dayLeased,
+  isRateRefusal,
+  leased,
+  newAccount,
+  outcomes,
+  type Seen,
+} from './oracle.ts'
+
+const DATABASES = 4
+const SEQUENCES_EACH = 80
+const COMMANDS_MAX = 60
+
+/**
+ * Random commands, up to four of them at once from two nodes, against PostgreSQL and against the oracle. Whatever the order in which they
+ * really took effect, there must be an order in which the oracle answers each of them as the ledger did and ends with the same balance,
+ * to the nano-USD.
+ */
+test(`the oracle explains ${DATABASES * SEQUENCES_EACH} random concurrent sequences`, async () => {
+  await Promise.all(
+    Array.from({ length: DATABASES }, async (_, database) => {
+      const world = await createLedgerWorld()
+      try {
+        await fc.assert(
+          fc.asyncProperty(sequences, steps => explain(world, steps)),
+          { numRuns: SEQUENCES_EACH, seed: 20_261_121 + database, endOnFailure: true },
+        )
+      } finally {
+        await world.drop()
+      }
+    }),
+  )
+}, 60_000)
+
+/** A command before it is known which requests exist: `pick` chooses one of them. */
+type Wish =
+  | { kind: 'open'; credit: bigint }
+  | { kind: 'credit'; ref: number; amount: bigint }
+  | { kind: 'admit'; node: number; want: bigint; floor: bigint }
+  | { kind: 'count'; node: number }
+  | { kind: 'admitAgain'; node: number; pick: number }
+  | { kind: 'settle'; node: number; pick: number; percent: bigint }
+  | { kind: 'void'; node: number; pick: number; percent: bigint; atOnce: boolean }
+  | { kind: 'release'; pick: number }
+  | { kind: 'nodeDies'; node: number }
+
+type Step = { kind: 'clock'; byMs: number } | { kind: 'burst'; wishes: Wish[] }
+
+const node = fc.integer({ min: 0, max: 1 })
+const pick = fc.nat(1_000)
+const amount = fc.bigInt(1n, 1_000n)
+const percent = fc.constantFrom(0n, 30n, 99n, 100n, 100n, 150n)
+
+const wish: fc.Arbitrary<Wish> = fc.oneof(
+  {
+    weight: 1,
+    arbitrary: fc.record({ kind: fc.constant('open' as const), credit: fc.constantFrom(0n, 500n, 5_000n) }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('credit' as const),
+      ref: fc.nat(3),
+      amount: fc.constantFrom(100n, 2_000n),
+    }),
+  },
+  {
+    weight: 6,
+    arbitrary: amount.chain(want =>
+      fc.record({ kind: fc.constant('admit' as const), node, want: fc.constant(want), floor: fc.constant(want) }),
+    ),
+  },
+  {
+    weight: 3,
+    arbitrary: amount.chain(want =>
+      fc.record({ kind: fc.constant('admit' as const), node, want: fc.constant(want), floor: fc.bigInt(0n, want) }),
+    ),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('count' as const), node }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('admitAgain' as const), node, pick }) },
+  { weight: 8, arbitrary: fc.record({ kind: fc.constant('settle' as const), node, pick, percent }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant('void' as const), node, pick, percent, atOnce: fc.boolean() }),
+  },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('release' as const), pick }) },
+  { weight: 1, arbitrary: fc.record({ kind: fc.constant('nodeDies' as const), node }) },
+)
+
+const step: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      kind: fc.constant('burst' as const),
+      wishes: fc.array(wish, { minLength: 1, maxLength: 4, size: 'max' }),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('clock' as const),
+      byMs: fc.constantFrom(-40_000, 1_000, 25_000, 60_000, 3_600_000, 86_400_000),
+    }),
+  },
+)
+
+const sequences = fc.record({
+  steps: fc.array(step, { minLength: 4, maxLength: 30, size: 'max' }),
+  opensWith: fc.option(fc.constantFrom(0n, 300n, 5_000n), { nil: undefined }),
+  limits: fc.constantFrom(
+    { requestsPerMinute: 1_000, requestsPerDay: 1_000, dailySpendCapNanos: 1_000_000n },
+    { requestsPerMinute: 4, requestsPerDay: 1_000, dailySpendCapNanos: 1_500n },
+    { requestsPerMinute: 1_000, requestsPerDay: 9, dailySpendCapNanos: 800n },
+  ),
+})
+
+type Sequence = typeof sequences extends fc.Arbitrary<infer T> ? T : never
+
+async function explain(world: LedgerWorld, { steps, opensWith, limits }: Sequence): Promise<void> {
+  const run = await startRun(world, limits)
+  let accounts = [newAccount()]
+  if (opensWith !== undefined) {
+    await openAccount(world.pool, run.customerId, opensWith)
+    accounts = outcomes(accounts[0]!, { kind: 'open', credit: opensWith }).map(({ account }) => account)
+  }
+  let commandsLeft = COMMANDS_MAX
+  for (const step of steps) {
+    if (step.kind === 'clock') {
+      run.nowMs += step.byMs
+      run.monotonicMs += Math.max(step.byMs, 0)
+      continue
+    }
+    const commands = commandsFor(run, step.wishes.slice(0, commandsLeft))
+    commandsLeft -= commands.length
+    const seen = await Promise.all(commands.map(command => carryOut(run, command)))
+    const explanations = accounts.flatMap(account => ordersThatExplain(account, commands, seen))
+    const balance = await balanceRow(world.pool, run.customerId)
+    accounts = distinct(explanations.filter(account => isDeepStrictEqual(balanceOf(account), balance)))
+    if (accounts.length === 0) {
+      const facts = { before: accounts, commands, seen, balance, expected: distinct(explanations).map(balanceOf) }
+      throw new Error(`no order of the commands explains what happened: ${inspect(facts, { depth: 6 })}`)
+    }
+  }
+  const rows = await leasesAndUsage(world.pool, run.customerId)
+  const expected = accounts.map(leasesAndUsageOf)
+  if (!expected.some(candidate => isDeepStrictEqual(candidate, rows))) expect(rows).toEqual(expected[0])
+  expect(await world.violations()).toEqual([])
+}
+
+interface Run {
+  readonly world: LedgerWorld
+  readonly customerId: string
+  readonly limits: AccountLimits
+  readonly nodeIds: readonly string[]
+  readonly ledgers: readonly Ledger[]
+  /** The clock of the windows, which may step back, and the one that may not. */
+  nowMs: number
+  monotonicMs: number
+  /** Every request that ever held money, with what it was told it holds. */
+  readonly requests: Map<string, { admission: Admission; heldNanos: bigint }>
+}
+
+async function startRun(world: LedgerWorld, limits: AccountLimits): Promise<Run> {
+  const nodeIds = [randomUUIDv7(), randomUUIDv7()]
+  for (const nodeId of nodeIds) await registerNode(world.pool, nodeId)
+  const clock: Clock = { epochMs: () => run.nowMs, monotonicMs: () => run.monotonicMs }
+  const run: Run = {
+    world,
+    limits,
+    nodeIds,
+    customerId: await world.addCustomer(),
+    ledgers: nodeIds.map((nodeId, nodeShard) =>
+      createLedger({ pool: world.pool, nodeId, nodeShard, clock, windowClock: () => run.nowMs }),
+    ),
+    nowMs: Date.UTC(2026, 10, 21, 22, 58, 30),
+    monotonicMs: 0,
+    requests: new Map(),
+  }
+  return run
+}
+
+function commandsFor(run: Run, wishes: readonly Wish[]): Command[] {
+  const requests = [...run.requests.values()]
+  const settling = new Set<string>()
+  const voiding = new Set<string>()
+  return wishes.flatMap((wish): Command[] => {
+    if (wish.kind === 'open' || wish.kind === 'nodeDies') return [wish]
+    if (wish.kind === 'credit') return [{ ...wish, ref: `${run.customerId} ${wish.ref}` }]
+    if (wish.kind === 'admit' || wish.kind === 'count') {
+      const hold = wish.kind === 'count' ? null : { wantNanos: wish.want, floorNanos: wish.floor }
+      const admission = admissionOf(run.customerId, null, { limits: run.limits, hold })
+      return [{ kind: 'admit', node: wish.node, admission, nowMs: run.nowMs }]
+    }
+    if (requests.length === 0) return []
+    const { admission, heldNanos } = requests[wish.pick % requests.length]!
+    const { requestId } = admission
+    if (wish.kind === 'admitAgain') return [{ kind: 'admit', node: wish.node, admission, nowMs: run.nowMs }]
+    if (wish.kind === 'release') return [{ kind: 'release', requestId }]
+    // Voiding names the request only: beside another settlement of it, nobody could say which one is meant.
+    if (voiding.has(requestId) || (wish.kind === 'void' && settling.has(requestId))) return []
+    settling.add(requestId)
+    if (wish.kind === 'void') voiding.add(requestId)
+    const chargeNanos = (heldNanos * wish.percent) / 100n + (wish.percent > 100n ? 1n : 0n)
+    const settlement = settlementOf(admission, heldNanos, chargeNanos, { startedAtEpochMs: run.nowMs })
+    return wish.kind === 'void'
+      ? [{ kind: 'settleVoided', node: wish.node, settlement, atOnce: wish.atOnce }]
+      : [{ kind: 'settle', node: wish.node, settlement }]
+  })
+}
+
+async function carryOut(run: Run, command: Command): Promise<Seen> {
+  const { pool } = run.world
+  switch (command.kind) {
+    case 'open':
+      return (await openAccount(pool, run.customerId, command.credit)) ? 'credited' : 'not credited'
+    case 'credit': {
+      const result = await grantCredit(pool, {
+        customerId: run.customerId,
+        amountNanos: command.amount,
+        ref: command.ref,
+        reason: 'a test',
+      })
+      return 'postedNanos' in result ? `${result.kind} ${result.postedNanos}` : result.kind
+    }
+    case 'admit': {
+      const result = await run.ledgers[command.node]!.admit(command.admission).catch(noAccount)
+      if (typeof result === 'object' && result.kind === 'granted') {
+        const { requestId } = command.admission
+        run.requests.set(requestId, { admission: command.admission, heldNanos: result.heldNanos })
+      }
+      return result
+    }
+    case 'settle':
+      return run.ledgers[command.node]!.settle(command.settlement).then(done, noAccount)
+    case 'settleVoided': {
+      const ledger = run.ledgers[command.node]!
+      const settled = ledger.settle(command.settlement).then(done, noAccount)
+      if (!command.atOnce) await setImmediate()
+      ledger.voidIfUnsettled(command.settlement.requestId)
+      return settled
+    }
+    case 'release':
+      await releaseLeases(pool, [command.requestId])
+      return 'done'
+    case 'nodeDies':
+      await retireNode(pool, run.nodeIds[command.node]!)
+      await reclaimDeadLeases(pool, { nodeShard: 9 })
+      await heartbeat(pool, run.nodeIds[command.node]!)
+      return 'done'
+  }
+}
+
+const done = () => 'done'
+
+function noAccount(error: Error): string {
+  if (!error.message.includes('has no account')) throw error
+  return 'no account'
+}
+
+/** The states in which the oracle can be after carrying out the commands in an order in which each is answered as it was. */
+function ordersThatExplain(account: Account, commands: readonly Command[], seen: readonly Seen[]): Account[] {
+  if (commands.length === 0) return [account]
+  return commands.flatMap((command, i) =>
+    outcomes(account, command)
+      .filter(outcome => isSame(outcome.seen, seen[i]!))
+      .flatMap(outcome => ordersThatExplain(outcome.account, commands.toSpliced(i, 1), seen.toSpliced(i, 1))),
+  )
+}
+
+function isSame(expected: Seen, seen: Seen): boolean {
+  // The amounts beside a rate refusal may be from earlier in the minute.
+  if (isRateRefusal(expected) && isRateRefusal(seen)) {
+    return isDeepStrictEqual({ ...(expected as object), ...noAmounts }, { ...(seen as object), ...noAmounts })
+  }
+  return isDeepStrictEqual(expected, seen)
+}
+
+const noAmounts = { postedNanos: 0n, freeNanos: 0n, capLeftNanos: 0n }
+
+async function balanceRow(pool: Pool, customerId: string) {
+  const { rows } = await pool.query(
+    `SELECT posted_nanos AS posted, leased_nanos AS leased, day_spent_nanos AS "daySpent", day_leased_nanos AS "dayLeased",
+      minute_requests AS "minuteRequests", day_requests AS "dayRequests"
+    FROM balance WHERE customer_id = $1`,
+    [customerId],
+  )
+  return rows[0]
+}
+
+function balanceOf(account: Account) {
+  if (!account.open) return undefined
+  const { posted, daySpent, minuteRequests, dayRequests } = account
+  return { posted, leased: leased(account), daySpent, dayLeased: dayLeased(account), minuteRequests, dayRequests }
+}
+
+async function leasesAndUsage(pool: Pool, customerId: string) {
+  const leases = await pool.query<{ id: string; granted: bigint }>(
+    'SELECT lease_id AS id, granted_nanos AS granted FROM lease WHERE customer_id = $1 ORDER BY lease_id',
+    [customerId],
+  )
+  const usage = await pool.query<{ id: string }>(
+    `SELECT request_id AS id, outcome, hold_nanos AS hold, cost_nanos AS cost, hoster_share_nanos AS share, writeoff_nanos AS writeoff
+    FROM usage_event WHERE customer_id = $1 ORDER BY request_id`,
+    [customerId],
+  )
+  return { leases: leases.rows, usage: usage.rows }
+}
+
+function leasesAndUsageOf(account: Account) {
+  const byId = (a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1)
+  return {
+    leases: [...account.leases].map(([id, { granted }]) => ({ id, granted })).sort(byId),
+    usage: [...account.usage].map(([id, row]) => ({ id, ...row })).sort(byId),
+  }
+}
+
+function distinct(accounts: readonly Account[]): Account[] {
+  return accounts.filter((account, i) => accounts.findIndex(other => isDeepStrictEqual(account, other)) === i)
+}

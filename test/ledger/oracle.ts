@@ -1,0 +1,222 @@
+import type { Admission, AdmissionResult, RefusalCode } from '../../src/ledger/admission.ts'
+import type { Settlement } from '../../src/ledger/settlement.ts'
+
+/**
+ * What the ledger should do for one customer, written down once more in the plainest way: no SQL, no batches, one command after the other.
+ * The test asks it whether what really happened at once can be explained by some order of its commands.
+ */
+export interface Account {
+  open: boolean
+  signupCredited: boolean
+  posted: bigint
+  readonly credits: Map<string, bigint>
+  readonly leases: Map<string, { granted: bigint; capDay: number; node: number; modelId: string }>
+  readonly usage: Map<string, UsageRow>
+  minute: number
+  minuteRequests: number
+  day: number
+  dayRequests: number
+  daySpent: bigint
+}
+
+export interface UsageRow {
+  readonly outcome: string
+  readonly hold: bigint
+  readonly cost: bigint
+  readonly share: bigint
+  readonly writeoff: bigint
+}
+
+export type Command =
+  | { readonly kind: 'open'; readonly credit: bigint }
+  | { readonly kind: 'credit'; readonly ref: string; readonly amount: bigint }
+  | { readonly kind: 'admit'; readonly node: number; readonly admission: Admission; readonly nowMs: number }
+  | { readonly kind: 'settle'; readonly node: number; readonly settlement: Settlement }
+  /** Voided before it is sent, and voided at some time. */
+  | { readonly kind: 'settleVoided'; readonly node: number; readonly settlement: Settlement; readonly atOnce: boolean }
+  | { readonly kind: 'release'; readonly requestId: string }
+  | { readonly kind: 'nodeDies'; readonly node: number }
+
+/** What a caller sees of a command. */
+export type Seen = string | AdmissionResult
+
+export function newAccount(): Account {
+  return {
+    open: false,
+    signupCredited: false,
+    posted: 0n,
+    credits: new Map(),
+    leases: new Map(),
+    usage: new Map(),
+    minute: -1,
+    minuteRequests: 0,
+    day: -1,
+    dayRequests: 0,
+    daySpent: 0n,
+  }
+}
+
+/** All that may come of a command: usually one thing. The account given is not changed. */
+export function outcomes(before: Account, command: Command): { account: Account; seen: Seen }[] {
+  if (command.kind === 'settleVoided' && !command.atOnce) {
+    return [...outcomes(before, { ...command, kind: 'settle' }), ...outcomes(before, { ...command, atOnce: true })]
+  }
+  const account = copyOf(before)
+  const expected = { account, seen: carryOut(account, command) }
+  // A node that remembers a window as used up may say so instead of finding the lease of a repeated admission.
+  if (command.kind === 'admit' && before.leases.has(command.admission.requestId)) {
+    const without = copyOf(before)
+    without.leases.delete(command.admission.requestId)
+    const seen = carryOut(without, command)
+    if (isRateRefusal(seen)) return [expected, { account: copyOf(before), seen }]
+  }
+  return [expected]
+}
+
+export function isRateRefusal(seen: Seen): boolean {
+  return (
+    typeof seen === 'object' &&
+    seen.kind === 'refused' &&
+    (seen.code === 'rate_limit_exceeded' || seen.code === 'daily_limit_exceeded')
+  )
+}
+
+export function leased(account: Account): bigint {
+  return sum([...account.leases.values()].map(lease => lease.granted))
+}
+
+export function dayLeased(account: Account): bigint {
+  return sum([...account.leases.values()].filter(lease => lease.capDay === account.day).map(lease => lease.granted))
+}
+
+function carryOut(account: Account, command: Command): Seen {
+  switch (command.kind) {
+    case 'open': {
+      account.open = true
+      if (account.signupCredited || command.credit === 0n) return 'not credited'
+      account.signupCredited = true
+      account.posted += command.credit
+      return 'credited'
+    }
+    case 'credit': {
+      if (!account.open) return 'no_account'
+      const earlier = account.credits.get(command.ref)
+      if (earlier !== undefined) return earlier === command.amount ? `duplicate ${account.posted}` : 'ref_taken'
+      account.credits.set(command.ref, command.amount)
+      account.posted += command.amount
+      return `granted ${account.posted}`
+    }
+    case 'admit':
+      return account.open ? admit(account, command) : 'no account'
+    case 'settle':
+      return account.open ? settle(account, command.settlement) : 'no account'
+    case 'settleVoided': {
+      const { settlement } = command
+      const writeoffNanos = settlement.writeoffNanos + settlement.costNanos
+      return account.open
+        ? settle(account, {
+            ...settlement,
+            outcome: 'internal_error',
+            costNanos: 0n,
+            hosterShareNanos: 0n,
+            writeoffNanos,
+          })
+        : 'no account'
+    }
+    case 'release':
+      account.leases.delete(command.requestId)
+      return 'done'
+    case 'nodeDies':
+      for (const [requestId, lease] of account.leases) {
+        if (lease.node !== command.node) continue
+        account.leases.delete(requestId)
+        if (account.usage.has(requestId)) continue
+        account.usage.set(requestId, { outcome: 'node_died', hold: lease.granted, cost: 0n, share: 0n, writeoff: 0n })
+      }
+      return 'done'
+  }
+}
+
+const MINUTE_MS = 60_000
+const DAY_MS = 86_400_000
+
+function admit(account: Account, { admission, node, nowMs }: Extract<Command, { kind: 'admit' }>): AdmissionResult {
+  const { limits, hold, requestId, modelId } = admission
+  const thisMinute = Math.floor(nowMs / MINUTE_MS)
+  // A clock that steps back is followed only when it is more than two minutes.
+  const minute = account.minute >= thisMinute && account.minute <= thisMinute + 2 ? account.minute : thisMinute
+  const day = Math.max(Math.floor(nowMs / DAY_MS), account.day)
+  if (minute !== account.minute) {
+    account.minute = minute
+    account.minuteRequests = 0
+  }
+  if (day > account.day) {
+    account.day = day
+    account.dayRequests = 0
+    account.daySpent = 0n
+  }
+  const windows = () => ({
+    minuteUsed: account.minuteRequests,
+    dayUsed: account.dayRequests,
+    minuteEndsAtEpochMs: (minute + 1) * MINUTE_MS,
+    dayEndsAtEpochMs: (day + 1) * DAY_MS,
+  })
+  const freeNanos = account.posted - leased(account)
+  const capLeft = limits.dailySpendCapNanos - account.daySpent - dayLeased(account)
+  const capLeftNanos = capLeft < 0n ? 0n : capLeft
+  const refuse = (code: RefusalCode): AdmissionResult => ({
+    kind: 'refused',
+    code,
+    postedNanos: account.posted,
+    freeNanos,
+    capLeftNanos,
+    windows: windows(),
+  })
+
+  const existing = account.leases.get(requestId)
+  if (existing !== undefined) return { kind: 'granted', heldNanos: existing.granted, windows: windows() }
+  if (account.minuteRequests >= limits.requestsPerMinute) return refuse('rate_limit_exceeded')
+  if (account.dayRequests >= limits.requestsPerDay) return refuse('daily_limit_exceeded')
+  account.minuteRequests++
+  account.dayRequests++
+  if (hold === null) return { kind: 'counted', windows: windows() }
+  if (capLeftNanos < hold.floorNanos) return refuse('daily_spend_cap_reached')
+  if (account.posted < hold.floorNanos) return refuse('insufficient_credits')
+  if (freeNanos < hold.floorNanos) return refuse('in_flight_budget')
+  const heldNanos = least(hold.wantNanos, freeNanos, capLeftNanos)
+  account.leases.set(requestId, { granted: heldNanos, capDay: day, node, modelId })
+  return { kind: 'granted', heldNanos, windows: windows() }
+}
+
+function settle(account: Account, settlement: Settlement): Seen {
+  const { requestId, costNanos } = settlement
+  const lease = account.leases.get(requestId)
+  account.leases.delete(requestId)
+  if (account.usage.has(requestId)) return 'done'
+  const hold = lease?.granted ?? settlement.holdNanos
+  let cost = least(costNanos, hold)
+  if (lease === undefined && cost > account.posted - leased(account)) cost = 0n
+  account.posted -= cost
+  if (lease?.capDay === account.day) account.daySpent += cost
+  const share = cost === costNanos ? settlement.hosterShareNanos : (settlement.hosterShareNanos * cost) / costNanos
+  const writeoff = settlement.writeoffNanos + costNanos - cost
+  account.usage.set(requestId, { outcome: settlement.outcome, hold, cost, share, writeoff })
+  return 'done'
+}
+
+function copyOf(account: Account): Account {
+  return {
+    ...account,
+    credits: new Map(account.credits),
+    leases: new Map(account.leases),
+    usage: new Map(account.usage),
+  }
+}
+
+function least(first: bigint, ...more: bigint[]): bigint {
+  return more.reduce((a, b) => (b < a ? b : a), first)
+}
+
+function sum(amounts: readonly bigint[]): bigint {
+  return amounts.reduce((a, b) => a + b, 0n)
+}

@@ -1,0 +1,112 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { heartbeat, registerNode, retireNode } from '../../src/ledger/node-life.ts'
+import { readBalance } from '../../src/ledger/read-balance.ts'
+import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
+import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, type TestNode } from './ledger-world.ts'
+
+let world: LedgerWorld
+let dead: TestNode
+let alive: TestNode
+
+beforeEach(async () => {
+  world = await createLedgerWorld()
+  dead = await world.addNode()
+  alive = await world.addNode()
+})
+afterEach(() => world.drop())
+
+test('the start after a kill -9 returns the money of the predecessor at once and leaves a free row for each request', async () => {
+  const [one, two] = [await world.addCustomer(1_000n), await world.addCustomer(1_000n)]
+  const lost = [admissionOf(one, 300n), admissionOf(one, 200n), admissionOf(two, 100n)]
+  const running = admissionOf(one, 50n)
+  await Promise.all(lost.map(admission => dead.ledger.admit(admission)))
+  await alive.ledger.admit(running)
+
+  expect(await reclaimDeadLeases(world.pool, { nodeShard: 3, onlyNodeAlive: alive.nodeId })).toBe(3)
+
+  expect(await readBalance(world.pool, one)).toMatchObject({
+    postedNanos: 1_000n,
+    leasedNanos: 50n,
+    dayLeasedNanos: 50n,
+  })
+  expect(await readBalance(world.pool, two)).toMatchObject({ postedNanos: 1_000n, leasedNanos: 0n })
+  const { rows } = await world.pool.query(
+    `SELECT request_id, customer_id, key_id, model_id, provider, outcome, success, cost_nanos, hold_nanos FROM usage_event ORDER BY hold_nanos DESC`,
+  )
+  expect(rows).toEqual(
+    lost.map(({ requestId, customerId, keyId, modelId, hold }) => ({
+      request_id: requestId,
+      customer_id: customerId,
+      key_id: keyId,
+      model_id: modelId,
+      provider: 'none',
+      outcome: 'node_died',
+      success: false,
+      cost_nanos: 0n,
+      hold_nanos: hold!.wantNanos,
+    })),
+  )
+  expect(await reclaimDeadLeases(world.pool, { nodeShard: 3, onlyNodeAlive: alive.nodeId })).toBe(0)
+  expect(await world.violations()).toEqual([])
+})
+
+test('a settlement that comes after the reaper is dropped: our fault bills nobody', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const admission = admissionOf(customerId, 300n)
+  await dead.ledger.admit(admission)
+  await retireNode(world.pool, dead.nodeId)
+  await reclaimDeadLeases(world.pool, { nodeShard: 3 })
+  expect(await heartbeat(world.pool, dead.nodeId)).toBe(false)
+  await dead.ledger.settle(settlementOf(admission, 300n, 250n))
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 1_000n, leasedNanos: 0n })
+  expect(await heartbeat(world.pool, dead.nodeId)).toBe(true)
+  expect(await world.violations()).toEqual([])
+})
+
+test('a node is dead some time after its heartbeats ended, not before', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  await dead.ledger.admit(admissionOf(customerId, 300n))
+  const reclaim = (graceMs?: number) =>
+    reclaimDeadLeases(world.pool, graceMs === undefined ? { nodeShard: 3 } : { nodeShard: 3, graceMs })
+  expect(await reclaim(0)).toBe(0)
+  await world.pool.query(`UPDATE node SET expires_at = now() - interval '10 s' WHERE node_id = $1`, [dead.nodeId])
+  expect(await reclaim()).toBe(0)
+  expect(await reclaim(0)).toBe(1)
+})
+
+test('after a restart PostgreSQL waits for heartbeats to come back before it declares anybody dead', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  await dead.ledger.admit(admissionOf(customerId, 300n))
+  await world.pool.query(`UPDATE node SET expires_at = now() - interval '3 days' WHERE node_id = $1`, [dead.nodeId])
+  const aDayMs = 86_400_000
+  expect(await reclaimDeadLeases(world.pool, { nodeShard: 3, graceMs: aDayMs })).toBe(0)
+})
+
+test('leases of a node that nobody knows are reclaimed, and old nodes are forgotten', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const unknown = await world.addNode({ nodeId: randomUUIDv7() })
+  await unknown.ledger.admit(admissionOf(customerId, 300n))
+  await world.pool.query('DELETE FROM node WHERE node_id = $1', [unknown.nodeId])
+  const old = randomUUIDv7()
+  await registerNode(world.pool, old)
+  await world.pool.query(`UPDATE node SET state = 'dead', expires_at = now() - interval '2 days' WHERE node_id = $1`, [
+    old,
+  ])
+
+  expect(await reclaimDeadLeases(world.pool, { nodeShard: 3 })).toBe(1)
+
+  const { rows } = await world.pool.query<{ node_id: string }>('SELECT node_id FROM node')
+  expect(rows.map(row => row.node_id).sort()).toEqual([dead.nodeId, alive.nodeId].sort())
+  expect(await world.violations()).toEqual([])
+})
+
+test('two reapers at once reclaim each lease once', async () => {
+  const customers = await Promise.all(Array.from({ length: 8 }, () => world.addCustomer(1_000n)))
+  await Promise.all(customers.flatMap(id => [1n, 2n, 3n].map(nanos => dead.ledger.admit(admissionOf(id, nanos)))))
+  const counts = await Promise.all(
+    [1, 2, 3].map(nodeShard => reclaimDeadLeases(world.pool, { nodeShard, onlyNodeAlive: alive.nodeId })),
+  )
+  expect(counts.reduce((a, b) => a + b)).toBe(24)
+  expect(await world.violations()).toEqual([])
+})

@@ -1,0 +1,134 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { readBalance } from '../../src/ledger/read-balance.ts'
+import { releaseLeases } from '../../src/ledger/release-leases.ts'
+import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, type TestNode } from './ledger-world.ts'
+
+let world: LedgerWorld
+let node: TestNode
+let logged: unknown[]
+
+beforeAll(async () => {
+  world = await createLedgerWorld()
+  const log = {
+    warn: (facts: object) => logged.push(facts),
+    error: (facts: object) => logged.push(facts),
+  }
+  logged = []
+  node = await world.addNode({ log })
+})
+afterAll(() => world.drop())
+
+test('a row PostgreSQL never takes fails alone: the rest of its batch is charged, its own lease is released', async () => {
+  const customerId = await world.addCustomer(10_000n)
+  const admissions = Array.from({ length: 40 }, () => admissionOf(customerId, 100n))
+  await Promise.all(admissions.map(admission => node.ledger.admit(admission)))
+  const settled = await Promise.allSettled(
+    admissions.map((admission, i) =>
+      node.ledger.settle(settlementOf(admission, 100n, 10n, i === 17 ? { latencyMs: Number.NaN } : {})),
+    ),
+  )
+  expect(settled.map(({ status }) => status)).toEqual(admissions.map((_, i) => (i === 17 ? 'rejected' : 'fulfilled')))
+  expect(logged).toContainEqual(expect.objectContaining({ request: admissions[17]!.requestId }))
+  await node.ledger.drain(5_000)
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 10_000n - 390n, leasedNanos: 0n })
+  expect(await world.violations()).toEqual([])
+})
+
+test('a request whose lease is gone is charged from the free balance, or written off when that is held or spent', async () => {
+  const customerId = await world.addCustomer(500n)
+  const [late, tooLate] = [admissionOf(customerId, 200n), admissionOf(customerId, 200n)]
+  await Promise.all([late, tooLate].map(admission => node.ledger.admit(admission)))
+  expect(await releaseLeases(world.pool, [late.requestId, tooLate.requestId])).toEqual(
+    new Set([late.requestId, tooLate.requestId]),
+  )
+  await node.ledger.admit(admissionOf(customerId, 250n))
+  await node.ledger.settle(settlementOf(late, 200n, 150n))
+  await node.ledger.settle(settlementOf(tooLate, 200n, 150n))
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 350n, leasedNanos: 250n })
+  const { rows } = await world.pool.query(
+    'SELECT cost_nanos, hoster_share_nanos, fee_nanos, writeoff_nanos FROM usage_event WHERE customer_id = $1 ORDER BY cost_nanos',
+    [customerId],
+  )
+  expect(rows).toEqual([
+    { cost_nanos: 0n, hoster_share_nanos: 0n, fee_nanos: 0n, writeoff_nanos: 150n },
+    { cost_nanos: 150n, hoster_share_nanos: 120n, fee_nanos: 30n, writeoff_nanos: 0n },
+  ])
+  expect(await world.violations()).toEqual([])
+})
+
+test('the usage row holds every field as it was given', async () => {
+  const customerId = await world.addCustomer(500n)
+  const admission = admissionOf(customerId, 200n)
+  await node.ledger.admit(admission)
+  const settlement = settlementOf(admission, 200n, 150n, { outputTokens: 3, finishReason: 'end\\ "quoted", {x}' })
+  await node.ledger.settle(settlement)
+  const { rows } = await world.pool.query('SELECT * FROM usage_event WHERE customer_id = $1', [customerId])
+  expect(rows).toEqual([
+    {
+      customer_id: customerId,
+      request_id: admission.requestId,
+      key_id: settlement.keyId,
+      started_at: new Date(settlement.startedAtEpochMs),
+      model_id: settlement.modelId,
+      provider: 'hoster',
+      endpoint_id: settlement.endpointId!.replace('\0', '\ufffd'),
+      hoster_id: settlement.hosterId,
+      input_tokens: 150,
+      output_tokens: 3,
+      reported_input_tokens: 150,
+      reported_output_tokens: null,
+      usage_source: 'upstream',
+      input_pico_per_token: 1_000n,
+      output_pico_per_token: 2_000n,
+      hold_nanos: 200n,
+      cost_nanos: 150n,
+      hoster_share_nanos: 120n,
+      fee_nanos: 30n,
+      writeoff_nanos: 0n,
+      latency_ms: 120,
+      first_token_ms: 20,
+      success: true,
+      outcome: 'served',
+      finish_reason: settlement.finishReason,
+      attempts: settlement.attempts,
+      tx_id: expect.any(BigInt),
+      cap_day: new Date().toISOString().slice(0, 10),
+    },
+  ])
+})
+
+test('a charge counts against the cap of the day its lease was granted', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const limits = { requestsPerMinute: 100, requestsPerDay: 100, dailySpendCapNanos: 300n }
+  let nowMs = Date.UTC(2026, 10, 21, 23, 59, 59)
+  const { ledger } = await world.addNode({ windowClock: () => nowMs })
+  const yesterday = admissionOf(customerId, 300n, { limits })
+  expect(await ledger.admit(yesterday)).toMatchObject({ kind: 'granted' })
+  nowMs += 2_000
+  const today = admissionOf(customerId, 300n, { limits })
+  expect(await ledger.admit(today)).toMatchObject({ kind: 'granted', windows: { minuteUsed: 1, dayUsed: 1 } })
+  await ledger.settle(settlementOf(yesterday, 300n, 300n))
+  await ledger.settle(settlementOf(today, 300n, 100n))
+  expect(await ledger.admit(admissionOf(customerId, 200n, { limits }))).toMatchObject({ kind: 'granted' })
+  expect(await ledger.admit(admissionOf(customerId, 1n, { limits }))).toMatchObject({ code: 'daily_spend_cap_reached' })
+  expect(await world.violations()).toEqual([])
+})
+
+test('a clock that was days ahead and comes back finds the day as it was left', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const limits = { requestsPerMinute: 100, requestsPerDay: 100, dailySpendCapNanos: 300n }
+  let nowMs = Date.UTC(2026, 10, 21, 12)
+  const { ledger } = await world.addNode({ windowClock: () => nowMs })
+  const [spent, held] = [admissionOf(customerId, 100n, { limits }), admissionOf(customerId, 150n, { limits })]
+  await Promise.all([spent, held].map(admission => ledger.admit(admission)))
+  await ledger.settle(settlementOf(spent, 100n, 100n))
+  nowMs += 40 * 86_400_000
+  expect(await ledger.admit(admissionOf(customerId, 10n, { limits }))).toMatchObject({ kind: 'granted' })
+  nowMs -= 40 * 86_400_000
+  expect(await ledger.admit(admissionOf(customerId, 51n, { limits }))).toMatchObject({
+    code: 'daily_spend_cap_reached',
+    capLeftNanos: 50n,
+  })
+  await ledger.settle(settlementOf(held, 150n, 150n))
+  expect(await world.violations()).toEqual([])
+})

@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest'
+import { createAffinity } from '../../src/route/affinity.ts'
+import { jobOf } from '../market/random-market.ts'
+
+const conversation = (...contents: unknown[]) =>
+  jobOf({ forward: { messages: contents.map(content => ({ role: 'user', content })) } })
+
+test('later turns of a conversation find who served it, for ten minutes', () => {
+  let nowMs = 0
+  const affinity = createAffinity({ clock: { epochMs: () => nowMs, monotonicMs: () => nowMs } })
+  affinity.remember('customer', conversation('be brief', 'hello'), 'x/m')
+  const later = conversation('be brief', 'hello', 'hi', 'and now?')
+  expect(affinity.find('customer', later)).toBe('x/m')
+  expect(affinity.find('another', later)).toBe(null)
+  expect(affinity.find('customer', conversation('be brief', 'goodbye'))).toBe(null)
+  nowMs = 600_000
+  expect(affinity.find('customer', later)).toBe(null)
+})
+
+test('content in parts counts by its text', () => {
+  const affinity = createAffinity({ clock: { epochMs: () => 0, monotonicMs: () => 0 } })
+  const image = { type: 'image_url', image_url: { url: 'data:' } }
+  affinity.remember('customer', conversation([image, { type: 'text', text: 'what is this?' }]), 'x/m')
+  expect(affinity.find('customer', conversation([{ type: 'text', text: 'what is this?' }]))).toBe('x/m')
+  expect(affinity.find('customer', conversation([{ type: 'text', text: 'and that?' }]))).toBe(null)
+})
+
+test('memory is bounded', () => {
+  const affinity = createAffinity({ clock: { epochMs: () => 0, monotonicMs: () => 0 }, most: 2 })
+  for (const text of ['one', 'two', 'three']) affinity.remember('customer', conversation(text), text)
+  expect(affinity.find('customer', conversation('one'))).toBe(null)
+  expect(affinity.find('customer', conversation('two'))).toBe('two')
+})

@@ -1,0 +1,135 @@
+import { expect, test } from 'vitest'
+import { eligible } from '../../src/admit/eligible.ts'
+import { codeOfExclusions, explainExclusions } from '../../src/admit/explain-exclusions.ts'
+import type { ExclusionReason } from '../../src/domain/handoff.ts'
+import { healthOf, jobOf, offerOf } from '../market/random-market.ts'
+
+const hosterId = '00000000-0000-4000-8000-00000000000a'
+const local = offerOf({ kind: 'local', features: new Set() })
+const cloud = offerOf({ kind: 'cloud' })
+const hoster = offerOf({ kind: 'hoster', hosterId, trustScore: 0.9 })
+const all = [local, hoster, cloud]
+
+type Job = Parameters<typeof jobOf>[0]
+const excludedBy = (job: Job, offers = all, health = healthOf()) =>
+  Object.fromEntries(eligible(offers, jobOf(job), health).excluded.map(({ offerId, reason }) => [offerId, reason]))
+
+test('without wishes everybody may serve', () => {
+  expect(eligible(all, jobOf(), healthOf())).toEqual({ eligible: all, excluded: [] })
+})
+
+test.each<[string, Job, Record<string, ExclusionReason>]>([
+  ['privacy_mode keeps the cloud out', { wishes: { privacyMode: true } }, { 'cloud/m': 'privacy_mode' }],
+  ['deny_hosters removes', { wishes: { denyHosters: new Set([hosterId]) } }, { 'hoster/m': 'deny_hosters' }],
+  ['allow_hosters keeps those hosters', { wishes: { allowHosters: new Set([hosterId]) } }, {}],
+  [
+    'an empty allow_hosters allows no hoster, local and cloud stay',
+    { wishes: { allowHosters: new Set() } },
+    { 'hoster/m': 'allow_hosters' },
+  ],
+  [
+    'who is on both lists is denied',
+    { wishes: { allowHosters: new Set([hosterId]), denyHosters: new Set([hosterId]) } },
+    { 'hoster/m': 'deny_hosters' },
+  ],
+  [
+    'max_latency_ms skips hosters that are not measured',
+    { wishes: { maxLatencyMs: 500 } },
+    { 'hoster/m': 'max_latency_ms' },
+  ],
+  [
+    'max_tokens above what an offer can',
+    { maxTokens: 8_193 },
+    { 'local/m': 'output_too_small', 'hoster/m': 'output_too_small', 'cloud/m': 'output_too_small' },
+  ],
+  [
+    'a feature nobody but a local server of unknown talents has',
+    { features: new Set(['audio']) },
+    { 'hoster/m': 'feature_missing', 'cloud/m': 'feature_missing' },
+  ],
+])('%s', (_, job, excluded) => {
+  expect(excludedBy(job)).toEqual(excluded)
+})
+
+test.each([
+  [0.79, false],
+  [0.8, false],
+  [0.800001, true],
+  [1, true],
+])('trusted_only with a trust score of %d: %s', (trustScore, may) => {
+  const offer = offerOf({ kind: 'hoster', hosterId, trustScore })
+  expect(excludedBy({ wishes: { trustedOnly: true } }, [offer, local, cloud])).toEqual(
+    may ? {} : { 'hoster/m': 'trusted_only' },
+  )
+})
+
+test.each([
+  [499, true],
+  [500, true],
+  [501, false],
+])('max_latency_ms of 500 and a predicted %i ms: %s', (predictedMs, may) => {
+  const health = healthOf({ 'hoster/m': { predictedMs } })
+  expect(excludedBy({ wishes: { maxLatencyMs: 500 } }, all, health)).toEqual(
+    may ? {} : { 'hoster/m': 'max_latency_ms' },
+  )
+})
+
+test('a prompt is refused only when it cannot fit even at 8 bytes a token, with its images free', () => {
+  const small = offerOf({ contextTokens: 1_000 })
+  const verdict = (job: Job) => excludedBy(job, [small])['local/m'] ?? 'fits'
+  expect(verdict({ inputTokensBound: 7_999 })).toBe('fits')
+  expect(verdict({ inputTokensBound: 8_000 })).toBe('context_too_small')
+  expect(verdict({ inputTokensBound: 9_000, mediaTokensBound: 5_000 })).toBe('fits')
+  expect(verdict({ inputTokensBound: 4_000, maxTokens: 500 })).toBe('fits')
+  expect(verdict({ inputTokensBound: 4_000, maxTokens: 501 })).toBe('context_too_small')
+})
+
+const four = ['a', 'b', 'c', 'd'].map(name => offerOf({ kind: 'hoster', name, hosterId: name, trustScore: 1 }))
+const ill = (...names: string[]) =>
+  healthOf(Object.fromEntries(names.map((name, at) => [`${name}/m`, { state: 'ejected', ejectedForMs: at + 1 }])))
+
+test('an ejected hoster is left out', () => {
+  expect(excludedBy({}, four, ill('b'))).toEqual({ 'b/m': 'endpoint_ejected' })
+})
+
+test('at most half of the hosters are left out, the worst; the least bad stay as a last resort', () => {
+  expect(excludedBy({}, four, ill('a', 'b', 'c', 'd'))).toEqual({
+    'c/m': 'endpoint_ejected',
+    'd/m': 'endpoint_ejected',
+  })
+})
+
+test('the only server that the wishes allow stays, however ill', () => {
+  expect(excludedBy({ wishes: { privacyMode: true } }, [local, cloud], ill('local'))).toEqual({
+    'cloud/m': 'privacy_mode',
+  })
+  expect(excludedBy({}, [local, cloud], ill('local'))).toEqual({ 'local/m': 'endpoint_ejected' })
+})
+
+test('the refusal says which wish ruled out how many of what', () => {
+  const job = jobOf({
+    features: new Set(['audio']),
+    wishes: { privacyMode: true, trustedOnly: true, denyHosters: new Set(['a']) },
+  })
+  const offers = [
+    ...four.map((offer, at) => ({
+      ...offer,
+      features: new Set(['audio'] as const),
+      endpoint: { ...offer.endpoint, trustScore: at / 3 },
+    })),
+    { ...cloud, features: new Set(['audio'] as const) },
+  ]
+  const { eligible: left, excluded } = eligible(offers.slice(0, 3).concat(offers[4]!), job, healthOf())
+  expect(left).toEqual([])
+  expect(explainExclusions(excluded)).toBe(
+    'No server may serve this request: privacy_mode excluded 1 cloud offer; trusted_only (trust_score above 0.8) excluded 3 hoster offers. You were not charged. Relax one of these and send it again.',
+  )
+  expect(codeOfExclusions(excluded)).toBe('no_eligible_offer')
+  expect(explainExclusions([])).toContain('No server offers this model right now')
+  expect(codeOfExclusions([])).toBe('no_eligible_offer')
+})
+
+test('a request too large for every server is the caller’s to shorten', () => {
+  const { excluded } = eligible(all, jobOf({ maxTokens: 100_000 }), healthOf())
+  expect(codeOfExclusions(excluded)).toBe('context_length_exceeded')
+})

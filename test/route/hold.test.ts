@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest'
+import { holdFor, maxTokensFor } from '../../src/admit/hold.ts'
+import { jobOf, offerOf } from '../market/random-market.ts'
+
+const cheap = offerOf({ name: 'cheap', price: { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n } })
+const dear = offerOf({ name: 'dear', price: { inputPicoPerToken: 2_000n, outputPicoPerToken: 4_000n } })
+const defaults = { maxTokens: 4_096 }
+
+test('an explicit max_tokens is held for in full, at the dearest candidate, for every choice', () => {
+  const job = jobOf({ inputTokensBound: 100, maxTokens: 50, choices: 2 })
+  // 100 x 2 + 100 x 4 nano-USD.
+  expect(holdFor([cheap, dear], job, defaults)).toEqual({ wantNanos: 600n, floorNanos: 600n, maxTokens: 50 })
+})
+
+test('without max_tokens the default is wanted, and 16 tokens are the least', () => {
+  const job = jobOf({ inputTokensBound: 100, choices: 2 })
+  expect(holdFor([dear], job, defaults)).toEqual({
+    wantNanos: 200n + 2n * 4_096n * 4n,
+    floorNanos: 200n + 2n * 16n * 4n,
+    maxTokens: 4_096,
+  })
+})
+
+test('the default follows the model, its largest output and the room its context leaves', () => {
+  const maxTokens = (offer: ReturnType<typeof offerOf>, inputTokensBound = 100) =>
+    holdFor([offer], jobOf({ inputTokensBound }), { ...defaults, perModel: new Map([['other', 1_000]]) }).maxTokens
+  expect(maxTokens(offerOf())).toBe(4_096)
+  expect(maxTokens(offerOf({ modelId: 'other' }))).toBe(1_000)
+  expect(maxTokens(offerOf({ maxOutputTokens: 512 }))).toBe(512)
+  expect(maxTokens(offerOf({ contextTokens: 4_096 }))).toBe(4_096 - 35)
+  expect(maxTokens(offerOf({ contextTokens: 4_096 }), 20_000)).toBe(16)
+})
+
+test('a smaller hold affords what the dearest candidate sells for it', () => {
+  const job = jobOf({ inputTokensBound: 100, choices: 2 })
+  expect(maxTokensFor([cheap, dear], job, 200n + 80n)).toBe(10)
+  expect(maxTokensFor([cheap, dear], job, 200n + 79n)).toBe(9)
+  expect(maxTokensFor([cheap, dear], job, 199n)).toBe(0)
+})
+
+test('a free model needs no money', () => {
+  const free = offerOf({ price: { inputPicoPerToken: 0n, outputPicoPerToken: 0n } })
+  const { wantNanos, floorNanos } = holdFor([free], jobOf(), defaults)
+  expect([wantNanos, floorNanos]).toEqual([0n, 0n])
+  expect(maxTokensFor([free], jobOf(), 0n)).toBeGreaterThan(1_000_000)
+})

@@ -1,0 +1,174 @@
+import { expect, test } from 'vitest'
+import type { ServiceTier } from '../../src/domain/chat-job.ts'
+import type { Ticket } from '../../src/domain/handoff.ts'
+import type { Offer } from '../../src/domain/offer.ts'
+import { type RouteView, route } from '../../src/route/route.ts'
+import { healthOf, jobOf, offerOf, seededRandom } from '../market/random-market.ts'
+
+const ticketOf = (eligible: readonly Offer[], models: readonly string[] = ['m']): Ticket => ({
+  requestId: '',
+  caller: {} as Ticket['caller'],
+  startedAtEpochMs: 0,
+  startedMonotonicMs: 0,
+  models,
+  eligible,
+  excluded: [],
+  holdNanos: 0n,
+  maxTokens: 256,
+})
+
+const priced = (name: string, perMillion: number, more: Parameters<typeof offerOf>[0] = {}) =>
+  offerOf({
+    name,
+    kind: 'hoster',
+    hosterId: name,
+    trustScore: 1,
+    price: { inputPicoPerToken: BigInt(perMillion), outputPicoPerToken: BigInt(perMillion) },
+    ...more,
+  })
+
+function namesOf(
+  offers: readonly Offer[],
+  tier: ServiceTier,
+  view: Partial<RouteView> = {},
+  random = () => 0.5,
+  models?: string[],
+) {
+  const job = jobOf({ wishes: { serviceTier: tier } })
+  const plan = route(ticketOf(offers, models), job, { health: healthOf(), ...view }, random)
+  return plan.offers.map(offer => offer.endpoint.name)
+}
+
+/** How often each name comes first in 2,000 plans. */
+function firsts(offers: readonly Offer[], tier: ServiceTier, view: Partial<RouteView> = {}): Record<string, number> {
+  const random = seededRandom(7)
+  const counts: Record<string, number> = {}
+  for (let n = 0; n < 2_000; n++) {
+    const first = namesOf(offers, tier, view, random)[0]!
+    counts[first] = (counts[first] ?? 0) + 1
+  }
+  return counts
+}
+
+test('cheapest: by price, equal prices by predicted latency, unmeasured last', () => {
+  const offers = [priced('c', 3), priced('b-unknown', 2), priced('b-slow', 2), priced('b-fast', 2), priced('a', 1)]
+  const health = healthOf({
+    'c/m': { predictedMs: 1 },
+    'b-slow/m': { predictedMs: 900 },
+    'b-fast/m': { predictedMs: 100 },
+    'a/m': { predictedMs: 5_000 },
+  })
+  expect(namesOf(offers, 'cheapest', { health })).toEqual(['a', 'b-fast', 'b-slow', 'b-unknown', 'c'])
+})
+
+test('cheapest compares this very request: input and output prices count by how much of each it uses', () => {
+  const dearOutput = offerOf({ name: 'dear-output', price: { inputPicoPerToken: 1n, outputPicoPerToken: 10n } })
+  const dearInput = offerOf({ name: 'dear-input', price: { inputPicoPerToken: 5n, outputPicoPerToken: 1n } })
+  const order = (inputTokensBound: number) => {
+    const job = jobOf({ inputTokensBound, wishes: { serviceTier: 'cheapest' } })
+    return route(ticketOf([dearOutput, dearInput]), job, { health: healthOf() }, () => 0.5).offers[0]!.endpoint.name
+  }
+  expect(order(400)).toBe('dear-input')
+  expect(order(100_000)).toBe('dear-output')
+})
+
+test('local and hosters compete; cloud comes after them unless it may compete', () => {
+  const offers = [priced('cloud', 1, { kind: 'cloud' }), priced('hoster', 2), priced('local', 3, { kind: 'local' })]
+  expect(namesOf(offers, 'cheapest')).toEqual(['hoster', 'local', 'cloud'])
+  expect(namesOf(offers, 'cheapest', { cloudCompetes: true })).toEqual(['cloud', 'hoster', 'local'])
+})
+
+test('fallback models come after every offer of the first, cloud included; auto is one pool of what is not named', () => {
+  const offers = [
+    priced('first-cloud', 9, { kind: 'cloud', modelId: 'first' }),
+    priced('first', 8, { modelId: 'first' }),
+    priced('x', 2, { modelId: 'x' }),
+    priced('y', 1, { modelId: 'y' }),
+  ]
+  expect(namesOf(offers, 'cheapest', {}, () => 0.5, ['first', 'x', 'y'])).toEqual(['first', 'first-cloud', 'x', 'y'])
+  expect(namesOf(offers, 'cheapest', {}, () => 0.5, ['first', 'auto'])).toEqual(['first', 'first-cloud', 'y', 'x'])
+})
+
+test('balanced: the first place is drawn by 1/price x 1/latency x trust²', () => {
+  const measured = (ms: number) => ({ predictedMs: ms })
+  const close = (counts: Record<string, number>, name: string, share: number) =>
+    expect(Math.abs((counts[name] ?? 0) / 2_000 - share)).toBeLessThan(0.03)
+  const health = healthOf({ 'a/m': measured(100), 'b/m': measured(100), 'slow/m': measured(400) })
+  close(firsts([priced('a', 100), priced('b', 300)], 'balanced', { health }), 'a', 3 / 4)
+  close(firsts([priced('a', 100), priced('slow', 100)], 'balanced', { health }), 'a', 4 / 5)
+  close(firsts([priced('a', 100), priced('b', 100, { trustScore: 0.5 })], 'balanced', { health }), 'a', 4 / 5)
+})
+
+test('balanced: a free server gets most, a hoster without trust a little, an unmeasured one its share', () => {
+  const known = healthOf({
+    'free/m': { predictedMs: 100 },
+    'paid/m': { predictedMs: 100 },
+    'new/m': { predictedMs: 100 },
+  })
+  const free = firsts([priced('free', 0, { kind: 'local' }), priced('paid', 1_000)], 'balanced', { health: known })
+  expect(free.free).toBeGreaterThan(1_900)
+  const untrusted = firsts([priced('paid', 100), priced('new', 100, { trustScore: 0 })], 'balanced', { health: known })
+  expect(untrusted.new).toBeGreaterThan(0)
+  expect(untrusted.new).toBeLessThan(40)
+  const unmeasured = firsts([priced('paid', 100), priced('other', 100)], 'balanced', { health: known })
+  expect(unmeasured.other).toBeGreaterThan(900)
+})
+
+test('fastest: of two the one with less latency x (in flight + 1)', () => {
+  const health = (inFlight: number) =>
+    healthOf({ 'quick/m': { predictedMs: 100, inFlight }, 'slow/m': { predictedMs: 250 } })
+  const offers = [priced('slow', 1), priced('quick', 9)]
+  expect(firsts(offers, 'fastest', { health: health(0) })).toEqual({ quick: 2_000 })
+  expect(firsts(offers, 'fastest', { health: health(2) })).toEqual({ slow: 2_000 })
+})
+
+test('fastest: among three the slowest never comes first', () => {
+  const health = healthOf({ 'a/m': { predictedMs: 100 }, 'b/m': { predictedMs: 200 }, 'c/m': { predictedMs: 300 } })
+  const counts = firsts([priced('c', 1), priced('b', 1), priced('a', 1)], 'fastest', { health })
+  expect(counts.c).toBeUndefined()
+  expect(counts.a).toBeGreaterThan(counts.b!)
+})
+
+test('about 3 % of requests try an unmeasured server first, but never for who wants the cheapest', () => {
+  const health = healthOf({ 'fast/m': { predictedMs: 100 }, 'new/m': { predictedMs: null, inFlight: 5 } })
+  const offers = [priced('fast', 1), priced('new', 2)]
+  const { new: explored = 0 } = firsts(offers, 'fastest', { health })
+  expect(explored).toBeGreaterThan(20)
+  expect(explored).toBeLessThan(100)
+  expect(firsts(offers, 'cheapest', { health })).toEqual({ fast: 2_000 })
+})
+
+test('offers that are ejected come last of all, the least bad first', () => {
+  const offers = [
+    priced('ill', 1, { modelId: 'm' }),
+    priced('worse', 1, { modelId: 'm' }),
+    priced('cloud', 9, { kind: 'cloud' }),
+    priced('fallback', 9, { modelId: 'f' }),
+  ]
+  const health = healthOf({
+    'ill/m': { state: 'ejected', ejectedForMs: 10 },
+    'worse/m': { state: 'ejected', ejectedForMs: 99 },
+  })
+  expect(namesOf(offers, 'cheapest', { health }, () => 0.5, ['m', 'f'])).toEqual(['cloud', 'fallback', 'ill', 'worse'])
+})
+
+test('a warm prompt cache wins where it is not much worse, and never over a lower price for who wants the cheapest', () => {
+  const offers = [priced('best', 100), priced('warm', 120), priced('far', 1_000)]
+  const health = healthOf({
+    'best/m': { predictedMs: 100 },
+    'warm/m': { predictedMs: 110 },
+    'far/m': { predictedMs: 1_000 },
+  })
+  const first = (tier: ServiceTier, stickyOfferId: string) => firsts(offers, tier, { health, stickyOfferId })
+  expect(first('balanced', 'warm/m')).toEqual({ warm: 2_000 })
+  expect(first('fastest', 'warm/m')).toEqual({ warm: 2_000 })
+  expect(first('balanced', 'far/m').far ?? 0).toBeLessThan(100)
+  expect(first('fastest', 'far/m').far).toBeUndefined()
+  expect(first('cheapest', 'warm/m')).toEqual({ best: 2_000 })
+})
+
+test('a plan says what each offer was ranked by', () => {
+  const health = healthOf({ 'a/m': { predictedMs: 100, inFlight: 2, state: 'probing' } })
+  const { ranks } = route(ticketOf([priced('a', 100)]), jobOf(), { health }, () => 0.5)
+  expect(ranks).toMatchObject([{ costPicos: 35_600n, predictedMs: 100, trust: 1, inFlight: 2, state: 'probing' }])
+})
