@@ -21,10 +21,12 @@ export async function startClientWorld(options: TestAppOptions = {}): Promise<Cl
   const upstream = await startScriptedUpstream()
   const brokenUpstream = await startScriptedUpstream()
   brokenUpstream.always(status(500, { error: { message: 'out of memory' } }))
+  const offer = testOffer(upstream.baseUrl)
+  const cloud = testOffer(upstream.baseUrl, { modelId: 'cloud-model' })
   const gateway = await startTestApp({
     offers: [
-      testOffer(upstream.baseUrl),
-      testOffer(upstream.baseUrl, { modelId: 'cloud-model', endpoint: { endpointId: 'some-cloud', kind: 'cloud' } }),
+      offer,
+      { ...cloud, endpoint: { ...cloud.endpoint, endpointId: 'some-cloud', kind: 'cloud' } },
       testOffer(brokenUpstream.baseUrl, { modelId: 'broken-model' }),
     ],
     ...options,
@@ -117,9 +119,9 @@ export const weatherTool = {
   name: 'get_weather',
   description: 'The weather of a place',
   parameters: {
-    type: 'object',
-    properties: { place: { type: 'string' } },
+    type: 'object' as const,
+    properties: { place: { type: 'string' as const } },
     required: ['place'],
     additionalProperties: false,
   },
-} as const
+}
