@@ -1,3 +1,4 @@
+import { ContextOverflowError } from '@langchain/core/errors'
 import { type AIMessageChunk, type BaseMessage, HumanMessage } from '@langchain/core/messages'
 import { tool } from '@langchain/core/tools'
 import { ChatOpenAI, type ChatOpenAIFields } from '@langchain/openai'
@@ -115,8 +116,8 @@ test('leaving a stream in the middle', async () => {
     if (text.length > 10) break
   }
   expect(await world.upstream.requests.at(-1)!.aborted).toBe(true)
-  await expect.poll(() => world.gateway.usage(customer)).toMatchObject([{ outcome: 'client_gone' }])
-  const [row] = await world.gateway.usage(customer)
+  const [row] = await world.gateway.settled(customer, 1)
+  expect(row!.outcome).toBe('client_gone')
   expect(row!.output_tokens).toBeGreaterThanOrEqual(countTokens(text))
 })
 
@@ -196,6 +197,14 @@ describe('errors', () => {
       param: 'model',
       lc_error_code: 'MODEL_NOT_FOUND',
     })
+  })
+
+  test('a prompt that is too long', async () => {
+    const { model } = await setUp()
+    const refused = model.invoke('Hello '.repeat(100_000))
+    await expect(refused).rejects.toBeInstanceOf(ContextOverflowError)
+    await expect(refused).rejects.toHaveProperty('cause.param', 'messages')
+    await expect(refused).rejects.toHaveProperty('cause.code', 'context_length_exceeded')
   })
 
   test.each(['invoke', 'stream'] as const)('500: %s', async how => {
