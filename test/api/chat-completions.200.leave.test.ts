@@ -22,6 +22,8 @@ beforeAll(async () => {
   gateway = await startTestApp({
     offers: [testOffer(upstream.baseUrl, { endpoint: { timeouts: patient } })],
     patience: { slowReaderMs: 300 },
+    // One day, whatever happens.
+    clock: { epochMs: () => startedMs, monotonicMs: () => performance.now() },
   })
 })
 
@@ -30,6 +32,7 @@ afterAll(async () => {
   await upstream?.close()
 })
 
+const startedMs = Date.now()
 const patient = { connectMs: 1_000, firstTokenMs: 20_000, idleMs: 20_000, totalMs: 20_000 }
 const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] }
 /** "Hello" is one token; 3 for the message, 3 for the request. */

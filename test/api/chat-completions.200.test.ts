@@ -1,13 +1,43 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
-import { answer, type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { readEventStream } from '../harness/event-stream.ts'
+import {
+  answer,
+  completion,
+  type ScriptedUpstream,
+  startScriptedUpstream,
+  status,
+  usageOf,
+} from '../harness/scripted-upstream.ts'
 
 let upstream: ScriptedUpstream
 let gateway: TestApp
+let customer: TestCustomer
 
 beforeAll(async () => {
   upstream = await startScriptedUpstream()
-  gateway = await startTestApp({ offers: [testOffer(upstream.baseUrl)] })
+  const dialect = testOffer(upstream.baseUrl).endpoint.dialect
+  gateway = await startTestApp({
+    offers: [
+      testOffer(upstream.baseUrl, { endpoint: { apiKey: 'sk-upstream-secret' } }),
+      testOffer(upstream.baseUrl, {
+        modelId: 'odd/dialect',
+        endpoint: {
+          endpointId: 'odd',
+          apiKey: 'odd-secret',
+          dialect: {
+            ...dialect,
+            maxTokensField: 'max_completion_tokens',
+            developerRole: true,
+            streamOptions: false,
+            dropFields: ['logprobs', 'seed'],
+            keyHeader: 'api-key',
+          },
+        },
+      }),
+    ],
+  })
+  customer = await gateway.customer()
 })
 
 afterAll(async () => {
@@ -15,41 +45,286 @@ afterAll(async () => {
   await upstream?.close()
 })
 
-const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] }
+const messages = [{ role: 'user', content: 'Hello' }]
+const hello = { model: 'test-model', messages }
+
+/** What the upstream is told for this body. */
+async function forwarded(body: object, caller = customer) {
+  const asked = upstream.requests.length
+  const response = await gateway.chat(caller, body)
+  expect(response.status).toBe(200)
+  await response.text()
+  return upstream.requests[asked]!
+}
 
 test('a whole answer is OpenAI-shaped, billed as reported, and accounted for to the nano-USD', async () => {
-  const customer = await gateway.customer()
-  upstream.respondWith(
-    answer({ text: 'Hello there', usage: { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 } }),
-  )
-  const response = await gateway.chat(customer, hello)
+  const fresh = await gateway.customer()
+  upstream.respondWith(answer({ text: 'Hello there', usage: usageOf(11, 7), id: 'theirs', model: 'theirs' }))
+  const before = Math.floor(Date.now() / 1000)
+  const response = await gateway.chat(fresh, hello)
   expect(response.status).toBe(200)
-  const body = (await response.json()) as Record<string, unknown>
-  expect(body).toMatchObject({
+  const body = (await response.json()) as { created: number }
+  expect(body).toEqual({
     id: `chatcmpl-${response.headers.get('x-request-id')}`,
     object: 'chat.completion',
+    created: expect.any(Number),
     model: 'test-model',
-    choices: [{ index: 0, message: { role: 'assistant', content: 'Hello there' }, finish_reason: 'stop' }],
+    choices: [
+      {
+        index: 0,
+        message: { role: 'assistant', content: 'Hello there', refusal: null },
+        logprobs: null,
+        finish_reason: 'stop',
+      },
+    ],
     usage: { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 },
   })
-  expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n - 11_000n - 14_000n)
-  expect(await gateway.usage(customer)).toMatchObject([
+  expect(body.created).toBeGreaterThanOrEqual(before)
+  expect(await gateway.balanceNanos(fresh)).toBe(5_000_000_000n - 11_000n - 14_000n)
+  expect(await gateway.usage(fresh)).toMatchObject([
     { success: true, outcome: 'served', provider: 'local', cost_nanos: 25_000n },
   ])
 })
 
-test('a stream begins with a role, ends with usage and [DONE], and is billed before its end', async () => {
-  const customer = await gateway.customer()
-  upstream.respondWith(answer({ text: 'Hello there' }))
-  const response = await gateway.chat(customer, { ...hello, stream: true, stream_options: { include_usage: true } })
-  expect(response.headers.get('content-type')).toContain('text/event-stream')
-  const text = await response.text()
-  const events = text.split('\n\n').filter(Boolean)
-  expect(events.at(-1)).toBe('data: [DONE]')
-  const chunks = events.slice(0, -1).map(event => JSON.parse(event.slice('data: '.length)))
-  expect(chunks[0].choices[0].delta).toEqual({ role: 'assistant', content: '' })
-  expect(chunks.map(chunk => chunk.choices[0]?.delta.content ?? '').join('')).toBe('Hello there')
-  expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { prompt_tokens: expect.any(Number) } })
-  expect(new Set(chunks.map(chunk => chunk.id))).toEqual(new Set([`chatcmpl-${response.headers.get('x-request-id')}`]))
-  expect(await gateway.usage(customer)).toMatchObject([{ success: true, outcome: 'served', finish_reason: 'stop' }])
+test('headers tell who served, how long it took and what is left of the limits', async () => {
+  const fresh = await gateway.customer({ limits: { requestsPerMinute: 50, requestsPerDay: 500 } })
+  for (const stream of [false, true]) {
+    const { headers } = await gateway.chat(fresh, { ...hello, stream })
+    expect(headers.get('x-request-id')).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/)
+    expect(headers.get('openai-processing-ms')).toMatch(/^\d+$/)
+    expect(headers.get('x-ratelimit-limit-requests')).toBe('50')
+    expect(headers.get('x-ratelimit-limit-requests-day')).toBe('500')
+    expect(headers.get('x-ratelimit-reset-requests')).toMatch(/^\d+s$/)
+    expect(headers.get('x-ratelimit-remaining-requests-day')).toMatch(/^49[89]$/)
+    expect(headers.get('x-switchyard-provider')).toBe('local')
+    expect(headers.get('x-switchyard-hoster')).toBeNull()
+    expect(headers.get('access-control-allow-origin')).toBe('*')
+  }
+  const { headers } = await gateway.chat(fresh, { ...hello, tier: 'x' })
+  expect(headers.get('openai-processing-ms')).toMatch(/^\d+$/)
+  expect(headers.get('x-ratelimit-limit-requests')).toBe('50')
+  expect(headers.get('x-request-id')).toBeTruthy()
+})
+
+test('every other OpenAI field is passed on as it came', async () => {
+  const fields = {
+    temperature: 0.25,
+    top_p: 0.9,
+    n: 1,
+    stop: ['\n', 'END'],
+    seed: 42,
+    logprobs: true,
+    top_logprobs: 3,
+    logit_bias: { 50256: -100 },
+    presence_penalty: 0.5,
+    frequency_penalty: -0.5,
+    user: 'user-1',
+    response_format: { type: 'json_schema', json_schema: { name: 'a', strict: true, schema: { type: 'object' } } },
+    tools: [{ type: 'function', function: { name: 'f', parameters: { type: 'object', properties: {} } } }],
+    tool_choice: 'auto',
+    parallel_tool_calls: false,
+    reasoning_effort: 'low',
+    metadata: { a: 'b' },
+    service_tier: 'auto',
+    a_field_of_tomorrow: { deep: [1, 'x', null] },
+  }
+  const { body } = await forwarded({ ...hello, ...fields, max_tokens: 50 })
+  expect(body).toEqual({ ...fields, model: 'upstream-test-model', messages, max_tokens: 50 })
+})
+
+test("the gateway's own fields are never passed on", async () => {
+  const { body } = await forwarded({
+    ...hello,
+    tier: 'cheapest',
+    privacy_mode: true,
+    trusted_only: true,
+    max_latency_ms: 60_000,
+    fallback_models: ['odd/dialect'],
+    allow_hosters: [],
+    deny_hosters: [],
+  })
+  expect(Object.keys(body).sort()).toEqual(['max_tokens', 'messages', 'model'])
+})
+
+test('nothing in a body can send the request, or a credential, elsewhere', async () => {
+  const elsewhere = await startScriptedUpstream()
+  try {
+    const fields = {
+      api_base: elsewhere.baseUrl,
+      base_url: elsewhere.baseUrl,
+      api_key: 'sk-mine',
+      api_version: '1',
+      headers: { authorization: 'x' },
+      extra_headers: { authorization: 'x' },
+      extra_body: { model: 'x' },
+      user_config: { base_url: elsewhere.baseUrl },
+    }
+    const { body, headers } = await forwarded({ ...hello, ...fields })
+    expect(Object.keys(body).sort()).toEqual(['max_tokens', 'messages', 'model'])
+    expect(headers.authorization).toBe('Bearer sk-upstream-secret')
+    expect(elsewhere.requests).toEqual([])
+  } finally {
+    await elsewhere.close()
+  }
+})
+
+test('no header of the customer reaches the upstream', async () => {
+  const asked = upstream.requests.length
+  await gateway.chat(customer, hello, {
+    headers: {
+      authorization: `Bearer ${customer.key}`,
+      'content-type': 'application/json',
+      cookie: 'a=b',
+      'x-forwarded-for': '1.2.3.4',
+      'x-stainless-lang': 'js',
+      'openai-organization': 'org',
+      'x-custom': 'y',
+    },
+  })
+  const { headers } = upstream.requests[asked]!
+  expect(Object.keys(headers).sort()).toEqual([
+    'accept',
+    'authorization',
+    'connection',
+    'content-length',
+    'content-type',
+    'host',
+    'user-agent',
+  ])
+  expect(JSON.stringify(headers)).not.toContain(customer.key)
+})
+
+test('optional fields that are null are left out', async () => {
+  const optional = [
+    ...['max_tokens', 'max_completion_tokens', 'stream', 'stream_options', 'temperature', 'n', 'tools', 'tier'],
+    ...['privacy_mode', 'trusted_only', 'max_latency_ms', 'fallback_models', 'allow_hosters', 'deny_hosters'],
+    ...['stop', 'seed', 'logprobs', 'user', 'response_format', 'tool_choice'],
+  ]
+  const { body } = await forwarded({ ...hello, ...Object.fromEntries(optional.map(name => [name, null])) })
+  expect(Object.keys(body).sort()).toEqual(['max_tokens', 'messages', 'model'])
+})
+
+test('max_completion_tokens is max_tokens', async () => {
+  const { body } = await forwarded({ ...hello, max_completion_tokens: 33 })
+  expect([body.max_tokens, body.max_completion_tokens]).toEqual([33, undefined])
+  expect((await forwarded({ ...hello, max_tokens: 34, max_completion_tokens: 34 })).body.max_tokens).toBe(34)
+})
+
+test('an upstream that speaks another dialect is spoken to in it', async () => {
+  const developer = [{ role: 'developer', content: 'Be brief.' }, ...messages]
+  const { body, headers } = await forwarded({
+    model: 'odd/dialect',
+    messages: developer,
+    max_tokens: 20,
+    seed: 1,
+    logprobs: true,
+    stop: 'x',
+    stream: true,
+  })
+  expect(body).toEqual({
+    model: 'upstream-odd/dialect',
+    messages: [{ role: 'system', content: 'Be brief.' }, ...messages],
+    max_completion_tokens: 20,
+    stop: 'x',
+    stream: true,
+  })
+  expect(headers['api-key']).toBe('odd-secret')
+  expect(headers.authorization).toBeUndefined()
+})
+
+describe('messages of every kind', () => {
+  const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=', detail: 'low' } }
+  const call = { id: 'call_1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }
+  test.each([
+    ['system and assistant', [{ role: 'system', content: 'x' }, ...messages, { role: 'assistant', content: 'Hi' }]],
+    ['developer', [{ role: 'developer', content: 'x' }, ...messages]],
+    ['parts', [{ role: 'user', content: [{ type: 'text', text: 'What is it?' }, image] }]],
+    [
+      'tool calls and their results',
+      [
+        ...messages,
+        { role: 'assistant', content: null, tool_calls: [call] },
+        { role: 'tool', tool_call_id: 'call_1', content: 'sunny' },
+      ],
+    ],
+    ['an assistant without content', [...messages, { role: 'assistant', tool_calls: [call] }]],
+    [
+      'the older functions',
+      [
+        ...messages,
+        { role: 'assistant', content: null, function_call: { name: 'f', arguments: '{}' } },
+        { role: 'function', name: 'f', content: 'sunny' },
+      ],
+    ],
+    ['fields that must be echoed', [{ role: 'assistant', content: 'a', reasoning_content: 'b' }, ...messages]],
+    ['a name', [{ role: 'user', content: 'x', name: 'ada' }]],
+    ['empty text', [{ role: 'user', content: '' }]],
+    ['text of every script', [{ role: 'user', content: 'zwölf 🦩 ١٢ 十二 \u0000 \ud83e' }]],
+  ])('%s', async (_name, sent) => {
+    const { body } = await forwarded({ model: 'test-model', messages: sent })
+    expect(JSON.stringify(body.messages).toWellFormed()).toBe(JSON.stringify(sent).toWellFormed())
+  })
+})
+
+test('n choices come back, each billed', async () => {
+  const fresh = await gateway.customer()
+  const choice = (index: number) => ({
+    index,
+    message: { role: 'assistant', content: `answer ${index}` },
+    finish_reason: 'stop',
+  })
+  upstream.respondWith(
+    status(200, { ...completion(), choices: [choice(0), choice(1), choice(2)], usage: usageOf(10, 8) }),
+  )
+  const response = await gateway.chat(fresh, { ...hello, n: 2, max_tokens: 5 })
+  const body = (await response.json()) as { choices: { message: { content: string } }[] }
+  expect(body.choices.map(({ message }) => message.content)).toEqual(['answer 0', 'answer 1'])
+  expect(await gateway.usage(fresh)).toMatchObject([{ output_tokens: 8, cost_nanos: 26_000n }])
+})
+
+test('tool calls of a whole answer come back complete', async () => {
+  upstream.respondWith(answer({ toolCalls: [{ id: 'call_9', name: 'f', arguments: '{"a":1}' }] }))
+  const response = await gateway.chat(customer, { ...hello, tools: [{ type: 'function', function: { name: 'f' } }] })
+  expect(await response.json()).toMatchObject({
+    choices: [
+      {
+        finish_reason: 'tool_calls',
+        message: {
+          content: null,
+          tool_calls: [{ id: 'call_9', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }],
+        },
+      },
+    ],
+  })
+})
+
+test('details of the usage are kept, and cached or reasoning tokens are not billed twice', async () => {
+  const fresh = await gateway.customer()
+  const usage = {
+    ...usageOf(20, 10),
+    cost: 17,
+    prompt_tokens_details: { cached_tokens: 8 },
+    completion_tokens_details: { reasoning_tokens: 6 },
+  }
+  upstream.respondWith(status(200, { ...completion(), usage }))
+  const body = (await (await gateway.chat(fresh, hello)).json()) as { usage: object }
+  const { cost: _, ...kept } = usage
+  expect(body.usage).toEqual(kept)
+  expect(await gateway.balanceNanos(fresh)).toBe(5_000_000_000n - 40_000n)
+})
+
+test('three hundred streams and answers in flight at once are each billed once', async () => {
+  const fresh = await gateway.customer({ tier: 'scale' })
+  upstream.always(answer({ usage: usageOf(10, 5) }))
+  const texts = await Promise.all(
+    Array.from({ length: 300 }, async (_, index) => {
+      const stream = index % 2 === 0
+      const response = await gateway.chat(fresh, { ...hello, stream, max_tokens: 10 })
+      return stream ? (await readEventStream(response)).done : response.status === 200
+    }),
+  )
+  upstream.always(answer())
+  expect(texts.every(Boolean)).toBe(true)
+  expect((await gateway.usage(fresh)).length).toBe(300)
+  expect(await gateway.balanceNanos(fresh)).toBe(5_000_000_000n - 300n * 20_000n)
 })

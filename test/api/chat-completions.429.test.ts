@@ -32,19 +32,8 @@ const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello'
 /** The limit of usage reports follows the gateway's clock, which stands still here; that of chats follows PostgreSQL's. */
 let reportsNowMs = Date.now()
 
-/**
- * A customer whose windows began a moment ahead of the database's clock: the ledger goes on counting in them, so no test is
- * surprised by the end of a minute or a day.
- */
-async function customer(perMinute: number, perDay: number): Promise<TestCustomer> {
-  const created = await gateway.customer({ limits: { requestsPerMinute: perMinute, requestsPerDay: perDay } })
-  await database.pool.query(
-    `UPDATE balance SET minute = date_trunc('minute', now(), 'UTC') + interval '1 minute', day = (now() AT TIME ZONE 'UTC')::date + 1
-     WHERE customer_id = $1`,
-    [created.customerId],
-  )
-  return created
-}
+const customer = (requestsPerMinute: number, requestsPerDay: number): Promise<TestCustomer> =>
+  gateway.customer({ limits: { requestsPerMinute, requestsPerDay } })
 
 const limits = (response: Response) =>
   Object.fromEntries(

@@ -52,7 +52,10 @@ export interface TestApp {
   /** `http://127.0.0.1:<port>` */
   readonly url: string
   readonly database: TestDatabase
-  /** A new customer with this much credit (default 5 USD) and one key. `limits` override those of the account tier. */
+  /**
+   * A new customer with this much credit (default 5 USD) and one key. `limits` override those of the account tier; the windows then
+   * begin a moment ahead of PostgreSQL's clock, which the ledger follows, so that no test is surprised by the end of a minute or a day.
+   */
   customer(options?: { creditNanos?: bigint; tier?: string; limits?: Partial<AccountLimits> }): Promise<TestCustomer>
   /** Adds an active hoster whose offers are live when this resolves, and returns its id. Needs `hosters.allow_private_urls`. */
   hoster(hoster: TestHoster): Promise<string>
@@ -112,15 +115,22 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     app,
     url,
     database,
-    async customer({ creditNanos = 5_000_000_000n, tier = 'standard', limits = {} } = {}) {
+    async customer({ creditNanos = 5_000_000_000n, tier = 'standard', limits } = {}) {
       const email = `customer-${++names}-${randomBytes(4).toString('hex')}@example.com`
       return await transaction(database.pool, async sql => {
         const { customerId } = (await addCustomer(sql, { email, accountTier: tier }))!
         await openAccount(sql, customerId, creditNanos)
-        await sql.query(
-          'UPDATE customer SET requests_per_minute = $2, requests_per_day = $3, daily_spend_cap_nanos = $4 WHERE customer_id = $1',
-          [customerId, limits.requestsPerMinute, limits.requestsPerDay, limits.dailySpendCapNanos],
-        )
+        if (limits !== undefined) {
+          await sql.query(
+            'UPDATE customer SET requests_per_minute = $2, requests_per_day = $3, daily_spend_cap_nanos = $4 WHERE customer_id = $1',
+            [customerId, limits.requestsPerMinute, limits.requestsPerDay, limits.dailySpendCapNanos],
+          )
+          await sql.query(
+            `UPDATE balance SET minute = date_trunc('minute', now(), 'UTC') + interval '1 minute', day = (now() AT TIME ZONE 'UTC')::date + 1
+             WHERE customer_id = $1`,
+            [customerId],
+          )
+        }
         return { customerId, key: (await issueKey(sql, { customerId, name: 'test' })).key }
       })
     },

@@ -1,0 +1,80 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { readError } from '../harness/event-stream.ts'
+import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
+
+let upstream: ScriptedUpstream
+let gateway: TestApp
+let customer: TestCustomer
+
+beforeAll(async () => {
+  upstream = await startScriptedUpstream()
+  gateway = await startTestApp({
+    yaml: 'hosters: { allow_private_urls: true }',
+    offers: [
+      testOffer(upstream.baseUrl, { modelId: 'meta/llama-3.3:70b', endpoint: { name: 'ollama' } }),
+      testOffer(upstream.baseUrl, { modelId: 'a b+c', endpoint: { kind: 'cloud', name: 'cloud' } }),
+    ],
+  })
+  const price = { inputPicoPerToken: 250_000n, outputPicoPerToken: 1_500_000n }
+  await gateway.hoster({
+    baseUrl: upstream.baseUrl,
+    models: [{ modelId: 'meta/llama-3.3:70b', price, contextTokens: 131_072 }],
+  })
+  customer = await gateway.customer()
+})
+
+afterAll(async () => {
+  await gateway?.close()
+  await upstream?.close()
+})
+
+const llama = {
+  id: 'meta/llama-3.3:70b',
+  object: 'model',
+  created: expect.any(Number),
+  owned_by: 'switchyard',
+  context_length: 131_072,
+  max_output_tokens: 8_192,
+  pricing: {
+    input_usd_per_million: 0.25,
+    output_usd_per_million: 1.5,
+    dearest: { input_usd_per_million: 1, output_usd_per_million: 2 },
+  },
+  providers: ['local', 'hoster'],
+  features: ['images', 'json_schema', 'tools'],
+  demo: false,
+}
+
+test('GET /v1/models lists what can be asked for, with its prices', async () => {
+  const response = await gateway.get(customer, '/v1/models')
+  expect(response.status).toBe(200)
+  expect(await response.json()).toEqual({
+    object: 'list',
+    data: [expect.objectContaining({ id: 'a b+c', providers: ['cloud'], owned_by: 'cloud' }), llama],
+  })
+})
+
+test('GET /v1/models/{id} takes ids with slashes, encoded and not', async () => {
+  for (const id of ['meta/llama-3.3:70b', 'meta%2Fllama-3.3:70b', 'meta%2fllama-3.3%3A70b']) {
+    const response = await gateway.get(customer, `/v1/models/${id}`)
+    expect([id, response.status, await response.json()]).toEqual([id, 200, llama])
+  }
+  for (const id of ['a%20b+c', 'a%20b%2Bc']) {
+    expect(await (await gateway.get(customer, `/v1/models/${id}`)).json()).toMatchObject({ id: 'a b+c' })
+  }
+})
+
+test('GET /v1/models/{id} of an unknown model is 404 model_not_found', async () => {
+  for (const id of ['gpt-99', 'meta', 'meta/', 'meta%252Fllama-3.3:70b', 'constructor', 'x'.repeat(2_000)]) {
+    const error = await readError(await gateway.get(customer, `/v1/models/${id}`))
+    expect([id.slice(0, 30), error.status, error.code]).toEqual([id.slice(0, 30), 404, 'model_not_found'])
+    expect(error.message.length).toBeLessThan(300)
+  }
+})
+
+test('a model is listed from the moment its hoster is active', async () => {
+  await gateway.hoster({ baseUrl: upstream.baseUrl, models: [{ modelId: 'fresh-model' }] })
+  const { data } = (await (await gateway.get(customer, '/v1/models')).json()) as { data: { id: string }[] }
+  expect(data.map(({ id }) => id)).toContain('fresh-model')
+})

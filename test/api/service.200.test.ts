@@ -1,0 +1,136 @@
+import { Agent, request } from 'node:http'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { readError } from '../harness/event-stream.ts'
+import { type ScriptedUpstream, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
+
+let upstream: ScriptedUpstream
+let gateway: TestApp
+let customer: TestCustomer
+
+beforeAll(async () => {
+  upstream = await startScriptedUpstream()
+  gateway = await startTestApp({ offers: [testOffer(upstream.baseUrl)] })
+  customer = await gateway.customer()
+})
+
+afterAll(async () => {
+  await gateway?.close()
+  await upstream?.close()
+})
+
+const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] }
+
+test('/healthz and /readyz need no key', async () => {
+  for (const path of ['/healthz', '/readyz']) {
+    const response = await fetch(gateway.url + path)
+    expect([response.status, await response.json()]).toEqual([200, { status: 'ok' }])
+  }
+})
+
+test('/metrics counts requests, attempts and money, and names nobody', async () => {
+  await gateway.chat(customer, hello)
+  upstream.respondWith(status(500))
+  await gateway.chat(customer, hello)
+  const response = await fetch(`${gateway.url}/metrics`)
+  expect(response.headers.get('content-type')).toContain('text/plain')
+  const text = await response.text()
+  const count = (line: RegExp) => Number(line.exec(text)?.[1] ?? Number.NaN)
+  expect(count(/^switchyard_http_requests_total\{path="\/v1\/chat\/completions",status="200"\} (\d+)$/m)).toBe(1)
+  expect(count(/^switchyard_http_requests_total\{path="\/v1\/chat\/completions",status="500"\} (\d+)$/m)).toBe(1)
+  expect(count(/^switchyard_attempts_total\{provider="local",outcome="answered"\} (\d+)$/m)).toBe(1)
+  expect(count(/^switchyard_attempts_total\{provider="local",outcome="server_error"\} (\d+)$/m)).toBe(1)
+  expect(count(/^switchyard_charged_nano_usd_total\{provider="local"\} (\d+)$/m)).toBe(
+    Number(5_000_000_000n - (await gateway.balanceNanos(customer))),
+  )
+  expect(count(/^switchyard_requests_in_flight (\d+)$/m)).toBe(0)
+  expect(text).not.toContain(customer.customerId)
+  expect(text).not.toContain(customer.key)
+})
+
+test('/metrics is nothing for a request that came through a proxy', async () => {
+  for (const name of ['X-Forwarded-For', 'Forwarded']) {
+    const response = await fetch(`${gateway.url}/metrics`, { headers: { [name]: 'for=127.0.0.1' } })
+    expect(await readError(response)).toMatchObject({ status: 404, code: 'not_found' })
+  }
+})
+
+test('/openapi.json and /docs describe the API to anybody', async () => {
+  const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as { openapi: string; paths: object }
+  expect(document.openapi).toMatch(/^3\.1/)
+  expect(Object.keys(document.paths)).toEqual(
+    expect.arrayContaining(['/v1/chat/completions', '/v1/usage', '/v1/models/{id}', '/healthz']),
+  )
+  const page = await fetch(`${gateway.url}/docs`)
+  expect(page.headers.get('content-type')).toContain('text/html')
+  expect(page.headers.get('content-security-policy')).toContain("default-src 'none'")
+  const script = await fetch(`${gateway.url}/docs/scalar.js`)
+  expect(script.status).toBe(200)
+  expect((await script.text()).length).toBeGreaterThan(100_000)
+})
+
+describe('browsers', () => {
+  const asked = 'authorization, content-type, x-stainless-lang, x-stainless-retry-count'
+
+  test.each(['/v1/chat/completions', '/v1/usage', '/v1/models', '/v1/models/meta/llama'])(
+    'may ask %s from any origin',
+    async path => {
+      const response = await fetch(gateway.url + path, {
+        method: 'OPTIONS',
+        headers: {
+          origin: 'https://example.com',
+          'access-control-request-method': 'POST',
+          'access-control-request-headers': asked,
+        },
+      })
+      expect(response.status).toBe(204)
+      expect(response.headers.get('access-control-allow-origin')).toBe('*')
+      expect(response.headers.get('access-control-allow-headers')).toBe(asked)
+      expect(response.headers.get('access-control-allow-methods')).toContain('POST')
+      expect(response.headers.get('access-control-allow-credentials')).toBeNull()
+    },
+  )
+
+  test('may read answers and errors, with their headers', async () => {
+    for (const headers of [{ authorization: `Bearer ${customer.key}` }, {}] as Record<string, string>[]) {
+      const response = await fetch(`${gateway.url}/v1/models`, {
+        headers: { ...headers, origin: 'https://example.com' },
+      })
+      expect(response.headers.get('access-control-allow-origin')).toBe('*')
+      expect(response.headers.get('access-control-expose-headers')).toContain('x-request-id')
+      expect(response.headers.get('access-control-expose-headers')).toContain('retry-after')
+    }
+  })
+
+  test('find nothing open beside the API', async () => {
+    for (const path of ['/healthz', '/metrics', '/docs']) {
+      expect((await fetch(gateway.url + path)).headers.get('access-control-allow-origin')).toBeNull()
+    }
+  })
+})
+
+test('HEAD answers like GET without a body', async () => {
+  const response = await fetch(`${gateway.url}/healthz`, { method: 'HEAD' })
+  expect([response.status, await response.text()]).toEqual([200, ''])
+})
+
+test('requests follow each other on one connection, also after a refusal and a stream', async () => {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const sockets = new Set<unknown>()
+  const send = (body: object) =>
+    new Promise<number>((resolve, reject) => {
+      const headers = { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' }
+      const sent = request(`${gateway.url}/v1/chat/completions`, { method: 'POST', agent, headers }, response => {
+        sockets.add(response.socket)
+        response.resume().on('end', () => resolve(response.statusCode!))
+      })
+      sent.on('error', reject).end(JSON.stringify(body))
+    })
+  const statuses: number[] = []
+  for (const body of [hello, { ...hello, tier: 'x' }, { ...hello, stream: true }, { ...hello, model: 'x' }, hello]) {
+    statuses.push(await send(body))
+  }
+  agent.destroy()
+  expect(statuses).toEqual([200, 400, 200, 404, 200])
+  expect(sockets.size).toBe(1)
+})
