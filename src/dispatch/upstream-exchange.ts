@@ -12,7 +12,7 @@ const QUEUE_BYTES_MAX = 256 * 1024
 const WHOLE_BYTES_MAX = 16 * 1024 * 1024
 const STREAM_BYTES_MAX = 64 * 1024 * 1024
 const ERROR_BYTES_MAX = 64 * 1024
-/** How long a finished answer waits for its usage report. */
+/** How long a finished answer waits for its usage report, at most. */
 const COMPLETING_MS = 3_000
 /** How long, and how much, the rest of a response may take for the sake of keeping its connection. */
 const DRAINING_MS = 1_000
@@ -221,7 +221,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
       case 'streaming':
         return this.#lastDataMs + this.#timeouts.idleMs
       case 'completing':
-        return this.#phaseStartMs + COMPLETING_MS
+        return this.#phaseStartMs + Math.min(this.#timeouts.idleMs, COMPLETING_MS)
       case 'draining':
         return this.#phaseStartMs + DRAINING_MS
       case 'closed':
