@@ -7,8 +7,9 @@
 --    the lock committed. Locking and reading in one statement with joins or subqueries would re-check the locked row alone and see the
 --    others as they were before the wait.
 --
--- Batches come as one array per column, one element per request. Sequential scans are off because the plans are made when the tables are
--- empty and kept when they are not. They stay off for the planning of these functions only.
+-- Batches come as one array per column, one element per request. The plans are made when the tables are small and kept when they are not,
+-- so a function leaves no choice: sequential scans are off in it, and a table is joined only after it was cut down to the keys of the batch
+-- by "= ANY". A plain join may be planned as a walk over a whole index, which took 50 ms a batch once `lease` had 100,000 dead rows.
 
 -- ---------------------------------------------------------------- accounts
 
@@ -117,8 +118,8 @@ BEGIN
       b.customer_id AS account, b.posted_nanos, b.leased_nanos, b.minute, b.minute_requests, b.day, b.day_requests, b.day_spent_nanos, b.day_leased_nanos
     FROM unnest(p_leases, p_customers, p_minute_limits, p_day_limits, p_caps, p_wants, p_floors)
       WITH ORDINALITY AS i(lease, customer, minute_limit, day_limit, cap, want, floor, n)
-    LEFT JOIN balance b ON b.customer_id = i.customer
-    LEFT JOIN lease l ON l.lease_id = i.lease
+    LEFT JOIN (SELECT * FROM balance WHERE customer_id = ANY (p_customers)) b ON b.customer_id = i.customer
+    LEFT JOIN (SELECT lease_id, granted_nanos FROM lease WHERE lease_id = ANY (p_leases)) l ON l.lease_id = i.lease
     ORDER BY i.customer, i.n
   LOOP
     IF v_customer IS DISTINCT FROM r.customer THEN
@@ -213,7 +214,7 @@ BEGIN
       day = s.day, day_requests = s.day_requests, day_spent_nanos = s.day_spent, day_leased_nanos = s.day_leased
     FROM unnest(b_customers, b_leased, b_minute, b_minute_requests, b_day, b_day_requests, b_day_spent, b_day_leased)
       AS s(customer, leased, minute, minute_requests, day, day_requests, day_spent, day_leased)
-    WHERE b.customer_id = s.customer;
+    WHERE b.customer_id = s.customer AND b.customer_id = ANY (b_customers);
   INSERT INTO lease (lease_id, customer_id, node_id, key_id, model_id, granted_nanos, cap_day)
     SELECT p_leases[g.n], p_customers[g.n], p_node, p_keys[g.n], p_models[g.n], g.granted, g.cap_day
     FROM unnest(l_items, l_granted, l_cap_day) AS g(n, granted, cap_day);
@@ -254,18 +255,17 @@ BEGIN
   PERFORM 1 FROM balance WHERE customer_id = ANY (p_customers) ORDER BY customer_id FOR NO KEY UPDATE;
 
   WITH gone AS (
-    DELETE FROM lease l USING unnest(p_requests, p_customers) AS i(request, customer)
-    WHERE l.lease_id = i.request AND l.customer_id = i.customer
-    RETURNING l.lease_id, l.customer_id, l.granted_nanos, l.cap_day)
+    DELETE FROM lease WHERE lease_id = ANY (p_requests) AND customer_id = ANY (p_customers)
+    RETURNING lease_id, customer_id, granted_nanos, cap_day)
   SELECT coalesce(array_agg(lease_id), '{}'), coalesce(array_agg(customer_id), '{}'), coalesce(array_agg(granted_nanos), '{}'), coalesce(array_agg(cap_day), '{}')
     INTO l_ids, l_customers, l_granted, l_cap_days FROM gone;
 
   IF cardinality(l_ids) < cardinality(p_requests) THEN
     FOR r IN
-      SELECT i.request, i.customer, i.cost AS asked, least(i.cost, i.hold) AS cost, b.posted_nanos, b.leased_nanos, b.customer_id AS account, u.request_id AS done
+      SELECT i.request, i.customer, i.cost AS asked, least(i.cost, i.hold) AS cost, b.posted_nanos, b.leased_nanos, b.customer_id AS account,
+        (SELECT u.request_id FROM usage_event u WHERE u.customer_id = i.customer AND u.request_id = i.request) AS done
       FROM unnest(p_requests, p_customers, p_costs, p_holds) AS i(request, customer, cost, hold)
-      LEFT JOIN balance b ON b.customer_id = i.customer
-      LEFT JOIN usage_event u ON u.customer_id = i.customer AND u.request_id = i.request
+      LEFT JOIN (SELECT * FROM balance WHERE customer_id = ANY (p_customers)) b ON b.customer_id = i.customer
       WHERE i.request <> ALL (l_ids)
       ORDER BY i.customer
     LOOP
@@ -307,7 +307,8 @@ BEGIN
       AS i(request, customer, key, started_ms, model, provider, endpoint, hoster,
         input_tokens, output_tokens, reported_input_tokens, reported_output_tokens, usage_source, input_price, output_price,
         hold, cost, hoster_share, fee, writeoff, latency_ms, first_token_ms, success, outcome, finish_reason, attempts)
-    LEFT JOIN unnest(l_ids, l_granted, l_cap_days) AS l(lease, granted, cap_day) ON l.lease = i.request
+    LEFT JOIN unnest(l_ids, l_customers, l_granted, l_cap_days) AS l(lease, customer, granted, cap_day)
+      ON l.lease = i.request AND l.customer = i.customer
   ), shared AS (
     -- A smaller charge is shared in the proportion of the asked one, the hoster's part rounded down as in splitCost.
     SELECT *, CASE WHEN charge = cost THEN hoster_share ELSE div(hoster_share::numeric * charge, cost)::bigint END AS hoster_part
@@ -334,12 +335,12 @@ BEGIN
       UNION ALL
       SELECT customer, 0, granted, cap_day FROM unnest(l_customers, l_granted, l_cap_days) AS l(customer, granted, cap_day)
     ) m
-    JOIN balance b ON b.customer_id = m.customer
+    JOIN (SELECT customer_id, day FROM balance WHERE customer_id = ANY (p_customers)) b ON b.customer_id = m.customer
     GROUP BY m.customer
   ), paid AS (
     UPDATE balance b SET posted_nanos = b.posted_nanos - m.cost, leased_nanos = b.leased_nanos - m.granted,
       day_spent_nanos = b.day_spent_nanos + coalesce(m.day_cost, 0), day_leased_nanos = b.day_leased_nanos - coalesce(m.day_granted, 0)
-    FROM moved m WHERE b.customer_id = m.customer
+    FROM moved m WHERE b.customer_id = m.customer AND b.customer_id = ANY (p_customers)
   ), entries AS (
     INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos)
     SELECT v_tx, e.kind, e.account, e.amount FROM (
@@ -391,8 +392,8 @@ BEGIN
     FROM (
       SELECT g.customer_id, sum(g.granted_nanos)::bigint AS granted,
         coalesce(sum(g.granted_nanos) FILTER (WHERE g.cap_day = o.day), 0)::bigint AS day_granted
-      FROM gone g JOIN balance o USING (customer_id) GROUP BY g.customer_id
-    ) s WHERE b.customer_id = s.customer_id
+      FROM gone g JOIN balance o USING (customer_id) WHERE o.customer_id = ANY (v_customers) GROUP BY g.customer_id
+    ) s WHERE b.customer_id = s.customer_id AND b.customer_id = ANY (v_customers)
   )
   SELECT lease_id FROM gone;
 END $$;
@@ -421,7 +422,7 @@ BEGIN
     UPDATE balance b SET leased_nanos = b.leased_nanos - s.granted, day_leased_nanos = b.day_leased_nanos - s.day_granted
     FROM (
       SELECT sum(g.granted_nanos)::bigint AS granted, coalesce(sum(g.granted_nanos) FILTER (WHERE g.cap_day = o.day), 0)::bigint AS day_granted
-      FROM gone g JOIN balance o USING (customer_id) HAVING count(*) > 0
+      FROM gone g JOIN balance o USING (customer_id) WHERE o.customer_id = p_customer HAVING count(*) > 0
     ) s WHERE b.customer_id = p_customer
   ), rolled AS (
     INSERT INTO usage_rollup AS u (customer_id, hour, model_id, provider, node_shard,

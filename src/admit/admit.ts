@@ -11,7 +11,7 @@ import { candidatesFor } from '../market/candidates.ts'
 import type { Catalog } from '../market/catalog.ts'
 import type { WindowView } from '../quota/window-view.ts'
 import { eligible } from './eligible.ts'
-import { codeOfExclusions, explainExclusions } from './explain-exclusions.ts'
+import { codeOfExclusions, explainExclusions, paramOfExclusions } from './explain-exclusions.ts'
 import { holdFor, maxTokensFor, type OutputDefaults } from './hold.ts'
 import { refusal } from './refusal.ts'
 
@@ -68,7 +68,11 @@ function supplyFor(job: ChatJob, catalog: Catalog, health: HealthView): Supply {
   const { models, offers } = candidatesFor(catalog, job)
   const choice = eligible(offers, job, health)
   if (choice.eligible.length === 0) {
-    throw new ApiError(codeOfExclusions(choice.excluded), { message: explainExclusions(choice.excluded) })
+    const { excluded } = choice
+    throw new ApiError(codeOfExclusions(excluded), {
+      param: paramOfExclusions(excluded),
+      message: explainExclusions(excluded),
+    })
   }
   return { models, ...choice }
 }

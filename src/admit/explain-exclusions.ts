@@ -15,13 +15,25 @@ export function explainExclusions(excluded: readonly Exclusion[]): string {
       const [one, many, why] = phrases[reason]
       return `${why} excluded ${count} ${count === 1 ? one : many}`
     })
-  return `No server may serve this request: ${parts.join('; ')}. You were not charged. Relax one of these and send it again.`
+  // Clients such as LangChain know a prompt that is too long by these words.
+  const refusal = isBySize(excluded) ? 'The request exceeds the context window' : 'No server may serve this request'
+  return `${refusal}: ${parts.join('; ')}. You were not charged. Relax one of these and send it again.`
 }
 
 /** `context_length_exceeded` when size alone ruled every offer out, which the caller can cure; `no_eligible_offer` otherwise. */
 export function codeOfExclusions(excluded: readonly Exclusion[]): ErrorCode {
+  return isBySize(excluded) ? 'context_length_exceeded' : 'no_eligible_offer'
+}
+
+/** The field to change where size alone ruled every offer out. */
+export function paramOfExclusions(excluded: readonly Exclusion[]): string | undefined {
+  if (!isBySize(excluded)) return undefined
+  return excluded.every(({ reason }) => reason === 'output_too_small') ? 'max_tokens' : 'messages'
+}
+
+function isBySize(excluded: readonly Exclusion[]): boolean {
   const bySize = excluded.every(({ reason }) => reason === 'context_too_small' || reason === 'output_too_small')
-  return excluded.length > 0 && bySize ? 'context_length_exceeded' : 'no_eligible_offer'
+  return excluded.length > 0 && bySize
 }
 
 const phrases: Record<ExclusionReason, readonly [one: string, many: string, why: string]> = {

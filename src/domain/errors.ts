@@ -15,7 +15,7 @@ export const errorTable = {
   context_length_exceeded: row(
     400,
     'invalid_request_error',
-    'The request does not fit the context window of the model. Shorten messages or lower max_tokens.',
+    'The request exceeds the context window of the model. Shorten messages or lower max_tokens.',
   ),
   upstream_rejected: row(
     400,

@@ -41,7 +41,9 @@ export function createServer(options: ServerOptions): FastifyInstance {
     routerOptions: { maxParamLength: 512 },
     http: { headersTimeout: 10_000, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 5_000 },
     clientErrorHandler: answerUnparsable,
-    frameworkErrors: (error, _request, reply) => {
+    frameworkErrors: (error, request, reply) => {
+      // No hook has run: this is before routing.
+      reply.header('x-request-id', request.id)
       respondError(reply, toApiError(error))
     },
   })
@@ -81,16 +83,21 @@ export function createServer(options: ServerOptions): FastifyInstance {
     })
   }
   app.options('/v1/*', answerPreflight)
-  app.setNotFoundHandler((request, reply) =>
-    respondError(reply, nothingThere(options.endpoints, request.method, request.url)),
-  )
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split('?', 1)[0]!
+    const allowed = options.endpoints.filter(endpoint => isAt(endpoint, path)).map(endpoint => endpoint.method)
+    if (allowed.length > 0) reply.header('allow', allowed.join(', '))
+    respondError(reply, nothingThere(request.method, path, allowed))
+  })
   return app
 }
 
+function isAt(endpoint: Endpoint, path: string): boolean {
+  return endpoint.path.endsWith('*') ? path.startsWith(endpoint.path.slice(0, -1)) : endpoint.path === path
+}
+
 /** An address that exists under another method is 405, everything else 404. */
-function nothingThere(endpoints: readonly Endpoint[], method: string, url: string): ApiError {
-  const path = url.split('?', 1)[0]!
-  const allowed = endpoints.filter(endpoint => endpoint.path === path).map(endpoint => endpoint.method)
+function nothingThere(method: string, path: string, allowed: readonly string[]): ApiError {
   if (allowed.length === 0) {
     return new ApiError('not_found', {
       message: `There is nothing at ${method} ${printable(path)}. See /docs for the API.`,

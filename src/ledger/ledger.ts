@@ -129,7 +129,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
         return Promise.reject(new ApiError('overloaded', { retryAfterS: 1 }))
       }
       return new Promise((resolve, reject) => {
-        admissions.push({ admission, resolve, reject, sinceMs: clock.monotonicMs(), answered: false })
+        admissions.push({ admission, resolve, reject, sinceMs: clock.monotonicMs(), overdue: false, answered: false })
         if (!watching) watchPatience()
       })
     },
@@ -187,7 +187,10 @@ export function createLedger(deps: LedgerDeps): Ledger {
     const timer = setInterval(() => {
       const overdueMs = clock.monotonicMs() - ADMIT_PATIENCE_MS
       for (const entry of admissions) {
-        if (entry.sinceMs <= overdueMs) rejectAdmission(entry, new ApiError('database_unavailable', { retryAfterS: 2 }))
+        if (entry.sinceMs > overdueMs) continue
+        // Seen twice, with a turn of the event loop between: after a stall of this process the answer may be waiting to be read.
+        if (entry.overdue) rejectAdmission(entry, new ApiError('database_unavailable', { retryAfterS: 2 }))
+        entry.overdue = true
       }
       if (admissions.size === 0) {
         clearInterval(timer)
@@ -253,6 +256,7 @@ interface PendingAdmission {
   readonly resolve: (result: AdmissionResult) => void
   readonly reject: (error: unknown) => void
   readonly sinceMs: number
+  overdue: boolean
   answered: boolean
 }
 

@@ -21,10 +21,12 @@ export async function startClientWorld(options: TestAppOptions = {}): Promise<Cl
   const upstream = await startScriptedUpstream()
   const brokenUpstream = await startScriptedUpstream()
   brokenUpstream.always(status(500, { error: { message: 'out of memory' } }))
+  const offer = testOffer(upstream.baseUrl)
+  const cloud = testOffer(upstream.baseUrl, { modelId: 'cloud-model' })
   const gateway = await startTestApp({
     offers: [
-      testOffer(upstream.baseUrl),
-      testOffer(upstream.baseUrl, { modelId: 'cloud-model', endpoint: { endpointId: 'some-cloud', kind: 'cloud' } }),
+      offer,
+      { ...cloud, endpoint: { ...cloud.endpoint, endpointId: 'some-cloud', kind: 'cloud' } },
       testOffer(brokenUpstream.baseUrl, { modelId: 'broken-model' }),
     ],
     ...options,
@@ -80,8 +82,7 @@ export function expectWishesFollowed(world: ClientWorld, servedModel: string | u
  */
 export async function expectLeftAndBilled(world: ClientWorld, customer: TestCustomer, text: string): Promise<void> {
   expect(await world.upstream.requests.at(-1)!.aborted).toBe(true)
-  await expect.poll(() => world.gateway.usage(customer), { timeout: 5_000, interval: 20 }).toHaveLength(1)
-  const [row] = await world.gateway.usage(customer)
+  const [row] = await world.gateway.settled(customer, 1)
   expect(row).toMatchObject({ outcome: 'client_gone', usage_source: 'gateway', output_tokens: countTokens(text) })
   const { price } = testOffer(world.upstream.baseUrl)
   expect(row!.cost_nanos).toBe(costNanos(price, row!.input_tokens, row!.output_tokens))
@@ -117,9 +118,9 @@ export const weatherTool = {
   name: 'get_weather',
   description: 'The weather of a place',
   parameters: {
-    type: 'object',
-    properties: { place: { type: 'string' } },
+    type: 'object' as const,
+    properties: { place: { type: 'string' as const } },
     required: ['place'],
     additionalProperties: false,
   },
-} as const
+}

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { eligible } from '../../src/admit/eligible.ts'
-import { codeOfExclusions, explainExclusions } from '../../src/admit/explain-exclusions.ts'
+import { codeOfExclusions, explainExclusions, paramOfExclusions } from '../../src/admit/explain-exclusions.ts'
 import type { ExclusionReason } from '../../src/domain/handoff.ts'
 import { healthOf, jobOf, offerOf } from '../market/random-market.ts'
 
@@ -132,4 +132,6 @@ test('the refusal says which wish ruled out how many of what', () => {
 test('a request too large for every server is the caller’s to shorten', () => {
   const { excluded } = eligible(all, jobOf({ maxTokens: 100_000 }), healthOf())
   expect(codeOfExclusions(excluded)).toBe('context_length_exceeded')
+  expect(paramOfExclusions(excluded)).toBe('messages')
+  expect(explainExclusions(excluded)).toMatch(/^The request exceeds the context window: /)
 })

@@ -1,0 +1,130 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { openDatabase } from '../src/db/embedded.ts'
+import { migrate } from '../src/db/migrate.ts'
+import { createPool } from '../src/db/pool.ts'
+import { systemClock } from '../src/domain/clock.ts'
+import type { Admission } from '../src/ledger/admission.ts'
+import { createLedger } from '../src/ledger/ledger.ts'
+import { registerNode } from '../src/ledger/node-life.ts'
+import { openAccount } from '../src/ledger/open-account.ts'
+
+/**
+ * How many requests a second the ledger alone admits and settles, on a PostgreSQL of its own with fsync on, and what each costs in CPU time
+ * on both sides (Linux only). Run it as `taskset -c 0 node bench/ledger.ts --in-flight 128 --customers 1 --seconds 10`.
+ */
+const { values } = parseArgs({
+  options: {
+    'in-flight': { type: 'string', default: '128' },
+    customers: { type: 'string', default: '1' },
+    seconds: { type: 'string', default: '10' },
+  },
+})
+const [inFlight, customers, seconds] = [Number(values['in-flight']), Number(values.customers), Number(values.seconds)]
+
+const APPLICATION = 'bench ledger'
+const KEY_ID = randomUUIDv7()
+const HOSTER_ID = randomUUIDv7()
+const HOLD_NANOS = 1_000_000n
+const limits = { requestsPerMinute: 2e9, requestsPerDay: 2e9, dailySpendCapNanos: 9_000_000_000_000_000n }
+
+const dataDir = await mkdtemp(join(tmpdir(), 'switchyard-bench-'))
+const database = await openDatabase({ dataDir, log: { info() {}, warn: console.error } })
+await migrate(database.connection)
+const pool = createPool(database.connection, { max: 4, applicationName: APPLICATION })
+const nodeId = randomUUIDv7()
+await registerNode(pool, nodeId)
+const ledger = createLedger({ pool, nodeId, nodeShard: 1, clock: systemClock, log: console })
+const customerIds = await Promise.all(Array.from({ length: customers }, addCustomer))
+
+let [pairs, working] = [0, true]
+const waitsMs: number[] = []
+const workers = Array.from({ length: inFlight }, async (_, i) => {
+  for (let n = i; working; n++) await admitAndSettle(customerIds[n % customers]!)
+})
+for (let second = 0; second < seconds; second++) {
+  const [pairsBefore, cpuBefore, postgresBefore] = [pairs, process.cpuUsage(), await postgresCpuUs()]
+  await new Promise(resolve => setTimeout(resolve, 1_000))
+  const { user, system } = process.cpuUsage(cpuBefore)
+  const done = pairs - pairsBefore
+  const perPair = (cpuUs: number) => `${Math.round(cpuUs / done)} us`
+  console.log(
+    `${done} pairs, CPU per pair: node ${perPair(user + system)}, postgres ${perPair((await postgresCpuUs()) - postgresBefore)}`,
+  )
+}
+working = false
+await Promise.all(workers)
+waitsMs.sort((a, b) => a - b)
+const waitMs = (share: number) => waitsMs[Math.floor(waitsMs.length * share)]!.toFixed(2)
+console.log(`${Math.round(pairs / seconds)} pairs/s, admission p50 ${waitMs(0.5)} ms, p99 ${waitMs(0.99)} ms`)
+await pool.end()
+await database.close()
+await rm(dataDir, { recursive: true, force: true })
+
+async function addCustomer(): Promise<string> {
+  const customerId = randomUUIDv7()
+  await pool.query(`INSERT INTO customer (customer_id, email, account_tier) VALUES ($1, $2, 'free')`, [
+    customerId,
+    `${customerId}@example.org`,
+  ])
+  await openAccount(pool, customerId, 1_000_000_000_000_000n)
+  return customerId
+}
+
+async function admitAndSettle(customerId: string): Promise<void> {
+  const admission: Admission = {
+    requestId: randomUUIDv7(),
+    customerId,
+    keyId: KEY_ID,
+    modelId: 'llama3.2:3b',
+    limits,
+    hold: { wantNanos: HOLD_NANOS, floorNanos: HOLD_NANOS },
+  }
+  const sinceMs = performance.now()
+  await ledger.admit(admission)
+  waitsMs.push(performance.now() - sinceMs)
+  await ledger.settle({
+    ...admission,
+    startedAtEpochMs: Date.now(),
+    provider: 'hoster',
+    endpointId: 'somewhere',
+    hosterId: HOSTER_ID,
+    inputTokens: 100,
+    outputTokens: 50,
+    reportedInputTokens: 100,
+    reportedOutputTokens: 50,
+    usageSource: 'upstream',
+    price: { inputPicoPerToken: 150_000n, outputPicoPerToken: 600_000n },
+    holdNanos: HOLD_NANOS,
+    costNanos: 45_000n,
+    hosterShareNanos: 36_000n,
+    feeNanos: 9_000n,
+    writeoffNanos: 0n,
+    latencyMs: 123,
+    firstTokenMs: 12,
+    success: true,
+    outcome: 'served',
+    finishReason: 'stop',
+    attempts: [
+      { offerId: 'somewhere/llama', endpointId: 'somewhere', provider: 'hoster', outcome: 'answered', elapsedMs: 12 },
+    ],
+  })
+  pairs++
+}
+
+/** CPU time of our connections' backends. Linux counts it in hundredths of a second. */
+async function postgresCpuUs(): Promise<number> {
+  const { rows } = await pool.query<{ pid: number }>('SELECT pid FROM pg_stat_activity WHERE application_name = $1', [
+    APPLICATION,
+  ])
+  const ticks = await Promise.all(
+    rows.map(async ({ pid }) => {
+      const fields = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ')[1]!.split(' ')
+      return Number(fields[11]) + Number(fields[12])
+    }),
+  )
+  return ticks.reduce((sum, own) => sum + own, 0) * 10_000
+}

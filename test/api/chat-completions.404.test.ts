@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
+import { readError } from '../harness/event-stream.ts'
+import { rawRequest } from '../harness/raw-request.ts'
+import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
+
+let upstream: ScriptedUpstream
+let gateway: TestApp
+
+beforeAll(async () => {
+  upstream = await startScriptedUpstream()
+  gateway = await startTestApp({ offers: [testOffer(upstream.baseUrl)] })
+})
+
+afterAll(async () => {
+  await gateway?.close()
+  await upstream?.close()
+})
+
+const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] }
+
+test('an unknown model is named, costs nothing and counts against the limits', async () => {
+  const customer = await gateway.customer({ limits: { requestsPerMinute: 100 } })
+  for (const [index, model] of ['gpt-99', 'Test-Model', 'constructor', 'toString', 'upstream-test-model'].entries()) {
+    const response = await gateway.chat(customer, { ...hello, model })
+    expect(response.headers.get('x-ratelimit-remaining-requests')).toBe(String(99 - index))
+    const error = await readError(response)
+    expect(error).toMatchObject({
+      status: 404,
+      type: 'invalid_request_error',
+      code: 'model_not_found',
+      param: 'model',
+      message: `The model \`${model}\` does not exist or you do not have access to it. GET /v1/models lists the models.`,
+    })
+  }
+  expect(upstream.requests).toEqual([])
+  expect(await gateway.usage(customer)).toEqual([])
+  expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n)
+})
+
+test('a misspelt model is not silently replaced by a fallback', async () => {
+  const customer = await gateway.customer()
+  const response = await gateway.chat(customer, { ...hello, model: 'tset-model', fallback_models: ['test-model'] })
+  expect(await readError(response)).toMatchObject({ status: 404, code: 'model_not_found' })
+})
+
+test('a model stands for itself: the one that hosters stopped offering is gone', async () => {
+  const customer = await gateway.customer()
+  expect((await gateway.chat(customer, { ...hello, fallback_models: ['gone-model'] })).status).toBe(200)
+  expect((await gateway.chat(customer, { ...hello, model: 'gone-model' })).status).toBe(404)
+})
+
+test('other addresses, and other ways to write this one, are nothing', async () => {
+  const { key } = await gateway.customer()
+  for (const path of [
+    '/',
+    '/v1',
+    '/v1/',
+    '/v0/chat/completions',
+    '/v1/chat',
+    '/v1/chat/completions/',
+    '/v1/chat/completions/x',
+    '//v1/chat/completions',
+    '/V1/chat/completions',
+    '/v1/chat%2fcompletions',
+    '/admin',
+    '/v1/%',
+    '/v1/usage/%c3%28',
+    `/v1/${'x'.repeat(5_000)}`,
+  ]) {
+    const response = await fetch(gateway.url + path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify(hello),
+    })
+    const error = await readError(response)
+    expect([path.slice(0, 40), error.status, error.code]).toEqual([path.slice(0, 40), 404, 'not_found'])
+    expect(error.message.length).toBeLessThan(200)
+    expect(response.headers.get('x-request-id')).toBeTruthy()
+  }
+})
+
+test('dots in an address do not lead out of it', async () => {
+  const { key } = await gateway.customer()
+  for (const path of ['/v1/../metrics', '/v1/%2e%2e/metrics', '/v1/usage/../../metrics', 'http://x/v1/nothing']) {
+    const { status, body } = await rawRequest(
+      gateway.url,
+      `GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\n\r\n`,
+    )
+    expect([path, status, JSON.parse(body).error.code]).toEqual([path, 404, 'not_found'])
+  }
+})

@@ -1,0 +1,42 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startTestApp, type TestApp } from '../harness/app.ts'
+import { readError } from '../harness/event-stream.ts'
+import { rawRequest } from '../harness/raw-request.ts'
+
+let gateway: TestApp
+
+beforeAll(async () => {
+  gateway = await startTestApp()
+})
+afterAll(() => gateway?.close())
+
+test.each([
+  ['GET', '/v1/chat/completions', 'POST'],
+  ['PUT', '/v1/chat/completions', 'POST'],
+  ['DELETE', '/v1/chat/completions', 'POST'],
+  ['PATCH', '/v1/chat/completions', 'POST'],
+  ['POST', '/v1/usage', 'GET'],
+  ['POST', '/v1/usage/tokens?days=3', 'GET'],
+  ['DELETE', '/v1/usage/export', 'GET'],
+  ['POST', '/v1/models', 'GET'],
+  ['DELETE', '/v1/models/meta/llama-3', 'GET'],
+  ['POST', '/healthz', 'GET'],
+])('%s %s is refused with the method that is meant', async (method, path, allowed) => {
+  const { key } = await gateway.customer()
+  const response = await fetch(gateway.url + path, { method, headers: { authorization: `Bearer ${key}` } })
+  expect(response.headers.get('allow')).toContain(allowed)
+  const error = await readError(response)
+  expect(error).toMatchObject({ status: 405, type: 'invalid_request_error', code: 'method_not_allowed' })
+  expect(error.message).toContain(`answers to ${allowed}`)
+})
+
+test('methods that nobody should use get a 4xx, and an override header changes nothing', async () => {
+  for (const request of [
+    'TRACE /v1/usage HTTP/1.1\r\nhost: x\r\n\r\n',
+    'FOO /v1/usage HTTP/1.1\r\nhost: x\r\n\r\n',
+    'GET /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-http-method-override: POST\r\n\r\n',
+  ]) {
+    const { status } = await rawRequest(gateway.url, request)
+    expect([request.split(' ')[0], status >= 400 && status < 500]).toEqual([request.split(' ')[0], true])
+  }
+})

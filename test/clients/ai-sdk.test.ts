@@ -1,0 +1,253 @@
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import {
+  APICallError,
+  generateText,
+  isStepCount,
+  jsonSchema,
+  Output,
+  RetryError,
+  StreamProviderError,
+  streamText,
+  tool,
+} from 'ai'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { TestCustomer } from '../harness/app.ts'
+import { answer, sse, stall, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
+import {
+  type ClientWorld,
+  countingFetch,
+  expectLeftAndBilled,
+  expectWishesFollowed,
+  startClientWorld,
+  weatherTool,
+  wishes,
+  wrongWishes,
+} from './client-world.ts'
+
+let world: ClientWorld
+beforeAll(async () => {
+  world = await startClientWorld()
+})
+afterAll(async () => {
+  await world?.close()
+})
+
+type Settings = Partial<Parameters<typeof createOpenAICompatible>[0]>
+
+function providerOf(customer: TestCustomer, settings: Settings = {}) {
+  return createOpenAICompatible({ name: 'switchyard', baseURL: world.baseUrl, apiKey: customer.key, ...settings })
+}
+
+async function setUp(options: { creditNanos?: bigint } & Settings = {}) {
+  const { creditNanos, ...settings } = options
+  const customer = await world.gateway.customer(creditNanos === undefined ? {} : { creditNanos })
+  return { customer, provider: providerOf(customer, settings) }
+}
+
+const weatherCall = { id: 'call_weather', name: 'get_weather', arguments: '{"place":"Bern"}' }
+const placeSchema = jsonSchema<{ place: string }>(weatherTool.parameters)
+
+test('a chat', async () => {
+  const { provider } = await setUp()
+  world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
+  const result = await generateText({ model: provider('test-model'), prompt: 'Hello' })
+  expect(result.text).toBe('Good morning')
+  expect(result.finishReason).toBe('stop')
+  expect(result.usage).toMatchObject({ inputTokens: 9, outputTokens: 2, totalTokens: 11 })
+  expect(result.response.id).toBe(`chatcmpl-${result.response.headers?.['x-request-id']}`)
+})
+
+test.each(['', '/'])('a base URL that ends in "/v1%s"', async slash => {
+  const { provider } = await setUp({ baseURL: `${world.baseUrl}${slash}` })
+  expect((await generateText({ model: provider('test-model'), prompt: 'Hello' })).text).not.toBe('')
+})
+
+test('a stream, and its usage where it is asked for', async () => {
+  const { provider } = await setUp({ includeUsage: true })
+  world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
+  const result = streamText({ model: provider('test-model'), prompt: 'Hello' })
+  const pieces: string[] = []
+  for await (const piece of result.textStream) pieces.push(piece)
+  expect(pieces).toEqual(['Good', ' morning'])
+  expect(await result.finishReason).toBe('stop')
+  expect(await result.usage).toMatchObject({ inputTokens: 9, outputTokens: 2 })
+})
+
+test('a stream is billed by the report of the model server, whether or not the client asked for usage', async () => {
+  const { provider, customer } = await setUp()
+  world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
+  const result = streamText({ model: provider('test-model'), prompt: 'Hello' })
+  expect(await result.text).toBe('Good morning')
+  expect((await result.usage).inputTokens).toBeUndefined()
+  expect(await world.gateway.usage(customer)).toMatchObject([{ cost_nanos: 13_000n, usage_source: 'upstream' }])
+})
+
+test.each([
+  ['generateText', generateText],
+  ['streamText', streamText],
+] as const)('a tool round trip: %s', async (_name, run) => {
+  const { provider } = await setUp()
+  world.upstream.respondWith(answer({ toolCalls: [weatherCall] }), answer({ text: 'It is sunny in Bern.' }))
+  const places: string[] = []
+  const get_weather = tool({
+    description: weatherTool.description,
+    inputSchema: placeSchema,
+    execute: async ({ place }) => {
+      places.push(place)
+      return 'sunny'
+    },
+  })
+  const result = await run({
+    model: provider('test-model'),
+    prompt: 'What is the weather in Bern?',
+    tools: { get_weather },
+    stopWhen: isStepCount(3),
+  })
+  expect(await result.text).toBe('It is sunny in Bern.')
+  expect(places).toEqual(['Bern'])
+  expect(world.upstream.requests.at(-1)!.body.messages).toMatchObject([
+    { role: 'user' },
+    { role: 'assistant', tool_calls: [{ id: 'call_weather' }] },
+    { role: 'tool', tool_call_id: 'call_weather', content: 'sunny' },
+  ])
+})
+
+test('structured outputs', async () => {
+  const { provider } = await setUp({ supportsStructuredOutputs: true })
+  world.upstream.respondWith(answer({ text: '{"place":"Bern"}' }))
+  const result = await generateText({
+    model: provider('test-model'),
+    prompt: 'Where is the parliament?',
+    output: Output.object({ schema: placeSchema }),
+  })
+  expect(result.output).toEqual({ place: 'Bern' })
+  expect(world.upstream.requests.at(-1)!.body.response_format).toMatchObject({
+    type: 'json_schema',
+    json_schema: { schema: weatherTool.parameters },
+  })
+})
+
+test('aborting in the middle', async () => {
+  const { provider, customer } = await setUp()
+  world.upstream.respondWith(stall({ pieces: ['one ', 'two ', 'three'] }))
+  const abort = new AbortController()
+  const result = streamText({ model: provider('test-model'), prompt: 'Hello', abortSignal: abort.signal })
+  const parts: string[] = []
+  for await (const part of result.fullStream) {
+    parts.push(part.type)
+    if (part.type === 'text-delta' && part.text === 'three') abort.abort()
+  }
+  expect(parts.at(-1)).toBe('abort')
+  await expectLeftAndBilled(world, customer, 'one two three')
+})
+
+test('the fields of the gateway are provider options', async () => {
+  const { provider } = await setUp()
+  const result = await generateText({
+    model: provider('cloud-model'),
+    prompt: 'Hello',
+    providerOptions: { switchyard: { ...wishes, fallback_models: [...wishes.fallback_models] } as never },
+  })
+  expectWishesFollowed(world, result.response.modelId)
+})
+
+test.each(Object.entries(wrongWishes))('a wrong %s is refused by name', async (param, value) => {
+  const { provider } = await setUp()
+  const refused = generateText({
+    model: provider('test-model'),
+    prompt: 'Hello',
+    providerOptions: { switchyard: { [param]: value as string } },
+  })
+  await expect(refused).rejects.toMatchObject({
+    statusCode: 400,
+    data: { error: { code: 'invalid_value', param: expect.stringMatching(new RegExp(`^${param}\\b`)) } },
+  })
+})
+
+describe('errors', () => {
+  const requestId = { 'x-request-id': expect.stringMatching(/^[0-9a-f-]{36}$/) }
+
+  test('401', async () => {
+    const { provider } = await setUp({ apiKey: 'sk-sy-wrong' })
+    const refused = generateText({ model: provider('test-model'), prompt: 'Hello' })
+    await expect(refused).rejects.toBeInstanceOf(APICallError)
+    await expect(refused).rejects.toMatchObject({
+      message: expect.stringContaining('Incorrect API key'),
+      statusCode: 401,
+      isRetryable: false,
+      responseHeaders: requestId,
+      data: { error: { type: 'invalid_request_error', code: 'invalid_api_key', param: null } },
+    })
+  })
+
+  test('402', async () => {
+    const { provider } = await setUp({ creditNanos: 1_000n })
+    const refused = generateText({ model: provider('test-model'), prompt: 'Hello', maxOutputTokens: 100 })
+    await expect(refused).rejects.toBeInstanceOf(APICallError)
+    await expect(refused).rejects.toMatchObject({
+      statusCode: 402,
+      isRetryable: false,
+      responseHeaders: requestId,
+      data: { error: { type: 'insufficient_quota', code: 'insufficient_credits', param: 'max_tokens' } },
+    })
+  })
+
+  test('404', async () => {
+    const { provider } = await setUp()
+    const refused = generateText({ model: provider('no-model'), prompt: 'Hello' })
+    await expect(refused).rejects.toBeInstanceOf(APICallError)
+    await expect(refused).rejects.toMatchObject({
+      statusCode: 404,
+      isRetryable: false,
+      responseHeaders: requestId,
+      data: { error: { type: 'invalid_request_error', code: 'model_not_found', param: 'model' } },
+    })
+  })
+
+  test('500, in a stream too', async () => {
+    const counter = countingFetch()
+    const { provider } = await setUp({ fetch: counter.fetch })
+    const asked = { model: provider('broken-model'), prompt: 'Hello', maxRetries: 0 }
+    const expected = {
+      statusCode: 500,
+      isRetryable: true,
+      responseHeaders: requestId,
+      data: { error: { type: 'server_error', code: 'all_hosters_failed', param: null } },
+    }
+    const failed = generateText(asked)
+    await expect(failed).rejects.toBeInstanceOf(APICallError)
+    await expect(failed).rejects.toMatchObject(expected)
+    const errors: unknown[] = []
+    await streamText({ ...asked, onError: ({ error }) => void errors.push(error) }).consumeStream()
+    expect(errors).toMatchObject([expected])
+    expect(errors[0]).toBeInstanceOf(APICallError)
+    expect(counter.calls).toBe(2)
+  })
+
+  test('500 is retried as often as was asked, since this SDK does not read x-should-retry', async () => {
+    const counter = countingFetch()
+    const { provider } = await setUp({ fetch: counter.fetch })
+    const failed = generateText({ model: provider('broken-model'), prompt: 'Hello', maxRetries: 1 })
+    await expect(failed).rejects.toBeInstanceOf(RetryError)
+    await expect(failed).rejects.toMatchObject({ lastError: { data: { error: { code: 'all_hosters_failed' } } } })
+    expect(counter.calls).toBe(2)
+  })
+
+  test('a failure in the middle of a stream', async () => {
+    const { provider, customer } = await setUp()
+    world.upstream.respondWith(sse(streamEvents({ text: 'one two' }).slice(0, 3), { ending: 'reset' }))
+    const result = streamText({ model: provider('test-model'), prompt: 'Hello', onError() {} })
+    let text = ''
+    const errors: unknown[] = []
+    for await (const part of result.fullStream) {
+      if (part.type === 'text-delta') text += part.text
+      if (part.type === 'error') errors.push(part.error)
+    }
+    expect(text).toBe('one two')
+    expect(errors[0]).toBeInstanceOf(StreamProviderError)
+    expect(errors).toEqual([expect.objectContaining({ type: 'upstream_error', code: 'stream_interrupted' })])
+    expect(errors[0]).toHaveProperty('data.param', null)
+    expect((await result.response).headers).toMatchObject(requestId)
+    expect(await world.gateway.balanceNanos(customer)).toBe(5_000_000_000n)
+  })
+})

@@ -1,0 +1,72 @@
+import { randomUUID } from 'node:crypto'
+import OpenAI from 'openai'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { demoOffer } from '../../src/demo/demo-offer.ts'
+import { type DemoUpstream, startDemoUpstream } from '../../src/demo/start-demo-upstream.ts'
+import { startTestApp, type TestApp } from '../harness/app.ts'
+import { weatherTool } from './client-world.ts'
+
+let demo: DemoUpstream
+let gateway: TestApp
+beforeAll(async () => {
+  const apiKey = randomUUID()
+  demo = await startDemoUpstream({ apiKey, tokensPerSecond: 100_000, firstTokenMs: 0 })
+  const price = { inputPicoPerToken: 100_000n, outputPicoPerToken: 400_000n }
+  gateway = await startTestApp({ offers: [demoOffer({ baseUrl: demo.baseUrl, apiKey, price })] })
+})
+afterAll(async () => {
+  await gateway?.close()
+  await demo?.close()
+})
+
+async function setUp() {
+  const customer = await gateway.customer()
+  return { customer, client: new OpenAI({ apiKey: customer.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 }) }
+}
+
+const hello = { model: 'demo', messages: [{ role: 'user' as const, content: 'Hello' }], max_tokens: 40 }
+
+test('the demo model answers, is billed for the tokens it tells, and says that it is a demo', async () => {
+  const { client, customer } = await setUp()
+  const { choices, usage } = await client.chat.completions.create(hello)
+  expect(choices[0]?.message.content).toMatch(/^\[demo model\] \w+/)
+  const cost = 100n * BigInt(usage!.prompt_tokens) + 400n * BigInt(usage!.completion_tokens)
+  expect(await gateway.usage(customer)).toMatchObject([
+    { outcome: 'served', usage_source: 'upstream', cost_nanos: cost },
+  ])
+  expect(await client.models.retrieve('demo')).toMatchObject({ demo: true })
+})
+
+test('the demo model streams', async () => {
+  const { client } = await setUp()
+  const stream = client.chat.completions.stream({ ...hello, stream_options: { include_usage: true } })
+  let chunks = 0
+  for await (const _chunk of stream) chunks += 1
+  const { choices, usage } = await stream.finalChatCompletion()
+  expect(choices[0]).toMatchObject({ finish_reason: 'length', message: { content: expect.stringMatching(/^\[demo/) } })
+  expect(usage!.completion_tokens).toBe(40)
+  expect(chunks).toBeGreaterThan(40)
+})
+
+test.each([false, true])('the demo model calls a tool and tells its result, stream: %s', async stream => {
+  const { client } = await setUp()
+  const places: unknown[] = []
+  const messages = [{ role: 'user' as const, content: 'Please get weather for my town.' }]
+  const tool = {
+    type: 'function' as const,
+    function: {
+      ...weatherTool,
+      parse: JSON.parse,
+      function(args: { place: string }) {
+        places.push(args.place)
+        return 'sunny'
+      },
+    },
+  }
+  const asked = { model: 'demo', messages, tools: [tool] }
+  const runner = stream
+    ? client.chat.completions.runTools({ ...asked, stream: true })
+    : client.chat.completions.runTools(asked)
+  expect(await runner.finalContent()).toContain('The tool answered: sunny.')
+  expect(places).toEqual([expect.any(String)])
+})

@@ -1,0 +1,275 @@
+import { gzipSync } from 'node:zlib'
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import {
+  answer,
+  type Behaviour,
+  bytewise,
+  chunk,
+  closeAfter,
+  contentChunk,
+  hangUp,
+  html200,
+  neverEnding,
+  rawResponse,
+  type ScriptedUpstream,
+  sse,
+  sseBytes,
+  stall,
+  startScriptedUpstream,
+  status,
+  streamBytes,
+  streamEvents,
+  usageChunk,
+  usageOf,
+} from '../harness/scripted-upstream.ts'
+import { completionId, type Dispatching, offerAt, patient, readStream, startDispatching } from './dispatching.ts'
+
+let upstream: ScriptedUpstream
+let dispatching: Dispatching
+beforeAll(async () => {
+  upstream = await startScriptedUpstream()
+  dispatching = startDispatching()
+})
+afterEach(() => {
+  // Whatever happened, nothing is left running.
+  expect(dispatching.health.inFlight('one/public-model')).toBe(0)
+})
+afterAll(async () => {
+  await dispatching.close()
+  await upstream.close()
+})
+
+const stream = { stream: true }
+const here = (timeouts: Partial<typeof patient> = {}) =>
+  offerAt(upstream.baseUrl, { endpoint: { timeouts: { ...patient, ...timeouts } } })
+
+async function streamed(behaviour: Behaviour, timeouts?: Partial<typeof patient>) {
+  upstream.respondWith(behaviour)
+  return readStream(await dispatching.send(here(timeouts), stream))
+}
+
+/** The outcome of the only attempt, when nobody answered. */
+async function outcomeOf(behaviour: Behaviour, body: object, timeouts?: Partial<typeof patient>): Promise<string> {
+  upstream.respondWith(behaviour)
+  const failure = await dispatching.send(here(timeouts), body).then(
+    () => 'answered',
+    error => error,
+  )
+  expect(failure).toMatchObject({ name: 'Unserved', attempts: [{ offerId: 'one/public-model' }] })
+  return failure.attempts[0].outcome
+}
+
+const role = chunk({ role: 'assistant', content: '' })
+const hello = contentChunk('Hello')
+const stop = chunk({}, 'stop')
+const good = { text: 'Hello', finishReasons: ['stop'], failure: null }
+
+describe('a stream is delivered whole although', () => {
+  const events = streamEvents({ text: 'Hello', usage: usageOf(10, 1) })
+  const emoji = { text: 'zażółć 🙂 漢字' }
+
+  it.each<[name: string, behaviour: Behaviour, seen: object]>([
+    ['nothing is wrong with it', sse(events), { ...good, usage: [10, 1] }],
+    ['usage is missing', sse([role, hello, stop, '[DONE]']), { ...good, usage: null }],
+    ['usage comes twice', sse([role, hello, { ...stop, usage: usageOf(10, 1) }, usageChunk(usageOf(10, 1)), '[DONE]']), { ...good, usage: [10, 1] }],
+    ['usage is zero', sse([role, hello, stop, usageChunk(usageOf(0, 0)), '[DONE]']), { ...good, usage: null }],
+    ['usage is on every chunk, cumulative', sse([{ ...role, usage: usageOf(10, 0) }, { ...hello, usage: usageOf(10, 1) }, { ...stop, usage: usageOf(10, 2) }, '[DONE]']), { ...good, usage: [10, 2] }],
+    ['[DONE] is missing', sse([role, hello, stop]), { ...good }],
+    ['finish_reason is missing', sse([role, hello, '[DONE]']), { ...good }],
+    ['the upstream hangs up right after finish_reason', sse([role, hello, stop], { ending: 'close' }), { ...good }],
+    ['the upstream resets the connection after [DONE]', sse([role, hello, stop, '[DONE]'], { ending: 'reset' }), { ...good }],
+    ['it goes on talking after [DONE]', sse([role, hello, stop, '[DONE]', contentChunk('more'), { error: 'x' }]), { ...good }],
+    ['lines end in CRLF', sse(events, { eol: '\r\n' }), { ...good, usage: [10, 1] }],
+    ['lines end in CR', sse(events, { eol: '\r' }), { ...good, usage: [10, 1] }],
+    ['each byte is written on its own', rawResponse(bytewise(streamBytes(emoji)), { framing: 'chunked' }), { ...good, text: emoji.text }],
+    ['a character is split over two writes', rawResponse([streamBytes(emoji).subarray(0, 390), streamBytes(emoji).subarray(390)], { framing: 'chunked' }), { ...good, text: emoji.text }],
+    ['it begins with a BOM', rawResponse(`\ufeff${streamBytes({ text: 'Hello' })}`, { framing: 'chunked' }), { ...good }],
+    ['comments and blank lines are in between', rawResponse(`: hi\n\n\n\n${streamBytes({ text: 'Hello' })}`.replaceAll('\n\n', '\n\n: OPENROUTER PROCESSING\n\n'), { framing: 'chunked' }), { ...good }],
+    ['the body ends by hanging up', rawResponse(streamBytes({ text: 'Hello' }), { framing: 'close' }), { ...good }],
+    ['it carries a Content-Length', rawResponse(streamBytes({ text: 'Hello' }), { framing: 'length' }), { ...good }],
+    ['deltas are full of nulls', sse([chunk({ role: null, content: null, tool_calls: null } as never), chunk({ role: null, content: 'Hello', tool_calls: null } as never), stop, '[DONE]']), { ...good }],
+    ['no chunk has a role', sse([hello, stop, '[DONE]']), { ...good }],
+    ['finish_reason comes three times', sse([role, hello, stop, chunk({}, 'length'), stop, '[DONE]']), { ...good }],
+    ['content follows the finish_reason', sse([role, hello, stop, contentChunk(' again'), '[DONE]']), { ...good }],
+    ['finish_reason is empty before the end', sse([role, chunk({ content: 'Hello' }, '' as never), stop, '[DONE]']), { ...good }],
+    ['10,000 choices come instead of one', sse([{ ...role, choices: Array.from({ length: 10_000 }, (_, index) => ({ index, delta: { content: 'Hello' } })) }, stop, '[DONE]']), { ...good }],
+    ['content holds NUL', sse([role, contentChunk('a\u0000b'), stop, '[DONE]']), { ...good, text: 'a\u0000b' }],
+    ['JSON holds __proto__', rawResponse(`data: {"choices":[{"index":0,"delta":{"content":"Hello","__proto__":{"x":1}}}],"__proto__":{"x":1}}\n\n${sseBytes([stop])}`, { framing: 'chunked' }), { ...good }],
+    ['the content type is missing', sse(events, { headers: { 'content-type': '' } }), { ...good }],
+    ['a whole completion comes instead of a stream', status(200, { choices: [{ message: { content: 'Hello' }, finish_reason: 'stop' }], usage: usageOf(10, 1) }), { ...good, usage: [10, 1] }],
+    ['headers would set cookies', sse(events, { headers: { 'set-cookie': 'a=b', 'strict-transport-security': 'x' } }), { ...good }],
+  ])('%s', async (_name, behaviour, seen) => {
+    const result = await streamed(behaviour)
+    expect(result).toMatchObject(seen)
+    const [first] = result.chunks
+    expect(first!.choices).toEqual([{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }])
+    const heads = result.chunks.map(({ id, object, created, model }) => ({ id, object, created, model }))
+    const head = { id: completionId, object: 'chat.completion.chunk', created: 1_750_000_000, model: 'public-model' }
+    expect(new Set(heads.map(each => JSON.stringify(each)))).toEqual(new Set([JSON.stringify(head)]))
+  })
+
+  it('its usage report never comes', async () => {
+    const silent = sse([role, hello, stop], { ending: 'stall' })
+    expect(await streamed(silent, { idleMs: 50 })).toMatchObject({ ...good, usage: null })
+  })
+
+  it('tool calls have neither index nor id', async () => {
+    const call = { function: { name: 'weather', arguments: '{"city":"Turku"}' } }
+    const { chunks, finishReasons } = await streamed(sse([chunk({ tool_calls: [call] } as never), stop, '[DONE]']))
+    expect(chunks.flatMap(({ choices }) => choices.flatMap(choice => choice.delta.tool_calls ?? []))).toEqual([
+      { index: 0, id: expect.stringMatching(/^call_/), type: 'function', ...call },
+    ])
+    expect(finishReasons).toEqual(['tool_calls'])
+  })
+})
+
+describe('nobody has answered when', () => {
+  const huge = Buffer.alloc(1024 * 1024 + 10, 'x')
+  const json = { 'content-type': 'application/json' }
+
+  it.each<[name: string, behaviour: Behaviour, outcome: string]>([
+    ['a login page comes with status 200', html200(), 'malformed'],
+    ['HTML comes as an event stream', rawResponse('<html>\n<body>\n\n</html>', { framing: 'chunked' }), 'server_error'],
+    ['the stream is empty', sse([]), 'server_error'],
+    ['only [DONE] comes', sse(['[DONE]']), 'empty'],
+    ['only a role and a finish come', sse([role, stop, '[DONE]']), 'empty'],
+    ['the JSON is broken', sse(['{"choices":[{']), 'malformed'],
+    ['the first event is no object', sse(['42']), 'malformed'],
+    ['a line is longer than 1 MiB', rawResponse(['data: ', huge], { framing: 'chunked' }), 'malformed'],
+    ['an error comes with status 200', sse([{ error: { message: 'out of memory', code: 500 } }]), 'server_error'],
+    ['an error comes after the role', sse([role, { error: 'boom' }]), 'server_error'],
+    ['an error body comes with status 200', status(200, { error: { message: 'x' } }), 'server_error'],
+    ['an error event is named', rawResponse('event: error\ndata: {"message":"boom"}\n\n', { framing: 'chunked' }), 'server_error'],
+    ['llama.cpp sends its old error line', rawResponse('error: {"code":500,"message":"boom"}\n\n', { framing: 'chunked' }), 'server_error'],
+    ['it is too busy, says an event', sse([{ error: { message: 'wait', code: 429 } }]), 'busy'],
+    ['status 204', status(204), 'malformed'],
+    ['status 302', status(302, '', { location: 'http://127.0.0.1:1/' }), 'server_error'],
+    ['status 401', status(401, { error: { message: 'bad key' } }), 'credential_rejected'],
+    ['status 402', status(402, { error: { message: 'pay' } }), 'credential_rejected'],
+    ['status 404', status(404, { error: { message: 'no such model' } }), 'server_error'],
+    ['status 429', status(429, { error: { message: 'wait' } }, { 'retry-after': '7' }), 'busy'],
+    ['status 500 with HTML', status(500, '<html>', { 'content-type': 'text/html' }), 'server_error'],
+    ['status 503', status(503, { error: { code: 503, message: 'Loading model', type: 'unavailable_error' } }), 'server_error'],
+    ['status 503 with Retry-After', status(503, '', { 'retry-after': '2' }), 'busy'],
+    ['status 529', status(529, { error: { type: 'overloaded_error', message: 'x' } }), 'busy'],
+    ['an unasked gzip body comes', (_request, response) => void response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(streamBytes())), 'malformed'],
+    ['it hangs up without a byte', hangUp(), 'server_error'],
+    ['it resets the connection', hangUp('reset'), 'server_error'],
+    ['it is no HTTP', rawResponse('SSH-2.0-OpenSSH_9.6\r\n'), 'malformed'],
+    ['the chunk lengths are garbage', rawResponse('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nhi\r\n'), 'malformed'],
+    ['it claims more bytes than it sends', rawResponse(sseBytes([role]), { framing: 'length', contentLength: 9_999 }), 'server_error'],
+    ['header lines are endless', rawResponse(`HTTP/1.1 200 OK\r\nx: ${'y'.repeat(200_000)}\r\n\r\n`), 'malformed'],
+  ])('%s (stream)', async (_name, behaviour, outcome) => {
+    expect(await outcomeOf(behaviour, stream)).toBe(outcome)
+  })
+
+  it.each<[name: string, behaviour: Behaviour, outcome: string]>([
+    ['a login page comes with status 200', html200(), 'malformed'],
+    ['an error body comes with status 200', status(200, { error: { message: 'x', code: 500 } }), 'server_error'],
+    ['choices are empty', status(200, { choices: [] }), 'empty'],
+    ['content is empty', status(200, { choices: [{ message: { content: '' } }] }), 'empty'],
+    ['the JSON is cut', rawResponse('{"choices":[{"mess', { framing: 'length', headers: json }), 'malformed'],
+    ['the connection ends early', rawResponse('{"choices":', { framing: 'length', contentLength: 999, headers: json }), 'server_error'],
+    ['status 204', status(204), 'malformed'],
+    ['status 500', status(500, { error: 'boom' }), 'server_error'],
+    ['it hangs up', hangUp(), 'server_error'],
+  ])('%s (whole)', async (_name, behaviour, outcome) => {
+    expect(await outcomeOf(behaviour, {})).toBe(outcome)
+  })
+
+  it('a whole answer is larger than 16 MiB', async () => {
+    const flood: Behaviour = async (_request, response) => {
+      response.writeHead(200, json)
+      const piece = Buffer.alloc(1024 * 1024, ' ')
+      while (!response.destroyed) await new Promise(resolve => response.write(piece, resolve))
+    }
+    expect(await outcomeOf(flood, {})).toBe('malformed')
+  })
+
+  it('nothing comes within the first-token limit: no headers, only headers, only a role', async () => {
+    const limits = { firstTokenMs: 60 }
+    expect(await outcomeOf(stall(), stream, limits)).toBe('first_token_timeout')
+    expect(await outcomeOf(stall('headers'), stream, limits)).toBe('first_token_timeout')
+    expect(await outcomeOf(sse([role], { ending: 'stall' }), stream, limits)).toBe('first_token_timeout')
+  })
+
+  it('a whole answer does not come within the total limit', async () => {
+    expect(await outcomeOf(stall(), {}, { totalMs: 80 })).toBe('first_token_timeout')
+    expect(await outcomeOf(stall('headers'), {}, { totalMs: 80 })).toBe('first_token_timeout')
+  })
+
+  it('keep-alive comments are all that comes', async () => {
+    const pings = rawResponse(Array(400).fill(': ping\n\n'), {
+      framing: 'chunked',
+      betweenPieces: () => new Promise(resolve => setTimeout(resolve, 5)),
+      ending: 'stall',
+    })
+    expect(await outcomeOf(pings, stream, { firstTokenMs: 100, idleMs: 5_000 })).toBe('first_token_timeout')
+  })
+
+  it('no connection is accepted', async () => {
+    const gone = await startScriptedUpstream()
+    await gone.close()
+    await expect(dispatching.send(offerAt(gone.baseUrl), stream)).rejects.toMatchObject({
+      code: 'all_hosters_failed',
+      attempts: [{ outcome: 'connect_failed' }],
+    })
+  })
+})
+
+describe('a stream breaks with a failure, never quietly, when after its first content', () => {
+  it.each<[name: string, behaviour: Behaviour, outcome: string]>([
+    ['the upstream hangs up', sse([role, hello], { ending: 'close' }), 'server_error'],
+    ['the upstream resets the connection', sse([role, hello], { ending: 'reset' }), 'server_error'],
+    ['the body ends properly', sse([role, hello]), 'server_error'],
+    ['an error comes', sse([role, hello, { error: { message: 'boom', code: 500 } }]), 'server_error'],
+    ['finish_reason is "error"', sse([role, hello, chunk({}, 'error' as never), '[DONE]']), 'server_error'],
+    ['the JSON is broken', sse([role, hello, '{"choices"', stop, '[DONE]']), 'malformed'],
+    ['a line is longer than 1 MiB', rawResponse([sseBytes([role, hello]), 'data: ', Buffer.alloc(2 ** 20 + 1, 'x')], { framing: 'chunked' }), 'malformed'],
+    ['chunk lengths are garbage', rawResponse(`HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n${sseBytes([hello]).length.toString(16)}\r\n${sseBytes([hello])}\r\nzz\r\n`), 'malformed'],
+  ])('%s', async (_name, behaviour, outcome) => {
+    const reportsBefore = dispatching.reports.length
+    const result = await streamed(behaviour)
+    expect(result).toMatchObject({ text: 'Hello', finishReasons: [], failure: { name: 'UpstreamFailure', outcome } })
+    expect(dispatching.reports.slice(reportsBefore)).toEqual([`failure one/public-model ${outcome}`])
+  })
+
+  it('nothing more comes within the idle limit', async () => {
+    const result = await streamed(stall({ pieces: ['Hel', 'lo'] }), { idleMs: 60 })
+    expect(result).toMatchObject({ text: 'Hello', failure: { outcome: 'server_error' } })
+  })
+
+  it('it goes on longer than the total limit', async () => {
+    const result = await streamed(neverEnding(), { totalMs: 150 })
+    expect(result).toMatchObject({ finishReasons: [], failure: { outcome: 'server_error' } })
+  })
+})
+
+it('is either whole or broken wherever a stream of 200 bytes is cut', async () => {
+  const bytes = Buffer.from(
+    `data: {"choices":[{"delta":{"content":"Hi"}}]}\n\ndata: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n: ${'-'.repeat(80)}\n\ndata: [DONE]\n\n`,
+  )
+  expect(bytes.length).toBe(200)
+  const endOfContent = bytes.indexOf('\n\n')
+  const endOfFinish = bytes.indexOf('\n\n', endOfContent + 2)
+  for (let cut = 0; cut <= bytes.length; cut++) {
+    upstream.respondWith(closeAfter(cut, { body: bytes }))
+    const seen = await dispatching.send(here(), stream).then(readStream, error => error.attempts[0].outcome)
+    // Cut inside the chunked body: what is complete counts, even where the blank line after it is missing.
+    if (cut < endOfContent) expect([cut, seen]).toEqual([cut, expect.stringMatching(/server_error|malformed/)])
+    else if (cut < endOfFinish) expect([cut, seen]).toMatchObject([cut, { text: 'Hi', failure: { name: 'UpstreamFailure' } }])
+    else if (cut > endOfFinish) expect([cut, seen]).toMatchObject([cut, { text: 'Hi', finishReasons: ['stop'], failure: null }])
+  }
+})
+
+it('forges nothing: not the id, the model or the headers we send', async () => {
+  upstream.respondWith(answer({ id: 'chatcmpl-of-somebody-else', model: 'gpt-99' }))
+  const whole = await dispatching.send(here())
+  expect(whole).toMatchObject({ kind: 'whole', completion: { id: completionId, model: 'public-model' } })
+  const { headers, path } = upstream.requests.at(-1)!
+  expect(path).toBe('/v1/chat/completions')
+  expect(Object.keys(headers).sort()).toEqual(
+    ['accept', 'authorization', 'connection', 'content-length', 'content-type', 'host', 'user-agent'].sort(),
+  )
+  expect(headers).toMatchObject({ authorization: 'Bearer upstream-secret', 'user-agent': 'switchyard/0.0.0-test' })
+})

@@ -1,0 +1,147 @@
+import { parseChatRequest } from '../../src/wire/chat-request.ts'
+import { dispatch } from '../../src/dispatch/dispatch.ts'
+import { UpstreamClient } from '../../src/dispatch/upstream-client.ts'
+import type { ChatJob } from '../../src/domain/chat-job.ts'
+import { systemClock } from '../../src/domain/clock.ts'
+import type { ChatChunk } from '../../src/domain/completion.ts'
+import type { Answer, Plan } from '../../src/domain/handoff.ts'
+import type { Health } from '../../src/domain/health.ts'
+import type { Endpoint, Offer } from '../../src/domain/offer.ts'
+import { createHealth } from '../../src/market/health.ts'
+
+export const requestId = '0198c0de-0000-7000-8000-00000000abcd'
+export const completionId = `chatcmpl-${requestId}`
+
+/** Long enough that only what a test stalls on purpose runs into them. */
+export const patient = { connectMs: 5_000, firstTokenMs: 10_000, idleMs: 10_000, totalMs: 15_000 }
+
+/** An offer of `public-model` at an address; the endpoint is named after `name`. */
+export function offerAt(
+  baseUrl: string,
+  more: { name?: string; modelId?: string; upstreamModel?: string; endpoint?: Partial<Endpoint> } = {},
+): Offer {
+  const { name = 'one', modelId = 'public-model', upstreamModel = 'their-model' } = more
+  const endpoint: Endpoint = {
+    endpointId: name,
+    kind: 'local',
+    hosterId: null,
+    name,
+    baseUrl,
+    apiKey: 'upstream-secret',
+    dialect: {
+      maxTokensField: 'max_tokens',
+      developerRole: true,
+      streamOptions: true,
+      dropFields: [],
+      keyHeader: 'authorization',
+    },
+    timeouts: patient,
+    trustScore: null,
+    hosterShareBps: 0,
+    demo: false,
+    egress: 'any',
+    ...more.endpoint,
+  }
+  return {
+    offerId: `${name}/${modelId}`,
+    endpoint,
+    modelId,
+    upstreamModel,
+    price: { inputPicoPerToken: 1n, outputPicoPerToken: 1n },
+    contextTokens: 8_192,
+    maxOutputTokens: 1_024,
+    features: new Set(),
+  }
+}
+
+export function jobOf(body: object = {}): ChatJob {
+  const whole = { model: 'public-model', messages: [{ role: 'user', content: 'Hello' }], ...body }
+  return parseChatRequest(Buffer.from(JSON.stringify(whole)))
+}
+
+export function planOf(offers: readonly Offer[]): Plan {
+  return {
+    offers,
+    ticket: {
+      requestId,
+      caller: {
+        customerId: '0198c0de-0000-7000-8000-000000000001',
+        keyId: '0198c0de-0000-7000-8000-000000000002',
+        email: 'ann@example.com',
+        accountTier: 'free',
+        limits: { requestsPerMinute: 1, requestsPerDay: 1, dailySpendCapNanos: 1n },
+      },
+      startedAtEpochMs: 1_750_000_000_999,
+      startedMonotonicMs: 0,
+      models: ['public-model'],
+      eligible: offers,
+      excluded: [],
+      holdNanos: 1n,
+      maxTokens: 256,
+    },
+  }
+}
+
+export interface Dispatching {
+  readonly health: Health
+  /** What health was told: `success offerId` or `failure offerId outcome`, in order. */
+  readonly reports: readonly string[]
+  send(offers: Offer | readonly Offer[], body?: object, signal?: AbortSignal): Promise<Answer>
+  close(): Promise<void>
+}
+
+/** Dispatch as the gateway composes it: the real client, the real health, the real clock. */
+export function startDispatching(options: { attemptsMax?: number } = {}): Dispatching {
+  const upstream = new UpstreamClient({ version: '0.0.0-test' })
+  const health = createHealth({ clock: systemClock, random: () => 0.5 })
+  const reports: string[] = []
+  const observed = {
+    ...health,
+    recordSuccess(...[offerId, sample]: Parameters<Health['recordSuccess']>) {
+      reports.push(`success ${offerId}`)
+      health.recordSuccess(offerId, sample)
+    },
+    recordFailure(...[offerId, outcome, retryAfterS]: Parameters<Health['recordFailure']>) {
+      reports.push(`failure ${offerId} ${outcome}`)
+      health.recordFailure(offerId, outcome, retryAfterS)
+    },
+  }
+  return {
+    health,
+    reports,
+    send: (offers, body, signal = new AbortController().signal) =>
+      dispatch({ upstream, health: observed, clock: systemClock, ...options }, planOf([offers].flat()), jobOf(body), signal),
+    close: () => upstream.close(),
+  }
+}
+
+/** What a client would see of a streamed answer. */
+export interface StreamSeen {
+  readonly chunks: readonly ChatChunk[]
+  readonly text: string
+  readonly finishReasons: readonly string[]
+  /** [prompt, completion], or null. */
+  readonly usage: readonly [number, number] | null
+  /** What broke it after its first content. */
+  readonly failure: unknown
+}
+
+export async function readStream(answer: Answer): Promise<StreamSeen> {
+  if (answer.kind !== 'stream') throw new Error('the answer is no stream')
+  const chunks: ChatChunk[] = []
+  let failure: unknown = null
+  try {
+    for await (const chunk of answer.chunks) chunks.push(chunk)
+  } catch (error) {
+    failure = error
+  }
+  const choices = chunks.flatMap(chunk => chunk.choices)
+  const usage = chunks.findLast(chunk => chunk.usage)?.usage
+  return {
+    chunks,
+    text: choices.map(choice => choice.delta.content ?? '').join(''),
+    finishReasons: choices.flatMap(choice => choice.finish_reason ?? []),
+    usage: usage ? [usage.prompt_tokens, usage.completion_tokens] : null,
+    failure,
+  }
+}
