@@ -1,0 +1,121 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { exportColumns } from '../../src/wire/reports.ts'
+import { startTestApp, type TestApp } from '../harness/app.ts'
+import { readPage, tableRows } from './page.ts'
+
+const page = readPage('docs/api.md')
+const documented = tableRows(page, 'endpoint').map(([endpoint, access]) => {
+  const [method, path] = endpoint!.split(' ') as [string, string]
+  return { method, path, access, endpoint: endpoint! }
+})
+
+interface Operation {
+  readonly security: object[]
+  readonly parameters?: { name: string; in: string; schema: { default?: unknown } }[]
+  readonly requestBody?: { content: { 'application/json': { schema: { $ref: string } } } }
+}
+interface OpenApi {
+  readonly paths: Record<string, Record<string, Operation>>
+  readonly components: { schemas: Record<string, { properties: object; required: string[] }> }
+}
+
+let app: TestApp
+let openapi: OpenApi
+beforeAll(async () => {
+  app = await startTestApp()
+  openapi = (await (await fetch(`${app.url}/openapi.json`)).json()) as OpenApi
+})
+afterAll(() => app.close())
+
+describe('docs/api.md', () => {
+  test('has exactly the routes of the server', () => {
+    const served = routesOf(app.app.server.printRoutes()).filter(route => !route.startsWith('OPTIONS '))
+    const named = documented.map(({ method, path }) => `${method} ${path.replace(/\{\w+\}/, '*')}`)
+    expect(named.sort()).toEqual(served.sort())
+  })
+
+  test('has exactly the operations of /openapi.json, beside the script of a page', () => {
+    const described = Object.entries(openapi.paths).flatMap(([path, operations]) =>
+      Object.keys(operations).map(method => `${method.toUpperCase()} ${path}`),
+    )
+    const named = documented.map(({ endpoint }) => endpoint).filter(endpoint => !endpoint.endsWith('.js'))
+    expect(named.sort()).toEqual(described.sort())
+  })
+
+  test('has a section for each address under /v1', () => {
+    const sections = [...page.matchAll(/^## `(\w+ \/v1\S*)`$/gm)].map(([, endpoint]) => endpoint)
+    expect(sections).toEqual(documented.filter(({ path }) => path.startsWith('/v1/')).map(({ endpoint }) => endpoint))
+  })
+
+  test('says who may call what', async () => {
+    for (const { method, path, access, endpoint } of documented) {
+      const forwarded = await fetch(app.url + path, { method, headers: { 'x-forwarded-for': '203.0.113.7' } })
+      const direct = await fetch(app.url + path, { method })
+      await Promise.all([forwarded.arrayBuffer(), direct.arrayBuffer()])
+      const found =
+        direct.status === 401
+          ? 'key'
+          : direct.status !== 200
+            ? 'nobody'
+            : forwarded.status === 200
+              ? 'open'
+              : 'loopback'
+      expect({ endpoint, access }).toEqual({ endpoint, access: found })
+    }
+  })
+
+  test.each(documented.filter(({ method, path }) => method === 'GET' && path.startsWith('/v1/')))(
+    'has the parameters of $endpoint with their defaults',
+    ({ path, endpoint }) => {
+      const taken = (openapi.paths[path]!.get!.parameters ?? [])
+        .filter(parameter => parameter.in === 'query')
+        .map(({ name, schema }) => [name, String(schema.default)])
+      const section = sectionOf(endpoint)
+      const rows = section.includes('| query parameter') ? tableRows(section, 'query parameter') : []
+      expect(rows.map(([name, , fallback]) => [name, fallback])).toEqual(taken)
+    },
+  )
+
+  test('has the fields of a chat request and says which are required', () => {
+    const { schema } = openapi.paths['/v1/chat/completions']!.post!.requestBody!.content['application/json']
+    const { properties, required } = openapi.components.schemas[schema.$ref.split('/').at(-1)!]!
+    const rows = tableRows(sectionOf('POST /v1/chat/completions'), 'field')
+    expect(rows.map(([field]) => field).sort()).toEqual(Object.keys(properties).sort())
+    const named = rows.filter(([, type]) => type!.endsWith('required')).map(([field]) => field)
+    expect(named.sort()).toEqual([...required].sort())
+  })
+
+  test('has the headers of an answer, and no header that is not there', async () => {
+    const customer = await app.customer()
+    const refused = await app.chat(customer, { model: 'nobody-has-this', messages: [{ role: 'user', content: 'x' }] })
+    await refused.arrayBuffer()
+    const exposed = refused.headers.get('access-control-expose-headers')!.split(', ')
+    const named = tableRows(page, 'header').map(([header]) => header!.split(':')[0]!)
+    expect(named.sort()).toEqual(exposed.sort())
+    for (const header of named.filter(header => header.startsWith('x-ratelimit-')))
+      expect(refused.headers.has(header), header).toBe(true)
+  })
+
+  test('has the columns of the export', () => {
+    expect(sectionOf('GET /v1/usage/export')).toContain(`\n${exportColumns.join(',')}\n`)
+  })
+})
+
+/** The text under `## \`GET /v1/usage\``, up to the next section. */
+function sectionOf(endpoint: string): string {
+  const start = page.indexOf(`\n## \`${endpoint}\`\n`)
+  return page.slice(start, page.indexOf('\n## ', start + 1))
+}
+
+/** Fastify prints its routes as a tree of common beginnings, `│   ├── sage (GET, HEAD)`; HEAD comes with every GET. */
+function routesOf(tree: string): string[] {
+  const beginnings: string[] = []
+  return tree.split('\n').flatMap(line => {
+    const [, indent, part, methods] = /^((?:│ {3}| {4})*)[├└]── (.*?)(?: \((.+)\))?$/.exec(line) ?? []
+    if (indent === undefined || part === undefined) return []
+    const depth = indent.length / 4
+    beginnings[depth] = (beginnings[depth - 1] ?? '') + part
+    const path = beginnings[depth]
+    return (methods?.split(', ') ?? []).filter(method => method !== 'HEAD').map(method => `${method} ${path}`)
+  })
+}

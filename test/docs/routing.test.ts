@@ -1,0 +1,245 @@
+import { describe, expect, test } from 'vitest'
+import { eligible } from '../../src/admit/eligible.ts'
+import { type ChatJob, serviceTiers, type Wishes } from '../../src/domain/chat-job.ts'
+import { type Clock, systemClock } from '../../src/domain/clock.ts'
+import type { AttemptOutcome, ExclusionReason } from '../../src/domain/handoff.ts'
+import { type Offer, type ProviderKind, providerKinds } from '../../src/domain/offer.ts'
+import { createHealth, type HealthEvent } from '../../src/market/health.ts'
+import { healthOf, jobOf, offerOf } from '../market/random-market.ts'
+import { readPage, tableRows } from './page.ts'
+
+const page = readPage('docs/routing.md')
+
+test('each wish has a section, and each section but that of the model is a wish', () => {
+  const fields = {
+    serviceTier: 'tier',
+    privacyMode: 'privacy_mode',
+    trustedOnly: 'trusted_only',
+    maxLatencyMs: 'max_latency_ms',
+    allowHosters: 'allow_hosters',
+    denyHosters: 'deny_hosters',
+    fallbackModels: 'fallback_models',
+  } satisfies Record<keyof Wishes, string>
+  const section = page.slice(page.indexOf('\n## The wishes'), page.indexOf('\n## Eligibility'))
+  const documented = [...section.matchAll(/^### `(\w+)`$/gm)].map(([, field]) => field)
+  expect(documented).toEqual(Object.values(fields))
+})
+
+test('the tables have every kind of endpoint and every service tier', () => {
+  expect(tableRows(page, 'kind').map(([kind]) => kind)).toEqual([...providerKinds])
+  expect(tableRows(page, 'tier').map(([tier]) => tier)).toEqual([...serviceTiers])
+})
+
+describe('the reasons of exclusion', () => {
+  const documented = tableRows(page, 'reason').map(([reason, askedOf]) => ({ reason: reason as Reason, askedOf }))
+
+  test('are all documented', () => {
+    expect(documented.map(({ reason }) => reason)).toEqual(Object.keys(cures))
+  })
+
+  test.each(providerKinds)('are asked of a %s endpoint in the documented order', kind => {
+    let market: Market = {
+      offer: offerOf({ ...offerings[kind], contextTokens: 10, maxOutputTokens: 5, features: new Set(['tools']) }),
+      job: jobOf({
+        maxTokens: 20,
+        features: new Set(['images']),
+        wishes: {
+          privacyMode: true,
+          trustedOnly: true,
+          maxLatencyMs: 100,
+          denyHosters: new Set([hosterId]),
+          allowHosters: new Set(),
+        },
+      }),
+      ill: true,
+    }
+    const met: Reason[] = []
+    for (let reason = reasonOf(market); reason !== undefined && met.length < 20; reason = reasonOf(market)) {
+      met.push(reason)
+      market = cures[reason](market)
+    }
+    expect(met).toEqual(
+      documented.filter(({ askedOf }) => askedOf === 'all' || askedOf === kind).map(({ reason }) => reason),
+    )
+  })
+})
+
+describe('health is as documented', () => {
+  const value = (parameter: string) => {
+    const row = tableRows(page, 'parameter').find(([name]) => name === parameter)
+    if (!row) throw new Error(`docs/routing.md has no row "${parameter}".`)
+    return Number.parseFloat(row[1]!)
+  }
+  const faultsToEject = value('faults in a row that eject')
+  const firstEjectionMs = value('first ejection, give or take half of it') * 1000
+  const mostEjectedMs = value('doubled each time, at most') * 1000
+  const trialSuccesses = value('successes that end the trial after an ejection')
+
+  test('faults and failed connections in a row', () => {
+    for (const [outcome, count] of [
+      ['server_error', faultsToEject],
+      ['connect_failed', value('failed connections in a row that eject')],
+    ] as const) {
+      const { health, fail } = world()
+      fail(outcome, count - 1)
+      expect(health.state('o')).toBe('open')
+      fail(outcome)
+      expect(health.ejectedForMs('o')).toBe(firstEjectionMs)
+    }
+  })
+
+  test('the part of requests that failed', () => {
+    const requests = value('of at least so many requests')
+    const part = value('or this part of the last 60 s failed') / 100
+    const { health, fail, succeed } = world()
+    // Successes and faults in turn, so that no row of faults ejects before the rate does.
+    for (let sent = 0; sent < requests - 1; sent++) sent % (1 / part) === 0 ? succeed() : fail('server_error')
+    expect(health.state('o')).toBe('open')
+    fail('server_error')
+    expect(health.state('o')).toBe('ejected')
+  })
+
+  test('ejections double up to the longest, and a trial ends with successes', () => {
+    const { health, fail, succeed, wait } = world()
+    fail('server_error', faultsToEject)
+    for (let expectedMs = firstEjectionMs; expectedMs < mostEjectedMs; expectedMs *= 2) {
+      expect(health.ejectedForMs('o')).toBe(expectedMs)
+      wait(expectedMs)
+      expect(health.state('o')).toBe('probing')
+      fail('server_error')
+    }
+    expect(health.ejectedForMs('o')).toBe(mostEjectedMs)
+    wait(mostEjectedMs)
+    for (let success = 1; success < trialSuccesses; success++) {
+      succeed()
+      expect(health.state('o')).toBe('probing')
+    }
+    succeed()
+    expect(health.state('o')).toBe('open')
+  })
+
+  test('health forgives earlier ejections', () => {
+    const { health, fail, succeed, wait } = world()
+    fail('server_error', faultsToEject)
+    wait(firstEjectionMs)
+    for (let success = 0; success < trialSuccesses; success++) succeed()
+    wait(value('health that forgives one earlier ejection') * 1000)
+    fail('server_error', faultsToEject)
+    expect(health.ejectedForMs('o')).toBe(firstEjectionMs)
+  })
+
+  test('a refused key and a busy server', () => {
+    const { health, fail } = world()
+    fail('credential_rejected')
+    expect(health.ejectedForMs('o')).toBe(value('ejection for a refused key') * 1000)
+
+    const busy = world()
+    const firstPauseMs = value('pause of a busy server that names none, doubled each time') * 1000
+    busy.fail('busy')
+    expect(busy.health.ejectedForMs('o')).toBe(firstPauseMs)
+    busy.wait(firstPauseMs)
+    busy.fail('busy')
+    expect(busy.health.ejectedForMs('o')).toBe(2 * firstPauseMs)
+    busy.health.recordFailure('o', 'busy', 86_400)
+    expect(busy.health.ejectedForMs('o')).toBe(value('longest pause, whatever a server asks for') * 1000)
+  })
+
+  test('each outcome of an attempt counts as the table says', () => {
+    const outcomes = {
+      connect_failed: 'fault',
+      server_error: 'fault',
+      first_token_timeout: 'fault',
+      malformed: 'fault',
+      empty: 'fault',
+      busy: 'a pause',
+      credential_rejected: 'our fault',
+      request_rejected: 'nothing',
+      cancelled: 'nothing',
+    } satisfies Record<Failure, string>
+    const documented = tableRows(page, 'outcome').map(([outcome, , , countsAs]) => [outcome, countsAs])
+    expect(documented).toEqual(Object.entries(outcomes))
+
+    for (const [outcome, countsAs] of Object.entries(outcomes) as [Failure, string][]) {
+      const { health, fail, events } = world()
+      fail(outcome)
+      const once = health.state('o')
+      fail(outcome, faultsToEject - 1)
+      const meaning =
+        once === 'open'
+          ? health.state('o') === 'open'
+            ? 'nothing'
+            : 'fault'
+          : events.some(({ event }) => event === 'credential_rejected')
+            ? 'our fault'
+            : 'a pause'
+      expect([outcome, meaning]).toEqual([outcome, countsAs])
+    }
+  })
+})
+
+type Reason = ExclusionReason
+type Failure = Exclude<AttemptOutcome, 'answered'>
+
+interface Market {
+  readonly offer: Offer
+  readonly job: ChatJob
+  readonly ill: boolean
+}
+
+const hosterId = '00000000-0000-4000-8000-00000000000a'
+
+const offerings: Record<ProviderKind, Parameters<typeof offerOf>[0]> = {
+  local: { kind: 'local' },
+  hoster: { kind: 'hoster', hosterId, trustScore: 0 },
+  cloud: { kind: 'cloud' },
+}
+
+/** What takes a reason away. The type makes sure that none is forgotten here, and thereby on the page. */
+const cures: Record<Reason, (market: Market) => Market> = {
+  context_too_small: withOffer({ contextTokens: 100_000 }),
+  output_too_small: withOffer({ maxOutputTokens: 100 }),
+  feature_missing: withOffer({ features: new Set(['images']) }),
+  privacy_mode: withWish({ privacyMode: false }),
+  trusted_only: withWish({ trustedOnly: false }),
+  max_latency_ms: withWish({ maxLatencyMs: null }),
+  deny_hosters: withWish({ denyHosters: new Set() }),
+  allow_hosters: withWish({ allowHosters: null }),
+  endpoint_ejected: market => ({ ...market, ill: false }),
+}
+
+function withOffer(change: Partial<Offer>) {
+  return (market: Market): Market => ({ ...market, offer: { ...market.offer, ...change } })
+}
+
+function withWish(change: Partial<Wishes>) {
+  return (market: Market): Market => ({
+    ...market,
+    job: { ...market.job, wishes: { ...market.job.wishes, ...change } },
+  })
+}
+
+/** Why the offer is excluded. Another one like it, in good health, lets it be dropped when it is ill. */
+function reasonOf({ offer, job, ill }: Market): Reason | undefined {
+  const twin = { ...offer, offerId: 'twin' }
+  const health = healthOf(ill ? { [offer.offerId]: { state: 'ejected' } } : {})
+  return eligible([offer, twin], job, health).excluded.find(({ offerId }) => offerId === offer.offerId)?.reason
+}
+
+/** The health of one offer, on a clock that is moved by hand and without jitter. */
+function world() {
+  let nowMs = 1_000_000
+  const events: HealthEvent[] = []
+  const clock: Clock = { ...systemClock, monotonicMs: () => nowMs }
+  const health = createHealth({ clock, random: () => 0.5, onEvent: event => events.push(event) })
+  return {
+    health,
+    events,
+    fail(outcome: Failure, times = 1) {
+      for (let time = 0; time < times; time++) health.recordFailure('o', outcome)
+    },
+    succeed: () => health.recordSuccess('o', { firstTokenMs: 10 }),
+    wait(ms: number) {
+      nowMs += ms
+    },
+  }
+}
