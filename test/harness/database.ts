@@ -15,7 +15,8 @@ export interface TestDatabase {
 export async function createTestDatabase(): Promise<TestDatabase> {
   const template = inject('templateConnection')
   const database = `test_${process.pid}_${++created}`
-  await runOnServer(`CREATE DATABASE ${database} TEMPLATE ${template.database}`)
+  // Copying files takes three quarters of the time of the default, which writes each page to the log.
+  await runOnServer(`CREATE DATABASE ${database} TEMPLATE ${template.database} STRATEGY FILE_COPY`)
   const connection: Connection = { ...template, database }
   const pool = createPool(connection, { max: 10, applicationName: database })
   return {

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Logger, runMigrations } from 'graphile-worker'
 import type { TestProject } from 'vitest/node'
 import { type Connection, openDatabase } from '../../src/db/embedded.ts'
 import { migrate } from '../../src/db/migrate.ts'
@@ -29,6 +30,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await admin.end()
   const templateConnection = { ...server.connection, database: TEMPLATE }
   await migrate(templateConnection)
+  // graphile-worker brings its own tables; made here they are not made again by every gateway that a test starts.
+  const template = createPool(templateConnection, { max: 1, applicationName: 'test setup' })
+  await runMigrations({ pgPool: template.pg, logger: new Logger(() => () => {}) })
+  await template.end()
   project.provide('templateConnection', templateConnection)
   return async () => {
     await server.close()
