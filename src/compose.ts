@@ -60,6 +60,14 @@ export interface ComposeInput {
   readonly clock?: Clock
   /** Uniform in [0, 1). */
   readonly random?: () => number
+  readonly patience?: Partial<Patience>
+}
+
+export interface Patience {
+  /** How long the end of an answer waits for its charge to be committed before the answer is void and free, ms. */
+  readonly commitMs: number
+  /** How long a reader may take nothing before it counts as gone, ms. */
+  readonly slowReaderMs: number
 }
 
 /** Builds every module once, by hand, and wires them. The only file that knows them all. */
@@ -121,7 +129,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     settle: {
       ledger,
       clock,
-      commitWaitMs: 10_000,
+      commitWaitMs: input.patience?.commitMs ?? 10_000,
       onSettled: settlement => {
         for (const { provider, outcome } of settlement.attempts) metrics.attempt(provider, outcome)
         if (settlement.provider === 'none') return
@@ -146,7 +154,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       inFlight,
       clock,
       pingMs: config.server.pingSeconds * 1000,
-      slowReaderMs: 30_000,
+      slowReaderMs: input.patience?.slowReaderMs ?? 30_000,
     }),
     usageSummary({ reports }),
     usageTokens({ reports }),

@@ -36,7 +36,7 @@ export async function startSwitchyard(setting: Setting): Promise<Subject> {
   const flags = setting.profile ? ['--cpu-prof', `--cpu-prof-dir=${profileDir}`] : []
 
   // It starts on the database's cores and is moved afterwards, so that PostgreSQL, its child, stays behind.
-  const gateway = startCommand([process.execPath, ...flags, cli, 'start'], {
+  const gateway = startCommand([process.execPath, ...flags, ...startWords], {
     core: cores?.database,
     logFile,
     cwd: root,
@@ -68,6 +68,10 @@ export async function startSwitchyard(setting: Setting): Promise<Subject> {
 }
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
+// `node <flags> src/cli.ts start`, as npm start has it.
+const startWords: string[] = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+  .scripts.start.split(' ')
+  .slice(1)
 const cli = 'src/cli.ts'
 const customer = 'bench@example.com'
 const creditUsd = 1_000_000

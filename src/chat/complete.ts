@@ -2,6 +2,7 @@ import { type AdmitDeps, admit } from '../admit/admit.ts'
 import { type DispatchDeps, dispatch } from '../dispatch/dispatch.ts'
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
+import { ApiError } from '../domain/errors.ts'
 import type { Receipt } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
 import { type Delivery, relay } from '../relay/relay.ts'
@@ -50,6 +51,8 @@ export async function complete(
     const delivery = await relay({ ticket, job, settle: settleTicket, signal, chargeEarlyLeave }, answer)
     return { offer: answer.offer, delivery }
   } catch (failure) {
+    // The relay's own settlement is under way still, as a free one: another would make the caller wait twice.
+    if (failure instanceof ApiError && failure.code === 'settlement_unavailable') throw failure
     // Whatever broke, the hold goes back. Where the relay has settled already this is a duplicate, which the ledger ignores.
     await settleTicket(unservedReceipt(failure, ticket, job, signal, chargeEarlyLeave)).catch(() => {})
     throw failure

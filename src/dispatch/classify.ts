@@ -20,8 +20,11 @@ export function failureOfException(error: unknown, connected: boolean): Upstream
   const code = codeOf(error)
   const summary = `${code}: ${error instanceof Error ? error.message : String(error)}`
   if (!connected) return new UpstreamFailure('connect_failed', summary, { cause: error })
+  // "Invalid EOF state": the connection ended inside a chunked body, which is a lost connection and not bad HTTP.
   const broken =
-    code.startsWith('HPE_') || code === 'UND_ERR_HEADERS_OVERFLOW' || code === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH'
+    (code === 'HTTPParserError' && !/EOF/.test(summary)) ||
+    code.startsWith('HPE_') ||
+    code === 'UND_ERR_HEADERS_OVERFLOW'
   return new UpstreamFailure(broken ? 'malformed' : 'server_error', summary, { cause: error })
 }
 

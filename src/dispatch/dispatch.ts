@@ -1,5 +1,6 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { Clock } from '../domain/clock.ts'
+import { ApiError } from '../domain/errors.ts'
 import type { Answer, Attempt, Plan } from '../domain/handoff.ts'
 import type { Health } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
@@ -49,12 +50,12 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
       const { outcome, retryAfterS } = failure
       attempts.push({ ...name(offer), outcome, elapsedMs: clock.monotonicMs() - startedMs })
       failures.push(failure)
-      if (outcome === 'cancelled') throw new Unserved('client_gone', 'upstream_unavailable', attempts)
+      if (outcome === 'cancelled') throw givenUp(signal, attempts)
       if (outcome === 'request_rejected') throw refused(failure, attempts)
       deps.health.recordFailure(offer.offerId, outcome, retryAfterS)
     }
   }
-  if (signal.aborted) throw new Unserved('client_gone', 'upstream_unavailable', attempts)
+  if (signal.aborted) throw givenUp(signal, attempts)
   throw unserved(attempts, failures)
 }
 
@@ -134,6 +135,12 @@ function isWorthTrying(
     triedForModel.every(done => done.endpointId !== offer.endpoint.endpointId) &&
     attempts.every(done => done.outcome !== 'connect_failed' || done.endpointId !== offer.endpoint.endpointId)
   )
+}
+
+/** By a client that left and hears nothing any more, or by the gateway that has to stop and says so. */
+function givenUp({ reason }: AbortSignal, attempts: readonly Attempt[]): Unserved {
+  if (!(reason instanceof ApiError)) return new Unserved('client_gone', 'upstream_unavailable', attempts)
+  return new Unserved('client_gone', reason.code, attempts, { retryAfterS: reason.retryAfterS })
 }
 
 function refused({ rejection }: UpstreamFailure, attempts: readonly Attempt[]): Unserved {

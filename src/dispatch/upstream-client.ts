@@ -53,8 +53,8 @@ export class UpstreamClient {
       await first.headersArrived
       return first
     } catch (failure) {
-      if (!first.lostToStaleConnection) throw failure
-      // A kept connection that the upstream was just closing says nothing about the upstream; a new one will.
+      if (!first.lostAtOnce) throw failure
+      // A kept connection that the upstream was just closing says nothing about the upstream. A second one will.
       const second = this.#send(ask)
       await second.headersArrived
       return second

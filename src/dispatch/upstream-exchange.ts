@@ -12,11 +12,13 @@ const QUEUE_BYTES_MAX = 256 * 1024
 const WHOLE_BYTES_MAX = 16 * 1024 * 1024
 const STREAM_BYTES_MAX = 64 * 1024 * 1024
 const ERROR_BYTES_MAX = 64 * 1024
-/** How long a finished answer waits for its usage report. */
+/** How long a finished answer waits for its usage report, at most. */
 const COMPLETING_MS = 3_000
 /** How long, and how much, the rest of a response may take for the sake of keeping its connection. */
 const DRAINING_MS = 1_000
 const DRAINING_BYTES_MAX = 64 * 1024
+const LOST_AT_ONCE_MS = 1_000
+const lossCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
 /**
  * One request and its response: undici's handler on one side, an async iterable of buffers on the other. Reading slowly
@@ -28,8 +30,8 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
   headers: ResponseHeaders = {}
   /** Resolves with the response headers; rejects with UpstreamFailure. */
   readonly headersArrived: Promise<void>
-  /** The failure was a kept connection that closed before any byte of this response. */
-  lostToStaleConnection = false
+  /** The connection was lost as soon as the request was sent, before any byte of a response: it may have been closing already. */
+  lostAtOnce = false
 
   readonly #timeouts: Timeouts
   readonly #stream: boolean
@@ -162,7 +164,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
     if (this.#failure) return
-    this.lostToStaleConnection = this.status === 0 && isStaleConnection(error)
+    this.lostAtOnce = this.#phase === 'waiting' && this.status === 0 && this.#isLoss(error)
     this.#fail(failureOfException(error, this.#phase !== 'connecting'))
   }
 
@@ -219,7 +221,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
       case 'streaming':
         return this.#lastDataMs + this.#timeouts.idleMs
       case 'completing':
-        return this.#phaseStartMs + COMPLETING_MS
+        return this.#phaseStartMs + Math.min(this.#timeouts.idleMs, COMPLETING_MS)
       case 'draining':
         return this.#phaseStartMs + DRAINING_MS
       case 'closed':
@@ -242,6 +244,11 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
     this.#timer = setTimeout(() => this.#onTimer(), Math.max(0, this.#timerDeadlineMs - performance.now()))
   }
 
+  /** undici does not say whether a connection was used before, so time must: a closing one is noticed within a round trip. */
+  #isLoss(error: Error & { code?: string }): boolean {
+    return lossCodes.has(error.code ?? '') && performance.now() - this.#phaseStartMs < LOST_AT_ONCE_MS
+  }
+
   #timedOut(): UpstreamFailure {
     switch (this.#phase) {
       case 'connecting':
@@ -255,9 +262,4 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
         )
     }
   }
-}
-
-/** undici's SocketError names its socket; one that has read bytes before belongs to an earlier exchange. */
-function isStaleConnection(error: Error & { code?: string; socket?: { bytesRead?: number } | null }): boolean {
-  return error.code === 'UND_ERR_SOCKET' && (error.socket?.bytesRead ?? 0) > 0
 }

@@ -42,7 +42,8 @@ export async function startNode({ db, isOnlyNode, log }: NodeDeps): Promise<Runn
     async retire() {
       clearInterval(timer)
       await working
-      await retireNode(db, nodeId)
+      // Without a database it is declared dead by its expiry, and the rest of the shutdown has to go on.
+      await retireNode(db, nodeId).catch(error => log.warn({ err: error, nodeId }, 'this node could not be retired'))
     },
   }
 

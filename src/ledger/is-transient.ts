@@ -7,14 +7,14 @@ export function isTransient(error: unknown): boolean {
   const code = (error as { code?: unknown }).code
   // Errors of the socket and of the driver (ECONNREFUSED, "Connection terminated", "Query read timeout") carry no SQLSTATE.
   if (typeof code !== 'string' || !/^[0-9A-Z]{5}$/.test(code)) return true
-  return (
-    transientClasses.has(code.slice(0, 2)) || code === LOCK_NOT_AVAILABLE || code === READ_ONLY || code === NO_DATABASE
-  )
+  return transientClasses.has(code.slice(0, 2)) || transientCodes.has(code)
 }
 
 /** 08 connection, 28 authorization, 40 rollback (serialization, deadlock), 53 resources, 57 operator intervention, 58 system. */
 const transientClasses: ReadonlySet<string> = new Set(['08', '28', '40', '53', '57', '58'])
-const LOCK_NOT_AVAILABLE = '55P03'
-/** Connected to a standby during a failover. */
-const READ_ONLY = '25006'
-const NO_DATABASE = '3D000'
+const transientCodes: ReadonlySet<string> = new Set([
+  '55P03', // lock not available
+  '25006', // read only: connected to a standby during a failover
+  '3D000', // no such database: it is being restored
+  '55000', // the database takes no connections: ALTER DATABASE ... ALLOW_CONNECTIONS false, for maintenance
+])

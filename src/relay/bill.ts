@@ -2,7 +2,7 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'
 import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
 import { countPromptTokens } from '../wire/chat-request.ts'
-import { countTokens } from '../wire/count-tokens.ts'
+import { estimateTokens } from '../wire/estimate-tokens.ts'
 
 /** What the relay saw of an answer when it ended. */
 export interface Delivered {
@@ -62,7 +62,7 @@ function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delive
   if (reported === null) {
     return {
       inputTokens: countPromptTokens(job),
-      outputTokens: Math.min(countTokens(text), outputLimit),
+      outputTokens: Math.min(estimateTokens(text), outputLimit),
       source: 'gateway',
     }
   }
@@ -74,7 +74,7 @@ function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delive
     }
   }
   const input = believed(reported.prompt_tokens, countPromptTokens(job))
-  const output = believed(reported.completion_tokens, countTokens(text))
+  const output = believed(reported.completion_tokens, estimateTokens(text))
   return {
     inputTokens: Math.min(input.tokens, job.inputTokensBound),
     outputTokens: Math.min(output.tokens, outputLimit),

@@ -41,7 +41,8 @@ async function relayWhole({ ticket, job, settle, signal, chargeEarlyLeave }: Rel
   const { completion } = answer
   const meter = new OutputMeter(ticket.maxTokens * job.choices)
   for (const { message } of completion.choices) meter.add(message as ChunkDelta)
-  const gone = signal.aborted
+  // A gateway that has to stop may still hand over what is ready.
+  const gone = signal.aborted && !(signal.reason instanceof ApiError)
   const receipt = bill(ticket, job, answer, {
     outcome: gone ? 'client_gone' : 'served',
     // A client that left before the whole answer was ready received nothing, however much was generated.

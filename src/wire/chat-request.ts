@@ -2,7 +2,7 @@ import type { z } from 'zod'
 import type { ChatJob, Feature } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import { bounds, type ChatMessage, chatFieldsSchema, messageSchema } from './chat-request-schema.ts'
-import { countTokens } from './count-tokens.ts'
+import { estimateTokens } from './estimate-tokens.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from './json-object.ts'
 import { parseJsonObject } from './parse-json-object.ts'
 import { measurePrompt, promptText } from './prompt-size.ts'
@@ -67,7 +67,7 @@ export function parseChatRequest(body: Buffer): ChatJob {
 /** Prompt tokens by our own count, for an upstream that reports none: text by tokenizer, media at their flat bound. */
 export function countPromptTokens(job: ChatJob): number {
   return (
-    countTokens(job.promptText()) + job.messageCount * TOKENS_PER_MESSAGE + TOKENS_PER_MESSAGE + job.mediaTokensBound
+    estimateTokens(job.promptText()) + job.messageCount * TOKENS_PER_MESSAGE + TOKENS_PER_MESSAGE + job.mediaTokensBound
   )
 }
 

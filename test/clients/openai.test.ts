@@ -188,6 +188,19 @@ describe.each(versions)('%s', (_name, Client) => {
     await expectLeftAndBilled(world, customer, 'one two three')
   })
 
+  test('aborting before the answer came costs nothing', async () => {
+    const { client, customer } = await setUp()
+    const handled = world.upstream.requests.length
+    world.upstream.respondWith(stall())
+    const abort = new AbortController()
+    const asked = client.chat.completions.create(hello, { signal: abort.signal })
+    await expect.poll(() => world.upstream.requests.length).toBe(handled + 1)
+    abort.abort()
+    await expect(asked).rejects.toBeInstanceOf(Client.APIUserAbortError)
+    expect(await world.upstream.requests.at(-1)!.aborted).toBe(true)
+    expect(await world.gateway.settled(customer, 1)).toMatchObject([{ outcome: 'client_gone', cost_nanos: 0n }])
+  })
+
   test('the fields of the gateway are extra keys of the body', async () => {
     const { client } = await setUp()
     const { data, response } = await client.chat.completions

@@ -1,4 +1,3 @@
-import { parseChatRequest } from '../../src/wire/chat-request.ts'
 import { dispatch } from '../../src/dispatch/dispatch.ts'
 import { UpstreamClient } from '../../src/dispatch/upstream-client.ts'
 import type { ChatJob } from '../../src/domain/chat-job.ts'
@@ -8,6 +7,7 @@ import type { Answer, Plan } from '../../src/domain/handoff.ts'
 import type { Health } from '../../src/domain/health.ts'
 import type { Endpoint, Offer } from '../../src/domain/offer.ts'
 import { createHealth } from '../../src/market/health.ts'
+import { parseChatRequest } from '../../src/wire/chat-request.ts'
 
 export const requestId = '0198c0de-0000-7000-8000-00000000abcd'
 export const completionId = `chatcmpl-${requestId}`
@@ -110,7 +110,12 @@ export function startDispatching(options: { attemptsMax?: number } = {}): Dispat
     health,
     reports,
     send: (offers, body, signal = new AbortController().signal) =>
-      dispatch({ upstream, health: observed, clock: systemClock, ...options }, planOf([offers].flat()), jobOf(body), signal),
+      dispatch(
+        { upstream, health: observed, clock: systemClock, ...options },
+        planOf([offers].flat()),
+        jobOf(body),
+        signal,
+      ),
     close: () => upstream.close(),
   }
 }

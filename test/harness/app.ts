@@ -7,7 +7,7 @@ import { pino } from 'pino'
 import { vi } from 'vitest'
 import { addCustomer } from '../../src/auth/customers.ts'
 import { issueKey } from '../../src/auth/keys.ts'
-import { type App, compose } from '../../src/compose.ts'
+import { type App, compose, type Patience } from '../../src/compose.ts'
 import { configuredOffers } from '../../src/config/configured-offers.ts'
 import { loadConfig } from '../../src/config.ts'
 import { transaction } from '../../src/db/pool.ts'
@@ -27,6 +27,7 @@ export interface TestAppOptions {
   readonly clock?: Clock
   /** Uniform in [0, 1); fixed, so that routing is the same at every run. */
   readonly random?: () => number
+  readonly patience?: Partial<Patience>
   /** One that outlives this gateway: the caller drops it. */
   readonly database?: TestDatabase
 }
@@ -61,7 +62,9 @@ export interface TestApp {
   usage(customer: TestCustomer): Promise<UsageRow[]>
   /** Waits until this many requests of the customer are settled: a client that left is not told. */
   settled(customer: TestCustomer, count: number): Promise<UsageRow[]>
-  close(options?: { drainMs?: number }): Promise<void>
+  /** What SIGTERM does. The database stays readable until `close`. */
+  stop(options?: { drainMs?: number }): Promise<void>
+  close(): Promise<void>
 }
 
 export interface UsageRow {
@@ -98,11 +101,13 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     isOnlyNode: false,
     random: options.random ?? (() => 0.5),
     ...(options.clock && { clock: options.clock }),
+    ...(options.patience && { patience: options.patience }),
   })
   await app.server.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${(app.server.server.address() as AddressInfo).port}`
   const headers = ({ key }: TestCustomer) => ({ authorization: `Bearer ${key}`, 'content-type': 'application/json' })
   let names = 0
+  let stopped: Promise<void> | undefined
   const testApp: TestApp = {
     app,
     url,
@@ -160,9 +165,13 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
         { timeout: 10_000, interval: 10 },
       )
     },
-    async close({ drainMs = 1_000 } = {}) {
+    stop({ drainMs = 1_000 } = {}) {
+      stopped ??= app.close({ drainMs })
+      return stopped
+    },
+    async close() {
       try {
-        await app.close({ drainMs })
+        await testApp.stop()
         const violated = (await audit(database.pool)).filter(check => check.violations > 0)
         if (violated.length > 0) throw new Error(`The ledger is not clean: ${JSON.stringify(violated)}`)
       } finally {
@@ -187,7 +196,7 @@ function configOf(yaml: string) {
 /** A local offer at a scripted upstream: 1 USD per million input tokens, 2 USD per million output tokens. */
 export function testOffer(
   baseUrl: string,
-  overrides: { modelId?: string; endpoint?: Partial<Offer['endpoint']> } & Partial<Offer> = {},
+  overrides: { modelId?: string; endpoint?: Partial<Offer['endpoint']> } & Partial<Omit<Offer, 'endpoint'>> = {},
 ): Offer {
   const { modelId = 'test-model', endpoint, ...rest } = overrides
   const endpointId = endpoint?.endpointId ?? `endpoint-${new URL(baseUrl).port}`

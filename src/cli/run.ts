@@ -1,0 +1,30 @@
+import { type Command, CommanderError } from 'commander'
+import { UsageError } from './failure.ts'
+import { createProgram } from './program.ts'
+
+const EXIT_FAILED = 1
+const EXIT_USAGE = 2
+
+/** Runs one command; resolves with the exit code: 0 done, 1 failed, 2 wrong usage. */
+export async function run(argv: readonly string[]): Promise<number> {
+  // Whoever reads us may stop early, as `switchyard key list | head -1` does.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(0)
+    throw error
+  })
+  try {
+    await throwing(createProgram()).parseAsync(argv)
+    return 0
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_USAGE
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+    return error instanceof UsageError ? EXIT_USAGE : EXIT_FAILED
+  }
+}
+
+/** Makes commander throw instead of ending the process. Settings are not inherited by commands that were added. */
+function throwing(command: Command): Command {
+  command.exitOverride()
+  for (const inner of command.commands) throwing(inner)
+  return command
+}

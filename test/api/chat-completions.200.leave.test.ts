@@ -1,0 +1,180 @@
+import { connect } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { readEventStream, readUntil } from '../harness/event-stream.ts'
+import {
+  answer,
+  chunk,
+  contentChunk,
+  neverEnding,
+  type ScriptedUpstream,
+  sse,
+  stall,
+  startScriptedUpstream,
+  usageOf,
+} from '../harness/scripted-upstream.ts'
+
+let upstream: ScriptedUpstream
+let gateway: TestApp
+
+beforeAll(async () => {
+  upstream = await startScriptedUpstream()
+  gateway = await startTestApp({
+    offers: [testOffer(upstream.baseUrl, { endpoint: { timeouts: patient } })],
+    patience: { slowReaderMs: 300 },
+  })
+})
+
+afterAll(async () => {
+  await gateway?.close()
+  await upstream?.close()
+})
+
+const patient = { connectMs: 1_000, firstTokenMs: 20_000, idleMs: 20_000, totalMs: 20_000 }
+const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] }
+/** "Hello" is one token; 3 for the message, 3 for the request. */
+const inputTokens = 7
+
+/** Sends a chat and hangs up when the upstream has got it. */
+async function leaveEarly(customer: TestCustomer, stream: boolean): Promise<void> {
+  const client = new AbortController()
+  const asked = gateway.chat(customer, { ...hello, stream }, { signal: client.signal })
+  const recorded = await upstream.next()
+  client.abort()
+  await expect(asked).rejects.toThrow()
+  expect(await recorded.aborted).toBe(true)
+}
+
+test('leaving in the middle of a stream ends the upstream, and input plus what was generated is paid', async () => {
+  const customer = await gateway.customer()
+  const gate = Promise.withResolvers<void>()
+  upstream.respondWith(
+    sse(
+      [
+        chunk({ role: 'assistant', content: '' }),
+        ...['one', ' two', ' three'].map(contentChunk),
+        contentChunk(' late'),
+      ],
+      {
+        beforeEvent: index => (index === 4 ? gate.promise : undefined),
+        ending: 'stall',
+      },
+    ),
+  )
+  const client = new AbortController()
+  const response = await gateway.chat(customer, { ...hello, stream: true }, { signal: client.signal })
+  const recorded = await upstream.next()
+  await readUntil(response.body!.getReader(), 'three')
+  client.abort()
+  expect(await recorded.aborted).toBe(true)
+  gate.resolve()
+  const [row] = await gateway.settled(customer, 1)
+  expect(row).toMatchObject({
+    outcome: 'client_gone',
+    success: false,
+    usage_source: 'gateway',
+    input_tokens: inputTokens,
+    output_tokens: 3,
+    cost_nanos: 7_000n + 6_000n,
+  })
+  expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n - 13_000n)
+})
+
+test('an upstream that would never stop is stopped by the client that leaves', async () => {
+  const customer = await gateway.customer()
+  upstream.respondWith(neverEnding())
+  const client = new AbortController()
+  const response = await gateway.chat(customer, { ...hello, stream: true }, { signal: client.signal })
+  const recorded = await upstream.next()
+  await readUntil(response.body!.getReader(), 'more')
+  client.abort()
+  expect(await recorded.aborted).toBe(true)
+  const [row] = await gateway.settled(customer, 1)
+  expect(row!.outcome).toBe('client_gone')
+  expect(row!.cost_nanos).toBeGreaterThan(0n)
+  expect(row!.cost_nanos).toBeLessThanOrEqual(row!.hold_nanos)
+})
+
+test('leaving before the first token is free twenty times a day, then the input is paid', async () => {
+  const customer = await gateway.customer()
+  for (let leave = 1; leave <= 22; leave++) {
+    upstream.respondWith(leave % 2 ? stall() : stall('headers'))
+    await leaveEarly(customer, leave % 3 > 0)
+    await gateway.settled(customer, leave)
+  }
+  const rows = await gateway.usage(customer)
+  expect(rows.map(row => row.outcome)).toEqual(Array(22).fill('client_gone'))
+  expect(rows.map(row => row.cost_nanos)).toEqual([...Array(20).fill(0n), 7_000n, 7_000n])
+  expect(rows.at(-1)).toMatchObject({ provider: 'local', input_tokens: inputTokens, output_tokens: 0 })
+  expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n - 14_000n)
+
+  const other = await gateway.customer()
+  upstream.respondWith(stall())
+  await leaveEarly(other, true)
+  expect((await gateway.settled(other, 1))[0]!.cost_nanos).toBe(0n)
+})
+
+test('leaving does not count against the server', async () => {
+  const customer = await gateway.customer()
+  for (let leave = 1; leave <= 6; leave++) {
+    upstream.respondWith(stall())
+    await leaveEarly(customer, true)
+  }
+  upstream.respondWith(answer())
+  expect((await gateway.chat(customer, hello)).status).toBe(200)
+  await upstream.next()
+})
+
+test('a client that leaves while the body is still on its way costs nothing and breaks nothing', async () => {
+  const customer = await gateway.customer()
+  const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
+  socket.write(
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${customer.key}\r\n` +
+      'content-type: application/json\r\ncontent-length: 1000\r\n\r\n{"model":',
+    () => socket.resetAndDestroy(),
+  )
+  await new Promise(resolve => socket.once('close', resolve))
+  upstream.respondWith(answer())
+  expect((await gateway.chat(customer, hello)).status).toBe(200)
+  await upstream.next()
+  expect((await gateway.usage(customer)).length).toBe(1)
+})
+
+test('a reader that takes nothing any more counts as gone, pays what was generated, and frees the upstream', async () => {
+  const customer = await gateway.customer()
+  upstream.respondWith(neverEnding({ piece: 'x'.repeat(60_000), everyMs: 0 }))
+  const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
+  socket.on('error', () => {})
+  socket.pause()
+  const body = JSON.stringify({ ...hello, stream: true, max_tokens: 8_000 })
+  socket.write(
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${customer.key}\r\n` +
+      `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+  )
+  const recorded = await upstream.next()
+  expect(await recorded.aborted).toBe(true)
+  const [row] = await gateway.settled(customer, 1)
+  socket.destroy()
+  expect(['client_gone', 'served']).toContain(row!.outcome)
+  expect(row!.output_tokens).toBeLessThanOrEqual(8_000)
+})
+
+test('a stream that was read to its end is served, however fast its reader leaves then', async () => {
+  const customer = await gateway.customer()
+  upstream.respondWith(answer({ usage: usageOf(10, 5) }))
+  const client = new AbortController()
+  const response = await gateway.chat(customer, { ...hello, stream: true }, { signal: client.signal })
+  await upstream.next()
+  await readUntil(response.body!.getReader(), '[DONE]')
+  client.abort()
+  expect(await gateway.usage(customer)).toMatchObject([{ outcome: 'served', cost_nanos: 20_000n }])
+})
+
+test('after all this the money of those who left is free again', async () => {
+  const customer = await gateway.customer({ creditNanos: 85_000n + 2_000n * 100n })
+  upstream.respondWith(stall(), answer({ usage: usageOf(10, 5) }))
+  await leaveEarly(customer, true)
+  await gateway.settled(customer, 1)
+  const response = await gateway.chat(customer, { ...hello, stream: true, max_tokens: 100 })
+  expect((await readEventStream(response)).done).toBe(true)
+})

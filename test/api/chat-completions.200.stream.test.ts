@@ -1,0 +1,311 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
+import { readEventStream, readUntil } from '../harness/event-stream.ts'
+import {
+  answer,
+  type Behaviour,
+  chunk,
+  contentChunk,
+  hangUp,
+  type ScriptedUpstream,
+  sse,
+  startScriptedUpstream,
+  status,
+  streamEvents,
+  usageOf,
+} from '../harness/scripted-upstream.ts'
+
+let upstream: ScriptedUpstream
+let second: ScriptedUpstream
+let gateway: TestApp
+
+beforeAll(async () => {
+  upstream = await startScriptedUpstream()
+  second = await startScriptedUpstream()
+  gateway = await startTestApp({
+    offers: [
+      testOffer(upstream.baseUrl),
+      testOffer(second.baseUrl, { modelId: 'two-servers' }),
+      testOffer(upstream.baseUrl, {
+        modelId: 'two-servers',
+        price: { inputPicoPerToken: 1n, outputPicoPerToken: 1n },
+      }),
+      testOffer(upstream.baseUrl, {
+        modelId: 'free-model',
+        price: { inputPicoPerToken: 0n, outputPicoPerToken: 0n },
+        contextTokens: 2 ** 30,
+        maxOutputTokens: 2 ** 29,
+      }),
+    ],
+    yaml: 'server: { ping_seconds: 1 }',
+  })
+})
+
+afterAll(async () => {
+  await gateway?.close()
+  await upstream?.close()
+  await second?.close()
+})
+
+const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }], stream: true }
+
+test('role first, one id and model throughout, one finish_reason, [DONE] last', async () => {
+  const customer = await gateway.customer()
+  upstream.respondWith(answer({ text: 'one two three', id: 'chatcmpl-theirs' }))
+  const response = await gateway.chat(customer, hello)
+  expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8')
+  expect(response.headers.get('cache-control')).toBe('no-cache, no-transform')
+  expect(response.headers.get('x-accel-buffering')).toBe('no')
+  expect(response.headers.get('content-encoding')).toBeNull()
+  const stream = await readEventStream(response)
+  expect(stream).toMatchObject({ done: true, text: 'one two three', finishReasons: ['stop'], usage: null })
+  expect(stream.chunks[0]!.choices).toEqual([
+    { index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null },
+  ])
+  const id = `chatcmpl-${response.headers.get('x-request-id')}`
+  for (const each of stream.chunks) {
+    expect(each).toMatchObject({ id, object: 'chat.completion.chunk', model: 'test-model' })
+    expect(Object.keys(each)).not.toContain('usage')
+  }
+  expect(new Set(stream.chunks.map(({ created }) => created)).size).toBe(1)
+})
+
+test('usage is always asked for upstream and shown only on request: null until a last chunk of its own', async () => {
+  const customer = await gateway.customer()
+  upstream.respondWith(answer({ usage: usageOf(12, 6) }), answer({ usage: usageOf(12, 6) }))
+  const asked = upstream.requests.length
+  const without = await readEventStream(
+    await gateway.chat(customer, { ...hello, stream_options: { include_usage: false, include_obfuscation: false } }),
+  )
+  expect(without.usage).toBeNull()
+  expect(upstream.requests[asked]!.body.stream_options).toEqual({ include_usage: true })
+
+  const stream = await readEventStream(
+    await gateway.chat(customer, { ...hello, stream_options: { include_usage: true } }),
+  )
+  expect(stream.chunks.at(-1)).toMatchObject({
+    choices: [],
+    usage: { prompt_tokens: 12, completion_tokens: 6, total_tokens: 18 },
+  })
+  expect(stream.chunks.slice(0, -1).every(({ usage }) => usage === null)).toBe(true)
+  expect((await gateway.usage(customer)).map(row => row.cost_nanos)).toEqual([24_000n, 24_000n])
+})
+
+test('tool calls come with index, id and type once, and their arguments in pieces', async () => {
+  const customer = await gateway.customer()
+  const toolCalls = [
+    { id: 'call_a', name: 'weather', arguments: '{"place":"Oslo"}' },
+    { id: 'call_b', name: 'time', arguments: '{}' },
+  ]
+  upstream.respondWith(answer({ toolCalls }))
+  const tools = [{ type: 'function', function: { name: 'weather', parameters: { type: 'object' } } }]
+  const stream = await readEventStream(await gateway.chat(customer, { ...hello, tools }))
+  const deltas = stream.chunks.flatMap(({ choices }) => choices.flatMap(({ delta }) => delta.tool_calls ?? []))
+  expect(
+    deltas.filter(({ id }) => id !== undefined).map(({ index, id, type, function: f }) => [index, id, type, f?.name]),
+  ).toEqual([
+    [0, 'call_a', 'function', 'weather'],
+    [1, 'call_b', 'function', 'time'],
+  ])
+  for (const [index, call] of toolCalls.entries()) {
+    const pieces = deltas.filter(delta => delta.index === index).map(delta => delta.function?.arguments ?? '')
+    expect(pieces.join('')).toBe(call.arguments)
+  }
+  expect(stream).toMatchObject({ done: true, finishReasons: ['tool_calls'] })
+})
+
+test('each of n choices has its role and its finish_reason', async () => {
+  const customer = await gateway.customer()
+  const both = (index: number, delta: object, finish_reason: string | null = null) => ({
+    choices: [{ index, delta, finish_reason }],
+  })
+  upstream.respondWith(
+    sse([
+      both(1, { content: 'B' }),
+      both(0, { content: 'A' }),
+      both(2, { content: 'nobody asked' }),
+      both(0, {}, 'stop'),
+      both(1, {}, 'length'),
+      { choices: [], usage: usageOf(5, 2) },
+      '[DONE]',
+    ]),
+  )
+  const stream = await readEventStream(await gateway.chat(customer, { ...hello, n: 2 }))
+  const of = (index: number) => stream.chunks.flatMap(({ choices }) => choices.filter(choice => choice.index === index))
+  for (const [index, text] of ['A', 'B'].entries()) {
+    expect(of(index)[0]!.delta).toEqual({ role: 'assistant', content: '' })
+    expect(
+      of(index)
+        .map(({ delta }) => delta.content ?? '')
+        .join(''),
+    ).toBe(text)
+    expect(of(index).filter(choice => choice.finish_reason !== null).length).toBe(1)
+  }
+  expect(of(2)).toEqual([])
+})
+
+test('reasoning and logprobs pass', async () => {
+  const customer = await gateway.customer()
+  const logprobs = { content: [{ token: 'Yes', logprob: -0.1, bytes: null, top_logprobs: [] }] }
+  upstream.respondWith(
+    sse([
+      chunk({ reasoning_content: 'Hm.' }),
+      { choices: [{ index: 0, delta: { content: 'Yes' }, logprobs, finish_reason: null }] },
+      chunk({}, 'stop'),
+      '[DONE]',
+    ]),
+  )
+  const { chunks } = await readEventStream(await gateway.chat(customer, hello))
+  const choices = chunks.flatMap(each => each.choices)
+  expect(choices.some(({ delta }) => delta.reasoning_content === 'Hm.')).toBe(true)
+  expect(choices.some(choice => JSON.stringify(choice.logprobs) === JSON.stringify(logprobs))).toBe(true)
+})
+
+test('waiting is broken by pings, before the first token and in gaps', async () => {
+  const customer = await gateway.customer()
+  const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+  upstream.respondWith(
+    sse(streamEvents({ text: 'one two' }), {
+      beforeEvent: index => (index === 1 ? gates[0]!.promise : index === 2 ? gates[1]!.promise : undefined),
+    }),
+  )
+  const response = await gateway.chat(customer, hello)
+  expect(response.status).toBe(200)
+  const reader = response.body!.getReader()
+  expect(await readUntil(reader, ': ping\n\n')).toBe(': ping\n\n')
+  gates[0]!.resolve()
+  expect(await readUntil(reader, 'one')).toContain('"role":"assistant"')
+  expect(await readUntil(reader, ': ping\n\n')).not.toContain('two')
+  gates[1]!.resolve()
+  expect(await readUntil(reader, '[DONE]')).toContain('two')
+})
+
+test('after a ping the status is out: then a failure is an error chunk, with its true code', async () => {
+  const customer = await gateway.customer()
+  const gate = Promise.withResolvers<void>()
+  const late: Behaviour = async (request, response) => {
+    await gate.promise
+    await status(500)(request, response)
+  }
+  upstream.respondWith(late)
+  const response = await gateway.chat(customer, hello)
+  const reader = response.body!.getReader()
+  await readUntil(reader, ': ping')
+  gate.resolve()
+  const rest = await readUntil(reader, '\n\n')
+  const error = JSON.parse((rest || (await readUntil(reader, '}'))).replace(/^[^{]*/, '')).error
+  expect(error).toMatchObject({ type: 'server_error', code: 'all_hosters_failed' })
+  expect((await reader.read()).done).toBe(true)
+  expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n)
+})
+
+describe('what fails before the first content is replaced unseen', () => {
+  const failures: [name: string, behaviour: Behaviour][] = [
+    ['a status', status(502)],
+    ['a reset', hangUp('reset')],
+    ['an end after the headers', sse([])],
+    ['an end after the role', sse([chunk({ role: 'assistant', content: '' })])],
+    ['an error event', sse([chunk({ role: 'assistant' }), { error: { message: 'out of memory', code: 500 } }])],
+    ['an answer without any output', sse([chunk({ role: 'assistant', content: '' }), chunk({}, 'stop'), '[DONE]'])],
+  ]
+  test.each(failures)('%s', async (_name, behaviour) => {
+    const customer = await gateway.customer()
+    upstream.respondWith(behaviour)
+    second.respondWith(answer({ text: 'from the second' }))
+    const response = await gateway.chat(customer, { ...hello, model: 'two-servers', tier: 'cheapest' })
+    expect(response.status).toBe(200)
+    const stream = await readEventStream(response)
+    expect(stream).toMatchObject({ done: true, text: 'from the second', error: null, finishReasons: ['stop'] })
+    expect(stream.chunks.filter(each => each.choices[0]?.delta.role).length).toBe(1)
+    // Keeps the first server from being ejected for its failures.
+    upstream.respondWith(answer())
+    await readEventStream(await gateway.chat(customer, { ...hello, model: 'two-servers', tier: 'cheapest' }))
+    const rows = await gateway.usage(customer)
+    expect(rows[0]!.attempts.length).toBe(2)
+    expect(rows[0]).toMatchObject({ success: true, outcome: 'served' })
+  })
+})
+
+describe('what fails after the first content is an error chunk, never [DONE], and free', () => {
+  const begun = [chunk({ role: 'assistant', content: '' }), contentChunk('one '), contentChunk('two ')]
+  const failures: [name: string, behaviour: Behaviour][] = [
+    ['the end of the connection', sse(begun, { ending: 'close' })],
+    ['a proper end without finish_reason', sse(begun)],
+    ['a reset', sse(begun, { ending: 'reset' })],
+    ['silence', sse(begun, { ending: 'stall' })],
+    ['an error object', sse([...begun, { error: { message: 'CUDA error at 10.0.0.7:9000', type: 'server_error' } }])],
+    ['an error with a numeric code', sse([...begun, { error: { message: 'x', code: 429 } }])],
+    [
+      'a finish_reason of error',
+      sse([...begun, { choices: [{ index: 0, delta: {}, finish_reason: 'error' }] }, '[DONE]']),
+    ],
+    ['broken JSON', sse([...begun, '{"choices":[{"index":0,"delta":{"content":"x"'])],
+  ]
+  test.each(failures)('%s', async (_name, behaviour) => {
+    const customer = await gateway.customer()
+    upstream.respondWith(behaviour)
+    const response = await gateway.chat(customer, { ...hello, stream_options: { include_usage: true } })
+    const stream = await readEventStream(response)
+    expect(stream).toMatchObject({ done: false, text: 'one two ', usage: null })
+    expect(stream.error).toMatchObject({ type: 'upstream_error', param: null, code: 'stream_interrupted' })
+    expect(stream.error!.message).not.toMatch(/CUDA|10\.0/)
+    expect(stream.chunks.at(-1)!.error).toBeDefined()
+    expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n)
+    expect(await gateway.usage(customer)).toMatchObject([{ success: false, outcome: 'interrupted', cost_nanos: 0n }])
+    upstream.respondWith(answer())
+    await readEventStream(await gateway.chat(customer, hello))
+  })
+})
+
+test('when [DONE] is there, its charge is there: fifty times', async () => {
+  const customer = await gateway.customer()
+  for (let count = 1; count <= 50; count++) {
+    const response = await gateway.chat(customer, hello)
+    const reader = response.body!.getReader()
+    await readUntil(reader, '[DONE]')
+    const rows = await gateway.usage(customer)
+    expect(rows.length).toBe(count)
+    expect(rows.at(-1)).toMatchObject({ request_id: response.headers.get('x-request-id'), success: true })
+  }
+})
+
+test('a slow reader gets everything, and slows the upstream instead of filling our memory', async () => {
+  const customer = await gateway.customer()
+  const piece = 'x'.repeat(65_536)
+  const pieces = 512
+  let written = 0
+  upstream.respondWith(
+    sse(streamEvents({ pieces: Array(pieces).fill(piece), usage: usageOf(10, 1) }), {
+      beforeEvent: index => {
+        written = index
+        return undefined
+      },
+    }),
+  )
+  const response = await gateway.chat(customer, { ...hello, model: 'free-model', max_tokens: 100_000_000 })
+  const reader = response.body!.getReader()
+  await readUntil(reader, 'xxx')
+  let before = -1
+  await expect
+    .poll(
+      () => {
+        const stopped = before === written
+        before = written
+        return stopped
+      },
+      { interval: 150, timeout: 10_000 },
+    )
+    .toBe(true)
+  expect(written).toBeLessThan(pieces)
+  let characters = 0
+  let end = ''
+  for (;;) {
+    const { value, done } = await reader.read()
+    if (done) break
+    const text = Buffer.from(value).toString('latin1')
+    characters += text.length
+    end = (end + text).slice(-100)
+  }
+  expect(end).toContain('[DONE]')
+  expect(characters).toBeGreaterThan((pieces - 5) * piece.length)
+})

@@ -1,0 +1,196 @@
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
+import { readError, readEventStream } from '../harness/event-stream.ts'
+import {
+  answer,
+  hangUp,
+  html200,
+  type ScriptedUpstream,
+  stall,
+  startScriptedUpstream,
+  status,
+} from '../harness/scripted-upstream.ts'
+
+let first: ScriptedUpstream
+let second: ScriptedUpstream
+let third: ScriptedUpstream
+let fourth: ScriptedUpstream
+let gateway: TestApp
+
+/** Cheaper comes first, so that the order of the attempts is known. */
+const priced = (upstream: ScriptedUpstream, rank: number, modelId = 'test-model') =>
+  testOffer(upstream.baseUrl, {
+    modelId,
+    price: { inputPicoPerToken: 1_000_000n * BigInt(rank), outputPicoPerToken: 2_000_000n },
+  })
+
+/** A gateway of its own for each test: health remembers failures. */
+async function start(): Promise<void> {
+  gateway = await startTestApp({
+    offers: [
+      priced(first, 1),
+      priced(second, 2),
+      priced(third, 3),
+      priced(fourth, 4),
+      priced(fourth, 1, 'backup-model'),
+    ],
+    yaml: 'hosters: { allow_private_urls: true }',
+  })
+}
+
+beforeAll(async () => {
+  ;[first, second, third, fourth] = await Promise.all([
+    startScriptedUpstream(),
+    startScriptedUpstream(),
+    startScriptedUpstream(),
+    startScriptedUpstream(),
+  ])
+})
+afterEach(() => gateway?.close())
+afterAll(() => Promise.all([first, second, third, fourth].map(upstream => upstream?.close())))
+
+const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }], tier: 'cheapest' }
+
+describe.each([true, false])('all_hosters_failed, stream: %s', stream => {
+  test('after three servers, silently, uncharged, with the attempts on record', async () => {
+    await start()
+    const customer = await gateway.customer()
+    const asked = [first, second, third, fourth].map(upstream => upstream.requests.length)
+    first.respondWith(status(503, 'busy'))
+    second.respondWith(hangUp())
+    third.respondWith(html200())
+    const response = await gateway.chat(customer, { ...hello, stream })
+    expect(response.headers.get('x-should-retry')).toBe('false')
+    expect(response.headers.get('content-type')).toContain('application/json')
+    const error = await readError(response)
+    expect(error).toMatchObject({ status: 500, type: 'server_error', code: 'all_hosters_failed', param: null })
+    expect(error.message).not.toMatch(/127\.0\.0\.1|endpoint|busy|html/i)
+    expect([first, second, third, fourth].map((upstream, i) => upstream.requests.length - asked[i]!)).toEqual([
+      1, 1, 1, 0,
+    ])
+
+    expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n)
+    const [row] = await gateway.usage(customer)
+    expect(row).toMatchObject({
+      success: false,
+      outcome: 'unserved',
+      provider: 'none',
+      cost_nanos: 0n,
+      output_tokens: 0,
+    })
+    expect(row!.attempts.map(attempt => attempt.outcome)).toEqual(['server_error', 'server_error', 'malformed'])
+    expect((await gateway.chat(customer, { ...hello, max_tokens: 5 })).status).toBe(200)
+  })
+
+  test('fallback models are tried after all servers of the first', async () => {
+    await start()
+    const customer = await gateway.customer()
+    for (const upstream of [first, second, third]) upstream.respondWith(status(500))
+    fourth.respondWith(answer({ text: 'from the backup' }))
+    const response = await gateway.chat(customer, { ...hello, stream, fallback_models: ['backup-model'] })
+    expect(response.status).toBe(200)
+    const model = stream
+      ? (await readEventStream(response)).chunks[0]!.model
+      : ((await response.json()) as { model: string }).model
+    expect(model).toBe('backup-model')
+    const [row] = await gateway.usage(customer)
+    expect(row!.attempts.map(attempt => attempt.outcome)).toEqual([
+      'server_error',
+      'server_error',
+      'server_error',
+      'answered',
+    ])
+    expect(row).toMatchObject({ model_id: 'backup-model', success: true })
+  })
+
+  test('a server that fails before its first content is replaced unseen', async () => {
+    await start()
+    const customer = await gateway.customer()
+    first.respondWith(stream ? stall('headers') : hangUp('reset'))
+    second.respondWith(status(200, { error: { message: 'out of memory', code: 500 } }))
+    third.respondWith(answer({ text: 'third time lucky' }))
+    const response = await gateway.chat(customer, { ...hello, stream })
+    expect(response.status).toBe(200)
+    const body = await response.text()
+    expect(body).not.toContain('memory')
+    expect(body).toContain('lucky')
+    const [row] = await gateway.usage(customer)
+    expect(row!.attempts.map(attempt => attempt.outcome)).toEqual([
+      stream ? 'first_token_timeout' : 'server_error',
+      'server_error',
+      'answered',
+    ])
+  })
+
+  test('servers that are all too busy say when to come back', async () => {
+    await start()
+    const customer = await gateway.customer()
+    first.respondWith(status(429, { error: { message: 'slow down' } }, { 'retry-after': '30' }))
+    second.respondWith(status(503, {}, { 'retry-after': '7' }))
+    third.respondWith(status(429, {}, { 'retry-after-ms': '12000' }))
+    const response = await gateway.chat(customer, { ...hello, stream })
+    expect(response.headers.get('retry-after')).toBe('7')
+    expect(await readError(response)).toMatchObject({ status: 500, code: 'all_hosters_failed' })
+  })
+
+  test('our own wrong key at a server is not the fault of the customer', async () => {
+    await start()
+    const customer = await gateway.customer()
+    for (const [index, upstream] of [first, second, third].entries())
+      upstream.respondWith(status([401, 403, 402][index]!))
+    expect(await readError(await gateway.chat(customer, { ...hello, stream }))).toMatchObject({
+      status: 500,
+      code: 'all_hosters_failed',
+    })
+    const [row] = await gateway.usage(customer)
+    expect(row!.attempts.map(attempt => attempt.outcome)).toEqual(Array(3).fill('credential_rejected'))
+  })
+
+  test('a server without the model is passed over', async () => {
+    await start()
+    const customer = await gateway.customer()
+    first.respondWith(status(404, { error: { message: 'model "x" not found, try pulling it first' } }))
+    expect((await gateway.chat(customer, { ...hello, stream })).status).toBe(200)
+  })
+})
+
+describe('no_eligible_offer says which wish excluded what', () => {
+  test('wish by wish', async () => {
+    const cloud = testOffer(first.baseUrl, { modelId: 'cloud-model', endpoint: { kind: 'cloud' } })
+    gateway = await startTestApp({ offers: [cloud], yaml: 'hosters: { allow_private_urls: true }' })
+    const customer = await gateway.customer()
+    const models = [{ modelId: 'hosted-model', features: [] }]
+    const low = await gateway.hoster({ baseUrl: `${first.baseUrl}/low`, trustScore: 0.8, models })
+    const high = await gateway.hoster({ baseUrl: `${first.baseUrl}/high`, trustScore: 0.81, models })
+    const refusal = async (body: object) => {
+      const response = await gateway.chat(customer, { ...hello, ...body })
+      expect(response.headers.get('x-should-retry')).toBe('false')
+      expect(Number(response.headers.get('x-ratelimit-remaining-requests'))).toBeGreaterThan(0)
+      const error = await readError(response)
+      expect(error).toMatchObject({ status: 500, type: 'server_error', code: 'no_eligible_offer' })
+      return error.message
+    }
+    expect(await refusal({ model: 'cloud-model', privacy_mode: true })).toContain('privacy_mode excluded 1 cloud offer')
+    expect(
+      await refusal({
+        model: 'cloud-model',
+        privacy_mode: true,
+        fallback_models: ['hosted-model'],
+        deny_hosters: [low, high],
+      }),
+    ).toMatch(/privacy_mode excluded 1 cloud offer; deny_hosters excluded 2 hoster offers/)
+    expect(await refusal({ model: 'hosted-model', allow_hosters: [] })).toContain(
+      'allow_hosters excluded 2 hoster offers',
+    )
+    expect(await refusal({ model: 'hosted-model', max_latency_ms: 1_000 })).toContain(
+      'max_latency_ms (slower, or too few measurements) excluded 2 hoster offers',
+    )
+    expect(await refusal({ model: 'hosted-model', trusted_only: true, deny_hosters: [high] })).toMatch(
+      /trusted_only \(trust_score above 0\.8\) excluded 1 hoster offer; deny_hosters excluded 1 hoster offer/,
+    )
+    const tools = [{ type: 'function', function: { name: 'f', parameters: {} } }]
+    expect(await refusal({ model: 'hosted-model', tools })).toContain('tools')
+    expect((await gateway.usage(customer)).length).toBe(0)
+    expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n)
+  })
+})

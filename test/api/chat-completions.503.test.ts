@@ -1,0 +1,176 @@
+import { afterEach, expect, inject, test, vi } from 'vitest'
+import { createPool } from '../../src/db/pool.ts'
+import { startTestApp, type TestApp, type TestAppOptions, testOffer } from '../harness/app.ts'
+import { readError, readEventStream, readUntil } from '../harness/event-stream.ts'
+import {
+  answer,
+  type ScriptedUpstream,
+  sse,
+  stall,
+  startScriptedUpstream,
+  streamEvents,
+} from '../harness/scripted-upstream.ts'
+
+let upstream: ScriptedUpstream | undefined
+let gateway: TestApp | undefined
+
+afterEach(async () => {
+  await gateway?.close()
+  await upstream?.close()
+})
+
+const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] }
+
+async function start(options: TestAppOptions = {}): Promise<{ upstream: ScriptedUpstream; gateway: TestApp }> {
+  upstream = await startScriptedUpstream()
+  gateway = await startTestApp({ offers: [testOffer(upstream.baseUrl)], ...options })
+  return { upstream, gateway }
+}
+
+/** A stream that waits for `gate` in its middle. */
+const gated = (gate: Promise<void>) =>
+  sse(streamEvents({ text: 'one two' }), { beforeEvent: index => (index === 2 ? gate : undefined) })
+
+test('overloaded: beyond max_in_flight requests wait outside, and are let in when one ends', async () => {
+  const { upstream, gateway } = await start({ yaml: 'server: { max_in_flight: 2 }' })
+  const customer = await gateway.customer()
+  const gate = Promise.withResolvers<void>()
+  upstream.respondWith(gated(gate.promise), gated(gate.promise))
+  const running = [
+    await gateway.chat(customer, { ...hello, stream: true }),
+    await gateway.chat(customer, { ...hello, stream: true }),
+  ]
+  const refused = await gateway.chat(customer, hello)
+  expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
+  expect(refused.headers.get('x-should-retry')).toBeNull()
+  expect(await readError(refused)).toMatchObject({
+    status: 503,
+    type: 'service_unavailable_error',
+    code: 'overloaded',
+  })
+  gate.resolve()
+  for (const response of running) expect((await readEventStream(response)).done).toBe(true)
+  expect((await gateway.chat(customer, hello)).status).toBe(200)
+  expect((await gateway.usage(customer)).length).toBe(3)
+})
+
+test('server_shutdown while draining: new chats are refused, /readyz says so, what runs may finish and is billed', async () => {
+  const { upstream, gateway } = await start()
+  const customer = await gateway.customer()
+  const gate = Promise.withResolvers<void>()
+  upstream.respondWith(gated(gate.promise))
+  const running = await gateway.chat(customer, { ...hello, stream: true })
+  const closing = gateway.stop({ drainMs: 10_000 })
+  expect((await fetch(`${gateway.url}/readyz`)).status).toBe(503)
+  expect((await fetch(`${gateway.url}/healthz`)).status).toBe(200)
+  for (const stream of [true, false]) {
+    const refused = await gateway.chat(customer, { ...hello, stream })
+    expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
+    expect(await readError(refused)).toMatchObject({ status: 503, code: 'server_shutdown' })
+  }
+  gate.resolve()
+  expect(await readEventStream(running)).toMatchObject({ done: true, text: 'one two', error: null })
+  await closing
+  expect(await gateway.usage(customer)).toMatchObject([{ outcome: 'served', success: true }])
+  expect(await gateway.balanceNanos(customer)).toBeLessThan(5_000_000_000n)
+})
+
+test('beyond the drain limit a stream gets an error chunk and is free', async () => {
+  const { upstream, gateway } = await start()
+  const customer = await gateway.customer()
+  const never = new Promise<void>(() => {})
+  upstream.respondWith(gated(never), stall())
+  const running = await gateway.chat(customer, { ...hello, stream: true })
+  const waiting = gateway.chat(customer, hello)
+  await upstream.next()
+  const recorded = await upstream.next()
+  await gateway.stop({ drainMs: 50 })
+  const stream = await readEventStream(running)
+  expect(stream).toMatchObject({ done: false, text: 'one' })
+  expect(stream.error).toMatchObject({ type: 'service_unavailable_error', code: 'server_shutdown' })
+  expect(await readError(await waiting)).toMatchObject({ status: 503, code: 'server_shutdown' })
+  expect(await recorded.aborted).toBe(true)
+  expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n)
+  expect((await gateway.usage(customer)).map(row => [row.outcome, row.success, row.cost_nanos])).toEqual([
+    ['shutdown', false, 0n],
+    ['shutdown', false, 0n],
+  ])
+})
+
+test('database_unavailable: nothing is admitted without a ledger, and it serves again once there is one', async () => {
+  const { upstream, gateway } = await start()
+  const customer = await gateway.customer()
+  expect((await gateway.chat(customer, hello)).status).toBe(200)
+  const restore = await cutOff(gateway)
+  const refused = await gateway.chat(customer, hello)
+  expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
+  expect(await readError(refused)).toMatchObject({
+    status: 503,
+    type: 'service_unavailable_error',
+    code: 'database_unavailable',
+  })
+  const stranger = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: 'Bearer x' } })
+  expect(stranger.status).toBe(401)
+  expect((await fetch(`${gateway.url}/readyz`)).status).toBe(503)
+  expect(upstream.requests.length).toBe(1)
+  await restore()
+  await vi.waitFor(async () => expect((await gateway.chat(customer, hello)).status).toBe(200), { timeout: 8_000 })
+})
+
+test('a database that comes back in time charges the running answer once, and only then ends it', async () => {
+  const { upstream, gateway } = await start()
+  const customer = await gateway.customer()
+  const gate = Promise.withResolvers<void>()
+  upstream.respondWith(gated(gate.promise))
+  const running = await gateway.chat(customer, { ...hello, stream: true })
+  const restore = await cutOff(gateway)
+  gate.resolve()
+  const reader = running.body!.getReader()
+  await readUntil(reader, 'two')
+  await restore()
+  expect(await readUntil(reader, '[DONE]')).not.toContain('error')
+  expect(await gateway.usage(customer)).toMatchObject([{ outcome: 'served', success: true }])
+})
+
+test('settlement_unavailable: an answer whose charge cannot be recorded is void and free', async () => {
+  const { upstream, gateway } = await start({ patience: { commitMs: 500 } })
+  const customer = await gateway.customer()
+  const gate = Promise.withResolvers<void>()
+  upstream.respondWith(gated(gate.promise), async (request, response) => {
+    await gate.promise
+    await answer()(request, response)
+  })
+  const streaming = await gateway.chat(customer, { ...hello, stream: true })
+  const whole = gateway.chat(customer, hello)
+  await upstream.next()
+  await upstream.next()
+  const restore = await cutOff(gateway)
+  gate.resolve()
+  const [stream, refused] = await Promise.all([readEventStream(streaming), whole])
+  expect(stream.done).toBe(false)
+  expect(stream.error).toMatchObject({ code: 'settlement_unavailable' })
+  expect(await readError(refused)).toMatchObject({ status: 503, code: 'settlement_unavailable' })
+  await restore()
+  const rows = await gateway.settled(customer, 2)
+  expect(rows.map(row => [row.success, row.cost_nanos])).toEqual([
+    [false, 0n],
+    [false, 0n],
+  ])
+  expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n)
+})
+
+/** Takes the gateway's database away, from under open connections too; the returned function gives it back. */
+async function cutOff({ database }: TestApp): Promise<() => Promise<void>> {
+  const name = database.connection.database
+  const onServer = async (sql: string) => {
+    const pool = createPool(
+      { ...inject('templateConnection'), database: 'switchyard' },
+      { max: 1, applicationName: 'outage' },
+    )
+    await pool.query(sql)
+    await pool.end()
+  }
+  await onServer(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`)
+  await onServer(`SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '${name}'`)
+  return () => onServer(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`)
+}

@@ -1,0 +1,276 @@
+import { createServer } from 'node:net'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import type { Unserved } from '../../src/domain/unserved.ts'
+import {
+  answer,
+  type Behaviour,
+  chunk,
+  contentChunk,
+  hangUp,
+  neverEnding,
+  type ScriptedUpstream,
+  sse,
+  stall,
+  startScriptedUpstream,
+  status,
+} from '../harness/scripted-upstream.ts'
+import { type Dispatching, offerAt, patient, readStream, startDispatching } from './dispatching.ts'
+
+let dispatching: Dispatching
+let upstreams: ScriptedUpstream[]
+beforeEach(async () => {
+  dispatching = startDispatching()
+  upstreams = await Promise.all(Array.from({ length: 4 }, () => startScriptedUpstream()))
+})
+afterEach(async () => {
+  await dispatching.close()
+  await Promise.all(upstreams.map(upstream => upstream.close()))
+})
+
+const stream = { stream: true }
+const role = chunk({ role: 'assistant', content: '' })
+const boom = status(500, { error: { message: 'boom' } })
+const at = (index: number, more: Parameters<typeof offerAt>[1] = {}) =>
+  offerAt(upstreams[index]!.baseUrl, { name: `u${index}`, ...more })
+const asked = () => upstreams.map(upstream => upstream.requests.length)
+const unserved = (sending: Promise<unknown>): Promise<Unserved> =>
+  sending.then(
+    () => Promise.reject(new Error('somebody answered')),
+    failure => failure,
+  )
+
+describe('failing over', () => {
+  it('tries the offers in order until one answers, and tells nobody but the attempts', async () => {
+    upstreams[0]!.always(boom)
+    upstreams[1]!.always(sse([role, { error: 'loading' }]))
+    upstreams[2]!.always(answer({ text: 'third time lucky' }))
+    const answered = await dispatching.send([at(0), at(1), at(2), at(3)], stream)
+    expect(await readStream(answered)).toMatchObject({
+      text: 'third time lucky',
+      finishReasons: ['stop'],
+      failure: null,
+    })
+    expect(answered.offer.offerId).toBe('u2/public-model')
+    expect(answered.attempts).toMatchObject([
+      { offerId: 'u0/public-model', endpointId: 'u0', outcome: 'server_error' },
+      { offerId: 'u1/public-model', endpointId: 'u1', outcome: 'server_error' },
+      { offerId: 'u2/public-model', endpointId: 'u2', outcome: 'answered' },
+    ])
+    expect(answered.firstTokenMs).toBeGreaterThan(0)
+    expect(asked()).toEqual([1, 1, 1, 0])
+    expect(dispatching.reports).toEqual([
+      'failure u0/public-model server_error',
+      'failure u1/public-model server_error',
+      'success u2/public-model',
+    ])
+  })
+
+  it('does so for whole answers too', async () => {
+    upstreams[0]!.always(status(200, { choices: [] }))
+    upstreams[1]!.always(status(401))
+    const answered = await dispatching.send([at(0), at(1), at(2)])
+    expect(answered).toMatchObject({
+      kind: 'whole',
+      completion: { choices: [{ message: { content: 'Hello from the scripted upstream.' } }] },
+      attempts: [{ outcome: 'empty' }, { outcome: 'credential_rejected' }, { outcome: 'answered' }],
+    })
+  })
+
+  it('ends with the first content: what breaks later is thrown to the reader', async () => {
+    upstreams[0]!.always(sse([role, contentChunk('Hel')], { ending: 'reset' }))
+    const seen = await readStream(await dispatching.send([at(0), at(1)], stream))
+    expect(seen).toMatchObject({ text: 'Hel', failure: { outcome: 'server_error' } })
+    expect(asked()).toEqual([1, 0, 0, 0])
+  })
+
+  it('leaves a server that is silent beyond its first-token limit', async () => {
+    upstreams[0]!.always(stall('headers'))
+    const impatient = { timeouts: { ...patient, firstTokenMs: 50 } }
+    const answered = await dispatching.send([at(0, { endpoint: impatient }), at(1)], stream)
+    expect(answered.offer.offerId).toBe('u1/public-model')
+    expect(await upstreams[0]!.requests[0]!.aborted).toBe(true)
+    await readStream(answered)
+  })
+
+  it('does not wait for a connection longer than the connect limit', async () => {
+    // TLS to a server that accepts and says nothing: connected to the kernel, never to us.
+    const mute = createServer(() => {})
+    await new Promise<void>(resolve => mute.listen(0, '127.0.0.1', resolve))
+    const { port } = mute.address() as { port: number }
+    const offer = offerAt(`https://127.0.0.1:${port}/v1`, { endpoint: { timeouts: { ...patient, connectMs: 50 } } })
+    const failure = await unserved(dispatching.send(offer))
+    expect(failure.attempts).toMatchObject([{ outcome: 'connect_failed' }])
+    await dispatching.close()
+    mute.close()
+  })
+
+  it('tries three servers for a model, then the fallback models, six in all', async () => {
+    for (const upstream of upstreams) upstream.always(boom)
+    const offers = ['a', 'b', 'c'].flatMap(modelId => [0, 1, 2, 3].map(index => at(index, { modelId })))
+    const { attempts } = await unserved(dispatching.send(offers))
+    expect(attempts.map(attempt => attempt.offerId)).toEqual(['u0/a', 'u1/a', 'u2/a', 'u0/b', 'u1/b', 'u2/b'])
+  })
+
+  it('takes the number of servers from the configuration', async () => {
+    await dispatching.close()
+    dispatching = startDispatching({ attemptsMax: 1 })
+    upstreams[0]!.always(boom)
+    const offers = [at(0), at(1), at(0, { modelId: 'b' })]
+    const { attempts } = await unserved(dispatching.send(offers))
+    expect(attempts.map(attempt => attempt.offerId)).toEqual(['u0/public-model', 'u0/b'])
+  })
+
+  it('does not go back to a server that could not be reached', async () => {
+    await upstreams[0]!.close()
+    const answered = await dispatching.send([at(0), at(0, { modelId: 'b' }), at(1, { modelId: 'b' })])
+    expect(answered.attempts.map(attempt => attempt.offerId)).toEqual(['u0/public-model', 'u1/b'])
+  })
+
+  it('shares one deadline between the attempts', async () => {
+    for (const upstream of upstreams) upstream.always(stall())
+    const brief = { endpoint: { timeouts: { ...patient, totalMs: 100 } } }
+    const { attempts } = await unserved(dispatching.send([at(0, brief), at(1, brief), at(2, brief)]))
+    expect(attempts).toHaveLength(1)
+  })
+})
+
+describe('giving up', () => {
+  it('says that all failed, and keeps the details to itself', async () => {
+    for (const upstream of upstreams) upstream.always(status(500, { error: { message: `at ${upstream.baseUrl}` } }))
+    const failure = await unserved(dispatching.send([at(0), at(1)]))
+    expect(failure).toMatchObject({ code: 'all_hosters_failed', outcome: 'unserved', retryAfterS: undefined })
+    expect(failure.message).not.toContain('127.0.0.1')
+    expect(failure.attempts).toHaveLength(2)
+  })
+
+  it('says when to come back if every server was busy', async () => {
+    upstreams[0]!.always(status(429, {}, { 'retry-after': '9' }))
+    upstreams[1]!.always(status(503, {}, { 'retry-after-ms': '2500' }))
+    expect(await unserved(dispatching.send([at(0), at(1)]))).toMatchObject({ retryAfterS: 3 })
+    upstreams[1]!.always(boom)
+    expect(await unserved(dispatching.send([at(0), at(1)]))).toMatchObject({ retryAfterS: undefined })
+  })
+
+  it.each([400, 413, 422])('stops at a %s: another server would refuse the same request', async code => {
+    const words = {
+      message: "Unsupported value: 'x' (see http://10.0.0.7/docs)",
+      param: 'response_format',
+      code: 'bad',
+    }
+    upstreams[0]!.always(status(code, { error: words }))
+    const failure = await unserved(dispatching.send([at(0), at(1)], stream))
+    expect(failure).toMatchObject({
+      code: 'upstream_rejected',
+      outcome: 'refused_upstream',
+      param: 'response_format',
+      attempts: [{ outcome: 'request_rejected' }],
+    })
+    expect(failure.message).toBe("The model server refused the request: Unsupported value: 'x' (see [address])")
+    expect(asked()).toEqual([1, 0, 0, 0])
+    expect(dispatching.reports).toEqual([])
+  })
+
+  it('names a context that is too long by its own code', async () => {
+    upstreams[0]!.always(status(400, { error: { message: "This model's maximum context length is 10 tokens." } }))
+    expect(await unserved(dispatching.send(at(0)))).toMatchObject({ code: 'context_length_exceeded' })
+  })
+
+  it('has nobody to ask', async () => {
+    expect(await unserved(dispatching.send([]))).toMatchObject({ code: 'upstream_unavailable', attempts: [] })
+  })
+
+  it('refuses an address of a third party when no lookup can vouch for it', async () => {
+    const failure = await unserved(dispatching.send(at(0, { endpoint: { egress: 'public_only' } })))
+    expect(failure.attempts).toMatchObject([{ outcome: 'connect_failed' }])
+    expect(asked()).toEqual([0, 0, 0, 0])
+  })
+})
+
+describe('a client that leaves', () => {
+  it.each(['nothing', 'headers'] as const)('ends the attempt that had sent %s, and the search', async after => {
+    upstreams[0]!.always(stall(after))
+    const leaving = new AbortController()
+    const sending = unserved(dispatching.send([at(0), at(1)], stream, leaving.signal))
+    const request = await upstreams[0]!.next()
+    leaving.abort()
+    expect(await sending).toMatchObject({ outcome: 'client_gone', attempts: [{ outcome: 'cancelled' }] })
+    expect(await request.aborted).toBe(true)
+    expect(asked()).toEqual([1, 0, 0, 0])
+    expect(dispatching.reports).toEqual([])
+  })
+
+  it('ends a whole answer that is still being made', async () => {
+    upstreams[0]!.always(stall())
+    const leaving = new AbortController()
+    const sending = unserved(dispatching.send(at(0), {}, leaving.signal))
+    const request = await upstreams[0]!.next()
+    leaving.abort()
+    expect(await sending).toMatchObject({ outcome: 'client_gone' })
+    expect(await request.aborted).toBe(true)
+  })
+
+  it('ends the stream upstream, by its signal', async () => {
+    upstreams[0]!.always(neverEnding())
+    const leaving = new AbortController()
+    const answered = await dispatching.send(at(0), stream, leaving.signal)
+    leaving.abort()
+    expect(await readStream(answered)).toMatchObject({ failure: { outcome: 'cancelled' } })
+    expect(await upstreams[0]!.requests[0]!.aborted).toBe(true)
+    expect(dispatching.reports).toEqual(['success u0/public-model'])
+    expect(dispatching.health.inFlight('u0/public-model')).toBe(0)
+  })
+
+  it('ends the stream upstream, by no longer reading', async () => {
+    upstreams[0]!.always(neverEnding())
+    const answered = await dispatching.send(at(0), stream)
+    if (answered.kind !== 'stream') throw new Error('the answer is no stream')
+    for await (const { choices } of answered.chunks) if (choices[0]?.delta.content) break
+    expect(await upstreams[0]!.requests[0]!.aborted).toBe(true)
+    expect(dispatching.health.inFlight('u0/public-model')).toBe(0)
+  })
+
+  it('had left before anything was sent', async () => {
+    const failure = await unserved(dispatching.send(at(0), {}, AbortSignal.abort()))
+    expect(failure).toMatchObject({ outcome: 'client_gone' })
+    expect(asked()).toEqual([0, 0, 0, 0])
+  })
+})
+
+describe('connections', () => {
+  it('are kept for the next request after streams, whole answers and errors', async () => {
+    const ports = new Set<number | undefined>()
+    const behaviours = [answer(), boom, answer()].map(
+      (behaviour): Behaviour =>
+        (request, response) => {
+          ports.add(response.socket?.remotePort)
+          return behaviour(request, response)
+        },
+    )
+    for (let round = 0; round < 10; round++) {
+      upstreams[0]!.respondWith(...behaviours)
+      await dispatching.send(at(0))
+      await unserved(dispatching.send(at(0)))
+      await readStream(await dispatching.send(at(0), stream))
+    }
+    // undici rests a connection for a turn of the event loop after each response, so it takes a few to begin with.
+    expect(ports.size).toBeLessThan(6)
+  })
+
+  it('that the upstream was just closing cost nothing', async () => {
+    upstreams[0]!.respondWith(answer(), hangUp(), answer({ text: 'second connection' }))
+    await dispatching.send(at(0))
+    const answered = await dispatching.send(at(0))
+    expect(answered).toMatchObject({ completion: { choices: [{ message: { content: 'second connection' } }] } })
+    expect(answered.attempts).toHaveLength(1)
+  })
+})
+
+it('carries the credential as the dialect says, and none where there is none', async () => {
+  const { dialect } = at(0).endpoint
+  await dispatching.send(at(0, { endpoint: { dialect: { ...dialect, keyHeader: 'api-key' } } }))
+  await dispatching.send(at(0, { endpoint: { apiKey: null } }))
+  const [first, second] = upstreams[0]!.requests
+  expect(first!.headers).toMatchObject({ 'api-key': 'upstream-secret' })
+  expect(first!.headers).not.toHaveProperty('authorization')
+  expect(second!.headers).not.toHaveProperty('authorization')
+})
