@@ -77,7 +77,7 @@ export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
       } catch (thrown) {
         const error = toApiError(thrown)
         if (error.row.status >= 500 && !running.signal.aborted) {
-          request.log.error({ err: error.internal ?? thrown, code: error.code }, 'chat request failed')
+          request.log.error({ requestId, err: error.internal ?? thrown, code: error.code }, 'chat request failed')
         }
         if (!out.headersSent && !out.destroyed) {
           const body = errorBody(error)
