@@ -7,7 +7,7 @@ import { errorBody } from '../wire/error-body.ts'
 import { answerPreflight, corsHeaders } from './cors.ts'
 import type { Endpoint } from './endpoint.ts'
 import type { Guard } from './guard.ts'
-import { respondError, toApiError } from './respond-error.ts'
+import { isFault, respondError, toApiError } from './respond-error.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -72,7 +72,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   }
   app.setErrorHandler((thrown, request, reply) => {
     const error = toApiError(thrown)
-    if (error.row.status >= 500)
+    if (isFault(error))
       request.log.error({ requestId: request.id, err: error.internal ?? thrown, code: error.code }, 'request failed')
     respondError(reply, error)
   })
