@@ -20,7 +20,15 @@ let gateway: TestApp
 beforeAll(async () => {
   upstream = await startScriptedUpstream()
   gateway = await startTestApp({
-    offers: [testOffer(upstream.baseUrl, { endpoint: { timeouts: patient } })],
+    offers: [
+      testOffer(upstream.baseUrl, { endpoint: { timeouts: patient } }),
+      testOffer(upstream.baseUrl, {
+        modelId: 'free-model',
+        price: { inputPicoPerToken: 0n, outputPicoPerToken: 0n },
+        contextTokens: 2 ** 30,
+        maxOutputTokens: 2 ** 29,
+      }),
+    ],
     patience: { slowReaderMs: 300 },
     // One day, whatever happens.
     clock: { epochMs: () => startedMs, monotonicMs: () => performance.now() },
@@ -143,13 +151,13 @@ test('a client that leaves while the body is still on its way costs nothing and 
   expect((await gateway.usage(customer)).length).toBe(1)
 })
 
-test('a reader that takes nothing any more counts as gone, pays what was generated, and frees the upstream', async () => {
+test('a reader that takes nothing any more counts as gone and frees the upstream', async () => {
   const customer = await gateway.customer()
   upstream.respondWith(neverEnding({ piece: 'x'.repeat(60_000), everyMs: 0 }))
   const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
   socket.on('error', () => {})
   socket.pause()
-  const body = JSON.stringify({ ...hello, stream: true, max_tokens: 8_000 })
+  const body = JSON.stringify({ ...hello, model: 'free-model', stream: true, max_tokens: 100_000_000 })
   socket.write(
     `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${customer.key}\r\n` +
       `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
@@ -158,8 +166,8 @@ test('a reader that takes nothing any more counts as gone, pays what was generat
   expect(await recorded.aborted).toBe(true)
   const [row] = await gateway.settled(customer, 1)
   socket.destroy()
-  expect(['client_gone', 'served']).toContain(row!.outcome)
-  expect(row!.output_tokens).toBeLessThanOrEqual(8_000)
+  expect(row).toMatchObject({ outcome: 'client_gone', success: false })
+  expect(row!.output_tokens).toBeGreaterThan(0)
 })
 
 test('a stream that was read to its end is served, however fast its reader leaves then', async () => {

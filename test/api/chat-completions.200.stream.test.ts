@@ -200,17 +200,19 @@ test('after a ping the status is out: then a failure is an error chunk, with its
 })
 
 describe('what fails before the first content is replaced unseen', () => {
-  const failures: [name: string, behaviour: Behaviour][] = [
+  // A connection lost at once may have been closing already, so its request is sent once more.
+  const failures: [name: string, ...behaviours: Behaviour[]][] = [
     ['a status', status(502)],
-    ['a reset', hangUp('reset')],
+    ['a hang-up', hangUp(), hangUp()],
+    ['a reset', hangUp('reset'), hangUp('reset')],
     ['an end after the headers', sse([])],
     ['an end after the role', sse([chunk({ role: 'assistant', content: '' })])],
     ['an error event', sse([chunk({ role: 'assistant' }), { error: { message: 'out of memory', code: 500 } }])],
     ['an answer without any output', sse([chunk({ role: 'assistant', content: '' }), chunk({}, 'stop'), '[DONE]'])],
   ]
-  test.each(failures)('%s', async (_name, behaviour) => {
+  test.each(failures)('%s', async (_name, ...behaviours) => {
     const customer = await gateway.customer()
-    upstream.respondWith(behaviour)
+    upstream.respondWith(...behaviours)
     second.respondWith(answer({ text: 'from the second' }))
     const response = await gateway.chat(customer, { ...hello, model: 'two-servers', tier: 'cheapest' })
     expect(response.status).toBe(200)
