@@ -183,10 +183,13 @@ BEGIN
       day_used := day_used + 1;
       IF r.want IS NULL THEN
         verdict := 'counted';
-      ELSIF cap_left < r.floor THEN
+      ELSIF r.cap - v_day_spent < r.floor THEN
         verdict := 'daily_spend_cap_reached';
-      ELSIF free < r.floor THEN
-        verdict := CASE WHEN posted < r.floor THEN 'insufficient_credits' ELSE 'in_flight_budget' END;
+      ELSIF posted < r.floor THEN
+        verdict := 'insufficient_credits';
+      ELSIF least(free, cap_left) < r.floor THEN
+        -- Only until the customer's running requests have finished.
+        verdict := 'in_flight_budget';
       ELSE
         verdict := 'granted';
         held := least(r.want, free, cap_left);

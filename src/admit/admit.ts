@@ -13,7 +13,7 @@ import type { WindowView } from '../quota/window-view.ts'
 import { eligible } from './eligible.ts'
 import { codeOfExclusions, explainExclusions, paramOfExclusions } from './explain-exclusions.ts'
 import { holdFor, maxTokensFor, type OutputDefaults } from './hold.ts'
-import { refusal } from './refusal.ts'
+import { budgetNanos, refusal } from './refusal.ts'
 
 export interface AdmitDeps {
   readonly catalog: () => Catalog
@@ -83,7 +83,6 @@ async function take(deps: AdmitDeps, admission: Admission, job: ChatJob, offers:
   deps.windows.remember(admission.customerId, result.windows)
   if (result.kind === 'granted') return result.heldNanos
   if (result.kind === 'counted') return 0n
-  const budgetNanos = result.freeNanos < result.capLeftNanos ? result.freeNanos : result.capLeftNanos
-  const affordableTokens = offers.length === 0 ? 0 : maxTokensFor(offers, job, budgetNanos)
+  const affordableTokens = offers.length === 0 ? 0 : maxTokensFor(offers, job, budgetNanos(result))
   throw refusal(result, admission, job, affordableTokens, deps.clock.epochMs())
 }

@@ -1,6 +1,6 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
-import { usdText } from '../domain/money.ts'
+import { type Nanos, usdText } from '../domain/money.ts'
 import type { Admission, AdmissionResult } from '../ledger/admission.ts'
 
 type Refused = Extract<AdmissionResult, { kind: 'refused' }>
@@ -37,7 +37,7 @@ export function refusal(
     case 'in_flight_budget':
       return new ApiError('in_flight_budget', {
         param,
-        message: `The balance is ${usdText(refused.postedNanos)} USD, of which your running requests hold all but ${usdText(refused.freeNanos)} USD, and this request may cost ${need} USD.${fits} Retry when they have finished, or lower max_tokens.`,
+        message: `The balance is ${usdText(refused.postedNanos)} USD; your running requests hold all but ${usdText(budgetNanos(refused))} USD of it or of the daily spend cap, and this request may cost ${need} USD.${fits} Retry when they have finished, or lower max_tokens.`,
         retryAfterS: 3,
       })
     case 'daily_spend_cap_reached':
@@ -45,6 +45,11 @@ export function refusal(
         message: `The daily spend cap is ${usdText(limits.dailySpendCapNanos)} USD, of which ${usdText(refused.capLeftNanos)} USD are left, and this request may cost ${need} USD.${fits} The cap starts again at 00:00 UTC; the operator can raise it.`,
       })
   }
+}
+
+/** What may be held now. */
+export function budgetNanos({ freeNanos, capLeftNanos }: Pick<Refused, 'freeNanos' | 'capLeftNanos'>): Nanos {
+  return freeNanos < capLeftNanos ? freeNanos : capLeftNanos
 }
 
 function secondsUntil(epochMs: number, nowMs: number): number {

@@ -41,7 +41,7 @@ export const errorTable = {
   in_flight_budget: row(
     402,
     'insufficient_quota',
-    'Your running requests hold the rest of the balance. Retry when they have finished, or lower max_tokens.',
+    'Your running requests hold the rest of the balance or of the daily spend cap. Retry when they have finished, or lower max_tokens.',
   ),
   forbidden: row(403, 'permission_error', 'This key may not do that. Use a key with the needed scope.'),
   model_not_found: row(

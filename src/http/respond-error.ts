@@ -14,6 +14,11 @@ export function errorHeaders(error: ApiError): Record<string, string> {
   }
 }
 
+/** Whether the operator should read of it: 5xx, but not the refusals that a drain or a full house is meant to give. */
+export function isFault({ row, code }: ApiError): boolean {
+  return row.status >= 500 && code !== 'server_shutdown' && code !== 'overloaded' && code !== 'no_eligible_offer'
+}
+
 /** What was thrown as something a caller may be told. Anything unknown is ours, and says nothing about our inside. */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown

@@ -7,7 +7,7 @@ import { errorBody } from '../wire/error-body.ts'
 import { answerPreflight, corsHeaders } from './cors.ts'
 import type { Endpoint } from './endpoint.ts'
 import type { Guard } from './guard.ts'
-import { respondError, toApiError } from './respond-error.ts'
+import { isFault, respondError, toApiError } from './respond-error.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -33,6 +33,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
     loggerInstance: options.log,
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => randomUUIDv7(),
+    // A child logger for each request costs as much as parsing its body, and is used only when something fails.
+    childLoggerFactory: logger => logger,
     bodyLimit: options.bodyLimitBytes,
     requestTimeout: 30_000,
     // Above the idle time of common load balancers (60 s), so that the balancer, not we, closes idle connections.
@@ -51,9 +53,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   app.decorateRequest('caller', null)
 
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
-    if (request.url.startsWith('/v1/')) reply.headers(corsHeaders)
+    // Only browsers send an Origin; nobody else needs to be told.
+    if (request.headers.origin !== undefined && request.url.startsWith('/v1/')) reply.headers(corsHeaders)
+    done()
   })
   const onResponse = options.onResponse
   if (onResponse) {
@@ -68,8 +72,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
   }
   app.setErrorHandler((thrown, request, reply) => {
     const error = toApiError(thrown)
-    if (error.row.status >= 500)
-      request.log.error({ err: error.internal ?? thrown, code: error.code }, 'request failed')
+    if (isFault(error))
+      request.log.error({ requestId: request.id, err: error.internal ?? thrown, code: error.code }, 'request failed')
     respondError(reply, error)
   })
 

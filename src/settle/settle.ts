@@ -58,16 +58,15 @@ export function settlementOf(ticket: Ticket, receipt: Receipt, latencyMs: number
   }
 }
 
-async function committedInTime({ ledger, commitWaitMs }: SettleDeps, settlement: Settlement): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  const tooLate = new Promise<'too late'>(resolve => {
-    timer = setTimeout(resolve, commitWaitMs, 'too late')
+function committedInTime({ ledger, commitWaitMs }: SettleDeps, settlement: Settlement): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => {
+      ledger.voidIfUnsettled(settlement.requestId)
+      reject(new ApiError('settlement_unavailable', { retryAfterS: 5 }))
+    }, commitWaitMs)
+    ledger
+      .settle(settlement)
+      .then(resolve, reject)
+      .finally(() => clearTimeout(timer))
   })
-  try {
-    if ((await Promise.race([ledger.settle(settlement), tooLate])) !== 'too late') return
-    ledger.voidIfUnsettled(settlement.requestId)
-    throw new ApiError('settlement_unavailable', { retryAfterS: 5 })
-  } finally {
-    clearTimeout(timer)
-  }
 }

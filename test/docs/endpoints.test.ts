@@ -87,7 +87,18 @@ describe('docs/api.md', () => {
 
   test('has the headers of an answer, and no header that is not there', async () => {
     const customer = await app.customer()
-    const refused = await app.chat(customer, { model: 'nobody-has-this', messages: [{ role: 'user', content: 'x' }] })
+    const refused = await app.chat(
+      customer,
+      { model: 'nobody-has-this', messages: [{ role: 'user', content: 'x' }] },
+      // As a browser does, so that the headers it may read are named.
+      {
+        headers: {
+          authorization: `Bearer ${customer.key}`,
+          'content-type': 'application/json',
+          origin: 'http://a.example',
+        },
+      },
+    )
     await refused.arrayBuffer()
     const exposed = refused.headers.get('access-control-expose-headers')!.split(', ')
     const named = tableRows(page, 'header').map(([header]) => header!.split(':')[0]!)

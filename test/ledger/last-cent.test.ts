@@ -107,7 +107,7 @@ test('the daily spend cap is exact over three processes, counts what is held, an
   const granted = admissions.filter((_, i) => results[i]!.kind === 'granted')
   expect(granted).toHaveLength(10)
   expect(results.find(result => result.kind === 'refused')).toMatchObject({
-    code: 'daily_spend_cap_reached',
+    code: 'in_flight_budget',
     capLeftNanos: 0n,
     freeNanos: 900n,
   })

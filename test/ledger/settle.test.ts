@@ -109,7 +109,7 @@ test('a charge counts against the cap of the day its lease was granted', async (
   await ledger.settle(settlementOf(yesterday, 300n, 300n))
   await ledger.settle(settlementOf(today, 300n, 100n))
   expect(await ledger.admit(admissionOf(customerId, 200n, { limits }))).toMatchObject({ kind: 'granted' })
-  expect(await ledger.admit(admissionOf(customerId, 1n, { limits }))).toMatchObject({ code: 'daily_spend_cap_reached' })
+  expect(await ledger.admit(admissionOf(customerId, 1n, { limits }))).toMatchObject({ code: 'in_flight_budget' })
   expect(await world.violations()).toEqual([])
 })
 
@@ -125,7 +125,7 @@ test('a clock that was days ahead and comes back finds the day as it was left', 
   expect(await ledger.admit(admissionOf(customerId, 10n, { limits }))).toMatchObject({ kind: 'granted' })
   nowMs -= 40 * 86_400_000
   expect(await ledger.admit(admissionOf(customerId, 51n, { limits }))).toMatchObject({
-    code: 'daily_spend_cap_reached',
+    code: 'in_flight_budget',
     capLeftNanos: 50n,
   })
   await ledger.settle(settlementOf(held, 150n, 150n))

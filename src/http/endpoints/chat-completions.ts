@@ -15,7 +15,7 @@ import { errorBody } from '../../wire/error-body.ts'
 import { encodeErrorChunk, PING } from '../../wire/sse-encode.ts'
 import type { Endpoint } from '../endpoint.ts'
 import type { InFlight } from '../in-flight.ts'
-import { errorHeaders, toApiError } from '../respond-error.ts'
+import { errorHeaders, isFault, toApiError } from '../respond-error.ts'
 
 export interface ChatEndpointDeps {
   readonly complete: (caller: Caller, job: ChatJob, requestId: string, signal: AbortSignal) => Promise<Completed>
@@ -76,8 +76,8 @@ export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
           })
       } catch (thrown) {
         const error = toApiError(thrown)
-        if (error.row.status >= 500 && !running.signal.aborted) {
-          request.log.error({ err: error.internal ?? thrown, code: error.code }, 'chat request failed')
+        if (isFault(error) && !running.signal.aborted) {
+          request.log.error({ requestId, err: error.internal ?? thrown, code: error.code }, 'chat request failed')
         }
         if (!out.headersSent && !out.destroyed) {
           const body = errorBody(error)

@@ -1,0 +1,92 @@
+import { existsSync, globSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { hasValidChecksum } from '../../src/auth/api-key.ts'
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+const pages = globSync('**/*.md', { cwd: root, exclude: name => /^(node_modules|data|\..+)$/.test(name) }).sort()
+
+/** Top folders whose files are named in running text, `src/relay/bill.ts`, and should then exist. */
+const NAMED_FILE = /`((?:src|test|docs|migrations|scripts|bench|bin)\/[\w./-]+)`/g
+/** Home, work and temporary directories of whoever wrote the page. */
+const MACHINE_PATH = /(?<![\w.~/-])\/(?:home|Users|work|workspace|mnt|tmp)\/\w[^\s`)]*/g
+
+test('there are pages', () => {
+  expect(pages).toEqual(expect.arrayContaining(['README.md', 'docs/api.md', 'docs/errors.md']))
+})
+
+describe.each(pages)('%s', page => {
+  const text = readFileSync(join(root, page), 'utf8')
+
+  test('links lead somewhere', () => {
+    const broken = linksOf(text).filter(link => !leadsSomewhere(page, link))
+    expect(broken).toEqual([])
+  })
+
+  test('files that are named exist', () => {
+    const missing = [...text.matchAll(NAMED_FILE)]
+      .map(([, path]) => path!)
+      .filter(path => !existsSync(join(root, path)))
+    // Examples of files to make.
+    expect(missing.filter(path => !/NNNN|<|issue-n/.test(path))).toEqual([])
+  })
+
+  test('names no path of the machine it was written on', () => {
+    expect(text.match(MACHINE_PATH) ?? []).toEqual([])
+    expect(text).not.toContain(root)
+  })
+
+  test('shows no real key', () => {
+    const keys = text.match(/sk-sy-[0-9A-Za-z]{38}/g) ?? []
+    expect(keys.filter(hasValidChecksum)).toEqual([])
+  })
+})
+
+test('anchors are made as GitHub makes them', () => {
+  expect(anchorsOf('# What is billed\n## `GET /v1/models/{id}`\n### Twice\n### Twice\n## A, B and `c_d`\n')).toEqual(
+    new Set(['what-is-billed', 'get-v1modelsid', 'twice', 'twice-1', 'a-b-and-c_d']),
+  )
+})
+
+/** The targets of the links of a page that stay in this repository, without those in code. */
+function linksOf(text: string): string[] {
+  const inline = withoutCode(text).matchAll(/\]\(([^()\s]+)\)/g)
+  const references = withoutCode(text).matchAll(/^\[[^\]]+\]:\s+(\S+)$/gm)
+  return [...inline, ...references].map(([, target]) => target!).filter(target => !/^[a-z]+:/.test(target))
+}
+
+function leadsSomewhere(page: string, link: string): boolean {
+  const [path = '', anchor] = link.split('#')
+  const target = path === '' ? page : join(dirname(page), path)
+  if (link.startsWith('/') || relative(root, join(root, target)).startsWith('..')) return false
+  if (!existsSync(join(root, target))) return false
+  if (anchor === undefined) return true
+  return statSync(join(root, target)).isFile() && anchorsOf(readFileSync(join(root, target), 'utf8')).has(anchor)
+}
+
+/** Headings as GitHub names them: lower case, letters, digits, `_` and `-` kept, blanks to `-`, the second of a name with `-1`. */
+function anchorsOf(text: string): Set<string> {
+  const seen = new Map<string, number>()
+  const anchors = new Set<string>()
+  for (const [, heading] of withoutFences(text).matchAll(/^#{1,6} +(.+?) *$/gm)) {
+    const name = heading!
+      .replace(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}_\- ]/gu, '')
+      .replaceAll(' ', '-')
+    const times = seen.get(name) ?? 0
+    seen.set(name, times + 1)
+    anchors.add(times === 0 ? name : `${name}-${times}`)
+  }
+  return anchors
+}
+
+function withoutCode(text: string): string {
+  // Code in a link's own text stays a link: `[`a`](b)` keeps its brackets.
+  return withoutFences(text).replace(/`[^`\n]*`/g, '')
+}
+
+function withoutFences(text: string): string {
+  return text.replace(/^( *)(```+|~~~+)[^\n]*\n[\s\S]*?^\1\2[^\n]*$/gm, '')
+}

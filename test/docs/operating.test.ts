@@ -1,0 +1,16 @@
+import { expect, test } from 'vitest'
+import { createMetrics } from '../../src/http/metrics.ts'
+import { readPage, tableRows } from './page.ts'
+
+const page = readPage('docs/operating.md')
+
+test('docs/operating.md has every metric of ours with its type and labels', async () => {
+  const { registry } = createMetrics({ inFlight: () => 0, settleQueueLength: () => 0 })
+  const metrics = await registry.getMetricsAsJSON()
+  const labelsOf = (name: string) => (registry.getSingleMetric(name) as unknown as { labelNames: string[] }).labelNames
+  const counted = metrics
+    .filter(({ name }) => name.startsWith('switchyard_'))
+    .map(({ name, type }) => [name, String(type), labelsOf(name).join(', ')])
+  const documented = tableRows(page, 'metric').map(([name, type, labels]) => [name, type, labels!.replaceAll('`', '')])
+  expect(documented).toEqual(counted)
+})
