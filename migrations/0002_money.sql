@@ -183,10 +183,10 @@ BEGIN
       day_used := day_used + 1;
       IF r.want IS NULL THEN
         verdict := 'counted';
-      ELSIF r.cap - v_day_spent < r.floor THEN
-        verdict := 'daily_spend_cap_reached';
       ELSIF posted < r.floor THEN
         verdict := 'insufficient_credits';
+      ELSIF r.cap - v_day_spent < r.floor THEN
+        verdict := 'daily_spend_cap_reached';
       ELSIF least(free, cap_left) < r.floor THEN
         -- Only until the customer's running requests have finished.
         verdict := 'in_flight_budget';

@@ -39,7 +39,6 @@ export function createServer(options: ServerOptions): FastifyInstance {
     requestTimeout: 30_000,
     // Above the idle time of common load balancers (60 s), so that the balancer, not we, closes idle connections.
     keepAliveTimeout: 75_000,
-    maxRequestsPerSocket: 1_000,
     routerOptions: { maxParamLength: 512 },
     http: { headersTimeout: 10_000, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 5_000 },
     clientErrorHandler: answerUnparsable,

@@ -180,8 +180,8 @@ function admit(account: Account, { admission, node, nowMs }: Extract<Command, { 
   account.minuteRequests++
   account.dayRequests++
   if (hold === null) return { kind: 'counted', windows: windows() }
-  if (limits.dailySpendCapNanos - account.daySpent < hold.floorNanos) return refuse('daily_spend_cap_reached')
   if (account.posted < hold.floorNanos) return refuse('insufficient_credits')
+  if (limits.dailySpendCapNanos - account.daySpent < hold.floorNanos) return refuse('daily_spend_cap_reached')
   if (freeNanos < hold.floorNanos || capLeftNanos < hold.floorNanos) return refuse('in_flight_budget')
   const heldNanos = least(hold.wantNanos, freeNanos, capLeftNanos)
   account.leases.set(requestId, { granted: heldNanos, capDay: day, node, modelId })
