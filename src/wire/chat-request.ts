@@ -64,11 +64,13 @@ export function parseChatRequest(body: Buffer): ChatJob {
   }
 }
 
-/** Prompt tokens by our own count, for an upstream that reports none: text by tokenizer, media at their flat bound. */
+/**
+ * Prompt tokens by our own count, for an upstream that reports none: text by tokenizer, media at their flat bound. Never above
+ * `inputTokensBound`, which the hold was made for; the sample that long texts are counted by could be.
+ */
 export function countPromptTokens(job: ChatJob): number {
-  return (
-    estimateTokens(job.promptText()) + job.messageCount * TOKENS_PER_MESSAGE + TOKENS_PER_MESSAGE + job.mediaTokensBound
-  )
+  const textTokens = estimateTokens(job.promptText()) + (job.messageCount + 1) * TOKENS_PER_MESSAGE
+  return Math.min(textTokens + job.mediaTokensBound, job.inputTokensBound)
 }
 
 function checkMessages(value: unknown): ChatMessage[] {
