@@ -73,11 +73,20 @@ export interface Patience {
 /** Builds every module once, by hand, and wires them. The only file that knows them all. */
 export async function compose(input: ComposeInput): Promise<App> {
   const { config, log, clock = systemClock, random = Math.random } = input
+  // What was started last is stopped first, every one of them, also when the others fail or this function does.
+  await using started = new AsyncDisposableStack()
   const pools = openPools(input)
+  for (const pool of Object.values(pools)) started.defer(() => pool.end())
   const node = await startNode({ db: pools.heartbeat, isOnlyNode: input.isOnlyNode, log })
+  started.defer(() => node.retire())
 
   // -- money and limits
   const ledger = createLedger({ pool: pools.money, nodeId: node.nodeId, nodeShard: node.nodeShard, clock, log })
+  started.defer(async () => {
+    const unsettled = await ledger.drain(10_000)
+    if (unsettled > 0)
+      log.error({ unsettled }, 'charges could not be committed before the end; their requests are free')
+  })
   const readAccount = (customerId: string) => readBalance(pools.general, customerId)
   const windows = createWindowView({
     clock,
@@ -97,11 +106,13 @@ export async function compose(input: ComposeInput): Promise<App> {
   })
   await catalog.refresh()
   const upstream = new UpstreamClient({ version: input.version, publicLookup: createPinnedLookup() })
+  started.defer(() => upstream.close())
 
   // -- callers
   const changes = watchControlVersions(pools.general, {
     onError: error => log.warn({ err: error }, 'changes could not be read; trying again'),
   })
+  started.defer(() => changes.stop())
   changes.onChange('supply', () => catalog.refresh())
   const authenticator = createAuthenticator({
     sql: pools.general,
@@ -109,6 +120,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     limitsOf: tier => limitsOfTier(config, tier),
     onAccessChange: listener => changes.onChange('access', listener),
   })
+  started.defer(() => authenticator.close())
 
   // -- the chat
   const inFlight = createInFlight({ max: config.server.maxInFlight })
@@ -179,7 +191,10 @@ export async function compose(input: ComposeInput): Promise<App> {
     onResponse: metrics.request,
   })
   const jobs = await startJobs({ pool: pools.general, clock, log })
+  started.defer(() => jobs.stop())
+  started.defer(() => server.close())
 
+  const running = started.move()
   return {
     server,
     noticeChanges: () => changes.poll(),
@@ -188,16 +203,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       await inFlight.idleWithin(drainMs, signal)
       inFlight.abortAll()
       await inFlight.idleWithin(5_000)
-      await server.close()
-      await jobs.stop()
-      const unsettled = await ledger.drain(10_000)
-      if (unsettled > 0)
-        log.error({ unsettled }, 'charges could not be committed before the end; their requests are free')
-      await changes.stop()
-      authenticator.close()
-      await node.retire()
-      await upstream.close()
-      await Promise.all(Object.values(pools).map(pool => pool.end()))
+      await running.disposeAsync()
     },
   }
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { normalize, resolve } from 'node:path'
 import * as z from 'zod'
-import { type ConfigProblem, keyPath, readYaml, type YamlFile } from './config/read-yaml.ts'
+import { type ConfigProblem, readYaml, type YamlFile } from './config/read-yaml.ts'
 import {
   type CloudKeyName,
   cloudKeyNames,
@@ -11,6 +11,7 @@ import {
   fileSchema,
 } from './config/schema.ts'
 import type { AccountLimits } from './domain/caller.ts'
+import { keyPath } from './domain/key-path.ts'
 import type { Nanos, TokenPrice } from './domain/money.ts'
 
 /** Everything the operator decided, read once and deeply frozen. */

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { type Command, Option } from 'commander'
-import type { Feature } from '../domain/chat-job.ts'
+import { features } from '../domain/chat-job.ts'
 import {
   activateHoster,
   addHoster,
@@ -31,8 +31,6 @@ export function hosterCommands(): Command {
     key(),
   ])
 }
-
-const FEATURES: readonly Feature[] = ['tools', 'images', 'audio', 'json_schema']
 
 function add(): Command {
   return verb('add', 'Add a hoster. It gets requests once it has a price and is activated', [
@@ -104,7 +102,7 @@ function price(): Command {
     .option('--upstream-model <id>', "the hoster's own name of the model; without it, as before or the same")
     .option('--context-tokens <n>', 'context window; needed for a model that is new there', countArgument)
     .option('--max-output-tokens <n>', 'largest output; needed for a model that is new there', countArgument)
-    .addOption(new Option('--features <feature...>', 'what the model can do; without it, as before').choices(FEATURES))
+    .addOption(new Option('--features <feature...>', 'what the model can do; without it, as before').choices(features))
     .action(async (hoster: string, modelId: string, options) => {
       const session = sessionOf(options)
       const { version } = await withDatabase(session, pool =>

@@ -1,6 +1,8 @@
 import { styleText } from 'node:util'
 import type { Config } from '../config.ts'
+import { AUTO_MODEL } from '../domain/chat-job.ts'
 import { usdText } from '../domain/money.ts'
+import { DEMO_MODEL } from '../domain/offer.ts'
 import type { FirstRun } from '../first-run.ts'
 import type { Finding } from '../market/detect-local.ts'
 import { baseUrlOf } from './base-url.ts'
@@ -36,8 +38,8 @@ export function curlLine(baseUrl: string, apiKey: string, model: string): string
 
 /** A model that is offered now, for examples; the demo when there is one, since it always answers. */
 export function exampleModelOf(config: Config, findings: readonly Finding[] = []): string {
-  if (config.demo.enabled) return 'demo'
-  return config.endpoints[0]?.models[0]?.id ?? findings.find(({ models }) => models.length > 0)?.models[0] ?? 'auto'
+  if (config.demo.enabled) return DEMO_MODEL
+  return config.endpoints[0]?.models[0]?.id ?? findings.find(({ models }) => models.length > 0)?.models[0] ?? AUTO_MODEL
 }
 
 function supplyLines(config: Config, findings: readonly Finding[]): string[] {

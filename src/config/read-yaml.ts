@@ -1,4 +1,5 @@
 import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import { keyPath } from '../domain/key-path.ts'
 
 /** One thing that is wrong with the configuration, and where. */
 export interface ConfigProblem {
@@ -101,15 +102,6 @@ export function readYaml(text: string, file: string, env: Readonly<Record<string
     }
     return offset === undefined ? 1 : lines.linePos(offset).line
   }
-}
-
-/** `['endpoints', 0, 'name']` as `endpoints[0].name`. */
-export function keyPath(path: readonly PropertyKey[]): string {
-  return path.reduce<string>(
-    (text, step) =>
-      typeof step === 'number' ? `${text}[${step}]` : text === '' ? String(step) : `${text}.${String(step)}`,
-    '',
-  )
 }
 
 function keyText(key: unknown): string {

@@ -1,4 +1,6 @@
 import * as z from 'zod'
+import { features } from '../domain/chat-job.ts'
+import { standardTimeouts } from '../domain/endpoint-defaults.ts'
 import {
   email,
   flag,
@@ -51,7 +53,7 @@ const modelSchema = z.strictObject({
   price_per_million_usd: prices,
   context_tokens: wholeNumber(1, 100_000_000).prefault('32768'),
   max_output_tokens: wholeNumber(1, 100_000_000).optional(),
-  features: z.array(oneOf(['tools', 'images', 'audio', 'json_schema'])).prefault(['tools', 'json_schema']),
+  features: z.array(oneOf(features)).prefault(['tools', 'json_schema']),
 })
 
 const endpointSchema = z.strictObject({
@@ -70,10 +72,10 @@ const endpointSchema = z.strictObject({
     .prefault({}),
   timeouts: z
     .strictObject({
-      connect_ms: wholeNumber(1, DAY_MS).prefault('3000'),
-      first_token_ms: wholeNumber(1, DAY_MS).prefault('60000'),
-      idle_ms: wholeNumber(1, DAY_MS).prefault('30000'),
-      total_ms: wholeNumber(1, DAY_MS).prefault('600000'),
+      connect_ms: wholeNumber(1, DAY_MS).prefault(String(standardTimeouts.connectMs)),
+      first_token_ms: wholeNumber(1, DAY_MS).prefault(String(standardTimeouts.firstTokenMs)),
+      idle_ms: wholeNumber(1, DAY_MS).prefault(String(standardTimeouts.idleMs)),
+      total_ms: wholeNumber(1, DAY_MS).prefault(String(standardTimeouts.totalMs)),
     })
     .prefault({}),
   models: z.array(modelSchema).min(1, 'is empty; list at least one model with its price'),

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { keyPath } from '../domain/key-path.ts'
 import { DemoError } from './demo-error.ts'
 
 /** The part of an OpenAI chat request that the demo obeys, with every default filled in. */
@@ -129,11 +130,7 @@ const requestBody = z.looseObject({
 
 function rejection(error: z.ZodError): DemoError {
   const issue = error.issues[0]!
-  const param = issue.path.reduce<string>(
-    (path, step) =>
-      typeof step === 'number' ? `${path}[${step}]` : path === '' ? String(step) : `${path}.${String(step)}`,
-    '',
-  )
+  const param = keyPath(issue.path)
   return new DemoError(400, param === '' ? issue.message : `${param}: ${issue.message}`, {
     param: param === '' ? null : param,
     code: 'invalid_value',

@@ -1,3 +1,4 @@
+import { standardDialect, standardTimeouts } from '../domain/endpoint-defaults.ts'
 import type { TokenPrice } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import { demoModel } from './start-demo-upstream.ts'
@@ -13,14 +14,8 @@ export function demoOffer(upstream: { baseUrl: string; apiKey: string; price: To
       name: demoModel.ownedBy,
       baseUrl: upstream.baseUrl,
       apiKey: upstream.apiKey,
-      dialect: {
-        maxTokensField: 'max_tokens',
-        developerRole: false,
-        streamOptions: true,
-        dropFields: [],
-        keyHeader: 'authorization',
-      },
-      timeouts: { connectMs: 3_000, firstTokenMs: 60_000, idleMs: 30_000, totalMs: 600_000 },
+      dialect: { ...standardDialect, developerRole: false },
+      timeouts: standardTimeouts,
       trustScore: null,
       hosterShareBps: 0,
       demo: true,

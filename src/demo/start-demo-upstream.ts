@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type Clock, systemClock } from '../domain/clock.ts'
+import { DEMO_MODEL } from '../domain/offer.ts'
 import { answerAtOnce, answerInChunks } from './answer-chat.ts'
 import { systemFingerprint } from './chat-bodies.ts'
 import { parseChatRequest } from './chat-request.ts'
@@ -14,7 +15,7 @@ import { planReply } from './plan-reply.ts'
 
 /** The one model of the demo upstream. */
 export const demoModel = {
-  id: 'demo',
+  id: DEMO_MODEL,
   ownedBy: systemFingerprint,
   description: 'Demo: a small n-gram model that ships with Switchyard. Real tokens, real streaming, no understanding.',
   contextTokens: 131_072,

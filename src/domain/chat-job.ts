@@ -2,8 +2,12 @@ export const serviceTiers = ['cheapest', 'balanced', 'fastest'] as const
 /** How the customer wants offers ranked. Not to be confused with the account tier, which sets limits. */
 export type ServiceTier = (typeof serviceTiers)[number]
 
+export const features = ['tools', 'images', 'audio', 'json_schema'] as const
 /** Something an offer must be able to do because the request uses it. */
-export type Feature = 'tools' | 'images' | 'audio' | 'json_schema'
+export type Feature = (typeof features)[number]
+
+/** The model id that leaves the choice of the model to routing: it stands for every model that the request does not name. */
+export const AUTO_MODEL = 'auto'
 
 /** The routing wishes of a request body. They are hard promises, except `serviceTier`, which orders what they leave over. */
 export interface Wishes {
@@ -19,7 +23,7 @@ export interface Wishes {
 
 /** A chat request after parsing: the gateway's own fields are taken out, everything else is ready to be forwarded. */
 export interface ChatJob {
-  /** The model id asked for, or `auto`. */
+  /** The model id asked for, or AUTO_MODEL. */
   readonly model: string
   readonly wishes: Wishes
   readonly stream: boolean

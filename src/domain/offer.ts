@@ -1,4 +1,4 @@
-import type { Feature } from './chat-job.ts'
+import { AUTO_MODEL, type Feature } from './chat-job.ts'
 import type { TokenPrice } from './money.ts'
 
 export const providerKinds = ['local', 'hoster', 'cloud'] as const
@@ -48,6 +48,14 @@ export interface Endpoint {
   readonly demo: boolean
   /** `public_only`: connect through the checked, pinned lookup of market/pinned-lookup.ts, since the address comes from a third party. */
   readonly egress: 'any' | 'public_only'
+}
+
+/** The id of the built-in demo model, which says of itself what it is. */
+export const DEMO_MODEL = 'demo'
+
+/** Ids that nobody can sell: `auto` is a wish and no model, and `demo` is always the labelled demo. */
+export function isReservedModel(modelId: string): boolean {
+  return modelId === AUTO_MODEL || modelId === DEMO_MODEL
 }
 
 /** One model at one endpoint at one price: the unit that is ranked, tried and billed. Immutable; a price change makes a new offer. */

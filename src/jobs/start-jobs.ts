@@ -4,7 +4,7 @@ import type { Clock } from '../domain/clock.ts'
 import { addUsagePartitions } from '../ledger/add-usage-partitions.ts'
 
 export interface Jobs {
-  /** Lets running jobs finish, then stops. */
+  /** Lets running jobs finish, then stops. Never rejects. */
   stop(): Promise<void>
 }
 
@@ -42,7 +42,10 @@ export async function startJobs({ pool, clock, log }: JobsDeps): Promise<Jobs> {
     ]),
     logger: new Logger(() => (level, message, meta) => logAt(log, level, message, meta)),
   })
-  return { stop: () => runner.stop() }
+  return {
+    // It rejects when the runner has stopped by itself; what is left of a shutdown has to go on all the same.
+    stop: () => runner.stop().catch(error => log.warn({ err: error }, 'the jobs had stopped before')),
+  }
 }
 
 /** graphile-worker tells its comings and goings as info; for an operator of a gateway that is debug. */

@@ -1,4 +1,5 @@
 import type { Sql } from '../db/pool.ts'
+import { lowestUuidAt } from '../domain/lowest-uuid.ts'
 
 /** Months kept ready beyond the running one: a job that does not run for two months loses nothing but tidiness. */
 const MONTHS_AHEAD = 2
@@ -14,8 +15,8 @@ export async function addUsagePartitions(db: Sql, nowEpochMs: number): Promise<s
     const name = `usage_event_${new Date(fromMs).toISOString().slice(0, 7).replace('-', '_')}`
     const { rows } = await db.query<{ added: boolean }>('SELECT add_usage_partition($1, $2, $3) AS added', [
       name,
-      firstIdAt(fromMs),
-      firstIdAt(toMs),
+      lowestUuidAt(fromMs),
+      lowestUuidAt(toMs),
     ])
     if (rows[0]!.added) added.push(name)
   }
@@ -25,10 +26,4 @@ export async function addUsagePartitions(db: Sql, nowEpochMs: number): Promise<s
 function monthStartMs(nowEpochMs: number, monthsLater: number): number {
   const now = new Date(nowEpochMs)
   return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + monthsLater)
-}
-
-/** The lowest UUID whose first 48 bits are this time. */
-function firstIdAt(epochMs: number): string {
-  const hex = epochMs.toString(16).padStart(12, '0')
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`
 }

@@ -115,7 +115,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
         'PostgreSQL refuses a settlement: nothing is charged, its lease is released',
       )
       forget(entry)
-      ghosts.set(requestId, clock.monotonicMs())
+      bury(requestId)
       void sweepGhosts()
       entry.reject(error)
     },

@@ -1,4 +1,4 @@
-import type { ChatJob } from '../domain/chat-job.ts'
+import { AUTO_MODEL, type ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Offer } from '../domain/offer.ts'
 import type { Catalog } from './catalog.ts'
@@ -18,20 +18,20 @@ export interface Candidates {
  */
 export function candidatesFor(catalog: Catalog, job: ChatJob): Candidates {
   const asked = job.model
-  if (asked === AUTO ? catalog.offers.length === 0 : !catalog.models.has(asked)) {
+  if (asked === AUTO_MODEL ? catalog.offers.length === 0 : !catalog.models.has(asked)) {
     throw new ApiError('model_not_found', {
       message: `The model \`${asked}\` does not exist or you do not have access to it. GET /v1/models lists the models.`,
       param: 'model',
     })
   }
-  const models = [...new Set([asked, ...job.wishes.fallbackModels])].filter(id => id === AUTO || catalog.models.has(id))
-  if (models.length === 1 && asked !== AUTO) return { models, offers: catalog.offersOf(asked) }
+  const models = [...new Set([asked, ...job.wishes.fallbackModels])].filter(
+    id => id === AUTO_MODEL || catalog.models.has(id),
+  )
+  if (models.length === 1 && asked !== AUTO_MODEL) return { models, offers: catalog.offersOf(asked) }
   const named = new Set(models)
-  const offers = models.flatMap(id => (id === AUTO ? autoPool(catalog, named) : catalog.offersOf(id)))
+  const offers = models.flatMap(id => (id === AUTO_MODEL ? autoPool(catalog, named) : catalog.offersOf(id)))
   return { models, offers }
 }
-
-const AUTO = 'auto'
 
 function autoPool(catalog: Catalog, named: ReadonlySet<string>): readonly Offer[] {
   const real = catalog.offers.filter(offer => !offer.endpoint.demo)

@@ -1,6 +1,6 @@
 import type { Feature } from '../domain/chat-job.ts'
+import { standardDialect } from '../domain/endpoint-defaults.ts'
 import type { Dialect } from '../domain/offer.ts'
-import { standardDialect } from './endpoint-defaults.ts'
 
 /** A cloud that is offered when its key is in the environment. */
 export interface CloudPreset {

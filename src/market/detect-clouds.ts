@@ -1,8 +1,8 @@
+import { standardTimeouts } from '../domain/endpoint-defaults.ts'
 import { parsePricePerMillion } from '../domain/money.ts'
 import type { Endpoint, Offer } from '../domain/offer.ts'
 import { type CloudPreset, cloudPresets, cloudPricesAsOf } from './cloud-presets.ts'
 import type { Finding } from './detect-local.ts'
-import { standardTimeouts } from './endpoint-defaults.ts'
 
 export interface DetectedCloud {
   readonly finding: Finding

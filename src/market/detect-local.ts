@@ -1,7 +1,7 @@
 import { Agent, request } from 'undici'
+import { localTimeouts, standardDialect } from '../domain/endpoint-defaults.ts'
 import type { TokenPrice } from '../domain/money.ts'
-import type { Endpoint, Offer } from '../domain/offer.ts'
-import { localTimeouts, standardDialect } from './endpoint-defaults.ts'
+import { type Endpoint, isReservedModel, type Offer } from '../domain/offer.ts'
 
 /** Something that was found at start and may be offered; shown to the operator. */
 export interface Finding {
@@ -145,7 +145,7 @@ function readModels(body: string): LocalModel[] | undefined {
     const upstreamModel = entry.id
     if (typeof upstreamModel !== 'string' || upstreamModel === '' || NO_CHAT.test(upstreamModel)) return []
     const modelId = nameOf(upstreamModel)
-    return modelId === 'auto' ? [] : [{ upstreamModel, modelId, contextTokens: contextOf(entry) }]
+    return isReservedModel(modelId) ? [] : [{ upstreamModel, modelId, contextTokens: contextOf(entry) }]
   })
   return models.filter(({ modelId }, at) => models.findIndex(other => other.modelId === modelId) === at)
 }

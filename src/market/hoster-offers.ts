@@ -1,7 +1,7 @@
 import type { Sql } from '../db/pool.ts'
 import type { Feature } from '../domain/chat-job.ts'
+import { standardDialect, standardTimeouts } from '../domain/endpoint-defaults.ts'
 import type { Endpoint, Offer } from '../domain/offer.ts'
-import { standardDialect, standardTimeouts } from './endpoint-defaults.ts'
 import { openSecret } from './sealed-secret.ts'
 import { SupplyError } from './supply-error.ts'
 

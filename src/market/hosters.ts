@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { bumpControlVersion } from '../db/control-version.ts'
 import { type Pool, type Sql, transaction } from '../db/pool.ts'
-import type { Feature } from '../domain/chat-job.ts'
+import { type Feature, features } from '../domain/chat-job.ts'
 import type { TokenPrice } from '../domain/money.ts'
+import { isReservedModel } from '../domain/offer.ts'
 import { checkHosterUrl } from './hoster-url.ts'
 import { sealSecret } from './sealed-secret.ts'
 import { SupplyError } from './supply-error.ts'
@@ -297,22 +298,20 @@ async function insertPrice(sql: Sql, endpointId: string, version: number, model:
   )
 }
 
-const FEATURES: ReadonlySet<string> = new Set<Feature>(['tools', 'images', 'audio', 'json_schema'])
-
 /** 1,000 USD per million tokens. The dearest models on sale ask about 200; above it is a slip of the decimal point. */
 const DEAREST_PICO_PER_TOKEN = 1_000_000_000n
 
 function checkModel(model: HostedModel): void {
   checkModelId('The model id', model.modelId)
-  if (model.modelId === 'auto')
-    throw new SupplyError('invalid_value', 'The model id "auto" is reserved. Choose another one.')
+  if (isReservedModel(model.modelId))
+    throw new SupplyError('invalid_value', `The model id "${model.modelId}" is reserved. Choose another one.`)
   if (model.upstreamModel !== undefined) checkModelId('The upstream model', model.upstreamModel)
   checkPrice('The input price', model.price.inputPicoPerToken)
   checkPrice('The output price', model.price.outputPicoPerToken)
   checkInteger('The context length', model.contextTokens, 1, 100_000_000)
   checkInteger('The largest output', model.maxOutputTokens, 1, 100_000_000)
-  const unknown = model.features.find(feature => !FEATURES.has(feature))
-  if (unknown) throw new SupplyError('invalid_value', `"${unknown}" is not a feature. Use ${[...FEATURES].join(', ')}.`)
+  const unknown = model.features.find(feature => !features.includes(feature))
+  if (unknown) throw new SupplyError('invalid_value', `"${unknown}" is not a feature. Use ${features.join(', ')}.`)
 }
 
 function checkModelId(what: string, id: string): void {

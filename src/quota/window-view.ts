@@ -5,7 +5,10 @@ import type { WindowCounts } from '../domain/windows.ts'
 /** The rate windows of customers as this node last saw them, for headers on answers that do not pass the ledger. */
 export interface WindowView {
   remember(customerId: string, counts: WindowCounts): void
-  /** Counts of the current windows; a window that ended counts 0. Reads PostgreSQL once for a customer not seen yet. */
+  /**
+   * Counts of the current windows; a window that ended counts 0. Reads PostgreSQL once for a customer not seen yet. Never rejects: when
+   * that read fails, nothing counts as used, since a header is no reason to lose an answer, and an error least of all.
+   */
   current(caller: Caller): Promise<WindowCounts>
 }
 
@@ -26,12 +29,16 @@ export function createWindowView(deps: {
     remember,
     async current(caller) {
       const nowMs = deps.clock.epochMs()
-      let counts = seen.get(caller.customerId)
-      if (!counts) {
-        counts = await deps.read(caller.customerId, nowMs)
+      const known = seen.get(caller.customerId)
+      if (known) return rolled(known, nowMs)
+      try {
+        const counts = await deps.read(caller.customerId, nowMs)
         remember(caller.customerId, counts)
+        return counts
+      } catch {
+        // Whatever is wrong with the database is told and logged by the request itself.
+        return windowCounts(undefined, nowMs)
       }
-      return rolled(counts, nowMs)
     },
   }
 }

@@ -1,6 +1,7 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
-import type { Attempt, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
+import type { Outcome, Receipt, Ticket } from '../domain/handoff.ts'
+import { Unserved } from '../domain/unserved.ts'
 import { countPromptTokens } from '../wire/chat-request.ts'
 
 /**
@@ -14,15 +15,18 @@ export function unservedReceipt(
   signal: AbortSignal,
   chargeEarlyLeave: () => boolean,
 ): Receipt {
-  const attempts = attemptsOf(failure)
+  const attempts = failure instanceof Unserved ? failure.attempts : []
   const outcome = outcomeOf(failure, signal)
-  const working = ticket.eligible.find(offer => offer.offerId === attempts.at(-1)?.offerId) ?? null
+  const last = attempts.at(-1)
+  // Any other ending means that the server had failed by itself before the client left: nobody was working then.
+  const isWorking = last?.outcome === 'cancelled'
+  const working = isWorking ? (ticket.eligible.find(offer => offer.offerId === last.offerId) ?? null) : null
   const charged = outcome === 'client_gone' && working !== null && chargeEarlyLeave()
   return {
     outcome,
     offer: charged ? working : null,
     attempts,
-    billedInputTokens: charged ? Math.min(countPromptTokens(job), job.inputTokensBound) : 0,
+    billedInputTokens: charged ? countPromptTokens(job) : 0,
     billedOutputTokens: 0,
     reportedInputTokens: null,
     reportedOutputTokens: null,
@@ -36,8 +40,4 @@ function outcomeOf(failure: unknown, signal: AbortSignal): Outcome {
   if (signal.aborted) return signal.reason instanceof ApiError ? 'shutdown' : 'client_gone'
   if (!(failure instanceof ApiError)) return 'internal_error'
   return failure.row.status < 500 ? 'refused_upstream' : 'unserved'
-}
-
-function attemptsOf(failure: unknown): readonly Attempt[] {
-  return failure instanceof Error && 'attempts' in failure ? (failure.attempts as readonly Attempt[]) : []
 }

@@ -1,4 +1,4 @@
-import type { ChatJob, ServiceTier } from '../domain/chat-job.ts'
+import { AUTO_MODEL, type ChatJob, type ServiceTier } from '../domain/chat-job.ts'
 import type { Plan, Ticket } from '../domain/handoff.ts'
 import type { HealthView, OfferState } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
@@ -64,14 +64,11 @@ export function route(ticket: Ticket, job: ChatJob, view: RouteView, random: () 
   return { ticket, offers: ranks.map(({ offer }) => offer), ranks }
 }
 
-/** The id that stands for every model not named elsewhere in the ticket, as one pool. */
-const AUTO = 'auto'
-
 /** Each offer lands in the first group that claims it; `auto` claims what no name does. */
 function groupByModel(models: readonly string[], ranks: readonly Rank[]): Rank[][] {
   const named = new Set(models)
   return [...named].map(model =>
-    ranks.filter(({ offer }) => (model === AUTO ? !named.has(offer.modelId) : offer.modelId === model)),
+    ranks.filter(({ offer }) => (model === AUTO_MODEL ? !named.has(offer.modelId) : offer.modelId === model)),
   )
 }
 

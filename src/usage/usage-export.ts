@@ -1,4 +1,5 @@
 import type { Sql } from '../db/pool.ts'
+import { lowestUuidAt } from '../domain/lowest-uuid.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
 import { exportColumns } from '../wire/reports.ts'
 import { csvRecord } from './csv.ts'
@@ -19,7 +20,7 @@ const ROWS_PER_PAGE = 1000
  */
 export async function usageExport(sql: Sql, customerId: string, days: number, nowMs: number): Promise<UsageExport> {
   const period = lastDays(days, nowMs)
-  const firstPage = await readPage(sql, customerId, period, uuidFloor(Date.parse(period.fromIso) - ID_SLACK_MS))
+  const firstPage = await readPage(sql, customerId, period, lowestUuidAt(Date.parse(period.fromIso) - ID_SLACK_MS))
   const lastDay = new Date(Date.parse(period.untilIso) - 1).toISOString().slice(0, 10)
   return {
     fileName: `switchyard-usage-${period.fromIso.slice(0, 10)}-${lastDay}.csv`,
@@ -74,13 +75,7 @@ async function readPage(sql: Sql, customerId: string, period: Period, after: str
       WHERE customer_id = $1 AND request_id > $2 AND request_id < $3 AND started_at >= $4 AND started_at < $5
       ORDER BY request_id
       LIMIT ${ROWS_PER_PAGE}`,
-    [customerId, after, uuidFloor(Date.parse(period.untilIso) + ID_SLACK_MS), period.fromIso, period.untilIso],
+    [customerId, after, lowestUuidAt(Date.parse(period.untilIso) + ID_SLACK_MS), period.fromIso, period.untilIso],
   )
   return rows
-}
-
-/** Not above any UUIDv7 made at or after `epochMs`: its first 48 bits are the time in milliseconds (RFC 9562, 5.7). */
-function uuidFloor(epochMs: number): string {
-  const time = epochMs.toString(16).padStart(12, '0')
-  return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`
 }

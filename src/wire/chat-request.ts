@@ -1,6 +1,7 @@
 import type { z } from 'zod'
 import type { ChatJob, Feature } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
+import { keyPath } from '../domain/key-path.ts'
 import { bounds, type ChatMessage, chatFieldsSchema, messageSchema } from './chat-request-schema.ts'
 import { estimateTokens } from './estimate-tokens.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from './json-object.ts'
@@ -64,11 +65,13 @@ export function parseChatRequest(body: Buffer): ChatJob {
   }
 }
 
-/** Prompt tokens by our own count, for an upstream that reports none: text by tokenizer, media at their flat bound. */
+/**
+ * Prompt tokens by our own count, for an upstream that reports none: text by tokenizer, media at their flat bound. Never above
+ * `inputTokensBound`, which the hold was made for; the sample that long texts are counted by could be.
+ */
 export function countPromptTokens(job: ChatJob): number {
-  return (
-    estimateTokens(job.promptText()) + job.messageCount * TOKENS_PER_MESSAGE + TOKENS_PER_MESSAGE + job.mediaTokensBound
-  )
+  const textTokens = estimateTokens(job.promptText()) + (job.messageCount + 1) * TOKENS_PER_MESSAGE
+  return Math.min(textTokens + job.mediaTokensBound, job.inputTokensBound)
 }
 
 function checkMessages(value: unknown): ChatMessage[] {
@@ -124,11 +127,7 @@ function check<Schema extends z.ZodType>(schema: Schema, value: unknown, at: str
   const { path, message } = firstIssue(result.error.issues)
   let found = value
   for (const step of path) found = (found as JsonObject | undefined)?.[step as string]
-  const param = path.reduce<string>(
-    (text, step) =>
-      typeof step === 'number' ? `${text}[${step}]` : text === '' ? String(step) : `${text}.${String(step)}`,
-    at,
-  )
+  const param = keyPath(path, at)
   throw found === undefined ? missing(param, message) : invalid(param, message, found)
 }
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Feature } from '../domain/chat-job.ts'
+import { type Feature, features } from '../domain/chat-job.ts'
 import { type TokenPrice, usdPerMillion } from '../domain/money.ts'
 import { type ProviderKind, providerKinds } from '../domain/offer.ts'
 
@@ -44,9 +44,7 @@ export const model = z
         'The cheapest offer, by input plus output price. A request is billed at the price of the server that served it.',
       ),
     providers: z.array(z.enum(providerKinds)).describe('Kinds of providers that offer it.'),
-    features: z
-      .array(z.string())
-      .describe('What at least one of its servers can do: tools, images, audio, json_schema.'),
+    features: z.array(z.string()).describe(`What at least one of its servers can do: ${features.join(', ')}.`),
     demo: z.boolean().describe('True for the built-in demonstration model, which only strings words together.'),
   })
   .meta({

@@ -1,3 +1,4 @@
+import { keyPath } from '../domain/key-path.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from './json-object.ts'
 
@@ -129,8 +130,8 @@ function errorOfDetail(detail: unknown): UpstreamError {
   if (!Array.isArray(detail)) return errorOf(isJsonObject(detail) ? detail : { message: detail }, null)
   const first: unknown = detail[0]
   if (!isJsonObject(first)) return errorOf({ message: first }, null)
-  const where = Array.isArray(first.loc) ? first.loc.filter(step => step !== 'body') : []
-  const param = where.map((step, i) => (typeof step === 'number' ? `[${step}]` : `${i > 0 ? '.' : ''}${step}`)).join('')
+  const where = Array.isArray(first.loc) ? (first.loc as PropertyKey[]).filter(step => step !== 'body') : []
+  const param = keyPath(where)
   return { message: text(first.msg) ?? '', type: null, param: param === '' ? null : param, code: text(first.type) }
 }
 

@@ -13,6 +13,7 @@ import { loadConfig } from '../../src/config.ts'
 import { transaction } from '../../src/db/pool.ts'
 import type { AccountLimits } from '../../src/domain/caller.ts'
 import type { Clock } from '../../src/domain/clock.ts'
+import { standardDialect } from '../../src/domain/endpoint-defaults.ts'
 import type { Offer } from '../../src/domain/offer.ts'
 import { audit } from '../../src/ledger/audit.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
@@ -226,13 +227,7 @@ export function testOffer(
       name: endpointId,
       baseUrl,
       apiKey: null,
-      dialect: {
-        maxTokensField: 'max_tokens',
-        developerRole: false,
-        streamOptions: true,
-        dropFields: [],
-        keyHeader: 'authorization',
-      },
+      dialect: { ...standardDialect, developerRole: false },
       timeouts: { connectMs: 1_000, firstTokenMs: 2_000, idleMs: 2_000, totalMs: 10_000 },
       trustScore: null,
       hosterShareBps: 0,

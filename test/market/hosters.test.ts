@@ -256,6 +256,10 @@ describe('what operators get wrong', () => {
         'reserved',
       ],
       [
+        () => addHoster(database.pool, { ...acme, name: 'b', models: [{ ...model, modelId: 'demo' }] }, secrets),
+        'reserved',
+      ],
+      [
         () => addHoster(database.pool, { ...acme, name: 'b', models: [{ ...model, modelId: 'a b' }] }, secrets),
         'must have 1 to 200',
       ],

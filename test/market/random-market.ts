@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import type { ChatJob, Feature } from '../../src/domain/chat-job.ts'
+import { localTimeouts, standardDialect } from '../../src/domain/endpoint-defaults.ts'
 import type { HealthView, OfferState } from '../../src/domain/health.ts'
 import type { Offer, ProviderKind } from '../../src/domain/offer.ts'
-import { localTimeouts, standardDialect } from '../../src/market/endpoint-defaults.ts'
 
 /** A market, a job and what is known of each offer's health, all made up. */
 export interface RandomMarket {

@@ -1,4 +1,4 @@
-import type { Dialect, Timeouts } from '../domain/offer.ts'
+import type { Dialect, Timeouts } from './offer.ts'
 
 /** What most OpenAI-compatible servers understand. */
 export const standardDialect: Dialect = {

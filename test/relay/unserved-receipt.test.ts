@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest'
+import { ApiError } from '../../src/domain/errors.ts'
+import type { Attempt, Ticket } from '../../src/domain/handoff.ts'
+import { Unserved } from '../../src/domain/unserved.ts'
+import { unservedReceipt } from '../../src/relay/unserved-receipt.ts'
+import { jobOf, offerOf } from '../market/random-market.ts'
+
+const offer = offerOf({ name: 'a' })
+const job = jobOf({ promptText: () => 'Hello there.' })
+const ticket: Ticket = {
+  requestId: '00000000-0000-7000-8000-000000000001',
+  caller: {
+    customerId: '00000000-0000-7000-8000-000000000002',
+    keyId: '00000000-0000-7000-8000-000000000003',
+    email: 'ada@example.com',
+    accountTier: 'free',
+    limits: { requestsPerMinute: 20, requestsPerDay: 1_000, dailySpendCapNanos: 5_000_000_000n },
+  },
+  startedAtEpochMs: 0,
+  startedMonotonicMs: 0,
+  models: ['m'],
+  eligible: [offer],
+  excluded: [],
+  holdNanos: 1_000_000n,
+  maxTokens: 100,
+}
+
+/** Beyond its free departures: whether it pays is decided by what the servers were doing. */
+const receiptOf = (signal: AbortSignal, ...outcomes: Attempt['outcome'][]) => {
+  const attempts = outcomes.map(
+    (outcome): Attempt => ({ offerId: offer.offerId, endpointId: 'a', provider: 'local', outcome, elapsedMs: 1 }),
+  )
+  return unservedReceipt(new Unserved('unserved', 'all_hosters_failed', attempts), ticket, job, signal, () => true)
+}
+const left = AbortSignal.abort('client_gone')
+
+test('a client that leaves while a server works on its prompt pays the input', () => {
+  expect(receiptOf(left, 'server_error', 'cancelled')).toMatchObject({
+    outcome: 'client_gone',
+    offer,
+    billedInputTokens: 9,
+    billedOutputTokens: 0,
+    usageSource: 'gateway',
+  })
+})
+
+test.each([[], ['busy'], ['cancelled', 'connect_failed']] as Attempt['outcome'][][])(
+  'a client that leaves when nobody was working pays nothing (%j)',
+  (...outcomes) => {
+    expect(receiptOf(left, ...outcomes)).toMatchObject({ outcome: 'client_gone', offer: null, billedInputTokens: 0 })
+  },
+)
+
+test('a gateway that stops, or finds no server, charges nothing', () => {
+  const stopped = AbortSignal.abort(new ApiError('server_shutdown'))
+  expect(receiptOf(stopped, 'cancelled')).toMatchObject({ outcome: 'shutdown', offer: null, billedInputTokens: 0 })
+  const staying = new AbortController().signal
+  expect(receiptOf(staying, 'busy')).toMatchObject({ outcome: 'unserved', offer: null, billedInputTokens: 0 })
+})
