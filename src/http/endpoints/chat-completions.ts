@@ -49,12 +49,13 @@ export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
     async handle({ caller, request, reply, requestId }) {
       const out = reply.raw
       const startedMs = deps.clock.monotonicMs()
-      const headers = async (more: Record<string, string>) => ({
-        ...(reply.getHeaders() as Record<string, string>),
-        ...rateLimitHeaders(caller.limits, await deps.windows.current(caller), deps.clock.epochMs()),
-        'openai-processing-ms': String(Math.round(deps.clock.monotonicMs() - startedMs)),
-        ...more,
-      })
+      const headers = async (more: Record<string, string>) => {
+        const windows = await deps.windows.current(caller)
+        const all = reply.getHeaders() as Record<string, string>
+        Object.assign(all, rateLimitHeaders(caller.limits, windows, deps.clock.epochMs()), more)
+        all['openai-processing-ms'] = String(Math.round(deps.clock.monotonicMs() - startedMs))
+        return all
+      }
       reply.hijack()
       const running = deps.inFlight.enter()
       // The request's own 'close' fires as soon as its body is read; only the response knows whether the client left.
