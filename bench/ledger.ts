@@ -1,5 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -11,6 +11,8 @@ import type { Admission } from '../src/ledger/admission.ts'
 import { createLedger } from '../src/ledger/ledger.ts'
 import { registerNode } from '../src/ledger/node-life.ts'
 import { openAccount } from '../src/ledger/open-account.ts'
+import { percentile } from './percentile.ts'
+import { readCpuMicros } from './process-usage.ts'
 
 /**
  * How many requests a second the ledger alone admits and settles, on a PostgreSQL of its own with fsync on, and what each costs in CPU time
@@ -58,7 +60,7 @@ for (let second = 0; second < seconds; second++) {
 working = false
 await Promise.all(workers)
 waitsMs.sort((a, b) => a - b)
-const waitMs = (share: number) => waitsMs[Math.floor(waitsMs.length * share)]!.toFixed(2)
+const waitMs = (share: number) => percentile(waitsMs, share).toFixed(2)
 console.log(`${Math.round(pairs / seconds)} pairs/s, admission p50 ${waitMs(0.5)} ms, p99 ${waitMs(0.99)} ms`)
 await pool.end()
 await database.close()
@@ -120,11 +122,5 @@ async function postgresCpuUs(): Promise<number> {
   const { rows } = await pool.query<{ pid: number }>('SELECT pid FROM pg_stat_activity WHERE application_name = $1', [
     APPLICATION,
   ])
-  const ticks = await Promise.all(
-    rows.map(async ({ pid }) => {
-      const fields = (await readFile(`/proc/${pid}/stat`, 'utf8')).split(') ')[1]!.split(' ')
-      return Number(fields[11]) + Number(fields[12])
-    }),
-  )
-  return ticks.reduce((sum, own) => sum + own, 0) * 10_000
+  return rows.reduce((sum, { pid }) => sum + (readCpuMicros(pid) ?? 0), 0)
 }

@@ -26,7 +26,7 @@ export interface AdmitDeps {
 
 /**
  * May this request run? Finds its eligible offers, then counts it against its windows and holds its worst case in one round trip.
- * Throws 404 `model_not_found`, 500 `no_eligible_offer`, 429, 402 or 503. From the returned ticket on money is held, and the
+ * Throws 404 `model_not_found`, 400 `context_length_exceeded`, 500 `no_eligible_offer`, 429, 402 or 503. From the returned ticket on money is held, and the
  * ticket has to be settled.
  */
 export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Ticket> {

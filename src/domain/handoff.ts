@@ -3,7 +3,7 @@ import type { ChatChunk, ChatCompletion } from './completion.ts'
 import type { Nanos } from './money.ts'
 import type { Offer, ProviderKind } from './offer.ts'
 
-/** Why an offer may not serve a job. Recorded for each, since it feeds the refusal text, the receipt and the quote. */
+/** Why an offer may not serve a job. Recorded for each, since the refusal says which wish excluded how many. */
 export interface Exclusion {
   readonly offerId: string
   readonly reason: ExclusionReason

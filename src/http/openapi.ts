@@ -54,15 +54,8 @@ const tags: Record<EndpointDoc['tag'], string> = {
 
 const errorCodes = Object.keys(errorTable) as ErrorCode[]
 
-/** Any address can answer these; the first two are about an address or method that is not described here. */
-const anywhere: readonly ErrorCode[] = [
-  'not_found',
-  'method_not_allowed',
-  'invalid_header',
-  'headers_too_large',
-  'request_timeout',
-  'internal_error',
-]
+/** Besides `not_found` and `method_not_allowed`, which concern no operation that is described. */
+const anywhere: readonly ErrorCode[] = ['invalid_header', 'headers_too_large', 'request_timeout', 'internal_error']
 const withKey: readonly ErrorCode[] = ['invalid_api_key', 'forbidden', 'database_unavailable']
 const withQuery: readonly ErrorCode[] = ['invalid_value']
 const withBody: readonly ErrorCode[] = [
@@ -95,10 +88,10 @@ const byTag: Record<EndpointDoc['tag'], readonly ErrorCode[]> = {
   Service: [],
 }
 
-/** The codes an endpoint can answer with, besides those of `anywhere` that concern no described operation. */
+/** The codes an endpoint can answer with. */
 function errorsOf({ access, path, doc }: Endpoint): ErrorCode[] {
   const codes = new Set<ErrorCode>([
-    ...anywhere.slice(2),
+    ...anywhere,
     ...(access === 'key' ? withKey : []),
     ...(access === 'loopback' ? (['not_found'] as const) : []),
     ...(doc.query ? withQuery : []),

@@ -12,8 +12,8 @@ export interface CatalogSource {
 }
 
 export interface CatalogSourceOptions {
-  /** Local and cloud offers: from the configuration, detected, the demo. A function is asked again at each refresh. */
-  readonly configured: readonly Offer[] | (() => readonly Offer[])
+  /** Local and cloud offers: from the configuration, detected, the demo. */
+  readonly configured: readonly Offer[]
   readonly sql: Sql
   readonly masterKey: Buffer
   /** Hosters may live on private addresses; then their endpoints are not confined to the public internet. */
@@ -30,14 +30,13 @@ export interface CatalogSourceOptions {
 export function createCatalogSource(options: CatalogSourceOptions): CatalogSource {
   const { configured, sql, masterKey, allowPrivateHosters, clock, onProblem } = options
   const startedAt = Math.floor(clock.epochMs() / 1000)
-  const readConfigured = () => (typeof configured === 'function' ? configured() : configured)
-  let catalog = buildCatalog(readConfigured(), () => startedAt)
+  let catalog = buildCatalog(configured, () => startedAt)
   let running: Promise<void> | undefined
   let queued: Promise<void> | undefined
 
   const read = async () => {
     const hosters = await readHosterOffers(sql, { masterKey, allowPrivateHosters, onProblem })
-    catalog = buildCatalog([...readConfigured(), ...hosters.offers], id => hosters.offeredSince.get(id) ?? startedAt)
+    catalog = buildCatalog([...configured, ...hosters.offers], id => hosters.offeredSince.get(id) ?? startedAt)
   }
   const start = () => {
     running = read().finally(() => {

@@ -2,6 +2,7 @@ import { Agent, request } from 'undici'
 import { localTimeouts, standardDialect } from '../domain/endpoint-defaults.ts'
 import type { TokenPrice } from '../domain/money.ts'
 import { type Endpoint, isReservedModel, type Offer } from '../domain/offer.ts'
+import { isJsonObject } from '../wire/json-object.ts'
 
 /** Something that was found at start and may be offered; shown to the operator. */
 export interface Finding {
@@ -100,7 +101,7 @@ async function askServer(
 }
 
 /** Far above any list of models, far below what would hurt. */
-const BODY_BYTES_MOST = 1_000_000
+const BODY_BYTES_MAX = 1_000_000
 
 async function get(
   url: string,
@@ -114,7 +115,7 @@ async function get(
     let bytes = 0
     for await (const part of body as AsyncIterable<Buffer>) {
       bytes += part.length
-      if (bytes > BODY_BYTES_MOST) return undefined
+      if (bytes > BODY_BYTES_MAX) return undefined
       parts.push(part)
     }
     return { status: statusCode, body: Buffer.concat(parts).toString('utf8') }
@@ -139,9 +140,9 @@ function readModels(body: string): LocalModel[] | undefined {
   } catch {
     return undefined
   }
-  const data = isObject(list) ? list.data : undefined
+  const data = isJsonObject(list) ? list.data : undefined
   if (!Array.isArray(data)) return undefined
-  const models = data.filter(isObject).flatMap((entry): LocalModel[] => {
+  const models = data.filter(isJsonObject).flatMap((entry): LocalModel[] => {
     const upstreamModel = entry.id
     if (typeof upstreamModel !== 'string' || upstreamModel === '' || NO_CHAT.test(upstreamModel)) return []
     const modelId = nameOf(upstreamModel)
@@ -167,7 +168,7 @@ const CONTEXT_TOKENS_UNTOLD = 32_768
 
 /** vLLM and SGLang tell max_model_len; llama.cpp tells meta.n_ctx (as served) or only meta.n_ctx_train (as trained). */
 function contextOf(entry: Record<string, unknown>): number {
-  const meta = isObject(entry.meta) ? entry.meta : {}
+  const meta = isJsonObject(entry.meta) ? entry.meta : {}
   const told = [entry.max_model_len, meta.n_ctx, meta.n_ctx_train, entry.context_length]
   return (
     (told.find(value => typeof value === 'number' && Number.isSafeInteger(value) && value > 0) as number | undefined) ??
@@ -201,8 +202,4 @@ function toOffers(server: LocalServer, baseUrl: string, models: readonly LocalMo
     // Not told; eligibility takes a local server with no declared features as able.
     features: new Set(),
   }))
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

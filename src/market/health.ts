@@ -136,19 +136,19 @@ const FAILURES_TO_EJECT = 5
 const CONNECT_FAILURES_TO_EJECT = 3
 const PROBES_TO_CLOSE = 3
 const EJECTED_MS = 5_000
-const EJECTED_MS_MOST = 300_000
+const EJECTED_MS_MAX = 300_000
 /** A refused key is cured by a person, not by waiting. */
 const CREDENTIAL_EJECTED_MS = 300_000
 /** After this much health an offer is forgiven one earlier ejection. */
 const FORGIVEN_EVERY_MS = 10_000
 const RATE_WINDOW_MS = 60_000
 const BUCKET_MS = 10_000
-const RATE_REQUESTS_LEAST = 20
+const RATE_REQUESTS_MIN = 20
 const RATE_FAILED = 0.5
 const PAUSE_MS = 1_000
-const PAUSE_MS_MOST = 300_000
+const PAUSE_MS_MAX = 300_000
 /** Prices and hosters come and go; records of what nobody used for longest make room. */
-const RECORDS_MOST = 10_000
+const RECORDS_MAX = 10_000
 
 const classOf: { [outcome in Exclude<AttemptOutcome, 'answered'>]: 'fault' | 'busy' | 'credential' | 'not_counted' } = {
   connect_failed: 'fault',
@@ -178,7 +178,7 @@ function isFailing(record: Record, nowMs: number): boolean {
     successes += bucket.successes
     failures += bucket.failures
   }
-  return successes + failures >= RATE_REQUESTS_LEAST && failures >= RATE_FAILED * (successes + failures)
+  return successes + failures >= RATE_REQUESTS_MIN && failures >= RATE_FAILED * (successes + failures)
 }
 
 function tally(record: Record, nowMs: number, success: boolean): void {
@@ -198,20 +198,20 @@ function ejectionsLeft(record: Record, nowMs: number): number {
 
 /** 5 s x 2^k, at most 300 s, give or take half of it, so that many nodes do not come back at the same moment. */
 function ejectionMs(ejections: number, random: () => number): number {
-  return Math.min(EJECTED_MS * 2 ** ejections, EJECTED_MS_MOST) * (0.5 + random())
+  return Math.min(EJECTED_MS * 2 ** ejections, EJECTED_MS_MAX) * (0.5 + random())
 }
 
 /** What the server asked for, or 1 s x 2^n with jitter; never more than five minutes, whatever it asks. */
 function pauseMs(pausesInRow: number, retryAfterS: number | undefined, random: () => number): number {
   const asked = retryAfterS !== undefined && retryAfterS >= 0
   const wanted = asked ? retryAfterS * 1000 : PAUSE_MS * 2 ** pausesInRow * (0.5 + random())
-  return Math.min(wanted, PAUSE_MS_MOST)
+  return Math.min(wanted, PAUSE_MS_MAX)
 }
 
 function recordOf(records: Map<string, Record>, offerId: string, nowMs: number): Record {
   let record = records.get(offerId)
   if (!record) {
-    if (records.size >= RECORDS_MOST) forgetOldest(records)
+    if (records.size >= RECORDS_MAX) forgetOldest(records)
     record = {
       closed: true,
       closedAtMs: nowMs,
@@ -239,5 +239,5 @@ function forgetOldest(records: Map<string, Record>): void {
   const idle = [...records]
     .filter(([, record]) => record.inFlight === 0)
     .sort(([, a], [, b]) => a.touchedMs - b.touchedMs)
-  for (const [offerId] of idle.slice(0, RECORDS_MOST / 10)) records.delete(offerId)
+  for (const [offerId] of idle.slice(0, RECORDS_MAX / 10)) records.delete(offerId)
 }

@@ -3,6 +3,7 @@ import type { ChatChunk, ChunkDelta, TokenUsage } from '../domain/completion.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Answer, Outcome, Receipt, StreamAnswer, Ticket, WholeAnswer } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
+import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { envelopeOf } from '../wire/envelope.ts'
 import { DONE, encodeChunk, encodeErrorChunk, usageChunk } from '../wire/sse-encode.ts'
 import { bill } from './bill.ts'
@@ -119,7 +120,9 @@ async function* relayStream(context: RelayContext, answer: StreamAnswer): AsyncG
 function endError(failure: unknown, signal: AbortSignal): ApiError {
   if (failure instanceof ApiError) return failure
   if (signal.reason instanceof ApiError) return signal.reason
-  return new ApiError('stream_interrupted', { internal: failure })
+  return new ApiError(failure instanceof UpstreamFailure ? 'stream_interrupted' : 'internal_error', {
+    internal: failure,
+  })
 }
 
 /** The usage the client is shown is the usage it is billed for; details of the upstream (cached, reasoning) are kept beside it. */

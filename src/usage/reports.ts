@@ -4,7 +4,7 @@ import type { Clock } from '../domain/clock.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
-import type { Interval, TokenUsage, UsageBreakdown, UsageSummary } from '../wire/reports.ts'
+import type { Interval, TokenUsageReport, UsageBreakdown, UsageSummary } from '../wire/reports.ts'
 import { tokenUsage } from './token-usage.ts'
 import { usageBreakdown } from './usage-breakdown.ts'
 import { type UsageExport, usageExport } from './usage-export.ts'
@@ -13,7 +13,7 @@ import { usageSummary } from './usage-summary.ts'
 /** The reports of one customer each: nothing of anybody else can be asked for. Throw `database_unavailable`. */
 export interface Reports {
   summary(caller: Caller): Promise<UsageSummary>
-  tokens(caller: Caller, days: number, interval: Interval): Promise<TokenUsage>
+  tokens(caller: Caller, days: number, interval: Interval): Promise<TokenUsageReport>
   breakdown(caller: Caller, days: number): Promise<UsageBreakdown>
   export(caller: Caller, days: number): Promise<UsageExport>
 }

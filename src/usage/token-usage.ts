@@ -1,6 +1,6 @@
 import type { Sql } from '../db/pool.ts'
 import { usd } from '../domain/money.ts'
-import type { Interval, TokenUsage } from '../wire/reports.ts'
+import type { Interval, TokenUsageReport } from '../wire/reports.ts'
 import { meanLatencyMs } from './mean-latency.ts'
 import { lastDays, type Period } from './period.ts'
 
@@ -14,7 +14,7 @@ export async function tokenUsage(
   days: number,
   interval: Interval,
   nowMs: number,
-): Promise<TokenUsage> {
+): Promise<TokenUsageReport> {
   const buckets = await readBuckets(sql, customerId, lastDays(days, nowMs), interval)
   const total = (count: (bucket: Bucket) => bigint) => buckets.reduce((sum, bucket) => sum + count(bucket), 0n)
   return {

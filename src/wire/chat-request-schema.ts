@@ -13,11 +13,9 @@ export const bounds = {
   maxTokens: 2 ** 31 - 1,
 } as const
 
-/**
- * The documented body of `POST /v1/chat/completions`: strict in what it names, open for every other OpenAI field.
- * `error` texts complete the sentence "`param` must be ...", so each says what is allowed. The OpenAPI document is
- * generated from here. `null` means the same as leaving an optional field out.
- */
+// `error` texts complete the sentence "`param` must be ...", so each says what is allowed. `null` means the same as leaving an
+// optional field out.
+
 const uuidPattern = /^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a model id must not contain
 const noControlCharacters = /^[^\u0000-\u001f\u007f-\u009f]*$/
@@ -124,7 +122,10 @@ export const chatFieldsSchema = z.looseObject(
   { error: 'a JSON object' },
 )
 
-/** The whole body, for the API document. */
+/**
+ * The documented body of `POST /v1/chat/completions`, which the OpenAPI document shows: strict in what it names, open for every other
+ * OpenAI field.
+ */
 export const chatRequestSchema = chatFieldsSchema
   .extend({
     messages: z.array(messageSchema).min(1).max(bounds.messages).describe('The conversation so far, oldest first.'),

@@ -5,6 +5,7 @@ export function errorBody(error: ApiError): string {
   return JSON.stringify({ error: errorObject(error) })
 }
 
+/** What is inside `{"error": ...}`. */
 export function errorObject(error: ApiError) {
   return { message: error.message, type: error.row.type, param: error.param, code: error.code }
 }

@@ -179,7 +179,7 @@ export const tokenUsage = z
       },
     ],
   })
-export type TokenUsage = z.infer<typeof tokenUsage>
+export type TokenUsageReport = z.infer<typeof tokenUsage>
 
 /** SPEC 2.3 */
 export const usageBreakdown = z

@@ -1,6 +1,7 @@
 import type { ChatChunk, TokenUsage } from '../domain/completion.ts'
 import type { ApiError } from '../domain/errors.ts'
 import type { Envelope } from './envelope.ts'
+import { errorObject } from './error-body.ts'
 
 /** The last event of a complete stream. A stream that failed ends without it. */
 export const DONE = 'data: [DONE]\n\n'
@@ -36,7 +37,7 @@ export function encodeErrorChunk(envelope: Envelope, error: ApiError): string {
     created: envelope.created,
     model: envelope.model,
     choices: [{ index: 0, delta: {}, finish_reason: 'error' }],
-    error: { message: error.message, type: error.row.type, param: error.param, code: error.code },
+    error: errorObject(error),
   }
   return `data: ${JSON.stringify(chunk)}\n\n`
 }

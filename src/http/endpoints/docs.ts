@@ -14,9 +14,12 @@ export function docs(): Endpoint[] {
     }),
     asset('/docs/scalar.js', 'getDocsScalar', 'Renders the API reference', 'text/javascript', async ({ reply }) => {
       // On first use: the package holds the script as text, and loading it adds 40 MB to the process.
-      scalar ??= loadScalar()
+      scalar ??= loadScalar().catch(error => {
+        scalar = undefined
+        throw error
+      })
       reply.header('content-encoding', 'gzip').header('cache-control', 'public, max-age=3600')
-      return scalar
+      return await scalar
     }),
   ]
 }
