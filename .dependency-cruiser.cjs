@@ -107,7 +107,7 @@ module.exports = {
     never(
       'pure-folders-do-no-io',
       { path: '^src/(domain|route|wire)/', pathNot: '[.]test[.]ts$' },
-      { dependencyTypes: ['core'], pathNot: '^(node:)?(assert|buffer|crypto|string_decoder|url|util)$' },
+      { dependencyTypes: ['core'], pathNot: '^(node:)?(assert|buffer|crypto|module|string_decoder|url|util)$' },
       'Take the data as an argument.',
     ),
 

@@ -8,7 +8,8 @@ export type LoadJob = {
   headers: Record<string, string>
   body: string
   connections: number
-  seconds: number
+  /** How many are sent. A round ends with its last answer: one that ends by the clock cuts off what is under way, and no client does that. */
+  requests: number
   /** The process whose CPU time is watched; null when nobody's is. */
   pid: number | null
 }
@@ -37,7 +38,7 @@ answerJobs<LoadJob, LoadResult>(async job => {
     headers: { 'content-type': 'application/json', ...job.headers },
     body: job.body,
     connections: job.connections,
-    duration: job.seconds,
+    amount: job.requests,
     sampleInt: 50,
   })
   run.on('response', (_client: unknown, _status: number, _bytes: number, latencyMs: number) => {

@@ -83,14 +83,24 @@ async function bench(plan: Plan, dir: string): Promise<void> {
   const measured: Measured = { whole: new Map(), streams: new Map(), findings: [] }
   const tallies = new Map<SubjectName, Tally>(plan.subjects.map(name => [name, { sent: 0, ok: 0, failed: 0, cut: 0 }]))
 
-  for (const [name, subject] of subjects) {
-    count(tallies.get(name)!, await loadOnce(load, subject, 32, plan.warmUpSeconds))
+  const paces = new Map<string, number>()
+  const measureOnce = async (name: SubjectName, connections: number, seconds: number) => {
+    const cell = `${name} c${connections}`
+    const requests = Math.ceil((paces.get(cell) ?? coldPace(connections)) * seconds)
+    const result = await loadOnce(load, subjects.get(name)!, connections, Math.max(requests, connections))
+    paces.set(cell, result.rps)
+    count(tallies.get(name)!, result)
+    return result
+  }
+  for (const name of plan.subjects) {
+    // The first few thousand requests find out how fast a cell is; the rest of the warm-up is for the compiler of the subject.
+    for (const connections of connectionCounts) await measureOnce(name, connections, 0.5)
+    await measureOnce(name, 128, plan.warmUpSeconds)
   }
   for (let round = 0; round < plan.rounds; round++) {
     for (const name of rotate(plan.subjects, round)) {
       for (const connections of connectionCounts) {
-        const result = await loadOnce(load, subjects.get(name)!, connections, plan.secondsPerRound)
-        count(tallies.get(name)!, result)
+        const result = await measureOnce(name, connections, plan.secondsPerRound)
         append(measured.whole, `${name} c${connections}`, result)
         say(`round ${round + 1}/${plan.rounds}  ${name.padEnd(10)} c${connections}: ${Math.round(result.rps)} req/s`)
       }
@@ -128,10 +138,15 @@ async function bench(plan: Plan, dir: string): Promise<void> {
     throw new Error(`the figures are not to be trusted: ${broken.map(({ text }) => text).join('; ')}`)
 }
 
-function loadOnce(load: Running, subject: Subject, connections: number, seconds: number): Promise<LoadResult> {
+/** Requests a second, as a guess before anything was measured; low, since the slowest subject has to get through them. */
+function coldPace(connections: number): number {
+  return connections === 1 ? 400 : 1_500
+}
+
+function loadOnce(load: Running, subject: Subject, connections: number, requests: number): Promise<LoadResult> {
   const { url, headers, pid } = subject
-  const job: LoadJob = { url, headers, pid, body: wholeBody, connections, seconds }
-  return ask<LoadJob, LoadResult>(load, job, seconds * 1000 + 30_000)
+  const job: LoadJob = { url, headers, pid, body: wholeBody, connections, requests }
+  return ask<LoadJob, LoadResult>(load, job, 120_000)
 }
 
 function streamOnce(load: Running, subject: Subject, measureMs: number): Promise<StreamResult> {

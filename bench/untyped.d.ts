@@ -10,7 +10,7 @@ declare module 'autocannon' {
     body: string
     connections: number
     /** Seconds. */
-    duration: number
+    amount: number
     /** Milliseconds between two looks at whether the time is up. */
     sampleInt: number
   }

@@ -1,6 +1,7 @@
 import type { AddressInfo } from 'node:net'
 import packageJson from '../package.json' with { type: 'json' }
 import { welcome } from './cli/welcome.ts'
+import { collectStartupGarbage } from './collect-startup-garbage.ts'
 import { type App, compose } from './compose.ts'
 import type { Config } from './config.ts'
 import { openDatabase } from './db/embedded.ts'
@@ -45,6 +46,7 @@ export async function main(config: Config): Promise<void> {
     isOnlyNode: database.embedded,
   })
   started.defer(() => app.close({ drainMs: config.server.drainSeconds * 1000, signal: stop.hurry }))
+  collectStartupGarbage()
   await listen(app, config)
 
   const setup = createPool(database.connection, { max: 1, applicationName: 'switchyard first run' })

@@ -1,8 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { configuredOffers } from './config/configured-offers.ts'
 import type { Config } from './config.ts'
-import { demoOffer } from './demo/demo-offer.ts'
-import { startDemoUpstream } from './demo/start-demo-upstream.ts'
 import type { Offer } from './domain/offer.ts'
 import { detectClouds } from './market/detect-clouds.ts'
 import { detectLocal, type Finding } from './market/detect-local.ts'
@@ -40,6 +38,9 @@ export async function gatherSupply(config: Config): Promise<Supply> {
 async function startDemo({ demo: { tokensPerSecond, firstTokenMs, price } }: Config) {
   // Known to this process only, so that nobody gets around the gateway by talking to the demo's port.
   const apiKey = randomBytes(24).toString('base64url')
+  // Loaded only when wanted: the demo speaks in tokens, so it needs the tokenizer.
+  const { startDemoUpstream } = await import('./demo/start-demo-upstream.ts')
+  const { demoOffer } = await import('./demo/demo-offer.ts')
   const upstream = await startDemoUpstream({ tokensPerSecond, firstTokenMs, apiKey })
   return { offer: demoOffer({ baseUrl: upstream.baseUrl, apiKey, price }), close: upstream.close }
 }

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { decode, encode } from 'gpt-tokenizer/encoding/o200k_base'
-import { specialTokensAsText, tokenizerSlices } from '../wire/count-tokens.ts'
+import { specialTokensAsText, tokenizer, tokenizerSlices } from '../wire/count-tokens.ts'
 import { type Candidate, type NgramModel, trainNgram } from './ngram-model.ts'
 
 /** One generated token. Its text is empty where the token is only the first bytes of a character. */
@@ -49,6 +48,7 @@ export function loadDemoLanguage(): DemoLanguage {
 
 /** The tokens of a fixed text, to be said as they stand. */
 export function sayPieces(text: string): Piece[] {
+  const { decode, encode } = tokenizer()
   const pieces: Piece[] = []
   for (const slice of tokenizerSlices(text)) {
     for (const token of encode(slice, specialTokensAsText)) {
