@@ -236,7 +236,9 @@ CREATE FUNCTION settle_batch(
   p_input_tokens integer[], p_output_tokens integer[], p_reported_input_tokens integer[], p_reported_output_tokens integer[], p_usage_sources text[],
   p_input_prices bigint[], p_output_prices bigint[],
   p_holds bigint[], p_costs bigint[], p_hoster_shares bigint[], p_fees bigint[], p_writeoffs bigint[],
-  p_latencies_ms integer[], p_first_tokens_ms integer[], p_successes boolean[], p_outcomes text[], p_finish_reasons text[], p_attempts jsonb[])
+  p_latencies_ms integer[], p_first_tokens_ms integer[], p_successes boolean[], p_outcomes text[], p_finish_reasons text[],
+  -- One JSON array with an element per request: escaped as array elements they would cost more than all other columns.
+  p_attempts jsonb)
 RETURNS TABLE (odd_request uuid, effect text)
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
 DECLARE
@@ -306,10 +308,10 @@ BEGIN
     FROM unnest(
       p_requests, p_customers, p_keys, p_started_ms, p_models, p_providers, p_endpoints, p_hosters,
       p_input_tokens, p_output_tokens, p_reported_input_tokens, p_reported_output_tokens, p_usage_sources, p_input_prices, p_output_prices,
-      p_holds, p_costs, p_hoster_shares, p_fees, p_writeoffs, p_latencies_ms, p_first_tokens_ms, p_successes, p_outcomes, p_finish_reasons, p_attempts)
+      p_holds, p_costs, p_hoster_shares, p_fees, p_writeoffs, p_latencies_ms, p_first_tokens_ms, p_successes, p_outcomes, p_finish_reasons) WITH ORDINALITY
       AS i(request, customer, key, started_ms, model, provider, endpoint, hoster,
         input_tokens, output_tokens, reported_input_tokens, reported_output_tokens, usage_source, input_price, output_price,
-        hold, cost, hoster_share, fee, writeoff, latency_ms, first_token_ms, success, outcome, finish_reason, attempts)
+        hold, cost, hoster_share, fee, writeoff, latency_ms, first_token_ms, success, outcome, finish_reason, n)
     LEFT JOIN unnest(l_ids, l_customers, l_granted, l_cap_days) AS l(lease, customer, granted, cap_day)
       ON l.lease = i.request AND l.customer = i.customer
   ), shared AS (
@@ -324,7 +326,7 @@ BEGIN
     SELECT request, customer, key, to_timestamp(started_ms / 1000.0), model, provider, endpoint, hoster,
       input_tokens, output_tokens, reported_input_tokens, reported_output_tokens, usage_source, input_price, output_price,
       held, charge, hoster_part, CASE WHEN charge = cost THEN fee ELSE charge - hoster_part END, writeoff + cost - charge,
-      latency_ms, first_token_ms, success, outcome, finish_reason, attempts, CASE WHEN charge > 0 THEN v_tx END, cap_day
+      latency_ms, first_token_ms, success, outcome, finish_reason, p_attempts -> (n - 1)::integer, CASE WHEN charge > 0 THEN v_tx END, cap_day
     FROM shared
     WHERE request <> ALL (v_skipped)
     ON CONFLICT (customer_id, request_id) DO NOTHING

@@ -149,6 +149,7 @@ export async function compose(input: ComposeInput): Promise<App> {
         if (settlement.firstTokenMs !== null) metrics.firstToken(settlement.provider, settlement.firstTokenMs)
       },
     },
+    onFault: (requestId, fault) => log.warn({ requestId, err: fault }, 'a request broke after it was admitted'),
     isEarlyLeaveCharged: customerId => earlyLeaves.isCharged(customerId),
   }
 

@@ -21,6 +21,8 @@ export interface CompleteDeps {
   readonly settle: SettleDeps
   /** Notes that a client left before its first token; true when it has used up its free departures and pays its input. */
   readonly isEarlyLeaveCharged: (customerId: string) => boolean
+  /** Told what broke where the caller hears only that something did: a stream in its middle, a settlement of a failure. */
+  readonly onFault: (requestId: string, fault: unknown) => void
 }
 
 /** Who served it and what goes to the client. */
@@ -42,19 +44,20 @@ export async function complete(
 ): Promise<Completed> {
   const ticket = await admit(deps.admit, caller, job, requestId)
   const settleTicket = (receipt: Receipt) => settle(deps.settle, ticket, receipt)
+  const onFault = (fault: unknown) => deps.onFault(requestId, fault)
   const chargeEarlyLeave = () => deps.isEarlyLeaveCharged(caller.customerId)
   try {
     const stickyOfferId = deps.affinity.find(caller.customerId, job)
     const plan = route(ticket, job, { ...deps.route, stickyOfferId }, deps.random)
     const answer = await dispatch(deps.dispatch, plan, job, signal)
     deps.affinity.remember(caller.customerId, job, answer.offer.offerId)
-    const delivery = await relay({ ticket, job, settle: settleTicket, signal, chargeEarlyLeave }, answer)
+    const delivery = await relay({ ticket, job, settle: settleTicket, signal, chargeEarlyLeave, onFault }, answer)
     return { offer: answer.offer, delivery }
   } catch (failure) {
     // The relay's own settlement is under way still, as a free one: another would make the caller wait twice.
     if (failure instanceof ApiError && failure.code === 'settlement_unavailable') throw failure
     // Whatever broke, the hold goes back. Where the relay has settled already this is a duplicate, which the ledger ignores.
-    await settleTicket(unservedReceipt(failure, ticket, job, signal, chargeEarlyLeave)).catch(() => {})
+    await settleTicket(unservedReceipt(failure, ticket, job, signal, chargeEarlyLeave)).catch(onFault)
     throw failure
   }
 }

@@ -31,7 +31,7 @@ const REMAINING_MS_MIN = 50
  * total limit among the offers.
  *
  * Throws Unserved: `upstream_rejected` or `context_length_exceeded` as soon as an upstream calls the request itself wrong,
- * `all_hosters_failed` when none is left, outcome `client_gone` when `signal` was aborted.
+ * `all_hosters_failed` when none is left, the reason of `signal` when it was aborted.
  */
 export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, signal: AbortSignal): Promise<Answer> {
   const { clock, attemptsMax = ATTEMPTS_MAX } = deps
@@ -39,6 +39,7 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
   const attempts: Attempt[] = []
   const failures: UpstreamFailure[] = []
   for (const offer of plan.offers) {
+    if (signal.aborted) break
     const startedMs = clock.monotonicMs()
     const remainingMs = deadlineMs - startedMs
     if (attempts.length === attemptsMax * 2 || remainingMs < REMAINING_MS_MIN) break
@@ -139,23 +140,23 @@ function isWorthTrying(
 
 /** By a client that left and hears nothing any more, or by the gateway that has to stop and says so. */
 function givenUp({ reason }: AbortSignal, attempts: readonly Attempt[]): Unserved {
-  if (!(reason instanceof ApiError)) return new Unserved('client_gone', 'upstream_unavailable', attempts)
-  return new Unserved('client_gone', reason.code, attempts, { retryAfterS: reason.retryAfterS })
+  if (!(reason instanceof ApiError)) return new Unserved('upstream_unavailable', attempts)
+  return new Unserved(reason.code, attempts, { retryAfterS: reason.retryAfterS })
 }
 
 function refused({ rejection }: UpstreamFailure, attempts: readonly Attempt[]): Unserved {
   const code = rejection?.code === 'context_length_exceeded' ? 'context_length_exceeded' : 'upstream_rejected'
   const said = rejection?.message
   const message = said ? `The model server refused the request: ${said}` : undefined
-  return new Unserved('refused_upstream', code, attempts, { message, param: rejection?.param ?? undefined })
+  return new Unserved(code, attempts, { message, param: rejection?.param ?? undefined })
 }
 
 function unserved(attempts: readonly Attempt[], failures: readonly UpstreamFailure[]): Unserved {
-  if (attempts.length === 0) return new Unserved('unserved', 'upstream_unavailable', attempts)
+  if (attempts.length === 0) return new Unserved('upstream_unavailable', attempts)
   const allBusy = failures.every(failure => failure.outcome === 'busy')
   const waitsS = failures.flatMap(failure => failure.retryAfterS ?? [])
   const retryAfterS = allBusy && waitsS.length > 0 ? Math.max(1, Math.min(...waitsS)) : undefined
-  return new Unserved('unserved', 'all_hosters_failed', attempts, { retryAfterS })
+  return new Unserved('all_hosters_failed', attempts, { retryAfterS })
 }
 
 function name(offer: Offer): Pick<Attempt, 'offerId' | 'endpointId' | 'provider'> {

@@ -43,7 +43,6 @@ export const errorTable = {
     'insufficient_quota',
     'Your running requests hold the rest of the balance or of the daily spend cap. Retry when they have finished, or lower max_tokens.',
   ),
-  forbidden: row(403, 'permission_error', 'This key may not do that. Use a key with the needed scope.'),
   model_not_found: row(
     404,
     'invalid_request_error',
@@ -119,7 +118,7 @@ export const errorTable = {
   settlement_unavailable: row(
     503,
     'service_unavailable_error',
-    'The charge could not be recorded in time, so the answer is void and free. Retry.',
+    'The charge could not be confirmed in time, so the answer is void. Unless it was being committed at that very moment it is free; GET /v1/usage tells. Retry.',
   ),
 } as const satisfies Record<string, ErrorRow>
 

@@ -10,6 +10,8 @@ export interface Endpoint {
   /** `key`: an API key is needed. `open`: anybody. `loopback`: only direct peers on this machine, 404 to everyone else. */
   readonly access: 'key' | 'open' | 'loopback'
   readonly doc: EndpointDoc
+  /** What an error carries that is answered before `handle`, such as an oversized body. */
+  readonly headersOnError?: (caller: Caller) => Promise<Record<string, string>>
   /**
    * Returns the body: an object is sent as JSON, a string or stream as it is (set the content type on `reply`).
    * A handler that writes to the socket itself calls `reply.hijack()` and returns undefined. Refusals are thrown as ApiError.

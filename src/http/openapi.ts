@@ -56,7 +56,7 @@ const errorCodes = Object.keys(errorTable) as ErrorCode[]
 
 /** Besides `not_found` and `method_not_allowed`, which concern no operation that is described. */
 const anywhere: readonly ErrorCode[] = ['invalid_header', 'headers_too_large', 'request_timeout', 'internal_error']
-const withKey: readonly ErrorCode[] = ['invalid_api_key', 'forbidden', 'database_unavailable']
+const withKey: readonly ErrorCode[] = ['invalid_api_key', 'database_unavailable']
 const withQuery: readonly ErrorCode[] = ['invalid_value']
 const withBody: readonly ErrorCode[] = [
   'invalid_json',

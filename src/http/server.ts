@@ -37,6 +37,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
     childLoggerFactory: logger => logger,
     bodyLimit: options.bodyLimitBytes,
     requestTimeout: 30_000,
+    // What arrives on kept connections while we close is refused in our own words.
+    return503OnClosing: false,
     // Above the idle time of common load balancers (60 s), so that the balancer, not we, closes idle connections.
     keepAliveTimeout: 75_000,
     routerOptions: { maxParamLength: 512 },
@@ -69,8 +71,11 @@ export function createServer(options: ServerOptions): FastifyInstance {
       done()
     })
   }
-  app.setErrorHandler((thrown, request, reply) => {
+  const byPath = new Map(options.endpoints.map(endpoint => [endpoint.path, endpoint]))
+  app.setErrorHandler(async (thrown, request, reply) => {
     const error = toApiError(thrown)
+    const endpoint = byPath.get(request.routeOptions.url ?? '')
+    if (request.caller && endpoint?.headersOnError) reply.headers(await endpoint.headersOnError(request.caller))
     if (isFault(error))
       request.log.error({ requestId: request.id, err: error.internal ?? thrown, code: error.code }, 'request failed')
     respondError(reply, error)

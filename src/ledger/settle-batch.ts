@@ -39,7 +39,7 @@ export async function settleBatch(
     arrayLiteral(settlements, s => s.outcome),
     arrayLiteral(settlements, s => (s.finishReason === null ? null : quoted(s.finishReason))),
     // JSON escapes control characters, and \u0000, which jsonb rejects, cannot be in names we configured.
-    arrayLiteral(settlements, s => quoted(JSON.stringify(s.attempts))),
+    JSON.stringify(settlements.map(s => s.attempts)),
   ])
   return new Map(rows.map(row => [row.odd_request, row.effect]))
 }

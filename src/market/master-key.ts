@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { chmodSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { giveToSameOwner } from '../db/embedded-cluster.ts'
 
 const KEY_BYTES = 32
 
@@ -54,11 +55,12 @@ function create(path: string, dataDir: string): Buffer {
   try {
     writeFileSync(draft, `${key.toString('hex')}\n`, { mode: 0o600, flag: 'wx', flush: true })
     chmodSync(draft, 0o600)
+    giveToSameOwner(draft)
     linkSync(draft, path)
     return key
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
-    return read(path) ?? key
+    return read(path)!
   } finally {
     rmSync(draft, { force: true })
   }

@@ -1,5 +1,8 @@
 import type { Clock } from '../domain/clock.ts'
 
+/** Beyond this everybody is forgiven, so that the memory stays bounded. */
+const CUSTOMERS_MAX = 100_000
+
 /**
  * Clients may leave before the first token for free, but not without end: each such leave has cost a server its prefill.
  * Counts per customer and UTC day on this node; a restart forgives.
@@ -20,6 +23,7 @@ export function createEarlyLeaves({ freePerDay, clock }: { freePerDay: number; c
         day = today
       }
       const count = (leaves.get(customerId) ?? 0) + 1
+      if (leaves.size >= CUSTOMERS_MAX) leaves.clear()
       leaves.set(customerId, count)
       return count > freePerDay
     },

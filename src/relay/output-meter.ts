@@ -32,6 +32,12 @@ export class OutputMeter {
         break
       }
     }
+    // The older form of a tool call, which some servers still speak.
+    const { function_call: call } = delta as { function_call?: { name?: string; arguments?: string } | null }
+    if (call) {
+      this.text += `${call.name ?? ''}${call.arguments ?? ''}`
+      this.#pieces++
+    }
     if (delta.tool_calls) {
       for (const call of delta.tool_calls) {
         this.text += `${call.function?.name ?? ''}${call.function?.arguments ?? ''}`

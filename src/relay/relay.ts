@@ -20,6 +20,8 @@ export interface RelayContext {
   readonly signal: AbortSignal
   /** Whether a client that leaves before the first token is charged for its input this time. */
   readonly chargeEarlyLeave: () => boolean
+  /** Told what broke, for the log: the client hears only that something did. */
+  readonly onFault: (fault: unknown) => void
 }
 
 /** What goes to the client: a whole JSON body, or the frames of an event stream, each a complete event. */
@@ -58,7 +60,7 @@ async function relayWhole({ ticket, job, settle, signal, chargeEarlyLeave }: Rel
 }
 
 async function* relayStream(context: RelayContext, answer: StreamAnswer): AsyncGenerator<string, void, undefined> {
-  const { ticket, job, settle, signal, chargeEarlyLeave } = context
+  const { ticket, job, settle, signal, chargeEarlyLeave, onFault } = context
   const meter = new OutputMeter(ticket.maxTokens * job.choices)
   let reported: TokenUsage | null = null
   let finishReason: string | null = null
@@ -96,9 +98,10 @@ async function* relayStream(context: RelayContext, answer: StreamAnswer): AsyncG
   } catch (error) {
     failure = error
     outcome = signal.aborted ? (signal.reason instanceof ApiError ? 'shutdown' : 'client_gone') : 'interrupted'
+    if (outcome === 'interrupted') onFault(error)
   } finally {
     // Only a consumer that left early (`return()` at a yield) gets here without an outcome.
-    if (outcome === undefined) await settle(receipt('client_gone')).catch(() => {})
+    if (outcome === undefined) await settle(receipt('client_gone')).catch(onFault)
   }
 
   const end = receipt(outcome)

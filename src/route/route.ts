@@ -50,6 +50,8 @@ export function route(ticket: Ticket, job: ChatJob, view: RouteView, random: () 
       state: view.health.state(offer.offerId),
     }),
   )
+  // The usual case in a small installation, and there is nothing to decide.
+  if (all.length === 1) return { ticket, offers: ticket.eligible, ranks: all }
   const { serviceTier } = job.wishes
   const rankPool = (pool: readonly Rank[]) => {
     const ranked = explore(serviceTier, order[serviceTier](pool, random), random)

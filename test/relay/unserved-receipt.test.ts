@@ -30,7 +30,7 @@ const receiptOf = (signal: AbortSignal, ...outcomes: Attempt['outcome'][]) => {
   const attempts = outcomes.map(
     (outcome): Attempt => ({ offerId: offer.offerId, endpointId: 'a', provider: 'local', outcome, elapsedMs: 1 }),
   )
-  return unservedReceipt(new Unserved('unserved', 'all_hosters_failed', attempts), ticket, job, signal, () => true)
+  return unservedReceipt(new Unserved('all_hosters_failed', attempts), ticket, job, signal, () => true)
 }
 const left = AbortSignal.abort('client_gone')
 

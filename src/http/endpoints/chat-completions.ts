@@ -46,6 +46,8 @@ export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
           'The completion, or with `stream: true` server-sent events of `chat.completion.chunk` objects ending with `data: [DONE]`.',
       },
     },
+    headersOnError: async caller =>
+      rateLimitHeaders(caller.limits, await deps.windows.current(caller), deps.clock.epochMs()),
     async handle({ caller, request, reply, requestId }) {
       const out = reply.raw
       const startedMs = deps.clock.monotonicMs()
@@ -83,6 +85,8 @@ export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
         if (!out.headersSent && !out.destroyed) {
           const body = errorBody(error)
           out.writeHead(error.row.status, await headers({ ...jsonHeaders(body), ...errorHeaders(error) })).end(body)
+        } else if (!out.writableEnded) {
+          out.destroy()
         }
       } finally {
         running.leave()
@@ -115,24 +119,23 @@ async function sendStream(
   deps: ChatEndpointDeps,
   { out, completing, headers, signal, envelope }: StreamToSend,
 ): Promise<void> {
-  const pings = startPings(out, deps.pingMs, async () => out.writeHead(200, await headers(streamHeaders)))
+  const opening = streamOpening(out, deps.pingMs, headers)
   try {
     const { offer, delivery } = await completing
     if (delivery.kind !== 'stream') throw new Error('no stream was made for a request that asked for one')
-    await pings.opening()
-    if (!out.headersSent && !out.destroyed) out.writeHead(200, await headers({ ...streamHeaders, ...servedBy(offer) }))
+    // The frames are pulled whatever happens to the socket: only a generator that was begun settles its request.
+    await opening.open(servedBy(offer)).catch(() => out.destroy())
     for await (const frame of delivery.frames) {
       if (out.destroyed) continue
-      pings.postpone()
+      opening.postponePing()
       if (!out.write(frame)) await drained(out, signal, deps.slowReaderMs)
     }
     out.end()
   } catch (thrown) {
-    await pings.opening()
-    if (!out.headersSent) throw thrown
+    if (!opening.isOpen) throw thrown
     if (!out.destroyed) out.end(encodeErrorChunk(envelope, toApiError(thrown)))
   } finally {
-    pings.stop()
+    opening.stopPings()
   }
 }
 
@@ -148,20 +151,27 @@ async function drained(out: ServerResponse, signal: AbortSignal, slowReaderMs: n
   }
 }
 
-function startPings(out: ServerResponse, pingMs: number, open: () => Promise<unknown>) {
-  let opening: Promise<unknown> = Promise.resolve()
-  const timer = setInterval(() => {
-    if (out.destroyed || out.writableNeedDrain) return
-    if (out.headersSent) out.write(PING)
-    else {
-      opening = open().then(() => out.write(PING))
-      opening.catch(() => {})
-    }
-  }, pingMs)
+/** Opens the stream once, whoever asks first: the answer, or the ping that cannot wait for it any longer. */
+function streamOpening(out: ServerResponse, pingMs: number, headers: HeadersOf) {
+  let opened: Promise<void> | undefined
+  const open = (more: Record<string, string>) => {
+    opened ??= headers({ ...streamHeaders, ...more }).then(all => {
+      if (!out.destroyed) out.writeHead(200, all)
+    })
+    return opened
+  }
+  const ping = async () => {
+    await open({})
+    if (!out.destroyed && !out.writableNeedDrain) out.write(PING)
+  }
+  const timer = setInterval(() => void ping().catch(() => out.destroy()), pingMs)
   return {
-    postpone: () => timer.refresh(),
-    opening: () => opening,
-    stop: () => clearInterval(timer),
+    open,
+    get isOpen() {
+      return opened !== undefined
+    },
+    postponePing: () => timer.refresh(),
+    stopPings: () => clearInterval(timer),
   }
 }
 

@@ -1,0 +1,89 @@
+import { expect, test } from 'vitest'
+import type { ChatJob } from '../domain/chat-job.ts'
+import type { TokenUsage } from '../domain/completion.ts'
+import type { Answer, Outcome, Ticket } from '../domain/handoff.ts'
+import type { ProviderKind } from '../domain/offer.ts'
+import { countTokens } from '../wire/count-tokens.ts'
+import { bill } from './bill.ts'
+
+const prompt = 'How far is it from the signal box to the river?'
+const text = 'It is six minutes on foot, or four when the train is late and you know it. '.repeat(4)
+const outputCount = countTokens(text)
+const ticket = { maxTokens: 1_000 } as Ticket
+const job = {
+  choices: 1,
+  promptText: () => prompt,
+  messageCount: 1,
+  mediaTokensBound: 0,
+  inputTokensBound: 500,
+} as unknown as ChatJob
+const inputCount = countTokens(prompt) + 6
+
+/** The tokens billed, and by whose count, when an answer of `kind` ends like this. */
+function billed(
+  kind: ProviderKind,
+  outcome: Outcome,
+  delivered: { text?: string; reported?: [number, number] | null; chargeInputOnly?: boolean },
+) {
+  const answer = { offer: { endpoint: { kind } }, attempts: [], firstTokenMs: 1 } as unknown as Answer
+  const reported = delivered.reported
+    ? ({
+        prompt_tokens: delivered.reported[0],
+        completion_tokens: delivered.reported[1],
+        total_tokens: 0,
+      } as TokenUsage)
+    : null
+  const receipt = bill(ticket, job, answer, {
+    outcome,
+    text: delivered.text ?? text,
+    reported,
+    finishReason: null,
+    chargeInputOnly: delivered.chargeInputOnly ?? false,
+  })
+  return [receipt.billedInputTokens, receipt.billedOutputTokens, receipt.usageSource]
+}
+
+test.each<[string, unknown[], unknown[]]>([
+  ['served: as reported', billed('local', 'served', { reported: [20, 80] }), [20, 80, 'upstream']],
+  ['served without a report: our count', billed('cloud', 'served', {}), [inputCount, outputCount, 'gateway']],
+  [
+    'served, report above max_tokens: max_tokens',
+    billed('local', 'served', { reported: [20, 5_000] }),
+    [20, 1_000, 'upstream'],
+  ],
+  [
+    'served, prompt reported above its bound: the bound',
+    billed('local', 'served', { reported: [9_000, 80] }),
+    [500, 80, 'upstream'],
+  ],
+  [
+    'client left in the middle: what was generated',
+    billed('local', 'client_gone', {}),
+    [inputCount, outputCount, 'gateway'],
+  ],
+  ['client left before the first token: nothing', billed('local', 'client_gone', { text: '' }), [0, 0, 'none']],
+  [
+    'client left so too often: the input',
+    billed('local', 'client_gone', { text: '', chargeInputOnly: true }),
+    [inputCount, 0, 'gateway'],
+  ],
+  ['upstream died: nothing', billed('hoster', 'interrupted', { reported: [20, 80] }), [0, 0, 'none']],
+  ['gateway stopped: nothing', billed('local', 'shutdown', { reported: [20, 80] }), [0, 0, 'none']],
+  [
+    'hoster within 5 % and 8 tokens: believed',
+    billed('hoster', 'served', { reported: [inputCount, Math.floor(outputCount * 1.05 + 8)] }),
+    [inputCount, Math.floor(outputCount * 1.05 + 8), 'upstream'],
+  ],
+  [
+    'hoster above that: our count',
+    billed('hoster', 'served', { reported: [inputCount, Math.ceil(outputCount * 1.05 + 9)] }),
+    [inputCount, outputCount, 'gateway'],
+  ],
+  [
+    'hoster reports too few: its own loss',
+    billed('hoster', 'served', { reported: [inputCount, 3] }),
+    [inputCount, 3, 'upstream'],
+  ],
+])('%s', (_row, receipt, expected) => {
+  expect(receipt).toEqual(expected)
+})
