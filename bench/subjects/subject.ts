@@ -26,7 +26,7 @@ export type Subject = {
   stop: () => Promise<void>
 }
 
-/** Requests over all rounds, warm-up included. `cut` ones were under way when a round ended and may count or not. */
-export type Tally = { sent: number; ok: number; failed: number; cut: number }
+/** Requests over all rounds, warm-up included. */
+export type Tally = { sent: number; ok: number; failed: number }
 
 export type Finding = { ok: boolean; text: string }
