@@ -5,4 +5,5 @@ import { enableCompileCache } from 'node:module'
 enableCompileCache(new URL('../node_modules/.cache/switchyard', import.meta.url).pathname)
 
 const { run } = await import('./cli/run.ts')
-process.exitCode = await run(process.argv)
+// Everything is closed by now. Whatever else would keep the process alive must not keep a supervisor from starting it again.
+process.exit(await run(process.argv))

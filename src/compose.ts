@@ -84,6 +84,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const ledger = createLedger({ pool: pools.money, nodeId: node.nodeId, nodeShard: node.nodeShard, clock, log })
   started.defer(async () => {
     const unsettled = await ledger.drain(10_000)
+    ledger.stop()
     if (unsettled > 0)
       log.error({ unsettled }, 'charges could not be committed before the end; their requests are free')
   })

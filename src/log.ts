@@ -15,7 +15,7 @@ export function createLog(level: string): Logger {
 
 /** Of an error only what explains it: drivers hang whole connections, passwords included, onto theirs. */
 function errorFacts(error: unknown): object {
-  if (!(error instanceof Error)) return { message: String(error) }
+  if (!(error instanceof Error)) return typeof error === 'object' && error !== null ? error : { message: String(error) }
   const { name, message, stack, cause } = error
   const code = 'code' in error ? error.code : undefined
   return {

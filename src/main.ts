@@ -26,9 +26,11 @@ export async function main(config: Config): Promise<void> {
   const database = await openDatabase({ databaseUrl: config.databaseUrl ?? undefined, dataDir: config.dataDir, log })
   started.defer(() => database.close())
   await migrate(database.connection)
+  let lost = false
   if (database.embedded) {
     const lock = await acquireServerLock(database.connection, error => {
       log.error({ err: error }, 'the lock on the data directory was lost; stopping')
+      lost = true
       stop.now()
     })
     started.defer(() => lock.release())
@@ -56,6 +58,10 @@ export async function main(config: Config): Promise<void> {
 
   await stop.requested
   log.info('stopping: running requests may finish')
+  if (lost)
+    throw new Error(
+      'The PostgreSQL of the data directory went away. Start again: it is recovered, and nothing that was charged is lost.',
+    )
 }
 
 async function listen(app: App, { server: { host, port } }: Config): Promise<void> {

@@ -156,7 +156,10 @@ function unserved(attempts: readonly Attempt[], failures: readonly UpstreamFailu
   const allBusy = failures.every(failure => failure.outcome === 'busy')
   const waitsS = failures.flatMap(failure => failure.retryAfterS ?? [])
   const retryAfterS = allBusy && waitsS.length > 0 ? Math.max(1, Math.min(...waitsS)) : undefined
-  return new Unserved('all_hosters_failed', attempts, { retryAfterS })
+  return new Unserved('all_hosters_failed', attempts, {
+    retryAfterS,
+    reasons: failures.map(failure => failure.message),
+  })
 }
 
 function name(offer: Offer): Pick<Attempt, 'offerId' | 'endpointId' | 'provider'> {

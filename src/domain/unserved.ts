@@ -8,9 +8,14 @@ export class Unserved extends ApiError {
   constructor(
     code: ErrorCode,
     attempts: readonly Attempt[],
-    detail: { message?: string | undefined; param?: string | undefined; retryAfterS?: number | undefined } = {},
+    detail: {
+      message?: string | undefined
+      param?: string | undefined
+      retryAfterS?: number | undefined
+      reasons?: readonly string[]
+    } = {},
   ) {
-    super(code, { ...detail, internal: { attempts } })
+    super(code, { ...detail, internal: { attempts, reasons: detail.reasons } })
     this.name = 'Unserved'
     this.attempts = attempts
   }

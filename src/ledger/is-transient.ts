@@ -5,10 +5,13 @@
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error) || error instanceof TypeError || error instanceof RangeError) return false
   const code = (error as { code?: unknown }).code
-  // Errors of the socket and of the driver (ECONNREFUSED, "Connection terminated", "Query read timeout") carry no SQLSTATE.
-  if (typeof code !== 'string' || !/^[0-9A-Z]{5}$/.test(code)) return true
+  // Errors of the socket and of the driver (EPIPE, ECONNREFUSED, "Connection terminated", "Query read timeout") carry no SQLSTATE.
+  if (typeof code !== 'string' || !sqlState.test(code)) return true
   return transientClasses.has(code.slice(0, 2)) || transientCodes.has(code)
 }
+
+/** Five characters, one of them a digit at least: EPIPE, EBUSY and their like are letters only. */
+const sqlState = /^(?=.*[0-9])[0-9A-Z]{5}$/
 
 /** 08 connection, 28 authorization, 40 rollback (serialization, deadlock), 53 resources, 57 operator intervention, 58 system. */
 const transientClasses: ReadonlySet<string> = new Set(['08', '28', '40', '53', '57', '58'])

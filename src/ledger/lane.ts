@@ -12,6 +12,8 @@ export interface Lane<Entry> extends Iterable<Entry> {
   isUnderWay(entry: Entry): boolean
   /** Resolves when the lane is empty. */
   idle(): Promise<void>
+  /** Gives up what is left: nothing is sent again from now on. */
+  stop(): void
 }
 
 export interface LaneOptions<Entry> {
@@ -33,6 +35,7 @@ export function createLane<Entry>(options: LaneOptions<Entry>): Lane<Entry> {
   let queue: Entry[] = []
   let underWay: readonly Entry[] = []
   let running = false
+  let stopped = false
   let whenIdle: PromiseWithResolvers<void> | undefined
 
   return {
@@ -51,6 +54,10 @@ export function createLane<Entry>(options: LaneOptions<Entry>): Lane<Entry> {
       if (!running) return Promise.resolve()
       whenIdle ??= Promise.withResolvers<void>()
       return whenIdle.promise
+    },
+    stop() {
+      stopped = true
+      queue = []
     },
     *[Symbol.iterator]() {
       yield* underWay
@@ -77,7 +84,7 @@ export function createLane<Entry>(options: LaneOptions<Entry>): Lane<Entry> {
 
   async function carry(entries: readonly Entry[]): Promise<void> {
     let batch = entries.filter(options.isWanted)
-    for (let attempt = 0; batch.length > 0; attempt++) {
+    for (let attempt = 0; batch.length > 0 && !stopped; attempt++) {
       try {
         await options.send(batch, attempt)
         return

@@ -25,6 +25,8 @@ export interface Ledger {
   voidIfUnsettled(requestId: string): void
   /** Resolves when everything queued is committed or `timeoutMs` have passed; returns how many settlements are left. */
   drain(timeoutMs: number): Promise<number>
+  /** The end: nothing is sent again, what is left is given up. Call it after `drain`. */
+  stop(): void
   readonly pending: { readonly admissions: number; readonly settlements: number }
 }
 
@@ -152,6 +154,11 @@ export function createLedger(deps: LedgerDeps): Ledger {
       await Promise.race([timeout, Promise.all([admissions.idle(), settlements.idle()]).then(sweepGhosts)])
       clearTimeout(timer)
       return settlements.size
+    },
+    stop() {
+      admissions.stop()
+      settlements.stop()
+      ghosts.clear()
     },
     get pending() {
       return { admissions: admissions.size, settlements: settlements.size }

@@ -33,17 +33,22 @@ export class OutputMeter {
       }
     }
     // The older form of a tool call, which some servers still speak.
-    const { function_call: call } = delta as { function_call?: { name?: string; arguments?: string } | null }
+    const { function_call: call } = delta as { function_call?: object | null }
     if (call) {
-      this.text += `${call.name ?? ''}${call.arguments ?? ''}`
-      this.#pieces++
+      this.#addCall(call)
     }
     if (delta.tool_calls) {
       for (const call of delta.tool_calls) {
-        this.text += `${call.function?.name ?? ''}${call.function?.arguments ?? ''}`
-        this.#pieces++
+        this.#addCall(call.function)
       }
     }
+  }
+
+  /** Upstreams send all kinds of things as names and arguments; only text was generated. */
+  #addCall(call: { name?: unknown; arguments?: unknown } | null | undefined): void {
+    if (typeof call?.name === 'string') this.text += call.name
+    if (typeof call?.arguments === 'string') this.text += call.arguments
+    this.#pieces++
   }
 
   /**

@@ -37,6 +37,7 @@ const TOKENS_PER_MESSAGE = 3
  */
 export function parseChatRequest(body: Buffer): ChatJob {
   const input = parseJsonObject(body)
+  refuseManyKeys(input, '')
   for (const [field, max] of listBounds) refuseLongList(input[field], max, field)
   const fields = check(chatFieldsSchema, input, '')
   const messages = checkMessages(input.messages)
@@ -81,10 +82,28 @@ function checkMessages(value: unknown): ChatMessage[] {
   }
   for (let i = 0; i < value.length; i++) {
     const message: unknown = value[i]
-    if (isJsonObject(message)) refuseLongList(message.content, bounds.partsPerMessage, `messages[${i}].content`)
+    if (isJsonObject(message)) {
+      refuseManyKeys(message, `messages[${i}]`)
+      refuseLongList(message.content, bounds.partsPerMessage, `messages[${i}].content`)
+    }
     check(messageSchema, message, `messages[${i}]`)
   }
   return value as ChatMessage[]
+}
+
+/** OpenAI has some 40 fields; a body of 300,000 would hold up everybody else for a second. */
+const KEYS_MAX = 256
+
+function refuseManyKeys(value: JsonObject, param: string): void {
+  let keys = 0
+  for (const key in value) {
+    if (++keys > KEYS_MAX) {
+      throw new ApiError('invalid_value', {
+        message: `${param === '' ? 'The body' : `"${param}"`} has more than ${KEYS_MAX} fields, such as "${key.slice(0, 40)}". Send only fields of the API.`,
+        param: param === '' ? undefined : param,
+      })
+    }
+  }
 }
 
 function maxTokensOf({ max_tokens: older, max_completion_tokens: newer }: ChatFields): number | null {

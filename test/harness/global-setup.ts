@@ -23,7 +23,14 @@ export default async function setup(project: TestProject): Promise<() => Promise
     dataDir,
     log: { info() {}, warn: message => console.warn(message) },
     // Nothing here has to survive a power cut.
-    settings: { fsync: 'off', full_page_writes: 'off', synchronous_commit: 'off', max_connections: '300' },
+    settings: {
+      fsync: 'off',
+      // Its workers belong to the superuser, so that a database they look at cannot be dropped by us.
+      autovacuum: 'off',
+      full_page_writes: 'off',
+      synchronous_commit: 'off',
+      max_connections: '300',
+    },
   })
   const admin = createPool(server.connection, { max: 1, applicationName: 'test setup' })
   await admin.query(`CREATE DATABASE ${TEMPLATE}`)
