@@ -68,10 +68,10 @@ export async function startSwitchyard(setting: Setting): Promise<Subject> {
 }
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
-// `node <flags> src/cli.ts start`, as npm start has it.
+// `exec node <flags> src/cli.ts start`, as npm start has it.
 const startWords: string[] = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
-  .scripts.start.split(' ')
-  .slice(1)
+  .scripts.start.replace(/^exec node /, '')
+  .split(' ')
 const cli = 'src/cli.ts'
 const customer = 'bench@example.com'
 const creditUsd = 1_000_000
