@@ -1,6 +1,7 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
+import { retryAfterS } from '../domain/windows.ts'
 import type { Admission, AdmissionResult } from '../ledger/admission.ts'
 
 type Refused = Extract<AdmissionResult, { kind: 'refused' }>
@@ -22,12 +23,12 @@ export function refusal(
     case 'rate_limit_exceeded':
       return new ApiError('rate_limit_exceeded', {
         message: `Limit of ${limits.requestsPerMinute} requests per minute reached. Retry after the minute ends, or ask for a higher account tier.`,
-        retryAfterS: secondsUntil(windows.minuteEndsAtEpochMs, nowMs),
+        retryAfterS: retryAfterS(windows.minuteEndsAtEpochMs, nowMs),
       })
     case 'daily_limit_exceeded':
       return new ApiError('daily_limit_exceeded', {
         message: `Limit of ${limits.requestsPerDay} requests per day reached. It starts again at 00:00 UTC; a higher account tier raises it.`,
-        retryAfterS: secondsUntil(windows.dayEndsAtEpochMs, nowMs),
+        retryAfterS: retryAfterS(windows.dayEndsAtEpochMs, nowMs),
       })
     case 'insufficient_credits':
       return new ApiError('insufficient_credits', {
@@ -50,8 +51,4 @@ export function refusal(
 /** What may be held now. */
 export function budgetNanos({ freeNanos, capLeftNanos }: Pick<Refused, 'freeNanos' | 'capLeftNanos'>): Nanos {
   return freeNanos < capLeftNanos ? freeNanos : capLeftNanos
-}
-
-function secondsUntil(epochMs: number, nowMs: number): number {
-  return Math.max(1, Math.ceil((epochMs - nowMs) / 1000))
 }

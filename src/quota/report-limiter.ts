@@ -1,5 +1,6 @@
 import type { Clock } from '../domain/clock.ts'
 import { ApiError } from '../domain/errors.ts'
+import { retryAfterS } from '../domain/windows.ts'
 
 /** Limits the usage endpoints, apart from chat and per node: it protects the database, it does not ration a product. */
 export interface ReportLimiter {
@@ -22,7 +23,7 @@ export function createReportLimiter(deps: { requestsPerMinute: number; clock: Cl
       if (count > deps.requestsPerMinute) {
         throw new ApiError('rate_limit_exceeded', {
           message: `Limit of ${deps.requestsPerMinute} usage reports per minute reached. Retry after the minute ends.`,
-          retryAfterS: Math.max(1, Math.ceil(((thisMinute + 1) * 60_000 - nowMs) / 1000)),
+          retryAfterS: retryAfterS((thisMinute + 1) * 60_000, nowMs),
         })
       }
       used.set(customerId, count)
