@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { tryFileLock } from '../../src/db/file-lock.ts'
 import { systemScheduler } from '../../src/domain/scheduler.ts'
 import { type ClaimedDirectory, claimDirectory, claimLeftDirectories } from '../../src/journal/claim-directory.ts'
 import { createFileDisk } from '../../src/journal/file-disk.ts'
@@ -48,6 +49,20 @@ describe('claiming a directory', () => {
     second.release()
     second.release()
     expect(numbers([await claim(), await claim()])).toEqual([2, 4])
+  })
+
+  it('waits for its turn', async () => {
+    await mkdir(root)
+    const turn = tryFileLock(join(root, 'claim.lock'), 'exclusive')!
+    let isClaimed = false
+    const claiming = claim().then(claimed => {
+      isClaimed = true
+      return claimed
+    })
+    await new Promise(setImmediate)
+    expect(isClaimed).toBe(false)
+    turn.release()
+    expect(numbers([await claiming])).toEqual([1])
   })
 
   it('gives processes that start at once one directory each', async () => {

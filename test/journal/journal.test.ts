@@ -282,6 +282,44 @@ describe('a disk that refuses', () => {
     expect(journal.bytes).toBe(storedBytes(disk))
   })
 
+  it('takes records again after an append that made no file', () => {
+    const disk = createMemoryDisk()
+    const { write } = open(disk)
+    disk.isReadOnly = true
+    expect(write('a')[0]?.failure?.reason).toBe('disk')
+    disk.isReadOnly = false
+    expect(write('b')[0]?.failure).toBeUndefined()
+    expect(recover(disk.files)).toEqual(['b'])
+  })
+
+  it('leaves one file behind, however often a first append fails', () => {
+    const disk = createMemoryDisk()
+    const { write } = open(disk, { segmentBytes: 1 })
+    for (let time = 0; time < 3; time++) {
+      disk.failNextAppendAfter(5)
+      write('a')
+    }
+    expect([...disk.files]).toEqual([['00000001.log', Buffer.alloc(0)]])
+  })
+
+  it('is not left torn by reaching the bound', () => {
+    const disk = createMemoryDisk()
+    const { journal, write } = open(disk, { maxBytes: 30 })
+    journal.forget(write('a')[0]!.entry!)
+    const append = disk.append
+    disk.append = (name, bytes) => {
+      disk.append = append
+      disk.isReadOnly = true
+      disk.files.set(name, Buffer.concat([disk.files.get(name)!, bytes.subarray(0, 3)]))
+      throw new Error('EIO: i/o error')
+    }
+    write('torn')
+    expect(write('too long for the bound')[0]?.failure?.reason).toBe('full')
+    disk.isReadOnly = false
+    write('b')
+    expect(open(disk)).toMatchObject({ tornBytes: 0, damages: [] })
+  })
+
   it('keeps counting a segment that cannot be removed, and removes it later', () => {
     const disk = createMemoryDisk()
     const { journal, write } = open(disk, { segmentBytes: 1 })
