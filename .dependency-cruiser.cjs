@@ -40,6 +40,7 @@ module.exports = {
     only('db-knows-no-business', '^src/db/', '^src/db/', 'Storage works for any product.'),
     only('ledger-sits-on-db', '^src/ledger/', '^src/(ledger|db|domain)/', 'Money depends on no other module.'),
     only('market-sits-on-db', '^src/market/', '^src/(market|db|domain|wire)/', 'Supply knows nothing of customers.'),
+    only('journal-knows-no-business', '^src/journal/', '^src/(journal/|domain/|db/file-lock)', 'It keeps bytes.'),
     only('quota-sits-on-db', '^src/quota/', '^src/(quota|db|domain)/', 'Limits only count.'),
     only(
       'config-speaks-domain',
