@@ -93,7 +93,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     clock,
     read: async (customerId, atMs) => windowCounts(await readAccount(customerId), atMs),
   })
-  const earlyLeaves = createEarlyLeaves({ freePerDay: 20, clock })
+  const earlyLeaves = createEarlyLeaves({ freePerDay: 20, freeSpendBps: 200n, clock })
 
   // -- supply
   const health = createHealth({ clock, random, onEvent: event => log.info(event, 'the health of an offer changed') })
@@ -147,11 +147,12 @@ export async function compose(input: ComposeInput): Promise<App> {
         for (const { provider, outcome } of settlement.attempts) metrics.attempt(provider, outcome)
         if (settlement.provider === 'none') return
         metrics.charge(settlement.provider, settlement)
+        earlyLeaves.noteCharge(settlement.customerId, settlement.costNanos)
         if (settlement.firstTokenMs !== null) metrics.firstToken(settlement.provider, settlement.firstTokenMs)
       },
     },
     onFault: (requestId, fault) => log.warn({ requestId, err: fault }, 'a request broke after it was admitted'),
-    isEarlyLeaveCharged: customerId => earlyLeaves.isCharged(customerId),
+    isEarlyLeaveCharged: (customerId, inputNanos) => earlyLeaves.isCharged(customerId, inputNanos),
   }
 
   // -- the addresses
