@@ -33,6 +33,7 @@ import { createEarlyLeaves } from './quota/early-leaves.ts'
 import { createReportLimiter } from './quota/report-limiter.ts'
 import { createWindowView, windowCounts } from './quota/window-view.ts'
 import { createAffinity } from './route/affinity.ts'
+import { createOverReports } from './settle/over-reports.ts'
 import { createReports } from './usage/reports.ts'
 
 export interface App {
@@ -126,6 +127,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   // -- the chat
   const inFlight = createInFlight({ max: config.server.maxInFlight })
   const metrics = createMetrics({ inFlight: () => inFlight.count, settleQueueLength: () => ledger.pending.settlements })
+  const noticeOverReport = createOverReports({ clock, log, onOverReport: metrics.overReport })
   const chat: CompleteDeps = {
     admit: {
       catalog: catalog.current,
@@ -147,6 +149,7 @@ export async function compose(input: ComposeInput): Promise<App> {
         for (const { provider, outcome } of settlement.attempts) metrics.attempt(provider, outcome)
         if (settlement.provider === 'none') return
         metrics.charge(settlement.provider, settlement)
+        noticeOverReport(settlement)
         earlyLeaves.noteCharge(settlement.customerId, settlement.costNanos)
         if (settlement.firstTokenMs !== null) metrics.firstToken(settlement.provider, settlement.firstTokenMs)
       },
