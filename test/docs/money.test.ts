@@ -10,6 +10,13 @@ test('docs/money.md explains every check of the audit, in order', () => {
   expect(page).toContain(`All ${Object.keys(auditChecks).length} checks hold.`)
 })
 
+test('every row of what is billed is a test that bears its name, and every test is a row', () => {
+  const tests = readPage('test/billing/what-is-billed.test.ts')
+  const titles = [...tests.matchAll(/^ {2}it\(\s*(['"])(.+?)\1,/gm)].map(([, , title]) => title)
+  const rows = tableRows(page, 'ending').filter(([, outcome]) => outcome !== 'not built yet')
+  expect(titles.sort()).toEqual(rows.map(([ending]) => ending).sort())
+})
+
 test('docs/money.md says what each ending of a request costs', () => {
   const outcomes = {
     served: true,
