@@ -132,7 +132,11 @@ function activate(): Command {
     .action(async (hoster: string, options) => {
       const session = sessionOf(options)
       const found = await withDatabase(session, pool => activateHoster(pool, hoster))
-      show(session, found, { state: 'active' }, 'is active: it receives requests.')
+      const text =
+        found.pricedModels > 0
+          ? 'is active: it receives requests.'
+          : `is active, but receives nothing: it needs a price first. Next: switchyard hoster price ${found.name} <model> ...`
+      show(session, found, { state: 'active', models: found.pricedModels }, text)
     })
 }
 

@@ -78,6 +78,8 @@ describe('customers, keys and credit', () => {
 describe('hosters and models', () => {
   test('a hoster is added, priced, trusted, activated, listed and suspended', async () => {
     const added = await json('hoster add acme https://models.acme.dev/v1/ --key-file -', { input: 'secret-key\n' })
+    expect((await switchyard('hoster activate acme')).stdout).toContain('needs a price first')
+    await json('hoster suspend acme')
     const early = await switchyard('hoster price acme llama --input 0.2 --output 0.6')
     expect(early).toMatchObject({ code: 1, stdout: '' })
     expect(early.stderr).toContain('--context-tokens')
@@ -85,7 +87,7 @@ describe('hosters and models', () => {
     expect(await json(`hoster price acme llama --input 0.2 --output 0.6 ${limits}`)).toMatchObject({ version: 1 })
     expect(await json('hoster price acme llama --input 0.1 --output 0.000001')).toMatchObject({ version: 2 })
     await json('hoster trust acme 0.9')
-    await json(`hoster activate ${added.hoster_id}`)
+    expect(await json(`hoster activate ${added.hoster_id}`)).toMatchObject({ state: 'active', models: 1 })
     const models = [
       {
         id: 'llama',
