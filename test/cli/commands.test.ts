@@ -146,6 +146,17 @@ test('a broken configuration is told on stderr, with its line', async () => {
   expect(run).toEqual({ code: 1, stdout: '', stderr: 'broken.yaml:2: server.prot is not a key; did you mean port?\n' })
 })
 
+test('--json and --config may stand before a command as well; behind it they win', async () => {
+  for (const line of ['--json customer list', 'customer --json list', 'customer list --json']) {
+    const { code, stdout } = await switchyard(line)
+    expect({ code, rows: Array.isArray(JSON.parse(stdout)) }).toEqual({ code: 0, rows: true })
+  }
+  const broken = await switchyard('--config broken.yaml customer list')
+  expect(broken).toMatchObject({ code: 1, stderr: expect.stringContaining('broken.yaml:2') })
+  await writeFile(join(directory, 'whole.yaml'), '')
+  expect(await switchyard('--config broken.yaml customer list --config whole.yaml')).toMatchObject({ code: 0 })
+})
+
 test('help and version are results', async () => {
   expect(await switchyard('key issue --help')).toMatchObject({ code: 0, stderr: '' })
   expect(await switchyard('--version')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) })
