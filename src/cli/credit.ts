@@ -45,7 +45,8 @@ function grant(): Command {
           email: customer.email,
           amount_usd: usdText(amountNanos),
           ref: order.ref,
-          granted,
+          // A program that reads only this must not take a look for a grant.
+          ...(dryRun ? { granted: false, would_grant: granted } : { granted }),
           account_tier: promoted ? 'standard' : customer.accountTier,
           balance_usd: usdText(balanceNanos),
           dry_run: dryRun,

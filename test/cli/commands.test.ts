@@ -60,7 +60,8 @@ describe('customers, keys and credit', () => {
   test('credit is granted once per ref, to the nano-USD, and the first moves free to standard', async () => {
     const order = 'credit grant ada@example.com 12.000000001 --reason "invoice 7" --ref invoice-7'
     const look = await json(`${order} --dry-run`)
-    expect(look).toMatchObject({ granted: true, dry_run: true, account_tier: 'standard', balance_usd: '17.000000001' })
+    expect(look).toMatchObject({ granted: false, would_grant: true, dry_run: true })
+    expect(look).toMatchObject({ account_tier: 'standard', balance_usd: '17.000000001' })
     expect(await json('customer list')).toMatchObject([{ balance_usd: '5.00', account_tier: 'free' }])
     expect(await switchyard(order)).toMatchObject({ code: 2, stdout: '' })
     expect(await json(`${order} --yes`)).toMatchObject({ granted: true, balance_usd: '17.000000001' })
