@@ -23,7 +23,7 @@ function grant(): Command {
   ])
     .argument('<customer>', 'e-mail or id')
     .argument('<usd>', 'amount in USD, at most 9 decimals', amountArgument)
-    .requiredOption('--reason <text>', 'why; kept in the ledger', textArgument)
+    .requiredOption('--reason <text>', 'why; kept in the ledger; required', textArgument)
     .option('--ref <ref>', 'a payment or invoice number; credit with the same ref is granted once', textArgument)
     .option('--yes', 'do not ask')
     .option('--dry-run', 'show what would happen, and change nothing')
