@@ -214,8 +214,8 @@ describe('what only the model server can judge comes back as its verdict', () =>
 test('a request that cannot fit any model is refused before anybody is asked', async () => {
   const before = upstream.requests.length
   const error = await readError(await gateway.chat(customer, { ...hello, max_tokens: 40_000 }))
-  expect(error).toMatchObject({ status: 400, code: 'context_length_exceeded' })
-  expect(error.message).toContain('max_tokens')
+  expect(error).toMatchObject({ status: 400, code: 'context_length_exceeded', param: 'max_tokens' })
+  expect(error.message).toContain('max_tokens may be 8192.')
   expect(upstream.requests.length).toBe(before)
 })
 
