@@ -1,6 +1,7 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
+import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
 import { outputRoom } from '../domain/output-cap.ts'
 
@@ -59,7 +60,11 @@ const phrases: Record<ExclusionReason, readonly [one: string, many: string, why:
   feature_missing: ['offer', 'offers', 'a feature the request uses (tools, images, audio or a JSON schema)'],
   privacy_mode: ['cloud offer', 'cloud offers', 'privacy_mode'],
   trusted_only: ['hoster offer', 'hoster offers', 'trusted_only (trust_score above 0.8)'],
-  max_latency_ms: ['hoster offer', 'hoster offers', 'max_latency_ms (slower, or too few measurements)'],
+  max_latency_ms: [
+    'hoster offer',
+    'hoster offers',
+    `max_latency_ms (slower, or fewer than ${LATENCY_SAMPLES_MIN} answers in the last ${LATENCY_SAMPLE_AGE_MS_MAX / 60_000} minutes to predict it from)`,
+  ],
   deny_hosters: ['hoster offer', 'hoster offers', 'deny_hosters'],
   allow_hosters: ['hoster offer', 'hoster offers', 'allow_hosters'],
   endpoint_ejected: ['offer', 'offers', 'recent failures'],

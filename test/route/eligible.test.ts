@@ -153,6 +153,13 @@ test.each<[string, Parameters<typeof jobOf>[0], string, RegExp]>([
   expect(error.message).toMatch(message)
 })
 
+test('the refusal of max_latency_ms says how many answers a prediction needs', () => {
+  const job = jobOf({ wishes: { maxLatencyMs: 100 } })
+  const { excluded } = eligible(four, job, healthOf())
+  expect(excluded.length).toBe(4)
+  expect(explainExclusions(excluded, four, job).message).toContain('fewer than 5 answers in the last 10 minutes')
+})
+
 test('the max_tokens that a refusal names is taken', () => {
   const asked = jobOf({ maxTokens: 30_000, inputTokensBound: 80_000 })
   const { message } = explainExclusions(eligible(all, asked, healthOf()).excluded, all, asked)
