@@ -62,7 +62,7 @@ function committedInTime({ ledger, commitWaitMs }: SettleDeps, settlement: Settl
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
       ledger.voidIfUnsettled(settlement.requestId)
-      reject(new ApiError('settlement_unavailable', { retryAfterS: 5 }))
+      reject(new ApiError('settlement_unavailable'))
     }, commitWaitMs)
     ledger
       .settle(settlement)
