@@ -38,6 +38,7 @@ import { createEarlyLeaves } from './quota/early-leaves.ts'
 import { createReportLimiter } from './quota/report-limiter.ts'
 import { createWindowView, windowCounts } from './quota/window-view.ts'
 import { createAffinity } from './route/affinity.ts'
+import { createOverReports } from './settle/over-reports.ts'
 import { createReports } from './usage/reports.ts'
 
 export interface App {
@@ -118,7 +119,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     clock,
     read: async (customerId, atMs) => windowCounts(await readAccount(customerId), atMs),
   })
-  const earlyLeaves = createEarlyLeaves({ freePerDay: 20, clock })
+  const earlyLeaves = createEarlyLeaves({ freePerDay: 20, freeSpendBps: 200n, clock })
 
   // -- supply
   const health = createHealth({ clock, random, onEvent: event => log.info(event, 'the health of an offer changed') })
@@ -151,6 +152,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   // -- the chat
   const inFlight = createInFlight({ max: config.server.maxInFlight })
   const metrics = createMetrics({ inFlight: () => inFlight.count, settleQueueLength: () => ledger.pending.settlements })
+  const noticeOverReport = createOverReports({ clock, log, onOverReport: metrics.overReport })
   const chat: CompleteDeps = {
     admit: {
       catalog: catalog.current,
@@ -171,11 +173,13 @@ export async function compose(input: ComposeInput): Promise<App> {
         for (const { provider, outcome } of settlement.attempts) metrics.attempt(provider, outcome)
         if (settlement.provider === 'none') return
         metrics.charge(settlement.provider, settlement)
+        noticeOverReport(settlement)
+        earlyLeaves.noteCharge(settlement.customerId, settlement.costNanos)
         if (settlement.firstTokenMs !== null) metrics.firstToken(settlement.provider, settlement.firstTokenMs)
       },
     },
     onFault: (requestId, fault) => log.warn({ requestId, err: fault }, 'a request broke after it was admitted'),
-    isEarlyLeaveCharged: customerId => earlyLeaves.isCharged(customerId),
+    isEarlyLeaveCharged: (customerId, inputNanos) => earlyLeaves.isCharged(customerId, inputNanos),
   }
 
   // -- the addresses

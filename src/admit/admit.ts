@@ -1,7 +1,6 @@
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { Clock } from '../domain/clock.ts'
-import { ApiError } from '../domain/errors.ts'
 import type { Exclusion, Ticket } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
@@ -11,7 +10,7 @@ import { candidatesFor } from '../market/candidates.ts'
 import type { Catalog } from '../market/catalog.ts'
 import type { WindowView } from '../quota/window-view.ts'
 import { eligible } from './eligible.ts'
-import { codeOfExclusions, explainExclusions, paramOfExclusions } from './explain-exclusions.ts'
+import { explainExclusions } from './explain-exclusions.ts'
 import { holdFor, maxTokensFor, type OutputDefaults } from './hold.ts'
 import { budgetNanos, refusal } from './refusal.ts'
 
@@ -73,13 +72,7 @@ interface Supply {
 function supplyFor(job: ChatJob, catalog: Catalog, health: HealthView): Supply {
   const { models, offers } = candidatesFor(catalog, job)
   const choice = eligible(offers, job, health)
-  if (choice.eligible.length === 0) {
-    const { excluded } = choice
-    throw new ApiError(codeOfExclusions(excluded), {
-      param: paramOfExclusions(excluded),
-      message: explainExclusions(excluded),
-    })
-  }
+  if (choice.eligible.length === 0) throw explainExclusions(choice.excluded, offers, job)
   return { models, ...choice }
 }
 

@@ -1,12 +1,44 @@
-import type { ErrorCode } from '../domain/errors.ts'
+import type { ChatJob } from '../domain/chat-job.ts'
+import { ApiError } from '../domain/errors.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
+import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../domain/health.ts'
+import type { Offer } from '../domain/offer.ts'
+import { outputRoom } from '../domain/output-cap.ts'
 
 /**
- * The public text for a request that no offer may serve: which wish excluded how many of what, and what to do.
- * Names no server and no address.
+ * The refusal of a request that no offer may serve: which wish excluded how many of what, and what to do. Names no server and no
+ * address. `context_length_exceeded` when size alone ruled every offer out, which the caller can cure; `no_eligible_offer` otherwise.
+ *
+ * @param candidates the offers that were asked about
  */
-export function explainExclusions(excluded: readonly Exclusion[]): string {
-  if (excluded.length === 0) return 'No server offers this model right now; you were not charged. Retry later.'
+export function explainExclusions(
+  excluded: readonly Exclusion[],
+  candidates: readonly Offer[],
+  job: ChatJob,
+): ApiError {
+  if (excluded.length === 0) {
+    return new ApiError('no_eligible_offer', {
+      message: 'No server offers this model right now; you were not charged. Retry later.',
+    })
+  }
+  const why = reasonsOf(excluded)
+  if (!isBySize(excluded)) {
+    return new ApiError('no_eligible_offer', {
+      message: `No server may serve this request: ${why}. You were not charged. Relax one of these and send it again.`,
+    })
+  }
+  const room = Math.max(...candidates.map(offer => outputRoom(offer, job)))
+  const mayAskForLess = job.maxTokens !== null && room >= 1
+  return new ApiError('context_length_exceeded', {
+    param: mayAskForLess ? 'max_tokens' : 'messages',
+    // Clients such as LangChain know a prompt that is too long by these words.
+    message: `The request exceeds the context window: ${why}. You were not charged. ${
+      mayAskForLess ? `Beside these messages max_tokens may be ${room}.` : 'Shorten the messages.'
+    }`,
+  })
+}
+
+function reasonsOf(excluded: readonly Exclusion[]): string {
   const counts = Map.groupBy(excluded, exclusion => exclusion.reason)
   const parts = order
     .filter(reason => counts.has(reason))
@@ -15,25 +47,11 @@ export function explainExclusions(excluded: readonly Exclusion[]): string {
       const [one, many, why] = phrases[reason]
       return `${why} excluded ${count} ${count === 1 ? one : many}`
     })
-  // Clients such as LangChain know a prompt that is too long by these words.
-  const refusal = isBySize(excluded) ? 'The request exceeds the context window' : 'No server may serve this request'
-  return `${refusal}: ${parts.join('; ')}. You were not charged. Relax one of these and send it again.`
-}
-
-/** `context_length_exceeded` when size alone ruled every offer out, which the caller can cure; `no_eligible_offer` otherwise. */
-export function codeOfExclusions(excluded: readonly Exclusion[]): ErrorCode {
-  return isBySize(excluded) ? 'context_length_exceeded' : 'no_eligible_offer'
-}
-
-/** The field to change where size alone ruled every offer out. */
-export function paramOfExclusions(excluded: readonly Exclusion[]): string | undefined {
-  if (!isBySize(excluded)) return undefined
-  return excluded.every(({ reason }) => reason === 'output_too_small') ? 'max_tokens' : 'messages'
+  return parts.join('; ')
 }
 
 function isBySize(excluded: readonly Exclusion[]): boolean {
-  const bySize = excluded.every(({ reason }) => reason === 'context_too_small' || reason === 'output_too_small')
-  return excluded.length > 0 && bySize
+  return excluded.every(({ reason }) => reason === 'context_too_small' || reason === 'output_too_small')
 }
 
 const phrases: Record<ExclusionReason, readonly [one: string, many: string, why: string]> = {
@@ -42,7 +60,11 @@ const phrases: Record<ExclusionReason, readonly [one: string, many: string, why:
   feature_missing: ['offer', 'offers', 'a feature the request uses (tools, images, audio or a JSON schema)'],
   privacy_mode: ['cloud offer', 'cloud offers', 'privacy_mode'],
   trusted_only: ['hoster offer', 'hoster offers', 'trusted_only (trust_score above 0.8)'],
-  max_latency_ms: ['hoster offer', 'hoster offers', 'max_latency_ms (slower, or too few measurements)'],
+  max_latency_ms: [
+    'hoster offer',
+    'hoster offers',
+    `max_latency_ms (slower, or fewer than ${LATENCY_SAMPLES_MIN} answers in the last ${LATENCY_SAMPLE_AGE_MS_MAX / 60_000} minutes to predict it from)`,
+  ],
   deny_hosters: ['hoster offer', 'hoster offers', 'deny_hosters'],
   allow_hosters: ['hoster offer', 'hoster offers', 'allow_hosters'],
   endpoint_ejected: ['offer', 'offers', 'recent failures'],

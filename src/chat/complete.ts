@@ -4,7 +4,9 @@ import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Receipt } from '../domain/handoff.ts'
+import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
+import { inputCostNanos } from '../relay/bill.ts'
 import { type Delivery, relay } from '../relay/relay.ts'
 import { unservedReceipt } from '../relay/unserved-receipt.ts'
 import type { Affinity } from '../route/affinity.ts'
@@ -19,8 +21,8 @@ export interface CompleteDeps {
   readonly random: () => number
   readonly dispatch: DispatchDeps
   readonly settle: SettleDeps
-  /** Notes that a client left before its first token; true when it has used up its free departures and pays its input. */
-  readonly isEarlyLeaveCharged: (customerId: string) => boolean
+  /** Notes that a client left before its first token; true when it has used up its free departures and pays its input, worth `inputNanos`. */
+  readonly isEarlyLeaveCharged: (customerId: string, inputNanos: Nanos) => boolean
   /** Told what broke where the caller hears only that something did: a stream in its middle, a settlement of a failure. */
   readonly onFault: (requestId: string, fault: unknown) => void
 }
@@ -45,7 +47,7 @@ export async function complete(
   const ticket = await admit(deps.admit, caller, job, requestId)
   const settleTicket = (receipt: Receipt) => settle(deps.settle, ticket, receipt)
   const onFault = (fault: unknown) => deps.onFault(requestId, fault)
-  const chargeEarlyLeave = () => deps.isEarlyLeaveCharged(caller.customerId)
+  const chargeEarlyLeave = (offer: Offer) => deps.isEarlyLeaveCharged(caller.customerId, inputCostNanos(job, offer))
   try {
     const stickyOfferId = deps.affinity.find(caller.customerId, job)
     const plan = route(ticket, job, { ...deps.route, stickyOfferId }, deps.random)

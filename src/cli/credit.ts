@@ -23,7 +23,7 @@ function grant(): Command {
   ])
     .argument('<customer>', 'e-mail or id')
     .argument('<usd>', 'amount in USD, at most 9 decimals', amountArgument)
-    .requiredOption('--reason <text>', 'why; kept in the ledger', textArgument)
+    .requiredOption('--reason <text>', 'why; kept in the ledger; required', textArgument)
     .option('--ref <ref>', 'a payment or invoice number; credit with the same ref is granted once', textArgument)
     .option('--yes', 'do not ask')
     .option('--dry-run', 'show what would happen, and change nothing')
@@ -45,7 +45,8 @@ function grant(): Command {
           email: customer.email,
           amount_usd: usdText(amountNanos),
           ref: order.ref,
-          granted,
+          // A program that reads only this must not take a look for a grant.
+          ...(dryRun ? { granted: false, would_grant: granted } : { granted }),
           account_tier: promoted ? 'standard' : customer.accountTier,
           balance_usd: usdText(balanceNanos),
           dry_run: dryRun,

@@ -97,8 +97,8 @@ function price(): Command {
   ])
     .argument('<hoster>', 'name or id')
     .argument('<model>', 'what customers ask for')
-    .requiredOption('--input <usd>', 'USD per million input tokens', priceArgument)
-    .requiredOption('--output <usd>', 'USD per million output tokens', priceArgument)
+    .requiredOption('--input <usd>', 'USD per million input tokens; required', priceArgument)
+    .requiredOption('--output <usd>', 'USD per million output tokens; required', priceArgument)
     .option('--upstream-model <id>', "the hoster's own name of the model; without it, as before or the same")
     .option('--context-tokens <n>', 'context window; needed for a model that is new there', countArgument)
     .option('--max-output-tokens <n>', 'largest output; needed for a model that is new there', countArgument)
@@ -132,7 +132,11 @@ function activate(): Command {
     .action(async (hoster: string, options) => {
       const session = sessionOf(options)
       const found = await withDatabase(session, pool => activateHoster(pool, hoster))
-      show(session, found, { state: 'active' }, 'is active: it receives requests.')
+      const text =
+        found.pricedModels > 0
+          ? 'is active: it receives requests.'
+          : `is active, but receives nothing: it needs a price first. Next: switchyard hoster price ${found.name} <model> ...`
+      show(session, found, { state: 'active', models: found.pricedModels }, text)
     })
 }
 

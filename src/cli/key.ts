@@ -19,7 +19,7 @@ function issue(): Command {
     'key issue ada@example.com --name app --json',
   ])
     .argument('<customer>', 'e-mail or id')
-    .requiredOption('--name <name>', 'what the key is for', textArgument)
+    .requiredOption('--name <name>', 'what the key is for; required', textArgument)
     .option(
       '--expires <when>',
       'when it ends: 90d, 2030-01-31 or 2030-01-31T12:00:00Z (UTC); without it, never',

@@ -9,11 +9,12 @@ import { keyCommands } from './key.ts'
 import { ledgerCommands } from './ledger.ts'
 import { modelCommands } from './model.ts'
 import { startCommand } from './start.ts'
+import { before } from './verb.ts'
 
 /** The whole command line. Every command reports its result on stdout and all else on stderr. */
 export function createProgram(): Command {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
-  const program = new Command('switchyard')
+  const program = before(new Command('switchyard'))
     .description('A self-hosted, OpenAI-compatible gateway that sells text generation for prepaid credit')
     .version(version, '--version', 'print the version')
     .helpCommand(false)

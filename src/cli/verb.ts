@@ -15,18 +15,38 @@ interface CommonOptions {
 
 /** A command with what all have: --json, --config, and examples under its help. */
 export function verb(name: string, summary: string, examples: readonly string[]): Command {
-  return new Command(name)
-    .description(summary)
-    .option('--json', 'print the result as one line of JSON')
-    .option('--config <file>', 'read this configuration file instead of ./switchyard.yaml')
+  return withCommonOptions(new Command(name).description(summary))
+    .hook('preAction', (_, command) => takeOptionsGivenBefore(command))
     .addHelpText('after', `\nExamples:\n${examples.map(example => `  $ switchyard ${example}`).join('\n')}`)
 }
 
 /** A group of commands about one thing. */
 export function noun(name: string, summary: string, verbs: readonly Command[]): Command {
-  const group = new Command(name).description(summary).helpCommand(false)
+  const group = before(new Command(name).description(summary).helpCommand(false))
   for (const command of verbs) group.addCommand(command)
   return group
+}
+
+/** A command that has others below it takes the common options as well, before the name of the other: `switchyard --json doctor`. */
+export function before(group: Command): Command {
+  return withCommonOptions(group).enablePositionalOptions()
+}
+
+const commonOptions = ['json', 'config'] as const
+
+function withCommonOptions(command: Command): Command {
+  return command
+    .option('--json', 'print the result as one line of JSON')
+    .option('--config <file>', 'read this configuration file instead of ./switchyard.yaml')
+}
+
+/** What stands behind the command wins over what stands before it. */
+function takeOptionsGivenBefore(command: Command): void {
+  for (const name of commonOptions) {
+    for (let outer = command.parent; outer !== null; outer = outer.parent) {
+      if (command.getOptionValue(name) === undefined) command.setOptionValue(name, outer.getOptionValue(name))
+    }
+  }
 }
 
 /** Reads the configuration as the command's options say. Throws ConfigError. */

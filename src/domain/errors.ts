@@ -108,17 +108,22 @@ export const errorTable = {
     503,
     'service_unavailable_error',
     'The ledger cannot be reached, so nothing can be admitted; you were not charged. Retry later.',
+    { retryAfterS: 2 },
   ),
   overloaded: row(
     503,
     'service_unavailable_error',
     'The gateway is at its limit of running requests; you were not charged. Retry later.',
+    { retryAfterS: 1 },
   ),
-  server_shutdown: row(503, 'service_unavailable_error', 'The gateway is shutting down; you were not charged. Retry.'),
+  server_shutdown: row(503, 'service_unavailable_error', 'The gateway is shutting down; you were not charged. Retry.', {
+    retryAfterS: 5,
+  }),
   settlement_unavailable: row(
     503,
     'service_unavailable_error',
     'The charge could not be confirmed in time, so the answer is void. Unless it was being committed at that very moment it is free; GET /v1/usage tells. Retry.',
+    { retryAfterS: 5 },
   ),
 } as const satisfies Record<string, ErrorRow>
 
@@ -130,6 +135,8 @@ export interface ErrorRow {
   /** Public text used when the thrower has nothing more exact to say. */
   readonly message: string
   readonly shouldRetry?: false
+  /** Whole seconds; what Retry-After says when the thrower knows nothing more exact. */
+  readonly retryAfterS?: number
 }
 
 interface ErrorDetail {
@@ -155,7 +162,7 @@ export class ApiError extends Error {
     this.name = 'ApiError'
     this.code = code
     this.param = detail.param ?? null
-    this.retryAfterS = detail.retryAfterS
+    this.retryAfterS = detail.retryAfterS ?? this.row.retryAfterS
     this.internal = detail.internal
   }
 
@@ -164,6 +171,11 @@ export class ApiError extends Error {
   }
 }
 
-function row(status: number, type: string, message: string, more: { shouldRetry?: false } = {}): ErrorRow {
+function row(
+  status: number,
+  type: string,
+  message: string,
+  more: Pick<ErrorRow, 'shouldRetry' | 'retryAfterS'> = {},
+): ErrorRow {
   return { status, type, message, ...more }
 }

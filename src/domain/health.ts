@@ -6,13 +6,18 @@ import type { AttemptOutcome } from './handoff.ts'
  */
 export type OfferState = 'open' | 'probing' | 'ejected'
 
+/** A prediction of latency needs this many answers. */
+export const LATENCY_SAMPLES_MIN = 5
+/** Each of them younger than this. */
+export const LATENCY_SAMPLE_AGE_MS_MAX = 600_000
+
 /** What choosing needs to know about the offers' recent past. Reading changes nothing. Unknown offers are open and unmeasured. */
 export interface HealthView {
   state(offerId: string): OfferState
   /** Milliseconds until an ejected offer may be tried again; 0 when it is not ejected. The least bad one has the least. */
   ejectedForMs(offerId: string): number
   /**
-   * Expected milliseconds to the first content (`stream`) or to the whole answer. Null when unknown: fewer than five samples in ten minutes.
+   * Expected milliseconds to the first content (`stream`) or to the whole answer. Null when unknown: fewer than `LATENCY_SAMPLES_MIN` answers in ten minutes.
    * `outputTokens`: the most this request may generate, or null when it set no limit.
    */
   predictMs(offerId: string, request: { stream: boolean; outputTokens: number | null }): number | null

@@ -8,8 +8,16 @@ import type { Offer } from './offer.ts'
  */
 export function outputCap(offer: Offer, job: ChatJob, maxTokens: number): number {
   if (job.maxTokens !== null) return maxTokens
-  const room = offer.contextTokens - likelyInputTokens(job)
-  return Math.max(1, Math.min(maxTokens, offer.maxOutputTokens, Math.max(room, SMALLEST_ROOM)))
+  return Math.max(1, Math.min(maxTokens, offer.maxOutputTokens, Math.max(contextRoom(offer, job), SMALLEST_ROOM)))
+}
+
+/** The most output tokens that likely fit into one choice of this offer beside the prompt; below 1 when the prompt alone is too long. */
+export function outputRoom(offer: Offer, job: ChatJob): number {
+  return Math.min(offer.maxOutputTokens, contextRoom(offer, job))
+}
+
+function contextRoom(offer: Offer, job: ChatJob): number {
+  return offer.contextTokens - likelyInputTokens(job)
 }
 
 /** Below this an answer is useless anyway; the server decides whether the prompt fits. */

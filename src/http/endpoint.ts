@@ -9,6 +9,8 @@ export interface Endpoint {
   readonly path: string
   /** `key`: an API key is needed. `open`: anybody. `loopback`: only direct peers on this machine, 404 to everyone else. */
   readonly access: 'key' | 'open' | 'loopback'
+  /** Each request counts against `reports.requests_per_minute`. Needs `access: 'key'`. */
+  readonly isReport?: true
   readonly doc: EndpointDoc
   /** What an error carries that is answered before `handle`, such as an oversized body. */
   readonly headersOnError?: (caller: Caller) => Promise<Record<string, string>>

@@ -19,10 +19,9 @@ export function createGuard(deps: { authenticator: Authenticator; reportLimiter:
           if (!isLoopbackPeer(request)) throw new ApiError('not_found')
         }
       }
-      const isReport = endpoint.doc.tag === 'Usage'
       return async request => {
         request.caller = await deps.authenticator.authenticate(request.raw.rawHeaders)
-        if (isReport) deps.reportLimiter.take(request.caller.customerId)
+        if (endpoint.isReport) deps.reportLimiter.take(request.caller.customerId)
       }
     },
   }

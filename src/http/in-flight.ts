@@ -27,11 +27,7 @@ export function createInFlight({ max }: { max: number }): InFlight {
   let onIdle: (() => void)[] = []
   return {
     enter() {
-      const refusal = closed
-        ? new ApiError('server_shutdown', { retryAfterS: 5 })
-        : running.size >= max
-          ? new ApiError('overloaded', { retryAfterS: 1 })
-          : null
+      const refusal = closed ? new ApiError('server_shutdown') : running.size >= max ? new ApiError('overloaded') : null
       const controller = new AbortController()
       running.add(controller)
       return {
@@ -56,7 +52,7 @@ export function createInFlight({ max }: { max: number }): InFlight {
       return closed
     },
     abortAll() {
-      for (const controller of running) controller.abort(new ApiError('server_shutdown', { retryAfterS: 5 }))
+      for (const controller of running) controller.abort(new ApiError('server_shutdown'))
     },
     async idleWithin(timeoutMs, signal) {
       if (running.size === 0 || signal?.aborted) return

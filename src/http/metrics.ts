@@ -10,6 +10,8 @@ export interface Metrics {
   request(facts: { path: string; status: number; elapsedMs: number }): void
   firstToken(provider: ProviderKind, firstTokenMs: number): void
   attempt(provider: ProviderKind, outcome: AttemptOutcome): void
+  /** A hoster reported more tokens than were believed. */
+  overReport(): void
   /** A charge was committed. */
   charge(provider: ProviderKind, facts: { costNanos: Nanos; inputTokens: number; outputTokens: number }): void
 }
@@ -52,6 +54,11 @@ export function createMetrics(gauges: { inFlight: () => number; settleQueueLengt
     ['provider'],
   )
   const tokens = summed(registry, 'switchyard_billed_tokens_total', 'Tokens billed.', ['provider', 'direction'])
+  const overReports = new Counter({
+    name: 'switchyard_over_reports_total',
+    help: 'Answers of hosters that reported more tokens than were believed.',
+    registers,
+  })
   new Gauge({
     name: 'switchyard_requests_in_flight',
     help: 'Chat requests being served.',
@@ -77,6 +84,7 @@ export function createMetrics(gauges: { inFlight: () => number; settleQueueLengt
     },
     firstToken: (provider, firstTokenMs) => firstTokens.observe({ provider }, firstTokenMs / 1000),
     attempt: (provider, outcome) => attempts(1, provider, outcome),
+    overReport: () => overReports.inc(),
     charge(provider, { costNanos, inputTokens, outputTokens }) {
       charges(Number(costNanos), provider)
       tokens(inputTokens, provider, 'input')

@@ -83,13 +83,13 @@ const byTag: Record<EndpointDoc['tag'], readonly ErrorCode[]> = {
     'server_shutdown',
     'settlement_unavailable',
   ],
-  Usage: ['rate_limit_exceeded'],
+  Usage: [],
   Models: [],
   Service: [],
 }
 
 /** The codes an endpoint can answer with. */
-function errorsOf({ access, path, doc }: Endpoint): ErrorCode[] {
+function errorsOf({ access, isReport, path, doc }: Endpoint): ErrorCode[] {
   const codes = new Set<ErrorCode>([
     ...anywhere,
     ...(access === 'key' ? withKey : []),
@@ -97,6 +97,7 @@ function errorsOf({ access, path, doc }: Endpoint): ErrorCode[] {
     ...(doc.query ? withQuery : []),
     ...(doc.body ? withBody : []),
     ...byTag[doc.tag],
+    ...(isReport ? (['rate_limit_exceeded'] as const) : []),
     ...(doc.tag === 'Models' && path.endsWith('*') ? (['model_not_found'] as const) : []),
     ...(doc.operationId === 'getReadiness' ? (['server_shutdown', 'database_unavailable'] as const) : []),
   ])

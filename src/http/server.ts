@@ -1,4 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Caller } from '../domain/caller.ts'
@@ -42,7 +43,13 @@ export function createServer(options: ServerOptions): FastifyInstance {
     // Above the idle time of common load balancers (60 s), so that the balancer, not we, closes idle connections.
     keepAliveTimeout: 75_000,
     routerOptions: { maxParamLength: 512 },
-    http: { headersTimeout: 10_000, maxHeaderSize: 16 * 1024, connectionsCheckingInterval: 5_000 },
+    http: {
+      headersTimeout: 10_000,
+      maxHeaderSize: 16 * 1024,
+      connectionsCheckingInterval: 5_000,
+      // Node would refuse such requests with an empty body; we do it in onRequest.
+      requireHostHeader: false,
+    },
     clientErrorHandler: answerUnparsable,
     frameworkErrors: (error, request, reply) => {
       // No hook has run: this is before routing.
@@ -56,6 +63,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
 
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id)
+    // RFC 9112, 3.2. HTTP/1.0, which health checks still speak, knows no Host.
+    if (request.headers.host === undefined && request.raw.httpVersion !== '1.0') return done(noHost())
     // Only browsers send an Origin; nobody else needs to be told.
     if (request.headers.origin !== undefined && request.url.startsWith('/v1/')) reply.headers(corsHeaders)
     done()
@@ -71,6 +80,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
       done()
     })
   }
+  app.server.on('checkExpectation', refuseExpectation)
   const byPath = new Map(options.endpoints.map(endpoint => [endpoint.path, endpoint]))
   app.setErrorHandler(async (thrown, request, reply) => {
     const error = toApiError(thrown)
@@ -118,6 +128,27 @@ function nothingThere(method: string, path: string, allowed: readonly string[]):
 
 function printable(path: string): string {
   return path.length > 100 ? `${path.slice(0, 100)}...` : path
+}
+
+function noHost(): ApiError {
+  return new ApiError('invalid_header', { param: 'Host', message: 'The Host header is missing. Send it once.' })
+}
+
+/** `Expect: 100-continue` is Node's to answer; any other expectation ends here (RFC 9110, 10.1.1), before Fastify. */
+function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const refusal = new ApiError('invalid_header', {
+    param: 'Expect',
+    message: 'The only expectation that can be met is "Expect: 100-continue". Leave the header out.',
+  })
+  const body = errorBody(refusal)
+  response.writeHead(refusal.row.status, {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    'x-request-id': randomUUIDv7(),
+    // The body that may follow is not read.
+    connection: 'close',
+  })
+  response.end(body)
 }
 
 /** Requests that Node's strict parser refuses never reach Fastify's routes: the answer is written to the socket. */

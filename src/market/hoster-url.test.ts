@@ -53,6 +53,15 @@ describe('refused', () => {
     ['30', 'https://metadata.google.internal/v1'],
     ['30', 'https://gateway/v1'],
     ['30', 'https://nas.home.arpa/v1'],
+    ['30', 'https://gpu.lan/v1'],
+    ['30', 'https://gpu.internal/v1'],
+    ['30', 'https://vllm.service.consul/v1'],
+    ['30', 'https://VLLM.Service.Consul/v1'],
+    ['30', 'https://vllm.default.svc/v1'],
+    ['30', 'https://vllm.default.svc.cluster.local/v1'],
+    ['30', 'https://vllm.docker/v1'],
+    ['30', 'https://vllm.alt/v1'],
+    ['30', 'https://vllm.123/v1'],
     ['30', 'https://10.0.0.5.nip.io/v1'],
     ['30', 'https://10-0-0-5.sslip.io/v1'],
     ['30', 'https://evil.com@127.0.0.1/v1'],
@@ -86,6 +95,7 @@ test.each([
   ['https://models.acme.dev', 'https://models.acme.dev'],
   ['https://models.acme.dev:443/v1', 'https://models.acme.dev/v1'],
   ['https://MODELS.acme.dev:8443/v1//', 'https://models.acme.dev:8443/v1'],
+  ['https://consul.acme.dev/v1', 'https://consul.acme.dev/v1'],
   ['https://localhost.acme.dev/v1', 'https://localhost.acme.dev/v1'],
   ['https://notlocal.dev/v1', 'https://notlocal.dev/v1'],
   ['https://8.8.8.8/v1', 'https://8.8.8.8/v1'],
@@ -98,6 +108,7 @@ test('an operator may allow private addresses, but no credentials in the URL and
   const allowed = { allowPrivate: true }
   expect(checkHosterUrl('http://127.0.0.1:11434/v1/', allowed)).toBe('http://127.0.0.1:11434/v1')
   expect(checkHosterUrl('http://gpu-box:8000/v1', allowed)).toBe('http://gpu-box:8000/v1')
+  expect(checkHosterUrl('http://vllm.service.consul/v1', allowed)).toBe('http://vllm.service.consul/v1')
   expect(() => checkHosterUrl('http://a:b@127.0.0.1/v1', allowed)).toThrow('user name')
   expect(() => checkHosterUrl('file:///etc/passwd', allowed)).toThrow('https://')
 })

@@ -39,10 +39,32 @@ function checkHost(hostname: string): void {
   if (isLocal) throw refused('its host name is a local name, or one that can stand for any address')
 }
 
+/**
+ * Not the list of all public suffixes turned round: that one grows, and a hoster under a new top-level domain would be refused with no
+ * way out but to allow private addresses altogether. What this list does not know, the pinned lookup judges by its addresses.
+ */
 const LOCAL_SUFFIXES = [
   // RFC 6761, RFC 8375, ICANN's reservation of .internal, and names that home and company routers hand out.
   ...['localhost', 'local', 'internal', 'home.arpa', 'localdomain', 'lan', 'home', 'corp', 'intranet', 'private'],
-  ...['test', 'example', 'invalid', 'onion', 'arpa'],
+  ...['localnet', 'intra', 'loc', 'domain', 'workgroup', 'mshome', 'router', 'gateway', 'dhcp', 'vpn'],
+  // What service discovery and container networks answer to; none of them is a top-level domain.
+  ...[
+    'consul',
+    'nomad',
+    'docker',
+    'podman',
+    'kube',
+    'k8s',
+    'svc',
+    'cluster',
+    'mesh',
+    'weave',
+    'rancher',
+    'marathon',
+    'mesos',
+  ],
+  // RFC 6761, 7686, 9476, and names of networks that are not the internet.
+  ...['test', 'example', 'invalid', 'onion', 'arpa', 'alt', 'i2p', 'bit', 'eth'],
   // Public services that resolve a name to the address written in it; the pinned lookup refuses their private answers anyway.
   ...['nip.io', 'sslip.io', 'xip.io', 'traefik.me', 'localtest.me', 'lvh.me', 'vcap.me'],
 ]

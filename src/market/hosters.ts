@@ -164,9 +164,18 @@ export async function setHosterPrice(pool: Pool, hoster: string, change: PriceCh
   })
 }
 
-/** Lets a hoster receive requests. `hoster` is an id or a name. Throws SupplyError `unknown_hoster`. */
-export function activateHoster(pool: Pool, hoster: string): Promise<HosterRef> {
-  return setState(pool, hoster, 'active')
+/**
+ * Lets a hoster receive requests, for the models it has prices for: `pricedModels` of them, perhaps none yet. `hoster` is an id or a
+ * name. Throws SupplyError `unknown_hoster`.
+ */
+export async function activateHoster(pool: Pool, hoster: string): Promise<HosterRef & { pricedModels: number }> {
+  const found = await setState(pool, hoster, 'active')
+  const { rows } = await pool.query<{ models: number }>(
+    `SELECT count(*)::integer AS models FROM hoster_price JOIN hoster_endpoint USING (endpoint_id)
+     WHERE hoster_id = $1 AND valid_until IS NULL`,
+    [found.hosterId],
+  )
+  return { ...found, pricedModels: rows[0]!.models }
 }
 
 /** Stops new requests to a hoster; running ones finish and are paid. Throws SupplyError `unknown_hoster`. */

@@ -1,4 +1,4 @@
-import type { SuccessSample } from '../domain/health.ts'
+import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN, type SuccessSample } from '../domain/health.ts'
 
 /** How fast one offer answers. All times in milliseconds. */
 export interface Latency {
@@ -16,14 +16,14 @@ export function createLatency(): Latency {
   const perToken = peakAverage()
   const whole = peakAverage()
   /** The last five sample times, as a ring. */
-  const times = new Array<number>(SAMPLES_MIN).fill(-Infinity)
+  const times = new Array<number>(LATENCY_SAMPLES_MIN).fill(-Infinity)
   let next = 0
   let typicalOutput: number | null = null
 
   return {
     add(nowMs, { firstTokenMs, totalMs, outputTokens }) {
       times[next] = nowMs
-      next = (next + 1) % SAMPLES_MIN
+      next = (next + 1) % LATENCY_SAMPLES_MIN
       if (outputTokens !== undefined && outputTokens > 0) {
         typicalOutput = typicalOutput === null ? outputTokens : typicalOutput + (outputTokens - typicalOutput) / 10
       }
@@ -38,7 +38,7 @@ export function createLatency(): Latency {
 
     predictMs(nowMs, { stream, outputTokens }) {
       // `next` points at the oldest of the five.
-      if (times[next]! < nowMs - SAMPLES_AGE_MS_MAX) return null
+      if (times[next]! < nowMs - LATENCY_SAMPLE_AGE_MS_MAX) return null
       const first = firstToken.value()
       const each = perToken.value()
       // Without any stream seen, the whole answer's time is the safe guess: the first token cannot be later.
@@ -49,8 +49,6 @@ export function createLatency(): Latency {
   }
 }
 
-const SAMPLES_MIN = 5
-const SAMPLES_AGE_MS_MAX = 600_000
 const TAU_MS = 10_000
 /** An answer that came in one piece has its first content at its end. */
 const WHOLE_AT_ONCE = 0.98

@@ -1,6 +1,8 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'
 import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
+import { costNanos, type Nanos } from '../domain/money.ts'
+import type { Offer } from '../domain/offer.ts'
 import { countPromptTokens } from '../wire/chat-request.ts'
 import { estimateTokens } from '../wire/estimate-tokens.ts'
 
@@ -39,6 +41,11 @@ export function bill(ticket: Ticket, job: ChatJob, answer: Answer, delivered: De
     finishReason: delivered.finishReason,
     firstTokenMs: answer.firstTokenMs,
   }
+}
+
+/** What the prompt alone costs there, by our own count. */
+export function inputCostNanos(job: ChatJob, offer: Offer): Nanos {
+  return costNanos(offer.price, countPromptTokens(job), 0)
 }
 
 interface Measured {

@@ -1,6 +1,7 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Outcome, Receipt, Ticket } from '../domain/handoff.ts'
+import type { Offer } from '../domain/offer.ts'
 import { Unserved } from '../domain/unserved.ts'
 import { countPromptTokens } from '../wire/chat-request.ts'
 
@@ -13,7 +14,7 @@ export function unservedReceipt(
   ticket: Ticket,
   job: ChatJob,
   signal: AbortSignal,
-  chargeEarlyLeave: () => boolean,
+  chargeEarlyLeave: (offer: Offer) => boolean,
 ): Receipt {
   const attempts = failure instanceof Unserved ? failure.attempts : []
   const outcome = outcomeOf(failure, signal)
@@ -21,7 +22,7 @@ export function unservedReceipt(
   // Any other ending means that the server had failed by itself before the client left: nobody was working then.
   const isWorking = last?.outcome === 'cancelled'
   const working = isWorking ? (ticket.eligible.find(offer => offer.offerId === last.offerId) ?? null) : null
-  const charged = outcome === 'client_gone' && working !== null && chargeEarlyLeave()
+  const charged = outcome === 'client_gone' && working !== null && chargeEarlyLeave(working)
   return {
     outcome,
     offer: charged ? working : null,

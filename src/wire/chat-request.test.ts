@@ -259,6 +259,18 @@ it('is not changed by keys that mean something to JavaScript', () => {
   expect(({} as { polluted?: number }).polluted).toBeUndefined()
 })
 
+it('may be as full as a long conversation with many tools, and its texts may hold any signs', () => {
+  const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{"a":[1,2,{"b":3}]}'.repeat(3) } }
+  const turn = [
+    { role: 'assistant', content: null, tool_calls: [call] },
+    { role: 'tool', tool_call_id: 'c', content: '{[:,'.repeat(50) },
+  ]
+  const properties = Object.fromEntries(Array.from({ length: 10 }, (_, at) => [`p${at}`, { type: 'string' }]))
+  const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object', properties } } }
+  const full = { ...minimal, messages: Array(1_024).fill(turn).flat(), tools: Array(512).fill(tool) }
+  expect(parse(full).messageCount).toBe(2_048)
+})
+
 describe('the bound on input tokens', () => {
   const bound = (body: object) => parse({ ...minimal, ...body }).inputTokensBound
 
@@ -277,6 +289,20 @@ describe('the bound on input tokens', () => {
     const tools = [{ type: 'function', function: { name: 'f', description: 'd'.repeat(500) } }]
     expect(bound({ tools })).toBe(bound({}) + JSON.stringify(tools).length)
     expect(bound({ messages: [{ ...user, reasoning_content: 'r'.repeat(300) }] })).toBe(bound({}) + 300)
+  })
+
+  it('covers whatever else is passed on, and no settings', () => {
+    const documents = [{ title: 'd', text: 't'.repeat(500) }]
+    expect(bound({ documents })).toBe(bound({}) + JSON.stringify(documents).length)
+    expect(bound({ suffix: 's'.repeat(100) })).toBe(bound({}) + 102)
+    const part = { type: 'text', text: 'Hello' }
+    const withPart = (more: object) => bound({ messages: [{ role: 'user', content: [{ ...part, ...more }] }] })
+    expect(withPart({ aside: 'a'.repeat(100) })).toBe(withPart({}) + 102)
+    expect(bound({ temperature: 1, seed: 7, stop: ['x'], user: 'u', metadata: { a: 'b' }, unknown: null })).toBe(
+      bound({}),
+    )
+    // Not passed on at all.
+    expect(bound({ api_base: 'http://x', privacy_mode: true })).toBe(bound({}))
   })
 
   it.each([

@@ -41,7 +41,8 @@ export function parseChatRequest(body: Buffer): ChatJob {
   for (const [field, max] of listBounds) refuseLongList(input[field], max, field)
   const fields = check(chatFieldsSchema, input, '')
   const messages = checkMessages(input.messages)
-  const size = measurePrompt(messages, input)
+  const forward = forwarded(input)
+  const size = measurePrompt(messages, forward)
   return {
     model: fields.model,
     wishes: {
@@ -62,7 +63,7 @@ export function parseChatRequest(body: Buffer): ChatJob {
     promptText: () => promptText(messages, input),
     mediaTokensBound: size.mediaTokensBound,
     messageCount: messages.length,
-    forward: forwarded(input),
+    forward,
   }
 }
 

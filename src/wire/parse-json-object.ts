@@ -2,20 +2,27 @@ import { ApiError } from '../domain/errors.ts'
 import { isJsonObject, type JsonObject } from './json-object.ts'
 
 const DEPTH_MAX = 64
+/**
+ * Brackets, colons and commas outside of strings. The fullest body that is allowed (2,048 messages with tool calls, 512 tools) has
+ * some 80,000. What costs is names that differ: 65,000 of them take about 100 ms, 4 MiB of them took two seconds, in which
+ * nobody else was served.
+ */
+const SIGNS_MAX = 131_072
 
 const BACKSLASH = 92
 const QUOTE = 34
+const COMMA = 44
+const COLON = 58
 /** The key itself, or one of its letters written as an escape, which no encoder does. */
 const mayHavePrototypeKey = /__proto__|\\u00(5f|6f|7[024])/i
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Parses a request body that must be one JSON object in UTF-8, nested at most 64 levels. `__proto__` keys are removed at
+ * Parses a request body that must be one JSON object in UTF-8, nested at most 64 levels, of some 65,000 values at most. `__proto__` keys are removed at
  * every level: nothing that is copied from the result can change a prototype. Throws ApiError `invalid_json`.
  */
 export function parseJsonObject(body: Buffer): JsonObject {
-  if (isDeeperThan(DEPTH_MAX, body))
-    throw invalidJson(`The body is nested deeper than ${DEPTH_MAX} levels. Flatten it.`)
+  refuseSprawl(body)
   const value = parse(decode(body))
   if (!isJsonObject(value)) {
     throw invalidJson(
@@ -56,11 +63,12 @@ function removePrototypeKeys(value: unknown): void {
 }
 
 /**
- * Counts open brackets outside of strings, before anything is built: JSON.parse accepts millions of levels, and what
- * recurses over the result later would not. One pass over the bytes, 4 MiB in a few milliseconds.
+ * Counts open brackets and all structural signs outside of strings, before anything is built: JSON.parse accepts millions of levels,
+ * and what recurses over the result later would not. One pass over the bytes, 4 MiB in a few milliseconds.
  */
-function isDeeperThan(depthMax: number, body: Buffer): boolean {
+function refuseSprawl(body: Buffer): void {
   let depth = 0
+  let signs = 0
   let inString = false
   for (let i = 0; i < body.length; i++) {
     const byte = body[i]!
@@ -70,10 +78,16 @@ function isDeeperThan(depthMax: number, body: Buffer): boolean {
     } else if (byte === QUOTE) inString = true
     else if (byte === 0x7b || byte === 0x5b) {
       depth += 1
-      if (depth > depthMax) return true
-    } else if (byte === 0x7d || byte === 0x5d) depth -= 1
+      signs += 1
+      if (depth > DEPTH_MAX) throw invalidJson(`The body is nested deeper than ${DEPTH_MAX} levels. Flatten it.`)
+    } else if (byte === COMMA || byte === COLON) signs += 1
+    else if (byte === 0x7d || byte === 0x5d) depth -= 1
   }
-  return false
+  if (signs > SIGNS_MAX) {
+    throw invalidJson(
+      `The body has ${signs} brackets, colons and commas outside of strings; at most ${SIGNS_MAX} are read. Send fewer fields or items.`,
+    )
+  }
 }
 
 function invalidJson(message: string): ApiError {

@@ -11,27 +11,63 @@ const FILE_TOKENS_MIN = 2_048
 const AUDIO_BYTES_PER_TOKEN = 16
 const FILE_BYTES_PER_TOKEN = 4
 
-/** Fields outside of the messages that upstreams render into the prompt. */
+/** Fields outside of the messages that every upstream renders into the prompt. */
 const promptFields = ['tools', 'functions', 'response_format', 'tool_choice'] as const
+/**
+ * Fields that are settings at every upstream and never prompt. Whatever else is passed on (vLLM's `documents` and `chat_template_kwargs`,
+ * fields we never heard of) may end up in the prompt, so the bound covers it.
+ */
+const settings = new Set([
+  ...[
+    'temperature',
+    'top_p',
+    'n',
+    'stop',
+    'seed',
+    'user',
+    'presence_penalty',
+    'frequency_penalty',
+    'logit_bias',
+    'logprobs',
+  ],
+  ...[
+    'top_logprobs',
+    'parallel_tool_calls',
+    'service_tier',
+    'store',
+    'metadata',
+    'modalities',
+    'audio',
+    'reasoning_effort',
+  ],
+  ...['verbosity', 'safety_identifier', 'prompt_cache_key', 'top_k', 'min_p', 'repetition_penalty'],
+])
+/** Fields of a content part that are counted on their own. */
+const partFields = new Set(['type', 'text', 'refusal', 'image_url', 'input_audio', 'file'])
 /** Fields of a message that are counted on their own or carry no prompt text. */
 const countedApart = new Set(['role', 'content'])
 
 /**
  * Bounds the prompt's tokens from above without a tokenizer: none makes more than one token of a byte of UTF-8.
  * Media count flat or by size, never as text.
+ *
+ * @param forwarded all fields that upstreams get
  */
 export function measurePrompt(
   messages: readonly ChatMessage[],
-  input: JsonObject,
+  forwarded: JsonObject,
 ): { tokensBound: number; mediaTokensBound: number } {
   let textBytes = 0
   let mediaTokensBound = 0
   for (const message of messages) {
     for (const text of messageTexts(message)) textBytes += Buffer.byteLength(text)
     if (!Array.isArray(message.content)) continue
-    for (const part of message.content) mediaTokensBound += mediaTokens(part)
+    for (const part of message.content) {
+      mediaTokensBound += mediaTokens(part)
+      for (const key in part) if (!partFields.has(key)) textBytes += jsonBytes(part[key])
+    }
   }
-  for (const text of fieldTexts(input)) textBytes += Buffer.byteLength(text)
+  for (const key in forwarded) if (key !== 'messages' && !settings.has(key)) textBytes += jsonBytes(forwarded[key])
   const tokensBound = textBytes + messages.length * MESSAGE_TOKENS + REQUEST_TOKENS + mediaTokensBound
   return { tokensBound, mediaTokensBound }
 }
@@ -42,6 +78,10 @@ export function promptText(messages: readonly ChatMessage[], input: JsonObject):
   for (const message of messages) texts.push(...messageTexts(message))
   texts.push(...fieldTexts(input))
   return texts.join('\n')
+}
+
+function jsonBytes(value: unknown): number {
+  return value === null || value === undefined ? 0 : Buffer.byteLength(JSON.stringify(value))
 }
 
 function* messageTexts(message: ChatMessage): Generator<string> {

@@ -1,7 +1,8 @@
 import type { ToolCallDelta } from '../domain/completion.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from './json-object.ts'
 
-const TOOL_CALLS_MAX = 128
+/** Of one choice. */
+export const TOOL_CALLS_MAX = 128
 
 interface OpenCall {
   readonly index: number
@@ -98,6 +99,6 @@ function isIndex(value: unknown): value is number {
   return Number.isInteger(value) && (value as number) >= 0
 }
 
-function nonEmptyText(value: unknown): string | null {
+export function nonEmptyText(value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null
 }

@@ -68,6 +68,39 @@ describe('a whole answer', () => {
     expect(normalised(body).choices[0]).toMatchObject(choice)
   })
 
+  const lookCall = { id: 'c', type: 'function', function: { name: 'look', arguments: '{}' } }
+  it.each<[name: string, call: unknown, calls: unknown[] | undefined]>([
+    ['a name that is a number', { function: { name: 7, arguments: '{}' } }, undefined],
+    ['an empty name', { function: { name: '', arguments: '{}' } }, undefined],
+    ['a function that is a text', { id: 'c', type: 'function', function: 'look' }, undefined],
+    ['no object', 'look', undefined],
+    ['null', null, undefined],
+    ['an id that is a number', { ...lookCall, id: 7 }, [{ ...lookCall, id: 'call_00000000abcd_0_0' }]],
+    ['a type that is a number', { ...lookCall, type: 7 }, [lookCall]],
+    ['arguments that are a number', { ...lookCall, function: { name: 'look', arguments: 7 } }, [lookCall]],
+    ['no arguments', { ...lookCall, function: { name: 'look', arguments: null } }, [lookCall]],
+    ['a prototype key', JSON.parse('{"id":"c","function":{"name":"look"},"__proto__":{"evil":1}}'), [lookCall]],
+    [
+      'a custom tool',
+      { id: 'c', type: 'custom', custom: { name: 'grep', input: 'x' } },
+      [{ id: 'c', type: 'custom', custom: { name: 'grep', input: 'x' } }],
+    ],
+    ['a custom tool without its part', { id: 'c', type: 'custom' }, undefined],
+  ])('reads a tool call with %s', (_name, call, calls) => {
+    const said = normalised(message({ content: 'Hi', tool_calls: [call] })).choices[0]!.message
+    expect(said.tool_calls).toStrictEqual(calls)
+    expect(JSON.stringify(said)).not.toContain('__proto__')
+  })
+
+  it('fails over when nothing is left of the only tool call', () => {
+    expect(failureOf(message({ content: null, tool_calls: [{ function: {} }] }))).toMatchObject({ outcome: 'empty' })
+  })
+
+  it('has as many tool calls as a stream may have', () => {
+    const many = message({ content: null, tool_calls: Array.from({ length: 10_000 }, () => lookCall) })
+    expect(normalised(many).choices[0]!.message.tool_calls).toHaveLength(128)
+  })
+
   it('has no usage when the upstream reports zeros', () => {
     const usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
     expect(normalised({ ...message({ content: 'Hi' }), usage }).usage).toBeUndefined()

@@ -5,7 +5,7 @@ import { readFinishReason } from './finish-reason.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from './json-object.ts'
 import { messageText } from './message-text.ts'
 import { readUsage } from './token-usage.ts'
-import { argumentsText } from './tool-calls.ts'
+import { argumentsText, nonEmptyText, TOOL_CALLS_MAX } from './tool-calls.ts'
 import { failureOfError, readUpstreamError } from './upstream-error.ts'
 
 /**
@@ -77,15 +77,28 @@ function readChoice(raw: JsonObject, index: number, envelope: Envelope): Complet
   }
 }
 
+/** Calls as OpenAI's SDKs read them, at most as many as in a stream. What names nothing to call is left out: clients look the name up. */
 function readToolCalls(value: unknown, idPrefix: string): JsonObject[] {
   if (!Array.isArray(value)) return []
-  return value.filter(isJsonObject).map((call, position) => {
-    const { index: _, ...kept } = call
-    const id = typeof call.id === 'string' && call.id !== '' ? call.id : `${idPrefix}${position}`
-    if (!isJsonObject(call.function)) return { ...kept, id }
-    const said = { name: call.function.name, arguments: argumentsText(call.function.arguments) ?? '{}' }
-    return { ...kept, id, type: 'function', function: said }
-  })
+  const calls: JsonObject[] = []
+  for (const call of value.slice(0, TOOL_CALLS_MAX)) {
+    if (!isJsonObject(call)) continue
+    const id = nonEmptyText(call.id) ?? `${idPrefix}${calls.length}`
+    const kept: JsonObject = {}
+    for (const [key, field] of Object.entries(call)) {
+      if (key !== 'index' && field !== null && !isPrototypeKey(key)) kept[key] = field
+    }
+    if (isJsonObject(call.function)) {
+      const name = nonEmptyText(call.function.name)
+      if (name === null) continue
+      const said = { name, arguments: argumentsText(call.function.arguments) ?? '{}' }
+      calls.push({ ...kept, id, type: 'function', function: said })
+    } else if (typeof call.type === 'string' && isJsonObject(call[call.type])) {
+      // Other kinds carry their part under the name of their type: `{type: "custom", custom: {name, input}}`.
+      calls.push({ ...kept, id })
+    }
+  }
+  return calls
 }
 
 /**

@@ -87,6 +87,17 @@ describe('safeMessage', () => {
     ['Authorization: Bearer abcdef', 'Authorization: [key]'],
     ['File "/opt/vllm/engine/core.py" line 3', 'File "[path]" line 3'],
     ['token 0123456789abcdef0123456789abcdef', 'token [removed]'],
+    ['see https%3A%2F%2Finternal.example%2Fv1%3Fkey%3Dabc now', 'see [address] now'],
+    ['see https%253A%252f%252Finternal.example%252Fv1 now', 'see [address] now'],
+    ['see https:\\/\\/internal.example\\/v1 now', 'see [address] now'],
+    ['no %2Fsrv%2Fmodels%2Fx.gguf', 'no [path]'],
+    ['key %73k-proj-abc123def456', 'key [key]'],
+    ['the key s k - p r o j - a b c 1 2 3 is wrong', 'the key [removed] is wrong'],
+    ['the key s  k  -  p r o\nj - a b c is wrong', 'the key [removed] is wrong'],
+    ['the key s.k.-.p.r.o.j.1.2.3', 'the key [removed]'],
+    ['the key s-k-p-r-o-j-1-2-3, wrong', 'the key [removed], wrong'],
+    ['s\u200bk\u200b-proj-abc123\u00addef456', '[key]'],
+    ['100%25 sure, 50% off, a b c d and ------------------', '100% sure, 50% off, a b c d and ------------------'],
     ['a\u0000b\r\nc\u001b[31md', 'a b c [31md'],
     [
       "Unsupported parameter: 'max_tokens' is not supported with this model.",
@@ -102,6 +113,7 @@ describe('safeMessage', () => {
 
   it('is short, and quick on hostile input', () => {
     expect(safeMessage('word '.repeat(100_000)).length).toBeLessThanOrEqual(500)
-    for (const piece of ['a', '/', 'a.', 'sk-', '1.', '\n', 'http://', '-']) safeMessage(piece.repeat(100_000))
+    for (const piece of ['a', '/', 'a.', 'sk-', '1.', '\n', 'http://', '-', 'a ', '%25', '- ', 'a b'])
+      safeMessage(piece.repeat(100_000))
   })
 })

@@ -11,6 +11,8 @@ export interface UpstreamError {
 }
 
 const MESSAGE_CHARACTERS_MAX = 500
+/** Soft hyphens, zero-width characters and marks of direction: between the letters of a key nobody sees them. */
+const INVISIBLE = /[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]/g
 
 /**
  * Finds the error in a JSON body or stream event: `{error: {...}}`, `{error: "text"}`, vLLM's `{object: "error", message}`
@@ -103,8 +105,12 @@ function rejected(summary: string, error: UpstreamError, code: string | null): U
 export function safeMessage(message: string): string {
   const plain = message
     .slice(0, MESSAGE_CHARACTERS_MAX * 4)
+    // Written as `https%3A%2F%2F`, `https%253A` or `https:\/\/` an address is one all the same.
+    .replace(/%(?:25)*([0-7][0-9a-f])/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))
+    .replaceAll('\\/', '/')
+    .replace(INVISIBLE, '')
     // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what must go
-    .replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ')
+    .replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029\s]+/g, ' ')
     .replace(/\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>)]+/gi, '[address]')
     .replace(/\bbearer\s+\S+/gi, '[key]')
     .replace(/\b(sk|pk|key|gsk|xai|hf)[-_][\w*-]{6,}/gi, '[key]')
@@ -112,6 +118,8 @@ export function safeMessage(message: string): string {
     .replace(/\b[\w-]+(\.[\w-]+)*:\d{2,5}\b/g, '[address]')
     .replace(/(^|[\s"'(])(\/[\w.@-]+){2,}/g, '$1[path]')
     .replace(/\b(?=[\w+/-]*\d)(?=[\w+/-]*[a-z])[\w+/-]{32,}={0,2}/gi, '[removed]')
+    // `s k - a b c 1 2 3`, `s.k.-.a.b.c`: single characters with the same sign between them, eight and more.
+    .replace(/(?<![a-z0-9])\S([^a-z0-9])(?!\1)\S(?:\1(?!\1)\S){6,}(?![a-z0-9])/gi, '[removed]')
     .trim()
   return plain.length > MESSAGE_CHARACTERS_MAX ? `${plain.slice(0, MESSAGE_CHARACTERS_MAX - 1)}…` : plain
 }

@@ -144,6 +144,11 @@ describe('a body that is no JSON object is refused', () => {
     ['100,000 levels', deep(100_000)],
     ['100,000 levels that never close', '['.repeat(100_000)],
     ['100,000 objects', '{"a":'.repeat(100_000)],
+    ['100,000 unknown fields in a field', JSON.stringify({ ...hello, x: manyFields(100_000) })],
+    ['100,000 fields in the parameters of a tool', JSON.stringify({ ...hello, tools: [manyFields(100_000)] })],
+    ['1,000 objects of 100 fields', JSON.stringify({ ...hello, x: Array(1_000).fill(manyFields(100)) })],
+    ['200,000 empty arrays', JSON.stringify({ ...hello, x: Array(200_000).fill([]) })],
+    ['200,000 numbers', JSON.stringify({ ...hello, x: Array(200_000).fill(0) })],
   ])('%s', async (_name, body) => {
     expect(await readError(await send(body))).toMatchObject({
       status: 400,
@@ -214,8 +219,8 @@ describe('what only the model server can judge comes back as its verdict', () =>
 test('a request that cannot fit any model is refused before anybody is asked', async () => {
   const before = upstream.requests.length
   const error = await readError(await gateway.chat(customer, { ...hello, max_tokens: 40_000 }))
-  expect(error).toMatchObject({ status: 400, code: 'context_length_exceeded' })
-  expect(error.message).toContain('max_tokens')
+  expect(error).toMatchObject({ status: 400, code: 'context_length_exceeded', param: 'max_tokens' })
+  expect(error.message).toContain('max_tokens may be 8192.')
   expect(upstream.requests.length).toBe(before)
 })
 
@@ -230,6 +235,10 @@ test('none of this was charged, nor counted before it was valid', async () => {
   const rows = await gateway.usage(customer)
   expect(rows.filter(row => row.outcome !== 'served').map(row => row.cost_nanos)).toEqual([0n, 0n, 0n, 0n, 0n])
 })
+
+function manyFields(count: number): object {
+  return Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, 0]))
+}
 
 function text(value: string) {
   return { type: 'text', text: value }

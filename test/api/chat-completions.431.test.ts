@@ -60,7 +60,21 @@ test.each([
 })
 
 test.each([
-  ['no host', `${line}${length}\r\n${body}`],
+  ['no Host', 'Host', `${line}${length}\r\n${body}`],
+  ['no Host, at an address that is not there', 'Host', 'GET /nothing HTTP/1.1\r\n\r\n'],
+  ['an expectation nobody can meet', 'Expect', `${line}host: x\r\nexpect: 200-ok\r\n${length}\r\n${body}`],
+])('%s is told in our words', async (_name, param, bytes) => {
+  const { status, headers, body: refused } = await rawRequest(gateway.url, bytes)
+  expect(status).toBe(400)
+  expect(headers['x-request-id']).toBeTruthy()
+  expect(JSON.parse(refused).error).toMatchObject({ type: 'invalid_request_error', code: 'invalid_header', param })
+})
+
+test('HTTP/1.0 needs no Host', async () => {
+  expect(await rawRequest(gateway.url, 'GET /healthz HTTP/1.0\r\n\r\n')).toMatchObject({ status: 200 })
+})
+
+test.each([
   ['a length that is no number', `${line}host: x\r\ncontent-length: 1e2\r\n\r\n`],
   ['chunks in disguise', `${line}${'host: x\r\n'}transfer-encoding: xchunked\r\n\r\n0\r\n\r\n`],
   ['no HTTP at all', 'hello\r\n\r\n'],

@@ -184,7 +184,7 @@ describe('no_eligible_offer says which wish excluded what', () => {
       'allow_hosters excluded 2 hoster offers',
     )
     expect(await refusal({ model: 'hosted-model', max_latency_ms: 1_000 })).toContain(
-      'max_latency_ms (slower, or too few measurements) excluded 2 hoster offers',
+      'max_latency_ms (slower, or fewer than 5 answers in the last 10 minutes to predict it from) excluded 2 hoster offers',
     )
     expect(await refusal({ model: 'hosted-model', trusted_only: true, deny_hosters: [high] })).toMatch(
       /trusted_only \(trust_score above 0\.8\) excluded 1 hoster offer; deny_hosters excluded 1 hoster offer/,

@@ -1,6 +1,6 @@
-import { afterEach, expect, inject, test, vi } from 'vitest'
-import { createPool } from '../../src/db/pool.ts'
+import { afterEach, expect, test, vi } from 'vitest'
 import { startTestApp, type TestApp, type TestAppOptions, testOffer } from '../harness/app.ts'
+import { cutOff } from '../harness/cut-off.ts'
 import { readError, readEventStream, readUntil } from '../harness/event-stream.ts'
 import {
   answer,
@@ -101,7 +101,7 @@ test('database_unavailable: nothing is admitted without a ledger, and it serves 
   const { upstream, gateway } = await start()
   const customer = await gateway.customer()
   expect((await gateway.chat(customer, hello)).status).toBe(200)
-  const restore = await cutOff(gateway)
+  const restore = await cutOff(gateway.database)
   const refused = await gateway.chat(customer, hello)
   expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
   expect(await readError(refused)).toMatchObject({
@@ -123,7 +123,7 @@ test('a database that comes back in time charges the running answer once, and on
   const gate = Promise.withResolvers<void>()
   upstream.respondWith(gated(gate.promise))
   const running = await gateway.chat(customer, { ...hello, stream: true })
-  const restore = await cutOff(gateway)
+  const restore = await cutOff(gateway.database)
   gate.resolve()
   const reader = running.body!.getReader()
   await readUntil(reader, 'two')
@@ -144,7 +144,7 @@ test('settlement_unavailable: an answer whose charge cannot be recorded is void 
   const whole = gateway.chat(customer, hello)
   await upstream.next()
   await upstream.next()
-  const restore = await cutOff(gateway)
+  const restore = await cutOff(gateway.database)
   gate.resolve()
   const [stream, refused] = await Promise.all([readEventStream(streaming), whole])
   expect(stream.done).toBe(false)
@@ -158,19 +158,3 @@ test('settlement_unavailable: an answer whose charge cannot be recorded is void 
   ])
   expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n)
 })
-
-/** Takes the gateway's database away, from under open connections too; the returned function gives it back. */
-async function cutOff({ database }: TestApp): Promise<() => Promise<void>> {
-  const name = database.connection.database
-  const onServer = async (sql: string) => {
-    const pool = createPool(
-      { ...inject('templateConnection'), database: 'switchyard' },
-      { max: 1, applicationName: 'outage' },
-    )
-    await pool.query(sql)
-    await pool.end()
-  }
-  await onServer(`ALTER DATABASE ${name} ALLOW_CONNECTIONS false`)
-  await onServer(`SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '${name}'`)
-  return () => onServer(`ALTER DATABASE ${name} ALLOW_CONNECTIONS true`)
-}

@@ -60,7 +60,8 @@ describe('customers, keys and credit', () => {
   test('credit is granted once per ref, to the nano-USD, and the first moves free to standard', async () => {
     const order = 'credit grant ada@example.com 12.000000001 --reason "invoice 7" --ref invoice-7'
     const look = await json(`${order} --dry-run`)
-    expect(look).toMatchObject({ granted: true, dry_run: true, account_tier: 'standard', balance_usd: '17.000000001' })
+    expect(look).toMatchObject({ granted: false, would_grant: true, dry_run: true })
+    expect(look).toMatchObject({ account_tier: 'standard', balance_usd: '17.000000001' })
     expect(await json('customer list')).toMatchObject([{ balance_usd: '5.00', account_tier: 'free' }])
     expect(await switchyard(order)).toMatchObject({ code: 2, stdout: '' })
     expect(await json(`${order} --yes`)).toMatchObject({ granted: true, balance_usd: '17.000000001' })
@@ -78,6 +79,8 @@ describe('customers, keys and credit', () => {
 describe('hosters and models', () => {
   test('a hoster is added, priced, trusted, activated, listed and suspended', async () => {
     const added = await json('hoster add acme https://models.acme.dev/v1/ --key-file -', { input: 'secret-key\n' })
+    expect((await switchyard('hoster activate acme')).stdout).toContain('needs a price first')
+    await json('hoster suspend acme')
     const early = await switchyard('hoster price acme llama --input 0.2 --output 0.6')
     expect(early).toMatchObject({ code: 1, stdout: '' })
     expect(early.stderr).toContain('--context-tokens')
@@ -85,7 +88,7 @@ describe('hosters and models', () => {
     expect(await json(`hoster price acme llama --input 0.2 --output 0.6 ${limits}`)).toMatchObject({ version: 1 })
     expect(await json('hoster price acme llama --input 0.1 --output 0.000001')).toMatchObject({ version: 2 })
     await json('hoster trust acme 0.9')
-    await json(`hoster activate ${added.hoster_id}`)
+    expect(await json(`hoster activate ${added.hoster_id}`)).toMatchObject({ state: 'active', models: 1 })
     const models = [
       {
         id: 'llama',
@@ -142,6 +145,17 @@ test('a broken configuration is told on stderr, with its line', async () => {
   await writeFile(join(directory, 'broken.yaml'), 'server:\n  prot: 1\n')
   const run = await switchyard('customer list --config broken.yaml')
   expect(run).toEqual({ code: 1, stdout: '', stderr: 'broken.yaml:2: server.prot is not a key; did you mean port?\n' })
+})
+
+test('--json and --config may stand before a command as well; behind it they win', async () => {
+  for (const line of ['--json customer list', 'customer --json list', 'customer list --json']) {
+    const { code, stdout } = await switchyard(line)
+    expect({ code, rows: Array.isArray(JSON.parse(stdout)) }).toEqual({ code: 0, rows: true })
+  }
+  const broken = await switchyard('--config broken.yaml customer list')
+  expect(broken).toMatchObject({ code: 1, stderr: expect.stringContaining('broken.yaml:2') })
+  await writeFile(join(directory, 'whole.yaml'), '')
+  expect(await switchyard('--config broken.yaml customer list --config whole.yaml')).toMatchObject({ code: 0 })
 })
 
 test('help and version are results', async () => {

@@ -26,6 +26,13 @@ test('docs/cli.md has exactly the commands there are, with their arguments and o
   expect(documented).toEqual(real)
 })
 
+test('an option without which a command refuses to work says so, in the help and in docs/cli.md', () => {
+  for (const { command } of commandsBelow(createProgram(), 'switchyard')) {
+    for (const { mandatory, description, flags } of command.options)
+      expect(description.endsWith('; required'), flags).toBe(mandatory)
+  }
+})
+
 test('docs/cli.md says of each command what its help says', () => {
   for (const { command } of commandsBelow(createProgram(), 'switchyard'))
     expect(docs).toContain(`${command.description()}.\n`)

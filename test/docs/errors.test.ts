@@ -2,6 +2,11 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { type ErrorRow, errorTable } from '../../src/domain/errors.ts'
 
+test('every 503 says when to try again', () => {
+  for (const [code, row] of Object.entries<ErrorRow>(errorTable))
+    expect(row.retryAfterS !== undefined, code).toBe(row.status === 503)
+})
+
 test('docs/errors.md and the error table say the same, both ways', () => {
   const page = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
   const documented = [...page.matchAll(/^\| `(\w+)` +\| (\d+) +\| `(\w+)` +\| (yes|no|) *\| (.+?) +\|$/gm)].map(

@@ -1,8 +1,15 @@
 import { expect, test } from 'vitest'
+import { fileSchema } from '../../src/config/schema.ts'
 import { createMetrics } from '../../src/http/metrics.ts'
 import { readPage, tableRows } from './page.ts'
 
 const page = readPage('docs/operating.md')
+
+test('the steps of adding a hoster name every setting about hosters', () => {
+  const steps = page.slice(page.indexOf('\n## Hosters, step by step'), page.indexOf('\n## Doctor'))
+  for (const setting of Object.keys(fileSchema.shape.hosters.unwrap().shape))
+    expect(steps).toContain(`hosters.${setting}`)
+})
 
 test('docs/operating.md has every metric of ours with its type and labels', async () => {
   const { registry } = createMetrics({ inFlight: () => 0, settleQueueLength: () => 0 })

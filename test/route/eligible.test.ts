@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { eligible } from '../../src/admit/eligible.ts'
-import { codeOfExclusions, explainExclusions, paramOfExclusions } from '../../src/admit/explain-exclusions.ts'
+import { explainExclusions } from '../../src/admit/explain-exclusions.ts'
 import type { ExclusionReason } from '../../src/domain/handoff.ts'
 import { healthOf, jobOf, offerOf } from '../market/random-market.ts'
 
@@ -121,17 +121,48 @@ test('the refusal says which wish ruled out how many of what', () => {
   ]
   const { eligible: left, excluded } = eligible(offers.slice(0, 3).concat(offers[4]!), job, healthOf())
   expect(left).toEqual([])
-  expect(explainExclusions(excluded)).toBe(
-    'No server may serve this request: privacy_mode excluded 1 cloud offer; trusted_only (trust_score above 0.8) excluded 3 hoster offers. You were not charged. Relax one of these and send it again.',
-  )
-  expect(codeOfExclusions(excluded)).toBe('no_eligible_offer')
-  expect(explainExclusions([])).toContain('No server offers this model right now')
-  expect(codeOfExclusions([])).toBe('no_eligible_offer')
+  expect(explainExclusions(excluded, offers, job)).toMatchObject({
+    code: 'no_eligible_offer',
+    param: null,
+    message:
+      'No server may serve this request: privacy_mode excluded 1 cloud offer; trusted_only (trust_score above 0.8) excluded 3 hoster offers. You were not charged. Relax one of these and send it again.',
+  })
+  expect(explainExclusions([], [], job)).toMatchObject({
+    code: 'no_eligible_offer',
+    message: expect.stringContaining('No server offers this model right now'),
+  })
 })
 
-test('a request too large for every server is the caller’s to shorten', () => {
-  const { excluded } = eligible(all, jobOf({ maxTokens: 100_000 }), healthOf())
-  expect(codeOfExclusions(excluded)).toBe('context_length_exceeded')
-  expect(paramOfExclusions(excluded)).toBe('messages')
-  expect(explainExclusions(excluded)).toMatch(/^The request exceeds the context window: /)
+test.each<[string, Parameters<typeof jobOf>[0], string, RegExp]>([
+  ['max_tokens above the context', { maxTokens: 100_000 }, 'max_tokens', /max_tokens may be 8192\.$/],
+  ['max_tokens above the largest output', { maxTokens: 8_193 }, 'max_tokens', /max_tokens may be 8192\.$/],
+  [
+    'max_tokens and a long prompt',
+    { maxTokens: 30_000, inputTokensBound: 80_000 },
+    'max_tokens',
+    /max_tokens may be 4768\.$/,
+  ],
+  ['the prompt', { inputTokensBound: 1_000_000 }, 'messages', /Shorten the messages\.$/],
+  ['the prompt, whatever max_tokens', { maxTokens: 5, inputTokensBound: 1_000_000 }, 'messages', /Shorten/],
+])('a request too large for every server is the caller’s to shorten: %s', (_name, fields, param, message) => {
+  const job = jobOf(fields)
+  const { excluded } = eligible(all, job, healthOf())
+  const error = explainExclusions(excluded, all, job)
+  expect(error).toMatchObject({ code: 'context_length_exceeded', param })
+  expect(error.message).toMatch(/^The request exceeds the context window: /)
+  expect(error.message).toMatch(message)
+})
+
+test('the refusal of max_latency_ms says how many answers a prediction needs', () => {
+  const job = jobOf({ wishes: { maxLatencyMs: 100 } })
+  const { excluded } = eligible(four, job, healthOf())
+  expect(excluded.length).toBe(4)
+  expect(explainExclusions(excluded, four, job).message).toContain('fewer than 5 answers in the last 10 minutes')
+})
+
+test('the max_tokens that a refusal names is taken', () => {
+  const asked = jobOf({ maxTokens: 30_000, inputTokensBound: 80_000 })
+  const { message } = explainExclusions(eligible(all, asked, healthOf()).excluded, all, asked)
+  const maxTokens = Number(/may be (\d+)/.exec(message)?.[1])
+  expect(eligible(all, { ...asked, maxTokens }, healthOf()).excluded).toEqual([])
 })

@@ -183,7 +183,9 @@ describe('reports', () => {
   test('without a database they are refused as a whole, also the export', async () => {
     isDatabaseUp = false
     for (const path of ['/v1/usage', '/v1/usage/export']) {
-      expect(await get(path)).toMatchObject({ status: 503, body: { error: { code: 'database_unavailable' } } })
+      const refused = await get(path)
+      expect(refused).toMatchObject({ status: 503, body: { error: { code: 'database_unavailable' } } })
+      expect(refused.headers.get('retry-after')).toBe('2')
     }
     isDatabaseUp = true
   })

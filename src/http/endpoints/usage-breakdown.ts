@@ -8,6 +8,7 @@ export function usageBreakdown(deps: { reports: Reports }): Endpoint {
     method: 'GET',
     path: '/v1/usage/breakdown',
     access: 'key',
+    isReport: true,
     doc: {
       operationId: 'getUsageBreakdown',
       summary: 'Cost per model and per day',

@@ -9,6 +9,7 @@ export function usageExport(deps: { reports: Reports }): Endpoint {
     method: 'GET',
     path: '/v1/usage/export',
     access: 'key',
+    isReport: true,
     doc: {
       operationId: 'exportUsage',
       summary: 'Every request as CSV',

@@ -8,6 +8,7 @@ export function usageSummary(deps: { reports: Reports }): Endpoint {
     method: 'GET',
     path: '/v1/usage',
     access: 'key',
+    isReport: true,
     doc: {
       operationId: 'getUsage',
       summary: 'Balance, limits and the last 30 days',

@@ -8,6 +8,7 @@ export function usageTokens(deps: { reports: Reports }): Endpoint {
     method: 'GET',
     path: '/v1/usage/tokens',
     access: 'key',
+    isReport: true,
     doc: {
       operationId: 'getTokenUsage',
       summary: 'Token use over time',

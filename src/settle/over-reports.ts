@@ -1,0 +1,33 @@
+import type { Clock } from '../domain/clock.ts'
+import type { Settlement } from '../ledger/settlement.ts'
+
+export interface OverReportDeps {
+  readonly clock: Clock
+  readonly onOverReport: () => void
+  readonly log: { warn(facts: object, message: string): void }
+}
+
+const LOG_EVERY_MS = 60_000
+
+/**
+ * Notices hosters that report more tokens than are believed. They are billed by our count, and their usage rows show both figures;
+ * somebody should look at such a hoster. At most one line a minute for each, since a hoster that lies lies every time.
+ */
+export function createOverReports({ clock, onOverReport, log }: OverReportDeps): (settlement: Settlement) => void {
+  const loggedAtMs = new Map<string, number>()
+  return settlement => {
+    const { hosterId, usageSource, reportedInputTokens, reportedOutputTokens, inputTokens, outputTokens } = settlement
+    if (hosterId === null || usageSource !== 'gateway') return
+    // Whatever else makes our count the one that is billed (no report, an early departure), nothing was reported then.
+    if (!((reportedInputTokens ?? 0) > inputTokens || (reportedOutputTokens ?? 0) > outputTokens)) return
+    onOverReport()
+    const nowMs = clock.monotonicMs()
+    if (nowMs < (loggedAtMs.get(hosterId) ?? -Infinity) + LOG_EVERY_MS) return
+    loggedAtMs.set(hosterId, nowMs)
+    const { requestId, modelId } = settlement
+    log.warn(
+      { hosterId, requestId, modelId, reportedInputTokens, reportedOutputTokens, inputTokens, outputTokens },
+      'a hoster reports more tokens than it generated; it is billed by our count',
+    )
+  }
+}

@@ -1,0 +1,33 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startTestApp, type TestApp } from '../harness/app.ts'
+import { readError } from '../harness/event-stream.ts'
+
+let gateway: TestApp
+const nowMs = Date.UTC(2026, 10, 21, 9, 30, 15)
+
+beforeAll(async () => {
+  gateway = await startTestApp({
+    yaml: 'reports: { requests_per_minute: 4 }',
+    // One minute, whatever happens.
+    clock: { epochMs: () => nowMs, monotonicMs: () => performance.now() },
+  })
+})
+afterAll(() => gateway?.close())
+
+const reports = ['/v1/usage', '/v1/usage/tokens', '/v1/usage/breakdown', '/v1/usage/export']
+
+test('the four reports share a limit per customer; nothing else counts against it or is bound by it', async () => {
+  const customer = await gateway.customer()
+  const asked = async (path: string) => {
+    const response = await gateway.get(customer, path)
+    if (response.status === 429) return await readError(response)
+    await response.text()
+    return response.status
+  }
+  expect(await asked('/v1/models')).toBe(200)
+  for (const path of reports) expect(await asked(path), path).toBe(200)
+  for (const path of reports) expect(await asked(path), path).toMatchObject({ code: 'rate_limit_exceeded' })
+  expect(await asked('/v1/models')).toBe(200)
+  expect((await gateway.get(customer, '/v1/usage')).headers.get('retry-after')).toBe('45')
+  expect((await gateway.get(await gateway.customer(), '/v1/usage')).status).toBe(200)
+})

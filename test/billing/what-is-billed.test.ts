@@ -1,0 +1,371 @@
+// The table "What is billed" of docs/money.md, one test for each row, named by the row's first cell: test/docs/money.test.ts compares
+// the two. Money at 1 USD per million input tokens and 2 USD per million output tokens; a hoster earns 80 %.
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { countTokens } from '../../src/wire/count-tokens.ts'
+import { startTestApp, type TestApp, type TestCustomer, type UsageRow } from '../harness/app.ts'
+import { cutOff } from '../harness/cut-off.ts'
+import { readError, readEventStream, readUntil } from '../harness/event-stream.ts'
+import {
+  type AnswerOptions,
+  answer,
+  chunk,
+  closeAfter,
+  contentChunk,
+  type ScriptedUpstream,
+  sse,
+  stall,
+  startScriptedUpstream,
+  status,
+  usageOf,
+} from '../harness/scripted-upstream.ts'
+import { killedInMidStream } from './killed-in-mid-stream.ts'
+
+let upstream: ScriptedUpstream
+let gateway: TestApp
+
+const credit = 5_000_000_000n
+const messages = [{ role: 'user', content: 'Hello' }]
+/** "Hello" is one token; 3 for the message, 3 for the request. */
+const inputTokens = 7
+const inputNanos = 7_000n
+const startedMs = Date.now()
+
+beforeAll(async () => {
+  upstream = await startScriptedUpstream()
+  gateway = await startTestApp({
+    yaml: 'hosters: { allow_private_urls: true }',
+    // One day, whatever happens.
+    clock: { epochMs: () => startedMs, monotonicMs: () => performance.now() },
+  })
+})
+afterAll(async () => {
+  await gateway?.close()
+  await upstream?.close()
+})
+
+interface Sale {
+  readonly customer: TestCustomer
+  readonly hosterId: string
+  readonly chat: (body?: object, init?: RequestInit) => Promise<Response>
+  /** The usage rows once there are `count`, and that customer and hoster have paid and earned what they say. */
+  readonly ended: (count?: number) => Promise<UsageRow[]>
+}
+
+/** A customer, and a hoster that alone offers its model: no test hears of what another one did to a server's health. */
+async function sale(options: { at?: TestApp; outputPicoPerToken?: bigint } = {}): Promise<Sale> {
+  const app = options.at ?? gateway
+  const model = `model-${randomUUID()}`
+  const price = { inputPicoPerToken: 1_000_000n, outputPicoPerToken: options.outputPicoPerToken ?? 2_000_000n }
+  const hosterId = await app.hoster({ baseUrl: upstream.baseUrl, models: [{ modelId: model, price }] })
+  const customer = await app.customer({ creditNanos: credit })
+  return {
+    customer,
+    hosterId,
+    chat: (body = {}, init = {}) => app.chat(customer, { model, messages, ...body }, init),
+    async ended(count = 1) {
+      const rows = await app.settled(customer, count)
+      expect(rows.length).toBe(count)
+      const costNanos = rows.reduce((sum, row) => sum + row.cost_nanos, 0n)
+      expect(await app.balanceNanos(customer)).toBe(credit - costNanos)
+      expect(await earnedNanos(app, hosterId)).toBe(rows.reduce((sum, row) => sum + row.hoster_share_nanos, 0n))
+      for (const row of rows) {
+        expect(row.cost_nanos).toBe(row.hoster_share_nanos + row.fee_nanos)
+        expect(row.cost_nanos).toBeLessThanOrEqual(row.hold_nanos)
+        if (row.hoster_id !== null) expect(row.hoster_share_nanos).toBe((row.cost_nanos * 8_000n) / 10_000n)
+      }
+      return rows
+    },
+  }
+}
+
+/** What the ledger owes a hoster. */
+async function earnedNanos({ database }: TestApp, hosterId: string): Promise<bigint> {
+  const { rows } = await database.pool.query<{ earned: bigint }>(
+    `SELECT coalesce(sum(amount_nanos), 0)::bigint AS earned FROM ledger_entry
+     WHERE account_kind = 'hoster_payable' AND account_id = $1`,
+    [hosterId],
+  )
+  return rows[0]!.earned
+}
+
+/** Sends a chat and hangs up when the upstream has got it. */
+async function leaveEarly({ chat }: Sale, stream: boolean): Promise<void> {
+  const asked = upstream.requests.length
+  const client = new AbortController()
+  upstream.respondWith(stall(stream ? 'headers' : 'nothing'))
+  const response = chat({ stream }, { signal: client.signal })
+  await expect.poll(() => upstream.requests.length, { interval: 1 }).toBe(asked + 1)
+  client.abort()
+  await expect(response).rejects.toThrow()
+  expect(await upstream.requests[asked]!.aborted).toBe(true)
+}
+
+const free = { cost_nanos: 0n, hoster_share_nanos: 0n }
+
+describe('what is billed', () => {
+  it('normal finish: `stop`, `length`, `tool_calls` or `content_filter`', async () => {
+    const { chat, ended } = await sale()
+    const endings: AnswerOptions[] = [
+      {},
+      { finishReason: 'length' },
+      { finishReason: 'content_filter' },
+      { toolCalls: [{ name: 'look', arguments: '{"at":"signals"}' }] },
+    ]
+    for (const ending of endings) {
+      for (const stream of [true, false]) {
+        upstream.respondWith(answer({ ...ending, usage: usageOf(10, 5) }))
+        const response = await chat({ stream })
+        expect(response.status).toBe(200)
+        await response.text()
+      }
+    }
+    const rows = await ended(8)
+    for (const row of rows) {
+      expect(row).toMatchObject({ outcome: 'served', usage_source: 'upstream', cost_nanos: 10_000n + 10_000n })
+    }
+  })
+
+  it('no output token: a filter refuses', async () => {
+    const { chat, ended } = await sale()
+    upstream.respondWith(answer({ text: '', finishReason: 'content_filter', usage: usageOf(10, 0) }))
+    expect((await chat()).status).toBe(200)
+    expect(await ended()).toMatchObject([{ outcome: 'served', ...free }])
+  })
+
+  it('no output token: every server fails', async () => {
+    const { chat, ended } = await sale()
+    const failures = [status(500), answer({ text: '', usage: usageOf(10, 0) }), status(200, 'no JSON')]
+    for (const failure of failures) {
+      upstream.respondWith(failure)
+      expect(await readError(await chat())).toMatchObject({ status: 500 })
+    }
+    const rows = await ended(3)
+    for (const row of rows) expect(row).toMatchObject({ outcome: 'unserved', ...free })
+  })
+
+  it('no text, but output tokens reported (hidden reasoning)', async () => {
+    const { chat, ended } = await sale()
+    upstream.respondWith(answer({ text: '', finishReason: 'length', usage: usageOf(10, 8) }))
+    expect((await chat()).status).toBe(200)
+    expect(await ended()).toMatchObject([{ outcome: 'served', output_tokens: 8, cost_nanos: 10_000n + 16_000n }])
+  })
+
+  it('the upstream reports no usage', async () => {
+    const { chat, ended } = await sale()
+    const text = 'It is six minutes on foot from the signal box to the river.'
+    for (const stream of [true, false]) {
+      upstream.respondWith(answer({ text, usage: null }))
+      await (await chat({ stream })).text()
+    }
+    const rows = await ended(2)
+    for (const row of rows) {
+      expect(row).toMatchObject({
+        outcome: 'served',
+        usage_source: 'gateway',
+        input_tokens: inputTokens,
+        output_tokens: countTokens(text),
+      })
+    }
+  })
+
+  it("a hoster reports more than the gateway's count x 1.05 + 8 tokens", async () => {
+    const { chat, ended } = await sale()
+    const text = 'one two three'
+    const most = Math.floor(3 * 1.05 + 8)
+    for (const reported of [most, most + 1, 4_000]) {
+      upstream.respondWith(answer({ text, usage: usageOf(inputTokens, reported) }))
+      const { usage } = (await (await chat()).json()) as { usage: { completion_tokens: number } }
+      expect(usage.completion_tokens).toBe(reported === most ? most : 3)
+    }
+    expect((await ended(3)).map(row => [row.usage_source, row.output_tokens])).toEqual([
+      ['upstream', most],
+      ['gateway', 3],
+      ['gateway', 3],
+    ])
+    const metrics = await (await fetch(`${gateway.url}/metrics`)).text()
+    expect(metrics).toMatch(/^switchyard_over_reports_total 2$/m)
+  })
+
+  it('an answer is longer than `max_tokens`', async () => {
+    const { chat, ended } = await sale()
+    upstream.respondWith(answer({ text: 'word '.repeat(200), usage: usageOf(10, 200) }))
+    const whole = (await (await chat({ max_tokens: 20 })).json()) as { usage: object; choices: { message: object }[] }
+    // What was generated is not taken away; it is not billed.
+    expect(whole.usage).toMatchObject({ completion_tokens: 20 })
+    expect(whole.choices[0]!.message).toMatchObject({ content: 'word '.repeat(200) })
+
+    upstream.respondWith(answer({ text: 'word '.repeat(200), usage: usageOf(10, 200) }))
+    const stream = await readEventStream(await chat({ max_tokens: 20, stream: true }))
+    expect(stream.finishReasons).toEqual(['length'])
+    expect(stream.text.length).toBeLessThan(5 * 60)
+    const rows = await ended(2)
+    for (const row of rows) {
+      expect(row).toMatchObject({ outcome: 'served', output_tokens: 20, writeoff_nanos: 0n })
+    }
+  })
+
+  it('the upstream breaks off, or ends with an error, in mid-stream', async () => {
+    const { chat, ended } = await sale()
+    const begun = [chunk({ role: 'assistant', content: '' }), contentChunk('one'), contentChunk(' two')]
+    for (const ending of [
+      sse(begun, { ending: 'close' }),
+      sse(begun, { ending: 'reset' }),
+      sse([...begun, { error: { message: 'out of memory', code: 500 } }]),
+    ]) {
+      upstream.respondWith(ending)
+      const stream = await readEventStream(await chat({ stream: true }))
+      expect(stream).toMatchObject({ done: false, error: { code: 'stream_interrupted' } })
+    }
+    const rows = await ended(3)
+    for (const row of rows) expect(row).toMatchObject({ outcome: 'interrupted', ...free })
+  })
+
+  it('an attempt fails and another server answers', async () => {
+    const bad = await startScriptedUpstream()
+    try {
+      const model = `model-${randomUUID()}`
+      const models = (inputPicoPerToken: bigint) => [
+        { modelId: model, price: { inputPicoPerToken, outputPicoPerToken: 2_000_000n } },
+      ]
+      const failing = await gateway.hoster({ baseUrl: bad.baseUrl, models: models(500_000n) })
+      const answering = await gateway.hoster({ baseUrl: upstream.baseUrl, models: models(1_000_000n) })
+      const customer = await gateway.customer({ creditNanos: credit })
+      // Also one that had generated most of an answer.
+      bad.respondWith(
+        closeAfter(40, { body: JSON.stringify({ choices: [{ message: { content: 'x'.repeat(500) } }] }) }),
+      )
+      upstream.respondWith(answer({ usage: usageOf(10, 5) }))
+      expect((await gateway.chat(customer, { model, messages, tier: 'cheapest' })).status).toBe(200)
+      const [row] = await gateway.settled(customer, 1)
+      expect(row).toMatchObject({ outcome: 'served', hoster_id: answering, cost_nanos: 20_000n })
+      expect(row!.attempts.at(-1)).toMatchObject({ outcome: 'answered' })
+      expect(row!.attempts.length).toBeGreaterThan(1)
+      expect(await earnedNanos(gateway, failing)).toBe(0n)
+      expect(await earnedNanos(gateway, answering)).toBe(16_000n)
+      expect(await gateway.balanceNanos(customer)).toBe(credit - 20_000n)
+    } finally {
+      await bad.close()
+    }
+  })
+
+  it('a server calls the request wrong (400)', async () => {
+    const { chat, ended } = await sale()
+    upstream.respondWith(status(400, { error: { message: 'no such penalty', type: 'invalid_request_error' } }))
+    expect(await readError(await chat({ frequency_penalty: 9 }))).toMatchObject({
+      status: 400,
+      code: 'upstream_rejected',
+    })
+    expect(await ended()).toMatchObject([{ outcome: 'refused_upstream', ...free }])
+  })
+
+  it('client leaves before the first token, or before a whole answer', async () => {
+    const seldom = await sale()
+    for (let leave = 1; leave <= 21; leave++) await leaveEarly(seldom, leave % 2 === 0)
+    const rows = await seldom.ended(21)
+    expect(rows.map(row => row.outcome)).toEqual(Array(21).fill('client_gone'))
+    expect(rows.map(row => row.cost_nanos)).toEqual([...Array(20).fill(0n), inputNanos])
+    expect(rows.at(-1)).toMatchObject({ input_tokens: inputTokens, output_tokens: 0, hoster_share_nanos: 5_600n })
+
+    // Two per cent of 10,020,000 are worth 28 prompts of 7,000.
+    const often = await sale({ outputPicoPerToken: 1_000_000_000n })
+    for (let served = 1; served <= 2; served++) {
+      upstream.respondWith(answer({ usage: usageOf(10, 5) }))
+      expect((await often.chat({ max_tokens: 20 })).status).toBe(200)
+    }
+    for (let leave = 1; leave <= 29; leave++) await leaveEarly(often, leave % 2 === 0)
+    const costs = (await often.ended(31)).map(row => row.cost_nanos)
+    expect(costs).toEqual([5_010_000n, 5_010_000n, ...Array(28).fill(0n), inputNanos])
+  })
+
+  it('client leaves in mid-stream', async () => {
+    const { chat, ended } = await sale()
+    const words = ['one', ' two', ' three']
+    upstream.respondWith(stall({ pieces: words }))
+    const client = new AbortController()
+    const response = await chat({ stream: true }, { signal: client.signal })
+    await readUntil(response.body!.getReader(), 'three')
+    client.abort()
+    const [row] = await ended()
+    expect(row).toMatchObject({ outcome: 'client_gone', usage_source: 'gateway', input_tokens: inputTokens })
+    expect(row).toMatchObject({ output_tokens: 3, cost_nanos: inputNanos + 6_000n, hoster_share_nanos: 10_400n })
+  })
+
+  it("the gateway's drain limit passes in mid-stream", async () => {
+    const draining = await startTestApp({ yaml: 'hosters: { allow_private_urls: true }' })
+    try {
+      const { chat, ended } = await sale({ at: draining })
+      upstream.respondWith(stall({ pieces: ['one', ' two'] }))
+      const response = await chat({ stream: true })
+      await draining.stop({ drainMs: 20 })
+      expect(await readEventStream(response)).toMatchObject({ done: false, error: { code: 'server_shutdown' } })
+      expect(await ended()).toMatchObject([{ outcome: 'shutdown', ...free }])
+    } finally {
+      await draining.close()
+    }
+  })
+
+  it('the gateway is killed in mid-stream', async () => {
+    const { before, killed, after } = await killedInMidStream(upstream)
+    expect(killed).toMatchObject({ postedNanos: before.postedNanos, leases: 1 })
+    expect(killed.leasedNanos).toBeGreaterThan(0n)
+    expect(after).toMatchObject({ postedNanos: before.postedNanos, leasedNanos: 0n, leases: 0, balanceUsd: '5' })
+    expect(after.usage).toEqual([{ outcome: 'node_died', cost_nanos: 0n, hoster_share_nanos: 0n }])
+    expect(after.violations).toEqual([])
+  })
+
+  it('the charge cannot be committed in ten seconds', async () => {
+    const impatient = await startTestApp({
+      yaml: 'hosters: { allow_private_urls: true }',
+      patience: { commitMs: 200 },
+    })
+    try {
+      const { chat, ended } = await sale({ at: impatient })
+      const gate = Promise.withResolvers<void>()
+      upstream.respondWith(async (request, response) => {
+        await gate.promise
+        await answer()(request, response)
+      })
+      const asked = upstream.requests.length
+      const response = chat()
+      await expect.poll(() => upstream.requests.length, { interval: 1 }).toBe(asked + 1)
+      const restore = await cutOff(impatient.database)
+      gate.resolve()
+      expect(await readError(await response)).toMatchObject({ status: 503, code: 'settlement_unavailable' })
+      await restore()
+      expect(await ended()).toMatchObject([{ outcome: 'internal_error', ...free }])
+    } finally {
+      await impatient.close()
+    }
+  })
+
+  it('refused at admission (402, 404, 429, `no_eligible_offer`)', async () => {
+    const model = 'test-model'
+    await gateway.hoster({ baseUrl: upstream.baseUrl })
+    const rich = await gateway.customer()
+    const poor = await gateway.customer({ creditNanos: 100n })
+    const hurried = await gateway.customer({
+      limits: { requestsPerMinute: 1, requestsPerDay: 1_000, dailySpendCapNanos: credit },
+    })
+    expect((await gateway.chat(hurried, { model, messages })).status).toBe(200)
+    const before = await gateway.balanceNanos(hurried)
+    const asked = upstream.requests.length
+    const refused = [
+      await gateway.chat(poor, { model, messages }),
+      await gateway.chat(rich, { model: 'no-such-model', messages }),
+      await gateway.chat(hurried, { model, messages }),
+      await gateway.chat(rich, { model, messages, max_latency_ms: 1 }),
+    ]
+    const errors = await Promise.all(refused.map(readError))
+    expect(errors.map(({ status, code }) => [status, code])).toEqual([
+      [402, 'insufficient_credits'],
+      [404, 'model_not_found'],
+      [429, 'rate_limit_exceeded'],
+      [500, 'no_eligible_offer'],
+    ])
+    expect(upstream.requests.length).toBe(asked)
+    expect([...(await gateway.usage(rich)), ...(await gateway.usage(poor))]).toEqual([])
+    expect((await gateway.usage(hurried)).length).toBe(1)
+    expect(await gateway.balanceNanos(hurried)).toBe(before)
+  })
+})
