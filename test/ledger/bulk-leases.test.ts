@@ -1,0 +1,226 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { systemScheduler } from '../../src/domain/scheduler.ts'
+import { openJournal } from '../../src/journal/journal.ts'
+import type { Admission, AdmissionResult } from '../../src/ledger/admission.ts'
+import { storeOf } from '../../src/ledger/postgres-store.ts'
+import { readBalance } from '../../src/ledger/read-balance.ts'
+import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
+import { createMemoryDisk } from '../journal/memory-disk.ts'
+import {
+  admissionOf,
+  createLedgerWorld,
+  type LedgerWorld,
+  settlementOf,
+  type TestNode,
+  unlimited,
+} from './ledger-world.ts'
+
+const USD = 1_000_000_000n
+const HOLD = USD / 100n
+
+let world: LedgerWorld
+beforeEach(async () => {
+  world = await createLedgerWorld()
+})
+afterEach(() => world.drop())
+
+test('after a few requests a customer with money to spare is admitted without the database, and its balance row rests', async () => {
+  const node = await world.addNode({ bulkLeases: true })
+  const customerId = await world.addCustomer(100n * USD)
+  await warmUp(node, customerId)
+  const before = await rowVersion(customerId)
+  for (let i = 0; i < 40; i++) {
+    const { admission, result } = await admit(node, customerId)
+    expect(result).toMatchObject({ kind: 'granted', heldNanos: HOLD })
+    await settle(node, admission, result, 7n)
+  }
+  expect(await rowVersion(customerId)).toEqual(before)
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 100n * USD - 4n * 5n - 40n * 7n })
+  expect(await world.violations()).toEqual([])
+  expect(await node.ledger.drain(5_000)).toBe(0)
+  // The slots that were not used are given back with the money.
+  expect(await readBalance(world.pool, customerId)).toMatchObject({
+    leasedNanos: 0n,
+    minuteRequests: 45,
+    dayRequests: 45,
+  })
+  expect(await world.violations()).toEqual([])
+})
+
+test('newcomers and last dollars are admitted one by one', async () => {
+  const node = await world.addNode({ bulkLeases: true })
+  const [poor, dear] = [await world.addCustomer(USD - 1n), await world.addCustomer(19n * USD)]
+  for (let i = 0; i < 12; i++) {
+    const { result } = await admit(node, poor)
+    expect(result).toMatchObject({ kind: 'granted' })
+    await node.ledger.admit(admissionOf(dear, USD))
+  }
+  expect(await bulkLeases()).toEqual([])
+})
+
+test('a request that another node could pay for makes it hand back what it does not use', async () => {
+  const [one, two] = [await world.addNode({ bulkLeases: true }), await world.addNode({ bulkLeases: true })]
+  const customerId = await world.addCustomer(2n * USD)
+  await warmUp(one, customerId)
+  const running = await admit(one, customerId)
+  const [lease] = await bulkLeases()
+  expect(lease).toMatchObject({ node_id: one.nodeId, recalled: false })
+  const { freeNanos } = (await readBalance(world.pool, customerId))!
+
+  const asked = two.ledger.admit(admissionOf(customerId, freeNanos + 1n))
+  // What the heartbeat of the first node finds within a second.
+  let recalled: readonly string[] = []
+  while (recalled.length === 0) recalled = (await storeOf(world.pool).heartbeat(one.nodeId)).recalled
+  expect(recalled).toEqual([lease!.lease_id])
+  one.ledger.recall(recalled)
+
+  expect(await asked).toMatchObject({ kind: 'granted', heldNanos: freeNanos + 1n })
+  // The running request keeps its hold, and is charged to it.
+  expect(await bulkLeases()).toMatchObject([{ granted_nanos: HOLD, recalled: false }])
+  await settle(one, running.admission, running.result, HOLD)
+  expect(await world.violations()).toEqual([])
+})
+
+test('a request that needs what the own node holds in bulk gets it at once', async () => {
+  const node = await world.addNode({ bulkLeases: true })
+  const customerId = await world.addCustomer(2n * USD)
+  await warmUp(node, customerId)
+  expect(await bulkLeases()).toHaveLength(1)
+  expect(await node.ledger.admit(admissionOf(customerId, 19n * (USD / 10n)))).toMatchObject({ kind: 'granted' })
+  expect(await world.violations()).toEqual([])
+})
+
+test('three nodes together admit exactly as many requests of a minute as the limit allows', async () => {
+  const nowMs = Date.UTC(2026, 10, 21, 10, 30)
+  const nodes = await Promise.all([0, 1, 2].map(() => world.addNode({ bulkLeases: true, windowClock: () => nowMs })))
+  const customerId = await world.addCustomer(1_000n * USD)
+  const limits = { ...unlimited, requestsPerMinute: 150 }
+  let granted = 0
+  for (let round = 0; round < 20; round++) {
+    const results = await Promise.all(
+      nodes.flatMap(({ ledger }) =>
+        Array.from({ length: 4 }, () => ledger.admit(admissionOf(customerId, HOLD, { limits }))),
+      ),
+    )
+    granted += results.filter(({ kind }) => kind === 'granted').length
+  }
+  // Slots of one node may be out of reach for a moment, but they come back: in the end nothing is left of the minute.
+  await Promise.all(nodes.map(({ ledger }) => ledger.drain(5_000)))
+  for (let i = 0; granted < 150 && i < 150; i++) {
+    const { kind } = await nodes[0]!.ledger.admit(admissionOf(customerId, HOLD, { limits }))
+    if (kind === 'granted') granted++
+  }
+  expect(granted).toBe(150)
+  expect((await nodes[1]!.ledger.admit(admissionOf(customerId, HOLD, { limits }))).kind).toBe('refused')
+})
+
+test('lower limits end a lease that was granted under higher ones', async () => {
+  const node = await world.addNode({ bulkLeases: true })
+  const customerId = await world.addCustomer(100n * USD)
+  await warmUp(node, customerId)
+  const limits = { ...unlimited, requestsPerMinute: 1 }
+  expect(await node.ledger.admit(admissionOf(customerId, HOLD, { limits }))).toMatchObject({
+    code: 'rate_limit_exceeded',
+  })
+})
+
+test('a node that may be taken for dead admits nothing in memory', async () => {
+  let mayAdmit = true
+  const nodeId = randomUUIDv7()
+  await storeOf(world.pool).registerNode(nodeId)
+  const node = await world.addNode({ bulkLeases: true, node: { nodeId, mayAdmit: () => mayAdmit } })
+  const customerId = await world.addCustomer(100n * USD)
+  await warmUp(node, customerId)
+  const inMemory = await admit(node, customerId)
+  mayAdmit = false
+  const strict = await admit(node, customerId)
+  expect(leaseOf(inMemory.result)).not.toBe(inMemory.admission.requestId)
+  expect(leaseOf(strict.result)).toBe(strict.admission.requestId)
+})
+
+test('what a fenced node still has to settle is charged to the free balance, once', async () => {
+  const node = await world.addNode({ bulkLeases: true })
+  const customerId = await world.addCustomer(100n * USD)
+  await warmUp(node, customerId)
+  const running = await admit(node, customerId)
+  await storeOf(world.pool).retireNode(node.nodeId)
+  expect(await reclaimDeadLeases(world.pool, { nodeShard: 9 })).toBe(1)
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 0n, postedNanos: 100n * USD - 20n })
+  node.ledger.fenced()
+  await settle(node, running.admission, running.result, 9n)
+  await settle(node, running.admission, running.result, 9n)
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 0n, postedNanos: 100n * USD - 29n })
+  expect(await world.violations()).toEqual([])
+})
+
+test('what a killed process left in its journal is charged once by the next, before its leases end', async () => {
+  const disk = createMemoryDisk()
+  const options = { disk, scheduler: systemScheduler, fsync: false }
+  const killed = await world.addNode({ bulkLeases: true, journal: openJournal(options).journal })
+  const customerId = await world.addCustomer(100n * USD)
+  await warmUp(killed, customerId)
+  const [inMemory, unsettled] = [await admit(killed, customerId), await admit(killed, customerId)]
+  await settle(killed, inMemory.admission, inMemory.result, 11n)
+  await settle(killed, unsettled.admission, unsettled.result, 13n)
+  killed.ledger.stop()
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 100n * USD - 20n })
+
+  const { journal, recovered } = openJournal(options)
+  const next = await world.addNode({ bulkLeases: true, journal })
+  const records = recovered.map(({ payload, entry }) => ({ payload, forget: () => journal.forget(entry) }))
+  expect(await next.ledger.replay(records)).toBeGreaterThanOrEqual(2)
+  await reclaimDeadLeases(world.pool, { nodeShard: 9, deadNodes: [killed.nodeId] })
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 0n, postedNanos: 100n * USD - 44n })
+  expect(journal.entries).toBe(0)
+  expect(await world.violations()).toEqual([])
+})
+
+/** Enough requests, charged 5 nano-USD each, that the next one has a bulk lease to run on. */
+async function warmUp(node: TestNode, customerId: string): Promise<void> {
+  for (let i = 0; i < 4; i++) {
+    const { admission, result } = await admit(node, customerId)
+    await settle(node, admission, result, 5n)
+  }
+  // Asks for the lease, and waits for it.
+  const { admission, result } = await admit(node, customerId)
+  expect(leaseOf(result)).not.toBe(admission.requestId)
+  await settle(node, admission, result, 0n)
+  await settledAll(node)
+}
+
+async function admit(node: TestNode, customerId: string) {
+  const admission = admissionOf(customerId, HOLD)
+  return { admission, result: await node.ledger.admit(admission) }
+}
+
+function settle(node: TestNode, admission: Admission, result: AdmissionResult, costNanos: bigint): Promise<void> {
+  return node.ledger.settle(settlementOf(admission, HOLD, costNanos, { leaseId: leaseOf(result) }))
+}
+
+function leaseOf(result: AdmissionResult): string {
+  if (result.kind !== 'granted') throw new Error(`not granted: ${JSON.stringify(result.kind)}`)
+  return result.leaseId
+}
+
+async function settledAll(node: TestNode): Promise<void> {
+  while (node.ledger.pending.settlements > 0) await new Promise(resolve => setImmediate(resolve))
+}
+
+/** Changes with every update of the customer's balance row. */
+async function rowVersion(customerId: string) {
+  const { rows } = await world.pool.query('SELECT xmin::text, ctid::text FROM balance WHERE customer_id = $1', [
+    customerId,
+  ])
+  return rows
+}
+
+async function bulkLeases() {
+  const { rows } = await world.pool.query<{
+    lease_id: string
+    node_id: string
+    granted_nanos: bigint
+    recalled: boolean
+  }>('SELECT lease_id, node_id, granted_nanos, recalled FROM lease WHERE slots IS NOT NULL')
+  return rows
+}
