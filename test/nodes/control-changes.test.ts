@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { databaseUrl, runCli } from '../cli/run-cli.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
@@ -9,6 +9,8 @@ import { eventually, type GatewayProcess, startGatewayProcess } from './gateway-
 
 // Two nodes that share nothing but the database. Each change is made by a third process, the command line. It has to be
 // effective on both within 2 s, which is promised; a busy machine gets more.
+
+vi.setConfig({ testTimeout: 60_000 })
 
 let directory: string
 let upstream: ScriptedUpstream
@@ -31,10 +33,11 @@ signup: { tier: standard }
   )
   env = {
     DATABASE_URL: databaseUrl(database.connection),
-    SWITCHYARD_DATA: 'data',
     SWITCHYARD_MASTER_KEY: '5'.repeat(64),
   }
-  nodes = await Promise.all([1, 2].map(() => startGatewayProcess({ directory, env })))
+  nodes = await Promise.all(
+    [1, 2].map(node => startGatewayProcess({ directory, env: { ...env, SWITCHYARD_DATA: `data-${node}` } })),
+  )
 })
 afterAll(async () => {
   for (const node of nodes) expect(await node.stop()).toBe(0)
