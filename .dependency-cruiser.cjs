@@ -10,7 +10,7 @@ Visitor.prototype.visitStatement = function (statement) {
 }
 
 const stages = 'auth|admit|route|dispatch|relay|settle|usage'
-const roots = '^src/(main|cli|compose|supply)[.]ts$|^src/cli/'
+const roots = '^src/(main|primary|worker|prepare|announce|serve|cli|compose|supply)[.]ts$|^src/cli/'
 
 /** Files of `from` import, of our own code, only what matches `to`. */
 const only = (name, from, to, comment) => ({
@@ -77,6 +77,7 @@ module.exports = {
       '^src/http/',
       '^src/(http|chat|usage|auth|market|ledger|quota|wire|domain)/|^src/log[.]ts$|^package[.]json$',
     ),
+    only('workers-serve-anything', '^src/workers/', '^src/workers/', 'Processes are kept alive whatever they serve.'),
     only('jobs-may', '^src/jobs/', '^src/(jobs|domain|ledger|market|quota|db)/'),
     never(
       'roots-are-roots',

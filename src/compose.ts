@@ -1,6 +1,7 @@
 import { randomInt, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { Registry } from 'prom-client'
 import { createAuthenticator } from './auth/authenticate.ts'
 import { type CompleteDeps, complete } from './chat/complete.ts'
 import { type Config, limitsOfTier } from './config.ts'
@@ -43,6 +44,8 @@ import { createReports } from './usage/reports.ts'
 
 export interface App {
   readonly server: FastifyInstance
+  /** The metrics of this node. */
+  readonly metrics: Registry
   /** Sees changes of keys, customers, hosters and prices at once instead of within a second. */
   readonly noticeChanges: () => Promise<void>
   /**
@@ -67,6 +70,8 @@ export interface ComposeInput {
   /** Uniform in [0, 1). */
   readonly random?: () => number
   readonly patience?: Partial<Patience>
+  /** The text of GET /metrics when this node is one of several behind a port; without it, its own metrics. */
+  readonly metricsOfAll?: () => Promise<string>
 }
 
 export interface Patience {
@@ -206,7 +211,10 @@ export async function compose(input: ComposeInput): Promise<App> {
     modelShow({ models: () => catalog.current().models }),
     healthz(),
     readyz({ isDraining: () => inFlight.isClosed, pingDatabase: () => pools.general.query('SELECT 1') }),
-    metricsText({ registry: metrics.registry }),
+    metricsText({
+      contentType: metrics.registry.contentType,
+      text: input.metricsOfAll ?? (() => metrics.registry.metrics()),
+    }),
     openapi({ endpoints: () => endpoints }),
     ...docs(),
   ]
@@ -227,6 +235,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const running = started.move()
   return {
     server,
+    metrics: metrics.registry,
     noticeChanges: () => changes.poll(),
     async close({ drainMs, signal }) {
       inFlight.close()

@@ -33,6 +33,8 @@ export interface Config {
     readonly port: number
     /** Without a trailing slash and without `/v1`; null: made of host and port. */
     readonly publicBaseUrl: string | null
+    /** Nodes behind the one port, each a process of its own. 1: this process. */
+    readonly workers: number
     readonly drainSeconds: number
     readonly maxInFlight: number
     readonly bodyLimitBytes: number
@@ -108,6 +110,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       host: environment.HOST ?? settings.server.host,
       port: environment.PORT ?? settings.server.port,
       publicBaseUrl: settings.server.public_base_url?.replace(/\/v1$/, '') ?? null,
+      workers: settings.server.workers,
       drainSeconds: settings.server.drain_seconds,
       maxInFlight: settings.server.max_in_flight,
       bodyLimitBytes: settings.server.body_limit_bytes,

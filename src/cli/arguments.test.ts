@@ -7,6 +7,7 @@ import {
   priceArgument,
   scoreArgument,
   textArgument,
+  workersArgument,
 } from './arguments.ts'
 
 test('what is typed becomes exact values', () => {
@@ -15,6 +16,7 @@ test('what is typed becomes exact values', () => {
   expect(priceArgument('0')).toBe(0n)
   expect(countArgument('131072')).toBe(131_072)
   expect(scoreArgument('0.9')).toBe(0.9)
+  expect([workersArgument('1'), workersArgument('64')]).toEqual([1, 64])
   expect(textArgument('  laptop ')).toBe('laptop')
   expect(expiryArgument('2999-01-31')).toEqual(new Date('2999-01-31T00:00:00Z'))
   expect(expiryArgument('2999-01-31T12:00Z')).toEqual(new Date('2999-01-31T12:00:00Z'))
@@ -27,6 +29,7 @@ test.each([
   [priceArgument, ['-1', '0.0000001', 'free', '']],
   [countArgument, ['-1', '1.5', '1e3', '10000000000', '']],
   [scoreArgument, ['1.1', '-0.1', '80%', '.5', '']],
+  [workersArgument, ['0', '65', '-1', '1.5', '1e1', 'two', '']],
   [textArgument, ['', '   ', 'x'.repeat(201)]],
   [expiryArgument, ['0d', '2001-01-01', '2999-13-01', '2999-01-31T12:00', 'tomorrow', '2999-01-31T12:00+02:00']],
 ] as const)('%o refuses what it cannot take', (read, texts) => {

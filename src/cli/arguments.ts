@@ -32,6 +32,15 @@ export function countArgument(text: string): number {
   return Number(text)
 }
 
+/** As many as `server.workers` allows. */
+export function workersArgument(text: string): number {
+  const workers = Number(text)
+  if (!/^\d{1,2}$/.test(text) || workers < 1 || workers > 64) {
+    throw new InvalidArgumentError('It must be a whole number from 1 to 64.')
+  }
+  return workers
+}
+
 /** A number from 0 to 1. */
 export function scoreArgument(text: string): number {
   if (!/^(0(\.\d+)?|1(\.0+)?)$/.test(text)) throw new InvalidArgumentError('It must be a number from 0 to 1.')

@@ -88,6 +88,7 @@ export const fileSchema = z.strictObject({
       host: text().prefault('127.0.0.1'),
       port: wholeNumber(0, 65_535).prefault('8080'),
       public_base_url: httpUrl().optional(),
+      workers: wholeNumber(1, 64).prefault('1'),
       drain_seconds: wholeNumber(0, 86_400).prefault('300'),
       max_in_flight: wholeNumber(1, 1_000_000).prefault('2000'),
       body_limit_bytes: wholeNumber(1_024, 1_073_741_824).prefault('4194304'),

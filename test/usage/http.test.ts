@@ -107,7 +107,7 @@ beforeAll(async () => {
         isDraining: () => isDraining,
         pingDatabase: () => (isDatabaseUp ? database.pool : closedPool).query('SELECT 1'),
       }),
-      metricsText({ registry }),
+      metricsText({ contentType: registry.contentType, text: () => registry.metrics() }),
       ...docs(),
     ],
     guard: createGuard({

@@ -41,7 +41,7 @@ const endpoints: Endpoint[] = [
   modelShow({ models: none }),
   healthz(),
   readyz({ isDraining: none, pingDatabase: none }),
-  metricsText({ registry: none }),
+  metricsText({ contentType: 'text/plain', text: none }),
   openapi({ endpoints: none }),
   ...docs(),
 ]

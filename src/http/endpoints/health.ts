@@ -1,4 +1,3 @@
-import type { Registry } from 'prom-client'
 import { z } from 'zod'
 import { ApiError } from '../../domain/errors.ts'
 import type { Endpoint } from '../endpoint.ts'
@@ -46,7 +45,7 @@ export function readyz(deps: { isDraining: () => boolean; pingDatabase: () => Pr
 }
 
 /** GET /metrics in the text format of Prometheus. */
-export function metricsText(deps: { registry: Registry }): Endpoint {
+export function metricsText(deps: { contentType: string; text: () => Promise<string> }): Endpoint {
   return {
     method: 'GET',
     path: '/metrics',
@@ -59,8 +58,8 @@ export function metricsText(deps: { registry: Registry }): Endpoint {
       response: { contentType: 'text/plain', schema: z.string(), description: 'The metrics.' },
     },
     handle({ reply }) {
-      reply.type(deps.registry.contentType)
-      return deps.registry.metrics()
+      reply.type(deps.contentType)
+      return deps.text()
     },
   }
 }

@@ -1,0 +1,72 @@
+import type { FastifyBaseLogger } from 'fastify'
+import type { Config } from './config.ts'
+import { type Connection, openDatabase } from './db/embedded.ts'
+import { migrate } from './db/migrate.ts'
+import { acquireServerLock } from './db/server-lock.ts'
+import type { Offer } from './domain/offer.ts'
+import type { Finding } from './market/detect-local.ts'
+import { loadMasterKey } from './market/master-key.ts'
+import { gatherSupply } from './supply.ts'
+
+/** What a gateway stands on, made once at its start however many processes then serve. Disposing stops it, PostgreSQL last. */
+export interface Foundation extends AsyncDisposable {
+  readonly connection: Connection
+  /** PostgreSQL lives in the data directory, and the server lock proves that no other gateway uses it. */
+  readonly embedded: boolean
+  readonly masterKey: Buffer
+  /** Local and cloud offers: configured, detected and the demo. */
+  readonly offers: readonly Offer[]
+  /** What was found by looking round. */
+  readonly findings: readonly Finding[]
+  /** Throws a sentence for the operator when the embedded PostgreSQL went away meanwhile. */
+  requireDatabase(): void
+}
+
+export interface PrepareOptions {
+  readonly config: Config
+  readonly log: FastifyBaseLogger
+  /** PostgreSQL settings for the embedded cluster, only if this call starts it. */
+  readonly settings?: Readonly<Record<string, string>>
+  /** Called when the embedded PostgreSQL goes away: there is nothing left to serve with. */
+  readonly onLost: () => void
+}
+
+/**
+ * Opens the database and brings it to this version, takes the server lock of an embedded one, starts the demo upstream and looks
+ * round for local servers. Throws an Error with a sentence for the operator.
+ */
+export async function prepare({ config, log, settings = {}, onLost }: PrepareOptions): Promise<Foundation> {
+  // What was started last is stopped first, also when something here fails.
+  await using started = new AsyncDisposableStack()
+  const { databaseUrl, dataDir } = config
+  const database = await openDatabase({ databaseUrl: databaseUrl ?? undefined, dataDir, log, settings })
+  started.defer(() => database.close())
+  await migrate(database.connection)
+  let lost = false
+  if (database.embedded) {
+    const lock = await acquireServerLock(database.connection, error => {
+      log.error({ err: error }, 'the lock on the data directory was lost; stopping')
+      lost = true
+      onLost()
+    })
+    started.defer(() => lock.release())
+  }
+  const supply = await gatherSupply(config)
+  started.defer(() => supply.close())
+  const masterKey = loadMasterKey({ given: config.masterKey ?? undefined, dataDir })
+  const running = started.move()
+  return {
+    connection: database.connection,
+    embedded: database.embedded,
+    masterKey,
+    offers: supply.offers,
+    findings: supply.findings,
+    requireDatabase() {
+      if (!lost) return
+      throw new Error(
+        'The PostgreSQL of the data directory went away. Start again: it is recovered, and nothing that was charged is lost.',
+      )
+    },
+    [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}

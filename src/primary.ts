@@ -1,0 +1,66 @@
+import type { FastifyBaseLogger } from 'fastify'
+import { announce } from './announce.ts'
+import type { Config } from './config.ts'
+import type { Connection } from './db/embedded.ts'
+import { createPool } from './db/pool.ts'
+import { createLog } from './log.ts'
+import { prepare } from './prepare.ts'
+import { stopSignals } from './stop-signals.ts'
+import type { WorkerTask } from './worker-task.ts'
+import { startWorkers } from './workers/start-workers.ts'
+
+/**
+ * Runs `config.server.workers` nodes in processes of their own behind one port, until SIGTERM or SIGINT; then all of them drain.
+ * What a gateway needs once is here: the embedded PostgreSQL, the demo upstream, the look round, the first run, the welcome.
+ * Throws an Error with a sentence for the operator when it cannot start, or when its workers cannot be kept alive.
+ */
+export async function primary(config: Config): Promise<void> {
+  const stop = stopSignals()
+  const log = createLog(config.log.level)
+  // What was started last is stopped first.
+  await using started = new AsyncDisposableStack()
+  const needed = connectionsNeeded(config)
+  const foundation = started.use(
+    await prepare({ config, log, settings: { max_connections: String(Math.max(100, needed)) }, onLost: stop.now }),
+  )
+  const { connection, embedded, masterKey, offers, findings } = foundation
+  await warnOfFewConnections(connection, needed, log)
+
+  const workers = startWorkers<WorkerTask>({
+    count: config.server.workers,
+    program: new URL('./worker.ts', import.meta.url),
+    task: ({ number, first }) => ({ number, config, connection, masterKey, offers, isOnlyNode: embedded && first }),
+    drainMs: config.server.drainSeconds * 1000,
+    log,
+  })
+  started.defer(async () => {
+    await workers.stop(stop.hurry)
+  })
+  await announce({ config, connection, port: await workers.port, findings })
+
+  await Promise.race([stop.requested, workers.broken])
+  log.info('stopping: running requests may finish')
+  const unwell = await workers.stop(stop.hurry)
+  foundation.requireDatabase()
+  if (unwell > 0) throw new Error(`${unwell} of the workers did not end well. What they said is above.`)
+}
+
+/** PostgreSQL keeps three for superusers; a few more are for the primary, commands and whoever looks at the database. */
+function connectionsNeeded({ server, postgres }: Config): number {
+  return server.workers * (postgres.moneyConnections + postgres.generalConnections + 1) + 20
+}
+
+async function warnOfFewConnections(connection: Connection, needed: number, log: FastifyBaseLogger): Promise<void> {
+  const pool = createPool(connection, { max: 1, applicationName: 'switchyard start' })
+  try {
+    const { rows } = await pool.query<{ max_connections: string }>('SHOW max_connections')
+    const allowed = Number(rows[0]!.max_connections)
+    if (allowed >= needed) return
+    log.warn(
+      { allowed, needed },
+      'PostgreSQL allows fewer connections than the workers may want; raise its max_connections, or lower postgres.money_connections and postgres.general_connections',
+    )
+  } finally {
+    await pool.end()
+  }
+}

@@ -1,0 +1,29 @@
+import type { AddressInfo } from 'node:net'
+import packageJson from '../package.json' with { type: 'json' }
+import { collectStartupGarbage } from './collect-startup-garbage.ts'
+import { type App, type ComposeInput, compose } from './compose.ts'
+import type { Config } from './config.ts'
+
+/** Builds the gateway of this process and listens. Throws an Error with a sentence for the operator when it cannot. */
+export async function serve(input: Omit<ComposeInput, 'version'>): Promise<{ app: App; port: number }> {
+  const app = await compose({ ...input, version: packageJson.version })
+  try {
+    collectStartupGarbage()
+    await listen(app, input.config)
+  } catch (error) {
+    await app.close({ drainMs: 0 })
+    throw error
+  }
+  return { app, port: (app.server.server.address() as AddressInfo).port }
+}
+
+async function listen(app: App, { server: { host, port } }: Config): Promise<void> {
+  try {
+    await app.server.listen({ host, port })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    throw new Error(
+      `Port ${port} on ${host} is taken by another program. Choose another one: PORT=${port + 1} npm start`,
+    )
+  }
+}

@@ -1,0 +1,28 @@
+/** What the operator asks of the process with signals. */
+export interface StopSignals {
+  /** Resolves at the first SIGTERM, SIGINT or SIGHUP. */
+  readonly requested: Promise<void>
+  /** Aborted by a second one: the drain is cut short. */
+  readonly hurry: AbortSignal
+  /** As if a signal had come. */
+  now(): void
+}
+
+/** npm and the terminal both pass Ctrl-C on, so one keypress can arrive twice. */
+const SAME_KEYPRESS_MS = 1_000
+
+/** The first signal asks for a drain, another one cuts it short. From now on no signal ends the process by itself. */
+export function stopSignals(): StopSignals {
+  const requested = Promise.withResolvers<void>()
+  const hurry = new AbortController()
+  let askedAtMs: number | undefined
+  const now = () => {
+    askedAtMs ??= performance.now()
+    if (performance.now() - askedAtMs > SAME_KEYPRESS_MS) hurry.abort()
+    requested.resolve()
+  }
+  for (const signal of STOP_SIGNALS) process.on(signal, now)
+  return { requested: requested.promise, hurry: hurry.signal, now }
+}
+
+export const STOP_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const

@@ -1,0 +1,32 @@
+import { createLog } from './log.ts'
+import { serve } from './serve.ts'
+import { STOP_SIGNALS } from './stop-signals.ts'
+import type { WorkerTask } from './worker-task.ts'
+import { connectToPrimary } from './workers/connect-to-primary.ts'
+
+// The program of one worker of `switchyard start --workers`: a node that takes its connections and its orders from src/primary.ts.
+
+// Ctrl-C reaches every process of the terminal; the primary hears it too, and says what is to be done.
+for (const signal of STOP_SIGNALS) process.on(signal, () => {})
+
+const primary = connectToPrimary<WorkerTask>()
+const { number, config, connection, masterKey, offers, isOnlyNode } = await primary.task
+try {
+  const { app, port } = await serve({
+    config,
+    connection,
+    masterKey: Buffer.from(masterKey),
+    offers,
+    log: createLog(config.log.level).child({ worker: number }),
+    isOnlyNode,
+    metricsOfAll: primary.metricsOfAll,
+  })
+  primary.serving({ port, registry: app.metrics })
+  await primary.drain
+  await app.close({ drainMs: config.server.drainSeconds * 1000, signal: primary.hurry })
+} catch (error) {
+  await primary.failed(error instanceof Error ? error.message : String(error))
+  process.exit(1)
+}
+// Its line to the primary would keep it alive.
+process.exit()

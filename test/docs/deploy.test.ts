@@ -1,0 +1,190 @@
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { environmentSchema, fileSchema } from '../../src/config/schema.ts'
+import { loadConfig } from '../../src/config.ts'
+import { readPage } from './page.ts'
+
+const root = fileURLToPath(new URL('../../', import.meta.url))
+const samples = globSync('deploy/*', { cwd: root }).sort()
+const settings = [...readPage('docs/config.md').matchAll(/^\| `([a-z_]+[.[][^`]+)` +\|/gm)].map(([, name]) => name!)
+const variables = Object.keys(environmentSchema.shape)
+const defaults = loadConfig({ env: {}, cwd: '/' })
+const drainAndMoreS = defaults.server.drainSeconds + 30
+const totalS =
+  fileSchema.parse({
+    endpoints: [
+      {
+        name: 'x',
+        kind: 'local',
+        base_url: 'http://a',
+        models: [{ id: 'm', price_per_million_usd: { input: '0', output: '0' } }],
+      },
+    ],
+  }).endpoints[0]!.timeouts.total_ms / 1000
+const startCommand = (JSON.parse(readPage('package.json')) as { scripts: { start: string } }).scripts.start
+
+interface Compose {
+  services: Record<string, Service>
+  volumes: Record<string, null>
+}
+interface Service {
+  environment?: Record<string, string>
+  build?: { context: string; dockerfile: string }
+  volumes?: string[]
+  depends_on?: string[] | Record<string, { condition: string }>
+  stop_grace_period?: string
+}
+
+const compose = parse(readPage('deploy/compose.yaml'), { merge: true }) as Compose
+const gateways = Object.entries(compose.services).filter(([name]) => name.startsWith('gateway-'))
+
+test('docs/operating.md leads to every sample', () => {
+  const page = readPage('docs/operating.md')
+  // Beside its Dockerfile, and read by Docker only.
+  const shown = samples.filter(path => !path.endsWith('.dockerignore'))
+  expect(shown).toEqual(
+    expect.arrayContaining(['deploy/compose.yaml', 'deploy/nginx.conf', 'deploy/switchyard.service']),
+  )
+  expect(shown.filter(path => !page.includes(`](../${path})`))).toEqual([])
+})
+
+test.each(samples)('%s names only settings that exist', path => {
+  const named = readPage(path).matchAll(
+    /\b((?:server|endpoints\[\]|postgres|log|hosters|reports|routing)\.[a-z_.]+[a-z])/g,
+  )
+  const wrong = [...named]
+    .map(([, name]) => name!)
+    // Files and hosts, as in server.ts, are none.
+    .filter(name => !settings.includes(name))
+  expect(wrong).toEqual([])
+})
+
+describe('compose.yaml', () => {
+  test('sets variables that are read, the same for all gateways', () => {
+    expect(gateways.length).toBeGreaterThan(1)
+    for (const [, { environment }] of gateways) {
+      expect(environment).toEqual(gateways[0]![1].environment)
+      expect(Object.keys(environment!).filter(name => !variables.includes(name))).toEqual([])
+      expect(environment!.DATABASE_URL!.replace(/\$\{[^}]*\}/, 'secret')).toMatch(
+        /^postgres:\/\/switchyard:secret@postgres:/,
+      )
+    }
+  })
+
+  test('gives each gateway a volume of its own where the image keeps its data, and time to drain', () => {
+    const kept = gateways.map(([, { volumes }]) => volumes!.find(volume => volume.endsWith(`:${dataDirectory()}`)))
+    expect(new Set(kept).size).toBe(gateways.length)
+    expect(kept.map(volume => volume!.split(':')[0]!).filter(name => !(name in compose.volumes))).toEqual([])
+    for (const name of [...gateways.map(([gateway]) => gateway), 'nginx'])
+      expect(compose.services[name]!.stop_grace_period, name).toBe(`${drainAndMoreS}s`)
+  })
+
+  test('builds the Dockerfile and mounts files that exist', () => {
+    for (const [, { build }] of gateways) expect(build).toEqual({ context: '..', dockerfile: 'deploy/Dockerfile' })
+    const files = Object.values(compose.services).flatMap(({ volumes = [] }) => volumes.filter(v => v.startsWith('./')))
+    expect(files.map(file => file.split(':')[0]!.slice(2))).toEqual(['nginx.conf'])
+  })
+})
+
+describe('Dockerfile', () => {
+  const lines = readPage('deploy/Dockerfile').split('\n')
+
+  test('copies files that exist and are not ignored', () => {
+    const copied = lines.filter(line => /^COPY (?!--from)/.test(line)).flatMap(line => line.split(' ').slice(1, -1))
+    const wanted = readPage('deploy/Dockerfile.dockerignore').split('\n')
+    expect(copied.filter(path => !existsSync(`${root}${path}`) || !wanted.includes(`!${path}`))).toEqual([])
+    // What the programs read when they run.
+    expect(copied).toEqual(expect.arrayContaining(['package.json', 'migrations', 'src']))
+  })
+
+  test('runs what npm start runs', () => {
+    const entry = JSON.parse(
+      lines.find(line => line.startsWith('ENTRYPOINT '))!.slice('ENTRYPOINT '.length),
+    ) as string[]
+    expect(`exec node ${entry.slice(1).join(' ')} start`).toBe(startCommand)
+    expect(entry[0]).toBe('/opt/switchyard/node_modules/.bin/node')
+    const variablesSet = lines
+      .filter(line => line.startsWith('ENV '))
+      .flatMap(line => line.match(/\b[A-Z_]{4,}(?==)/g) ?? [])
+    expect(variablesSet.filter(name => !variables.includes(name))).toEqual([])
+  })
+})
+
+describe('nginx.conf', () => {
+  const text = readPage('deploy/nginx.conf')
+  const directives = directivesOf(text)
+  const argumentsOf = (name: string) =>
+    directives
+      .find(([first]) => first === name)
+      ?.slice(1)
+      .join(' ')
+
+  test('sends each key to one of the gateways of compose.yaml', () => {
+    expect(directives.filter(([name, address]) => name === 'server' && address).map(([, address]) => address)).toEqual(
+      gateways.map(([name]) => `${name}:${defaults.server.port}`),
+    )
+    expect(argumentsOf('hash')).toBe('$http_authorization consistent')
+  })
+
+  test('lets streams, long answers and large bodies pass, and sends nothing twice but what was refused', () => {
+    expect(argumentsOf('proxy_buffering')).toBe('off')
+    expect(Number.parseInt(argumentsOf('proxy_read_timeout')!, 10)).toBeGreaterThan(totalS)
+    expect(Number.parseInt(argumentsOf('client_max_body_size')!, 10) * 1024 ** 2).toBeGreaterThan(
+      defaults.server.bodyLimitBytes,
+    )
+    expect(argumentsOf('proxy_next_upstream')).toBe('http_503 non_idempotent')
+    expect(directives.filter(([name]) => name === 'proxy_set_header').map(([, header]) => header)).toContain(
+      'X-Forwarded-For',
+    )
+  })
+})
+
+test('the Caddyfile lets streams and long answers pass, and asks for readiness', () => {
+  const text = readPage('deploy/Caddyfile')
+  expect(text.match(/\{/g)).toHaveLength(text.match(/\}/g)!.length)
+  expect(Number(/^\s*response_header_timeout (\d+)s$/m.exec(text)![1])).toBeGreaterThan(totalS)
+  expect(text).toMatch(/^\s*flush_interval -1$/m)
+  expect(text).toMatch(/^\s*health_uri \/readyz$/m)
+  for (const [name] of gateways) expect(text).toContain(`${name}:${defaults.server.port}`)
+})
+
+test('switchyard.service runs what npm start runs, with variables that are read and time to drain', () => {
+  const entries = readPage('deploy/switchyard.service')
+    .split('\n')
+    .filter(line => line !== '' && !line.startsWith('#') && !line.startsWith('['))
+    .map(line => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)] as const)
+  const unit = new Map(entries)
+  expect(unit.get('ExecStart')!.replace('/opt/switchyard/node_modules/.bin/node', 'exec node')).toBe(startCommand)
+  expect(Number(unit.get('TimeoutStopSec'))).toBe(drainAndMoreS)
+  expect(unit.get('KillMode')).toBe('mixed')
+  const variablesSet = entries.filter(([name]) => name === 'Environment').map(([, value]) => value.split('=')[0]!)
+  expect(variablesSet.filter(name => !variables.includes(name))).toEqual([])
+})
+
+/** Where the image keeps what has to survive. */
+function dataDirectory(): string {
+  return /SWITCHYARD_DATA=(\S+)/.exec(readFileSync(`${root}deploy/Dockerfile`, 'utf8'))![1]!
+}
+
+/** Every directive of an nginx configuration with its arguments; throws when a block or a directive is left open. */
+function directivesOf(text: string): string[][] {
+  const found: string[][] = []
+  let depth = 0
+  let words: string[] = []
+  for (const [token] of text.matchAll(/#.*|"[^"]*"|'[^']*'|[{};]|[^\s{};]+/g)) {
+    if (token.startsWith('#')) continue
+    if (token === ';' || token === '{') {
+      if (words.length === 0) throw new Error(`A ${token} ends nothing, after ${found.at(-1)?.join(' ')}.`)
+      found.push(words)
+      words = []
+      if (token === '{') depth += 1
+    } else if (token === '}') {
+      if (words.length > 0) throw new Error(`There is no ; after ${words.join(' ')}.`)
+      depth -= 1
+    } else words.push(token)
+  }
+  if (depth !== 0 || words.length > 0) throw new Error('A block or a directive is not closed.')
+  return found
+}

@@ -1,0 +1,122 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { databaseUrl, runCli } from '../cli/run-cli.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
+import { eventually, type GatewayProcess, startGatewayProcess } from './gateway-process.ts'
+
+// Two nodes that share nothing but the database. Each change is made by a third process, the command line. It has to be
+// effective on both within 2 s, which is promised; a busy machine gets more.
+
+vi.setConfig({ testTimeout: 60_000 })
+
+let directory: string
+let upstream: ScriptedUpstream
+let database: TestDatabase
+let env: Record<string, string>
+let nodes: GatewayProcess[] = []
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'switchyard-control-'))
+  upstream = await startScriptedUpstream()
+  database = await createTestDatabase()
+  await writeFile(
+    join(directory, 'switchyard.yaml'),
+    `
+demo: { enabled: false }
+detect: { enabled: false }
+hosters: { allow_private_urls: true }
+signup: { tier: standard }
+`,
+  )
+  env = {
+    DATABASE_URL: databaseUrl(database.connection),
+    SWITCHYARD_MASTER_KEY: '5'.repeat(64),
+  }
+  nodes = await Promise.all(
+    [1, 2].map(node => startGatewayProcess({ directory, env: { ...env, SWITCHYARD_DATA: `data-${node}` } })),
+  )
+})
+afterAll(async () => {
+  for (const node of nodes) expect(await node.stop()).toBe(0)
+  await database?.drop()
+  await upstream?.close()
+  await rm(directory, { recursive: true })
+})
+
+/** Runs one command and returns its JSON. */
+async function switchyard(...args: string[]): Promise<Record<string, unknown>> {
+  const run = await runCli([...args, '--json'], { cwd: directory, env })
+  expect(run.code, run.stderr).toBe(0)
+  return JSON.parse(run.stdout)
+}
+
+async function issueKey(): Promise<{ id: string; key: string }> {
+  const { key_id, key } = await switchyard('key', 'issue', 'you@localhost', '--name', 'test')
+  return { id: String(key_id), key: String(key) }
+}
+
+function ask(node: GatewayProcess, key: string, path: string): Promise<Response> {
+  return fetch(`${node.url}${path}`, { headers: { authorization: `Bearer ${key}` } })
+}
+
+function chat(node: GatewayProcess, key: string): Promise<Response> {
+  return fetch(`${node.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'rented', max_tokens: 20, messages: [{ role: 'user', content: 'Hello' }] }),
+  })
+}
+
+/** Waits until every node answers as it should. */
+async function everywhere(isSo: (node: GatewayProcess) => Promise<boolean>): Promise<void> {
+  await Promise.all(nodes.map(node => eventually(async () => ((await isSo(node)) ? true : undefined))))
+}
+
+test('a revoked key is refused by nodes that had just taken it', async () => {
+  const { id, key } = await issueKey()
+  await everywhere(async node => (await ask(node, key, '/v1/models')).status === 200)
+  await switchyard('key', 'revoke', id)
+  await everywhere(async node => (await ask(node, key, '/v1/models')).status === 401)
+})
+
+test('a hoster that is added, priced anew and suspended: every node sells accordingly', async () => {
+  const { key } = await issueKey()
+  const limits = ['--context-tokens', '32768', '--max-output-tokens', '4096']
+  await switchyard('hoster', 'add', 'acme', upstream.baseUrl)
+  await switchyard('hoster', 'price', 'acme', 'rented', '--input', '1', '--output', '2', ...limits)
+  for (const node of nodes) expect((await ask(node, key, '/v1/models/rented')).status).toBe(404)
+  await switchyard('hoster', 'activate', 'acme')
+  await everywhere(async node => (await ask(node, key, '/v1/models/rented')).status === 200)
+  for (const node of nodes) expect((await chat(node, key)).status).toBe(200)
+
+  const priceAt = async (node: GatewayProcess) => {
+    const { pricing } = (await (await ask(node, key, '/v1/models/rented')).json()) as {
+      pricing?: { input_usd_per_million: number }
+    }
+    return pricing?.input_usd_per_million
+  }
+  await everywhere(async node => (await priceAt(node)) === 1)
+  await switchyard('hoster', 'price', 'acme', 'rented', '--input', '3', '--output', '4')
+  await everywhere(async node => (await priceAt(node)) === 3)
+  // Ten tokens in and five out at the new price.
+  const atOldPrice = await settledCosts(nodes.length)
+  expect(new Set(atOldPrice)).toEqual(new Set([20_000n]))
+  for (const node of nodes) expect((await chat(node, key)).status).toBe(200)
+  expect((await settledCosts(2 * nodes.length)).slice(nodes.length)).toEqual(nodes.map(() => 50_000n))
+
+  await switchyard('hoster', 'suspend', 'acme')
+  await everywhere(async node => (await chat(node, key)).status === 404)
+})
+
+/** Of all requests in their order, once this many are settled. */
+function settledCosts(count: number): Promise<bigint[]> {
+  return eventually(async () => {
+    const { rows } = await database.pool.query<{ cost_nanos: bigint }>(
+      'SELECT cost_nanos FROM usage_event ORDER BY request_id',
+    )
+    return rows.length < count ? undefined : rows.map(row => row.cost_nanos)
+  })
+}

@@ -1,0 +1,280 @@
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { Agent, get } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { audit } from '../../src/ledger/audit.ts'
+import { databaseUrl, runCli } from '../cli/run-cli.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { readEventStream } from '../harness/event-stream.ts'
+import { type ScriptedUpstream, sse, startScriptedUpstream, streamEvents } from '../harness/scripted-upstream.ts'
+import { eventually, type GatewayProcess, startGatewayProcess } from './gateway-process.ts'
+
+// Each test starts several processes, and the suite runs beside others.
+vi.setConfig({ testTimeout: 60_000 })
+
+let directory: string
+let upstream: ScriptedUpstream
+let database: TestDatabase
+const started: GatewayProcess[] = []
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'switchyard-workers-'))
+  upstream = await startScriptedUpstream()
+  await writeFile(
+    join(directory, 'switchyard.yaml'),
+    `
+demo: { enabled: false }
+detect: { enabled: false }
+server: { workers: 2 }
+postgres: { money_connections: 2, general_connections: 2 }
+endpoints:
+  - name: scripted
+    kind: local
+    base_url: ${upstream.baseUrl}
+    models: [{ id: test-model, price_per_million_usd: { input: 1, output: 2 } }]
+`,
+  )
+})
+beforeEach(async () => {
+  database = await createTestDatabase()
+})
+afterEach(async () => {
+  for (const gateway of started.splice(0)) await gateway.stop()
+  const violated = (await audit(database.pool)).filter(check => check.violations > 0)
+  expect(violated).toEqual([])
+  await database.drop()
+})
+afterAll(async () => {
+  await upstream?.close()
+  await rm(directory, { recursive: true })
+})
+
+/** Two workers on the test's own database and data directory, unless told otherwise. */
+async function startWorkers(options: { args?: string[]; env?: Record<string, string> } = {}): Promise<GatewayProcess> {
+  const env = {
+    DATABASE_URL: databaseUrl(database.connection),
+    SWITCHYARD_DATA: String(database.connection.database),
+    ...options.env,
+  }
+  const gateway = await startGatewayProcess({ directory, args: options.args ?? [], env })
+  started.push(gateway)
+  return gateway
+}
+
+const keyIn = (gateway: GatewayProcess) => /sk-sy-[0-9A-Za-z]{38}/.exec(gateway.output())![0]
+const headersOf = (gateway: GatewayProcess) => ({
+  authorization: `Bearer ${keyIn(gateway)}`,
+  'content-type': 'application/json',
+})
+
+function chat(gateway: GatewayProcess, more: object = {}): Promise<Response> {
+  return fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: headersOf(gateway),
+    body: JSON.stringify({ model: 'test-model', messages: [{ role: 'user', content: 'Hello' }], ...more }),
+  })
+}
+
+/** The status of a GET over a connection of its own, which any worker may get; undefined when nobody takes it. */
+async function statusOf(url: string): Promise<number | undefined> {
+  try {
+    const request = get(url, { agent: new Agent({ keepAlive: false }) })
+    const [response] = await once(request, 'response')
+    await text(response)
+    return response.statusCode
+  } catch {
+    return undefined
+  }
+}
+
+async function metric(gateway: GatewayProcess, series: string): Promise<number> {
+  const lines = (await (await fetch(`${gateway.url}/metrics`)).text()).split('\n')
+  return Number(lines.find(line => line.startsWith(`${series} `))?.slice(series.length + 1) ?? Number.NaN)
+}
+
+/** Counting follows the last byte; a client can be faster. */
+async function metricBecomes(gateway: GatewayProcess, series: string, value: number): Promise<void> {
+  await eventually(async () => ((await metric(gateway, series)) === value ? true : undefined))
+}
+
+const workerPids = (gateway: GatewayProcess) =>
+  gateway.log.filter(({ msg }) => msg === 'a worker serves').map(({ pid }) => pid!)
+
+const CHATS = 'switchyard_http_requests_total{path="/v1/chat/completions",status="200"}'
+
+/** A stream that has begun at the client and goes on when `finish` is called. */
+async function openStream(gateway: GatewayProcess): Promise<{ response: Response; finish: () => void }> {
+  const gate = Promise.withResolvers<void>()
+  upstream.respondWith(
+    sse(streamEvents({ pieces: ['One', ' two'] }), { beforeEvent: index => (index === 2 ? gate.promise : undefined) }),
+  )
+  const response = await chat(gateway, { stream: true })
+  expect(response.status).toBe(200)
+  return { response, finish: gate.resolve }
+}
+
+test('several nodes share one port, one first run, one welcome and one sum of metrics', async () => {
+  const gateway = await startWorkers()
+  expect(workerPids(gateway)).toHaveLength(2)
+  expect(gateway.output().match(/is ready/g)).toHaveLength(1)
+  expect(gateway.output().match(/Its API key/g)).toHaveLength(1)
+  const nodes = await database.pool.query(`SELECT count(*)::int AS alive FROM node WHERE state = 'alive'`)
+  expect(nodes.rows).toEqual([{ alive: 2 }])
+
+  const answers = await Promise.all(Array.from({ length: 12 }, () => chat(gateway)))
+  expect(answers.map(({ status }) => status)).toEqual(Array(12).fill(200))
+  for (const answer of answers) await answer.text()
+  await metricBecomes(gateway, CHATS, 12)
+  await metricBecomes(gateway, 'switchyard_billed_tokens_total{provider="local",direction="input"}', 120)
+  await metricBecomes(gateway, 'switchyard_http_request_duration_seconds_count{path="/v1/chat/completions"}', 12)
+  await metricBecomes(gateway, 'switchyard_workers', 2)
+
+  expect(await gateway.stop()).toBe(0)
+  expect(gateway.complaints).toEqual([])
+  const left = await database.pool.query(`SELECT count(*)::int AS alive FROM node WHERE state = 'alive'`)
+  expect(left.rows).toEqual([{ alive: 0 }])
+})
+
+test('gauges are of those who serve, and requests of all workers are in flight', async () => {
+  const gateway = await startWorkers()
+  const streams = [await openStream(gateway), await openStream(gateway), await openStream(gateway)]
+  await metricBecomes(gateway, 'switchyard_requests_in_flight', 3)
+  for (const { response, finish } of streams) {
+    finish()
+    expect((await readEventStream(response)).done).toBe(true)
+  }
+  await metricBecomes(gateway, 'switchyard_requests_in_flight', 0)
+})
+
+test('a worker that is killed is replaced; the port stays open, and counters do not go down', async () => {
+  const gateway = await startWorkers()
+  for (let index = 0; index < 6; index++) expect((await chat(gateway)).status).toBe(200)
+  await metricBecomes(gateway, CHATS, 6)
+  const [victim, other] = workerPids(gateway)
+  process.kill(victim!, 'SIGKILL')
+  const crash = await gateway.logged(({ msg }) => msg.startsWith('a worker crashed'))
+  expect(crash).toMatchObject({ pid: victim, signal: 'SIGKILL' })
+  // While one is missing, the other one takes every new connection.
+  expect(await statusOf(`${gateway.url}/readyz`)).toBe(200)
+  expect(await metric(gateway, CHATS)).toBe(6)
+  await gateway.logged(({ msg, pid }) => msg === 'a worker serves' && pid !== victim && pid !== other)
+  await metricBecomes(gateway, 'switchyard_workers', 2)
+  await metricBecomes(gateway, 'switchyard_worker_crashes_total', 1)
+  expect((await chat(gateway)).status).toBe(200)
+  await metricBecomes(gateway, CHATS, 7)
+  expect(await gateway.stop()).toBe(0)
+})
+
+test('workers that crash again and again stop the gateway with a sentence', async () => {
+  const gateway = await startWorkers()
+  let killed = 0
+  let isOver = false
+  gateway.ended.then(() => {
+    isOver = true
+  })
+  await eventually(async () => {
+    for (const pid of workerPids(gateway).slice(killed)) {
+      killed += 1
+      try {
+        process.kill(pid, 'SIGKILL')
+      } catch {
+        // The gateway stops, and this one has ended by itself.
+      }
+    }
+    return isOver || undefined
+  }, 60_000)
+  expect(await gateway.ended).toBe(1)
+  expect(gateway.complaints.join()).toContain('The workers crash again and again.')
+  expect(gateway.log.filter(({ msg }) => msg.startsWith('a worker crashed'))).toHaveLength(7)
+})
+
+describe('SIGTERM to the primary', () => {
+  test('lets the streams of every worker finish', async () => {
+    const gateway = await startWorkers()
+    const streams = [await openStream(gateway), await openStream(gateway), await openStream(gateway)]
+    gateway.signal('SIGTERM')
+    // New connections go to workers that still serve a stream, and those say that they drain.
+    await eventually(async () => ((await statusOf(`${gateway.url}/readyz`)) === 503 ? true : undefined))
+    for (const { response, finish } of streams) {
+      finish()
+      expect(await readEventStream(response)).toMatchObject({ text: 'One two', done: true })
+    }
+    expect(await gateway.ended).toBe(0)
+    expect(await statusOf(`${gateway.url}/readyz`)).toBe(undefined)
+    const usage = await database.pool.query('SELECT success, count(*)::int AS count FROM usage_event GROUP BY 1')
+    expect(usage.rows).toEqual([{ success: true, count: 3 }])
+    expect((await database.pool.query('SELECT FROM lease')).rows).toEqual([])
+  })
+
+  test('a second one ends streams with an error chunk', async () => {
+    const gateway = await startWorkers()
+    const { response, finish } = await openStream(gateway)
+    gateway.signal('SIGTERM')
+    await gateway.logged(({ msg }) => msg.startsWith('stopping'))
+    expect(await gateway.stop()).toBe(0)
+    expect(await readEventStream(response)).toMatchObject({ done: false, error: { code: 'server_shutdown' } })
+    finish()
+  })
+})
+
+test('workers end with a primary that was killed, and the next start gives back what they held', async () => {
+  const gateway = await startWorkers({ env: { DATABASE_URL: '', SWITCHYARD_DATA: 'killed' } })
+  const { response, finish } = await openStream(gateway)
+  gateway.signal('SIGKILL')
+  expect(await gateway.ended).toBe('SIGKILL')
+  await expect(response.text()).rejects.toThrow()
+  finish()
+  for (const pid of workerPids(gateway)) await eventually(async () => (isAlive(pid) ? undefined : true))
+
+  const next = await startWorkers({ env: { DATABASE_URL: '', SWITCHYARD_DATA: 'killed' } })
+  expect(next.output()).not.toContain('sk-sy-')
+  const reclaimed = await next.logged(({ msg }) => msg === 'leases of dead nodes were given back')
+  expect(reclaimed).toMatchObject({ worker: 1, leases: 1 })
+  expect(await next.stop()).toBe(0)
+  const books = await runCli(['ledger', 'audit'], { cwd: directory, env: { SWITCHYARD_DATA: 'killed' } })
+  expect(books.code, books.stdout).toBe(0)
+})
+
+test("the embedded PostgreSQL is everybody's and stops last", async () => {
+  const gateway = await startWorkers({ args: ['--workers', '3'], env: { DATABASE_URL: '', SWITCHYARD_DATA: 'own' } })
+  expect(workerPids(gateway)).toHaveLength(3)
+  expect((await chat(gateway)).status).toBe(200)
+  const pidFile = join(directory, 'own', 'postgres', 'postmaster.pid')
+  expect(existsSync(pidFile)).toBe(true)
+  const second = startGatewayProcess({ directory, env: { SWITCHYARD_DATA: 'own' } })
+  await expect(second).rejects.toThrow(`Another Switchyard server (process ${gateway.pid}`)
+  expect(await gateway.stop()).toBe(0)
+  expect(existsSync(pidFile)).toBe(false)
+  // Nothing of what a stopping database does to its clients was seen: they had left.
+  expect(gateway.log.filter(({ msg }) => /broke|lost|could not/.test(msg))).toEqual([])
+})
+
+test('a port that is taken is said in a sentence, once', async () => {
+  const other = createServer().listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  const { port } = other.address() as AddressInfo
+  await expect(startWorkers({ env: { PORT: String(port) } })).rejects.toThrow(
+    new RegExp(`^It ended first: Port ${port} on 127.0.0.1 is taken by another program[^\\n]*$`),
+  )
+  other.close()
+})
+
+test('more workers than allowed are wrong usage', async () => {
+  const run = await runCli(['start', '--workers', '65'], { cwd: directory })
+  expect(run.code).toBe(2)
+  expect(run.stderr).toContain('It must be a whole number from 1 to 64.')
+})
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
