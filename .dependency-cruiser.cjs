@@ -38,8 +38,9 @@ module.exports = {
     only('domain-imports-nothing', '^src/domain/', '^src/domain/', 'The words of the product depend on nothing.'),
     only('wire-speaks-domain', '^src/wire/', '^src/(wire|domain)/', 'A dialect translates; it does not act.'),
     only('db-knows-no-business', '^src/db/', '^src/db/', 'Storage works for any product.'),
-    only('ledger-sits-on-db', '^src/ledger/', '^src/(ledger|db|domain)/', 'Money depends on no other module.'),
+    only('ledger-sits-on-db', '^src/ledger/', '^src/(ledger|journal|db|domain)/', 'Money depends on no other module.'),
     only('market-sits-on-db', '^src/market/', '^src/(market|db|domain|wire)/', 'Supply knows nothing of customers.'),
+    only('journal-knows-no-business', '^src/journal/', '^src/(journal/|domain/|db/file-lock)', 'It keeps bytes.'),
     only('quota-sits-on-db', '^src/quota/', '^src/(quota|db|domain)/', 'Limits only count.'),
     only(
       'config-speaks-domain',

@@ -6,11 +6,11 @@ import { parseArgs } from 'node:util'
 import { openDatabase } from '../src/db/embedded.ts'
 import { migrate } from '../src/db/migrate.ts'
 import { createPool } from '../src/db/pool.ts'
-import { systemClock } from '../src/domain/clock.ts'
+import { systemScheduler } from '../src/domain/scheduler.ts'
 import type { Admission } from '../src/ledger/admission.ts'
 import { createLedger } from '../src/ledger/ledger.ts'
-import { registerNode } from '../src/ledger/node-life.ts'
 import { openAccount } from '../src/ledger/open-account.ts'
+import { storeOf } from '../src/ledger/postgres-store.ts'
 import { percentile } from './percentile.ts'
 import { readCpuMicros } from './process-usage.ts'
 
@@ -22,6 +22,7 @@ const { values } = parseArgs({
   options: {
     'in-flight': { type: 'string', default: '128' },
     customers: { type: 'string', default: '1' },
+    bulk: { type: 'boolean', default: false },
     seconds: { type: 'string', default: '10' },
   },
 })
@@ -38,8 +39,18 @@ const database = await openDatabase({ dataDir, log: { info() {}, warn: console.e
 await migrate(database.connection)
 const pool = createPool(database.connection, { max: 4, applicationName: APPLICATION })
 const nodeId = randomUUIDv7()
-await registerNode(pool, nodeId)
-const ledger = createLedger({ pool, nodeId, nodeShard: 1, clock: systemClock, log: console })
+const store = storeOf(pool)
+await store.registerNode(nodeId)
+const ledger = createLedger({
+  store,
+  node: { nodeId, mayAdmit: () => true },
+  nodeShard: 1,
+  scheduler: systemScheduler,
+  newId: randomUUIDv7,
+  journal: null,
+  bulkLeases: values.bulk,
+  log: console,
+})
 const customerIds = await Promise.all(Array.from({ length: customers }, addCustomer))
 
 let [pairs, working] = [0, true]
@@ -86,10 +97,12 @@ async function admitAndSettle(customerId: string): Promise<void> {
     hold: { wantNanos: HOLD_NANOS, floorNanos: HOLD_NANOS },
   }
   const sinceMs = performance.now()
-  await ledger.admit(admission)
+  const admitted = await ledger.admit(admission)
+  if (admitted.kind !== 'granted') throw new Error(`not granted: ${admitted.kind}`)
   waitsMs.push(performance.now() - sinceMs)
   await ledger.settle({
     ...admission,
+    leaseId: admitted.leaseId,
     startedAtEpochMs: Date.now(),
     provider: 'hoster',
     endpointId: 'somewhere',

@@ -92,7 +92,8 @@ CREATE TABLE installation (
 );
 
 -- ---------------------------------------------------------------- money
--- One row per customer, the only lock of its money and its limits. `leased` is the sum of its open leases. The windows of UTC minute and
+-- One row per customer, the only lock of its money and its limits. `leased` is the sum of its open leases, `posted` what it had when they were
+-- last folded into it: its credit is posted - sum(lease.settled). The windows of UTC minute and
 -- day live in the same row, so they are exact for any number of nodes and one update moves them with the money; a window starts again
 -- at zero when the first admission of a later one arrives, and nothing has to be pruned.
 CREATE TABLE balance (
@@ -103,7 +104,7 @@ CREATE TABLE balance (
   minute_requests  integer NOT NULL DEFAULT 0 CHECK (minute_requests >= 0),
   day              date    NOT NULL DEFAULT '-infinity',
   day_requests     integer NOT NULL DEFAULT 0 CHECK (day_requests >= 0),
-  -- The daily spend cap: what was charged to leases granted on `day`, and what those still open hold.
+  -- The daily spend cap: what was charged to leases granted on `day` (bulk leases: as of their last fold), and what those still open hold.
   day_spent_nanos  bigint NOT NULL DEFAULT 0 CHECK (day_spent_nanos >= 0),
   day_leased_nanos bigint NOT NULL DEFAULT 0 CHECK (day_leased_nanos >= 0),
   CONSTRAINT no_overdraft CHECK (leased_nanos >= 0 AND posted_nanos >= leased_nanos)
@@ -118,18 +119,31 @@ CREATE TABLE node (
   expires_at    timestamptz NOT NULL
 );
 
--- Money reserved before a request is sent. A strict lease serves exactly one request and carries its id.
+-- Money reserved before a request is sent, in two sizes. A strict lease serves exactly one request and carries its id. A bulk lease lets its
+-- node admit requests of one customer in memory: it also holds request slots, which count in the windows of the balance from the grant on.
 -- Only open leases have a row: closing one deletes it in the transaction that writes what came of it.
 CREATE TABLE lease (
   lease_id      uuid PRIMARY KEY,
   customer_id   uuid NOT NULL,
   node_id       uuid NOT NULL,
+  -- Of a strict lease: what the reaper writes into the usage row of a request that died.
   key_id        uuid,
   model_id      text,
-  granted_nanos bigint NOT NULL CHECK (granted_nanos >= 0),
+  granted_nanos bigint NOT NULL,
+  -- Of a bulk lease: what its requests were charged since it was folded last. Their money has left the customer in the ledger but is still
+  -- part of balance.posted and balance.leased: so the balance row, which all nodes share, is not touched for each batch of settlements.
+  settled_nanos bigint NOT NULL DEFAULT 0,
+  -- NULL marks a strict lease.
+  slots         integer CHECK (slots >= 0),
+  slot_minute   timestamptz,
+  -- Somebody else could use what this one does not: its node is asked to hand that back.
+  recalled      boolean NOT NULL DEFAULT false,
   cap_day       date NOT NULL,
-  granted_at    timestamptz NOT NULL DEFAULT now()
-);
+  granted_at    timestamptz NOT NULL DEFAULT now(),
+  CONSTRAINT never_overspent CHECK (settled_nanos >= 0 AND granted_nanos >= settled_nanos)
+) WITH (fillfactor = 50);
+CREATE INDEX lease_bulk ON lease (customer_id) WHERE slots IS NOT NULL;
+CREATE INDEX lease_recalled ON lease (node_id) WHERE recalled;
 -- Rows live for one request, so the table is small but churns; the few readers of all open leases (reaper, audit) may scan it.
 -- Vacuum by count, since a share of a table that is nearly empty says nothing.
 ALTER TABLE lease SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);

@@ -71,15 +71,22 @@ END $$;
 
 -- Decides a batch of admissions: counts each against its customer's windows and places its lease. One row per item, `item` counting from 1.
 -- A lease that exists already is answered again without counting: the same admission was sent twice.
+-- An item with `slots` asks for a bulk lease of up to `want` and so many requests. It gets at most its node's share of half of what is free,
+-- so that the last dollars and the last requests of a window are never stranded on one node, and nothing ('no_bulk') when less than
+-- `floor` is free: then strict leases are to serve.
+-- A refusal that money or slots in other bulk leases could cure says so (`recallable`), and asks their nodes to hand them back.
+-- Raises SY001 when the node is not alive: it was declared dead, and its leases are taken from it.
 -- `p_now` replaces the clock of the windows; NULL is the time after the locks were obtained.
 CREATE FUNCTION admit_batch(
   p_node uuid, p_now timestamptz,
   p_leases uuid[], p_customers uuid[], p_keys uuid[], p_models text[],
   p_minute_limits integer[], p_day_limits integer[], p_caps bigint[],
   -- Both NULL: only count. Otherwise grant as much of `want` as there is, if that is at least `floor`.
-  p_wants bigint[], p_floors bigint[])
+  p_wants bigint[], p_floors bigint[],
+  -- NULL asks for a strict lease.
+  p_slots integer[])
 RETURNS TABLE (
-  item integer, verdict text, held bigint, posted bigint, free bigint, cap_left bigint,
+  item integer, verdict text, held bigint, slots integer, posted bigint, free bigint, cap_left bigint, recallable boolean,
   minute_used integer, day_used integer, minute_ends_ms double precision, day_ends_ms double precision, now_ms double precision)
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
 DECLARE
@@ -94,6 +101,11 @@ DECLARE
   v_day date;
   v_day_spent bigint;
   v_day_leased bigint;
+  v_nodes integer;
+  -- What its bulk leases were charged and did not fold yet, in all and against today's cap.
+  v_unfolded bigint;
+  v_unfolded_today bigint;
+  v_recalled uuid[] := '{}';
   -- What is written at the end.
   b_customers uuid[] := '{}';
   b_leased bigint[] := '{}';
@@ -105,8 +117,14 @@ DECLARE
   b_day_leased bigint[] := '{}';
   l_items integer[] := '{}';
   l_granted bigint[] := '{}';
+  l_slots integer[] := '{}';
+  l_minute timestamptz[] := '{}';
   l_cap_day date[] := '{}';
 BEGIN
+  IF NOT EXISTS (SELECT FROM node WHERE node_id = p_node AND state = 'alive') THEN
+    RAISE EXCEPTION 'node % is not alive', p_node USING ERRCODE = 'SY001';
+  END IF;
+  SELECT greatest(count(*), 1) INTO v_nodes FROM node WHERE state = 'alive' AND expires_at > clock_timestamp();
   PERFORM 1 FROM balance WHERE customer_id = ANY (p_customers) ORDER BY customer_id FOR NO KEY UPDATE;
   v_now := coalesce(p_now, clock_timestamp());
   v_today := (v_now AT TIME ZONE 'UTC')::date;
@@ -114,12 +132,12 @@ BEGIN
   now_ms := floor(extract(epoch FROM v_now) * 1000);
 
   FOR r IN
-    SELECT i.n, i.customer, i.minute_limit, i.day_limit, i.cap, i.want, i.floor, l.granted_nanos AS already,
+    SELECT i.n, i.customer, i.minute_limit, i.day_limit, i.cap, i.want, i.floor, i.slots, l.granted_nanos AS already, l.slots AS slots_already,
       b.customer_id AS account, b.posted_nanos, b.leased_nanos, b.minute, b.minute_requests, b.day, b.day_requests, b.day_spent_nanos, b.day_leased_nanos
-    FROM unnest(p_leases, p_customers, p_minute_limits, p_day_limits, p_caps, p_wants, p_floors)
-      WITH ORDINALITY AS i(lease, customer, minute_limit, day_limit, cap, want, floor, n)
+    FROM unnest(p_leases, p_customers, p_minute_limits, p_day_limits, p_caps, p_wants, p_floors, p_slots)
+      WITH ORDINALITY AS i(lease, customer, minute_limit, day_limit, cap, want, floor, slots, n)
     LEFT JOIN (SELECT * FROM balance WHERE customer_id = ANY (p_customers)) b ON b.customer_id = i.customer
-    LEFT JOIN (SELECT lease_id, granted_nanos FROM lease WHERE lease_id = ANY (p_leases)) l ON l.lease_id = i.lease
+    LEFT JOIN (SELECT o.lease_id, o.granted_nanos, o.slots FROM lease o WHERE o.lease_id = ANY (p_leases)) l ON l.lease_id = i.lease
     ORDER BY i.customer, i.n
   LOOP
     IF v_customer IS DISTINCT FROM r.customer THEN
@@ -134,7 +152,6 @@ BEGIN
         b_day_leased := b_day_leased || v_day_leased;
       END IF;
       v_customer := r.customer;
-      posted := r.posted_nanos;
       v_leased := r.leased_nanos;
       -- Windows move forward only: a clock that is stepped back a little goes on counting in the later window instead of opening an
       -- earlier one again. One that had been far ahead is not followed.
@@ -158,7 +175,8 @@ BEGIN
         IF r.day > v_today THEN
           -- Back from a clock that was days ahead: this day may have leases and charges already.
           SELECT coalesce(sum(u.cost_nanos), 0) INTO v_day_spent FROM usage_event u WHERE u.customer_id = r.customer AND u.cap_day = v_today;
-          SELECT coalesce(sum(o.granted_nanos), 0) INTO v_day_leased FROM lease o WHERE o.customer_id = r.customer AND o.cap_day = v_today;
+          SELECT coalesce(sum(o.granted_nanos), 0), v_day_spent - coalesce(sum(o.settled_nanos), 0) INTO v_day_leased, v_day_spent
+            FROM lease o WHERE o.customer_id = r.customer AND o.cap_day = v_today;
         END IF;
       END IF;
       minute_ends_ms := extract(epoch FROM v_minute + interval '1 minute') * 1000;
@@ -167,6 +185,9 @@ BEGIN
 
     item := r.n;
     held := NULL;
+    slots := r.slots;
+    posted := r.posted_nanos;
+    recallable := false;
     cap_left := greatest(r.cap - v_day_spent - v_day_leased, 0);
     free := posted - v_leased;
     IF r.account IS NULL THEN
@@ -174,6 +195,19 @@ BEGIN
     ELSIF r.already IS NOT NULL THEN
       verdict := 'granted';
       held := r.already;
+      slots := r.slots_already;
+    ELSIF r.slots IS NOT NULL THEN
+      verdict := 'no_bulk';
+      IF least(free, cap_left) >= r.floor THEN
+        held := least(r.want, free / (2 * v_nodes), cap_left / (2 * v_nodes));
+        slots := least(r.slots, (r.minute_limit - minute_used) / (2 * v_nodes), (r.day_limit - day_used) / (2 * v_nodes));
+        -- Fewer requests than this are not worth the two updates that a lease costs.
+        IF held > 0 AND slots >= 8 THEN
+          verdict := 'granted';
+          minute_used := minute_used + slots;
+          day_used := day_used + slots;
+        END IF;
+      END IF;
     ELSIF minute_used >= r.minute_limit THEN
       verdict := 'rate_limit_exceeded';
     ELSIF day_used >= r.day_limit THEN
@@ -183,21 +217,35 @@ BEGIN
       day_used := day_used + 1;
       IF r.want IS NULL THEN
         verdict := 'counted';
-      ELSIF posted < r.floor THEN
-        verdict := 'insufficient_credits';
-      ELSIF r.cap - v_day_spent < r.floor THEN
-        verdict := 'daily_spend_cap_reached';
-      ELSIF least(free, cap_left) < r.floor THEN
-        -- Only until the customer's running requests have finished.
-        verdict := 'in_flight_budget';
-      ELSE
+      ELSIF least(free, cap_left) >= r.floor THEN
         verdict := 'granted';
         held := least(r.want, free, cap_left);
-        v_leased := v_leased + held;
-        v_day_leased := v_day_leased + held;
-        l_items := l_items || item;
-        l_granted := l_granted || held;
-        l_cap_day := l_cap_day || v_day;
+      ELSE
+        SELECT coalesce(sum(o.settled_nanos), 0), coalesce(sum(o.settled_nanos) FILTER (WHERE o.cap_day = v_day), 0)
+          INTO v_unfolded, v_unfolded_today FROM lease o WHERE o.customer_id = r.customer AND o.slots IS NOT NULL;
+        posted := posted - v_unfolded;
+        IF posted < r.floor THEN
+          verdict := 'insufficient_credits';
+        ELSIF r.cap - v_day_spent - v_unfolded_today < r.floor THEN
+          verdict := 'daily_spend_cap_reached';
+        ELSE
+          -- Only until the customer's running requests have finished.
+          verdict := 'in_flight_budget';
+        END IF;
+      END IF;
+    END IF;
+    IF verdict = 'granted' AND r.already IS NULL THEN
+      v_leased := v_leased + held;
+      v_day_leased := v_day_leased + held;
+      l_items := l_items || item;
+      l_granted := l_granted || held;
+      l_slots := l_slots || slots;
+      l_minute := l_minute || CASE WHEN slots IS NOT NULL THEN v_minute END;
+      l_cap_day := l_cap_day || v_day;
+    ELSIF verdict IN ('rate_limit_exceeded', 'daily_limit_exceeded', 'in_flight_budget') THEN
+      recallable := EXISTS (SELECT FROM lease o WHERE o.customer_id = r.customer AND o.slots IS NOT NULL);
+      IF recallable THEN
+        v_recalled := v_recalled || r.customer;
       END IF;
     END IF;
     RETURN NEXT;
@@ -218,20 +266,64 @@ BEGIN
     FROM unnest(b_customers, b_leased, b_minute, b_minute_requests, b_day, b_day_requests, b_day_spent, b_day_leased)
       AS s(customer, leased, minute, minute_requests, day, day_requests, day_spent, day_leased)
     WHERE b.customer_id = s.customer AND b.customer_id = ANY (b_customers);
-  INSERT INTO lease (lease_id, customer_id, node_id, key_id, model_id, granted_nanos, cap_day)
-    SELECT p_leases[g.n], p_customers[g.n], p_node, p_keys[g.n], p_models[g.n], g.granted, g.cap_day
-    FROM unnest(l_items, l_granted, l_cap_day) AS g(n, granted, cap_day);
+  INSERT INTO lease (lease_id, customer_id, node_id, key_id, model_id, granted_nanos, slots, slot_minute, cap_day)
+    SELECT p_leases[g.n], p_customers[g.n], p_node, p_keys[g.n], p_models[g.n], g.granted, g.slots, g.minute, g.cap_day
+    FROM unnest(l_items, l_granted, l_slots, l_minute, l_cap_day) AS g(n, granted, slots, minute, cap_day);
+  IF cardinality(v_recalled) > 0 THEN
+    UPDATE lease o SET recalled = true WHERE o.customer_id = ANY (v_recalled) AND o.slots IS NOT NULL AND o.node_id <> p_node AND NOT o.recalled;
+  END IF;
+END $$;
+
+-- Folds bulk leases and gives back what their node does not need: all of it, or all but `keep` when that is not NULL and requests still run
+-- on the lease; and every slot beyond the `slots_used`. Sent again it finds nothing left to do. Answers the leases that existed.
+CREATE FUNCTION hand_back_leases(p_leases uuid[], p_keeps bigint[], p_slots_used integer[]) RETURNS SETOF uuid
+LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
+DECLARE
+  v_customers uuid[];
+BEGIN
+  SELECT array_agg(DISTINCT customer_id) INTO v_customers FROM lease WHERE lease_id = ANY (p_leases) AND slots IS NOT NULL;
+  PERFORM 1 FROM balance WHERE customer_id = ANY (v_customers) ORDER BY customer_id FOR NO KEY UPDATE;
+  -- Settlements lock the lease alone.
+  PERFORM 1 FROM lease WHERE lease_id = ANY (p_leases) ORDER BY lease_id FOR UPDATE;
+  RETURN QUERY
+  WITH folding AS (
+    SELECT l.lease_id, l.customer_id, l.cap_day, l.slot_minute, i.keep, l.settled_nanos AS settled,
+      greatest(l.granted_nanos - l.settled_nanos - coalesce(i.keep, 0), 0) AS given, greatest(l.slots - i.slots_used, 0) AS unused
+    FROM (SELECT * FROM lease WHERE lease_id = ANY (p_leases) AND slots IS NOT NULL) l
+    JOIN unnest(p_leases, p_keeps, p_slots_used) AS i(lease, keep, slots_used) ON i.lease = l.lease_id
+  ), closed AS (
+    DELETE FROM lease l USING folding f WHERE l.lease_id = f.lease_id AND l.lease_id = ANY (p_leases) AND f.keep IS NULL
+  ), kept AS (
+    UPDATE lease l SET granted_nanos = l.granted_nanos - f.settled - f.given, settled_nanos = 0, slots = l.slots - f.unused, recalled = false
+    FROM folding f WHERE l.lease_id = f.lease_id AND l.lease_id = ANY (p_leases) AND f.keep IS NOT NULL
+  ), returned AS (
+    UPDATE balance b SET posted_nanos = b.posted_nanos - s.settled, leased_nanos = b.leased_nanos - s.ended,
+      day_spent_nanos = b.day_spent_nanos + s.day_settled, day_leased_nanos = b.day_leased_nanos - s.day_ended,
+      minute_requests = b.minute_requests - s.minute_unused, day_requests = b.day_requests - s.day_unused
+    FROM (
+      SELECT f.customer_id, sum(f.settled)::bigint AS settled, sum(f.settled + f.given)::bigint AS ended,
+        coalesce(sum(f.settled) FILTER (WHERE f.cap_day = o.day), 0)::bigint AS day_settled,
+        coalesce(sum(f.settled + f.given) FILTER (WHERE f.cap_day = o.day), 0)::bigint AS day_ended,
+        coalesce(sum(f.unused) FILTER (WHERE f.slot_minute = o.minute), 0)::integer AS minute_unused,
+        coalesce(sum(f.unused) FILTER (WHERE f.cap_day = o.day), 0)::integer AS day_unused
+      FROM folding f JOIN balance o USING (customer_id) WHERE o.customer_id = ANY (v_customers) GROUP BY f.customer_id
+    ) s WHERE b.customer_id = s.customer_id AND b.customer_id = ANY (v_customers)
+  )
+  SELECT lease_id FROM folding;
 END $$;
 
 -- ---------------------------------------------------------------- settlement
 
 -- Ends a batch of requests: writes their usage rows, charges them, returns what their leases held, adds them to the rollups.
--- A request whose row exists is done already and changes nothing, so a batch may be sent again after an ambiguous commit.
+-- A request whose row exists is done already and changes nothing, so a batch may be sent again after an ambiguous commit. The exception is
+-- the row `node_died` of the reaper: it was only presumed, and gives way to what really happened.
+-- A request that names another lease than its own id was admitted by that bulk lease, which is charged; the balance row is not touched.
 -- Answers only for what did not go as asked: 'duplicate', 'clamped' (cost above the lease, the rest written off),
--- 'late' (lease gone, charged from free balance), 'written_off' (lease gone, balance not free), 'no_account'.
+-- 'late' (lease gone, charged from free balance), 'written_off' (lease gone, balance not free), 'no_account',
+-- 'fenced' (bulk lease gone or too small: nothing was done; it is to be sent again under its own id, which settles it late).
 CREATE FUNCTION settle_batch(
   p_node_shard smallint,
-  p_requests uuid[], p_customers uuid[], p_keys uuid[], p_started_ms bigint[], p_models text[],
+  p_requests uuid[], p_customers uuid[], p_leases uuid[], p_keys uuid[], p_started_ms bigint[], p_models text[],
   p_providers text[], p_endpoints text[], p_hosters uuid[],
   p_input_tokens integer[], p_output_tokens integer[], p_reported_input_tokens integer[], p_reported_output_tokens integer[], p_usage_sources text[],
   p_input_prices bigint[], p_output_prices bigint[],
@@ -247,31 +339,59 @@ DECLARE
   v_free bigint;
   v_tx bigint;
   v_charged bigint;
-  -- The leases that end here.
-  l_ids uuid[];
-  l_customers uuid[];
-  l_granted bigint[];
-  l_cap_days date[];
+  -- Customers and requests with strict leases, and those leases as far as they exist: they end here.
+  s_customers uuid[];
+  s_requests uuid[];
+  l_ids uuid[] := '{}';
+  l_customers uuid[] := '{}';
+  l_granted bigint[] := '{}';
+  l_cap_days date[] := '{}';
+  -- Bulk leases that are charged here.
+  b_ids uuid[];
+  b_cap_days date[] := '{}';
   -- Requests without a lease that are charged from free balance.
   v_late uuid[] := '{}';
   -- Requests that are done already or cannot be charged at all.
   v_skipped uuid[] := '{}';
 BEGIN
-  PERFORM 1 FROM balance WHERE customer_id = ANY (p_customers) ORDER BY customer_id FOR NO KEY UPDATE;
+  SELECT array_agg(DISTINCT i.customer) FILTER (WHERE i.lease = i.request), array_agg(i.request) FILTER (WHERE i.lease = i.request),
+      array_agg(DISTINCT i.lease) FILTER (WHERE i.lease <> i.request)
+    INTO s_customers, s_requests, b_ids FROM unnest(p_requests, p_customers, p_leases) AS i(request, customer, lease);
 
-  WITH gone AS (
-    DELETE FROM lease WHERE lease_id = ANY (p_requests) AND customer_id = ANY (p_customers)
-    RETURNING lease_id, customer_id, granted_nanos, cap_day)
-  SELECT coalesce(array_agg(lease_id), '{}'), coalesce(array_agg(customer_id), '{}'), coalesce(array_agg(granted_nanos), '{}'), coalesce(array_agg(cap_day), '{}')
-    INTO l_ids, l_customers, l_granted, l_cap_days FROM gone;
+  IF s_customers IS NOT NULL THEN
+    PERFORM 1 FROM balance WHERE customer_id = ANY (s_customers) ORDER BY customer_id FOR NO KEY UPDATE;
+    WITH gone AS (
+      DELETE FROM lease WHERE lease_id = ANY (s_requests) AND customer_id = ANY (s_customers) AND slots IS NULL
+      RETURNING lease_id, customer_id, granted_nanos, cap_day)
+    SELECT coalesce(array_agg(lease_id), '{}'), coalesce(array_agg(customer_id), '{}'), coalesce(array_agg(granted_nanos), '{}'), coalesce(array_agg(cap_day), '{}')
+      INTO l_ids, l_customers, l_granted, l_cap_days FROM gone;
+  END IF;
 
-  IF cardinality(l_ids) < cardinality(p_requests) THEN
+  IF b_ids IS NOT NULL THEN
+    PERFORM 1 FROM lease WHERE lease_id = ANY (b_ids) ORDER BY lease_id FOR NO KEY UPDATE;
+    FOR odd_request, effect IN
+      SELECT i.request, 'fenced'
+      FROM (
+        SELECT *, sum(cost) OVER (PARTITION BY lease ORDER BY n) AS so_far
+        FROM unnest(p_requests, p_customers, p_leases, p_costs) WITH ORDINALITY AS i(request, customer, lease, cost, n)
+        WHERE lease <> request
+      ) i
+      LEFT JOIN (SELECT * FROM lease WHERE lease_id = ANY (b_ids) AND slots IS NOT NULL) l ON l.lease_id = i.lease AND l.customer_id = i.customer
+      WHERE l.lease_id IS NULL OR i.so_far > l.granted_nanos - l.settled_nanos
+    LOOP
+      v_skipped := v_skipped || odd_request;
+      RETURN NEXT;
+    END LOOP;
+    SELECT coalesce(array_agg(lease_id), '{}'), coalesce(array_agg(cap_day), '{}') INTO b_ids, b_cap_days FROM lease WHERE lease_id = ANY (b_ids);
+  END IF;
+
+  IF cardinality(l_ids) < cardinality(s_requests) THEN
     FOR r IN
       SELECT i.request, i.customer, i.cost AS asked, least(i.cost, i.hold) AS cost, b.posted_nanos, b.leased_nanos, b.customer_id AS account,
-        (SELECT u.request_id FROM usage_event u WHERE u.customer_id = i.customer AND u.request_id = i.request) AS done
-      FROM unnest(p_requests, p_customers, p_costs, p_holds) AS i(request, customer, cost, hold)
-      LEFT JOIN (SELECT * FROM balance WHERE customer_id = ANY (p_customers)) b ON b.customer_id = i.customer
-      WHERE i.request <> ALL (l_ids)
+        (SELECT u.outcome FROM usage_event u WHERE u.customer_id = i.customer AND u.request_id = i.request) AS done
+      FROM unnest(p_requests, p_customers, p_leases, p_costs, p_holds) AS i(request, customer, lease, cost, hold)
+      LEFT JOIN (SELECT * FROM balance WHERE customer_id = ANY (s_customers)) b ON b.customer_id = i.customer
+      WHERE i.lease = i.request AND i.request <> ALL (l_ids)
       ORDER BY i.customer
     LOOP
       odd_request := r.request;
@@ -279,11 +399,14 @@ BEGIN
         v_customer := r.customer;
         v_free := r.posted_nanos - r.leased_nanos;
       END IF;
+      IF r.done = 'node_died' THEN
+        PERFORM withdraw_presumed_death(r.customer, r.request, p_node_shard);
+      END IF;
       IF r.account IS NULL THEN
         v_skipped := v_skipped || r.request;
         effect := 'no_account';
         RETURN NEXT;
-      ELSIF r.done IS NOT NULL THEN
+      ELSIF r.done <> 'node_died' THEN
         v_skipped := v_skipped || r.request;
         effect := 'duplicate';
         RETURN NEXT;
@@ -303,17 +426,19 @@ BEGIN
 
   v_tx := nextval('ledger_tx_tx_id_seq');
   WITH asked AS (
-    SELECT i.*, l.granted, l.cap_day, coalesce(l.granted, i.hold) AS held,
-      CASE WHEN l.granted IS NOT NULL THEN least(i.cost, l.granted) WHEN i.request = ANY (v_late) THEN least(i.cost, i.hold) ELSE 0 END AS charge
+    SELECT i.*, l.granted, coalesce(l.cap_day, b.cap_day) AS cap_day, coalesce(l.granted, i.hold) AS held, i.lease <> i.request AS is_bulk,
+      CASE WHEN l.granted IS NOT NULL THEN least(i.cost, l.granted)
+        WHEN b.lease IS NOT NULL OR i.request = ANY (v_late) THEN least(i.cost, i.hold) ELSE 0 END AS charge
     FROM unnest(
-      p_requests, p_customers, p_keys, p_started_ms, p_models, p_providers, p_endpoints, p_hosters,
+      p_requests, p_customers, p_leases, p_keys, p_started_ms, p_models, p_providers, p_endpoints, p_hosters,
       p_input_tokens, p_output_tokens, p_reported_input_tokens, p_reported_output_tokens, p_usage_sources, p_input_prices, p_output_prices,
       p_holds, p_costs, p_hoster_shares, p_fees, p_writeoffs, p_latencies_ms, p_first_tokens_ms, p_successes, p_outcomes, p_finish_reasons) WITH ORDINALITY
-      AS i(request, customer, key, started_ms, model, provider, endpoint, hoster,
+      AS i(request, customer, lease, key, started_ms, model, provider, endpoint, hoster,
         input_tokens, output_tokens, reported_input_tokens, reported_output_tokens, usage_source, input_price, output_price,
         hold, cost, hoster_share, fee, writeoff, latency_ms, first_token_ms, success, outcome, finish_reason, n)
     LEFT JOIN unnest(l_ids, l_customers, l_granted, l_cap_days) AS l(lease, customer, granted, cap_day)
       ON l.lease = i.request AND l.customer = i.customer
+    LEFT JOIN unnest(b_ids, b_cap_days) AS b(lease, cap_day) ON b.lease = i.lease
   ), shared AS (
     -- A smaller charge is shared in the proportion of the asked one, the hoster's part rounded down as in splitCost.
     SELECT *, CASE WHEN charge = cost THEN hoster_share ELSE div(hoster_share::numeric * charge, cost)::bigint END AS hoster_part
@@ -332,20 +457,28 @@ BEGIN
     ON CONFLICT (customer_id, request_id) DO NOTHING
     RETURNING request_id, customer_id, started_at, model_id, provider, hoster_id, input_tokens, output_tokens,
       cost_nanos, hoster_share_nanos, fee_nanos, writeoff_nanos, latency_ms, success, cap_day
+  ), payer AS (
+    -- A batch may hold the same request twice.
+    SELECT DISTINCT ON (request) request, lease, is_bulk FROM asked ORDER BY request, n
+  ), spent AS (
+    UPDATE lease l SET settled_nanos = l.settled_nanos + s.cost
+    FROM (SELECT p.lease, sum(ins.cost_nanos)::bigint AS cost FROM ins JOIN payer p ON p.request = ins.request_id WHERE p.is_bulk GROUP BY p.lease) s
+    WHERE l.lease_id = s.lease AND l.lease_id = ANY (b_ids) AND s.cost > 0
   ), moved AS (
     SELECT m.customer, sum(m.cost)::bigint AS cost, sum(m.granted)::bigint AS granted,
       (sum(m.cost) FILTER (WHERE m.cap_day = b.day))::bigint AS day_cost, (sum(m.granted) FILTER (WHERE m.cap_day = b.day))::bigint AS day_granted
     FROM (
-      SELECT customer_id AS customer, cost_nanos AS cost, 0 AS granted, cap_day FROM ins
+      SELECT ins.customer_id AS customer, ins.cost_nanos AS cost, 0 AS granted, ins.cap_day
+      FROM ins JOIN payer p ON p.request = ins.request_id WHERE NOT p.is_bulk
       UNION ALL
       SELECT customer, 0, granted, cap_day FROM unnest(l_customers, l_granted, l_cap_days) AS l(customer, granted, cap_day)
     ) m
-    JOIN (SELECT customer_id, day FROM balance WHERE customer_id = ANY (p_customers)) b ON b.customer_id = m.customer
+    JOIN (SELECT customer_id, day FROM balance WHERE customer_id = ANY (s_customers)) b ON b.customer_id = m.customer
     GROUP BY m.customer
   ), paid AS (
     UPDATE balance b SET posted_nanos = b.posted_nanos - m.cost, leased_nanos = b.leased_nanos - m.granted,
       day_spent_nanos = b.day_spent_nanos + coalesce(m.day_cost, 0), day_leased_nanos = b.day_leased_nanos - coalesce(m.day_granted, 0)
-    FROM moved m WHERE b.customer_id = m.customer AND b.customer_id = ANY (p_customers)
+    FROM moved m WHERE b.customer_id = m.customer AND b.customer_id = ANY (s_customers)
   ), entries AS (
     INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos)
     SELECT v_tx, e.kind, e.account, e.amount FROM (
@@ -378,6 +511,19 @@ BEGIN
     JOIN unnest(l_ids, l_granted) AS l(lease, granted) ON l.lease = i.request WHERE i.cost > l.granted;
 END $$;
 
+-- Takes back the row that the reaper wrote for a request of a node it took for dead. Its shard of the rollup may differ from the reaper's:
+-- only the sum of the shards means something.
+CREATE FUNCTION withdraw_presumed_death(p_customer uuid, p_request uuid, p_node_shard smallint) RETURNS void
+LANGUAGE sql AS $$
+  WITH gone AS (
+    DELETE FROM usage_event WHERE customer_id = p_customer AND request_id = p_request AND outcome = 'node_died' RETURNING started_at, model_id
+  )
+  INSERT INTO usage_rollup AS u (customer_id, hour, model_id, provider, node_shard,
+    requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
+  SELECT p_customer, date_trunc('hour', started_at, 'UTC'), model_id, 'none', p_node_shard, -1, 0, 0, 0, 0, 0, 0, 0 FROM gone
+  ON CONFLICT (customer_id, hour, model_id, provider, node_shard) DO UPDATE SET requests = u.requests - 1
+$$;
+
 -- ---------------------------------------------------------------- leases whose owner is gone
 
 -- Gives back the money of these leases without a usage row: their requests never ran. Answers the ids that existed.
@@ -403,7 +549,8 @@ BEGIN
   SELECT lease_id FROM gone;
 END $$;
 
--- Ends the leases that one customer has with dead nodes: returns the money and leaves a free usage row `node_died` for each.
+-- Ends the leases that one customer has with dead nodes: folds them, returns the money, and leaves a free usage row `node_died` for each strict
+-- one. The requests of a bulk lease were known to its node alone; its slots stay counted.
 -- A node without a row counts as dead. Answers how many there were.
 CREATE FUNCTION reclaim_leases(p_customer uuid, p_node_shard smallint) RETURNS bigint
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
@@ -420,13 +567,16 @@ BEGIN
       input_pico_per_token, output_pico_per_token, hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms, success, outcome, cap_day)
     SELECT customer_id, lease_id, key_id, granted_at, coalesce(model_id, ''), 'none', 0, 0, 'none',
       0, 0, granted_nanos, 0, 0, 0, 0, false, 'node_died', cap_day
-    FROM gone
+    FROM gone WHERE slots IS NULL
     ON CONFLICT (customer_id, request_id) DO NOTHING
     RETURNING started_at, model_id
   ), returned AS (
-    UPDATE balance b SET leased_nanos = b.leased_nanos - s.granted, day_leased_nanos = b.day_leased_nanos - s.day_granted
+    UPDATE balance b SET posted_nanos = b.posted_nanos - s.settled, leased_nanos = b.leased_nanos - s.granted,
+      day_spent_nanos = b.day_spent_nanos + s.day_settled, day_leased_nanos = b.day_leased_nanos - s.day_granted
     FROM (
-      SELECT sum(g.granted_nanos)::bigint AS granted, coalesce(sum(g.granted_nanos) FILTER (WHERE g.cap_day = o.day), 0)::bigint AS day_granted
+      SELECT sum(g.granted_nanos)::bigint AS granted, sum(g.settled_nanos)::bigint AS settled,
+        coalesce(sum(g.granted_nanos) FILTER (WHERE g.cap_day = o.day), 0)::bigint AS day_granted,
+        coalesce(sum(g.settled_nanos) FILTER (WHERE g.cap_day = o.day), 0)::bigint AS day_settled
       FROM gone g JOIN balance o USING (customer_id) WHERE o.customer_id = p_customer HAVING count(*) > 0
     ) s WHERE b.customer_id = p_customer
   ), rolled AS (

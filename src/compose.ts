@@ -1,3 +1,5 @@
+import { randomInt, randomUUID } from 'node:crypto'
+import { join } from 'node:path'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { createAuthenticator } from './auth/authenticate.ts'
 import { type CompleteDeps, complete } from './chat/complete.ts'
@@ -8,6 +10,7 @@ import { createPool, type Pool } from './db/pool.ts'
 import { UpstreamClient } from './dispatch/upstream-client.ts'
 import { type Clock, systemClock } from './domain/clock.ts'
 import type { Offer } from './domain/offer.ts'
+import { type Scheduler, systemScheduler } from './domain/scheduler.ts'
 import type { Endpoint } from './http/endpoint.ts'
 import { chatCompletions } from './http/endpoints/chat-completions.ts'
 import { docs } from './http/endpoints/docs.ts'
@@ -24,7 +27,9 @@ import { createMetrics } from './http/metrics.ts'
 import { createServer } from './http/server.ts'
 import { startJobs } from './jobs/start-jobs.ts'
 import { startNode } from './jobs/start-node.ts'
+import { openJournals } from './journal/open-journals.ts'
 import { createLedger } from './ledger/ledger.ts'
+import { createPostgresStore } from './ledger/postgres-store.ts'
 import { readBalance } from './ledger/read-balance.ts'
 import { createCatalogSource } from './market/catalog-source.ts'
 import { createHealth } from './market/health.ts'
@@ -78,17 +83,37 @@ export async function compose(input: ComposeInput): Promise<App> {
   await using started = new AsyncDisposableStack()
   const pools = openPools(input)
   for (const pool of Object.values(pools)) started.defer(() => pool.end())
-  const node = await startNode({ db: pools.heartbeat, isOnlyNode: input.isOnlyNode, log })
-  started.defer(() => node.retire())
+  const scheduler: Scheduler = { ...systemScheduler, ...clock }
 
   // -- money and limits
-  const ledger = createLedger({ pool: pools.money, nodeId: node.nodeId, nodeShard: node.nodeShard, clock, log })
+  const store = createPostgresStore({ money: pools.money, heartbeat: pools.heartbeat })
+  const journals = await openJournals({ root: join(config.dataDir, 'journal'), scheduler, log, ...config.journal })
+  const nodeShard = randomInt(32_768)
+  const node = await startNode({ store, scheduler, newId: randomUUID, onNewId: journals.addNode, nodeShard, log })
+  const ledger = createLedger({
+    store,
+    node,
+    nodeShard,
+    scheduler,
+    newId: randomUUID,
+    journal: config.settlement === 'journal' ? journals.own : null,
+    ...(input.patience?.commitMs !== undefined && { commitWaitMs: input.patience.commitMs }),
+    log,
+  })
   started.defer(async () => {
     const unsettled = await ledger.drain(10_000)
     ledger.stop()
-    if (unsettled > 0)
-      log.error({ unsettled }, 'charges could not be committed before the end; their requests are free')
+    await node.stop()
+    // What is left in the journal is settled by the next start: until then its leases have to stand.
+    if (unsettled === 0) await node.retire()
+    else log.error({ unsettled, settlement: config.settlement }, 'charges could not be committed before the end')
+    await journals.close({ retired: unsettled === 0 })
   })
+  node.listen({ onFenced: ledger.fenced, onRecalled: ledger.recall })
+  const replayed = await ledger.replay(journals.recovered)
+  if (replayed > 0) log.info({ replayed }, 'settled what the journal of an earlier process still held')
+  await node.bury(input.isOnlyNode ? 'all' : journals.deadNodes)
+  await journals.settled()
   const readAccount = (customerId: string) => readBalance(pools.general, customerId)
   const windows = createWindowView({
     clock,
@@ -144,7 +169,6 @@ export async function compose(input: ComposeInput): Promise<App> {
     settle: {
       ledger,
       clock,
-      commitWaitMs: input.patience?.commitMs ?? 10_000,
       onSettled: settlement => {
         for (const { provider, outcome } of settlement.attempts) metrics.attempt(provider, outcome)
         if (settlement.provider === 'none') return
@@ -214,7 +238,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   }
 }
 
-/** Money has its own connections, so that no report makes an admission wait; the heartbeat too, so that a full pool kills no node. */
+/** Money has its own connections, so that no report makes an admission wait; the heartbeat too, so that a full pool kills no node (and one more for reaping). */
 function openPools({ config, connection, log }: ComposeInput): Record<'money' | 'general' | 'heartbeat', Pool> {
   const onIdleError = (error: Error) => log.warn({ err: error }, 'a database connection broke')
   const { moneyConnections, generalConnections } = config.postgres
@@ -226,6 +250,6 @@ function openPools({ config, connection, log }: ComposeInput): Record<'money' | 
       statementTimeoutMs: 30_000,
       onIdleError,
     }),
-    heartbeat: createPool(connection, { max: 1, applicationName: 'switchyard heartbeat', onIdleError }),
+    heartbeat: createPool(connection, { max: 2, applicationName: 'switchyard heartbeat', onIdleError }),
   }
 }

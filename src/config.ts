@@ -62,6 +62,9 @@ export interface Config {
   readonly hosters: { readonly allowPrivateUrls: boolean }
   readonly reports: { readonly requestsPerMinute: number }
   readonly postgres: { readonly moneyConnections: number; readonly generalConnections: number }
+  /** When the end of an answer leaves: with its charge in the journal of this node, or committed. */
+  readonly settlement: 'journal' | 'commit'
+  readonly journal: { readonly fsync: boolean; readonly maxBytes: number }
 }
 
 export interface ConfigSource {
@@ -143,6 +146,8 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       moneyConnections: settings.postgres.money_connections,
       generalConnections: settings.postgres.general_connections,
     },
+    settlement: settings.settlement,
+    journal: { fsync: settings.journal.fsync, maxBytes: settings.journal.max_bytes },
   })
 }
 

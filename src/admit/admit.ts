@@ -44,9 +44,15 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
   }
 
   const { wantNanos, floorNanos, maxTokens } = holdFor(supply.eligible, job, deps.outputDefaults)
-  const holdNanos = await take(deps, { ...uncosted, hold: { wantNanos, floorNanos } }, job, supply.eligible)
+  const { leaseId, heldNanos: holdNanos } = await take(
+    deps,
+    { ...uncosted, hold: { wantNanos, floorNanos } },
+    job,
+    supply.eligible,
+  )
   return {
     requestId,
+    leaseId,
     caller,
     startedAtEpochMs,
     startedMonotonicMs,
@@ -70,12 +76,17 @@ function supplyFor(job: ChatJob, catalog: Catalog, health: HealthView): Supply {
   return { models, ...choice }
 }
 
-/** Counts the request and takes its hold; returns what is held, throws what refuses it. */
-async function take(deps: AdmitDeps, admission: Admission, job: ChatJob, offers: readonly Offer[]): Promise<bigint> {
+interface Hold {
+  readonly leaseId: string
+  readonly heldNanos: bigint
+}
+
+/** Counts the request and takes its hold; throws what refuses it. */
+async function take(deps: AdmitDeps, admission: Admission, job: ChatJob, offers: readonly Offer[]): Promise<Hold> {
   const result = await deps.ledger.admit(admission)
   deps.windows.remember(admission.customerId, result.windows)
-  if (result.kind === 'granted') return result.heldNanos
-  if (result.kind === 'counted') return 0n
+  if (result.kind === 'granted') return result
+  if (result.kind === 'counted') return { leaseId: admission.requestId, heldNanos: 0n }
   const affordableTokens = offers.length === 0 ? 0 : maxTokensFor(offers, job, budgetNanos(result))
   throw refusal(result, admission, job, affordableTokens, deps.clock.epochMs())
 }

@@ -141,6 +141,13 @@ export const fileSchema = z.strictObject({
       general_connections: wholeNumber(2, 1_000).prefault('8'),
     })
     .prefault({}),
+  settlement: oneOf(['journal', 'commit']).prefault('journal'),
+  journal: z
+    .strictObject({
+      fsync: flag().prefault('false'),
+      max_bytes: wholeNumber(1_048_576, 1_099_511_627_776).prefault('268435456'),
+    })
+    .prefault({}),
   log: z
     .strictObject({
       level: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).prefault('info'),

@@ -1,3 +1,4 @@
+import { accessSync, constants, existsSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -15,6 +16,8 @@ export interface FileLock {
  * carries, takes real advisory locks that the kernel drops when a process ends. The file stays empty.
  */
 export function tryFileLock(path: string, mode: 'shared' | 'exclusive'): FileLock | undefined {
+  // On a file that may only be read SQLite takes a shared lock and says it is exclusive.
+  if (mode === 'exclusive' && existsSync(path)) accessSync(path, constants.W_OK)
   const file = new DatabaseSync(path, { timeout: 0 })
   try {
     file.exec(mode === 'exclusive' ? 'BEGIN EXCLUSIVE' : 'BEGIN; SELECT 1 FROM sqlite_schema')

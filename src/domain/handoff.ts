@@ -22,8 +22,10 @@ export type ExclusionReason =
 
 /** admit -> route: the request may run, with this money held for it. Ends in exactly one settlement. */
 export interface Ticket {
-  /** UUIDv7; also the lease id and the usage row's id. */
+  /** UUIDv7; also the usage row's id. */
   readonly requestId: string
+  /** The lease that holds the money: of this request alone, then with the same id, or of many. */
+  readonly leaseId: string
   readonly caller: Caller
   readonly startedAtEpochMs: number
   readonly startedMonotonicMs: number

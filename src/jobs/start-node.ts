@@ -1,60 +1,64 @@
-import { randomInt, randomUUID } from 'node:crypto'
-import type { Sql } from '../db/pool.ts'
-import { HEARTBEAT_MS, heartbeat, registerNode, retireNode } from '../ledger/node-life.ts'
-import { reclaimDeadLeases } from '../ledger/reclaim-dead-leases.ts'
-
-export interface RunningNode {
-  /** New at each start, never reused: a lease names the one process that may settle it. */
-  readonly nodeId: string
-  /** The shard of the hourly sums this node writes, so that nodes do not wait for each other's rows. */
-  readonly nodeShard: number
-  /** Ends heartbeats and reaping and declares the node dead, so that others may take over at once. */
-  retire(): Promise<void>
-}
+import type { Scheduler } from '../domain/scheduler.ts'
+import type { LedgerStore } from '../ledger/ledger-store.ts'
+import { type NodeLife, startNodeLife } from '../ledger/node-life.ts'
 
 export interface NodeDeps {
-  /** Its own connection: a pool that is busy with reports must not make a healthy node look dead. */
-  readonly db: Sql
-  /** The server lock proves that no other node lives: leases of earlier ones are given back at once instead of after their expiry. */
-  readonly isOnlyNode: boolean
+  readonly store: LedgerStore
+  readonly scheduler: Scheduler
+  readonly newId: () => string
+  /** The usage_rollup shard of this node. */
+  readonly nodeShard: number
+  readonly onNewId?: (nodeId: string) => void
   readonly log: { info(facts: object, message: string): void; warn(facts: object, message: string): void }
 }
 
-const REAP_EVERY_BEATS = 5
+export interface RunningNode extends NodeLife {
+  /**
+   * Ends the leases of nodes that are known to be dead, at once. `nodeIds` are those that a lock proves dead; `'all'` are all but this one.
+   * Call it after their journals were replayed, so that their charges find their leases.
+   */
+  bury(nodeIds: readonly string[] | 'all'): Promise<void>
+}
 
-/** Announces this process, keeps it alive in the database, and ends the leases of processes that died, from now until `retire`. */
-export async function startNode({ db, isOnlyNode, log }: NodeDeps): Promise<RunningNode> {
-  const nodeId = randomUUID()
-  const nodeShard = randomInt(32_768)
-  await registerNode(db, nodeId)
-  await reap(isOnlyNode ? { nodeShard, onlyNodeAlive: nodeId } : { nodeShard })
+/** Reaping is for nodes that died elsewhere; it costs two cheap queries. */
+const REAP_EVERY_BEATS = 15
 
+/** Announces this process, keeps it alive in the database, and ends the leases of processes that died, from now until `stop`. */
+export async function startNode({ store, scheduler, newId, nodeShard, onNewId, log }: NodeDeps): Promise<RunningNode> {
+  const life = await startNodeLife({ store, scheduler, newId, log, ...(onNewId && { onNewId }) })
   let beats = 0
-  let working: Promise<void> = Promise.resolve()
-  const timer = setInterval(() => {
-    working = beat().catch(error => log.warn({ err: error }, 'the heartbeat did not reach the database; trying again'))
-  }, HEARTBEAT_MS)
-  timer.unref()
-
-  return {
-    nodeId,
-    nodeShard,
-    async retire() {
-      clearInterval(timer)
-      await working
-      // Without a database it is declared dead by its expiry, and the rest of the shutdown has to go on.
-      await retireNode(db, nodeId).catch(error => log.warn({ err: error, nodeId }, 'this node could not be retired'))
+  let reaping: Promise<void> | undefined
+  life.listen({
+    onFenced() {},
+    onRecalled() {},
+    onBeat() {
+      if (++beats % REAP_EVERY_BEATS !== 0 || reaping) return
+      reaping = reap([])
+        .catch(error => log.warn({ err: error }, 'leases of dead nodes could not be given back; trying again'))
+        .finally(() => {
+          reaping = undefined
+        })
     },
+  })
+  return {
+    get nodeId() {
+      return life.nodeId
+    },
+    mayAdmit: life.mayAdmit,
+    listen: life.listen,
+    retire: life.retire,
+    async stop() {
+      await life.stop()
+      await reaping
+    },
+    bury: reap,
   }
 
-  async function beat() {
-    if (!(await heartbeat(db, nodeId)))
-      log.warn({ nodeId }, 'this node had been declared dead; requests it was running are free')
-    if (++beats % REAP_EVERY_BEATS === 0) await reap({ nodeShard })
-  }
-
-  async function reap(options: Parameters<typeof reclaimDeadLeases>[1]) {
-    const leases = await reclaimDeadLeases(db, options)
+  async function reap(nodeIds: readonly string[] | 'all') {
+    const leases = await store.reclaim({
+      nodeShard,
+      ...(nodeIds === 'all' ? { onlyNodeAlive: life.nodeId } : { deadNodes: nodeIds }),
+    })
     if (leases > 0) log.info({ leases }, 'leases of dead nodes were given back')
   }
 }

@@ -26,7 +26,13 @@ export type RefusalCode =
   | 'daily_spend_cap_reached'
 
 export type AdmissionResult =
-  | { readonly kind: 'granted'; readonly heldNanos: bigint; readonly windows: WindowCounts }
+  | {
+      readonly kind: 'granted'
+      /** What its charge goes to: the strict lease of its own id, or a bulk lease. The settlement names it. */
+      readonly leaseId: string
+      readonly heldNanos: bigint
+      readonly windows: WindowCounts
+    }
   | { readonly kind: 'counted'; readonly windows: WindowCounts }
   | {
       readonly kind: 'refused'

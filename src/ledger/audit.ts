@@ -46,10 +46,12 @@ export const auditChecks = {
     SELECT customer_id::text FROM balance WHERE leased_nanos < 0 OR posted_nanos < leased_nanos`,
   balances_equal_entries: `
     SELECT coalesce(b.customer_id, e.account_id)::text
-    FROM balance b FULL JOIN (
+    FROM balance b
+    LEFT JOIN (SELECT customer_id, sum(settled_nanos) AS settled FROM lease GROUP BY customer_id) l USING (customer_id)
+    FULL JOIN (
       SELECT account_id, sum(amount_nanos) AS amount FROM ledger_entry WHERE account_kind = 'customer' GROUP BY account_id
     ) e ON e.account_id = b.customer_id
-    WHERE coalesce(b.posted_nanos, 0) <> coalesce(e.amount, 0)`,
+    WHERE coalesce(b.posted_nanos, 0) - coalesce(l.settled, 0) <> coalesce(e.amount, 0)`,
   // I3
   leased_equals_open_leases: `
     SELECT coalesce(b.customer_id, l.customer_id)::text
@@ -57,6 +59,9 @@ export const auditChecks = {
       SELECT customer_id, sum(granted_nanos) AS granted FROM lease GROUP BY customer_id
     ) l USING (customer_id)
     WHERE coalesce(b.leased_nanos, 0) <> coalesce(l.granted, 0)`,
+  // I4
+  settled_within_granted: `
+    SELECT lease_id::text FROM lease WHERE settled_nanos < 0 OR settled_nanos > granted_nanos OR (slots IS NULL AND settled_nanos > 0)`,
   // I5
   one_usage_row_per_request: `
     SELECT request_id::text FROM usage_event GROUP BY request_id HAVING count(*) > 1`,
@@ -103,6 +108,8 @@ export const auditChecks = {
         sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cost_nanos) AS cost,
         sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee, sum(latency_ms_sum) AS latency
       FROM usage_rollup GROUP BY 1, 2, 3, 4
+      -- Rows taken back leave nothing but zeros.
+      HAVING (sum(requests), sum(input_tokens), sum(output_tokens), sum(cost_nanos)) IS DISTINCT FROM (0, 0, 0, 0)
     ) r USING (customer_id, hour, model_id, provider)
     WHERE (u.requests, u.successes, u.input_tokens, u.output_tokens, u.cost, u.share, u.fee, u.latency)
       IS DISTINCT FROM (r.requests, r.successes, r.input_tokens, r.output_tokens, r.cost, r.share, r.fee, r.latency)`,
@@ -121,10 +128,19 @@ export const auditChecks = {
     LEFT JOIN (
       SELECT customer_id, cap_day, sum(cost_nanos) AS cost FROM usage_event WHERE cap_day IS NOT NULL GROUP BY customer_id, cap_day
     ) u ON u.customer_id = b.customer_id AND u.cap_day = b.day
-    WHERE b.day_spent_nanos <> coalesce(u.cost, 0)`,
+    LEFT JOIN (SELECT customer_id, cap_day, sum(settled_nanos) AS settled FROM lease GROUP BY customer_id, cap_day) l
+      ON l.customer_id = b.customer_id AND l.cap_day = b.day
+    WHERE b.day_spent_nanos + coalesce(l.settled, 0) <> coalesce(u.cost, 0)`,
   day_leased_equals_open_leases: `
     SELECT b.customer_id::text FROM balance b
     LEFT JOIN (SELECT customer_id, cap_day, sum(granted_nanos) AS granted FROM lease GROUP BY customer_id, cap_day) l
       ON l.customer_id = b.customer_id AND l.cap_day = b.day
     WHERE b.day_leased_nanos <> coalesce(l.granted, 0)`,
+  windows_count_slots: `
+    SELECT b.customer_id::text FROM balance b
+    LEFT JOIN (SELECT customer_id, cap_day, sum(slots) AS slots FROM lease GROUP BY customer_id, cap_day) d
+      ON d.customer_id = b.customer_id AND d.cap_day = b.day
+    LEFT JOIN (SELECT customer_id, slot_minute, sum(slots) AS slots FROM lease GROUP BY customer_id, slot_minute) m
+      ON m.customer_id = b.customer_id AND m.slot_minute = b.minute
+    WHERE b.day_requests < coalesce(d.slots, 0) OR b.minute_requests < coalesce(m.slots, 0)`,
 } as const satisfies Record<string, string>

@@ -1,9 +1,13 @@
+import { NodeFenced } from './ledger-store.ts'
+
 /**
  * Whether sending the same statement again may succeed: the connection broke, the server is starting, stopping or out of room, a lock was
  * not obtained, a deadlock was resolved against us. Everything else PostgreSQL says is about the data or the statement and will not change.
  */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error) || error instanceof TypeError || error instanceof RangeError) return false
+  // The node registers anew with its next heartbeat.
+  if (error instanceof NodeFenced) return true
   const code = (error as { code?: unknown }).code
   // Errors of the socket and of the driver (EPIPE, ECONNREFUSED, "Connection terminated", "Query read timeout") carry no SQLSTATE.
   if (typeof code !== 'string' || !sqlState.test(code)) return true

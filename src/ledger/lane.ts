@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import type { Scheduler } from '../domain/scheduler.ts'
 import { isTransient } from './is-transient.ts'
 
 /**
@@ -10,13 +10,16 @@ export interface Lane<Entry> extends Iterable<Entry> {
   /** Queued and under way. */
   readonly size: number
   isUnderWay(entry: Entry): boolean
-  /** Resolves when the lane is empty. */
-  idle(): Promise<void>
+  /** Sends without waiting for company, and resolves when the lane is empty. */
+  flush(): Promise<void>
   /** Gives up what is left: nothing is sent again from now on. */
   stop(): void
 }
 
 export interface LaneOptions<Entry> {
+  readonly scheduler: Scheduler
+  /** How long a batch that is not full waits for company, ms. 0 for entries that somebody waits for. */
+  readonly lingerMs: number
   /** Carries out a batch as one transaction and answers its entries. `attempt` counts from 0. Throws when nothing may have happened. */
   send(batch: readonly Entry[], attempt: number): Promise<void>
   /** Asked before each attempt: false drops the entry. */
@@ -32,32 +35,41 @@ const BACKOFF_MIN_MS = 20
 const BACKOFF_MAX_MS = 1_000
 
 export function createLane<Entry>(options: LaneOptions<Entry>): Lane<Entry> {
+  const { scheduler, lingerMs } = options
   let queue: Entry[] = []
   let underWay: readonly Entry[] = []
   let running = false
+  let flushing = false
   let stopped = false
+  /** Ends the linger or the back-off at hand before its time. */
+  let wake: (() => void) | undefined
   let whenIdle: PromiseWithResolvers<void> | undefined
 
   return {
     push(entry) {
+      if (stopped) return
       queue.push(entry)
+      if (queue.length >= BATCH_MAX && underWay.length === 0) wake?.()
       if (running) return
       running = true
       // After the sockets that are readable now have been read: their requests belong in this batch too.
-      setImmediate(run)
+      scheduler.soon(() => void run())
     },
     get size() {
       return queue.length + underWay.length
     },
     isUnderWay: entry => underWay.includes(entry),
-    idle() {
+    flush() {
       if (!running) return Promise.resolve()
+      flushing = true
+      if (underWay.length === 0) wake?.()
       whenIdle ??= Promise.withResolvers<void>()
       return whenIdle.promise
     },
     stop() {
       stopped = true
       queue = []
+      wake?.()
     },
     *[Symbol.iterator]() {
       yield* underWay
@@ -67,17 +79,14 @@ export function createLane<Entry>(options: LaneOptions<Entry>): Lane<Entry> {
 
   async function run(): Promise<void> {
     while (queue.length > 0) {
-      if (queue.length <= BATCH_MAX) {
-        underWay = queue
-        queue = []
-      } else {
-        underWay = queue.slice(0, BATCH_MAX)
-        queue = queue.slice(BATCH_MAX)
-      }
+      if (lingerMs > 0 && queue.length < BATCH_MAX && !flushing) await sleep(lingerMs)
+      underWay = queue.length <= BATCH_MAX ? queue : queue.slice(0, BATCH_MAX)
+      queue = queue.length <= BATCH_MAX ? [] : queue.slice(BATCH_MAX)
       await carry(underWay)
       underWay = []
     }
     running = false
+    flushing = false
     whenIdle?.resolve()
     whenIdle = undefined
   }
@@ -103,5 +112,16 @@ export function createLane<Entry>(options: LaneOptions<Entry>): Lane<Entry> {
         batch = batch.filter(options.isWanted)
       }
     }
+  }
+
+  function sleep(ms: number): Promise<void> {
+    return new Promise(resolve => {
+      const cancel = scheduler.after(ms, () => wake?.())
+      wake = () => {
+        cancel()
+        wake = undefined
+        resolve()
+      }
+    })
   }
 }

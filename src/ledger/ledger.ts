@@ -1,33 +1,48 @@
-import type { Pool } from '../db/pool.ts'
-import type { Clock } from '../domain/clock.ts'
 import { ApiError } from '../domain/errors.ts'
+import type { Scheduler } from '../domain/scheduler.ts'
+import type { Journal } from '../journal/journal.ts'
 import type { Admission, AdmissionResult } from './admission.ts'
-import { type AdmissionVerdict, admitBatch } from './admit-batch.ts'
 import { createExhaustedWindows } from './exhausted-windows.ts'
 import { createLane } from './lane.ts'
-import { releaseLeases } from './release-leases.ts'
-import { settleBatch } from './settle-batch.ts'
+import { createLeaseBook } from './lease-book.ts'
+import type { BulkRequest, LeaseReturn, LeaseVerdict, LedgerStore } from './ledger-store.ts'
+import type { NodeView } from './node-life.ts'
 import type { Settlement } from './settlement.ts'
+import { decodeSettlement, encodeSettlement } from './settlement-record.ts'
 
 /** The money of this node: holds before a request runs, charges after it. Every method is safe to call from any number of requests at once. */
 export interface Ledger {
   /**
-   * Counts the request and places its lease: one round trip, shared with the admissions that came while the one before was under way.
-   * Rejects with ApiError `database_unavailable` when PostgreSQL cannot be reached within two seconds, and `overloaded` when too much is queued.
+   * Counts the request and holds its worst case. In memory, from a bulk lease, for customers with money to spare; otherwise by a strict
+   * lease in one round trip, shared with the admissions that came while the one before was under way.
+   * Rejects with ApiError `database_unavailable` when PostgreSQL is needed and cannot be reached within two seconds, and `overloaded`
+   * when too much is queued.
    */
   admit(admission: Admission): Promise<AdmissionResult>
   /**
-   * Resolves when the usage row, the charge and the release of the lease are committed. Sends the same ids again until they are, however
-   * long PostgreSQL is away; rejects only for a row that PostgreSQL will never take (a bug, logged), whose lease is then released.
+   * Resolves when the charge can no longer be lost: it is in the journal, or committed where there is none. What is in the journal is
+   * committed soon after, by this process or the next one. Rejects with `settlement_unavailable` when that takes longer than
+   * `commitWaitMs` (the request is then free), and for a row that PostgreSQL will never take (a bug, logged).
    */
   settle(settlement: Settlement): Promise<void>
-  /** Makes a settlement that is not committed yet a free one, because its caller was told so. Whichever commits first wins. */
-  voidIfUnsettled(requestId: string): void
-  /** Resolves when everything queued is committed or `timeoutMs` have passed; returns how many settlements are left. */
+  /** Settles what a process before this one left in the journal; resolves when it is committed. Returns how many there were. */
+  replay(recovered: readonly RecoveredRecord[]): Promise<number>
+  /** The node was declared dead: its leases are others' now. */
+  fenced(): void
+  /** These bulk leases could be of use elsewhere. */
+  recall(leaseIds: readonly string[]): void
+  /** Resolves when everything queued is committed and all leases are handed back or `timeoutMs` have passed; returns how many settlements are left. */
   drain(timeoutMs: number): Promise<number>
   /** The end: nothing is sent again, what is left is given up. Call it after `drain`. */
   stop(): void
   readonly pending: { readonly admissions: number; readonly settlements: number }
+}
+
+/** What a journal still held when it was opened. */
+export interface RecoveredRecord {
+  readonly payload: Buffer
+  /** Called when it is settled. */
+  forget(): void
 }
 
 /** The part of a pino logger that is used. */
@@ -37,73 +52,101 @@ export interface LedgerLog {
 }
 
 export interface LedgerDeps {
-  /** Two connections of it are used at most, beside a rare third; give the ledger its own so that no report makes an admission wait. */
-  readonly pool: Pool
-  /** Registered by registerNode before the first admission, or the reaper takes its leases for orphans. */
-  readonly nodeId: string
+  readonly store: LedgerStore
+  /** Registered before the first admission. */
+  readonly node: NodeView
   /** The usage_rollup shard this node writes, 0..32767; nodes that run at the same time should differ. */
   readonly nodeShard: number
-  readonly clock: Clock
+  readonly scheduler: Scheduler
+  /** Makes ids of bulk leases: UUIDs that are never used again. */
+  readonly newId: () => string
+  /** Null settles by commit: the end of each answer waits for the database. */
+  readonly journal: Journal | null
+  /** How long the end of an answer waits for its charge to be safe before the answer is void and free, ms. Default 10,000. */
+  readonly commitWaitMs?: number
+  /** False admits every request by a strict lease. Default true. */
+  readonly bulkLeases?: boolean
   readonly log?: LedgerLog
-  /** Replaces PostgreSQL's clock for the minute and day windows, in epoch milliseconds. For tests, whose `clock` has to keep pace. */
-  readonly windowClock?: () => number
 }
 
 const ADMIT_PATIENCE_MS = 2_000
+const COMMIT_WAIT_MS = 10_000
+const WATCH_MS = 250
 const ADMISSIONS_QUEUED_MAX = 20_000
 const SETTLEMENTS_QUEUED_MAX = 100_000
+/** Where nobody waits for the commit, settlements wait for company: fewer transactions, and a balance shown at most this much late. */
+const SETTLE_LINGER_MS = 50
+/** Settlements that are older than this stop bulk leases: what is admitted in memory must not run ahead of a database that cannot follow. */
+const SETTLE_LAG_MAX_MS = 30_000
+/** How often leases that are idle, out of date or done are looked for. */
+const COLLECT_MS = 1_000
+/** Other nodes learn with their next heartbeat that a lease is recalled. */
+const RECALL_WAIT_MS = 1_200
 /** A statement that was sent before its connection broke may still run this long: PostgreSQL's own timeouts are far shorter. */
 const GHOST_WATCH_MS = 60_000
 const GHOST_SWEEP_MS = 1_000
+const GHOSTS_SWEPT_MAX = 1_000
 
 /** Creates the ledger of one node. It owns no timer or connection while nothing is under way. */
 export function createLedger(deps: LedgerDeps): Ledger {
-  const { pool, clock, log } = deps
-  const exhausted = createExhaustedWindows(() => clock.monotonicMs())
+  const { store, node, scheduler, journal, log, commitWaitMs = COMMIT_WAIT_MS } = deps
+  const exhausted = createExhaustedWindows(() => scheduler.monotonicMs())
+  const book = createLeaseBook({
+    monotonicMs: () => scheduler.monotonicMs(),
+    mayAdmit: () => node.mayAdmit() && !isLagging(),
+    newId: deps.newId,
+  })
+  /** Insertion order is the order of age. */
   const unsettled = new Map<string, PendingSettlement>()
+  /** Per customer, the bulk lease that is being asked for. */
+  const renewals = new Map<string, Promise<void>>()
   /**
-   * Leases that may come to exist although nobody here wants them: their admission was sent, the connection broke, and it was given up,
-   * refused or settled since. The value is when that was, or undefined while the request still runs.
+   * Strict leases that may come to exist although nobody here wants them: their admission was sent, the connection broke, and it was given
+   * up, refused or settled since. The value is when that was, or undefined while the request still runs.
    */
   const ghosts = new Map<string, number | undefined>()
-  let sweeping = false
+  const cancels = { watch: noop, collect: noop, sweep: noop }
   let watching = false
+  let collecting = false
+  let sweeping = false
+  let stopped = false
 
   const admissions = createLane<PendingAdmission>({
+    scheduler,
+    lingerMs: 0,
     async send(batch) {
-      const sentAtMs = clock.monotonicMs()
-      const verdicts = await admitBatch(
-        pool,
-        deps.nodeId,
-        deps.windowClock?.() ?? null,
-        batch.map(entry => entry.admission),
+      const sentAtMs = scheduler.monotonicMs()
+      const verdicts = await store.admit(
+        node.nodeId,
+        batch.map(entry => entry.request),
       )
       for (const verdict of verdicts) answerAdmission(batch[verdict.item]!, verdict, sentAtMs)
     },
     isWanted: entry => !entry.answered,
     onBroken(batch, error) {
       log?.warn({ err: error, admissions: batch.length }, 'admissions could not be sent, trying again')
-      for (const { admission } of batch) if (admission.hold !== null) ghosts.set(admission.requestId, undefined)
+      for (const entry of batch)
+        if (entry.kind === 'strict' && entry.request.hold !== null) ghosts.set(entry.request.requestId, undefined)
     },
     onRefused(entry, error) {
-      log?.error({ err: error, request: entry.admission.requestId }, 'PostgreSQL refuses an admission')
+      log?.error({ err: error, customer: entry.request.customerId }, 'PostgreSQL refuses an admission')
       rejectAdmission(entry, error)
     },
   })
 
   const settlements = createLane<PendingSettlement>({
+    scheduler,
+    lingerMs: journal === null ? 0 : SETTLE_LINGER_MS,
     async send(batch, attempt) {
-      const effects = await settleBatch(
-        pool,
+      const effects = await store.settle(
         deps.nodeShard,
         batch.map(entry => entry.settlement),
       )
-      const withoutAccount = effects.size === 0 ? undefined : reportEffects(effects, attempt)
+      if (effects.size > 0) reportEffects(effects, attempt)
       for (const entry of batch) {
-        const { requestId } = entry.settlement
-        forget(entry)
-        if (withoutAccount?.has(requestId)) entry.reject(noAccount(entry.settlement.customerId))
-        else entry.resolve()
+        const effect = effects.size === 0 ? undefined : effects.get(entry.settlement.requestId)
+        if (effect === 'fenced') settleLate(entry)
+        else finish(entry, effect === 'no_account' ? noAccount(entry.settlement.customerId) : undefined)
       }
     },
     isWanted: () => true,
@@ -111,15 +154,30 @@ export function createLedger(deps: LedgerDeps): Ledger {
       log?.warn({ err: error, settlements: batch.length }, 'settlements could not be committed, trying again')
     },
     onRefused(entry, error) {
-      const { requestId } = entry.settlement
+      const { requestId, leaseId } = entry.settlement
       log?.error(
         { err: error, request: requestId },
         'PostgreSQL refuses a settlement: nothing is charged, its lease is released',
       )
-      forget(entry)
-      bury(requestId)
-      void sweepGhosts()
-      entry.reject(error)
+      finish(entry, error)
+      if (leaseId === requestId) bury(requestId)
+    },
+  })
+
+  const handBacks = createLane<LeaseReturn>({
+    scheduler,
+    lingerMs: 0,
+    async send(batch) {
+      await store.handBack(batch)
+      for (const lease of batch) book.returned(lease)
+    },
+    isWanted: () => true,
+    onBroken(batch, error) {
+      log?.warn({ err: error, leases: batch.length }, 'leases could not be handed back, trying again')
+    },
+    onRefused(lease, error) {
+      log?.error({ err: error, lease: lease.leaseId }, 'PostgreSQL refuses a lease that is handed back')
+      book.forget(lease.leaseId)
     },
   })
 
@@ -130,108 +188,325 @@ export function createLedger(deps: LedgerDeps): Ledger {
       if (unsettled.size >= SETTLEMENTS_QUEUED_MAX || admissions.size >= ADMISSIONS_QUEUED_MAX) {
         return Promise.reject(new ApiError('overloaded', { retryAfterS: 1 }))
       }
-      return new Promise((resolve, reject) => {
-        admissions.push({ admission, resolve, reject, sinceMs: clock.monotonicMs(), overdue: false, answered: false })
-        if (!watching) watchPatience()
-      })
+      const result = book.reserve(admission)
+      const renewal = renew(admission)
+      if (result !== undefined) return Promise.resolve(result)
+      // The lease that is on its way will do for most of those who wait for it, in one update of the balance instead of many.
+      if (renewal === undefined) return admitStrictly(admission)
+      const sinceMs = scheduler.monotonicMs()
+      return renewal.then(() => book.reserve(admission) ?? admitStrictly(admission, sinceMs))
     },
     settle(settlement) {
       return new Promise((resolve, reject) => {
-        const entry = { settlement, resolve, reject }
-        unsettled.set(settlement.requestId, entry)
-        settlements.push(entry)
+        const { leaseId, requestId, costNanos } = settlement
+        const isBooked = book.charge(leaseId, requestId, costNanos)
+        enqueue({
+          settlement,
+          bookedNanos: isBooked ? costNanos : null,
+          sinceMs: scheduler.monotonicMs(),
+          resolve,
+          reject,
+          isSafe: false,
+          forget: undefined,
+        })
       })
     },
-    voidIfUnsettled(requestId) {
-      const entry = unsettled.get(requestId)
-      if (entry !== undefined) entry.settlement = freeOf(entry.settlement)
+    async replay(recovered) {
+      const all = recovered.map(
+        ({ payload, forget }) =>
+          new Promise<void>((resolve, reject) => {
+            const settlement = decodeSettlement(payload)
+            const sinceMs = scheduler.monotonicMs()
+            const entry = { settlement, bookedNanos: null, sinceMs, resolve, reject, isSafe: false, forget }
+            unsettled.set(settlement.requestId, entry)
+            settlements.push(entry)
+          }),
+      )
+      // One that PostgreSQL refuses was logged, and must not keep the gateway from starting.
+      await Promise.all([Promise.allSettled(all), settlements.flush()])
+      return recovered.length
+    },
+    fenced() {
+      book.forgetAll()
+      for (const entry of admissions) if (entry.kind === 'bulk') giveUpGrant(entry)
+    },
+    recall(leaseIds) {
+      book.recall(leaseIds)
+      handBackIdle()
     },
     async drain(timeoutMs) {
-      let timer: NodeJS.Timeout | undefined
+      let cancel = noop
       const timeout = new Promise<void>(resolve => {
-        timer = setTimeout(resolve, timeoutMs)
+        cancel = scheduler.after(timeoutMs, resolve)
       })
-      await Promise.race([timeout, Promise.all([admissions.idle(), settlements.idle()]).then(sweepGhosts)])
-      clearTimeout(timer)
+      await Promise.race([timeout, flushAll()])
+      cancel()
       return settlements.size
     },
     stop() {
-      admissions.stop()
-      settlements.stop()
+      stopped = true
+      for (const lane of [admissions, settlements, handBacks]) lane.stop()
+      for (const cancel of Object.values(cancels)) cancel()
       ghosts.clear()
     },
     get pending() {
-      return { admissions: admissions.size, settlements: settlements.size }
+      return { admissions: admissions.size, settlements: unsettled.size }
     },
   }
 
-  function answerAdmission(entry: PendingAdmission, verdict: AdmissionVerdict, sentAtMs: number): void {
-    const { admission } = entry
-    const isUnwanted = entry.answered
-      ? verdict.kind === 'granted'
-      : verdict.kind !== 'granted' && ghosts.has(admission.requestId)
-    if (isUnwanted) bury(admission.requestId)
-    if (entry.answered) return
-    entry.answered = true
-    if (verdict.kind === 'no_account') {
-      entry.reject(noAccount(admission.customerId))
+  // ---------------------------------------------------------------- admissions
+
+  function admitStrictly(request: Admission, sinceMs = scheduler.monotonicMs()): Promise<AdmissionResult> {
+    return new Promise((resolve, reject) => {
+      pushAdmission({
+        kind: 'strict',
+        request,
+        resolve,
+        reject,
+        sinceMs,
+        overdue: false,
+        answered: false,
+        isSecondTry: false,
+      })
+    })
+  }
+
+  function pushAdmission(entry: PendingAdmission): void {
+    admissions.push(entry)
+    watch()
+  }
+
+  /** Asks for a bulk lease if it is time; returns the one that is being asked for. */
+  function renew({ customerId, limits }: Admission): Promise<void> | undefined {
+    if (deps.bulkLeases === false || stopped) return undefined
+    const running = renewals.get(customerId)
+    if (running !== undefined) return running
+    const request = isLagging() ? undefined : book.wanted(customerId, limits)
+    if (request === undefined) return undefined
+    const asked = new Promise<void>(resolve => {
+      pushAdmission({
+        kind: 'bulk',
+        request,
+        resolve,
+        sinceMs: scheduler.monotonicMs(),
+        overdue: false,
+        answered: false,
+      })
+    }).finally(() => renewals.delete(customerId))
+    renewals.set(customerId, asked)
+    collectSoon()
+    return asked
+  }
+
+  function answerAdmission(entry: PendingAdmission, verdict: LeaseVerdict, sentAtMs: number): void {
+    if (entry.kind === 'bulk') answerGrant(entry, verdict, sentAtMs)
+    else answerStrict(entry, verdict, sentAtMs)
+  }
+
+  function answerGrant(entry: PendingGrant, verdict: LeaseVerdict, sentAtMs: number): void {
+    if (entry.answered) {
+      if (verdict.kind === 'granted') handBacks.push({ leaseId: entry.request.leaseId, keepNanos: null, slotsUsed: 0 })
       return
     }
-    if (verdict.kind === 'refused') exhausted.remember(admission, verdict.result, sentAtMs, verdict.databaseNowMs)
-    entry.resolve(verdict.result)
+    entry.answered = true
+    if (verdict.kind === 'granted') book.granted(entry.request, verdict, sentAtMs)
+    else book.denied(entry.request)
+    entry.resolve()
+  }
+
+  /** Those who wait for it go on by themselves. Should it be granted all the same, it is handed back. */
+  function giveUpGrant(entry: PendingGrant): void {
+    if (entry.answered) return
+    entry.answered = true
+    book.denied(entry.request)
+    entry.resolve()
+    if (admissions.isUnderWay(entry)) handBacks.push({ leaseId: entry.request.leaseId, keepNanos: null, slotsUsed: 0 })
+  }
+
+  function answerStrict(entry: PendingStrict, verdict: LeaseVerdict, sentAtMs: number): void {
+    const { request: admission } = entry
+    const { requestId } = admission
+    const isUnwanted = entry.answered ? verdict.kind === 'granted' : verdict.kind !== 'granted' && ghosts.has(requestId)
+    if (isUnwanted) bury(requestId)
+    if (entry.answered) return
+    if (verdict.kind === 'refused' && verdict.isRecallable && tryAgainAfterRecall(entry, verdict)) return
+    entry.answered = true
+    switch (verdict.kind) {
+      case 'granted':
+        book.observe(admission)
+        entry.resolve({ kind: 'granted', leaseId: requestId, heldNanos: verdict.heldNanos, windows: verdict.windows })
+        return
+      case 'counted':
+        entry.resolve({ kind: 'counted', windows: verdict.windows })
+        return
+      case 'refused': {
+        const { code, postedNanos, freeNanos, capLeftNanos, windows } = verdict
+        const refusal = { kind: 'refused', code, postedNanos, freeNanos, capLeftNanos, windows } as const
+        // Slots that other nodes hold may come back before the window ends.
+        if (!verdict.isRecallable) exhausted.remember(admission, refusal, sentAtMs, verdict.databaseNowMs)
+        entry.resolve(refusal)
+        return
+      }
+      default:
+        entry.reject(noAccount(admission.customerId))
+    }
+  }
+
+  /** Money that is free in fact may sit in bulk leases: our own go back at once, those of others within a heartbeat. Once per request. */
+  function tryAgainAfterRecall(entry: PendingStrict, { code }: { readonly code: string }): boolean {
+    if (entry.isSecondTry || stopped) return false
+    entry.isSecondTry = true
+    const again = () => {
+      if (!entry.answered) pushAdmission(entry)
+    }
+    if (book.recallCustomer(entry.request.customerId)) {
+      handBackIdle()
+      void handBacks.flush().then(again)
+      return true
+    }
+    if (code !== 'in_flight_budget') return false
+    scheduler.after(RECALL_WAIT_MS, again)
+    return true
   }
 
   function rejectAdmission(entry: PendingAdmission, error: unknown): void {
+    if (entry.kind === 'bulk') {
+      giveUpGrant(entry)
+      return
+    }
     if (entry.answered) return
     entry.answered = true
-    if (ghosts.has(entry.admission.requestId) || admissions.isUnderWay(entry)) bury(entry.admission.requestId)
+    if (ghosts.has(entry.request.requestId) || admissions.isUnderWay(entry)) bury(entry.request.requestId)
     entry.reject(error)
   }
 
-  /** Rejects admissions that waited longer than a client should; PostgreSQL may still carry them out, hence the ghosts. */
-  function watchPatience(): void {
+  // ---------------------------------------------------------------- settlements
+
+  function enqueue(entry: PendingSettlement): void {
+    unsettled.set(entry.settlement.requestId, entry)
+    settlements.push(entry)
+    if (journal === null) {
+      watch()
+      return
+    }
+    journal.write(encodeSettlement(entry.settlement), (failure, written) => {
+      if (written === undefined) {
+        log?.error({ err: failure }, 'the journal takes no record: the end of the answer waits for its commit instead')
+        void settlements.flush()
+        watch()
+        return
+      }
+      const forget = () => journal.forget(written)
+      if (unsettled.get(entry.settlement.requestId) === entry) entry.forget = forget
+      else forget()
+      makeSafe(entry)
+    })
+  }
+
+  function makeSafe(entry: PendingSettlement): void {
+    if (entry.isSafe) return
+    entry.isSafe = true
+    entry.resolve()
+  }
+
+  /** Its bulk lease was taken from this node while the request ran: it is charged to the free balance, or written off. */
+  function settleLate(entry: PendingSettlement): void {
+    book.forget(entry.settlement.leaseId)
+    entry.settlement = { ...entry.settlement, leaseId: entry.settlement.requestId }
+    entry.bookedNanos = null
+    settlements.push(entry)
+  }
+
+  function finish(entry: PendingSettlement, error: unknown): void {
+    const { requestId, leaseId } = entry.settlement
+    if (unsettled.get(requestId) === entry) unsettled.delete(requestId)
+    if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)
+    entry.forget?.()
+    if (ghosts.size > 0 && ghosts.has(requestId)) bury(requestId)
+    if (error === undefined) makeSafe(entry)
+    else if (!entry.isSafe) {
+      entry.isSafe = true
+      entry.reject(error)
+    }
+  }
+
+  function isLagging(): boolean {
+    for (const oldest of unsettled.values()) return scheduler.monotonicMs() - oldest.sinceMs > SETTLE_LAG_MAX_MS
+    return false
+  }
+
+  function reportEffects(effects: Map<string, string>, attempt: number): void {
+    for (const [request, effect] of effects) {
+      // On a second attempt, and in a replay, a duplicate means that an earlier one did commit.
+      const isExpected = effect === 'duplicate' && (attempt > 0 || unsettled.get(request)?.forget !== undefined)
+      if (!isExpected) log?.warn({ request, effect }, effectMessages[effect] ?? effect)
+    }
+  }
+
+  // ---------------------------------------------------------------- what is looked after from time to time
+
+  /** Ends the wait of those who waited longer than a client should. */
+  function watch(): void {
+    if (watching || stopped) return
     watching = true
-    const timer = setInterval(() => {
-      const overdueMs = clock.monotonicMs() - ADMIT_PATIENCE_MS
+    cancels.watch = scheduler.after(WATCH_MS, () => {
+      watching = false
+      const nowMs = scheduler.monotonicMs()
       for (const entry of admissions) {
-        if (entry.sinceMs > overdueMs) continue
+        if (entry.sinceMs > nowMs - ADMIT_PATIENCE_MS) continue
         // Seen twice, with a turn of the event loop between: after a stall of this process the answer may be waiting to be read.
+        // PostgreSQL may still carry it out, hence the ghosts.
         if (entry.overdue) rejectAdmission(entry, new ApiError('database_unavailable', { retryAfterS: 2 }))
         entry.overdue = true
       }
-      if (admissions.size === 0) {
-        clearInterval(timer)
-        watching = false
+      let waiting = 0
+      for (const entry of unsettled.values()) {
+        if (entry.isSafe) continue
+        waiting++
+        if (entry.sinceMs <= nowMs - commitWaitMs) voidSettlement(entry)
       }
-    }, ADMIT_PATIENCE_MS / 8)
-    timer.unref()
+      if (admissions.size > 0 || waiting > 0) watch()
+    })
   }
 
-  function reportEffects(effects: Map<string, string>, attempt: number): Set<string> {
-    const withoutAccount = new Set<string>()
-    for (const [request, effect] of effects) {
-      if (effect === 'no_account') withoutAccount.add(request)
-      // On a second attempt a duplicate means that the first one did commit.
-      if (effect !== 'duplicate' || attempt === 0) log?.warn({ request, effect }, effectMessages[effect] ?? effect)
-    }
-    return withoutAccount
+  /** Makes a settlement that is not committed yet a free one, because its caller is told so. Whichever commits first wins. */
+  function voidSettlement(entry: PendingSettlement): void {
+    entry.isSafe = true
+    entry.settlement = freeOf(entry.settlement)
+    entry.reject(new ApiError('settlement_unavailable', { retryAfterS: 5 }))
   }
 
-  function forget(entry: PendingSettlement): void {
-    const { requestId } = entry.settlement
-    if (unsettled.get(requestId) === entry) unsettled.delete(requestId)
-    if (ghosts.size > 0 && ghosts.has(requestId)) bury(requestId)
+  function handBackIdle(all = false): void {
+    for (const lease of book.collect(all)) handBacks.push(lease)
+  }
+
+  function collectSoon(): void {
+    if (collecting || stopped) return
+    collecting = true
+    cancels.collect = scheduler.after(COLLECT_MS, () => {
+      collecting = false
+      handBackIdle()
+      if (book.size > 0) collectSoon()
+    })
+  }
+
+  async function flushAll(): Promise<void> {
+    await Promise.all([admissions.flush(), settlements.flush()])
+    // The late ones were pushed while the others were committed.
+    await settlements.flush()
+    handBackIdle(true)
+    await Promise.all([handBacks.flush(), sweepGhosts()])
   }
 
   function bury(requestId: string): void {
-    ghosts.set(requestId, clock.monotonicMs())
+    ghosts.set(requestId, scheduler.monotonicMs())
     scheduleSweep()
   }
 
   function scheduleSweep(): void {
-    if (sweeping) return
+    if (sweeping || stopped) return
     sweeping = true
-    const timer = setTimeout(async () => {
+    cancels.sweep = scheduler.after(GHOST_SWEEP_MS, async () => {
       await sweepGhosts()
       sweeping = false
       for (const since of ghosts.values()) {
@@ -239,18 +514,23 @@ export function createLedger(deps: LedgerDeps): Ledger {
         scheduleSweep()
         break
       }
-    }, GHOST_SWEEP_MS)
-    timer.unref()
+    })
   }
 
   async function sweepGhosts(): Promise<void> {
-    const dead = [...ghosts].filter(([, since]) => since !== undefined).map(([requestId]) => requestId)
+    const dead: string[] = []
+    for (const [requestId, since] of ghosts) {
+      if (since !== undefined && dead.push(requestId) === GHOSTS_SWEPT_MAX) break
+    }
     if (dead.length === 0) return
     try {
-      const released = await releaseLeases(pool, dead)
-      const forgottenMs = clock.monotonicMs() - GHOST_WATCH_MS
+      const released = await store.release(dead)
+      const forgottenMs = scheduler.monotonicMs() - GHOST_WATCH_MS
       for (const requestId of dead) {
-        if (released.has(requestId) || ghosts.get(requestId)! <= forgottenMs) ghosts.delete(requestId)
+        const since = ghosts.get(requestId)
+        ghosts.delete(requestId)
+        // Looked at again, after the others.
+        if (since !== undefined && !released.has(requestId) && since > forgottenMs) ghosts.set(requestId, since)
       }
     } catch (error) {
       log?.warn({ err: error, leases: dead.length }, 'leases of given-up admissions could not be released yet')
@@ -258,29 +538,52 @@ export function createLedger(deps: LedgerDeps): Ledger {
   }
 }
 
-interface PendingAdmission {
-  readonly admission: Admission
+type PendingAdmission = PendingStrict | PendingGrant
+
+interface PendingStrict {
+  readonly kind: 'strict'
+  readonly request: Admission
   readonly resolve: (result: AdmissionResult) => void
   readonly reject: (error: unknown) => void
+  readonly sinceMs: number
+  overdue: boolean
+  answered: boolean
+  isSecondTry: boolean
+}
+
+interface PendingGrant {
+  readonly kind: 'bulk'
+  readonly request: BulkRequest
+  /** Those who wait for it go on, granted or not. */
+  readonly resolve: () => void
   readonly sinceMs: number
   overdue: boolean
   answered: boolean
 }
 
 interface PendingSettlement {
-  /** Replaced when it is voided. */
+  /** Replaced when it is voided, or when its lease is gone. */
   settlement: Settlement
+  /** What the lease book counts as charged and not settled; null when it does not know the request. */
+  bookedNanos: bigint | null
+  readonly sinceMs: number
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
+  /** Its caller was answered. */
+  isSafe: boolean
+  /** Set when it is in a journal: lets that drop the record. */
+  forget: (() => void) | undefined
 }
 
+const noop = () => {}
+
 const effectMessages: Readonly<Record<string, string>> = {
-  duplicate:
-    'this request is settled already (a late answer after its node was declared dead, or sent twice): nothing more is charged',
+  duplicate: 'this request is settled already (sent twice): nothing more is charged',
   clamped: 'a cost exceeded its lease: the excess is written off',
   late: 'the lease was gone: charged from the free balance',
   written_off: 'the lease was gone and the balance is not free: written off',
   no_account: 'the customer has no account: nothing is charged',
+  fenced: 'the bulk lease was taken from this node: the request is settled late',
 }
 
 function noAccount(customerId: string): Error {

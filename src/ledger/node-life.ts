@@ -1,37 +1,104 @@
-import type { Sql } from '../db/pool.ts'
+import type { Scheduler } from '../domain/scheduler.ts'
+import { HEARTBEAT_MS, type LedgerStore, SELF_FENCE_MS } from './ledger-store.ts'
 
-/** How long a node counts as alive after a heartbeat; it sends one every HEARTBEAT_MS. */
-export const NODE_TTL_MS = 15_000
-export const HEARTBEAT_MS = 3_000
-
-/** Announces a process start. `nodeId` is a new UUID each time, never reused, so that a lease names the one process that may settle it. */
-export async function registerNode(db: Sql, nodeId: string): Promise<void> {
-  await db.query(
-    `INSERT INTO node (node_id, expires_at) VALUES ($1, now() + ${TTL})
-      ON CONFLICT (node_id) DO UPDATE SET state = 'alive', expires_at = excluded.expires_at`,
-    [nodeId],
-  )
+/** This process as the other nodes see it. */
+export interface NodeView {
+  /** New at each start and after each fencing, never reused: so a lease always names the one owner that may use it. */
+  readonly nodeId: string
+  /**
+   * Whether bulk leases may still be used. False from 12 s after the last heartbeat that arrived was *sent*, on the clock that never steps:
+   * well before the 15 s after which PostgreSQL counts the node as gone.
+   */
+  mayAdmit(): boolean
 }
 
-/**
- * Stays alive for another NODE_TTL_MS. Returns false when the node had been declared dead, as after a long sleep of the machine: its leases
- * were reclaimed and their requests are free. It lives again from here on. That is safe because a strict lease ends by the deletion of its
- * row, exactly once, whoever does it; a settlement that comes too late finds the `node_died` row and charges nothing.
- */
-export async function heartbeat(db: Sql, nodeId: string): Promise<boolean> {
-  const { rows } = await db.query<{ was_alive: boolean }>(
-    `WITH before AS (SELECT state FROM node WHERE node_id = $1)
-      INSERT INTO node (node_id, expires_at) VALUES ($1, now() + ${TTL})
-      ON CONFLICT (node_id) DO UPDATE SET state = 'alive', expires_at = excluded.expires_at
-      RETURNING EXISTS (SELECT FROM before WHERE state = 'alive') AS was_alive`,
-    [nodeId],
-  )
-  return rows[0]!.was_alive
+export interface NodeLife extends NodeView {
+  /** Told from now on. */
+  listen(listener: NodeListener): void
+  /** Ends the heartbeats; resolves when none is under way. */
+  stop(): Promise<void>
+  /** Declares the node dead at the end of a drain: what it could not settle may be reclaimed at once. Call it after `stop`. */
+  retire(): Promise<void>
 }
 
-/** Declares the own node dead at the end of a drain: what it could not settle may be reclaimed at once. */
-export async function retireNode(db: Sql, nodeId: string): Promise<void> {
-  await db.query(`UPDATE node SET state = 'dead', expires_at = now() WHERE node_id = $1`, [nodeId])
+export interface NodeListener {
+  /** The node was declared dead while it slept: its leases are gone. It goes on under another id. */
+  onFenced(): void
+  onRecalled(leaseIds: readonly string[]): void
+  /** After each heartbeat that arrived. */
+  onBeat?(): void
 }
 
-const TTL = `interval '${NODE_TTL_MS} ms'`
+export interface NodeLifeDeps {
+  readonly store: Pick<LedgerStore, 'registerNode' | 'heartbeat' | 'retireNode'>
+  readonly scheduler: Scheduler
+  /** Makes node ids: UUIDs that are never used again. */
+  readonly newId: () => string
+  /** Told each id before it is registered, so that a process after this one knows whose leases to end. */
+  readonly onNewId?: (nodeId: string) => void
+  readonly log?: { warn(facts: object, message: string): void }
+}
+
+/** Registers the node and keeps it alive until `stop`. Rejects when the database cannot be reached. */
+export async function startNodeLife(deps: NodeLifeDeps): Promise<NodeLife> {
+  const { store, scheduler, log } = deps
+  const listeners: NodeListener[] = []
+  let nodeId = ''
+  let trustedUntilMs = 0
+  let stopped = false
+  let beating: Promise<void> = Promise.resolve()
+  let cancel = () => {}
+  await register()
+  schedule()
+
+  return {
+    get nodeId() {
+      return nodeId
+    },
+    mayAdmit: () => scheduler.monotonicMs() < trustedUntilMs,
+    listen: listener => {
+      listeners.push(listener)
+    },
+    async stop() {
+      stopped = true
+      cancel()
+      await beating
+    },
+    // Without a database it is declared dead by its expiry, and the rest of the shutdown has to go on.
+    retire: () =>
+      store.retireNode(nodeId).catch(error => log?.warn({ err: error, nodeId }, 'this node could not be retired')),
+  }
+
+  async function register(): Promise<void> {
+    const newId = deps.newId()
+    deps.onNewId?.(newId)
+    const sentAtMs = scheduler.monotonicMs()
+    await store.registerNode(newId)
+    nodeId = newId
+    trustedUntilMs = sentAtMs + SELF_FENCE_MS
+  }
+
+  function schedule(): void {
+    if (stopped) return
+    cancel = scheduler.after(HEARTBEAT_MS, () => {
+      beating = beat()
+        .catch(error => log?.warn({ err: error }, 'the heartbeat did not reach the database; trying again'))
+        .then(schedule)
+    })
+  }
+
+  async function beat(): Promise<void> {
+    const sentAtMs = scheduler.monotonicMs()
+    const { isAlive, recalled } = await store.heartbeat(nodeId)
+    if (isAlive) {
+      trustedUntilMs = sentAtMs + SELF_FENCE_MS
+      if (recalled.length > 0) for (const listener of listeners) listener.onRecalled(recalled)
+      for (const listener of listeners) listener.onBeat?.()
+      return
+    }
+    log?.warn({ nodeId }, 'this node had been declared dead; what it was running is settled late')
+    trustedUntilMs = Number.NEGATIVE_INFINITY
+    for (const listener of listeners) listener.onFenced()
+    await register()
+  }
+}

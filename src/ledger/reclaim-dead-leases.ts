@@ -1,26 +1,15 @@
 import type { Sql } from '../db/pool.ts'
-
-export interface ReclaimOptions {
-  /** The usage_rollup shard of the node that does the work. */
-  readonly nodeShard: number
-  /**
-   * Every other node is known to be dead, so there is nothing to wait for: the server lock of an embedded PostgreSQL proves it to the
-   * process that just started. Names the node that is alive.
-   */
-  readonly onlyNodeAlive?: string
-  /** How long after its expiry a node is declared dead, and how long a restarted PostgreSQL waits for heartbeats to come back. Default 60,000. */
-  readonly graceMs?: number
-}
-
-const GRACE_MS = 60_000
+import type { ReclaimOptions } from './ledger-store.ts'
 
 /**
- * Declares expired nodes dead and ends their leases, one customer per transaction: the money returns and each request gets a free usage
- * row with outcome `node_died`. Any number of nodes may do this at once. Returns the number of leases ended.
+ * Declares expired nodes dead and ends their leases, one customer per transaction: the money returns, and each request of a strict lease
+ * gets a free usage row with outcome `node_died`. Any number of nodes may do this at once. Returns the number of leases ended.
  */
 export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promise<number> {
-  if (options.onlyNodeAlive === undefined) await buryExpiredNodes(db, options.graceMs ?? GRACE_MS)
-  else await buryAllNodesBut(db, options.onlyNodeAlive)
+  const { onlyNodeAlive, deadNodes = [], graceMs = GRACE_MS } = options
+  if (onlyNodeAlive !== undefined) await buryAllNodesBut(db, onlyNodeAlive)
+  if (deadNodes.length > 0) await buryNodes(db, deadNodes)
+  await buryExpiredNodes(db, graceMs)
   let reclaimed = 0
   for (const customerId of await customersOfDeadNodes(db)) {
     const { rows } = await db.query<{ count: number }>('SELECT reclaim_leases($1, $2)::integer AS count', [
@@ -33,6 +22,8 @@ export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promi
   return reclaimed
 }
 
+const GRACE_MS = 60_000
+
 async function buryExpiredNodes(db: Sql, graceMs: number): Promise<void> {
   await db.query(
     `UPDATE node SET state = 'dead' FROM (SELECT now() - $1 * interval '1 ms' AS before) AS grace
@@ -43,6 +34,10 @@ async function buryExpiredNodes(db: Sql, graceMs: number): Promise<void> {
 
 async function buryAllNodesBut(db: Sql, nodeId: string): Promise<void> {
   await db.query(`UPDATE node SET state = 'dead' WHERE state = 'alive' AND node_id <> $1`, [nodeId])
+}
+
+async function buryNodes(db: Sql, nodeIds: readonly string[]): Promise<void> {
+  await db.query(`UPDATE node SET state = 'dead' WHERE state = 'alive' AND node_id = ANY ($1)`, [nodeIds])
 }
 
 async function customersOfDeadNodes(db: Sql): Promise<string[]> {

@@ -5,6 +5,8 @@ import type { ProviderKind } from '../domain/offer.ts'
 /** How one admitted request ended. Costs are final: the ledger only lowers them, when the lease does not cover them. */
 export interface Settlement {
   readonly requestId: string
+  /** Of the admission: what is charged. */
+  readonly leaseId: string
   readonly customerId: string
   readonly keyId: string
   readonly startedAtEpochMs: number

@@ -1,25 +1,22 @@
 import type { Clock } from '../domain/clock.ts'
-import { ApiError } from '../domain/errors.ts'
 import type { Receipt, Ticket } from '../domain/handoff.ts'
 import { costNanos, type Nanos, splitCost } from '../domain/money.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Settlement } from '../ledger/settlement.ts'
 
 export interface SettleDeps {
-  readonly ledger: Ledger
+  readonly ledger: Pick<Ledger, 'settle'>
   readonly clock: Clock
-  /** How long the end of an answer waits for its charge to be committed before the answer is void and free. */
-  readonly commitWaitMs: number
   readonly onSettled?: (settlement: Settlement) => void
 }
 
 /**
  * Ends a ticket: charges what the receipt bills, releases the rest of the hold, writes the usage row, all in one transaction.
- * Returns the charge once that is committed. Throws `settlement_unavailable` after `commitWaitMs`; the request is then free.
+ * Returns the charge once it cannot be lost any more. Throws `settlement_unavailable` when that takes too long; the request is then free.
  */
 export async function settle(deps: SettleDeps, ticket: Ticket, receipt: Receipt): Promise<Nanos> {
   const settlement = settlementOf(ticket, receipt, deps.clock.monotonicMs() - ticket.startedMonotonicMs)
-  await committedInTime(deps, settlement)
+  await deps.ledger.settle(settlement)
   deps.onSettled?.(settlement)
   return settlement.costNanos
 }
@@ -32,6 +29,7 @@ export function settlementOf(ticket: Ticket, receipt: Receipt, latencyMs: number
   const chargedNanos = measuredNanos < ticket.holdNanos ? measuredNanos : ticket.holdNanos
   return {
     requestId: ticket.requestId,
+    leaseId: ticket.leaseId,
     customerId: ticket.caller.customerId,
     keyId: ticket.caller.keyId,
     startedAtEpochMs: ticket.startedAtEpochMs,
@@ -56,17 +54,4 @@ export function settlementOf(ticket: Ticket, receipt: Receipt, latencyMs: number
     finishReason: receipt.finishReason,
     attempts: receipt.attempts,
   }
-}
-
-function committedInTime({ ledger, commitWaitMs }: SettleDeps, settlement: Settlement): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      ledger.voidIfUnsettled(settlement.requestId)
-      reject(new ApiError('settlement_unavailable'))
-    }, commitWaitMs)
-    ledger
-      .settle(settlement)
-      .then(resolve, reject)
-      .finally(() => clearTimeout(timer))
-  })
 }

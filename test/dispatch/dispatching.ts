@@ -64,6 +64,7 @@ export function planOf(offers: readonly Offer[]): Plan {
     offers,
     ticket: {
       requestId,
+      leaseId: requestId,
       caller: {
         customerId: '0198c0de-0000-7000-8000-000000000001',
         keyId: '0198c0de-0000-7000-8000-000000000002',

@@ -90,11 +90,16 @@ export interface UsageRow {
   readonly attempts: readonly { outcome: string }[]
 }
 
+/** Unless a test says otherwise answers end after their commit: so it may look at the usage rows at once. */
+function yamlOf(yaml: string): string {
+  return /^settlement:/m.test(yaml) ? yaml : `settlement: commit\n${yaml}`
+}
+
 /** The whole gateway on a database of its own and a free port. `close` also audits the ledger: no test may leave it unclean. */
 export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
   const database = options.database ?? (await createTestDatabase())
   const masterKey = randomBytes(32)
-  const config = configOf(options.yaml ?? '')
+  const config = configOf(yamlOf(options.yaml ?? ''))
   const app = await compose({
     config,
     connection: database.connection,

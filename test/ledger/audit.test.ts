@@ -14,6 +14,7 @@ const corruptions: Record<AuditCheck, string> = {
   balances_cover_their_leases: 'UPDATE balance SET leased_nanos = posted_nanos + 1',
   balances_equal_entries: 'UPDATE balance SET posted_nanos = posted_nanos + 1',
   leased_equals_open_leases: 'DELETE FROM lease',
+  settled_within_granted: 'UPDATE lease SET settled_nanos = granted_nanos + 1',
   one_usage_row_per_request: `INSERT INTO usage_event
     SELECT (jsonb_populate_record(u, jsonb_build_object('customer_id', gen_random_uuid()))).* FROM usage_event u`,
   cost_within_hold: 'UPDATE usage_event SET hold_nanos = cost_nanos - 1',
@@ -30,6 +31,7 @@ const corruptions: Record<AuditCheck, string> = {
     UPDATE lease SET granted_at = now() - interval '1 hour'`,
   day_spend_equals_usage: 'UPDATE balance SET day_spent_nanos = day_spent_nanos + 1',
   day_leased_equals_open_leases: 'UPDATE balance SET day_leased_nanos = day_leased_nanos - 1',
+  windows_count_slots: 'UPDATE lease SET slots = 1000000',
 }
 
 test('a ledger in use is clean', async () => {
@@ -73,7 +75,7 @@ BEGIN
   ALTER TABLE ledger_tx DISABLE TRIGGER ALL;
   ALTER TABLE ledger_entry DISABLE TRIGGER ALL;
   FOR c IN SELECT conrelid::regclass AS relation, conname FROM pg_constraint
-    WHERE contype = 'c' AND coninhcount = 0 AND conrelid IN ('usage_event'::regclass, 'balance'::regclass) LOOP
+    WHERE contype = 'c' AND coninhcount = 0 AND conrelid IN ('usage_event'::regclass, 'balance'::regclass, 'lease'::regclass) LOOP
     EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.relation, c.conname);
   END LOOP;
 END $$`

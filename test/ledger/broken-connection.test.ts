@@ -2,9 +2,9 @@ import { randomUUIDv7 } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { createPool, type Pool } from '../../src/db/pool.ts'
-import type { Clock } from '../../src/domain/clock.ts'
+import { type Scheduler, systemScheduler } from '../../src/domain/scheduler.ts'
 import { createLedger, type Ledger } from '../../src/ledger/ledger.ts'
-import { registerNode } from '../../src/ledger/node-life.ts'
+import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf } from './ledger-world.ts'
@@ -19,7 +19,7 @@ beforeAll(async () => {
   proxy = await createCuttingProxy(world.connection)
   pool = createPool(proxy.connection, { max: 4, applicationName: 'cut off' })
   nodeId = randomUUIDv7()
-  await registerNode(world.pool, nodeId)
+  await storeOf(world.pool).registerNode(nodeId)
 })
 afterAll(async () => {
   await pool.end()
@@ -35,9 +35,18 @@ beforeEach(async () => {
   proxy.blocked = false
   warnings = []
   monotonicMs = 0
-  const clock: Clock = { epochMs: () => Date.now(), monotonicMs: () => monotonicMs }
+  const scheduler: Scheduler = { ...systemScheduler, monotonicMs: () => monotonicMs }
   const log = { warn: (_: object, message: string) => warnings.push(message), error: () => {} }
-  ledger = createLedger({ pool, nodeId, nodeShard: 1, clock, log })
+  const node = { nodeId, mayAdmit: () => true }
+  ledger = createLedger({
+    store: storeOf(pool),
+    node,
+    nodeShard: 1,
+    scheduler,
+    newId: randomUUIDv7,
+    journal: null,
+    log,
+  })
   // Connections that are past their handshake, so that the next answer is one to a statement.
   await ledger.admit(admissionOf(await world.addCustomer(1n), 1n))
 })
@@ -70,9 +79,13 @@ test('a charge that was committed before it was voided stands, and only once', a
   await ledger.admit(admission)
   const lost = proxy.cutNextAnswer()
   const settled = ledger.settle(settlementOf(admission, 300n, 250n))
+  settled.catch(() => {})
   await lost
-  ledger.voidIfUnsettled(admission.requestId)
-  await settled
+  proxy.blocked = true
+  monotonicMs += 10_000
+  await expect(settled).rejects.toMatchObject({ code: 'settlement_unavailable' })
+  proxy.blocked = false
+  expect(await ledger.drain(5_000)).toBe(0)
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 750n })
 })
 
@@ -81,13 +94,17 @@ test('while PostgreSQL is away settlements wait, and commit when it is back', as
   const admissions = [admissionOf(customerId, 300n), admissionOf(customerId, 300n)] as const
   await Promise.all(admissions.map(admission => ledger.admit(admission)))
   proxy.blocked = true
-  const settled = admissions.map(admission => ledger.settle(settlementOf(admission, 300n, 250n)))
+  const voided = ledger.settle(settlementOf(admissions[1], 300n, 250n))
+  voided.catch(() => {})
+  monotonicMs += 5_000
+  const settled = ledger.settle(settlementOf(admissions[0], 300n, 250n))
   expect(ledger.pending.settlements).toBe(2)
   expect(await ledger.drain(1)).toBe(2)
-  ledger.voidIfUnsettled(admissions[1].requestId)
+  monotonicMs += 5_000
+  await expect(voided).rejects.toMatchObject({ code: 'settlement_unavailable' })
   proxy.blocked = false
-  await Promise.all(settled)
-  expect(await ledger.drain(1_000)).toBe(0)
+  await settled
+  expect(await ledger.drain(5_000)).toBe(0)
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 750n, leasedNanos: 0n })
   const { rows } = await world.pool.query(
     `SELECT outcome, success, input_tokens, cost_nanos, writeoff_nanos FROM usage_event WHERE request_id = $1`,

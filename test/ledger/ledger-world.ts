@@ -1,19 +1,19 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { createPool, type Pool } from '../../src/db/pool.ts'
-import { systemClock } from '../../src/domain/clock.ts'
 import { costNanos, splitCost, type TokenPrice } from '../../src/domain/money.ts'
+import { systemScheduler } from '../../src/domain/scheduler.ts'
 import type { Admission } from '../../src/ledger/admission.ts'
 import { type AuditFinding, audit } from '../../src/ledger/audit.ts'
 import { createLedger, type Ledger, type LedgerDeps } from '../../src/ledger/ledger.ts'
-import { registerNode } from '../../src/ledger/node-life.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
+import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
 import type { Settlement } from '../../src/ledger/settlement.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 
 /** A database with what a ledger test needs around it. */
 export interface LedgerWorld extends TestDatabase {
   /** A ledger with a pool and a registered node of its own, as another process would have. */
-  addNode(more?: Partial<LedgerDeps>): Promise<TestNode>
+  addNode(more?: Partial<LedgerDeps> & { windowClock?: () => number }): Promise<TestNode>
   /** A customer with an account of exactly this credit; undefined makes the customer without an account. */
   addCustomer(creditNanos?: bigint): Promise<string>
   /** The findings that are not clean. */
@@ -33,11 +33,22 @@ export async function createLedgerWorld(): Promise<LedgerWorld> {
   return {
     ...database,
     async addNode(more = {}) {
-      const nodeId = more.nodeId ?? randomUUIDv7()
+      const nodeId = randomUUIDv7()
       const own = createPool(connection, { max: 4, applicationName: `ledger ${pools.length}` })
       pools.push(own)
-      await registerNode(pool, nodeId)
-      const ledger = createLedger({ pool: own, nodeShard: pools.length, clock: systemClock, ...more, nodeId })
+      const { windowClock } = more
+      const store = createPostgresStore({ money: own, heartbeat: own, ...(windowClock && { windowClock }) })
+      await store.registerNode(nodeId)
+      const ledger = createLedger({
+        store,
+        node: { nodeId, mayAdmit: () => true },
+        nodeShard: pools.length,
+        scheduler: systemScheduler,
+        newId: randomUUIDv7,
+        journal: null,
+        bulkLeases: false,
+        ...more,
+      })
       return { nodeId, pool: own, ledger }
     },
     async addCustomer(creditNanos) {
@@ -92,6 +103,7 @@ export function settlementOf(
   const inputTokens = Number(chargeNanos)
   return {
     requestId: admission.requestId,
+    leaseId: admission.requestId,
     customerId: admission.customerId,
     keyId: admission.keyId,
     startedAtEpochMs: Date.UTC(2026, 10, 21, 10, 30),

@@ -1,18 +1,16 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { setImmediate } from 'node:timers/promises'
 import { inspect, isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { Pool } from '../../src/db/pool.ts'
 import type { AccountLimits } from '../../src/domain/caller.ts'
-import type { Clock } from '../../src/domain/clock.ts'
+import { type Scheduler, systemScheduler } from '../../src/domain/scheduler.ts'
 import type { Admission } from '../../src/ledger/admission.ts'
 import { grantCredit } from '../../src/ledger/grant-credit.ts'
 import { createLedger, type Ledger } from '../../src/ledger/ledger.ts'
-import { heartbeat, registerNode, retireNode } from '../../src/ledger/node-life.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
+import { createPostgresStore, storeOf } from '../../src/ledger/postgres-store.ts'
 import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
-import { releaseLeases } from '../../src/ledger/release-leases.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf } from './ledger-world.ts'
 import {
   type Account,
@@ -58,7 +56,6 @@ type Wish =
   | { kind: 'count'; node: number }
   | { kind: 'admitAgain'; node: number; pick: number }
   | { kind: 'settle'; node: number; pick: number; percent: bigint }
-  | { kind: 'void'; node: number; pick: number; percent: bigint; atOnce: boolean }
   | { kind: 'release'; pick: number }
   | { kind: 'nodeDies'; node: number }
 
@@ -97,10 +94,6 @@ const wish: fc.Arbitrary<Wish> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('count' as const), node }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('admitAgain' as const), node, pick }) },
   { weight: 8, arbitrary: fc.record({ kind: fc.constant('settle' as const), node, pick, percent }) },
-  {
-    weight: 2,
-    arbitrary: fc.record({ kind: fc.constant('void' as const), node, pick, percent, atOnce: fc.boolean() }),
-  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('release' as const), pick }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('nodeDies' as const), node }) },
 )
@@ -169,7 +162,7 @@ interface Run {
   readonly world: LedgerWorld
   readonly customerId: string
   readonly limits: AccountLimits
-  readonly nodeIds: readonly string[]
+  readonly nodes: readonly { nodeId: string }[]
   readonly ledgers: readonly Ledger[]
   /** The clock of the windows, which may step back, and the one that may not. */
   nowMs: number
@@ -179,16 +172,17 @@ interface Run {
 }
 
 async function startRun(world: LedgerWorld, limits: AccountLimits): Promise<Run> {
-  const nodeIds = [randomUUIDv7(), randomUUIDv7()]
-  for (const nodeId of nodeIds) await registerNode(world.pool, nodeId)
-  const clock: Clock = { epochMs: () => run.nowMs, monotonicMs: () => run.monotonicMs }
+  const nodes = [0, 1].map(() => ({ nodeId: randomUUIDv7(), mayAdmit: () => true }))
+  for (const { nodeId } of nodes) await storeOf(world.pool).registerNode(nodeId)
+  const scheduler: Scheduler = { ...systemScheduler, epochMs: () => run.nowMs, monotonicMs: () => run.monotonicMs }
+  const store = createPostgresStore({ money: world.pool, heartbeat: world.pool, windowClock: () => run.nowMs })
   const run: Run = {
     world,
     limits,
-    nodeIds,
+    nodes,
     customerId: await world.addCustomer(),
-    ledgers: nodeIds.map((nodeId, nodeShard) =>
-      createLedger({ pool: world.pool, nodeId, nodeShard, clock, windowClock: () => run.nowMs }),
+    ledgers: nodes.map((node, nodeShard) =>
+      createLedger({ store, node, nodeShard, scheduler, newId: randomUUIDv7, journal: null, bulkLeases: false }),
     ),
     nowMs: Date.UTC(2026, 10, 21, 22, 58, 30),
     monotonicMs: 0,
@@ -199,8 +193,6 @@ async function startRun(world: LedgerWorld, limits: AccountLimits): Promise<Run>
 
 function commandsFor(run: Run, wishes: readonly Wish[]): Command[] {
   const requests = [...run.requests.values()]
-  const settling = new Set<string>()
-  const voiding = new Set<string>()
   return wishes.flatMap((wish): Command[] => {
     if (wish.kind === 'open' || wish.kind === 'nodeDies') return [wish]
     if (wish.kind === 'credit') return [{ ...wish, ref: `${run.customerId} ${wish.ref}` }]
@@ -214,15 +206,9 @@ function commandsFor(run: Run, wishes: readonly Wish[]): Command[] {
     const { requestId } = admission
     if (wish.kind === 'admitAgain') return [{ kind: 'admit', node: wish.node, admission, nowMs: run.nowMs }]
     if (wish.kind === 'release') return [{ kind: 'release', requestId }]
-    // Voiding names the request only: beside another settlement of it, nobody could say which one is meant.
-    if (voiding.has(requestId) || (wish.kind === 'void' && settling.has(requestId))) return []
-    settling.add(requestId)
-    if (wish.kind === 'void') voiding.add(requestId)
     const chargeNanos = (heldNanos * wish.percent) / 100n + (wish.percent > 100n ? 1n : 0n)
     const settlement = settlementOf(admission, heldNanos, chargeNanos, { startedAtEpochMs: run.nowMs })
-    return wish.kind === 'void'
-      ? [{ kind: 'settleVoided', node: wish.node, settlement, atOnce: wish.atOnce }]
-      : [{ kind: 'settle', node: wish.node, settlement }]
+    return [{ kind: 'settle', node: wish.node, settlement }]
   })
 }
 
@@ -250,22 +236,24 @@ async function carryOut(run: Run, command: Command): Promise<Seen> {
     }
     case 'settle':
       return run.ledgers[command.node]!.settle(command.settlement).then(done, noAccount)
-    case 'settleVoided': {
-      const ledger = run.ledgers[command.node]!
-      const settled = ledger.settle(command.settlement).then(done, noAccount)
-      if (!command.atOnce) await setImmediate()
-      ledger.voidIfUnsettled(command.settlement.requestId)
-      return settled
-    }
     case 'release':
-      await releaseLeases(pool, [command.requestId])
+      await storeOf(pool).release([command.requestId])
       return 'done'
     case 'nodeDies':
-      await retireNode(pool, run.nodeIds[command.node]!)
-      await reclaimDeadLeases(pool, { nodeShard: 9 })
-      await heartbeat(pool, run.nodeIds[command.node]!)
+      await killNode(pool, run.nodes[command.node]!)
       return 'done'
   }
+}
+
+/** It comes back under a new id, as a node does that was fenced. */
+async function killNode(pool: Pool, node: { nodeId: string }): Promise<void> {
+  const store = storeOf(pool)
+  await store.retireNode(node.nodeId)
+  await reclaimDeadLeases(pool, { nodeShard: 9 })
+  // What is admitted meanwhile is fenced, and tried again until the new id is there.
+  const newId = randomUUIDv7()
+  await store.registerNode(newId)
+  node.nodeId = newId
 }
 
 const done = () => 'done'

@@ -32,8 +32,6 @@ export type Command =
   | { readonly kind: 'credit'; readonly ref: string; readonly amount: bigint }
   | { readonly kind: 'admit'; readonly node: number; readonly admission: Admission; readonly nowMs: number }
   | { readonly kind: 'settle'; readonly node: number; readonly settlement: Settlement }
-  /** Voided before it is sent, and voided at some time. */
-  | { readonly kind: 'settleVoided'; readonly node: number; readonly settlement: Settlement; readonly atOnce: boolean }
   | { readonly kind: 'release'; readonly requestId: string }
   | { readonly kind: 'nodeDies'; readonly node: number }
 
@@ -58,9 +56,6 @@ export function newAccount(): Account {
 
 /** All that may come of a command: usually one thing. The account given is not changed. */
 export function outcomes(before: Account, command: Command): { account: Account; seen: Seen }[] {
-  if (command.kind === 'settleVoided' && !command.atOnce) {
-    return [...outcomes(before, { ...command, kind: 'settle' }), ...outcomes(before, { ...command, atOnce: true })]
-  }
   const account = copyOf(before)
   const expected = { account, seen: carryOut(account, command) }
   // A node that remembers a window as used up may say so instead of finding the lease of a repeated admission.
@@ -110,19 +105,6 @@ function carryOut(account: Account, command: Command): Seen {
       return account.open ? admit(account, command) : 'no account'
     case 'settle':
       return account.open ? settle(account, command.settlement) : 'no account'
-    case 'settleVoided': {
-      const { settlement } = command
-      const writeoffNanos = settlement.writeoffNanos + settlement.costNanos
-      return account.open
-        ? settle(account, {
-            ...settlement,
-            outcome: 'internal_error',
-            costNanos: 0n,
-            hosterShareNanos: 0n,
-            writeoffNanos,
-          })
-        : 'no account'
-    }
     case 'release':
       account.leases.delete(command.requestId)
       return 'done'
@@ -174,7 +156,8 @@ function admit(account: Account, { admission, node, nowMs }: Extract<Command, { 
   })
 
   const existing = account.leases.get(requestId)
-  if (existing !== undefined) return { kind: 'granted', heldNanos: existing.granted, windows: windows() }
+  if (existing !== undefined)
+    return { kind: 'granted', leaseId: requestId, heldNanos: existing.granted, windows: windows() }
   if (account.minuteRequests >= limits.requestsPerMinute) return refuse('rate_limit_exceeded')
   if (account.dayRequests >= limits.requestsPerDay) return refuse('daily_limit_exceeded')
   account.minuteRequests++
@@ -185,14 +168,16 @@ function admit(account: Account, { admission, node, nowMs }: Extract<Command, { 
   if (freeNanos < hold.floorNanos || capLeftNanos < hold.floorNanos) return refuse('in_flight_budget')
   const heldNanos = least(hold.wantNanos, freeNanos, capLeftNanos)
   account.leases.set(requestId, { granted: heldNanos, capDay: day, node, modelId })
-  return { kind: 'granted', heldNanos, windows: windows() }
+  return { kind: 'granted', leaseId: requestId, heldNanos, windows: windows() }
 }
 
 function settle(account: Account, settlement: Settlement): Seen {
   const { requestId, costNanos } = settlement
   const lease = account.leases.get(requestId)
   account.leases.delete(requestId)
-  if (account.usage.has(requestId)) return 'done'
+  // A death that was only presumed gives way to what really happened.
+  const earlier = account.usage.get(requestId)
+  if (earlier !== undefined && !(earlier.outcome === 'node_died' && lease === undefined)) return 'done'
   const hold = lease?.granted ?? settlement.holdNanos
   let cost = least(costNanos, hold)
   if (lease === undefined && cost > account.posted - leased(account)) cost = 0n

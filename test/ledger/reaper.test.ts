@@ -1,6 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { heartbeat, registerNode, retireNode } from '../../src/ledger/node-life.ts'
+import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, type TestNode } from './ledger-world.ts'
@@ -51,16 +51,19 @@ test('the start after a kill -9 returns the money of the predecessor at once and
   expect(await world.violations()).toEqual([])
 })
 
-test('a settlement that comes after the reaper is dropped: our fault bills nobody', async () => {
+test('a settlement that comes after the reaper is charged to the free balance, and takes the place of the presumed death', async () => {
   const customerId = await world.addCustomer(1_000n)
   const admission = admissionOf(customerId, 300n)
   await dead.ledger.admit(admission)
-  await retireNode(world.pool, dead.nodeId)
+  const store = storeOf(world.pool)
+  await store.retireNode(dead.nodeId)
   await reclaimDeadLeases(world.pool, { nodeShard: 3 })
-  expect(await heartbeat(world.pool, dead.nodeId)).toBe(false)
+  expect(await store.heartbeat(dead.nodeId)).toEqual({ isAlive: false, recalled: [] })
   await dead.ledger.settle(settlementOf(admission, 300n, 250n))
-  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 1_000n, leasedNanos: 0n })
-  expect(await heartbeat(world.pool, dead.nodeId)).toBe(true)
+  await dead.ledger.settle(settlementOf(admission, 300n, 250n))
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 750n, leasedNanos: 0n })
+  const { rows } = await world.pool.query('SELECT outcome, cost_nanos FROM usage_event')
+  expect(rows).toEqual([{ outcome: 'served', cost_nanos: 250n }])
   expect(await world.violations()).toEqual([])
 })
 
@@ -85,11 +88,11 @@ test('after a restart PostgreSQL waits for heartbeats to come back before it dec
 
 test('leases of a node that nobody knows are reclaimed, and old nodes are forgotten', async () => {
   const customerId = await world.addCustomer(1_000n)
-  const unknown = await world.addNode({ nodeId: randomUUIDv7() })
+  const unknown = await world.addNode()
   await unknown.ledger.admit(admissionOf(customerId, 300n))
   await world.pool.query('DELETE FROM node WHERE node_id = $1', [unknown.nodeId])
   const old = randomUUIDv7()
-  await registerNode(world.pool, old)
+  await storeOf(world.pool).registerNode(old)
   await world.pool.query(`UPDATE node SET state = 'dead', expires_at = now() - interval '2 days' WHERE node_id = $1`, [
     old,
   ])

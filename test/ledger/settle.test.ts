@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
-import { releaseLeases } from '../../src/ledger/release-leases.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, type TestNode } from './ledger-world.ts'
 
 let world: LedgerWorld
@@ -39,7 +39,7 @@ test('requests whose leases are gone are charged while the free balance covers t
   const late = [admissionOf(customerId, 200n), admissionOf(customerId, 200n)]
   await Promise.all(late.map(admission => node.ledger.admit(admission)))
   const lateIds = late.map(({ requestId }) => requestId)
-  expect(await releaseLeases(world.pool, lateIds)).toEqual(new Set(lateIds))
+  expect(await storeOf(world.pool).release(lateIds)).toEqual(new Set(lateIds))
   await node.ledger.admit(admissionOf(customerId, 250n))
   // 250 are free. Sent together, so that the second must see what the first took.
   await Promise.all(late.map(admission => node.ledger.settle(settlementOf(admission, 200n, 150n))))

@@ -28,6 +28,7 @@ function choose({ offers, job, health, cloudCompetes, stickyOfferId, seed }: Ran
   const hold = holdFor(allowed, job, { maxTokens: 4_096 })
   const ticket: Ticket = {
     requestId: '',
+    leaseId: '',
     caller: {} as Ticket['caller'],
     startedAtEpochMs: 0,
     startedMonotonicMs: 0,

@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../src/db/pool.ts'
 import type { Caller } from '../../src/domain/caller.ts'
 import { systemClock } from '../../src/domain/clock.ts'
-import { createLedger } from '../../src/ledger/ledger.ts'
+import { systemScheduler } from '../../src/domain/scheduler.ts'
+import { createLedger, type Ledger } from '../../src/ledger/ledger.ts'
+import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { createReports, type Reports } from '../../src/usage/reports.ts'
 import type { TestDatabase } from '../harness/database.ts'
@@ -20,8 +22,16 @@ export interface TestGateway {
 export function createTestGateway({ pool }: TestDatabase, sql: Sql = pool): TestGateway {
   let nowMs = 0
   const clock = { ...systemClock, epochMs: () => nowMs }
-  const ledger = createLedger({ pool, nodeId: randomUUID(), nodeShard: 0, clock })
-  const otherNode = createLedger({ pool, nodeId: randomUUID(), nodeShard: 1, clock })
+  const [ledger, otherNode] = [0, 1].map(nodeShard =>
+    createLedger({
+      store: storeOf(pool),
+      node: { nodeId: randomUUID(), mayAdmit: () => true },
+      nodeShard,
+      scheduler: { ...systemScheduler, ...clock },
+      newId: randomUUID,
+      journal: null,
+    }),
+  ) as [Ledger, Ledger]
   const reports = createReports({
     sql,
     clock,

@@ -39,6 +39,7 @@ export function arbitraryUse(spanMs = 367 * 86_400_000): fc.Arbitrary<Use> {
 /** The settlement of a request of `caller` that began `use.agoMs` before `nowMs`. */
 export function settlementOf(caller: Caller, nowMs: number, use: Use): Settlement {
   const startedAtEpochMs = nowMs - use.agoMs
+  const requestId = uuidv7(startedAtEpochMs)
   const served = use.provider !== 'none'
   const price = { inputPicoPerToken: use.inputPicoPerToken, outputPicoPerToken: use.outputPicoPerToken }
   const inputTokens = served ? use.inputTokens : 0
@@ -46,7 +47,8 @@ export function settlementOf(caller: Caller, nowMs: number, use: Use): Settlemen
   const cost = costNanos(price, inputTokens, outputTokens)
   const split = splitCost(cost, use.provider === 'hoster' ? 8_333 : 0)
   return {
-    requestId: uuidv7(startedAtEpochMs),
+    requestId,
+    leaseId: requestId,
     customerId: caller.customerId,
     keyId: caller.keyId,
     startedAtEpochMs,

@@ -1,0 +1,373 @@
+import type { AccountLimits } from '../domain/caller.ts'
+import type { Nanos } from '../domain/money.ts'
+import type { WindowCounts } from '../domain/windows.ts'
+import type { Admission, AdmissionResult } from './admission.ts'
+import type { BulkRequest, LeaseReturn, LeaseVerdict } from './ledger-store.ts'
+
+/**
+ * The bulk leases of one node: admits requests against them in memory, measures what each customer needs, and knows what can go back.
+ * A plain state machine: it sends nothing and waits for nothing; the ledger does, and tells it what came of it.
+ *
+ * A lease serves until it is low, idle, recalled or its minute is over. It is never topped up: a new one takes its place, and the old one
+ * drains: it gives back what its running and unsettled requests do not need, and is closed when the last of them is settled.
+ */
+export interface LeaseBook {
+  /** Holds money and a slot for the request if the customer's lease has room; undefined otherwise. */
+  reserve(admission: Admission): AdmissionResult | undefined
+  /** A request that the database admitted: it counts as demand too. */
+  observe(admission: Admission): void
+  /** The request ended with this cost. False when the book does not know it (strict, ended before, lease gone). */
+  charge(leaseId: string, requestId: string, costNanos: Nanos): boolean
+  /** A cost that `charge` took is committed, or never will be. */
+  settled(leaseId: string, costNanos: Nanos): void
+  /** The lease to ask for now, if this customer is worth one and has none with room to spare. Ask, then tell `granted` or `denied`. */
+  wanted(customerId: string, limits: AccountLimits): BulkRequest | undefined
+  granted(request: BulkRequest, grant: Extract<LeaseVerdict, { kind: 'granted' }>, sentAtMs: number): void
+  denied(request: BulkRequest): void
+  /** Lets these leases drain. */
+  recall(leaseIds: readonly string[]): void
+  /** Lets the leases of one customer drain and admits none of its requests in memory for a while; true if there were any. */
+  recallCustomer(customerId: string): boolean
+  /** Lets everything drain that is idle or out of date; all of it at the end. Then says what can go back now. */
+  collect(all?: boolean): LeaseReturn[]
+  /** What `collect` said was done. */
+  returned(lease: LeaseReturn): void
+  /** The database knows this lease no more. */
+  forget(leaseId: string): void
+  forgetAll(): void
+  /** Leases and customers kept in mind. */
+  readonly size: number
+}
+
+export interface LeaseBookDeps {
+  readonly monotonicMs: () => number
+  /** False as soon as others may take this node for dead. */
+  readonly mayAdmit: () => boolean
+  readonly newId: () => string
+}
+
+/** A lease is to last about this long. */
+const LEASE_SECONDS = 10
+/** A customer gets a lease after so many requests, and while they come at such a rate. */
+const REQUESTS_MIN = 4
+/** Free balance below this, or below so many of the customer's largest holds, is spent by strict leases. MONEY: the last dollars. */
+const FLOOR_NANOS = 1_000_000_000n
+const FLOOR_HOLDS = 20n
+/** Room for running requests beside what is spent: holds are worst cases, often far above the cost. */
+const HELD_FACTOR = 4n
+const HOLDS_MIN = 64n
+const SLOTS_SPARE = 64
+const SLOTS_MAX = 100_000
+/** A lease with room left is replaced no sooner than this, so that a customer's balance row is touched about once a second at most. */
+const RENEW_MS = 1_000
+/** After a refusal the next lease is asked for no sooner than this. */
+const DENIED_MS = 1_000
+const RECALLED_MS = 10_000
+const IDLE_MS = 3_000
+const DEMAND_MS = 5_000
+
+interface BulkLease {
+  readonly leaseId: string
+  readonly customerId: string
+  readonly limits: AccountLimits
+  readonly grantedNanos: Nanos
+  /** Neither held nor spent. */
+  leftNanos: Nanos
+  /** Held by running requests plus charged but not settled: what has to stay when the rest goes back. */
+  owedNanos: Nanos
+  unsettled: number
+  /** Running requests and their holds. */
+  readonly open: Map<string, Nanos>
+  readonly slots: number
+  slotsUsed: number
+  /** As of the grant, all slots counted as used. */
+  readonly windows: WindowCounts
+  /** The end of the minute of the slots, monotonic. Taken from before the grant was sent: too early rather than too late. */
+  readonly untilMs: number
+  readonly sinceMs: number
+  usedAtMs: number
+  state: 'serving' | 'draining' | 'shrunk' | 'closing'
+}
+
+interface Account {
+  readonly customerId: string
+  serving: BulkLease | undefined
+  readonly draining: Set<BulkLease>
+  asking: BulkRequest | undefined
+  /** No lease is asked for before. */
+  notBeforeMs: number
+  // Demand since `sinceMs`, and of the time before that.
+  sinceMs: number
+  requests: number
+  spentNanos: Nanos
+  requestsPerMs: number
+  nanosPerMs: number
+  largestHoldNanos: Nanos
+  mostOpenNanos: Nanos
+  usedAtMs: number
+}
+
+export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps): LeaseBook {
+  const accounts = new Map<string, Account>()
+  const leases = new Map<string, BulkLease>()
+
+  return {
+    reserve(admission) {
+      const account = accounts.get(admission.customerId)
+      if (account === undefined) return undefined
+      const nowMs = monotonicMs()
+      const lease = account.serving
+      if (lease === undefined || nowMs >= lease.untilMs || lease.slotsUsed >= lease.slots || !mayAdmit())
+        return undefined
+      if (!isSame(lease.limits, admission.limits)) {
+        drain(account)
+        return undefined
+      }
+      const holdNanos = admission.hold?.wantNanos
+      if (holdNanos !== undefined && holdNanos > lease.leftNanos) return undefined
+      account.usedAtMs = nowMs
+      account.requests++
+      lease.usedAtMs = nowMs
+      lease.slotsUsed++
+      const windows = windowsOf(lease)
+      if (holdNanos === undefined) return { kind: 'counted', windows }
+      if (holdNanos > account.largestHoldNanos) account.largestHoldNanos = holdNanos
+      lease.leftNanos -= holdNanos
+      lease.owedNanos += holdNanos
+      if (lease.owedNanos > account.mostOpenNanos) account.mostOpenNanos = lease.owedNanos
+      lease.open.set(admission.requestId, holdNanos)
+      return { kind: 'granted', leaseId: lease.leaseId, heldNanos: holdNanos, windows }
+    },
+    observe({ customerId, hold }) {
+      const nowMs = monotonicMs()
+      let account = accounts.get(customerId)
+      if (account === undefined) {
+        account = newAccount(customerId, nowMs)
+        accounts.set(customerId, account)
+      }
+      account.usedAtMs = nowMs
+      account.requests++
+      if (hold !== null && hold.wantNanos > account.largestHoldNanos) account.largestHoldNanos = hold.wantNanos
+    },
+    charge(leaseId, requestId, costNanos) {
+      const lease = leases.get(leaseId)
+      const holdNanos = lease?.open.get(requestId)
+      if (lease === undefined || holdNanos === undefined) return false
+      lease.open.delete(requestId)
+      lease.leftNanos += holdNanos - costNanos
+      lease.owedNanos -= holdNanos - costNanos
+      lease.unsettled++
+      const account = accounts.get(lease.customerId)
+      if (account !== undefined) account.spentNanos += costNanos
+      return true
+    },
+    settled(leaseId, costNanos) {
+      const lease = leases.get(leaseId)
+      if (lease === undefined) return
+      lease.owedNanos -= costNanos
+      lease.unsettled--
+    },
+    wanted(customerId, limits) {
+      const account = accounts.get(customerId)
+      if (account === undefined || account.asking !== undefined) return undefined
+      const nowMs = monotonicMs()
+      if (nowMs < account.notBeforeMs || !isInNeed(account.serving, nowMs)) return undefined
+      const { requestsPerMs, nanosPerMs, requests } = demandOf(account, nowMs)
+      if (requests < REQUESTS_MIN || requestsPerMs * DEMAND_MS < REQUESTS_MIN) return undefined
+      const { largestHoldNanos: hold, mostOpenNanos: open } = account
+      const held = most(open * HELD_FACTOR, hold * HOLDS_MIN)
+      const request: BulkRequest = {
+        leaseId: newId(),
+        customerId,
+        limits,
+        wantNanos: BigInt(Math.ceil(nanosPerMs * LEASE_SECONDS * 1000)) + held,
+        floorNanos: most(FLOOR_NANOS, hold * FLOOR_HOLDS),
+        slots: Math.min(Math.ceil(requestsPerMs * LEASE_SECONDS * 1500) + SLOTS_SPARE, SLOTS_MAX),
+      }
+      account.asking = request
+      return request
+    },
+    granted({ leaseId, customerId, limits }, { heldNanos, slots, windows, databaseNowMs }, sentAtMs) {
+      const account = accounts.get(customerId)!
+      const nowMs = monotonicMs()
+      account.asking = undefined
+      account.notBeforeMs = nowMs
+      drain(account)
+      const lease: BulkLease = {
+        leaseId,
+        customerId,
+        limits,
+        grantedNanos: heldNanos,
+        leftNanos: heldNanos,
+        owedNanos: 0n,
+        unsettled: 0,
+        open: new Map(),
+        slots: slots!,
+        slotsUsed: 0,
+        windows,
+        untilMs: sentAtMs + windows.minuteEndsAtEpochMs - databaseNowMs,
+        sinceMs: nowMs,
+        usedAtMs: nowMs,
+        state: 'serving',
+      }
+      leases.set(leaseId, lease)
+      account.serving = lease
+      account.mostOpenNanos = 0n
+    },
+    denied({ customerId }) {
+      const account = accounts.get(customerId)
+      if (account === undefined) return
+      account.asking = undefined
+      account.notBeforeMs = monotonicMs() + DENIED_MS
+    },
+    recall(leaseIds) {
+      for (const leaseId of leaseIds) {
+        const account = accounts.get(leases.get(leaseId)?.customerId ?? '')
+        if (account?.serving?.leaseId === leaseId) recallAccount(account)
+      }
+    },
+    recallCustomer(customerId) {
+      const account = accounts.get(customerId)
+      if (account === undefined) return false
+      recallAccount(account)
+      return account.draining.size > 0
+    },
+    collect(all = false) {
+      const nowMs = monotonicMs()
+      const returns: LeaseReturn[] = []
+      for (const account of accounts.values()) {
+        const { serving } = account
+        if (
+          serving !== undefined &&
+          (all || nowMs >= serving.untilMs || nowMs - serving.usedAtMs >= IDLE_MS || !mayAdmit())
+        ) {
+          drain(account)
+        }
+        for (const lease of account.draining) {
+          const toReturn = returnOf(lease)
+          if (toReturn !== undefined) returns.push(toReturn)
+        }
+        const isIdle = account.draining.size === 0 && account.serving === undefined && account.asking === undefined
+        if (isIdle && nowMs - account.usedAtMs > DEMAND_MS * 2) accounts.delete(account.customerId)
+      }
+      return returns
+    },
+    returned({ leaseId, keepNanos }) {
+      if (keepNanos === null) forget(leaseId)
+    },
+    forget,
+    forgetAll() {
+      leases.clear()
+      for (const account of accounts.values()) {
+        account.serving = undefined
+        account.asking = undefined
+        account.draining.clear()
+      }
+    },
+    get size() {
+      return accounts.size
+    },
+  }
+
+  function drain(account: Account): void {
+    const { serving } = account
+    if (serving === undefined) return
+    serving.state = 'draining'
+    account.draining.add(serving)
+    account.serving = undefined
+  }
+
+  function recallAccount(account: Account): void {
+    drain(account)
+    account.notBeforeMs = monotonicMs() + RECALLED_MS
+  }
+
+  function forget(leaseId: string): void {
+    const lease = leases.get(leaseId)
+    if (lease === undefined) return
+    leases.delete(leaseId)
+    const account = accounts.get(lease.customerId)
+    account?.draining.delete(lease)
+    if (account?.serving === lease) account.serving = undefined
+  }
+}
+
+function newAccount(customerId: string, nowMs: number): Account {
+  return {
+    customerId,
+    serving: undefined,
+    draining: new Set(),
+    asking: undefined,
+    notBeforeMs: nowMs,
+    sinceMs: nowMs,
+    requests: 0,
+    spentNanos: 0n,
+    requestsPerMs: 0,
+    nanosPerMs: 0,
+    largestHoldNanos: 0n,
+    mostOpenNanos: 0n,
+    usedAtMs: nowMs,
+  }
+}
+
+/** A draining lease gives back at once what nothing needs, and the rest when nothing needs it any more: two hand-backs at most. */
+function returnOf(lease: BulkLease): LeaseReturn | undefined {
+  const { leaseId, slotsUsed } = lease
+  if (lease.state === 'closing') return undefined
+  if (lease.open.size === 0 && lease.unsettled === 0) {
+    lease.state = 'closing'
+    return { leaseId, keepNanos: null, slotsUsed }
+  }
+  if (lease.state === 'shrunk') return undefined
+  lease.state = 'shrunk'
+  return { leaseId, keepNanos: lease.owedNanos, slotsUsed }
+}
+
+function isInNeed(lease: BulkLease | undefined, nowMs: number): boolean {
+  if (lease === undefined || nowMs >= lease.untilMs || lease.slotsUsed >= lease.slots) return true
+  const isLow = lease.leftNanos * 4n < lease.grantedNanos || (lease.slots - lease.slotsUsed) * 4 < lease.slots
+  return isLow && nowMs - lease.sinceMs >= RENEW_MS
+}
+
+/** What the customer used per millisecond lately: the larger of the running measurement and half of the one before. */
+function demandOf(account: Account, nowMs: number) {
+  const elapsedMs = Math.max(nowMs - account.sinceMs, 250)
+  const { requests } = account
+  const demand = {
+    requestsPerMs: Math.max(requests / elapsedMs, account.requestsPerMs / 2),
+    nanosPerMs: Math.max(Number(account.spentNanos) / elapsedMs, account.nanosPerMs / 2),
+    requests,
+  }
+  if (elapsedMs > DEMAND_MS) {
+    account.sinceMs = nowMs
+    account.requests = 0
+    account.spentNanos = 0n
+    account.requestsPerMs = demand.requestsPerMs
+    account.nanosPerMs = demand.nanosPerMs
+  }
+  return demand
+}
+
+/** The unused slots are this node's alone, so they count as free in what its callers are told. */
+function windowsOf({ windows, slots, slotsUsed }: BulkLease): WindowCounts {
+  const unused = slots - slotsUsed
+  return {
+    minuteUsed: windows.minuteUsed - unused,
+    dayUsed: windows.dayUsed - unused,
+    minuteEndsAtEpochMs: windows.minuteEndsAtEpochMs,
+    dayEndsAtEpochMs: windows.dayEndsAtEpochMs,
+  }
+}
+
+function isSame(a: AccountLimits, b: AccountLimits): boolean {
+  return (
+    a === b ||
+    (a.requestsPerMinute === b.requestsPerMinute &&
+      a.requestsPerDay === b.requestsPerDay &&
+      a.dailySpendCapNanos === b.dailySpendCapNanos)
+  )
+}
+
+function most(a: Nanos, b: Nanos): Nanos {
+  return a > b ? a : b
+}

@@ -1,0 +1,192 @@
+import type { Pool, Sql } from '../db/pool.ts'
+import type { RefusalCode } from './admission.ts'
+import { arrayLiteral, quoted } from './array-literal.ts'
+import {
+  type Heartbeat,
+  type LeaseRequest,
+  type LeaseVerdict,
+  type LedgerStore,
+  NODE_TTL_MS,
+  NodeFenced,
+  type SettleEffect,
+} from './ledger-store.ts'
+import { reclaimDeadLeases } from './reclaim-dead-leases.ts'
+import type { Settlement } from './settlement.ts'
+
+export interface PostgresStoreDeps {
+  /** For admissions, settlements and hand-backs, each of which uses one connection at a time; give it no other work. */
+  readonly money: Sql
+  /** For heartbeats and reaping: a pool that is busy must not make a healthy node look dead. */
+  readonly heartbeat: Sql
+  /** Replaces PostgreSQL's clock for the minute and day windows, in epoch milliseconds. For tests. */
+  readonly windowClock?: () => number
+}
+
+/** The ledger in PostgreSQL: one function of migrations/0002_money.sql per call. */
+export function createPostgresStore({ money, heartbeat, windowClock }: PostgresStoreDeps): LedgerStore {
+  return {
+    async registerNode(nodeId) {
+      await heartbeat.query(
+        `INSERT INTO node (node_id, expires_at) VALUES ($1, now() + ${TTL}) ON CONFLICT (node_id) DO NOTHING`,
+        [nodeId],
+      )
+    },
+    async heartbeat(nodeId): Promise<Heartbeat> {
+      const { rows } = await heartbeat.query<{ recalled: string[] }>(HEARTBEAT, [nodeId])
+      return { isAlive: rows.length > 0, recalled: rows[0]?.recalled ?? [] }
+    },
+    async retireNode(nodeId) {
+      await heartbeat.query(`UPDATE node SET state = 'dead', expires_at = now() WHERE node_id = $1`, [nodeId])
+    },
+    reclaim: options => reclaimDeadLeases(heartbeat, options),
+    async admit(nodeId, requests) {
+      try {
+        const { rows } = await money.query<VerdictRow>(
+          ADMIT_BATCH,
+          admissionColumns(nodeId, windowClock?.() ?? null, requests),
+        )
+        return rows.map(verdictOf)
+      } catch (error) {
+        throw (error as { code?: unknown }).code === 'SY001' ? new NodeFenced(nodeId) : error
+      }
+    },
+    async settle(nodeShard, settlements) {
+      const { rows } = await money.query<{ odd_request: string; effect: SettleEffect }>(
+        SETTLE_BATCH,
+        settlementColumns(nodeShard, settlements),
+      )
+      return new Map(rows.map(row => [row.odd_request, row.effect]))
+    },
+    async handBack(returns) {
+      await money.query(HAND_BACK, [
+        arrayLiteral(returns, r => r.leaseId),
+        arrayLiteral(returns, r => r.keepNanos),
+        arrayLiteral(returns, r => r.slotsUsed),
+      ])
+    },
+    async release(leaseIds) {
+      const { rows } = await money.query<{ id: string }>('SELECT id FROM release_leases($1) AS id', [leaseIds])
+      return new Set(rows.map(({ id }) => id))
+    },
+  }
+}
+
+/** A store for a pool of the caller's, when nothing is to be kept apart. */
+export function storeOf(pool: Pool): LedgerStore {
+  return createPostgresStore({ money: pool, heartbeat: pool })
+}
+
+const TTL = `interval '${NODE_TTL_MS} ms'`
+
+const HEARTBEAT = {
+  name: 'heartbeat',
+  text: `UPDATE node SET expires_at = now() + ${TTL} WHERE node_id = $1 AND state = 'alive'
+    RETURNING ARRAY(SELECT lease_id FROM lease l WHERE l.node_id = $1 AND l.recalled) AS recalled`,
+}
+
+const ADMIT_BATCH = {
+  name: 'admit_batch',
+  text: 'SELECT * FROM admit_batch($1, to_timestamp($2::float8 / 1000), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)',
+}
+
+function admissionColumns(nodeId: string, windowNowMs: number | null, requests: readonly LeaseRequest[]): unknown[] {
+  return [
+    nodeId,
+    windowNowMs,
+    arrayLiteral(requests, r => ('slots' in r ? r.leaseId : r.requestId)),
+    arrayLiteral(requests, r => r.customerId),
+    arrayLiteral(requests, r => ('slots' in r ? null : r.keyId)),
+    arrayLiteral(requests, r => ('slots' in r ? null : quoted(r.modelId))),
+    arrayLiteral(requests, r => r.limits.requestsPerMinute),
+    arrayLiteral(requests, r => r.limits.requestsPerDay),
+    arrayLiteral(requests, r => r.limits.dailySpendCapNanos),
+    arrayLiteral(requests, r => ('slots' in r ? r.wantNanos : r.hold === null ? null : r.hold.wantNanos)),
+    arrayLiteral(requests, r => ('slots' in r ? r.floorNanos : r.hold === null ? null : r.hold.floorNanos)),
+    arrayLiteral(requests, r => ('slots' in r ? r.slots : null)),
+  ]
+}
+
+interface VerdictRow {
+  readonly item: number
+  readonly verdict: RefusalCode | 'granted' | 'counted' | 'no_account' | 'no_bulk'
+  readonly held: bigint | null
+  readonly slots: number | null
+  readonly posted: bigint
+  readonly free: bigint
+  readonly cap_left: bigint
+  readonly recallable: boolean
+  readonly minute_used: number
+  readonly day_used: number
+  readonly minute_ends_ms: number
+  readonly day_ends_ms: number
+  readonly now_ms: number
+}
+
+function verdictOf(row: VerdictRow): LeaseVerdict {
+  const item = row.item - 1
+  const { verdict } = row
+  if (verdict === 'no_account' || verdict === 'no_bulk') return { item, kind: verdict }
+  const windows = {
+    minuteUsed: row.minute_used,
+    dayUsed: row.day_used,
+    minuteEndsAtEpochMs: row.minute_ends_ms,
+    dayEndsAtEpochMs: row.day_ends_ms,
+  }
+  if (verdict === 'counted') return { item, kind: verdict, windows }
+  const databaseNowMs = row.now_ms
+  if (verdict === 'granted')
+    return { item, kind: verdict, heldNanos: row.held!, slots: row.slots, windows, databaseNowMs }
+  return {
+    item,
+    kind: 'refused',
+    code: verdict,
+    postedNanos: row.posted,
+    freeNanos: row.free,
+    capLeftNanos: row.cap_left,
+    windows,
+    databaseNowMs,
+    isRecallable: row.recallable,
+  }
+}
+
+const SETTLE_BATCH = {
+  name: 'settle_batch',
+  text: `SELECT * FROM settle_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+    $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)`,
+}
+
+function settlementColumns(nodeShard: number, settlements: readonly Settlement[]): unknown[] {
+  return [
+    nodeShard,
+    arrayLiteral(settlements, s => s.requestId),
+    arrayLiteral(settlements, s => s.customerId),
+    arrayLiteral(settlements, s => s.leaseId),
+    arrayLiteral(settlements, s => s.keyId),
+    arrayLiteral(settlements, s => s.startedAtEpochMs),
+    arrayLiteral(settlements, s => quoted(s.modelId)),
+    arrayLiteral(settlements, s => s.provider),
+    arrayLiteral(settlements, s => (s.endpointId === null ? null : quoted(s.endpointId))),
+    arrayLiteral(settlements, s => s.hosterId),
+    arrayLiteral(settlements, s => s.inputTokens),
+    arrayLiteral(settlements, s => s.outputTokens),
+    arrayLiteral(settlements, s => s.reportedInputTokens),
+    arrayLiteral(settlements, s => s.reportedOutputTokens),
+    arrayLiteral(settlements, s => s.usageSource),
+    arrayLiteral(settlements, s => s.price.inputPicoPerToken),
+    arrayLiteral(settlements, s => s.price.outputPicoPerToken),
+    arrayLiteral(settlements, s => s.holdNanos),
+    arrayLiteral(settlements, s => s.costNanos),
+    arrayLiteral(settlements, s => s.hosterShareNanos),
+    arrayLiteral(settlements, s => s.feeNanos),
+    arrayLiteral(settlements, s => s.writeoffNanos),
+    arrayLiteral(settlements, s => s.latencyMs),
+    arrayLiteral(settlements, s => s.firstTokenMs),
+    arrayLiteral(settlements, s => s.success),
+    arrayLiteral(settlements, s => s.outcome),
+    arrayLiteral(settlements, s => (s.finishReason === null ? null : quoted(s.finishReason))),
+    // JSON escapes control characters, and \u0000, which jsonb rejects, cannot be in names we configured.
+    JSON.stringify(settlements.map(s => s.attempts)),
+  ]
+}
+
+const HAND_BACK = { name: 'hand_back_leases', text: 'SELECT * FROM hand_back_leases($1, $2, $3)' }

@@ -1,0 +1,201 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { tryFileLock } from '../../src/db/file-lock.ts'
+import { systemScheduler } from '../../src/domain/scheduler.ts'
+import { type ClaimedDirectory, claimDirectory, claimLeftDirectories } from '../../src/journal/claim-directory.ts'
+import { createFileDisk } from '../../src/journal/file-disk.ts'
+import { openJournal } from '../../src/journal/journal.ts'
+import { killJournalChildren, startJournalChild } from './journal-child.ts'
+
+let parent: string
+let root: string
+const claims: ClaimedDirectory[] = []
+beforeEach(async () => {
+  parent = await mkdtemp(join(tmpdir(), 'switchyard-claim-'))
+  root = join(parent, 'journal')
+})
+afterEach(async () => {
+  killJournalChildren()
+  for (const claimed of claims.splice(0)) claimed.release()
+  await rm(parent, { recursive: true })
+})
+
+async function claim(): Promise<ClaimedDirectory> {
+  const claimed = await claimDirectory(root)
+  claims.push(claimed)
+  return claimed
+}
+
+async function claimLeft(): Promise<ClaimedDirectory[]> {
+  const claimed = await claimLeftDirectories(root)
+  claims.push(...claimed)
+  return claimed
+}
+
+const numbers = (directories: readonly ClaimedDirectory[]) => directories.map(({ path }) => Number(basename(path)))
+
+/** Claims, says the directory's number, and stays. */
+const holdScript = `
+const { path } = await claimDirectory(root)
+console.log(path.split('/').at(-1))
+setInterval(() => {}, 60_000)`
+
+describe('claiming a directory', () => {
+  it('gives each claimer of one process the lowest free number', async () => {
+    const [first, second, third] = [await claim(), await claim(), await claim()]
+    expect(numbers([first, second, third])).toEqual([1, 2, 3])
+    second.release()
+    second.release()
+    expect(numbers([await claim(), await claim()])).toEqual([2, 4])
+  })
+
+  it('waits for its turn', async () => {
+    await mkdir(root)
+    const turn = tryFileLock(join(root, 'claim.lock'), 'exclusive')!
+    let isClaimed = false
+    const claiming = claim().then(claimed => {
+      isClaimed = true
+      return claimed
+    })
+    await new Promise(setImmediate)
+    expect(isClaimed).toBe(false)
+    turn.release()
+    expect(numbers([await claiming])).toEqual([1])
+  })
+
+  it('gives processes that start at once one directory each', async () => {
+    const children = Array.from({ length: 4 }, () => startJournalChild(holdScript, root))
+    const taken = await Promise.all(children.map(child => child.nextLine()))
+    expect(taken.sort()).toEqual(['1', '2', '3', '4'])
+    expect(numbers([await claim()])).toEqual([5])
+    await Promise.all(children.map(child => child.kill()))
+  })
+
+  it('refuses a directory to a second process as long as the first lives, however that one ends', async () => {
+    const child = startJournalChild(holdScript, root)
+    expect(await child.nextLine()).toBe('1')
+    expect(numbers([await claim()])).toEqual([2])
+    await child.kill()
+    expect(numbers([await claim()])).toEqual([1])
+  })
+
+  it('survives the garbage collection of what the claimer dropped', async () => {
+    const child = startJournalChild(
+      `import { setFlagsFromString } from 'node:v8'
+      import { runInNewContext } from 'node:vm'
+      setFlagsFromString('--expose-gc')
+      await claimDirectory(root)
+      runInNewContext('gc')()
+      await new Promise(setImmediate)
+      runInNewContext('gc')()
+      console.log('collected')
+      setInterval(() => {}, 60_000)`,
+      root,
+    )
+    expect(await child.nextLine()).toBe('collected')
+    expect(numbers([await claim()])).toEqual([2])
+    await child.kill()
+  })
+
+  it('says what to do when the directory cannot be used', async () => {
+    await writeFile(join(parent, 'file'), '')
+    await expect(claimDirectory(join(parent, 'file'))).rejects.toThrow(
+      /cannot be kept in .*EEXIST.* SWITCHYARD_DATA\.$/,
+    )
+    await mkdir(join(root, '1', 'lock'), { recursive: true })
+    await expect(claimDirectory(root)).rejects.toThrow(
+      /cannot be kept in .*journal\/1 \(unable to open.* SWITCHYARD_DATA\.$/,
+    )
+    // The next one finds no turn left taken.
+    await rm(join(root, '1'), { recursive: true })
+    expect(numbers([await claim()])).toEqual([1])
+  })
+})
+
+describe('what a dead process left', () => {
+  it('is all that it was told was written, and who it was', async () => {
+    const child = startJournalChild(
+      `const claimed = await claimDirectory(root)
+      claimed.addNode('node of the dead')
+      const { journal } = openJournal({ disk: createFileDisk(claimed.path), scheduler: systemScheduler, fsync: false, segmentBytes: 2000 })
+      for (let number = 0; ; number++) {
+        await journal.append('record ' + number)
+        console.log('record ' + number)
+      }`,
+      root,
+    )
+    const told: string[] = []
+    while (told.length < 500) told.push((await child.nextLine())!)
+    await child.kill()
+    for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) told.push(line)
+
+    const claimed = await claim()
+    expect(claimed.path).toBe(join(root, '1'))
+    expect(claimed.nodeIds()).toEqual(['node of the dead'])
+    const disk = createFileDisk(claimed.path)
+    const { journal, recovered, damages } = openJournal({ disk, scheduler: systemScheduler, fsync: false })
+    const found = recovered.map(({ payload }) => String(payload))
+    expect(found).toEqual(found.map((_, index) => `record ${index}`))
+    // Its last lines may not have reached the pipe, or not whole.
+    expect(found.slice(0, told.length - 1)).toEqual(told.slice(0, -1))
+    expect(damages).toEqual([])
+    for (const { entry } of recovered) journal.forget(entry)
+    await journal.close()
+    disk.close()
+    expect((await readdir(claimed.path)).filter(name => name.endsWith('.log'))).toEqual([])
+  })
+
+  it('can be claimed beside the own directory, if there is anything in it', async () => {
+    const left: [number, string][] = [
+      [2, '00000001.log'],
+      [3, 'notes.txt'],
+      [5, 'node'],
+      [10, '00000004.log'],
+    ]
+    for (const [number, file] of left) {
+      await mkdir(join(root, String(number)), { recursive: true })
+      await writeFile(join(root, String(number), file), 'something\n')
+    }
+    await mkdir(join(root, 'not-a-number'))
+    await writeFile(join(root, 'not-a-number', '00000001.log'), '')
+    const child = startJournalChild(holdScript, root)
+    expect(await child.nextLine()).toBe('1')
+    expect(numbers(await claimLeft())).toEqual([2, 5, 10])
+    expect(numbers(await claimLeft())).toEqual([])
+    expect(numbers([await claim()])).toEqual([3])
+    expect(await readFile(join(root, '3', 'notes.txt'), 'utf8')).toBe('something\n')
+    await child.kill()
+  })
+
+  it('is nothing where no journal ever was', async () => {
+    expect(await claimLeft()).toEqual([])
+  })
+
+  it('holds none of the directories when one of them cannot be used', async () => {
+    await mkdir(join(root, '1'), { recursive: true })
+    await writeFile(join(root, '1', '00000001.log'), '')
+    await mkdir(join(root, '2', 'lock'), { recursive: true })
+    await expect(claimLeftDirectories(root)).rejects.toThrow('SWITCHYARD_DATA')
+    expect(numbers([await claim()])).toEqual([1])
+  })
+})
+
+describe('the nodes of a directory', () => {
+  it('are remembered until they are removed', async () => {
+    const claimed = await claim()
+    expect(claimed.nodeIds()).toEqual([])
+    claimed.addNode('first')
+    claimed.addNode('second')
+    claimed.release()
+    const again = await claim()
+    again.addNode('third')
+    again.removeNode('second')
+    again.removeNode('unknown')
+    expect(again.nodeIds()).toEqual(['first', 'third'])
+    again.removeNode('first')
+    again.removeNode('third')
+    expect(again.nodeIds()).toEqual([])
+  })
+})

@@ -1,0 +1,118 @@
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { systemScheduler } from '../../src/domain/scheduler.ts'
+import { createFileDisk } from '../../src/journal/file-disk.ts'
+import { openJournal } from '../../src/journal/journal.ts'
+import { killJournalChildren, startJournalChild } from './journal-child.ts'
+
+let parent: string
+let root: string
+beforeEach(async () => {
+  parent = await mkdtemp(join(tmpdir(), 'switchyard-file-disk-'))
+  root = join(parent, 'journal')
+})
+afterEach(async () => {
+  killJournalChildren()
+  await rm(parent, { recursive: true })
+})
+
+describe('a disk of files', () => {
+  it('appends, reads, cuts and removes, and sees only files', async () => {
+    const disk = createFileDisk(root)
+    await mkdir(join(root, 'directory'))
+    disk.append('a', Buffer.from('12345'))
+    disk.append('b', Buffer.from('x'))
+    disk.append('a', Buffer.from('678'))
+    expect(String(disk.read('a'))).toBe('12345678')
+    disk.truncate('a', 2)
+    disk.append('a', Buffer.from('!'))
+    expect(String(disk.read('a'))).toBe('12!')
+    expect(disk.list().sort()).toEqual(['a', 'b'])
+    disk.remove('a')
+    disk.remove('b')
+    expect(disk.list()).toEqual([])
+    // A file that was removed while it was open is a new one when it is appended to again.
+    disk.append('a', Buffer.from('new'))
+    expect(await readFile(join(root, 'a'), 'utf8')).toBe('new')
+    disk.close()
+    disk.close()
+    disk.append('a', Buffer.from('er'))
+    expect(String(disk.read('a'))).toBe('newer')
+    disk.close()
+  })
+
+  it('syncs the file that is open, others, and ones that are left or removed meanwhile', async () => {
+    const disk = createFileDisk(root)
+    disk.append('a', Buffer.from('1'))
+    const first = disk.sync('a')
+    disk.append('b', Buffer.from('2'))
+    const second = disk.sync('b')
+    disk.remove('b')
+    await Promise.all([first, second, disk.sync('a')])
+    await expect(disk.sync('b')).rejects.toThrow('ENOENT')
+    disk.close()
+  })
+
+  it('is for its owner alone', async () => {
+    const disk = createFileDisk(root)
+    disk.append('a', Buffer.from('1'))
+    disk.close()
+    expect((await stat(root)).mode & 0o777).toBe(0o700)
+    expect((await stat(join(root, 'a'))).mode & 0o777).toBe(0o600)
+  })
+
+  it('says what to do when its directory cannot be one', async () => {
+    await writeFile(join(parent, 'file'), '')
+    expect(() => createFileDisk(join(parent, 'file', 'journal'))).toThrow(
+      /^The journal cannot be kept in .*ENOTDIR.*Make it a directory on a local disk .* SWITCHYARD_DATA\.$/,
+    )
+  })
+})
+
+describe('a journal on it', () => {
+  it.each([false, true])(
+    'keeps records over restarts and leaves nothing when all are forgotten (fsync %s)',
+    async fsync => {
+      const options = { scheduler: systemScheduler, fsync, segmentBytes: 4_096 }
+      const payloads = Array.from({ length: 300 }, (_, index) => JSON.stringify({ index, text: 'ü'.repeat(index) }))
+      const before = createFileDisk(root)
+      const { journal } = openJournal({ disk: before, ...options })
+      for (let start = 0; start < payloads.length; start += 30)
+        await Promise.all(payloads.slice(start, start + 30).map(each => journal.append(each)))
+      await journal.close()
+      before.close()
+      const disk = createFileDisk(root)
+      const { journal: again, recovered } = openJournal({ disk, ...options })
+      expect(recovered.map(({ payload }) => String(payload))).toEqual(payloads)
+      for (const { entry } of recovered) again.forget(entry)
+      await again.close()
+      disk.close()
+      expect(await readdir(root)).toEqual([])
+    },
+  )
+
+  it('cuts off what a write leaves that fits in part, and takes shorter records behind it', async () => {
+    const child = startJournalChild(
+      `const { journal } = openJournal({ disk: createFileDisk(root), scheduler: systemScheduler, fsync: false })
+      for (const length of [1000, 1000, 1000, 1000, 20]) {
+        const outcome = await journal.append('x'.repeat(length)).then(() => 'written', error => error.message)
+        console.log(outcome)
+      }`,
+      root,
+      3_584,
+    )
+    const outcomes = await Promise.all(Array.from({ length: 5 }, () => child.nextLine()))
+    await child.exited()
+    expect(outcomes[3]).toMatch(/^The journal could not be written \(EFBIG.*Check the free space/)
+    expect(outcomes.toSpliced(3, 1)).toEqual(Array(4).fill('written'))
+    const { recovered, tornBytes } = openJournal({
+      disk: createFileDisk(root),
+      scheduler: systemScheduler,
+      fsync: false,
+    })
+    expect(recovered.map(({ payload }) => payload.length)).toEqual([1000, 1000, 1000, 20])
+    expect(tornBytes).toBe(0)
+  })
+})

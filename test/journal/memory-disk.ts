@@ -1,0 +1,66 @@
+import type { Disk } from '../../src/journal/disk.ts'
+
+/** A disk in memory that refuses when told to. What is in `files` is what a process that starts now would find. */
+export interface MemoryDisk extends Disk {
+  readonly files: Map<string, Buffer>
+  /** The next append keeps that many bytes and throws. */
+  failNextAppendAfter(bytes: number): void
+  /** As long as it is true, truncate and remove throw. */
+  isReadOnly: boolean
+  /** Syncs wait here until they are settled by hand; undefined lets them succeed at once. */
+  pendingSyncs: (PromiseWithResolvers<void> & { name: string })[] | undefined
+  readonly appends: number
+}
+
+export function createMemoryDisk(files: Iterable<readonly [string, Buffer]> = []): MemoryDisk {
+  const contents = new Map([...files].map(([name, bytes]) => [name, Buffer.from(bytes)]))
+  let keptBytes: number | undefined
+  let appends = 0
+  const contentOf = (name: string) => {
+    const bytes = contents.get(name)
+    if (bytes === undefined) throw new Error(`ENOENT: ${name}`)
+    return bytes
+  }
+  const checkWritable = () => {
+    if (disk.isReadOnly) throw new Error('EROFS: read-only file system')
+  }
+  const disk: MemoryDisk = {
+    files: contents,
+    isReadOnly: false,
+    pendingSyncs: undefined,
+    get appends() {
+      return appends
+    },
+    failNextAppendAfter(bytes) {
+      keptBytes = bytes
+    },
+    list: () => [...contents.keys()],
+    read: name => Buffer.from(contentOf(name)),
+    append(name, bytes) {
+      checkWritable()
+      appends++
+      const kept = bytes.subarray(0, keptBytes)
+      contents.set(name, Buffer.concat([contents.get(name) ?? Buffer.alloc(0), kept]))
+      if (keptBytes === undefined) return
+      keptBytes = undefined
+      throw new Error('ENOSPC: no space left on device')
+    },
+    async sync(name) {
+      contentOf(name)
+      if (disk.pendingSyncs === undefined) return
+      const pending = { ...Promise.withResolvers<void>(), name }
+      disk.pendingSyncs.push(pending)
+      await pending.promise
+    },
+    truncate(name, length) {
+      checkWritable()
+      contents.set(name, contentOf(name).subarray(0, length))
+    },
+    remove(name) {
+      checkWritable()
+      contentOf(name)
+      contents.delete(name)
+    },
+  }
+  return disk
+}
