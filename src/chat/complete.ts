@@ -53,7 +53,8 @@ export async function complete(
     const plan = route(ticket, job, { ...deps.route, stickyOfferId }, deps.random)
     const answer = await dispatch(deps.dispatch, plan, job, signal)
     deps.affinity.remember(caller.customerId, job, answer.offer.offerId)
-    const delivery = await relay({ ticket, job, settle: settleTicket, signal, chargeEarlyLeave, onFault }, answer)
+    const context = { ticket, job, settle: settleTicket, signal, onFault }
+    const delivery = await relay({ ...context, chargeEarlyLeave: () => chargeEarlyLeave(answer.offer) }, answer)
     return { offer: answer.offer, delivery }
   } catch (failure) {
     // The relay's own settlement is under way still, as a free one: another would make the caller wait twice.

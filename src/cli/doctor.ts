@@ -8,6 +8,7 @@ import { type Config, ConfigError } from '../config.ts'
 import { openDatabase } from '../db/embedded.ts'
 import { migrationsDir } from '../db/migrate.ts'
 import { createPool, type Pool } from '../db/pool.ts'
+import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint, Offer } from '../domain/offer.ts'
 import { readHosterOffers } from '../market/hoster-offers.ts'
 import { createPinnedLookup } from '../market/pinned-lookup.ts'
@@ -215,9 +216,12 @@ async function examineEndpoints(offers: readonly Offer[], lookup?: LookupFunctio
 
 async function endpointState(endpoint: Endpoint, offers: readonly Offer[], lookup?: LookupFunction): Promise<string> {
   const url = `${endpoint.baseUrl}/models`
-  const answer = await getJson(url, credentialOf(endpoint), lookup).catch((error: Error) => {
-    throw new Error(`${url} does not answer (${error.message}). Is it running, and is base_url right?`)
-  })
+  const credential = credentialHeader(endpoint)
+  const answer = await getJson(url, credential === null ? {} : Object.fromEntries([credential]), lookup).catch(
+    (error: Error) => {
+      throw new Error(`${url} does not answer (${error.message}). Is it running, and is base_url right?`)
+    },
+  )
   if (answer.status === 401 || answer.status === 403) throw new Error(`${url} refuses the key (${answer.status}).`)
   // A server without a list of models can still answer chats.
   if (answer.status === 404 || answer.status === 405) return `${endpoint.baseUrl} answers; it does not list its models`
@@ -230,9 +234,4 @@ async function endpointState(endpoint: Endpoint, offers: readonly Offer[], looku
   if (missing.length > 0)
     throw new Error(`${endpoint.baseUrl} does not list ${missing.join(', ')}. Check upstream_model.`)
   return `${endpoint.baseUrl} answers and lists ${offers.length === 1 ? 'its model' : `all ${offers.length} models`}`
-}
-
-function credentialOf({ apiKey, dialect }: Endpoint): Record<string, string> {
-  if (apiKey === null) return {}
-  return { [dialect.keyHeader]: dialect.keyHeader === 'authorization' ? `Bearer ${apiKey}` : apiKey }
 }

@@ -1,5 +1,6 @@
 import type { LookupFunction } from 'node:net'
 import { Pool } from 'undici'
+import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint } from '../domain/offer.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { UpstreamExchange } from './upstream-exchange.ts'
@@ -89,9 +90,8 @@ export class UpstreamClient {
       'user-agent',
       `switchyard/${this.#options.version}`,
     ]
-    if (endpoint.apiKey === null) return headers
-    const { keyHeader } = endpoint.dialect
-    headers.push(keyHeader, keyHeader === 'authorization' ? `Bearer ${endpoint.apiKey}` : endpoint.apiKey)
+    const credential = credentialHeader(endpoint)
+    if (credential !== null) headers.push(...credential)
     return headers
   }
 

@@ -1,8 +1,8 @@
 import { Agent, request } from 'undici'
 import { localTimeouts, standardDialect } from '../domain/endpoint-defaults.ts'
+import { isJsonObject } from '../domain/json-object.ts'
 import type { TokenPrice } from '../domain/money.ts'
 import { type Endpoint, isReservedModel, type Offer } from '../domain/offer.ts'
-import { isJsonObject } from '../wire/json-object.ts'
 
 /** Something that was found at start and may be offered; shown to the operator. */
 export interface Finding {

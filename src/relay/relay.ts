@@ -3,7 +3,6 @@ import type { ChatChunk, ChunkDelta, TokenUsage } from '../domain/completion.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Answer, Outcome, Receipt, StreamAnswer, Ticket, WholeAnswer } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
-import type { Offer } from '../domain/offer.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { envelopeOf } from '../wire/envelope.ts'
 import { DONE, encodeChunk, encodeErrorChunk, usageChunk } from '../wire/sse-encode.ts'
@@ -19,8 +18,8 @@ export interface RelayContext {
   readonly settle: SettleReceipt
   /** Aborted when the client leaves (any reason) or the gateway's drain limit passes (reason: ApiError `server_shutdown`). */
   readonly signal: AbortSignal
-  /** Whether a client that leaves before the first token is charged for its input at this offer this time. */
-  readonly chargeEarlyLeave: (offer: Offer) => boolean
+  /** Whether a client that leaves before the first token is charged for its input this time. */
+  readonly chargeEarlyLeave: () => boolean
   /** Told what broke, for the log: the client hears only that something did. */
   readonly onFault: (fault: unknown) => void
 }
@@ -53,7 +52,7 @@ async function relayWhole({ ticket, job, settle, signal, chargeEarlyLeave }: Rel
     text: gone ? '' : meter.text,
     reported: completion.usage ?? null,
     finishReason: completion.choices[0]?.finish_reason ?? null,
-    chargeInputOnly: gone && chargeEarlyLeave(answer.offer),
+    chargeInputOnly: gone && chargeEarlyLeave(),
   })
   await settle(receipt)
   completion.usage = billedUsage(completion.usage, receipt)
@@ -74,7 +73,7 @@ async function* relayStream(context: RelayContext, answer: StreamAnswer): AsyncG
       text: meter.text,
       reported,
       finishReason,
-      chargeInputOnly: ending === 'client_gone' && meter.text === '' && chargeEarlyLeave(answer.offer),
+      chargeInputOnly: ending === 'client_gone' && meter.text === '' && chargeEarlyLeave(),
     })
 
   try {

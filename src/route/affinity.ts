@@ -1,5 +1,6 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { Clock } from '../domain/clock.ts'
+import { isJsonObject } from '../domain/json-object.ts'
 
 /** Which offer served a conversation last, for ten minutes: its server still holds the prompt in its cache. Only a hint. */
 export interface Affinity {
@@ -42,10 +43,10 @@ function keyOf(customerId: string, job: ChatJob): string {
 }
 
 function beginning(message: unknown): string {
-  const content = isObject(message) ? message.content : undefined
+  const content = isJsonObject(message) ? message.content : undefined
   if (typeof content === 'string') return content.slice(0, CHARACTERS_READ)
   const parts = Array.isArray(content) ? content : []
-  const text = parts.find(part => isObject(part) && typeof part.text === 'string') as { text: string } | undefined
+  const text = parts.find(part => isJsonObject(part) && typeof part.text === 'string') as { text: string } | undefined
   return text?.text.slice(0, CHARACTERS_READ) ?? ''
 }
 
@@ -54,8 +55,4 @@ function hash(text: string): number {
   let value = 0x811c9dc5
   for (let at = 0; at < text.length; at++) value = Math.imul(value ^ text.charCodeAt(at), 0x01000193)
   return value >>> 0
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
 }

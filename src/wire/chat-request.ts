@@ -1,10 +1,10 @@
 import type { z } from 'zod'
 import type { ChatJob, Feature } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
+import { isJsonObject, isPrototypeKey, type JsonObject } from '../domain/json-object.ts'
 import { keyPath } from '../domain/key-path.ts'
 import { bounds, type ChatMessage, chatFieldsSchema, messageSchema } from './chat-request-schema.ts'
 import { estimateTokens } from './estimate-tokens.ts'
-import { isJsonObject, isPrototypeKey, type JsonObject } from './json-object.ts'
 import { parseJsonObject } from './parse-json-object.ts'
 import { measurePrompt, promptText } from './prompt-size.ts'
 

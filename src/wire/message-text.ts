@@ -1,4 +1,4 @@
-import { isJsonObject } from './json-object.ts'
+import { isJsonObject } from '../domain/json-object.ts'
 
 /** The text of message content: a string, or the text parts of an array (Mistral answers so). Null when there is none. */
 export function messageText(content: unknown): string | null {

@@ -1,5 +1,5 @@
 import { ApiError } from '../domain/errors.ts'
-import { isJsonObject, type JsonObject } from './json-object.ts'
+import { isJsonObject, type JsonObject } from '../domain/json-object.ts'
 
 const DEPTH_MAX = 64
 /**

@@ -1,5 +1,5 @@
+import { isJsonObject, type JsonObject } from '../domain/json-object.ts'
 import type { ChatMessage, ContentPart } from './chat-request-schema.ts'
-import { isJsonObject, type JsonObject } from './json-object.ts'
 
 const REQUEST_TOKENS = 64
 const MESSAGE_TOKENS = 16

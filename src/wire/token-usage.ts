@@ -1,5 +1,5 @@
 import type { TokenUsage } from '../domain/completion.ts'
-import { isJsonObject } from './json-object.ts'
+import { isJsonObject } from '../domain/json-object.ts'
 
 /** Far above any context window: what reports more is broken or lying. */
 const TOKENS_MAX = 100_000_000

@@ -1,5 +1,5 @@
 import type { ToolCallDelta } from '../domain/completion.ts'
-import { isJsonObject, isPrototypeKey, type JsonObject } from './json-object.ts'
+import { isJsonObject, isPrototypeKey, type JsonObject } from '../domain/json-object.ts'
 
 /** Of one choice. */
 export const TOOL_CALLS_MAX = 128

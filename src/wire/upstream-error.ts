@@ -1,6 +1,6 @@
+import { isJsonObject, type JsonObject } from '../domain/json-object.ts'
 import { keyPath } from '../domain/key-path.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
-import { isJsonObject, type JsonObject } from './json-object.ts'
 
 /** What an upstream said went wrong, in whichever of the known shapes it said it. Not yet safe to show. */
 export interface UpstreamError {

@@ -1,6 +1,6 @@
 import type { ChatJob } from '../domain/chat-job.ts'
+import { isJsonObject, type JsonObject } from '../domain/json-object.ts'
 import type { Offer } from '../domain/offer.ts'
-import { isJsonObject, type JsonObject } from './json-object.ts'
 
 /**
  * The body for one upstream: the job's fields in this upstream's dialect. The gateway's own fields are not among them,

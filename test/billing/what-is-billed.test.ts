@@ -314,7 +314,7 @@ describe('what is billed', () => {
     expect(after.violations).toEqual([])
   })
 
-  it('the charge cannot be committed in ten seconds', async () => {
+  it('the charge cannot be recorded in ten seconds', async () => {
     const impatient = await startTestApp({
       yaml: 'hosters: { allow_private_urls: true }',
       patience: { commitMs: 200 },

@@ -19,7 +19,7 @@ test('every row of what is billed is a test that bears its name, and every test 
 
 test('the README does not promise more than docs/money.md', () => {
   for (const text of [readPage('README.md'), page])
-    expect(text).toMatch(/between\s+the\s+commit(\s+of\s+its\s+charge)?\s+and\s+(its|the)\s+last\s+byte/)
+    expect(text).toMatch(/between\s+the\s+recording\s+of\s+(its|the)\s+charge\s+and\s+(its|the)\s+last\s+byte/)
 })
 
 test('docs/money.md says what each ending of a request costs', () => {
