@@ -1,7 +1,7 @@
 // The table "What is billed" of docs/money.md, one test for each row, named by the row's first cell: test/docs/money.test.ts compares
 // the two. Money at 1 USD per million input tokens and 2 USD per million output tokens; a hoster earns 80 %.
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { countTokens } from '../../src/wire/count-tokens.ts'
 import { startTestApp, type TestApp, type TestCustomer, type UsageRow } from '../harness/app.ts'
 import { cutOff } from '../harness/cut-off.ts'
@@ -32,17 +32,18 @@ const inputNanos = 7_000n
 const startedMs = Date.now()
 
 beforeAll(async () => {
-  upstream = await startScriptedUpstream()
   gateway = await startTestApp({
     yaml: 'hosters: { allow_private_urls: true }',
     // One day, whatever happens.
     clock: { epochMs: () => startedMs, monotonicMs: () => performance.now() },
   })
 })
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
+afterAll(() => gateway?.close())
+// One for each test, so that what one that fails left unasked answers no other.
+beforeEach(async () => {
+  upstream = await startScriptedUpstream()
 })
+afterEach(() => upstream?.close())
 
 interface Sale {
   readonly customer: TestCustomer
