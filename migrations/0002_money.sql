@@ -98,6 +98,7 @@ DECLARE
   v_customer uuid;
   v_leased bigint;
   v_minute timestamptz;
+  v_minute_ends_ms double precision;
   v_day date;
   v_day_spent bigint;
   v_day_leased bigint;
@@ -133,11 +134,11 @@ BEGIN
 
   FOR r IN
     SELECT i.n, i.customer, i.minute_limit, i.day_limit, i.cap, i.want, i.floor, i.slots, l.granted_nanos AS already, l.slots AS slots_already,
-      b.customer_id AS account, b.posted_nanos, b.leased_nanos, b.minute, b.minute_requests, b.day, b.day_requests, b.day_spent_nanos, b.day_leased_nanos
+      l.slot_minute AS minute_already, b.customer_id AS account, b.posted_nanos, b.leased_nanos, b.minute, b.minute_requests, b.day, b.day_requests, b.day_spent_nanos, b.day_leased_nanos
     FROM unnest(p_leases, p_customers, p_minute_limits, p_day_limits, p_caps, p_wants, p_floors, p_slots)
       WITH ORDINALITY AS i(lease, customer, minute_limit, day_limit, cap, want, floor, slots, n)
     LEFT JOIN (SELECT * FROM balance WHERE customer_id = ANY (p_customers)) b ON b.customer_id = i.customer
-    LEFT JOIN (SELECT o.lease_id, o.granted_nanos, o.slots FROM lease o WHERE o.lease_id = ANY (p_leases)) l ON l.lease_id = i.lease
+    LEFT JOIN (SELECT o.lease_id, o.granted_nanos, o.slots, o.slot_minute FROM lease o WHERE o.lease_id = ANY (p_leases)) l ON l.lease_id = i.lease
     ORDER BY i.customer, i.n
   LOOP
     IF v_customer IS DISTINCT FROM r.customer THEN
@@ -179,11 +180,12 @@ BEGIN
             FROM lease o WHERE o.customer_id = r.customer AND o.cap_day = v_today;
         END IF;
       END IF;
-      minute_ends_ms := extract(epoch FROM v_minute + interval '1 minute') * 1000;
+      v_minute_ends_ms := extract(epoch FROM v_minute + interval '1 minute') * 1000;
       day_ends_ms := extract(epoch FROM (v_day + 1)::timestamp AT TIME ZONE 'UTC') * 1000;
     END IF;
 
     item := r.n;
+    minute_ends_ms := v_minute_ends_ms;
     held := NULL;
     slots := r.slots;
     posted := r.posted_nanos;
@@ -196,6 +198,10 @@ BEGIN
       verdict := 'granted';
       held := r.already;
       slots := r.slots_already;
+      IF r.minute_already <> v_minute THEN
+        -- Asked again after the minute that its slots were counted in.
+        minute_ends_ms := extract(epoch FROM r.minute_already + interval '1 minute') * 1000;
+      END IF;
     ELSIF r.slots IS NOT NULL THEN
       verdict := 'no_bulk';
       IF least(free, cap_left) >= r.floor THEN
@@ -369,15 +375,24 @@ BEGIN
 
   IF b_ids IS NOT NULL THEN
     PERFORM 1 FROM lease WHERE lease_id = ANY (b_ids) ORDER BY lease_id FOR NO KEY UPDATE;
+    -- What is settled already takes no room in the lease again; that is looked up only where room is short.
     FOR odd_request, effect IN
       SELECT i.request, 'fenced'
       FROM (
-        SELECT *, sum(cost) OVER (PARTITION BY lease ORDER BY n) AS so_far
-        FROM unnest(p_requests, p_customers, p_leases, p_costs) WITH ORDINALITY AS i(request, customer, lease, cost, n)
-        WHERE lease <> request
+        SELECT j.*, sum(j.cost) FILTER (WHERE NOT j.done) OVER (PARTITION BY j.lease ORDER BY j.n) AS so_far
+        FROM (
+          SELECT q.*, CASE WHEN q.asked > q.room
+            THEN EXISTS (SELECT FROM usage_event u WHERE u.customer_id = q.customer AND u.request_id = q.request) ELSE false END AS done
+          FROM (
+            SELECT p.request, p.customer, p.lease, least(p.cost, p.hold) AS cost, p.n, l.granted_nanos - l.settled_nanos AS room,
+              sum(least(p.cost, p.hold)) OVER (PARTITION BY p.lease) AS asked
+            FROM unnest(p_requests, p_customers, p_leases, p_costs, p_holds) WITH ORDINALITY AS p(request, customer, lease, cost, hold, n)
+            LEFT JOIN (SELECT * FROM lease WHERE lease_id = ANY (b_ids) AND slots IS NOT NULL) l ON l.lease_id = p.lease AND l.customer_id = p.customer
+            WHERE p.lease <> p.request
+          ) q
+        ) j
       ) i
-      LEFT JOIN (SELECT * FROM lease WHERE lease_id = ANY (b_ids) AND slots IS NOT NULL) l ON l.lease_id = i.lease AND l.customer_id = i.customer
-      WHERE l.lease_id IS NULL OR i.so_far > l.granted_nanos - l.settled_nanos
+      WHERE i.room IS NULL OR (NOT i.done AND i.so_far > i.room)
     LOOP
       v_skipped := v_skipped || odd_request;
       RETURN NEXT;
