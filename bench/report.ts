@@ -1,5 +1,6 @@
 import type { LoadResult } from './load.ts'
-import type { Machine } from './machine.ts'
+import { describeMachine, type Machine } from './machine.ts'
+import { type Goal, goalRow, markdownTable as table } from './markdown.ts'
 import { percentile } from './percentile.ts'
 import type { StreamResult } from './stream-load.ts'
 import { type Finding, type SubjectName, subjectNames } from './subjects/subject.ts'
@@ -60,16 +61,11 @@ export function toMarkdown(
     streamMeasureMs: number
   },
 ): string {
-  const { pinned } = machine
   const sections = [
     `# Benchmark of ${machine.startedAt.slice(0, 16).replace('T', ' ')} UTC`,
     [
       `- command: \`npm run bench${process.argv.slice(2).length > 0 ? ` -- ${process.argv.slice(2).join(' ')}` : ''}\`, commit ${machine.commit}`,
-      `- machine: ${machine.cpu}, ${machine.cores} cores, ${machine.memoryGb} GB, ${machine.system}, Node ${machine.node}`,
-      `- load average before the start: ${machine.loadBefore.toFixed(2)}`,
-      pinned === null
-        ? '- nothing was pinned (no `taskset`, or one core)'
-        : `- pinned: the gateway under test to core ${pinned.subject}; upstream ${pinned.upstream}, load ${pinned.load}, PostgreSQL ${pinned.database}`,
+      ...describeMachine(machine),
       `- ${plan.rounds} rounds of ${plan.secondsPerRound} s per cell after ${plan.warmUpSeconds} s of warm-up, subjects alternating; ${plan.streamRounds} rounds of ${plan.streamMeasureMs / 1000} s of streams`,
       '- each cell: median (lowest to highest round)',
     ].join('\n'),
@@ -159,7 +155,7 @@ function goalTable(measured: Measured): string[] {
   const p50 = (name: SubjectName) => median(wholeRounds(measured, name, 1).map(r => r.p50Ms))
   const cpu = (name: SubjectName) => median(streamFigures(measured, name).cpuUsPerChunk)
   const ours = 'switchyard'
-  const goals: { goal: string; value: number | null; limit: number; isFloor: boolean }[] = [
+  const goals: (Omit<Goal, 'value'> & { value: Figure })[] = [
     {
       goal: 'throughput at 128 connections, x relay',
       value: quotient(rps(ours), rps('relay')),
@@ -181,15 +177,8 @@ function goalTable(measured: Measured): string[] {
       isFloor: false,
     },
   ]
-  const known = goals.filter(({ value }) => value !== null)
-  if (known.length === 0) return []
-  const rows = known.map(({ goal, value, limit, isFloor }) => [
-    goal,
-    value!.toFixed(2),
-    `${isFloor ? 'at least' : 'at most'} ${limit}`,
-    (isFloor ? value! >= limit : value! <= limit) ? 'reached' : '**missed**',
-  ])
-  return [`## Goals\n\n${table(['', 'measured', 'goal', ''], rows)}`]
+  const rows = goals.flatMap(goal => (goal.value === null ? [] : [goalRow({ ...goal, value: goal.value })]))
+  return rows.length === 0 ? [] : [`## Goals\n\n${table(['', 'measured', 'goal', ''], rows)}`]
 }
 
 /** What a subject adds is its percentile minus that of `direct` in the same round. */
@@ -246,9 +235,4 @@ function ratio(a: Figure, b: Figure): string {
 
 function round(figure: Figure, digits: number): Figure {
   return figure === null ? null : Number(figure.toFixed(digits))
-}
-
-function table(head: string[], rows: string[][]): string {
-  const line = (cells: string[]) => `| ${cells.join(' | ')} |`
-  return [line(head), line(head.map((_, column) => (column === 0 ? '---' : '---:'))), ...rows.map(line)].join('\n')
 }
