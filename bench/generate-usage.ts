@@ -21,7 +21,7 @@ export const bigCustomerEmail = 'big@example.com'
 
 /**
  * Fills a migrated database with a year of settled requests, as the gateway would have left them: usage rows in partitions by month, their
- * charges in double entry, hourly sums in two node shards, balances. The audit is clean afterwards. Works in sets, a UTC day per
+ * charges in double entry, the sums of hours and days in two node shards, balances. The audit is clean afterwards. Works in sets, a UTC day per
  * transaction, and leaves every constraint, index and trigger on. What is random is hashed from the row's number: two runs differ only in
  * the ids of customers and in the time they end at.
  */
@@ -166,13 +166,19 @@ WITH model AS (
     UNION ALL
     SELECT batch, 'platform_revenue', '00000000-0000-0000-0000-000000000000', sum(cost - share)::bigint FROM request GROUP BY batch
   ) e JOIN tx USING (batch) WHERE e.amount <> 0
-), rolled AS (
-  INSERT INTO usage_rollup (customer_id, hour, model_id, provider, node_shard,
-    requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
-  SELECT customer_id, date_trunc('hour', started_at, 'UTC'), model_id, provider, batch % 2,
-    count(*), count(*) FILTER (WHERE served), sum(input_tokens), sum(output_tokens), sum(cost), sum(share), sum(cost - share),
-    coalesce(sum(latency_ms) FILTER (WHERE served), 0)
-  FROM request GROUP BY 1, 2, 3, 4, 5
+), by_hour AS (
+  INSERT INTO usage_hour (customer_id, hour, node_shard, requests, successes, local_requests, hoster_requests, cloud_requests,
+    input_tokens, output_tokens, cost_nanos, latency_ms_sum)
+  SELECT customer_id, date_trunc('hour', started_at, 'UTC'), batch % 2, count(*), count(*) FILTER (WHERE served),
+    count(*) FILTER (WHERE provider = 'local'), count(*) FILTER (WHERE provider = 'hoster'), count(*) FILTER (WHERE provider = 'cloud'),
+    sum(input_tokens), sum(output_tokens), sum(cost), coalesce(sum(latency_ms) FILTER (WHERE served), 0)
+  FROM request GROUP BY 1, 2, 3
+), by_day AS (
+  INSERT INTO usage_day (customer_id, day, model_id, provider, node_shard, requests, successes,
+    input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
+  SELECT customer_id, $6::date, model_id, provider, batch % 2, count(*), count(*) FILTER (WHERE served),
+    sum(input_tokens), sum(output_tokens), sum(cost), sum(share), sum(cost - share), coalesce(sum(latency_ms) FILTER (WHERE served), 0)
+  FROM request GROUP BY 1, 3, 4, 5
 )
 UPDATE balance b SET posted_nanos = posted_nanos - s.cost, day = $6::date, day_requests = s.requests, day_spent_nanos = s.cost
 FROM (SELECT customer_id, sum(cost)::bigint AS cost, count(*)::integer AS requests FROM request GROUP BY customer_id) s
