@@ -71,6 +71,8 @@ async function bench(): Promise<void> {
   const [big, small] = [await keyOf(bigCustomerEmail), await keyOf('customer-2@example.com')]
   pin(gateway.pid, cores?.subject)
 
+  // First, in a process that has done little else: afterwards its heap has grown anyway.
+  const exported = await measureExport(gateway, big, Number(values['export-rows']))
   const reports: ReportFigures[] = []
   for (const [who, headers] of [
     ['half of all rows', big],
@@ -78,12 +80,11 @@ async function bench(): Promise<void> {
   ] as const) {
     for (const [path, times] of paths) reports.push(await measureReport(gateway, path, who, headers, times))
   }
-  const exported = await measureExport(gateway, big, Number(values['export-rows']))
   const audit = values['skip-audit'] ? null : await timeAudit(gateway)
   await gateway.stop()
 
   const figure = (path: string) => reports.find(each => each.path === path && each.who === 'half of all rows')!
-  const rssGrowthMb = exported.rss === null ? null : exported.rss.peakMb - exported.rss.startMb
+  const rssGrowthMb = exported.rss === null ? null : exported.rss.peakMb - exported.rss.tenthsMb[0]!
   const text = [
     `# Reports over ${rows.toLocaleString('en')} usage rows, ${machine.startedAt.slice(0, 16).replace('T', ' ')} UTC`,
     [
@@ -135,9 +136,9 @@ async function bench(): Promise<void> {
           ? []
           : [
               goalRow({
-                goal: 'RSS of the gateway grows during the export by, MB',
+                goal: 'RSS of the gateway, highest over after a tenth of the export, MB',
                 value: rssGrowthMb,
-                limit: 50,
+                limit: 20,
                 isFloor: false,
               }),
             ]),
