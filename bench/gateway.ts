@@ -13,6 +13,7 @@ export type Gateway = {
   /** `http://127.0.0.1:PORT` */
   origin: string
   pid: number
+  dataDir: string
   /** Runs a command line such as `ledger audit` beside it and returns what it prints as JSON. Throws when it fails. */
   command: (...args: string[]) => Promise<unknown>
   stop: () => Promise<void>
@@ -71,7 +72,7 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
     await stop()
     throw error
   }
-  return { origin, pid: gateway.pid, command: (...args) => runCli(args, env), stop }
+  return { origin, pid: gateway.pid, dataDir, command: (...args) => runCli(args, env), stop }
 }
 
 const root = fileURLToPath(new URL('..', import.meta.url))

@@ -1,11 +1,14 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import type { LoadJob, LoadResult } from './load.ts'
 import { readMachine } from './machine.ts'
+import type { PacedJob } from './paced-load.ts'
+import { percentile } from './percentile.ts'
 import { ask, type Cores, pin, planCores, type Running, startServer, startWorker, stopAll } from './process.ts'
-import { connectionCounts, type Measured, toJson, toMarkdown } from './report.ts'
+import { connectionCounts, type HotCustomer, type Measured, toJson, toMarkdown } from './report.ts'
 import type { StreamJob, StreamResult } from './stream-load.ts'
 import { startDirect } from './subjects/direct.ts'
 import { startPortkey } from './subjects/portkey.ts'
@@ -21,6 +24,9 @@ const starters: Record<SubjectName, (setting: Setting) => Promise<Subject>> = {
 }
 
 const messages = [{ role: 'user', content: 'Where does this car go?' }]
+const workloads = ['whole', 'streams', 'many-streams', 'half-load', 'hot-customer'] as const
+type Workload = (typeof workloads)[number]
+
 const wholeBody = JSON.stringify({ model: 'bench', messages, max_tokens: 128 })
 const streamBody = JSON.stringify({
   model: 'bench',
@@ -30,6 +36,14 @@ const streamBody = JSON.stringify({
   stream: true,
   stream_options: { include_usage: true },
 })
+// The upstream's slow pace: 60 chunks, 20 a second.
+const slowStreamBody = JSON.stringify({ ...JSON.parse(streamBody), user: 'slow' })
+
+const fastStreams: StreamShape = { body: streamBody, streams: 500, rampMs: 2000, chunksPerStream: 100 }
+const manyStreams: StreamShape = { body: slowStreamBody, streams: 1000, rampMs: 3000, chunksPerStream: 60 }
+const spreadCustomers = 1000
+// A backend reports its counts when it is idle, ten seconds after its last report at the latest.
+const statisticsLagMs = 11_000
 
 /** `npm run bench`: see bench/README.md for what it measures and how to read it. */
 const plan = readPlanOrLeave()
@@ -48,12 +62,15 @@ try {
   }
 }
 
+type StreamShape = Pick<StreamJob, 'body' | 'streams' | 'rampMs' | 'chunksPerStream'>
+
 type Plan = {
   subjects: SubjectName[]
+  workloads: Set<Workload>
   streamSubjects: SubjectName[]
   rounds: number
   secondsPerRound: number
-  warmUpSeconds: number
+  warmUpRequests: number
   streamRounds: number
   streamMeasureMs: number
   json: boolean
@@ -70,6 +87,7 @@ async function bench(plan: Plan, dir: string): Promise<void> {
 
   const upstream = await startServer('upstream.ts', [], { core: cores?.upstream, logFile: join(dir, 'upstream.log') })
   const load = startWorker('load.ts', [], { core: cores?.load, logFile: join(dir, 'load.log') })
+  const pacedLoad = startWorker('paced-load.ts', [], { core: cores?.load, logFile: join(dir, 'paced-load.log') })
   const streamLoad = startWorker('stream-load.ts', [], { core: cores?.load, logFile: join(dir, 'stream-load.log') })
 
   const subjects = new Map<SubjectName, Subject>()
@@ -80,24 +98,53 @@ async function bench(plan: Plan, dir: string): Promise<void> {
     say(`${name} is up`)
   }
 
-  const measured: Measured = { whole: new Map(), streams: new Map(), findings: [] }
+  const measured: Measured = {
+    whole: new Map(),
+    streams: new Map(),
+    manyStreams: new Map(),
+    halfLoad: new Map(),
+    hotCustomer: null,
+    findings: [],
+  }
   const tallies = new Map<SubjectName, Tally>(plan.subjects.map(name => [name, { sent: 0, ok: 0, failed: 0 }]))
 
   const paces = new Map<string, number>()
   const measureOnce = async (name: SubjectName, connections: number, seconds: number) => {
     const cell = `${name} c${connections}`
     const requests = Math.ceil((paces.get(cell) ?? coldPace(connections)) * seconds)
-    const result = await loadOnce(load, subjects.get(name)!, connections, Math.max(requests, connections))
+    const subject = subjects.get(name)!
+    const result = await loadOnce(load, subject, [subject.headers], connections, Math.max(requests, connections))
     paces.set(cell, result.rps)
     count(tallies.get(name)!, result)
     return result
   }
+  const measureStreams = async (name: SubjectName, shape: StreamShape) => {
+    const result = await streamOnce(streamLoad, subjects.get(name)!, shape, plan.streamMeasureMs)
+    count(tallies.get(name)!, result)
+    const cpu = result.cpuUsPerChunk === null ? '' : `, ${result.cpuUsPerChunk.toFixed(1)} us CPU/chunk`
+    say(`${shape.streams} streams ${name.padEnd(10)} p50 ${result.delayP50Ms.toFixed(2)} ms${cpu}`)
+    return result
+  }
+
   for (const name of plan.subjects) {
     // The first few thousand requests find out how fast a cell is; the rest of the warm-up is for the compiler of the subject.
     for (const connections of connectionCounts) await measureOnce(name, connections, 0.5)
-    await measureOnce(name, 128, plan.warmUpSeconds)
+    while (tallies.get(name)!.sent < plan.warmUpRequests) {
+      const missing = plan.warmUpRequests - tallies.get(name)!.sent
+      await measureOnce(name, 128, missing / paces.get(`${name} c128`)!)
+    }
+    say(`${name} is warm after ${tallies.get(name)!.sent} requests`)
   }
-  for (let round = 0; round < plan.rounds; round++) {
+
+  // Before the others, whose garbage would leave room for streams in the memory that counts as idle.
+  if (plan.workloads.has('many-streams')) {
+    for (let round = 0; round < plan.streamRounds; round++) {
+      for (const name of rotate(plan.streamSubjects, round)) {
+        append(measured.manyStreams, name, await measureStreams(name, manyStreams))
+      }
+    }
+  }
+  for (let round = 0; plan.workloads.has('whole') && round < plan.rounds; round++) {
     for (const name of rotate(plan.subjects, round)) {
       for (const connections of connectionCounts) {
         const result = await measureOnce(name, connections, plan.secondsPerRound)
@@ -106,13 +153,52 @@ async function bench(plan: Plan, dir: string): Promise<void> {
       }
     }
   }
-  for (let round = 0; round < plan.streamRounds; round++) {
+  if (plan.workloads.has('half-load')) {
+    const ratePerS = Math.round(halfLoadOf(paces, measured))
+    for (let round = 0; round < plan.rounds; round++) {
+      for (const name of rotate(plan.streamSubjects, round)) {
+        const { url, headers, pid } = subjects.get(name)!
+        const job: PacedJob = { url, headers, pid, body: wholeBody, ratePerS, seconds: plan.secondsPerRound }
+        const result = await ask<PacedJob, LoadResult>(pacedLoad, job, 120_000)
+        count(tallies.get(name)!, result)
+        append(measured.halfLoad, name, result)
+        say(`half load ${name.padEnd(10)} ${Math.round(result.rps)} req/s: p99 ${result.p99Ms.toFixed(2)} ms`)
+      }
+    }
+  }
+  if (plan.workloads.has('hot-customer')) {
+    const subject = subjects.get('switchyard')!
+    const [hot, spread] = [[subject.headers], await subject.addCustomers!(spreadCustomers)]
+    const requests = Math.ceil(paces.get('switchyard c128')! * plan.secondsPerRound)
+    const run = async (headers: Record<string, string>[]) => {
+      const result = await loadOnce(load, subject, headers, 128, requests)
+      if (headers === hot) count(tallies.get('switchyard')!, result)
+      else if (result.failed > 0) throw new Error(`${result.failed} requests of ${spreadCustomers} customers failed`)
+      say(`${headers.length} customers: ${Math.round(result.rps)} req/s`)
+      return result
+    }
+    // The first request of a customer pays for finding the key.
+    await run(spread)
+    const rounds: HotCustomer = { customers: spreadCustomers, hot: [], spread: [], balanceUpdatesPerS: 0 }
+    for (let round = 0; round < plan.rounds; round++) {
+      for (const headers of rotate([hot, spread], round)) {
+        const result = await run(headers)
+        if (headers === hot) rounds.hot.push(result)
+        else rounds.spread.push(result)
+      }
+    }
+    await delay(statisticsLagMs)
+    const before = await subject.countBalanceUpdates!()
+    const startedMs = performance.now()
+    await run(hot)
+    const seconds = (performance.now() - startedMs) / 1000
+    await delay(statisticsLagMs)
+    rounds.balanceUpdatesPerS = ((await subject.countBalanceUpdates!()) - before) / seconds
+    measured.hotCustomer = rounds
+  }
+  for (let round = 0; plan.workloads.has('streams') && round < plan.streamRounds; round++) {
     for (const name of rotate(plan.streamSubjects, round)) {
-      const result = await streamOnce(streamLoad, subjects.get(name)!, plan.streamMeasureMs)
-      count(tallies.get(name)!, result)
-      append(measured.streams, name, result)
-      const cpu = result.cpuUsPerChunk === null ? '' : `, ${result.cpuUsPerChunk.toFixed(1)} us CPU/chunk`
-      say(`streams ${round + 1}/${plan.streamRounds} ${name.padEnd(10)} p50 ${result.delayP50Ms.toFixed(2)} ms${cpu}`)
+      append(measured.streams, name, await measureStreams(name, fastStreams))
     }
   }
 
@@ -143,16 +229,33 @@ function coldPace(connections: number): number {
   return connections === 1 ? 400 : 1_500
 }
 
-function loadOnce(load: Running, subject: Subject, connections: number, requests: number): Promise<LoadResult> {
-  const { url, headers, pid } = subject
+/** Half of what Switchyard does at 128 connections: the median of its rounds, or the warm-up where there were none. */
+function halfLoadOf(paces: Map<string, number>, { whole }: Measured): number {
+  const rounds = whole.get('switchyard c128')?.map(round => round.rps)
+  return (
+    (rounds === undefined
+      ? paces.get('switchyard c128')!
+      : percentile(
+          rounds.sort((a, b) => a - b),
+          0.5,
+        )) / 2
+  )
+}
+
+function loadOnce(
+  load: Running,
+  { url, pid }: Subject,
+  headers: Record<string, string>[],
+  connections: number,
+  requests: number,
+): Promise<LoadResult> {
   const job: LoadJob = { url, headers, pid, body: wholeBody, connections, requests }
   return ask<LoadJob, LoadResult>(load, job, 120_000)
 }
 
-function streamOnce(load: Running, subject: Subject, measureMs: number): Promise<StreamResult> {
+function streamOnce(load: Running, subject: Subject, shape: StreamShape, measureMs: number): Promise<StreamResult> {
   const { url, headers, pid } = subject
-  const ramp = { streams: 500, rampMs: 2000, chunksPerStream: 100 }
-  const job: StreamJob = { url, headers, pid, body: streamBody, ...ramp, measureMs }
+  const job: StreamJob = { url, headers, pid, ...shape, measureMs }
   return ask<StreamJob, StreamResult>(load, job, measureMs + 40_000)
 }
 
@@ -191,21 +294,32 @@ function readPlan(): Plan {
       profile: { type: 'boolean', default: false },
     },
   })
-  const asked = values.only?.split(',') ?? [...subjectNames]
-  const unknown = asked.filter(name => !subjectNames.includes(name as SubjectName))
-  if (unknown.length > 0) throw new Error(`--only takes ${subjectNames.join(', ')}; not ${unknown.join(', ')}`)
-  // What a gateway adds is counted from `direct`, so it is always there.
-  const subjects = subjectNames.filter(name => name === 'direct' || asked.includes(name))
   const { quick } = values
+  const only = values.only?.split(',') ?? []
+  const names: readonly string[] = [...subjectNames, ...workloads]
+  const unknown = only.filter(name => !names.includes(name))
+  if (unknown.length > 0) throw new Error(`--only takes ${names.join(', ')}; not ${unknown.join(', ')}`)
+  const askedSubjects = subjectNames.filter(name => only.includes(name))
+  const askedWorkloads = workloads.filter(name => only.includes(name))
+  // What a gateway adds is counted from `direct`, so it is always there.
+  const subjects = subjectNames.filter(
+    name => name === 'direct' || askedSubjects.length === 0 || askedSubjects.includes(name),
+  )
+  const usual: readonly Workload[] = quick ? ['whole', 'streams'] : workloads
+  const chosen = new Set(askedWorkloads.length > 0 ? askedWorkloads : usual)
+  if (values['skip-stream']) for (const name of ['streams', 'many-streams'] as const) chosen.delete(name)
+  // Both are about Switchyard alone.
+  if (!subjects.includes('switchyard')) for (const name of ['half-load', 'hot-customer'] as const) chosen.delete(name)
   return {
     subjects,
+    workloads: chosen,
     // Nobody asks for the peer's streams, and it breaks off when 500 are open.
     streamSubjects: subjects.filter(name => name !== 'portkey'),
     rounds: positive('rounds', values.rounds, quick ? 3 : 5),
-    secondsPerRound: positive('seconds', values.seconds, quick ? 0.8 : 8),
-    warmUpSeconds: quick ? 1.5 : 5,
-    streamRounds: values['skip-stream'] ? 0 : quick ? 1 : 3,
-    streamMeasureMs: quick ? 5000 : 15_000,
+    secondsPerRound: positive('seconds', values.seconds, quick ? 0.6 : 8),
+    warmUpRequests: 20_000,
+    streamRounds: quick ? 1 : 3,
+    streamMeasureMs: quick ? 4000 : 15_000,
     json: values.json,
     profile: values.profile,
     keepReport: !quick && values.only === undefined && !values.profile,

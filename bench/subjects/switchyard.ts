@@ -1,4 +1,9 @@
-import { startGateway } from '../gateway.ts'
+import { addCustomer } from '../../src/auth/customers.ts'
+import { issueKey } from '../../src/auth/keys.ts'
+import { openDatabase } from '../../src/db/embedded.ts'
+import { createPool, type Pool, transaction } from '../../src/db/pool.ts'
+import { openAccount } from '../../src/ledger/open-account.ts'
+import { type Gateway, startGateway } from '../gateway.ts'
 import { pin } from '../process.ts'
 import type { Finding, Setting, Subject, Tally } from './subject.ts'
 
@@ -20,6 +25,8 @@ export async function startSwitchyard(setting: Setting): Promise<Subject> {
       headers,
       pid: gateway.pid,
       check: sent => checkBooks(gateway.origin, headers, sent, () => gateway.command('ledger', 'audit')),
+      addCustomers: count => withDatabase(gateway, pool => addCustomers(pool, count)),
+      countBalanceUpdates: () => withDatabase(gateway, countBalanceUpdates),
       stop: gateway.stop,
     }
   } catch (error) {
@@ -83,4 +90,37 @@ async function checkBooks(
     },
     { ok: auditFailure === null, text: `switchyard: ledger audit ${auditFailure ?? 'clean'}` },
   ]
+}
+
+/** In one transaction: through the command line, two processes for each would take ten minutes. */
+function addCustomers(pool: Pool, count: number): Promise<Record<string, string>[]> {
+  return transaction(pool, async sql => {
+    const headers: Record<string, string>[] = []
+    for (let n = 0; n < count; n++) {
+      const added = await addCustomer(sql, { email: `customer-${n}@example.com`, accountTier: 'bench' })
+      await openAccount(sql, added!.customerId, BigInt(creditUsd) * 1_000_000_000n)
+      const { key } = await issueKey(sql, { customerId: added!.customerId, name: 'bench' })
+      headers.push({ authorization: `Bearer ${key}` })
+    }
+    return headers
+  })
+}
+
+async function countBalanceUpdates(pool: Pool): Promise<number> {
+  const { rows } = await pool.query<{ updates: bigint }>(
+    `SELECT n_tup_upd AS updates FROM pg_stat_user_tables WHERE relname = 'balance'`,
+  )
+  return Number(rows[0]!.updates)
+}
+
+/** Joins the PostgreSQL that the gateway runs. */
+async function withDatabase<T>({ dataDir }: Gateway, work: (pool: Pool) => Promise<T>): Promise<T> {
+  const database = await openDatabase({ dataDir, log: { info() {}, warn: console.error } })
+  const pool = createPool(database.connection, { max: 1, applicationName: 'bench', statementTimeoutMs: 0 })
+  try {
+    return await work(pool)
+  } finally {
+    await pool.end()
+    await database.close()
+  }
 }
