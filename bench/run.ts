@@ -9,6 +9,7 @@ import type { PacedJob } from './paced-load.ts'
 import { percentile } from './percentile.ts'
 import { ask, type Cores, pin, planCores, type Running, startServer, startWorker, stopAll } from './process.ts'
 import { connectionCounts, type HotCustomer, type Measured, toJson, toMarkdown } from './report.ts'
+import { slowStreamBody, streamBody, wholeBody } from './request-bodies.ts'
 import type { StreamJob, StreamResult } from './stream-load.ts'
 import { startDirect } from './subjects/direct.ts'
 import { startPortkey } from './subjects/portkey.ts'
@@ -23,21 +24,8 @@ const starters: Record<SubjectName, (setting: Setting) => Promise<Subject>> = {
   portkey: startPortkey,
 }
 
-const messages = [{ role: 'user', content: 'Where does this car go?' }]
 const workloads = ['whole', 'streams', 'many-streams', 'half-load', 'hot-customer'] as const
 type Workload = (typeof workloads)[number]
-
-const wholeBody = JSON.stringify({ model: 'bench', messages, max_tokens: 128 })
-const streamBody = JSON.stringify({
-  model: 'bench',
-  messages,
-  // Room to spare: a gateway that stops a stream at its limit counts the tokens of our stamps its own way.
-  max_tokens: 1024,
-  stream: true,
-  stream_options: { include_usage: true },
-})
-// The upstream's slow pace: 60 chunks, 20 a second.
-const slowStreamBody = JSON.stringify({ ...JSON.parse(streamBody), user: 'slow' })
 
 const fastStreams: StreamShape = { body: streamBody, streams: 500, rampMs: 2000, chunksPerStream: 100 }
 const manyStreams: StreamShape = { body: slowStreamBody, streams: 1000, rampMs: 3000, chunksPerStream: 60 }
