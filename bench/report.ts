@@ -254,8 +254,9 @@ function streamFigures(streams: Map<SubjectName, StreamResult[]>, name: SubjectN
     addedP50Ms: rounds.map((r, i) => difference(r.delayP50Ms, direct[i]?.delayP50Ms ?? null)),
     addedP99Ms: rounds.map((r, i) => difference(r.delayP99Ms, direct[i]?.delayP99Ms ?? null)),
     rssMb: rounds.map(r => r.rssMb),
+    // Idle is before the first round: what a round leaves behind is no longer idle.
     kibPerStream: rounds.map(r => {
-      const grownMb = difference(r.rssOpenMb, r.rssIdleMb)
+      const grownMb = difference(r.rssOpenMb, rounds[0]!.rssIdleMb)
       return grownMb === null ? null : (grownMb * 1e6) / 1024 / r.streams
     }),
   }
