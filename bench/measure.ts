@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { LoadJob, LoadResult } from './load.ts'
-import type { PacedJob } from './paced-load.ts'
+import type { PacedJob, PacedResult } from './paced-load.ts'
 import { percentile } from './percentile.ts'
 import { ask, type Running } from './process.ts'
 import { connectionCounts, type HotCustomer, type Measured } from './report.ts'
@@ -108,10 +108,11 @@ export async function measure(
       for (const name of rotate(plan.streamSubjects, round)) {
         const { url, headers, pid } = subjects.get(name)!
         const job: PacedJob = { url, headers, pid, body: wholeBody, ratePerS, seconds: plan.secondsPerRound }
-        const result = await ask<PacedJob, LoadResult>(workers.pacedLoad, job, 120_000)
+        const result = await ask<PacedJob, PacedResult>(workers.pacedLoad, job, 120_000)
         count(name, result)
         append(measured.halfLoad, name, result)
         say(`half load ${name.padEnd(10)} ${Math.round(result.rps)} req/s: p99 ${result.p99Ms.toFixed(2)} ms`)
+        if (result.skipped > 0) say(`${name} did not hold ${ratePerS} req/s: ${result.skipped} were not sent`)
       }
     }
   }

@@ -15,20 +15,29 @@ export type PacedJob = {
   pid: number | null
 }
 
+export type PacedResult = LoadResult & {
+  /** Not sent, because too many were under way: the rate was not held. */
+  skipped: number
+}
+
 /**
  * Requests at a rate, whatever becomes of those before: independent clients, whose gaps are exponential. (autocannon's rates are closed loops
  * that send a second's worth in one burst, which measures the burst.) A request that waits for a connection waits within its latency.
  */
-answerJobs<PacedJob, LoadResult>(async job => {
+answerJobs<PacedJob, PacedResult>(async job => {
   const { origin, pathname } = new URL(job.url)
   const pool = new Pool(origin, { connections: connectionsMax, headersTimeout: 0, bodyTimeout: 0 })
   const headers = { 'content-type': 'application/json', ...job.headers }
   const latenciesMs: number[] = []
-  const outcome = { sent: 0, ok: 0, failed: 0 }
+  const outcome = { sent: 0, ok: 0, failed: 0, skipped: 0 }
   const answered = Promise.withResolvers<void>()
   let sending = true
 
   const send = () => {
+    if (outcome.sent - outcome.ok - outcome.failed >= underWayMax) {
+      outcome.skipped++
+      return
+    }
     outcome.sent++
     const sentMs = performance.now()
     let isOk = false
@@ -82,10 +91,13 @@ answerJobs<PacedJob, LoadResult>(async job => {
     sent: outcome.sent,
     ok: outcome.ok,
     failed: outcome.sent - outcome.ok,
+    skipped: outcome.skipped,
     cpuShare: cpuBefore === null || cpuAfter === null ? null : (cpuAfter - cpuBefore) / 1000 / elapsedMs,
   }
 })
 
 // Far more than are in use below saturation: nothing should wait here.
 const connectionsMax = 512
+// Someone who is behind by this much does not catch up, and is drowned by the rest.
+const underWayMax = 1000
 const drainMsMax = 15_000

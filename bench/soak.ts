@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util'
 import type { LoadJob, LoadResult } from './load.ts'
 import { describeMachine, readMachine } from './machine.ts'
 import { goalRow, markdownTable } from './markdown.ts'
-import type { PacedJob } from './paced-load.ts'
+import type { PacedJob, PacedResult } from './paced-load.ts'
 import { ask, pin, planCores, startServer, startWorker, stopAll } from './process.ts'
 import { readRssMb } from './process-usage.ts'
 import { streamBody, wholeBody } from './request-bodies.ts'
@@ -105,7 +105,7 @@ async function soak(): Promise<void> {
   const sampling = setInterval(() => takeSample().catch(failure.reject), SAMPLE_EVERY_MS)
   const [whole, streamed] = await Promise.race([
     Promise.all([
-      ask<PacedJob, LoadResult>(
+      ask<PacedJob, PacedResult>(
         pacedLoad,
         { url, headers, pid, body: wholeBody, ratePerS, seconds: measureMs / 1000 },
         msMax,
@@ -125,6 +125,7 @@ async function soak(): Promise<void> {
   const findings = [
     { ok: tally.failed === 0, text: `${tally.sent} requests sent, ${tally.ok} answered whole, ${tally.failed} failed` },
     ...(await subject.check!(tally)),
+    { ok: whole.skipped === 0, text: `${whole.skipped} requests were not sent because 1,000 were under way` },
   ]
   await subject.stop()
 
