@@ -1,4 +1,4 @@
--- The money functions: the only writers of balance, lease, ledger_*, usage_event and usage_rollup.
+-- The money functions: the only writers of balance, lease, ledger_*, usage_event, usage_hour and usage_day.
 --
 -- Two rules make them correct.
 -- 1. Whoever touches the money of customers first locks their balance rows, in the order of customer_id. So two calls never deadlock, and
@@ -320,7 +320,7 @@ END $$;
 
 -- ---------------------------------------------------------------- settlement
 
--- Ends a batch of requests: writes their usage rows, charges them, returns what their leases held, adds them to the rollups.
+-- Ends a batch of requests: writes their usage rows, charges them, returns what their leases held, adds them to the sums of their hours and days.
 -- A request whose row exists is done already and changes nothing, so a batch may be sent again after an ambiguous commit. The exception is
 -- the row `node_died` of the reaper: it was only presumed, and gives way to what really happened.
 -- A request that names another lease than its own id was admitted by that bulk lease, which is charged; the balance row is not touched.
@@ -503,14 +503,28 @@ BEGIN
       UNION ALL
       SELECT 'platform_revenue', '00000000-0000-0000-0000-000000000000'::uuid, sum(fee_nanos)::bigint FROM ins
     ) e WHERE e.amount <> 0
-  ), rolled AS (
-    INSERT INTO usage_rollup AS u (customer_id, hour, model_id, provider, node_shard,
-      requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
-    SELECT customer_id, date_trunc('hour', started_at, 'UTC'), model_id, provider, p_node_shard,
-      count(*), count(*) FILTER (WHERE success), sum(input_tokens), sum(output_tokens), sum(cost_nanos), sum(hoster_share_nanos), sum(fee_nanos),
+  ), by_hour AS (
+    -- In the order of the keys, here and below: calls that run at the same time take the rows in the same order.
+    INSERT INTO usage_hour AS u (customer_id, hour, node_shard, requests, successes, local_requests, hoster_requests, cloud_requests,
+      input_tokens, output_tokens, cost_nanos, latency_ms_sum)
+    SELECT customer_id, date_trunc('hour', started_at, 'UTC'), p_node_shard, count(*), count(*) FILTER (WHERE success),
+      count(*) FILTER (WHERE provider = 'local'), count(*) FILTER (WHERE provider = 'hoster'), count(*) FILTER (WHERE provider = 'cloud'),
+      sum(input_tokens), sum(output_tokens), sum(cost_nanos), coalesce(sum(latency_ms) FILTER (WHERE success), 0)
+    FROM ins GROUP BY 1, 2 ORDER BY 1, 2
+    ON CONFLICT (customer_id, hour, node_shard) DO UPDATE SET
+      requests = u.requests + excluded.requests, successes = u.successes + excluded.successes,
+      local_requests = u.local_requests + excluded.local_requests, hoster_requests = u.hoster_requests + excluded.hoster_requests,
+      cloud_requests = u.cloud_requests + excluded.cloud_requests,
+      input_tokens = u.input_tokens + excluded.input_tokens, output_tokens = u.output_tokens + excluded.output_tokens,
+      cost_nanos = u.cost_nanos + excluded.cost_nanos, latency_ms_sum = u.latency_ms_sum + excluded.latency_ms_sum
+  ), by_day AS (
+    INSERT INTO usage_day AS u (customer_id, day, model_id, provider, node_shard, requests, successes,
+      input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
+    SELECT customer_id, (started_at AT TIME ZONE 'UTC')::date, model_id, provider, p_node_shard, count(*), count(*) FILTER (WHERE success),
+      sum(input_tokens), sum(output_tokens), sum(cost_nanos), sum(hoster_share_nanos), sum(fee_nanos),
       coalesce(sum(latency_ms) FILTER (WHERE success), 0)
-    FROM ins GROUP BY 1, 2, 3, 4
-    ON CONFLICT (customer_id, hour, model_id, provider, node_shard) DO UPDATE SET
+    FROM ins GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
+    ON CONFLICT (customer_id, day, model_id, provider, node_shard) DO UPDATE SET
       requests = u.requests + excluded.requests, successes = u.successes + excluded.successes,
       input_tokens = u.input_tokens + excluded.input_tokens, output_tokens = u.output_tokens + excluded.output_tokens,
       cost_nanos = u.cost_nanos + excluded.cost_nanos, hoster_share_nanos = u.hoster_share_nanos + excluded.hoster_share_nanos,
@@ -526,17 +540,22 @@ BEGIN
     JOIN unnest(l_ids, l_granted) AS l(lease, granted) ON l.lease = i.request WHERE i.cost > l.granted;
 END $$;
 
--- Takes back the row that the reaper wrote for a request of a node it took for dead. Its shard of the rollup may differ from the reaper's:
+-- Takes back the row that the reaper wrote for a request of a node it took for dead. Its shard of the sums may differ from the reaper's:
 -- only the sum of the shards means something.
 CREATE FUNCTION withdraw_presumed_death(p_customer uuid, p_request uuid, p_node_shard smallint) RETURNS void
 LANGUAGE sql AS $$
   WITH gone AS (
     DELETE FROM usage_event WHERE customer_id = p_customer AND request_id = p_request AND outcome = 'node_died' RETURNING started_at, model_id
+  ), by_hour AS (
+    INSERT INTO usage_hour AS u (customer_id, hour, node_shard, requests, successes, local_requests, hoster_requests, cloud_requests,
+      input_tokens, output_tokens, cost_nanos, latency_ms_sum)
+    SELECT p_customer, date_trunc('hour', started_at, 'UTC'), p_node_shard, -1, 0, 0, 0, 0, 0, 0, 0, 0 FROM gone
+    ON CONFLICT (customer_id, hour, node_shard) DO UPDATE SET requests = u.requests - 1
   )
-  INSERT INTO usage_rollup AS u (customer_id, hour, model_id, provider, node_shard,
-    requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
-  SELECT p_customer, date_trunc('hour', started_at, 'UTC'), model_id, 'none', p_node_shard, -1, 0, 0, 0, 0, 0, 0, 0 FROM gone
-  ON CONFLICT (customer_id, hour, model_id, provider, node_shard) DO UPDATE SET requests = u.requests - 1
+  INSERT INTO usage_day AS u (customer_id, day, model_id, provider, node_shard, requests, successes,
+    input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
+  SELECT p_customer, (started_at AT TIME ZONE 'UTC')::date, model_id, 'none', p_node_shard, -1, 0, 0, 0, 0, 0, 0, 0 FROM gone
+  ON CONFLICT (customer_id, day, model_id, provider, node_shard) DO UPDATE SET requests = u.requests - 1
 $$;
 
 -- ---------------------------------------------------------------- leases whose owner is gone
@@ -594,12 +613,18 @@ BEGIN
         coalesce(sum(g.settled_nanos) FILTER (WHERE g.cap_day = o.day), 0)::bigint AS day_settled
       FROM gone g JOIN balance o USING (customer_id) WHERE o.customer_id = p_customer HAVING count(*) > 0
     ) s WHERE b.customer_id = p_customer
-  ), rolled AS (
-    INSERT INTO usage_rollup AS u (customer_id, hour, model_id, provider, node_shard,
-      requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
-    SELECT p_customer, date_trunc('hour', started_at, 'UTC'), model_id, 'none', p_node_shard, count(*), 0, 0, 0, 0, 0, 0, 0
-    FROM ins GROUP BY 1, 2, 3
-    ON CONFLICT (customer_id, hour, model_id, provider, node_shard) DO UPDATE SET requests = u.requests + excluded.requests
+  ), by_hour AS (
+    INSERT INTO usage_hour AS u (customer_id, hour, node_shard, requests, successes, local_requests, hoster_requests, cloud_requests,
+      input_tokens, output_tokens, cost_nanos, latency_ms_sum)
+    SELECT p_customer, date_trunc('hour', started_at, 'UTC'), p_node_shard, count(*), 0, 0, 0, 0, 0, 0, 0, 0
+    FROM ins GROUP BY 2 ORDER BY 2
+    ON CONFLICT (customer_id, hour, node_shard) DO UPDATE SET requests = u.requests + excluded.requests
+  ), by_day AS (
+    INSERT INTO usage_day AS u (customer_id, day, model_id, provider, node_shard, requests, successes,
+      input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
+    SELECT p_customer, (started_at AT TIME ZONE 'UTC')::date, model_id, 'none', p_node_shard, count(*), 0, 0, 0, 0, 0, 0, 0
+    FROM ins GROUP BY 2, 3 ORDER BY 2, 3
+    ON CONFLICT (customer_id, day, model_id, provider, node_shard) DO UPDATE SET requests = u.requests + excluded.requests
   )
   SELECT count(*) INTO v_reclaimed FROM gone;
   RETURN v_reclaimed;

@@ -55,7 +55,7 @@ export interface LedgerDeps {
   readonly store: LedgerStore
   /** Registered before the first admission. */
   readonly node: NodeView
-  /** The usage_rollup shard this node writes, 0..32767; nodes that run at the same time should differ. */
+  /** The shard of usage_hour and usage_day this node writes, 0..32767; nodes that run at the same time should differ. */
   readonly nodeShard: number
   readonly scheduler: Scheduler
   /** Makes ids of bulk leases: UUIDs that are never used again. */
