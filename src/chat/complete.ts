@@ -6,6 +6,7 @@ import { ApiError } from '../domain/errors.ts'
 import type { Receipt } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
+import type { StopSignal } from '../domain/stop-signal.ts'
 import { inputCostNanos } from '../relay/bill.ts'
 import { type Delivery, relay } from '../relay/relay.ts'
 import { unservedReceipt } from '../relay/unserved-receipt.ts'
@@ -42,7 +43,7 @@ export async function complete(
   caller: Caller,
   job: ChatJob,
   requestId: string,
-  signal: AbortSignal,
+  signal: StopSignal,
 ): Promise<Completed> {
   const ticket = await admit(deps.admit, caller, job, requestId)
   const settleTicket = (receipt: Receipt) => settle(deps.settle, ticket, receipt)

@@ -5,6 +5,7 @@ import type { Answer, Attempt, Plan } from '../domain/handoff.ts'
 import type { Health } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
 import { outputCap } from '../domain/output-cap.ts'
+import type { StopSignal } from '../domain/stop-signal.ts'
 import { Unserved } from '../domain/unserved.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { envelopeOf } from '../wire/envelope.ts'
@@ -33,7 +34,7 @@ const REMAINING_MS_MIN = 50
  * Throws Unserved: `upstream_rejected` or `context_length_exceeded` as soon as an upstream calls the request itself wrong,
  * `all_hosters_failed` when none is left, the reason of `signal` when it was aborted.
  */
-export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, signal: AbortSignal): Promise<Answer> {
+export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, signal: StopSignal): Promise<Answer> {
   const { clock, attemptsMax = ATTEMPTS_MAX } = deps
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
   const attempts: Attempt[] = []
@@ -64,7 +65,7 @@ interface AttemptFrame {
   readonly attempts: readonly Attempt[]
   readonly startedMs: number
   readonly remainingMs: number
-  readonly signal: AbortSignal
+  readonly signal: StopSignal
 }
 
 /** One try. The offer counts as busy with it until the answer has ended, which for a stream is long after this returns. */
@@ -139,7 +140,7 @@ function isWorthTrying(
 }
 
 /** By a client that left and hears nothing any more, or by the gateway that has to stop and says so. */
-function givenUp({ reason }: AbortSignal, attempts: readonly Attempt[]): Unserved {
+function givenUp({ reason }: StopSignal, attempts: readonly Attempt[]): Unserved {
   if (!(reason instanceof ApiError)) return new Unserved('upstream_unavailable', attempts)
   return new Unserved(reason.code, attempts, { retryAfterS: reason.retryAfterS })
 }
