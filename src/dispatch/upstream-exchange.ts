@@ -85,14 +85,9 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
 
   /** The whole body as text. Throws UpstreamFailure. */
   async text(): Promise<string> {
-    let body: Buffer | undefined
-    let pieces: Buffer[] | undefined
-    await this.read(piece => {
-      if (body === undefined) body = piece
-      else if (pieces === undefined) pieces = [body, piece]
-      else pieces.push(piece)
-    })
-    return (pieces === undefined ? body : Buffer.concat(pieces))?.toString('utf8') ?? ''
+    const pieces: Buffer[] = []
+    await this.read(piece => void pieces.push(piece))
+    return pieces.length === 1 ? pieces[0]!.toString('utf8') : Buffer.concat(pieces).toString('utf8')
   }
 
   /** As much of an error's body as can be had: it explains the status, but the status alone decides enough. */

@@ -38,13 +38,15 @@ export type WriteFrames = (frames: string) => void | Promise<void>
  * A whole answer is handed over after its charge is committed; a stream keeps back its last events until then.
  * `sendTo` has to be called, once, also when the client is gone.
  */
-export async function relay(context: RelayContext, answer: Answer): Promise<Delivery> {
-  return answer.kind === 'whole'
-    ? { kind: 'whole', body: await relayWhole(context, answer) }
-    : { kind: 'stream', sendTo: write => relayStream(context, answer, write) }
+export function relay(context: RelayContext, answer: Answer): Promise<Delivery> {
+  if (answer.kind === 'whole') return relayWhole(context, answer)
+  return Promise.resolve({ kind: 'stream', sendTo: write => relayStream(context, answer, write) })
 }
 
-async function relayWhole({ ticket, job, settle, signal, chargeEarlyLeave }: RelayContext, answer: WholeAnswer) {
+async function relayWhole(
+  { ticket, job, settle, signal, chargeEarlyLeave }: RelayContext,
+  answer: WholeAnswer,
+): Promise<Delivery> {
   const { completion } = answer
   const meter = new OutputMeter(ticket.maxTokens * job.choices)
   for (const { message } of completion.choices) meter.add(message as ChunkDelta)
@@ -60,7 +62,7 @@ async function relayWhole({ ticket, job, settle, signal, chargeEarlyLeave }: Rel
   })
   await settle(receipt)
   completion.usage = billedUsage(completion.usage, receipt)
-  return JSON.stringify(completion)
+  return { kind: 'whole', body: JSON.stringify(completion) }
 }
 
 async function relayStream(context: RelayContext, answer: StreamAnswer, write: WriteFrames): Promise<void> {
