@@ -5,7 +5,8 @@ import { readCpuMicros } from './process-usage.ts'
 
 export type LoadJob = {
   url: string
-  headers: Record<string, string>
+  /** One set: of every request. Several: each request takes the next, each connection its own part of them. */
+  headers: Record<string, string>[]
   body: string
   connections: number
   /** How many are sent. A round ends with its last answer: one that ends by the clock cuts off what is under way, and no client does that. */
@@ -32,11 +33,21 @@ answerJobs<LoadJob, LoadResult>(async job => {
   const cpuBefore = job.pid === null ? null : readCpuMicros(job.pid)
   const startedMs = performance.now()
   let lastAnswerMs = startedMs
+  let connection = 0
   const run = autocannon({
     url: job.url,
     method: 'POST',
-    headers: { 'content-type': 'application/json', ...job.headers },
-    body: job.body,
+    setupClient(client) {
+      const own = job.headers.filter((_, i) => i % job.connections === connection % job.headers.length)
+      connection++
+      client.setRequests(
+        own.map(headers => ({
+          method: 'POST',
+          headers: { 'content-type': 'application/json', ...headers },
+          body: job.body,
+        })),
+      )
+    },
     connections: job.connections,
     amount: job.requests,
     sampleInt: 50,

@@ -30,6 +30,18 @@ export function readMachine(pinned: Cores): Machine {
   }
 }
 
+/** The facts as lines of a report. */
+export function describeMachine(machine: Machine): string[] {
+  const { pinned } = machine
+  return [
+    `- machine: ${machine.cpu}, ${machine.cores} cores, ${machine.memoryGb} GB, ${machine.system}, Node ${machine.node}`,
+    `- load average before the start: ${machine.loadBefore.toFixed(2)}`,
+    pinned === null
+      ? '- nothing was pinned (no `taskset`, or one core)'
+      : `- pinned: the gateway under test to core ${pinned.subject}; upstream ${pinned.upstream}, load ${pinned.load}, PostgreSQL ${pinned.database}`,
+  ]
+}
+
 function readCommit(): string {
   const git = (...args: string[]) =>
     execFileSync('git', args, {

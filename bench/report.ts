@@ -1,5 +1,6 @@
 import type { LoadResult } from './load.ts'
-import type { Machine } from './machine.ts'
+import { describeMachine, type Machine } from './machine.ts'
+import { type Goal, goalRow, markdownTable as table } from './markdown.ts'
 import { percentile } from './percentile.ts'
 import type { StreamResult } from './stream-load.ts'
 import { type Finding, type SubjectName, subjectNames } from './subjects/subject.ts'
@@ -9,8 +10,23 @@ export const connectionCounts = [1, 32, 128] as const
 /** All rounds, in the order they were run. Keys of `whole` read `relay c128`. */
 export type Measured = {
   whole: Map<string, LoadResult[]>
+  /** 500 streams of 100 chunks at 50 a second. */
   streams: Map<SubjectName, StreamResult[]>
+  /** 1,000 streams of 60 chunks at 20 a second. */
+  manyStreams: Map<SubjectName, StreamResult[]>
+  /** Whole answers at half of what Switchyard does at 128 connections. */
+  halfLoad: Map<SubjectName, LoadResult[]>
+  hotCustomer: HotCustomer | null
   findings: Finding[]
+}
+
+/** The same load at 128 connections of one customer, and of many. */
+export type HotCustomer = {
+  customers: number
+  hot: LoadResult[]
+  spread: LoadResult[]
+  /** Updates of all balance rows a second while one customer is hot. */
+  balanceUpdatesPerS: number
 }
 
 /** Medians over the rounds, one entry per subject that ran; unknown figures are null. */
@@ -34,7 +50,7 @@ export function toJson(measured: Measured): object {
   const stream = [...measured.streams.keys()]
     .filter(name => name !== 'direct')
     .map(name => {
-      const figures = streamFigures(measured, name)
+      const figures = streamFigures(measured.streams, name)
       return [
         name,
         {
@@ -55,26 +71,24 @@ export function toMarkdown(
   plan: {
     rounds: number
     secondsPerRound: number
-    warmUpSeconds: number
+    warmUpRequests: number
     streamRounds: number
     streamMeasureMs: number
   },
 ): string {
-  const { pinned } = machine
   const sections = [
     `# Benchmark of ${machine.startedAt.slice(0, 16).replace('T', ' ')} UTC`,
     [
       `- command: \`npm run bench${process.argv.slice(2).length > 0 ? ` -- ${process.argv.slice(2).join(' ')}` : ''}\`, commit ${machine.commit}`,
-      `- machine: ${machine.cpu}, ${machine.cores} cores, ${machine.memoryGb} GB, ${machine.system}, Node ${machine.node}`,
-      `- load average before the start: ${machine.loadBefore.toFixed(2)}`,
-      pinned === null
-        ? '- nothing was pinned (no `taskset`, or one core)'
-        : `- pinned: the gateway under test to core ${pinned.subject}; upstream ${pinned.upstream}, load ${pinned.load}, PostgreSQL ${pinned.database}`,
-      `- ${plan.rounds} rounds of ${plan.secondsPerRound} s per cell after ${plan.warmUpSeconds} s of warm-up, subjects alternating; ${plan.streamRounds} rounds of ${plan.streamMeasureMs / 1000} s of streams`,
+      ...describeMachine(machine),
+      `- ${plan.rounds} rounds of ${plan.secondsPerRound} s per cell after ${plan.warmUpRequests} requests of warm-up each, subjects alternating; ${plan.streamRounds} rounds of ${plan.streamMeasureMs / 1000} s of streams`,
       '- each cell: median (lowest to highest round)',
     ].join('\n'),
     ...wholeTables(measured),
-    ...streamTable(measured),
+    ...streamTable(measured.streams, '500 concurrent streams of 100 chunks at 50 chunks/s'),
+    ...streamTable(measured.manyStreams, '1,000 concurrent streams of 60 chunks at 20 chunks/s'),
+    ...halfLoadTable(measured),
+    ...hotCustomerTable(measured),
     ...goalTable(measured),
     `## Checks\n\n${measured.findings.map(({ ok, text }) => `- ${ok ? 'ok' : '**failed**'}: ${text}`).join('\n')}`,
   ]
@@ -82,6 +96,7 @@ export function toMarkdown(
 }
 
 function wholeTables(measured: Measured): string[] {
+  if (measured.whole.size === 0) return []
   return connectionCounts.map(connections => {
     const floor = median(wholeRounds(measured, 'relay', connections).map(r => r.rps))
     const rows = ran(measured).map(name => {
@@ -112,10 +127,10 @@ function wholeTables(measured: Measured): string[] {
   })
 }
 
-function streamTable(measured: Measured): string[] {
-  if (measured.streams.size === 0) return []
-  const rows = [...measured.streams].map(([name, rounds]) => {
-    const figures = streamFigures(measured, name)
+function streamTable(streams: Map<SubjectName, StreamResult[]>, title: string): string[] {
+  if (streams.size === 0) return []
+  const rows = [...streams].map(([name, rounds]) => {
+    const figures = streamFigures(streams, name)
     return [
       name,
       spread(
@@ -138,6 +153,7 @@ function streamTable(measured: Measured): string[] {
       name === 'direct' ? '' : spread(figures.addedP50Ms, 2),
       name === 'direct' ? '' : spread(figures.addedP99Ms, 2),
       spread(figures.rssMb, 0),
+      spread(figures.kibPerStream, 1),
     ]
   })
   const head = [
@@ -150,57 +166,99 @@ function streamTable(measured: Measured): string[] {
     'added p50 ms',
     'added p99 ms',
     'RSS MB',
+    'KiB/stream',
   ]
-  return [`## 500 concurrent streams of 100 chunks at 50 chunks/s\n\n${table(head, rows)}`]
+  return [`## ${title}\n\n${table(head, rows)}`]
+}
+
+function halfLoadTable({ halfLoad }: Measured): string[] {
+  if (halfLoad.size === 0) return []
+  const rows = [...halfLoad].map(([name, rounds]) => [
+    name,
+    ...[rounds.map(r => r.rps), rounds.map(r => r.p50Ms), rounds.map(r => r.p99Ms), rounds.map(r => r.cpuShare)].map(
+      (figures, column) => spread(figures, column === 0 ? 0 : 2),
+    ),
+  ])
+  return [
+    `## Whole answers at half of Switchyard's throughput at 128 connections\n\n${table(
+      ['', 'requests/s', 'p50 ms', 'p99 ms', 'core used'],
+      rows,
+    )}`,
+  ]
+}
+
+function hotCustomerTable({ hotCustomer }: Measured): string[] {
+  if (hotCustomer === null) return []
+  const row = (who: string, rounds: LoadResult[]) => [
+    who,
+    spread(
+      rounds.map(r => r.rps),
+      0,
+    ),
+    spread(
+      rounds.map(r => r.p99Ms),
+      2,
+    ),
+  ]
+  return [
+    `## Switchyard, 128 connections, one customer against many\n\n${table(
+      ['', 'requests/s', 'p99 ms'],
+      [
+        row('1 customer', hotCustomer.hot),
+        row(`${hotCustomer.customers.toLocaleString('en')} customers`, hotCustomer.spread),
+      ],
+    )}`,
+  ]
 }
 
 function goalTable(measured: Measured): string[] {
   const rps = (name: SubjectName) => median(wholeRounds(measured, name, 128).map(r => r.rps))
   const p50 = (name: SubjectName) => median(wholeRounds(measured, name, 1).map(r => r.p50Ms))
-  const cpu = (name: SubjectName) => median(streamFigures(measured, name).cpuUsPerChunk)
   const ours = 'switchyard'
-  const goals: { goal: string; value: number | null; limit: number; isFloor: boolean }[] = [
-    {
-      goal: 'throughput at 128 connections, x relay',
-      value: quotient(rps(ours), rps('relay')),
-      limit: 0.25,
-      isFloor: true,
-    },
-    {
-      goal: 'throughput at 128 connections, x Portkey',
-      value: quotient(rps(ours), rps('portkey')),
-      limit: 4,
-      isFloor: true,
-    },
-    { goal: 'added p50 at 1 connection, ms', value: difference(p50(ours), p50('direct')), limit: 3, isFloor: false },
-    { goal: 'CPU per streamed chunk, x relay', value: quotient(cpu(ours), cpu('relay')), limit: 2.5, isFloor: false },
-    {
-      goal: 'RSS with 500 streams, MB',
-      value: median(streamFigures(measured, ours).rssMb),
-      limit: 250,
-      isFloor: false,
-    },
+  const many = streamFigures(measured.manyStreams, ours)
+  const { hotCustomer } = measured
+  const atLeast = (limit: number, goal: string, value: Figure) => ({ goal, value, limit, isFloor: true })
+  const atMost = (limit: number, goal: string, value: Figure) => ({ goal, value, limit, isFloor: false })
+  const goals: (Omit<Goal, 'value'> & { value: Figure })[] = [
+    atLeast(0.6, 'throughput at 128 connections, x relay', quotient(rps(ours), rps('relay'))),
+    atLeast(9, 'throughput at 128 connections, x Portkey', quotient(rps(ours), rps('portkey'))),
+    atMost(0.3, 'added p50 at 1 connection over the relay, ms', difference(p50(ours), p50('relay'))),
+    atMost(5, 'p99 at half load, ms', median((measured.halfLoad.get(ours) ?? []).map(r => r.p99Ms))),
+    atLeast(
+      0.9,
+      'throughput of one hot customer, x the same load of 1,000',
+      hotCustomer === null
+        ? null
+        : quotient(median(hotCustomer.hot.map(r => r.rps)), median(hotCustomer.spread.map(r => r.rps))),
+    ),
+    atMost(2, 'updates/s of the balance row of a hot customer', hotCustomer?.balanceUpdatesPerS ?? null),
+    atMost(
+      1.6,
+      '1,000 streams: CPU per chunk, x relay',
+      quotient(median(many.cpuUsPerChunk), median(streamFigures(measured.manyStreams, 'relay').cpuUsPerChunk)),
+    ),
+    atMost(10, '1,000 streams: added p99, ms', median(many.addedP99Ms)),
+    atMost(48, '1,000 streams: memory per stream, KiB', median(many.kibPerStream)),
+    atMost(250, '500 streams: RSS, MB', median(streamFigures(measured.streams, ours).rssMb)),
   ]
-  const known = goals.filter(({ value }) => value !== null)
-  if (known.length === 0) return []
-  const rows = known.map(({ goal, value, limit, isFloor }) => [
-    goal,
-    value!.toFixed(2),
-    `${isFloor ? 'at least' : 'at most'} ${limit}`,
-    (isFloor ? value! >= limit : value! <= limit) ? 'reached' : '**missed**',
-  ])
-  return [`## Goals\n\n${table(['', 'measured', 'goal', ''], rows)}`]
+  const rows = goals.flatMap(goal => (goal.value === null ? [] : [goalRow({ ...goal, value: goal.value })]))
+  return rows.length === 0 ? [] : [`## Goals\n\n${table(['', 'measured', 'goal', ''], rows)}`]
 }
 
 /** What a subject adds is its percentile minus that of `direct` in the same round. */
-function streamFigures(measured: Measured, name: SubjectName) {
-  const rounds = measured.streams.get(name) ?? []
-  const direct = measured.streams.get('direct') ?? []
+function streamFigures(streams: Map<SubjectName, StreamResult[]>, name: SubjectName) {
+  const rounds = streams.get(name) ?? []
+  const direct = streams.get('direct') ?? []
   return {
     cpuUsPerChunk: rounds.map(r => r.cpuUsPerChunk),
     addedP50Ms: rounds.map((r, i) => difference(r.delayP50Ms, direct[i]?.delayP50Ms ?? null)),
     addedP99Ms: rounds.map((r, i) => difference(r.delayP99Ms, direct[i]?.delayP99Ms ?? null)),
     rssMb: rounds.map(r => r.rssMb),
+    // Idle is before the first round: what a round leaves behind is no longer idle.
+    kibPerStream: rounds.map(r => {
+      const grownMb = difference(r.rssOpenMb, rounds[0]!.rssIdleMb)
+      return grownMb === null ? null : (grownMb * 1e6) / 1024 / r.streams
+    }),
   }
 }
 
@@ -246,9 +304,4 @@ function ratio(a: Figure, b: Figure): string {
 
 function round(figure: Figure, digits: number): Figure {
   return figure === null ? null : Number(figure.toFixed(digits))
-}
-
-function table(head: string[], rows: string[][]): string {
-  const line = (cells: string[]) => `| ${cells.join(' | ')} |`
-  return [line(head), line(head.map((_, column) => (column === 0 ? '---' : '---:'))), ...rows.map(line)].join('\n')
 }

@@ -2,15 +2,14 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import type { LoadJob, LoadResult } from './load.ts'
 import { readMachine } from './machine.ts'
-import { ask, type Cores, pin, planCores, type Running, startServer, startWorker, stopAll } from './process.ts'
-import { connectionCounts, type Measured, toJson, toMarkdown } from './report.ts'
-import type { StreamJob, StreamResult } from './stream-load.ts'
+import { type MeasurePlan, measure, type Workload, workloads } from './measure.ts'
+import { type Cores, pin, planCores, startServer, startWorker, stopAll } from './process.ts'
+import { toJson, toMarkdown } from './report.ts'
 import { startDirect } from './subjects/direct.ts'
 import { startPortkey } from './subjects/portkey.ts'
 import { startRelay } from './subjects/relay.ts'
-import { type Setting, type Subject, type SubjectName, subjectNames, type Tally } from './subjects/subject.ts'
+import { type Setting, type Subject, type SubjectName, subjectNames } from './subjects/subject.ts'
 import { startSwitchyard } from './subjects/switchyard.ts'
 
 const starters: Record<SubjectName, (setting: Setting) => Promise<Subject>> = {
@@ -19,17 +18,6 @@ const starters: Record<SubjectName, (setting: Setting) => Promise<Subject>> = {
   switchyard: startSwitchyard,
   portkey: startPortkey,
 }
-
-const messages = [{ role: 'user', content: 'Where does this car go?' }]
-const wholeBody = JSON.stringify({ model: 'bench', messages, max_tokens: 128 })
-const streamBody = JSON.stringify({
-  model: 'bench',
-  messages,
-  // Room to spare: a gateway that stops a stream at its limit counts the tokens of our stamps its own way.
-  max_tokens: 1024,
-  stream: true,
-  stream_options: { include_usage: true },
-})
 
 /** `npm run bench`: see bench/README.md for what it measures and how to read it. */
 const plan = readPlanOrLeave()
@@ -48,14 +36,7 @@ try {
   }
 }
 
-type Plan = {
-  subjects: SubjectName[]
-  streamSubjects: SubjectName[]
-  rounds: number
-  secondsPerRound: number
-  warmUpSeconds: number
-  streamRounds: number
-  streamMeasureMs: number
+type Plan = MeasurePlan & {
   json: boolean
   profile: boolean
   /** Partial and quick runs are for looking at, not for keeping. */
@@ -70,6 +51,7 @@ async function bench(plan: Plan, dir: string): Promise<void> {
 
   const upstream = await startServer('upstream.ts', [], { core: cores?.upstream, logFile: join(dir, 'upstream.log') })
   const load = startWorker('load.ts', [], { core: cores?.load, logFile: join(dir, 'load.log') })
+  const pacedLoad = startWorker('paced-load.ts', [], { core: cores?.load, logFile: join(dir, 'paced-load.log') })
   const streamLoad = startWorker('stream-load.ts', [], { core: cores?.load, logFile: join(dir, 'stream-load.log') })
 
   const subjects = new Map<SubjectName, Subject>()
@@ -80,42 +62,7 @@ async function bench(plan: Plan, dir: string): Promise<void> {
     say(`${name} is up`)
   }
 
-  const measured: Measured = { whole: new Map(), streams: new Map(), findings: [] }
-  const tallies = new Map<SubjectName, Tally>(plan.subjects.map(name => [name, { sent: 0, ok: 0, failed: 0 }]))
-
-  const paces = new Map<string, number>()
-  const measureOnce = async (name: SubjectName, connections: number, seconds: number) => {
-    const cell = `${name} c${connections}`
-    const requests = Math.ceil((paces.get(cell) ?? coldPace(connections)) * seconds)
-    const result = await loadOnce(load, subjects.get(name)!, connections, Math.max(requests, connections))
-    paces.set(cell, result.rps)
-    count(tallies.get(name)!, result)
-    return result
-  }
-  for (const name of plan.subjects) {
-    // The first few thousand requests find out how fast a cell is; the rest of the warm-up is for the compiler of the subject.
-    for (const connections of connectionCounts) await measureOnce(name, connections, 0.5)
-    await measureOnce(name, 128, plan.warmUpSeconds)
-  }
-  for (let round = 0; round < plan.rounds; round++) {
-    for (const name of rotate(plan.subjects, round)) {
-      for (const connections of connectionCounts) {
-        const result = await measureOnce(name, connections, plan.secondsPerRound)
-        append(measured.whole, `${name} c${connections}`, result)
-        say(`round ${round + 1}/${plan.rounds}  ${name.padEnd(10)} c${connections}: ${Math.round(result.rps)} req/s`)
-      }
-    }
-  }
-  for (let round = 0; round < plan.streamRounds; round++) {
-    for (const name of rotate(plan.streamSubjects, round)) {
-      const result = await streamOnce(streamLoad, subjects.get(name)!, plan.streamMeasureMs)
-      count(tallies.get(name)!, result)
-      append(measured.streams, name, result)
-      const cpu = result.cpuUsPerChunk === null ? '' : `, ${result.cpuUsPerChunk.toFixed(1)} us CPU/chunk`
-      say(`streams ${round + 1}/${plan.streamRounds} ${name.padEnd(10)} p50 ${result.delayP50Ms.toFixed(2)} ms${cpu}`)
-    }
-  }
-
+  const { measured, tallies } = await measure(plan, subjects, { load, pacedLoad, streamLoad }, say)
   for (const [name, subject] of subjects) {
     const tally = tallies.get(name)!
     const text = `${name}: ${tally.sent} requests sent, ${tally.ok} answered whole, ${tally.failed} failed`
@@ -138,42 +85,6 @@ async function bench(plan: Plan, dir: string): Promise<void> {
     throw new Error(`the figures are not to be trusted: ${broken.map(({ text }) => text).join('; ')}`)
 }
 
-/** Requests a second, as a guess before anything was measured; low, since the slowest subject has to get through them. */
-function coldPace(connections: number): number {
-  return connections === 1 ? 400 : 1_500
-}
-
-function loadOnce(load: Running, subject: Subject, connections: number, requests: number): Promise<LoadResult> {
-  const { url, headers, pid } = subject
-  const job: LoadJob = { url, headers, pid, body: wholeBody, connections, requests }
-  return ask<LoadJob, LoadResult>(load, job, 120_000)
-}
-
-function streamOnce(load: Running, subject: Subject, measureMs: number): Promise<StreamResult> {
-  const { url, headers, pid } = subject
-  const ramp = { streams: 500, rampMs: 2000, chunksPerStream: 100 }
-  const job: StreamJob = { url, headers, pid, body: streamBody, ...ramp, measureMs }
-  return ask<StreamJob, StreamResult>(load, job, measureMs + 40_000)
-}
-
-function count(tally: Tally, result: Tally): void {
-  tally.sent += result.sent
-  tally.ok += result.ok
-  tally.failed += result.failed
-}
-
-/** Each round begins with another subject, so that none always runs right after the same neighbour. */
-function rotate<Item>(items: Item[], by: number): Item[] {
-  const start = by % items.length
-  return [...items.slice(start), ...items.slice(0, start)]
-}
-
-function append<Key, Item>(lists: Map<Key, Item[]>, key: Key, item: Item): void {
-  const list = lists.get(key)
-  if (list) list.push(item)
-  else lists.set(key, [item])
-}
-
 function describeCores(cores: Cores): string {
   if (cores === null) return 'nothing pinned (no taskset, or one core)'
   return `gateway on core ${cores.subject}, upstream ${cores.upstream}, load ${cores.load}, database ${cores.database}`
@@ -191,21 +102,32 @@ function readPlan(): Plan {
       profile: { type: 'boolean', default: false },
     },
   })
-  const asked = values.only?.split(',') ?? [...subjectNames]
-  const unknown = asked.filter(name => !subjectNames.includes(name as SubjectName))
-  if (unknown.length > 0) throw new Error(`--only takes ${subjectNames.join(', ')}; not ${unknown.join(', ')}`)
-  // What a gateway adds is counted from `direct`, so it is always there.
-  const subjects = subjectNames.filter(name => name === 'direct' || asked.includes(name))
   const { quick } = values
+  const only = values.only?.split(',') ?? []
+  const names: readonly string[] = [...subjectNames, ...workloads]
+  const unknown = only.filter(name => !names.includes(name))
+  if (unknown.length > 0) throw new Error(`--only takes ${names.join(', ')}; not ${unknown.join(', ')}`)
+  const askedSubjects = subjectNames.filter(name => only.includes(name))
+  const askedWorkloads = workloads.filter(name => only.includes(name))
+  // What a gateway adds is counted from `direct`, so it is always there.
+  const subjects = subjectNames.filter(
+    name => name === 'direct' || askedSubjects.length === 0 || askedSubjects.includes(name),
+  )
+  const usual: readonly Workload[] = quick ? ['whole', 'streams'] : workloads
+  const chosen = new Set(askedWorkloads.length > 0 ? askedWorkloads : usual)
+  if (values['skip-stream']) for (const name of ['streams', 'many-streams'] as const) chosen.delete(name)
+  // Both are about Switchyard alone.
+  if (!subjects.includes('switchyard')) for (const name of ['half-load', 'hot-customer'] as const) chosen.delete(name)
   return {
     subjects,
+    workloads: chosen,
     // Nobody asks for the peer's streams, and it breaks off when 500 are open.
     streamSubjects: subjects.filter(name => name !== 'portkey'),
     rounds: positive('rounds', values.rounds, quick ? 3 : 5),
-    secondsPerRound: positive('seconds', values.seconds, quick ? 0.8 : 8),
-    warmUpSeconds: quick ? 1.5 : 5,
-    streamRounds: values['skip-stream'] ? 0 : quick ? 1 : 3,
-    streamMeasureMs: quick ? 5000 : 15_000,
+    secondsPerRound: positive('seconds', values.seconds, quick ? 0.6 : 8),
+    warmUpRequests: 20_000,
+    streamRounds: quick ? 1 : 3,
+    streamMeasureMs: quick ? 4000 : 15_000,
     json: values.json,
     profile: values.profile,
     keepReport: !quick && values.only === undefined && !values.profile,

@@ -20,13 +20,19 @@ export type StreamJob = {
 }
 
 export type StreamResult = {
+  /** Open at the same time. */
+  streams: number
   chunks: number
   measuredMs: number
   delayP50Ms: number
   delayP99Ms: number
   cpuUsPerChunk: number | null
   cpuShare: number | null
+  /** Highest while all streams were open. */
   rssMb: number | null
+  /** Before the first stream, and the median while all were open. */
+  rssIdleMb: number | null
+  rssOpenMb: number | null
   sent: number
   ok: number
   failed: number
@@ -71,12 +77,13 @@ answerJobs<StreamJob, StreamResult>(async job => {
     if (outcome.open === 0) drained.resolve()
   }
 
+  const rssIdleMb = job.pid === null ? null : readRssMb(job.pid)
   await spreadEvenly(job.streams, job.rampMs, openStream)
   measuring = true
   const watch = watchProcess(job.pid)
   await new Promise(resolve => setTimeout(resolve, job.measureMs))
   measuring = false
-  const { cpuMicros, elapsedMicros, rssMb } = watch.stop()
+  const { cpuMicros, elapsedMicros, rssesMb } = watch.stop()
   draining = true
   const giveUp = setTimeout(drained.resolve, drainMsMax)
   if (outcome.open > 0) await drained.promise
@@ -85,20 +92,23 @@ answerJobs<StreamJob, StreamResult>(async job => {
 
   const sorted = Float64Array.from(delaysMs).sort()
   return {
+    streams: job.streams,
     chunks: sorted.length,
     measuredMs: elapsedMicros / 1000,
     delayP50Ms: percentile(sorted, 0.5),
     delayP99Ms: percentile(sorted, 0.99),
     cpuUsPerChunk: cpuMicros === null || sorted.length === 0 ? null : cpuMicros / sorted.length,
     cpuShare: cpuMicros === null ? null : cpuMicros / elapsedMicros,
-    rssMb,
+    rssMb: rssesMb.at(-1) ?? null,
+    rssIdleMb,
+    rssOpenMb: rssesMb.length === 0 ? null : percentile(rssesMb, 0.5),
     sent: outcome.sent,
     ok: outcome.ok,
     failed: outcome.failed + outcome.open,
   }
 })
 
-// A stream takes 2 s; whatever is open after this long does not end by itself.
+// A stream takes 2 or 3 s; whatever is open after this long does not end by itself.
 const drainMsMax = 15_000
 
 const doneMark = 'data: [DONE]'
@@ -137,10 +147,13 @@ async function spreadEvenly(count: number, overMs: number, start: () => void): P
 function watchProcess(pid: number | null) {
   const startedMicros = monotonicMicros()
   const cpuBefore = pid === null ? null : readCpuMicros(pid)
-  let rssMb = pid === null ? null : readRssMb(pid)
-  const sampling = setInterval(() => {
-    if (pid !== null && rssMb !== null) rssMb = Math.max(rssMb, readRssMb(pid) ?? 0)
-  }, 200)
+  const rssesMb: number[] = []
+  const sample = () => {
+    const rssMb = pid === null ? null : readRssMb(pid)
+    if (rssMb !== null) rssesMb.push(rssMb)
+  }
+  sample()
+  const sampling = setInterval(sample, 200)
   return {
     stop() {
       clearInterval(sampling)
@@ -148,7 +161,7 @@ function watchProcess(pid: number | null) {
       return {
         cpuMicros: cpuBefore === null || cpuAfter === null ? null : cpuAfter - cpuBefore,
         elapsedMicros: monotonicMicros() - startedMicros,
-        rssMb,
+        rssesMb: rssesMb.sort((a, b) => a - b),
       }
     },
   }

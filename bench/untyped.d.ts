@@ -3,11 +3,12 @@
 declare module 'autocannon' {
   import type { EventEmitter } from 'node:events'
 
+  type Request = { method: 'POST'; headers: Record<string, string>; body: string }
   type Options = {
     url: string
     method: 'POST'
-    headers: Record<string, string>
-    body: string
+    /** Called for each connection before its first request. */
+    setupClient(client: { setRequests(requests: Request[]): void }): void
     connections: number
     /** Seconds. */
     amount: number

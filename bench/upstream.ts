@@ -4,9 +4,9 @@ import { monotonicMicros, stampText } from './stamp.ts'
 
 /**
  * The model server of the benchmark: OpenAI's dialect at the lowest price we know.
- * Whole answers are one prebuilt buffer of 300 bytes. Streams are 100 content chunks, one each 20 ms; the content of a
- * chunk is the monotonic time it was written at (see stamp.ts), so that whoever receives it on the same machine knows how
- * long it was under way.
+ * Whole answers are one prebuilt buffer of 300 bytes. Streams are 100 content chunks, one each 20 ms, or for the user "slow" 60 chunks, one
+ * each 50 ms; the content of a chunk is the monotonic time it was written at (see stamp.ts), so that whoever receives it on the same machine
+ * knows how long it was under way.
  */
 const server = createServer((request, response) => {
   const parts: Buffer[] = []
@@ -19,15 +19,14 @@ const server = createServer((request, response) => {
       response.end(wholeAnswer)
       return
     }
-    startStream(response, body.includes('"include_usage":true'))
+    const wheel = body.includes('"user":"slow"') ? slowWheel : fastWheel
+    wheel.start(response, body.includes('"include_usage":true'))
   })
 })
 server.keepAliveTimeout = 120_000
 server.requestTimeout = 0
 
 const answerBytes = 300
-const chunksPerStream = 100
-const chunkSpacingMs = 20
 
 const usage = { prompt_tokens: 16, completion_tokens: 20, total_tokens: 36 }
 const wholeAnswer = buildWholeAnswer()
@@ -35,62 +34,78 @@ const wholeAnswerHeaders = { 'content-type': 'application/json', 'content-length
 
 const roleChunk = sse({ choices: [{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }] })
 const finishChunk = sse({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })
-const usageChunk = sse({
-  choices: [],
-  usage: { prompt_tokens: 16, completion_tokens: chunksPerStream, total_tokens: 16 + chunksPerStream },
-})
+const usageChunk = (chunks: number) =>
+  sse({ choices: [], usage: { prompt_tokens: 16, completion_tokens: chunks, total_tokens: 16 + chunks } })
 const done = 'data: [DONE]\n\n'
 const [beforeStamp, afterStamp] = sse({
   choices: [{ index: 0, delta: { content: 'STAMP' }, finish_reason: null }],
 }).split('STAMP') as [string, string]
 
-type Stream = { response: ServerResponse; chunksLeft: number; includeUsage: boolean }
-
-// One timer for all streams: a wheel of 1 ms slots. A stream stays in the slot it was born in, so each of its
-// chunks is due exactly one turn after the one before, and 500 streams cost 1,000 timer calls a second, not 25,000.
-const wheel: Set<Stream>[] = Array.from({ length: chunkSpacingMs }, () => new Set())
-let turnedToMs = 0
-let openStreams = 0
-let ticking: NodeJS.Timeout | undefined
-
 server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => reportPort(server))
 
-function startStream(response: ServerResponse, includeUsage: boolean): void {
-  response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
-  response.write(roleChunk, 'latin1')
-  if (ticking === undefined) {
-    turnedToMs = nowMs()
-    ticking = setInterval(turnWheel, 1)
+type Stream = { response: ServerResponse; chunksLeft: number; includeUsage: boolean }
+
+/**
+ * One timer for all streams of a pace: a wheel of 1 ms slots. A stream stays in the slot it was born in, so each of its chunks is due exactly
+ * one turn after the one before, and 500 streams cost 1,000 timer calls a second, not 25,000.
+ */
+class Wheel {
+  readonly #chunksPerStream: number
+  readonly #slots: Set<Stream>[]
+  #turnedToMs = 0
+  #openStreams = 0
+  #ticking: NodeJS.Timeout | undefined
+
+  constructor(pace: { chunksPerStream: number; chunkSpacingMs: number }) {
+    this.#chunksPerStream = pace.chunksPerStream
+    this.#slots = Array.from({ length: pace.chunkSpacingMs }, () => new Set())
   }
-  const slot = wheel[turnedToMs % chunkSpacingMs]!
-  const stream: Stream = { response, chunksLeft: chunksPerStream, includeUsage }
-  slot.add(stream)
-  openStreams++
-  response.on('close', () => {
+
+  start(response: ServerResponse, includeUsage: boolean): void {
+    response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' })
+    response.write(roleChunk, 'latin1')
+    if (this.#ticking === undefined) {
+      this.#turnedToMs = nowMs()
+      this.#ticking = setInterval(() => this.#turn(), 1)
+    }
+    const slot = this.#slotAt(this.#turnedToMs)
+    const stream: Stream = { response, chunksLeft: this.#chunksPerStream, includeUsage }
+    slot.add(stream)
+    this.#openStreams++
+    response.on('close', () => {
+      slot.delete(stream)
+      if (--this.#openStreams > 0) return
+      clearInterval(this.#ticking)
+      this.#ticking = undefined
+    })
+  }
+
+  #turn(): void {
+    const untilMs = nowMs()
+    // After a stall longer than a turn, each stream gets one late chunk and goes on from there: no bursts.
+    this.#turnedToMs = Math.max(this.#turnedToMs, untilMs - this.#slots.length)
+    while (this.#turnedToMs < untilMs) {
+      this.#turnedToMs++
+      const slot = this.#slotAt(this.#turnedToMs)
+      for (const stream of slot) this.#writeChunk(stream, slot)
+    }
+  }
+
+  #writeChunk(stream: Stream, slot: Set<Stream>): void {
+    stream.response.write(`${beforeStamp}${stampText(monotonicMicros())}${afterStamp}`, 'latin1')
+    if (--stream.chunksLeft > 0) return
     slot.delete(stream)
-    if (--openStreams > 0) return
-    clearInterval(ticking)
-    ticking = undefined
-  })
-}
+    const usage = stream.includeUsage ? usageChunk(this.#chunksPerStream) : ''
+    stream.response.end(finishChunk + usage + done, 'latin1')
+  }
 
-function turnWheel(): void {
-  const untilMs = nowMs()
-  // After a stall longer than a turn, each stream gets one late chunk and goes on from there: no bursts.
-  turnedToMs = Math.max(turnedToMs, untilMs - chunkSpacingMs)
-  while (turnedToMs < untilMs) {
-    turnedToMs++
-    const slot = wheel[turnedToMs % chunkSpacingMs]!
-    for (const stream of slot) writeChunk(stream, slot)
+  #slotAt(ms: number): Set<Stream> {
+    return this.#slots[ms % this.#slots.length]!
   }
 }
 
-function writeChunk(stream: Stream, slot: Set<Stream>): void {
-  stream.response.write(`${beforeStamp}${stampText(monotonicMicros())}${afterStamp}`, 'latin1')
-  if (--stream.chunksLeft > 0) return
-  slot.delete(stream)
-  stream.response.end(finishChunk + (stream.includeUsage ? usageChunk : '') + done, 'latin1')
-}
+const fastWheel = new Wheel({ chunksPerStream: 100, chunkSpacingMs: 20 })
+const slowWheel = new Wheel({ chunksPerStream: 60, chunkSpacingMs: 50 })
 
 function nowMs(): number {
   return Math.floor(performance.now())

@@ -210,10 +210,30 @@ CREATE TABLE usage_event (
 ) PARTITION BY RANGE (request_id);
 CREATE TABLE usage_event_default PARTITION OF usage_event DEFAULT;
 
--- Hourly sums, written in the settle transaction. Sharded by node so that nodes never wait for each other's rows; readers sum the shards.
-CREATE TABLE usage_rollup (
+-- Sums of the usage rows, written in the transactions that write them. Two tables, each as fine as a report needs and no finer: hours with
+-- models would be 350,000 rows a year of a busy customer on two nodes, and a year by the hour took 0.4 s to read. Both are sharded by node,
+-- so that nodes never wait for each other's rows; readers sum the shards.
+CREATE TABLE usage_hour (
   customer_id   uuid NOT NULL,
   hour          timestamptz NOT NULL,
+  node_shard    smallint NOT NULL,
+  requests      bigint NOT NULL,
+  successes     bigint NOT NULL,
+  local_requests  bigint NOT NULL,
+  hoster_requests bigint NOT NULL,
+  cloud_requests  bigint NOT NULL,
+  input_tokens  bigint NOT NULL,
+  output_tokens bigint NOT NULL,
+  cost_nanos    bigint NOT NULL,
+  -- Over successful requests only.
+  latency_ms_sum bigint NOT NULL,
+  PRIMARY KEY (customer_id, hour, node_shard)
+) WITH (fillfactor = 70);
+
+CREATE TABLE usage_day (
+  customer_id   uuid NOT NULL,
+  -- The UTC day the request began.
+  day           date NOT NULL,
   model_id      text NOT NULL,
   provider      text NOT NULL,
   node_shard    smallint NOT NULL,
@@ -226,5 +246,5 @@ CREATE TABLE usage_rollup (
   fee_nanos     bigint NOT NULL,
   -- Over successful requests only.
   latency_ms_sum bigint NOT NULL,
-  PRIMARY KEY (customer_id, hour, model_id, provider, node_shard)
+  PRIMARY KEY (customer_id, day, model_id, provider, node_shard)
 ) WITH (fillfactor = 70);

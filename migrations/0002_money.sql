@@ -1,4 +1,4 @@
--- The money functions: the only writers of balance, lease, ledger_*, usage_event and usage_rollup.
+-- The money functions: the only writers of balance, lease, ledger_*, usage_event, usage_hour and usage_day.
 --
 -- Two rules make them correct.
 -- 1. Whoever touches the money of customers first locks their balance rows, in the order of customer_id. So two calls never deadlock, and
@@ -98,6 +98,7 @@ DECLARE
   v_customer uuid;
   v_leased bigint;
   v_minute timestamptz;
+  v_minute_ends_ms double precision;
   v_day date;
   v_day_spent bigint;
   v_day_leased bigint;
@@ -133,11 +134,11 @@ BEGIN
 
   FOR r IN
     SELECT i.n, i.customer, i.minute_limit, i.day_limit, i.cap, i.want, i.floor, i.slots, l.granted_nanos AS already, l.slots AS slots_already,
-      b.customer_id AS account, b.posted_nanos, b.leased_nanos, b.minute, b.minute_requests, b.day, b.day_requests, b.day_spent_nanos, b.day_leased_nanos
+      l.slot_minute AS minute_already, b.customer_id AS account, b.posted_nanos, b.leased_nanos, b.minute, b.minute_requests, b.day, b.day_requests, b.day_spent_nanos, b.day_leased_nanos
     FROM unnest(p_leases, p_customers, p_minute_limits, p_day_limits, p_caps, p_wants, p_floors, p_slots)
       WITH ORDINALITY AS i(lease, customer, minute_limit, day_limit, cap, want, floor, slots, n)
     LEFT JOIN (SELECT * FROM balance WHERE customer_id = ANY (p_customers)) b ON b.customer_id = i.customer
-    LEFT JOIN (SELECT o.lease_id, o.granted_nanos, o.slots FROM lease o WHERE o.lease_id = ANY (p_leases)) l ON l.lease_id = i.lease
+    LEFT JOIN (SELECT o.lease_id, o.granted_nanos, o.slots, o.slot_minute FROM lease o WHERE o.lease_id = ANY (p_leases)) l ON l.lease_id = i.lease
     ORDER BY i.customer, i.n
   LOOP
     IF v_customer IS DISTINCT FROM r.customer THEN
@@ -179,11 +180,12 @@ BEGIN
             FROM lease o WHERE o.customer_id = r.customer AND o.cap_day = v_today;
         END IF;
       END IF;
-      minute_ends_ms := extract(epoch FROM v_minute + interval '1 minute') * 1000;
+      v_minute_ends_ms := extract(epoch FROM v_minute + interval '1 minute') * 1000;
       day_ends_ms := extract(epoch FROM (v_day + 1)::timestamp AT TIME ZONE 'UTC') * 1000;
     END IF;
 
     item := r.n;
+    minute_ends_ms := v_minute_ends_ms;
     held := NULL;
     slots := r.slots;
     posted := r.posted_nanos;
@@ -196,6 +198,10 @@ BEGIN
       verdict := 'granted';
       held := r.already;
       slots := r.slots_already;
+      IF r.minute_already <> v_minute THEN
+        -- Asked again after the minute that its slots were counted in.
+        minute_ends_ms := extract(epoch FROM r.minute_already + interval '1 minute') * 1000;
+      END IF;
     ELSIF r.slots IS NOT NULL THEN
       verdict := 'no_bulk';
       IF least(free, cap_left) >= r.floor THEN
@@ -314,7 +320,7 @@ END $$;
 
 -- ---------------------------------------------------------------- settlement
 
--- Ends a batch of requests: writes their usage rows, charges them, returns what their leases held, adds them to the rollups.
+-- Ends a batch of requests: writes their usage rows, charges them, returns what their leases held, adds them to the sums of their hours and days.
 -- A request whose row exists is done already and changes nothing, so a batch may be sent again after an ambiguous commit. The exception is
 -- the row `node_died` of the reaper: it was only presumed, and gives way to what really happened.
 -- A request that names another lease than its own id was admitted by that bulk lease, which is charged; the balance row is not touched.
@@ -369,15 +375,24 @@ BEGIN
 
   IF b_ids IS NOT NULL THEN
     PERFORM 1 FROM lease WHERE lease_id = ANY (b_ids) ORDER BY lease_id FOR NO KEY UPDATE;
+    -- What is settled already takes no room in the lease again; that is looked up only where room is short.
     FOR odd_request, effect IN
       SELECT i.request, 'fenced'
       FROM (
-        SELECT *, sum(cost) OVER (PARTITION BY lease ORDER BY n) AS so_far
-        FROM unnest(p_requests, p_customers, p_leases, p_costs) WITH ORDINALITY AS i(request, customer, lease, cost, n)
-        WHERE lease <> request
+        SELECT j.*, sum(j.cost) FILTER (WHERE NOT j.done) OVER (PARTITION BY j.lease ORDER BY j.n) AS so_far
+        FROM (
+          SELECT q.*, CASE WHEN q.asked > q.room
+            THEN EXISTS (SELECT FROM usage_event u WHERE u.customer_id = q.customer AND u.request_id = q.request) ELSE false END AS done
+          FROM (
+            SELECT p.request, p.customer, p.lease, least(p.cost, p.hold) AS cost, p.n, l.granted_nanos - l.settled_nanos AS room,
+              sum(least(p.cost, p.hold)) OVER (PARTITION BY p.lease) AS asked
+            FROM unnest(p_requests, p_customers, p_leases, p_costs, p_holds) WITH ORDINALITY AS p(request, customer, lease, cost, hold, n)
+            LEFT JOIN (SELECT * FROM lease WHERE lease_id = ANY (b_ids) AND slots IS NOT NULL) l ON l.lease_id = p.lease AND l.customer_id = p.customer
+            WHERE p.lease <> p.request
+          ) q
+        ) j
       ) i
-      LEFT JOIN (SELECT * FROM lease WHERE lease_id = ANY (b_ids) AND slots IS NOT NULL) l ON l.lease_id = i.lease AND l.customer_id = i.customer
-      WHERE l.lease_id IS NULL OR i.so_far > l.granted_nanos - l.settled_nanos
+      WHERE i.room IS NULL OR (NOT i.done AND i.so_far > i.room)
     LOOP
       v_skipped := v_skipped || odd_request;
       RETURN NEXT;
@@ -488,14 +503,28 @@ BEGIN
       UNION ALL
       SELECT 'platform_revenue', '00000000-0000-0000-0000-000000000000'::uuid, sum(fee_nanos)::bigint FROM ins
     ) e WHERE e.amount <> 0
-  ), rolled AS (
-    INSERT INTO usage_rollup AS u (customer_id, hour, model_id, provider, node_shard,
-      requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
-    SELECT customer_id, date_trunc('hour', started_at, 'UTC'), model_id, provider, p_node_shard,
-      count(*), count(*) FILTER (WHERE success), sum(input_tokens), sum(output_tokens), sum(cost_nanos), sum(hoster_share_nanos), sum(fee_nanos),
+  ), by_hour AS (
+    -- In the order of the keys, here and below: calls that run at the same time take the rows in the same order.
+    INSERT INTO usage_hour AS u (customer_id, hour, node_shard, requests, successes, local_requests, hoster_requests, cloud_requests,
+      input_tokens, output_tokens, cost_nanos, latency_ms_sum)
+    SELECT customer_id, date_trunc('hour', started_at, 'UTC'), p_node_shard, count(*), count(*) FILTER (WHERE success),
+      count(*) FILTER (WHERE provider = 'local'), count(*) FILTER (WHERE provider = 'hoster'), count(*) FILTER (WHERE provider = 'cloud'),
+      sum(input_tokens), sum(output_tokens), sum(cost_nanos), coalesce(sum(latency_ms) FILTER (WHERE success), 0)
+    FROM ins GROUP BY 1, 2 ORDER BY 1, 2
+    ON CONFLICT (customer_id, hour, node_shard) DO UPDATE SET
+      requests = u.requests + excluded.requests, successes = u.successes + excluded.successes,
+      local_requests = u.local_requests + excluded.local_requests, hoster_requests = u.hoster_requests + excluded.hoster_requests,
+      cloud_requests = u.cloud_requests + excluded.cloud_requests,
+      input_tokens = u.input_tokens + excluded.input_tokens, output_tokens = u.output_tokens + excluded.output_tokens,
+      cost_nanos = u.cost_nanos + excluded.cost_nanos, latency_ms_sum = u.latency_ms_sum + excluded.latency_ms_sum
+  ), by_day AS (
+    INSERT INTO usage_day AS u (customer_id, day, model_id, provider, node_shard, requests, successes,
+      input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
+    SELECT customer_id, (started_at AT TIME ZONE 'UTC')::date, model_id, provider, p_node_shard, count(*), count(*) FILTER (WHERE success),
+      sum(input_tokens), sum(output_tokens), sum(cost_nanos), sum(hoster_share_nanos), sum(fee_nanos),
       coalesce(sum(latency_ms) FILTER (WHERE success), 0)
-    FROM ins GROUP BY 1, 2, 3, 4
-    ON CONFLICT (customer_id, hour, model_id, provider, node_shard) DO UPDATE SET
+    FROM ins GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4
+    ON CONFLICT (customer_id, day, model_id, provider, node_shard) DO UPDATE SET
       requests = u.requests + excluded.requests, successes = u.successes + excluded.successes,
       input_tokens = u.input_tokens + excluded.input_tokens, output_tokens = u.output_tokens + excluded.output_tokens,
       cost_nanos = u.cost_nanos + excluded.cost_nanos, hoster_share_nanos = u.hoster_share_nanos + excluded.hoster_share_nanos,
@@ -511,17 +540,22 @@ BEGIN
     JOIN unnest(l_ids, l_granted) AS l(lease, granted) ON l.lease = i.request WHERE i.cost > l.granted;
 END $$;
 
--- Takes back the row that the reaper wrote for a request of a node it took for dead. Its shard of the rollup may differ from the reaper's:
+-- Takes back the row that the reaper wrote for a request of a node it took for dead. Its shard of the sums may differ from the reaper's:
 -- only the sum of the shards means something.
 CREATE FUNCTION withdraw_presumed_death(p_customer uuid, p_request uuid, p_node_shard smallint) RETURNS void
 LANGUAGE sql AS $$
   WITH gone AS (
     DELETE FROM usage_event WHERE customer_id = p_customer AND request_id = p_request AND outcome = 'node_died' RETURNING started_at, model_id
+  ), by_hour AS (
+    INSERT INTO usage_hour AS u (customer_id, hour, node_shard, requests, successes, local_requests, hoster_requests, cloud_requests,
+      input_tokens, output_tokens, cost_nanos, latency_ms_sum)
+    SELECT p_customer, date_trunc('hour', started_at, 'UTC'), p_node_shard, -1, 0, 0, 0, 0, 0, 0, 0, 0 FROM gone
+    ON CONFLICT (customer_id, hour, node_shard) DO UPDATE SET requests = u.requests - 1
   )
-  INSERT INTO usage_rollup AS u (customer_id, hour, model_id, provider, node_shard,
-    requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
-  SELECT p_customer, date_trunc('hour', started_at, 'UTC'), model_id, 'none', p_node_shard, -1, 0, 0, 0, 0, 0, 0, 0 FROM gone
-  ON CONFLICT (customer_id, hour, model_id, provider, node_shard) DO UPDATE SET requests = u.requests - 1
+  INSERT INTO usage_day AS u (customer_id, day, model_id, provider, node_shard, requests, successes,
+    input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
+  SELECT p_customer, (started_at AT TIME ZONE 'UTC')::date, model_id, 'none', p_node_shard, -1, 0, 0, 0, 0, 0, 0, 0 FROM gone
+  ON CONFLICT (customer_id, day, model_id, provider, node_shard) DO UPDATE SET requests = u.requests - 1
 $$;
 
 -- ---------------------------------------------------------------- leases whose owner is gone
@@ -579,12 +613,18 @@ BEGIN
         coalesce(sum(g.settled_nanos) FILTER (WHERE g.cap_day = o.day), 0)::bigint AS day_settled
       FROM gone g JOIN balance o USING (customer_id) WHERE o.customer_id = p_customer HAVING count(*) > 0
     ) s WHERE b.customer_id = p_customer
-  ), rolled AS (
-    INSERT INTO usage_rollup AS u (customer_id, hour, model_id, provider, node_shard,
-      requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
-    SELECT p_customer, date_trunc('hour', started_at, 'UTC'), model_id, 'none', p_node_shard, count(*), 0, 0, 0, 0, 0, 0, 0
-    FROM ins GROUP BY 1, 2, 3
-    ON CONFLICT (customer_id, hour, model_id, provider, node_shard) DO UPDATE SET requests = u.requests + excluded.requests
+  ), by_hour AS (
+    INSERT INTO usage_hour AS u (customer_id, hour, node_shard, requests, successes, local_requests, hoster_requests, cloud_requests,
+      input_tokens, output_tokens, cost_nanos, latency_ms_sum)
+    SELECT p_customer, date_trunc('hour', started_at, 'UTC'), p_node_shard, count(*), 0, 0, 0, 0, 0, 0, 0, 0
+    FROM ins GROUP BY 2 ORDER BY 2
+    ON CONFLICT (customer_id, hour, node_shard) DO UPDATE SET requests = u.requests + excluded.requests
+  ), by_day AS (
+    INSERT INTO usage_day AS u (customer_id, day, model_id, provider, node_shard, requests, successes,
+      input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
+    SELECT p_customer, (started_at AT TIME ZONE 'UTC')::date, model_id, 'none', p_node_shard, count(*), 0, 0, 0, 0, 0, 0, 0
+    FROM ins GROUP BY 2, 3 ORDER BY 2, 3
+    ON CONFLICT (customer_id, day, model_id, provider, node_shard) DO UPDATE SET requests = u.requests + excluded.requests
   )
   SELECT count(*) INTO v_reclaimed FROM gone;
   RETURN v_reclaimed;

@@ -23,6 +23,10 @@ export type Subject = {
   pid: number | null
   /** Says, after all rounds, whether the subject's books agree with what it was sent. */
   check?: (sent: Tally) => Promise<Finding[]>
+  /** Adds customers as rich as the first, and returns the headers of a request of each (switchyard only). */
+  addCustomers?: (count: number) => Promise<Record<string, string>[]>
+  /** How many updates balance rows have seen so far (switchyard only). PostgreSQL counts up to ten seconds late. */
+  countBalanceUpdates?: () => Promise<number>
   stop: () => Promise<void>
 }
 

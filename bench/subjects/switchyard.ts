@@ -1,12 +1,10 @@
-import { execFile } from 'node:child_process'
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
-import { promisify } from 'node:util'
-import { type Environment, logTail, pin, type Running, startCommand } from '../process.ts'
+import { addCustomer } from '../../src/auth/customers.ts'
+import { issueKey } from '../../src/auth/keys.ts'
+import { openDatabase } from '../../src/db/embedded.ts'
+import { createPool, type Pool, transaction } from '../../src/db/pool.ts'
+import { openAccount } from '../../src/ledger/open-account.ts'
+import { type Gateway, startGateway } from '../gateway.ts'
+import { pin } from '../process.ts'
 import type { Finding, Setting, Subject, Tally } from './subject.ts'
 
 /**
@@ -15,71 +13,35 @@ import type { Finding, Setting, Subject, Tally } from './subject.ts'
  * Authentication, limits, holds, settlement and usage are all on.
  */
 export async function startSwitchyard(setting: Setting): Promise<Subject> {
-  const { cores, dir } = setting
-  const logFile = join(dir, 'switchyard.log')
-  const port = await freePort()
-  const dataDir = join(dir, 'data')
-  const configFile = join(dir, 'switchyard.yaml')
-  writeFileSync(configFile, config(setting.upstreamOrigin))
-  const env = {
-    HOST: '127.0.0.1',
-    PORT: String(port),
-    SWITCHYARD_DATA: dataDir,
-    SWITCHYARD_CONFIG: configFile,
-    NODE_ENV: 'production',
-    LOG_LEVEL: 'warn',
-    // Never somebody's own database: the one under test is new, and thrown away.
-    DATABASE_URL: undefined,
-  }
-  const profileDir = join(dir, 'profile')
-  if (setting.profile) mkdirSync(profileDir)
-  const flags = setting.profile ? ['--cpu-prof', `--cpu-prof-dir=${profileDir}`] : []
-
-  // It starts on the database's cores and is moved afterwards, so that PostgreSQL, its child, stays behind.
-  const gateway = startCommand([process.execPath, ...flags, ...startWords], {
-    core: cores?.database,
-    logFile,
-    cwd: root,
-    env,
-  })
-  const stop = async () => {
-    await gateway.stop()
-    stopOrphanedPostgres(dataDir)
-  }
+  const { cores, dir, profile } = setting
+  const gateway = await startGateway({ dir, cores, profile, config: benchConfig(setting.upstreamOrigin) })
   try {
-    const origin = `http://127.0.0.1:${port}`
-    await untilReady(`${origin}/readyz`, gateway, logFile)
-    const command = (...args: string[]) => runCli(args, env)
-    await command('customer', 'add', customer)
-    const { key } = (await command('key', 'issue', customer, '--name', 'bench')) as { key: string }
+    await gateway.command('customer', 'add', customer)
+    const { key } = (await gateway.command('key', 'issue', customer, '--name', 'bench')) as { key: string }
     pin(gateway.pid, cores?.subject)
     const headers = { authorization: `Bearer ${key}` }
     return {
-      url: `${origin}/v1/chat/completions`,
+      url: `${gateway.origin}/v1/chat/completions`,
       headers,
       pid: gateway.pid,
-      check: sent => checkBooks(origin, headers, sent, () => command('ledger', 'audit')),
-      stop,
+      check: sent => checkBooks(gateway.origin, headers, sent, () => gateway.command('ledger', 'audit')),
+      addCustomers: count => withDatabase(gateway, pool => addCustomers(pool, count)),
+      countBalanceUpdates: () => withDatabase(gateway, countBalanceUpdates),
+      stop: gateway.stop,
     }
   } catch (error) {
-    await stop()
+    await gateway.stop()
     throw error
   }
 }
 
-const root = fileURLToPath(new URL('../..', import.meta.url))
-// `exec node <flags> src/cli.ts start`, as npm start has it.
-const startWords: string[] = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
-  .scripts.start.replace(/^exec node /, '')
-  .split(' ')
-const cli = 'src/cli.ts'
 const customer = 'bench@example.com'
 const creditUsd = 1_000_000
 const usdPerMillion = { input: 0.15, output: 0.6 }
 
-// JSON is YAML, too.
-function config(upstreamOrigin: string): string {
-  return JSON.stringify({
+/** One upstream with one model, `bench`, that has a price; new customers are rich and may ask a billion times a minute. */
+export function benchConfig(upstreamOrigin: string): object {
+  return {
     endpoints: [
       {
         name: 'bench',
@@ -92,9 +54,10 @@ function config(upstreamOrigin: string): string {
     account_tiers: {
       bench: { requests_per_minute: 1e9, requests_per_day: 1e9, daily_spend_cap_usd: creditUsd },
     },
+    reports: { requests_per_minute: 1e6 },
     demo: { enabled: false },
     detect: { enabled: false },
-  })
+  }
 }
 
 /** Every request that was answered must be in the usage, priced to the nano-USD, and the ledger must add up. */
@@ -129,44 +92,35 @@ async function checkBooks(
   ]
 }
 
-async function runCli(args: string[], env: Environment): Promise<unknown> {
-  const { stdout } = await promisify(execFile)(process.execPath, [cli, ...args, '--json'], {
-    cwd: root,
-    env: { ...process.env, ...env },
-    timeout: 60_000,
+/** In one transaction: through the command line, two processes for each would take ten minutes. */
+function addCustomers(pool: Pool, count: number): Promise<Record<string, string>[]> {
+  return transaction(pool, async sql => {
+    const headers: Record<string, string>[] = []
+    for (let n = 0; n < count; n++) {
+      const added = await addCustomer(sql, { email: `customer-${n}@example.com`, accountTier: 'bench' })
+      await openAccount(sql, added!.customerId, BigInt(creditUsd) * 1_000_000_000n)
+      const { key } = await issueKey(sql, { customerId: added!.customerId, name: 'bench' })
+      headers.push({ authorization: `Bearer ${key}` })
+    }
+    return headers
   })
-  return JSON.parse(stdout)
 }
 
-async function untilReady(url: string, gateway: Running, logFile: string): Promise<void> {
-  const deadlineMs = performance.now() + 60_000
-  while (performance.now() < deadlineMs) {
-    if (gateway.process.exitCode !== null) throw new Error(`switchyard did not start${logTail(logFile)}`)
-    const isReady = await fetch(url).then(
-      response => response.ok,
-      () => false,
-    )
-    if (isReady) return
-    await delay(50)
+async function countBalanceUpdates(pool: Pool): Promise<number> {
+  const { rows } = await pool.query<{ updates: bigint }>(
+    `SELECT n_tup_upd AS updates FROM pg_stat_user_tables WHERE relname = 'balance'`,
+  )
+  return Number(rows[0]!.updates)
+}
+
+/** Joins the PostgreSQL that the gateway runs. */
+async function withDatabase<T>({ dataDir }: Gateway, work: (pool: Pool) => Promise<T>): Promise<T> {
+  const database = await openDatabase({ dataDir, log: { info() {}, warn: console.error } })
+  const pool = createPool(database.connection, { max: 1, applicationName: 'bench', statementTimeoutMs: 0 })
+  try {
+    return await work(pool)
+  } finally {
+    await pool.end()
+    await database.close()
   }
-  throw new Error(`switchyard was not ready within 60 s${logTail(logFile)}`)
-}
-
-/** A gateway that had to be killed leaves its PostgreSQL behind; its pid is in the first line of postmaster.pid. */
-function stopOrphanedPostgres(dataDir: string): void {
-  if (!existsSync(dataDir)) return
-  const files = readdirSync(dataDir, { recursive: true, encoding: 'utf8' })
-  for (const file of files.filter(name => name.endsWith('postmaster.pid'))) {
-    const pid = Number(readFileSync(join(dataDir, file), 'utf8').split('\n')[0])
-    // SIGQUIT is PostgreSQL's immediate shutdown: the data is thrown away anyway.
-    if (pid > 1) process.kill(pid, 'SIGQUIT')
-  }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  await new Promise(resolve => server.close(resolve))
-  return port
 }

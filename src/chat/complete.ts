@@ -6,6 +6,7 @@ import { ApiError } from '../domain/errors.ts'
 import type { Receipt } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
+import type { StopSignal } from '../domain/stop-signal.ts'
 import { inputCostNanos } from '../relay/bill.ts'
 import { type Delivery, relay } from '../relay/relay.ts'
 import { unservedReceipt } from '../relay/unserved-receipt.ts'
@@ -42,17 +43,19 @@ export async function complete(
   caller: Caller,
   job: ChatJob,
   requestId: string,
-  signal: AbortSignal,
+  signal: StopSignal,
 ): Promise<Completed> {
   const ticket = await admit(deps.admit, caller, job, requestId)
   const settleTicket = (receipt: Receipt) => settle(deps.settle, ticket, receipt)
   const onFault = (fault: unknown) => deps.onFault(requestId, fault)
   const chargeEarlyLeave = (offer: Offer) => deps.isEarlyLeaveCharged(caller.customerId, inputCostNanos(job, offer))
   try {
-    const stickyOfferId = deps.affinity.find(caller.customerId, job)
+    // Hashing a conversation costs as much as parsing it, and where there is one offer nothing is to be chosen.
+    const hasChoice = ticket.eligible.length > 1
+    const stickyOfferId = hasChoice ? deps.affinity.find(caller.customerId, job) : null
     const plan = route(ticket, job, { ...deps.route, stickyOfferId }, deps.random)
     const answer = await dispatch(deps.dispatch, plan, job, signal)
-    deps.affinity.remember(caller.customerId, job, answer.offer.offerId)
+    if (hasChoice) deps.affinity.remember(caller.customerId, job, answer.offer.offerId)
     const context = { ticket, job, settle: settleTicket, signal, onFault }
     const delivery = await relay({ ...context, chargeEarlyLeave: () => chargeEarlyLeave(answer.offer) }, answer)
     return { offer: answer.offer, delivery }

@@ -1,7 +1,8 @@
 import type { ChatChunk, TokenUsage } from '../domain/completion.ts'
+import type { ChunkSource, TakeChunks } from '../domain/handoff.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import type { Envelope } from '../wire/envelope.ts'
-import { SseDecoder } from '../wire/sse-decoder.ts'
+import { SseDecoder, type SseEvent } from '../wire/sse-decoder.ts'
 import { ChunkNormaliser, hasContent } from '../wire/upstream-chunk.ts'
 import { completionAsChunks, normaliseCompletion } from '../wire/upstream-completion.ts'
 import { failureOfResponse } from './classify.ts'
@@ -21,7 +22,7 @@ export interface StreamWatcher {
 /**
  * Asks for a stream and waits for its first content, so that whatever goes wrong before it is this function's
  * UpstreamFailure and nobody has seen anything yet. Resolves with all chunks from the first; leaving them early aborts
- * the upstream, and what goes wrong after the first content is thrown there.
+ * the upstream, and what goes wrong after the first content is thrown to their reader.
  */
 export async function askStream(
   upstream: UpstreamClient,
@@ -29,67 +30,128 @@ export async function askStream(
   envelope: Envelope,
   choices: number,
   watcher: StreamWatcher,
-): Promise<AsyncIterable<ChatChunk>> {
-  const exchange = await upstream.ask(ask)
-  const normaliser = new ChunkNormaliser(envelope, choices)
-  let answering = false
-  const chunks = readChunks(exchange, normaliser, choices, ending => {
-    if (answering) watcher.onEnd(ending, normaliser.usage)
-  })
-  const peeked: ChatChunk[] = []
-  while (!answering) {
-    const { value, done } = await chunks.next()
-    if (done && !isWordlessAnswer(peeked)) throw new UpstreamFailure('empty', 'The stream ended without any output.')
-    if (value !== undefined) peeked.push(value)
-    answering = done === true || hasContent(peeked.at(-1)!)
-    if (!answering) continue
-    watcher.onContent()
-    if (done) watcher.onEnd('complete', normaliser.usage)
-  }
-  exchange.contentStarted()
-  return replayed(peeked, chunks)
+): Promise<ChunkSource> {
+  const reader = new ChunkReader(await upstream.ask(ask), envelope, choices, watcher)
+  await reader.answering
+  return reader
 }
 
-/** One generator from bytes to chunks; its `finally` ends the exchange, whoever stops first. */
-async function* readChunks(
-  exchange: UpstreamExchange,
-  normaliser: ChunkNormaliser,
-  choices: number,
-  onEnd: (ending: StreamEnding) => void,
-): AsyncGenerator<ChatChunk, undefined> {
-  let ending: StreamEnding = 'left'
-  try {
+/** From bytes to chunks: reads one exchange to its end and ends it, whoever stops first. */
+class ChunkReader implements ChunkSource {
+  /** Resolves at the first content; rejects with UpstreamFailure when there will be none. */
+  readonly answering: Promise<void>
+  readonly #exchange: UpstreamExchange
+  readonly #normaliser: ChunkNormaliser
+  readonly #watcher: StreamWatcher
+  readonly #ended: Promise<void>
+  /** Takes the chunks that come before somebody reads. */
+  #peeked: ChatChunk[] = []
+  #take: TakeChunks | null = null
+  #isAnswering = false
+  #hasLeft = false
+  /** Until then nothing may be handed over: until somebody reads, or until the reader says so. */
+  #pause: void | Promise<void> = undefined
+  readonly #answering = Promise.withResolvers<void>()
+  readonly #reading = Promise.withResolvers<void>()
+
+  constructor(exchange: UpstreamExchange, envelope: Envelope, choices: number, watcher: StreamWatcher) {
+    this.#exchange = exchange
+    this.#normaliser = new ChunkNormaliser(envelope, choices)
+    this.#watcher = watcher
+    this.answering = this.#answering.promise
+    this.#ended = this.#readToEnd(choices)
+    // Whoever reads is told, and before that `answering` tells.
+    this.#ended.catch(() => {})
+    this.#reading.promise.catch(() => {})
+  }
+
+  read(take: TakeChunks): Promise<void> {
+    this.#take = take
+    const peeked = this.#peeked
+    this.#peeked = []
+    // A promise, so that `take` may throw as it likes.
+    this.#reading.resolve((async () => take(peeked))())
+    return this.#ended
+  }
+
+  leave(): void {
+    this.#hasLeft = true
+    this.#exchange.abort()
+  }
+
+  /** Its `finally` ends the exchange, whatever happens. */
+  async #readToEnd(choices: number): Promise<void> {
+    const exchange = this.#exchange
+    const normaliser = this.#normaliser
+    let ending: StreamEnding = 'left'
     try {
-      if (exchange.status !== 200)
-        throw failureOfResponse(exchange.status, exchange.headers, await exchange.errorText())
-      rejectUnreadable(exchange)
-      if (contentType(exchange).includes('json')) {
-        yield* await wholeAsStream(exchange, normaliser, choices)
-      } else {
-        const decoder = new SseDecoder()
-        for await (const bytes of exchange) {
-          for (const event of decoder.push(bytes)) {
-            for (const chunk of normaliser.push(event)) yield chunk
-          }
-          if (normaliser.done) break
-          if (normaliser.complete) exchange.answerComplete()
+      try {
+        if (exchange.status !== 200)
+          throw failureOfResponse(exchange.status, exchange.headers, await exchange.errorText())
+        rejectUnreadable(exchange)
+        if (contentType(exchange).includes('json')) {
+          await this.#hand(await wholeAsStream(exchange, normaliser, choices))
+        } else {
+          const decoder = new SseDecoder()
+          await exchange.read(bytes => this.#readEvents(decoder.push(bytes)))
+          await this.#pause
+          await this.#readEvents(decoder.end())
         }
-        for (const event of decoder.end()) {
-          for (const chunk of normaliser.push(event)) yield chunk
-        }
+      } catch (error) {
+        if (!(normaliser.complete && error instanceof UpstreamFailure) || this.#hasLeft) throw error
       }
+      await this.#hand(normaliser.end())
+      if (!this.#isAnswering) this.#endWordless()
+      ending = 'complete'
     } catch (error) {
-      if (!normaliser.complete) throw error
+      this.#answering.reject(error)
+      if (this.#hasLeft) return
+      if (error instanceof UpstreamFailure) ending = error
+      throw error
+    } finally {
+      if (ending === 'complete') exchange.release()
+      else exchange.abort()
+      if (this.#isAnswering) this.#watcher.onEnd(ending, normaliser.usage)
     }
-    for (const chunk of normaliser.end()) yield chunk
-    ending = 'complete'
-  } catch (error) {
-    if (error instanceof UpstreamFailure) ending = error
-    throw error
-  } finally {
-    if (ending === 'complete') exchange.release()
-    else exchange.abort()
-    onEnd(ending)
+  }
+
+  #readEvents(events: readonly SseEvent[]): void | Promise<void> {
+    const normaliser = this.#normaliser
+    const chunks: ChatChunk[] = []
+    try {
+      for (const event of events) chunks.push(...normaliser.push(event))
+    } catch (error) {
+      // What came before it, in the same read, still counts.
+      return (async () => {
+        await this.#hand(chunks)
+        throw error
+      })()
+    }
+    this.#pause = this.#hand(chunks)
+    if (normaliser.done) this.#exchange.release()
+    else if (normaliser.complete) this.#exchange.answerComplete()
+    return this.#pause
+  }
+
+  #hand(chunks: ChatChunk[]): void | Promise<void> {
+    if (chunks.length === 0) return
+    if (this.#take !== null) return this.#take(chunks)
+    this.#peeked.push(...chunks)
+    if (!this.#isAnswering && chunks.some(hasContent)) this.#startAnswering()
+    if (this.#isAnswering) return this.#reading.promise
+  }
+
+  #startAnswering(): void {
+    this.#isAnswering = true
+    this.#exchange.contentStarted()
+    this.#watcher.onContent()
+    this.#answering.resolve()
+  }
+
+  /** The stream is over, and there was no content. */
+  #endWordless(): void {
+    if (!isWordlessAnswer(this.#peeked)) throw new UpstreamFailure('empty', 'The stream ended without any output.')
+    this.#startAnswering()
   }
 }
 
@@ -127,18 +189,4 @@ function isWordlessAnswer(chunks: readonly ChatChunk[]): boolean {
   const reasons = chunks.flatMap(chunk => chunk.choices.map(choice => choice.finish_reason))
   const outputTokens = chunks.at(-1)?.usage?.completion_tokens ?? 0
   return reasons.includes('content_filter') || (reasons.includes('length') && outputTokens > 0)
-}
-
-/** The peeked chunks, then the rest. Not a generator of its own: that would cost every later chunk another await. */
-function replayed(peeked: readonly ChatChunk[], rest: AsyncGenerator<ChatChunk, undefined>): AsyncIterable<ChatChunk> {
-  let position = 0
-  return {
-    [Symbol.asyncIterator]: () => ({
-      next: () => {
-        const chunk = peeked[position++]
-        return chunk === undefined ? rest.next() : Promise.resolve({ value: chunk, done: false as const })
-      },
-      return: () => rest.return(undefined),
-    }),
-  }
 }

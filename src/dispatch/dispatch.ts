@@ -1,17 +1,18 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { Clock } from '../domain/clock.ts'
 import { ApiError } from '../domain/errors.ts'
-import type { Answer, Attempt, Plan } from '../domain/handoff.ts'
+import type { Answer, Attempt, Plan, StreamAnswer, WholeAnswer } from '../domain/handoff.ts'
 import type { Health } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
 import { outputCap } from '../domain/output-cap.ts'
+import type { StopSignal } from '../domain/stop-signal.ts'
 import { Unserved } from '../domain/unserved.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
-import { envelopeOf } from '../wire/envelope.ts'
+import { type Envelope, envelopeOf } from '../wire/envelope.ts'
 import { upstreamRequestBody } from '../wire/upstream-request.ts'
 import { askStream } from './ask-stream.ts'
 import { askWhole } from './ask-whole.ts'
-import type { UpstreamClient } from './upstream-client.ts'
+import type { UpstreamAsk, UpstreamClient } from './upstream-client.ts'
 
 export interface DispatchDeps {
   readonly upstream: UpstreamClient
@@ -33,7 +34,7 @@ const REMAINING_MS_MIN = 50
  * Throws Unserved: `upstream_rejected` or `context_length_exceeded` as soon as an upstream calls the request itself wrong,
  * `all_hosters_failed` when none is left, the reason of `signal` when it was aborted.
  */
-export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, signal: AbortSignal): Promise<Answer> {
+export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, signal: StopSignal): Promise<Answer> {
   const { clock, attemptsMax = ATTEMPTS_MAX } = deps
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
   const attempts: Attempt[] = []
@@ -44,8 +45,18 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
     const remainingMs = deadlineMs - startedMs
     if (attempts.length === attemptsMax * 2 || remainingMs < REMAINING_MS_MIN) break
     if (!isWorthTrying(offer, plan.offers, attempts, attemptsMax)) continue
+    const { endpoint, modelId } = offer
+    const body = upstreamRequestBody(job, offer, outputCap(offer, job, plan.ticket.maxTokens))
+    const attempt: Try = {
+      offer,
+      ask: { endpoint, body, stream: job.stream, remainingMs, signal },
+      envelope: envelopeOf(plan.ticket, modelId),
+      choices: job.choices,
+      startedMs,
+      attempts,
+    }
     try {
-      return await attempt(deps, plan, offer, job, { attempts, startedMs, remainingMs, signal })
+      return await (job.stream ? tryStream(deps, attempt) : tryWhole(deps, attempt))
     } catch (failure) {
       if (!(failure instanceof UpstreamFailure)) throw failure
       const { outcome, retryAfterS } = failure
@@ -60,44 +71,38 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
   throw unserved(attempts, failures)
 }
 
-interface AttemptFrame {
-  readonly attempts: readonly Attempt[]
+interface Try {
+  readonly offer: Offer
+  readonly ask: UpstreamAsk
+  readonly envelope: Envelope
+  readonly choices: number
   readonly startedMs: number
-  readonly remainingMs: number
-  readonly signal: AbortSignal
+  /** The tries before this one. */
+  readonly attempts: readonly Attempt[]
 }
 
-/** One try. The offer counts as busy with it until the answer has ended, which for a stream is long after this returns. */
-async function attempt(
-  { upstream, health, clock }: DispatchDeps,
-  { ticket }: Plan,
-  offer: Offer,
-  job: ChatJob,
-  { attempts, startedMs, remainingMs, signal }: AttemptFrame,
-): Promise<Answer> {
-  const { offerId } = offer
-  const envelope = envelopeOf(ticket, offer.modelId)
-  const body = upstreamRequestBody(job, offer, outputCap(offer, job, ticket.maxTokens))
-  const ask = { endpoint: offer.endpoint, body, stream: job.stream, remainingMs, signal }
-  const elapsedMs = () => clock.monotonicMs() - startedMs
-  const answered = (firstTokenMs: number) => ({
-    offer,
-    firstTokenMs,
-    attempts: [...attempts, { ...name(offer), outcome: 'answered' as const, elapsedMs: firstTokenMs }],
-  })
-
+async function tryWhole({ upstream, health, clock }: DispatchDeps, attempt: Try): Promise<WholeAnswer> {
+  const { offerId } = attempt.offer
   health.beginRequest(offerId)
-  let streaming = false
   try {
-    if (!job.stream) {
-      const completion = await askWhole(upstream, ask, envelope, job.choices)
-      const totalMs = elapsedMs()
-      const outputTokens = completion.usage?.completion_tokens
-      health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens })
-      return { kind: 'whole', completion, ...answered(totalMs) }
-    }
-    let firstTokenMs = 0
-    const chunks = await askStream(upstream, ask, envelope, job.choices, {
+    const completion = await askWhole(upstream, attempt.ask, attempt.envelope, attempt.choices)
+    const totalMs = clock.monotonicMs() - attempt.startedMs
+    const outputTokens = completion.usage?.completion_tokens
+    health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens })
+    return answered(attempt, totalMs, { kind: 'whole', completion })
+  } finally {
+    health.endRequest(offerId)
+  }
+}
+
+/** The offer counts as busy with it until the answer has ended, which is long after this returns. */
+async function tryStream({ upstream, health, clock }: DispatchDeps, attempt: Try): Promise<StreamAnswer> {
+  const { offerId } = attempt.offer
+  const elapsedMs = () => clock.monotonicMs() - attempt.startedMs
+  let firstTokenMs = 0
+  health.beginRequest(offerId)
+  try {
+    const chunks = await askStream(upstream, attempt.ask, attempt.envelope, attempt.choices, {
       onContent: () => {
         firstTokenMs = elapsedMs()
       },
@@ -114,11 +119,16 @@ async function attempt(
         }
       },
     })
-    streaming = true
-    return { kind: 'stream', chunks, ...answered(firstTokenMs) }
-  } finally {
-    if (!streaming) health.endRequest(offerId)
+    return answered(attempt, firstTokenMs, { kind: 'stream', chunks })
+  } catch (failure) {
+    health.endRequest(offerId)
+    throw failure
   }
+}
+
+function answered<Given extends object>({ offer, attempts }: Try, firstTokenMs: number, answer: Given) {
+  const last: Attempt = { ...name(offer), outcome: 'answered', elapsedMs: firstTokenMs }
+  return { ...answer, offer, firstTokenMs, attempts: [...attempts, last] }
 }
 
 /** So many tries for a model, and no second one at an endpoint that could not even be reached. */
@@ -139,7 +149,7 @@ function isWorthTrying(
 }
 
 /** By a client that left and hears nothing any more, or by the gateway that has to stop and says so. */
-function givenUp({ reason }: AbortSignal, attempts: readonly Attempt[]): Unserved {
+function givenUp({ reason }: StopSignal, attempts: readonly Attempt[]): Unserved {
   if (!(reason instanceof ApiError)) return new Unserved('upstream_unavailable', attempts)
   return new Unserved(reason.code, attempts, { retryAfterS: reason.retryAfterS })
 }

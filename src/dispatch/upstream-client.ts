@@ -2,7 +2,9 @@ import type { LookupFunction } from 'node:net'
 import { Pool } from 'undici'
 import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint } from '../domain/offer.ts'
+import type { StopSignal } from '../domain/stop-signal.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { Deadlines } from './deadlines.ts'
 import { UpstreamExchange } from './upstream-exchange.ts'
 
 export interface UpstreamClientOptions {
@@ -21,7 +23,7 @@ export interface UpstreamAsk {
   readonly stream: boolean
   /** No attempt lasts longer than this, whatever the endpoint's own limits, ms from now. */
   readonly remainingMs: number
-  readonly signal: AbortSignal
+  readonly signal: StopSignal
 }
 
 interface Target {
@@ -41,6 +43,7 @@ export class UpstreamClient {
   readonly #options: UpstreamClientOptions
   readonly #pools = new Map<string, Pool>()
   readonly #targets = new Map<string, Target>()
+  readonly #deadlines = new Deadlines()
 
   constructor(options: UpstreamClientOptions) {
     this.#options = options
@@ -71,7 +74,13 @@ export class UpstreamClient {
   }
 
   #send(ask: UpstreamAsk): UpstreamExchange {
-    const exchange = new UpstreamExchange(ask.endpoint.timeouts, ask.stream, ask.remainingMs, ask.signal)
+    const exchange = new UpstreamExchange(
+      ask.endpoint.timeouts,
+      ask.stream,
+      ask.remainingMs,
+      ask.signal,
+      this.#deadlines,
+    )
     try {
       const { pool, path } = this.#target(ask.endpoint)
       pool.dispatch({ method: 'POST', path, headers: this.#headers(ask), body: ask.body }, exchange)

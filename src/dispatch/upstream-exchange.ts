@@ -1,7 +1,9 @@
 import type { Dispatcher } from 'undici'
 import type { Timeouts } from '../domain/offer.ts'
+import type { StopSignal } from '../domain/stop-signal.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failureOfException } from './classify.ts'
+import type { Deadlines } from './deadlines.ts'
 
 type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>
 
@@ -20,60 +22,71 @@ const DRAINING_BYTES_MAX = 64 * 1024
 const LOST_AT_ONCE_MS = 1_000
 const lossCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
+/** Takes the body as it arrives. While a promise it returned is pending, nothing more is handed over. */
+export type TakePiece = (piece: Buffer) => void | Promise<void>
+
 /**
- * One request and its response: undici's handler on one side, an async iterable of buffers on the other. Reading slowly
- * pauses the socket. One timer serves connect, first-token, idle and total limit: data only moves a timestamp, and the
- * timer looks at it when it fires.
+ * One request and its response: undici's handler on one side, a reader of buffers on the other. A slow reader pauses the
+ * socket. Connect, first-token, idle and total limit are one deadline, which `Deadlines` looks at now and then: data only
+ * moves a timestamp.
  */
 export class UpstreamExchange implements Dispatcher.DispatchHandler {
   status = 0
   headers: ResponseHeaders = {}
-  /** Resolves with the response headers; rejects with UpstreamFailure. */
+  /** Resolves with the response headers; rejects with UpstreamFailure. Somebody has to wait for it. */
   readonly headersArrived: Promise<void>
   /** The connection was lost as soon as the request was sent, before any byte of a response: it may have been closing already. */
   lostAtOnce = false
 
   readonly #timeouts: Timeouts
   readonly #stream: boolean
-  readonly #signal: AbortSignal
+  readonly #signal: StopSignal
+  readonly #deadlines: Deadlines
   readonly #totalDeadlineMs: number
   readonly #onAbort = () => this.#fail(new UpstreamFailure('cancelled', 'The client gave up.'))
-  #headersDone = Promise.withResolvers<void>()
+  readonly #headersDone = Promise.withResolvers<void>()
   #controller: Dispatcher.DispatchController | null = null
   #phase: Phase = 'connecting'
   #phaseStartMs = performance.now()
   #lastDataMs = 0
-  #timer: NodeJS.Timeout
-  #timerDeadlineMs: number
   #queue: Buffer[] = []
   #queuedBytes = 0
   #bodyBytes = 0
   #ended = false
   #failure: UpstreamFailure | null = null
-  #reader: PromiseWithResolvers<IteratorResult<Buffer, undefined>> | null = null
+  #take: TakePiece | null = null
+  #isTaking = false
+  #bodyDone: PromiseWithResolvers<void> | null = null
 
   /** `remainingMs` bounds the whole exchange together with the endpoint's own total limit. */
-  constructor(timeouts: Timeouts, stream: boolean, remainingMs: number, signal: AbortSignal) {
+  constructor(timeouts: Timeouts, stream: boolean, remainingMs: number, signal: StopSignal, deadlines: Deadlines) {
     this.#timeouts = timeouts
     this.#stream = stream
     this.#signal = signal
+    this.#deadlines = deadlines
     this.#totalDeadlineMs = this.#phaseStartMs + Math.min(timeouts.totalMs, remainingMs)
     this.headersArrived = this.#headersDone.promise
-    this.headersArrived.catch(() => {})
-    this.#timerDeadlineMs = this.#deadlineMs()
-    this.#timer = setTimeout(() => this.#onTimer(), this.#timerDeadlineMs - this.#phaseStartMs)
-    signal.addEventListener('abort', this.#onAbort, { once: true })
+    deadlines.add(this)
+    signal.addEventListener('abort', this.#onAbort)
   }
 
-  /** The body as it arrives. May be iterated once. Throws UpstreamFailure. */
-  [Symbol.asyncIterator](): AsyncIterator<Buffer, undefined> {
-    return { next: () => this.#next() }
+  /**
+   * Hands the body over, what is here already first and the rest in the very call in which undici delivers it: an async
+   * iterator would cost each piece of a stream three promises. Resolves at the end of the body or when the exchange is
+   * released; rejects with UpstreamFailure, or with what `take` threw. May be called once.
+   */
+  read(take: TakePiece): Promise<void> {
+    this.#take = take
+    const done = Promise.withResolvers<void>()
+    this.#bodyDone = done
+    this.#handOver()
+    return done.promise
   }
 
   /** The whole body as text. Throws UpstreamFailure. */
   async text(): Promise<string> {
     const pieces: Buffer[] = []
-    for await (const piece of this) pieces.push(piece)
+    await this.read(piece => void pieces.push(piece))
     return pieces.length === 1 ? pieces[0]!.toString('utf8') : Buffer.concat(pieces).toString('utf8')
   }
 
@@ -82,11 +95,11 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
     const pieces: Buffer[] = []
     let bytes = 0
     try {
-      for await (const piece of this) {
+      await this.read(piece => {
         pieces.push(piece)
         bytes += piece.length
-        if (bytes > ERROR_BYTES_MAX) break
-      }
+        if (bytes > ERROR_BYTES_MAX) this.release()
+      })
     } catch (failure) {
       if (this.#signal.aborted) throw failure
     }
@@ -105,7 +118,9 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
 
   /** Nothing more is wanted. The rest passes unseen, so that the connection can be used again, or is cut off after a second. */
   release(): void {
-    if (this.#phase === 'closed') return
+    if (this.#phase === 'closed' || this.#phase === 'draining') return
+    this.#take = null
+    this.#bodyDone?.resolve()
     if (this.#ended || this.#failure) {
       this.#close()
       return
@@ -119,7 +134,9 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
 
   /** Nothing more is wanted, and the upstream is to stop working on it. */
   abort(): void {
-    this.#fail(new UpstreamFailure('cancelled', 'The answer is no longer wanted.'))
+    const failure = new UpstreamFailure('cancelled', 'The answer is no longer wanted.')
+    this.#fail(failure)
+    this.#stopReading(failure)
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -145,9 +162,8 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
     const bytesMax = this.#stream ? STREAM_BYTES_MAX : WHOLE_BYTES_MAX
     if (this.#bodyBytes > bytesMax) {
       this.#fail(new UpstreamFailure('malformed', `The answer is larger than ${bytesMax} bytes.`))
-    } else if (this.#reader) {
-      this.#reader.resolve({ value: piece, done: false })
-      this.#reader = null
+    } else if (this.#take !== null && !this.#isTaking) {
+      this.#give(piece)
     } else {
       this.#queue.push(piece)
       this.#queuedBytes += piece.length
@@ -157,9 +173,8 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
 
   onResponseEnd(): void {
     this.#ended = true
-    this.#reader?.resolve({ value: undefined, done: true })
-    this.#reader = null
     this.#close()
+    if (this.#queue.length === 0 && !this.#isTaking) this.#bodyDone?.resolve()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
@@ -168,20 +183,44 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
     this.#fail(failureOfException(error, this.#phase !== 'connecting'))
   }
 
-  #next(): Promise<IteratorResult<Buffer, undefined>> {
-    const piece = this.#queue.shift()
-    if (piece !== undefined) {
+  /** Gives away what is queued, until the reader wants a pause; then the end, if that is here too. */
+  #handOver(): void {
+    while (this.#queue.length > 0 && this.#take !== null && !this.#isTaking) {
+      const piece = this.#queue.shift()!
       this.#queuedBytes -= piece.length
-      if (this.#queuedBytes === 0 && this.#controller?.paused) {
-        this.#lastDataMs = performance.now()
-        this.#controller.resume()
-      }
-      return Promise.resolve({ value: piece, done: false })
+      this.#give(piece)
     }
-    if (this.#failure) return Promise.reject(this.#failure)
-    if (this.#ended) return Promise.resolve({ value: undefined, done: true })
-    this.#reader = Promise.withResolvers()
-    return this.#reader.promise
+    if (this.#take === null || this.#isTaking) return
+    if (this.#failure) this.#bodyDone?.reject(this.#failure)
+    else if (this.#ended) this.#bodyDone?.resolve()
+    else if (this.#controller?.paused) {
+      this.#lastDataMs = performance.now()
+      this.#controller.resume()
+    }
+  }
+
+  #give(piece: Buffer): void {
+    try {
+      const pause = this.#take!(piece)
+      if (pause === undefined) return
+      this.#isTaking = true
+      pause.then(
+        () => {
+          this.#isTaking = false
+          this.#handOver()
+        },
+        error => this.#stopReading(error),
+      )
+    } catch (error) {
+      this.#stopReading(error)
+    }
+  }
+
+  /** Nothing more is handed over. Who reads hears why, and ends the exchange. */
+  #stopReading(error: unknown): void {
+    this.#take = null
+    this.#isTaking = false
+    this.#bodyDone?.reject(error)
   }
 
   #fail(failure: UpstreamFailure): void {
@@ -190,13 +229,13 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
     this.#close()
     this.#controller?.abort(failure)
     this.#headersDone.reject(failure)
-    this.#reader?.reject(failure)
-    this.#reader = null
+    // What arrived before is handed over first.
+    if (this.#queue.length === 0 && !this.#isTaking) this.#bodyDone?.reject(failure)
   }
 
   #close(): void {
     this.#phase = 'closed'
-    clearTimeout(this.#timer)
+    this.#deadlines.remove(this)
     this.#signal.removeEventListener('abort', this.#onAbort)
   }
 
@@ -204,7 +243,13 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
     this.#phase = phase
     this.#phaseStartMs = performance.now()
     this.#lastDataMs = this.#phaseStartMs
-    if (this.#deadlineMs() < this.#timerDeadlineMs) this.#rearm()
+  }
+
+  /** Called now and then by Deadlines: fails the exchange when the limit of its phase is over. */
+  checkDeadline(nowMs: number): void {
+    // Pieces that wait here were sent in time: it is us who are slow.
+    if (this.#phase === 'streaming' && this.#queue.length > 0) this.#lastDataMs = nowMs
+    if (this.#deadlineMs() <= nowMs) this.#fail(this.#timedOut())
   }
 
   #deadlineMs(): number {
@@ -227,21 +272,6 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
       case 'closed':
         return Number.POSITIVE_INFINITY
     }
-  }
-
-  #onTimer(): void {
-    const nowMs = performance.now()
-    // Pieces that wait here were sent in time: it is us who are slow.
-    if (this.#phase === 'streaming' && this.#queue.length > 0) this.#lastDataMs = nowMs
-    // Timers may fire a fraction of a millisecond early.
-    if (this.#deadlineMs() - nowMs < 1) this.#fail(this.#timedOut())
-    else this.#rearm()
-  }
-
-  #rearm(): void {
-    clearTimeout(this.#timer)
-    this.#timerDeadlineMs = this.#deadlineMs()
-    this.#timer = setTimeout(() => this.#onTimer(), Math.max(0, this.#timerDeadlineMs - performance.now()))
   }
 
   /** undici does not say whether a connection was used before, so time must: a closing one is noticed within a round trip. */

@@ -82,8 +82,21 @@ export interface WholeAnswer extends Answered {
 
 export interface StreamAnswer extends Answered {
   readonly kind: 'stream'
-  /** Normalised chunks, the peeked ones included. Returning early aborts the upstream; failures throw UpstreamFailure. */
-  readonly chunks: AsyncIterable<ChatChunk>
+  readonly chunks: ChunkSource
+}
+
+export type TakeChunks = (chunks: readonly ChatChunk[]) => void | Promise<void>
+
+/** The normalised chunks of a stream, the peeked ones included. */
+export interface ChunkSource {
+  /**
+   * Hands each group of chunks over in the very call in which its bytes arrive; async iterators, one inside the other, cost
+   * 10 us a chunk. While a promise that `take` returned is pending, the upstream has to wait. Resolves after the last chunk or
+   * when left; rejects with UpstreamFailure, or with what `take` threw, and the upstream is then cut off. Call it once.
+   */
+  read(take: TakeChunks): Promise<void>
+  /** Nothing more is wanted: aborts the upstream. */
+  leave(): void
 }
 
 export type Outcome =

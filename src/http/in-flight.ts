@@ -1,4 +1,5 @@
 import { ApiError } from '../domain/errors.ts'
+import { Stop, type StopSignal } from '../domain/stop-signal.ts'
 
 /** The chat requests under way on this node: bounds them, and ends them when the gateway has to stop. */
 export interface InFlight {
@@ -14,7 +15,7 @@ export interface InFlight {
 }
 
 export interface Running {
-  readonly signal: AbortSignal
+  readonly signal: StopSignal
   /** Set when this request may not start. */
   readonly refusal: ApiError | null
   abort(reason: unknown): void
@@ -22,20 +23,20 @@ export interface Running {
 }
 
 export function createInFlight({ max }: { max: number }): InFlight {
-  const running = new Set<AbortController>()
+  const running = new Set<Stop>()
   let closed = false
   let onIdle: (() => void)[] = []
   return {
     enter() {
       const refusal = closed ? new ApiError('server_shutdown') : running.size >= max ? new ApiError('overloaded') : null
-      const controller = new AbortController()
-      running.add(controller)
+      const stop = new Stop()
+      running.add(stop)
       return {
-        signal: controller.signal,
+        signal: stop,
         refusal,
-        abort: reason => controller.abort(reason),
+        abort: reason => stop.abort(reason),
         leave() {
-          running.delete(controller)
+          running.delete(stop)
           if (running.size > 0) return
           for (const resolve of onIdle) resolve()
           onIdle = []
@@ -52,7 +53,7 @@ export function createInFlight({ max }: { max: number }): InFlight {
       return closed
     },
     abortAll() {
-      for (const controller of running) controller.abort(new ApiError('server_shutdown'))
+      for (const stop of running) stop.abort(new ApiError('server_shutdown'))
     },
     async idleWithin(timeoutMs, signal) {
       if (running.size === 0 || signal?.aborted) return

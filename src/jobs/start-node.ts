@@ -6,7 +6,7 @@ export interface NodeDeps {
   readonly store: LedgerStore
   readonly scheduler: Scheduler
   readonly newId: () => string
-  /** The usage_rollup shard of this node. */
+  /** The shard of usage_hour and usage_day of this node. */
   readonly nodeShard: number
   readonly onNewId?: (nodeId: string) => void
   readonly log: { info(facts: object, message: string): void; warn(facts: object, message: string): void }

@@ -94,23 +94,42 @@ export const auditChecks = {
     FROM (SELECT tx_id, sum(fee_nanos) AS fee FROM usage_event WHERE fee_nanos > 0 GROUP BY tx_id) u
     FULL JOIN (SELECT tx_id, amount_nanos FROM ledger_entry WHERE account_kind = 'platform_revenue') e USING (tx_id)
     WHERE coalesce(u.fee, 0) <> coalesce(e.amount_nanos, 0)`,
-  rollups_equal_usage: `
-    SELECT customer_id || ' ' || to_char(hour AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24') || ' ' || model_id || ' ' || provider
+  hours_equal_usage: `
+    SELECT customer_id || ' ' || to_char(hour AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24')
     FROM (
-      SELECT customer_id, date_trunc('hour', started_at, 'UTC') AS hour, model_id, provider, count(*) AS requests,
+      SELECT customer_id, date_trunc('hour', started_at, 'UTC') AS hour, count(*) AS requests, count(*) FILTER (WHERE success) AS successes,
+        count(*) FILTER (WHERE provider = 'local') AS local, count(*) FILTER (WHERE provider = 'hoster') AS hoster,
+        count(*) FILTER (WHERE provider = 'cloud') AS cloud, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+        sum(cost_nanos) AS cost, coalesce(sum(latency_ms) FILTER (WHERE success), 0) AS latency
+      FROM usage_event GROUP BY 1, 2
+    ) u
+    FULL JOIN (
+      SELECT customer_id, hour, sum(requests) AS requests, sum(successes) AS successes, sum(local_requests) AS local,
+        sum(hoster_requests) AS hoster, sum(cloud_requests) AS cloud, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+        sum(cost_nanos) AS cost, sum(latency_ms_sum) AS latency
+      FROM usage_hour GROUP BY 1, 2
+      -- Rows taken back leave nothing but zeros.
+      HAVING (sum(requests), sum(input_tokens), sum(output_tokens), sum(cost_nanos)) IS DISTINCT FROM (0, 0, 0, 0)
+    ) r USING (customer_id, hour)
+    WHERE (u.requests, u.successes, u.local, u.hoster, u.cloud, u.input_tokens, u.output_tokens, u.cost, u.latency)
+      IS DISTINCT FROM (r.requests, r.successes, r.local, r.hoster, r.cloud, r.input_tokens, r.output_tokens, r.cost, r.latency)`,
+  days_equal_usage: `
+    SELECT customer_id || ' ' || day || ' ' || model_id || ' ' || provider
+    FROM (
+      SELECT customer_id, (started_at AT TIME ZONE 'UTC')::date AS day, model_id, provider, count(*) AS requests,
         count(*) FILTER (WHERE success) AS successes, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
         sum(cost_nanos) AS cost, sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee,
         coalesce(sum(latency_ms) FILTER (WHERE success), 0) AS latency
       FROM usage_event GROUP BY 1, 2, 3, 4
     ) u
     FULL JOIN (
-      SELECT customer_id, hour, model_id, provider, sum(requests) AS requests, sum(successes) AS successes,
+      SELECT customer_id, day, model_id, provider, sum(requests) AS requests, sum(successes) AS successes,
         sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cost_nanos) AS cost,
         sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee, sum(latency_ms_sum) AS latency
-      FROM usage_rollup GROUP BY 1, 2, 3, 4
+      FROM usage_day GROUP BY 1, 2, 3, 4
       -- Rows taken back leave nothing but zeros.
       HAVING (sum(requests), sum(input_tokens), sum(output_tokens), sum(cost_nanos)) IS DISTINCT FROM (0, 0, 0, 0)
-    ) r USING (customer_id, hour, model_id, provider)
+    ) r USING (customer_id, day, model_id, provider)
     WHERE (u.requests, u.successes, u.input_tokens, u.output_tokens, u.cost, u.share, u.fee, u.latency)
       IS DISTINCT FROM (r.requests, r.successes, r.input_tokens, r.output_tokens, r.cost, r.share, r.fee, r.latency)`,
   // I9, as far as the rows tell: nobody pays more than the billed tokens cost, rounded up.

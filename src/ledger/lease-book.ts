@@ -32,6 +32,7 @@ export interface LeaseBook {
   collect(all?: boolean): LeaseReturn[]
   /** What `collect` said was done. */
   returned(lease: LeaseReturn): void
+  has(leaseId: string): boolean
   /** The database knows this lease no more. */
   forget(leaseId: string): void
   forgetAll(): void
@@ -65,6 +66,8 @@ const DENIED_MS = 1_000
 const RECALLED_MS = 10_000
 const IDLE_MS = 3_000
 const DEMAND_MS = 5_000
+/** Two clocks that NTP corrects may differ by 500 ppm each: after a minute that is 60 ms, in which the next minute has begun. */
+const CLOCK_MARGIN = 0.999
 
 interface BulkLease {
   readonly leaseId: string
@@ -205,7 +208,7 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
         slots: slots!,
         slotsUsed: 0,
         windows,
-        untilMs: sentAtMs + windows.minuteEndsAtEpochMs - databaseNowMs,
+        untilMs: sentAtMs + (windows.minuteEndsAtEpochMs - databaseNowMs) * CLOCK_MARGIN,
         sinceMs: nowMs,
         usedAtMs: nowMs,
         state: 'serving',
@@ -255,6 +258,7 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
     returned({ leaseId, keepNanos }) {
       if (keepNanos === null) forget(leaseId)
     },
+    has: leaseId => leases.has(leaseId),
     forget,
     forgetAll() {
       leases.clear()

@@ -34,7 +34,7 @@ export interface Heartbeat {
 }
 
 export interface ReclaimOptions {
-  /** The usage_rollup shard of the node that does the work. */
+  /** The shard of usage_hour and usage_day of the node that does the work. */
   readonly nodeShard: number
   /** How long after its expiry a node is declared dead, and how long a restarted PostgreSQL waits for heartbeats to come back. Default 60,000. */
   readonly graceMs?: number

@@ -5,7 +5,7 @@ import type { Admission, AdmissionResult } from './admission.ts'
 import { createExhaustedWindows } from './exhausted-windows.ts'
 import { createLane } from './lane.ts'
 import { createLeaseBook } from './lease-book.ts'
-import type { BulkRequest, LeaseReturn, LeaseVerdict, LedgerStore } from './ledger-store.ts'
+import { type BulkRequest, type LeaseReturn, type LeaseVerdict, type LedgerStore, NodeFenced } from './ledger-store.ts'
 import type { NodeView } from './node-life.ts'
 import type { Settlement } from './settlement.ts'
 import { decodeSettlement, encodeSettlement } from './settlement-record.ts'
@@ -55,7 +55,7 @@ export interface LedgerDeps {
   readonly store: LedgerStore
   /** Registered before the first admission. */
   readonly node: NodeView
-  /** The usage_rollup shard this node writes, 0..32767; nodes that run at the same time should differ. */
+  /** The shard of usage_hour and usage_day this node writes, 0..32767; nodes that run at the same time should differ. */
   readonly nodeShard: number
   readonly scheduler: Scheduler
   /** Makes ids of bulk leases: UUIDs that are never used again. */
@@ -86,6 +86,8 @@ const RECALL_WAIT_MS = 1_200
 const GHOST_WATCH_MS = 60_000
 const GHOST_SWEEP_MS = 1_000
 const GHOSTS_SWEPT_MAX = 1_000
+/** More than any lease has; PostgreSQL's largest integer. */
+const SLOTS_ALL = 2_147_483_647
 
 /** Creates the ledger of one node. It owns no timer or connection while nothing is under way. */
 export function createLedger(deps: LedgerDeps): Ledger {
@@ -105,6 +107,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
    * up, refused or settled since. The value is when that was, or undefined while the request still runs.
    */
   const ghosts = new Map<string, number | undefined>()
+  /** Bulk leases that may come to exist again after they were handed back, for the same reason. */
+  const ghostGrants = new Map<string, { readonly entry: PendingGrant; readonly sinceMs: number }>()
   const cancels = { watch: noop, collect: noop, sweep: noop }
   let watching = false
   let collecting = false
@@ -125,8 +129,18 @@ export function createLedger(deps: LedgerDeps): Ledger {
     isWanted: entry => !entry.answered,
     onBroken(batch, error) {
       log?.warn({ err: error, admissions: batch.length }, 'admissions could not be sent, trying again')
-      for (const entry of batch)
-        if (entry.kind === 'strict' && entry.request.hold !== null) ghosts.set(entry.request.requestId, undefined)
+      // Nothing happened then.
+      if (error instanceof NodeFenced) return
+      for (const entry of batch) {
+        if (entry.kind === 'bulk') {
+          ghostGrants.set(entry.request.leaseId, { entry, sinceMs: scheduler.monotonicMs() })
+          scheduleSweep()
+        } else if (entry.request.hold !== null) {
+          // One that was given up meanwhile is looked after from now on; it must not count as running for ever.
+          if (entry.answered) bury(entry.request.requestId)
+          else ghosts.set(entry.request.requestId, undefined)
+        }
+      }
     },
     onRefused(entry, error) {
       log?.error({ err: error, customer: entry.request.customerId }, 'PostgreSQL refuses an admission')
@@ -198,11 +212,13 @@ export function createLedger(deps: LedgerDeps): Ledger {
     },
     settle(settlement) {
       return new Promise((resolve, reject) => {
-        const { leaseId, requestId, costNanos } = settlement
-        const isBooked = book.charge(leaseId, requestId, costNanos)
+        const { leaseId, requestId, costNanos, holdNanos } = settlement
+        // No more than the hold is ever charged.
+        const chargedNanos = costNanos < holdNanos ? costNanos : holdNanos
+        const isBooked = book.charge(leaseId, requestId, chargedNanos)
         enqueue({
           settlement,
-          bookedNanos: isBooked ? costNanos : null,
+          bookedNanos: isBooked ? chargedNanos : null,
           sinceMs: scheduler.monotonicMs(),
           resolve,
           reject,
@@ -228,7 +244,12 @@ export function createLedger(deps: LedgerDeps): Ledger {
     },
     fenced() {
       book.forgetAll()
-      for (const entry of admissions) if (entry.kind === 'bulk') giveUpGrant(entry)
+      for (const entry of admissions) {
+        if (entry.kind === 'bulk') giveUpGrant(entry)
+        // Sent under the old id it may have been admitted and taken for dead since: admitted again, it would be free.
+        else if (ghosts.has(entry.request.requestId))
+          rejectAdmission(entry, new ApiError('database_unavailable', { retryAfterS: 2 }))
+      }
     },
     recall(leaseIds) {
       book.recall(leaseIds)
@@ -248,6 +269,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       for (const lane of [admissions, settlements, handBacks]) lane.stop()
       for (const cancel of Object.values(cancels)) cancel()
       ghosts.clear()
+      ghostGrants.clear()
     },
     get pending() {
       return { admissions: admissions.size, settlements: unsettled.size }
@@ -409,9 +431,12 @@ export function createLedger(deps: LedgerDeps): Ledger {
     entry.resolve()
   }
 
-  /** Its bulk lease was taken from this node while the request ran: it is charged to the free balance, or written off. */
+  /** Its bulk lease was taken from this node while the request ran, or has no room for it: it is charged to the free balance, or written off. */
   function settleLate(entry: PendingSettlement): void {
-    book.forget(entry.settlement.leaseId)
+    const { leaseId } = entry.settlement
+    // Not forgotten: should it exist after all, it has to be handed back.
+    book.recall([leaseId])
+    if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)
     entry.settlement = { ...entry.settlement, leaseId: entry.settlement.requestId }
     entry.bookedNanos = null
     settlements.push(entry)
@@ -509,6 +534,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
     cancels.sweep = scheduler.after(GHOST_SWEEP_MS, async () => {
       await sweepGhosts()
       sweeping = false
+      if (ghostGrants.size > 0) scheduleSweep()
       for (const since of ghosts.values()) {
         if (since === undefined) continue
         scheduleSweep()
@@ -518,19 +544,37 @@ export function createLedger(deps: LedgerDeps): Ledger {
   }
 
   async function sweepGhosts(): Promise<void> {
+    await Promise.all([sweepStrict(), sweepGrants()])
+  }
+
+  async function sweepGrants(): Promise<void> {
+    const dead: string[] = []
+    for (const [leaseId, { entry }] of ghostGrants) if (entry.answered && !book.has(leaseId)) dead.push(leaseId)
+    try {
+      // Whatever slots were used are not known any more: they stay counted.
+      if (dead.length > 0)
+        await store.handBack(dead.map(leaseId => ({ leaseId, keepNanos: null, slotsUsed: SLOTS_ALL })))
+      const forgottenMs = scheduler.monotonicMs() - GHOST_WATCH_MS
+      for (const [leaseId, { sinceMs }] of ghostGrants) if (sinceMs <= forgottenMs) ghostGrants.delete(leaseId)
+    } catch (error) {
+      log?.warn({ err: error, leases: dead.length }, 'leases that were given up could not be handed back yet')
+    }
+  }
+
+  async function sweepStrict(): Promise<void> {
     const dead: string[] = []
     for (const [requestId, since] of ghosts) {
       if (since !== undefined && dead.push(requestId) === GHOSTS_SWEPT_MAX) break
     }
     if (dead.length === 0) return
     try {
-      const released = await store.release(dead)
+      await store.release(dead)
       const forgottenMs = scheduler.monotonicMs() - GHOST_WATCH_MS
       for (const requestId of dead) {
         const since = ghosts.get(requestId)
         ghosts.delete(requestId)
-        // Looked at again, after the others.
-        if (since !== undefined && !released.has(requestId) && since > forgottenMs) ghosts.set(requestId, since)
+        // Looked at again, after the others; also one whose lease was found, since the admission may have been sent more than once.
+        if (since !== undefined && since > forgottenMs) ghosts.set(requestId, since)
       }
     } catch (error) {
       log?.warn({ err: error, leases: dead.length }, 'leases of given-up admissions could not be released yet')

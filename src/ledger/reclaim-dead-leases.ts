@@ -1,5 +1,5 @@
 import type { Sql } from '../db/pool.ts'
-import type { ReclaimOptions } from './ledger-store.ts'
+import { NODE_TTL_MS, type ReclaimOptions } from './ledger-store.ts'
 
 /**
  * Declares expired nodes dead and ends their leases, one customer per transaction: the money returns, and each request of a strict lease
@@ -25,9 +25,14 @@ export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promi
 const GRACE_MS = 60_000
 
 async function buryExpiredNodes(db: Sql, graceMs: number): Promise<void> {
+  // PostgreSQL's clock was set back: a node that lives says so within a second, and one that is dead must not live until the old time.
+  await db.query(
+    `UPDATE node SET expires_at = now() + $1 * interval '1 ms' WHERE state = 'alive' AND expires_at > now() + 2 * $1 * interval '1 ms'`,
+    [NODE_TTL_MS],
+  )
   await db.query(
     `UPDATE node SET state = 'dead' FROM (SELECT now() - $1 * interval '1 ms' AS before) AS grace
-    WHERE state = 'alive' AND expires_at < before AND pg_postmaster_start_time() < before`,
+    WHERE state = 'alive' AND expires_at < before AND (pg_postmaster_start_time() < before OR pg_postmaster_start_time() > now())`,
     [graceMs],
   )
 }

@@ -52,29 +52,32 @@ export function createHealth({ clock, random, onEvent = () => {} }: HealthOption
     inFlight: offerId => records.get(offerId)?.inFlight ?? 0,
 
     beginRequest(offerId) {
-      const record = recordOf(records, offerId, now())
-      if (stateOf(record, now()) === 'probing') record.probing = true
+      const nowMs = now()
+      const record = recordOf(records, offerId, nowMs)
+      if (stateOf(record, nowMs) === 'probing') record.probing = true
       record.inFlight++
     },
 
     endRequest(offerId) {
-      const record = recordOf(records, offerId, now())
+      const record = records.get(offerId)
+      if (!record) return
       record.inFlight = Math.max(0, record.inFlight - 1)
       // Which request was the probe is not kept: an older one that ends meanwhile lets a second probe go, which does no harm.
       record.probing = false
     },
 
     recordSuccess(offerId, sample: SuccessSample) {
-      const record = recordOf(records, offerId, now())
-      record.latency.add(now(), sample)
+      const nowMs = now()
+      const record = recordOf(records, offerId, nowMs)
+      record.latency.add(nowMs, sample)
       record.probing = false
       record.failuresInRow = 0
       record.connectFailuresInRow = 0
       record.pausesInRow = 0
-      tally(record, now(), true)
+      tally(record, nowMs, true)
       if (record.closed || --record.successesToClose > 0) return
       record.closed = true
-      record.closedAtMs = now()
+      record.closedAtMs = nowMs
       record.ejectedUntilMs = 0
       record.buckets.length = 0
       onEvent({ event: 'restored', offerId, forMs: 0 })

@@ -6,10 +6,11 @@ import type { WindowCounts } from '../domain/windows.ts'
 export interface WindowView {
   remember(customerId: string, counts: WindowCounts): void
   /**
-   * Counts of the current windows; a window that ended counts 0. Reads PostgreSQL once for a customer not seen yet. Never rejects: when
-   * that read fails, nothing counts as used, since a header is no reason to lose an answer, and an error least of all.
+   * Counts of the current windows; a window that ended counts 0. Reads PostgreSQL once for a customer not seen yet, everybody
+   * else's are here without waiting. Never rejects: when that read fails, nothing counts as used, since a header is no reason to
+   * lose an answer, and an error least of all.
    */
-  current(caller: Caller): Promise<WindowCounts>
+  current(caller: Caller): WindowCounts | Promise<WindowCounts>
 }
 
 const CUSTOMERS_MAX = 10_000
@@ -27,19 +28,22 @@ export function createWindowView(deps: {
   }
   return {
     remember,
-    async current(caller) {
+    current({ customerId }) {
       const nowMs = deps.clock.epochMs()
-      const known = seen.get(caller.customerId)
-      if (known) return rolled(known, nowMs)
-      try {
-        const counts = await deps.read(caller.customerId, nowMs)
-        remember(caller.customerId, counts)
-        return counts
-      } catch {
-        // Whatever is wrong with the database is told and logged by the request itself.
-        return windowCounts(undefined, nowMs)
-      }
+      const known = seen.get(customerId)
+      return known === undefined ? firstRead(customerId, nowMs) : rolled(known, nowMs)
     },
+  }
+
+  async function firstRead(customerId: string, nowMs: number): Promise<WindowCounts> {
+    try {
+      const counts = await deps.read(customerId, nowMs)
+      remember(customerId, counts)
+      return counts
+    } catch {
+      // Whatever is wrong with the database is told and logged by the request itself.
+      return windowCounts(undefined, nowMs)
+    }
   }
 }
 

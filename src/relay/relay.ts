@@ -3,6 +3,7 @@ import type { ChatChunk, ChunkDelta, TokenUsage } from '../domain/completion.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Answer, Outcome, Receipt, StreamAnswer, Ticket, WholeAnswer } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
+import type { StopSignal } from '../domain/stop-signal.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { envelopeOf } from '../wire/envelope.ts'
 import { DONE, encodeChunk, encodeErrorChunk, usageChunk } from '../wire/sse-encode.ts'
@@ -17,30 +18,35 @@ export interface RelayContext {
   readonly job: ChatJob
   readonly settle: SettleReceipt
   /** Aborted when the client leaves (any reason) or the gateway's drain limit passes (reason: ApiError `server_shutdown`). */
-  readonly signal: AbortSignal
+  readonly signal: StopSignal
   /** Whether a client that leaves before the first token is charged for its input this time. */
   readonly chargeEarlyLeave: () => boolean
   /** Told what broke, for the log: the client hears only that something did. */
   readonly onFault: (fault: unknown) => void
 }
 
-/** What goes to the client: a whole JSON body, or the frames of an event stream, each a complete event. */
+/** What goes to the client: a whole JSON body, or an event stream. */
 export type Delivery =
   | { readonly kind: 'whole'; readonly body: string }
-  | { readonly kind: 'stream'; readonly frames: AsyncGenerator<string, void, undefined> }
+  | { readonly kind: 'stream'; readonly sendTo: (write: WriteFrames) => Promise<void> }
+
+/** Takes complete events, one or more. While a promise it returned is pending, nothing more is written. */
+export type WriteFrames = (frames: string) => void | Promise<void>
 
 /**
  * Passes an answer on, counting what passes, and settles its ticket exactly once however it ends.
  * A whole answer is handed over after its charge is committed; a stream keeps back its last events until then.
- * The frames must be pulled at least once and, if left early, ended by `return()`.
+ * `sendTo` has to be called, once, also when the client is gone.
  */
-export async function relay(context: RelayContext, answer: Answer): Promise<Delivery> {
-  return answer.kind === 'whole'
-    ? { kind: 'whole', body: await relayWhole(context, answer) }
-    : { kind: 'stream', frames: relayStream(context, answer) }
+export function relay(context: RelayContext, answer: Answer): Promise<Delivery> {
+  if (answer.kind === 'whole') return relayWhole(context, answer)
+  return Promise.resolve({ kind: 'stream', sendTo: write => relayStream(context, answer, write) })
 }
 
-async function relayWhole({ ticket, job, settle, signal, chargeEarlyLeave }: RelayContext, answer: WholeAnswer) {
+async function relayWhole(
+  { ticket, job, settle, signal, chargeEarlyLeave }: RelayContext,
+  answer: WholeAnswer,
+): Promise<Delivery> {
   const { completion } = answer
   const meter = new OutputMeter(ticket.maxTokens * job.choices)
   for (const { message } of completion.choices) meter.add(message as ChunkDelta)
@@ -56,55 +62,49 @@ async function relayWhole({ ticket, job, settle, signal, chargeEarlyLeave }: Rel
   })
   await settle(receipt)
   completion.usage = billedUsage(completion.usage, receipt)
-  return JSON.stringify(completion)
+  return { kind: 'whole', body: JSON.stringify(completion) }
 }
 
-async function* relayStream(context: RelayContext, answer: StreamAnswer): AsyncGenerator<string, void, undefined> {
+async function relayStream(context: RelayContext, answer: StreamAnswer, write: WriteFrames): Promise<void> {
   const { ticket, job, settle, signal, chargeEarlyLeave, onFault } = context
   const meter = new OutputMeter(ticket.maxTokens * job.choices)
-  let reported: TokenUsage | null = null
-  let finishReason: string | null = null
+  const seen: { reported: TokenUsage | null; finishReason: string | null } = { reported: null, finishReason: null }
   let failure: unknown
-  let outcome: Outcome | undefined
-  const envelope = envelopeOf(ticket, answer.offer.modelId)
-  const receipt = (ending: Outcome) =>
-    bill(ticket, job, answer, {
-      outcome: ending,
-      text: meter.text,
-      reported,
-      finishReason,
-      chargeInputOnly: ending === 'client_gone' && meter.text === '' && chargeEarlyLeave(),
-    })
-
+  let outcome: Outcome = 'served'
   try {
-    for await (const chunk of answer.chunks) {
-      if (chunk.usage) reported = chunk.usage
-      if (chunk.choices.length === 0) continue
-      for (const choice of chunk.choices) {
-        meter.add(choice.delta)
-        if (choice.finish_reason !== null) finishReason = choice.finish_reason
+    await answer.chunks.read(chunks => {
+      let frames = ''
+      for (const chunk of chunks) {
+        if (chunk.usage) seen.reported = chunk.usage
+        if (chunk.choices.length === 0) continue
+        for (const choice of chunk.choices) {
+          meter.add(choice.delta)
+          if (choice.finish_reason !== null) seen.finishReason = choice.finish_reason
+        }
+        if (job.includeUsage) chunk.usage = null
+        frames += encodeChunk(chunk)
+        if (meter.isOverLimit()) {
+          // The upstream ignores max_tokens. The hold covers no more than that, so the answer ends here, as length.
+          seen.finishReason = 'length'
+          frames += encodeChunk(finishChunk(chunk))
+          answer.chunks.leave()
+          break
+        }
       }
-      if (job.includeUsage) chunk.usage = null
-      else delete chunk.usage
-      yield encodeChunk(chunk)
-      if (meter.isOverLimit()) {
-        // The upstream ignores max_tokens. The hold covers no more than that, so the answer ends here, as length.
-        finishReason = 'length'
-        yield encodeChunk(finishChunk(chunk))
-        break
-      }
-    }
-    outcome = 'served'
+      return frames === '' ? undefined : write(frames)
+    })
   } catch (error) {
     failure = error
     outcome = signal.aborted ? (signal.reason instanceof ApiError ? 'shutdown' : 'client_gone') : 'interrupted'
     if (outcome === 'interrupted') onFault(error)
-  } finally {
-    // Only a consumer that left early (`return()` at a yield) gets here without an outcome.
-    if (outcome === undefined) await settle(receipt('client_gone')).catch(onFault)
   }
 
-  const end = receipt(outcome)
+  const end = bill(ticket, job, answer, {
+    outcome,
+    text: meter.text,
+    ...seen,
+    chargeInputOnly: outcome === 'client_gone' && meter.text === '' && chargeEarlyLeave(),
+  })
   try {
     await settle(end)
   } catch (error) {
@@ -112,15 +112,13 @@ async function* relayStream(context: RelayContext, answer: StreamAnswer): AsyncG
     failure = error
   }
   if (outcome === 'client_gone') return
-  if (outcome !== 'served') {
-    yield encodeErrorChunk(envelope, endError(failure, signal))
-    return
-  }
-  if (job.includeUsage) yield encodeChunk(usageChunk(envelope, billedUsage(reported ?? undefined, end)))
-  yield DONE
+  const envelope = envelopeOf(ticket, answer.offer.modelId)
+  if (outcome !== 'served') await write(encodeErrorChunk(envelope, endError(failure, signal)))
+  else if (!job.includeUsage) await write(DONE)
+  else await write(encodeChunk(usageChunk(envelope, billedUsage(seen.reported ?? undefined, end))) + DONE)
 }
 
-function endError(failure: unknown, signal: AbortSignal): ApiError {
+function endError(failure: unknown, signal: StopSignal): ApiError {
   if (failure instanceof ApiError) return failure
   if (signal.reason instanceof ApiError) return signal.reason
   return new ApiError(failure instanceof UpstreamFailure ? 'stream_interrupted' : 'internal_error', {

@@ -2,6 +2,7 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Outcome, Receipt, Ticket } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
+import type { StopSignal } from '../domain/stop-signal.ts'
 import { Unserved } from '../domain/unserved.ts'
 import { countPromptTokens } from '../wire/chat-request.ts'
 
@@ -13,7 +14,7 @@ export function unservedReceipt(
   failure: unknown,
   ticket: Ticket,
   job: ChatJob,
-  signal: AbortSignal,
+  signal: StopSignal,
   chargeEarlyLeave: (offer: Offer) => boolean,
 ): Receipt {
   const attempts = failure instanceof Unserved ? failure.attempts : []
@@ -37,7 +38,7 @@ export function unservedReceipt(
   }
 }
 
-function outcomeOf(failure: unknown, signal: AbortSignal): Outcome {
+function outcomeOf(failure: unknown, signal: StopSignal): Outcome {
   if (signal.aborted) return signal.reason instanceof ApiError ? 'shutdown' : 'client_gone'
   if (!(failure instanceof ApiError)) return 'internal_error'
   return failure.row.status < 500 ? 'refused_upstream' : 'unserved'

@@ -1,3 +1,5 @@
+import type { Interval } from '../wire/reports.ts'
+
 /** A span of whole UTC days: from the first one's 00:00 up to, not including, `untilIso`. */
 export interface Period {
   readonly days: number
@@ -15,4 +17,28 @@ export function lastDays(days: number, nowMs: number): Period {
     fromIso: new Date(untilMs - days * DAY_MS).toISOString(),
     untilIso: new Date(untilMs).toISOString(),
   }
+}
+
+/** Starts (epoch ms) of the buckets that overlap the period, oldest first: the first week or month may begin before it. */
+export function bucketStarts({ fromIso, untilIso }: Period, interval: Interval): number[] {
+  const untilMs = Date.parse(untilIso)
+  const starts: number[] = []
+  for (let startMs = firstStart(Date.parse(fromIso), interval); startMs < untilMs; ) {
+    starts.push(startMs)
+    startMs = interval === 'month' ? monthStart(startMs, 1) : startMs + STEP_MS[interval]
+  }
+  return starts
+}
+
+const STEP_MS = { hour: 3_600_000, day: DAY_MS, week: 7 * DAY_MS }
+
+function firstStart(fromMs: number, interval: Interval): number {
+  if (interval === 'month') return monthStart(fromMs, 0)
+  // Epoch time began on a Thursday; weeks begin on Monday.
+  return interval === 'week' ? fromMs - ((fromMs / DAY_MS + 3) % 7) * DAY_MS : fromMs
+}
+
+function monthStart(epochMs: number, monthsLater: number): number {
+  const at = new Date(epochMs)
+  return Date.UTC(at.getUTCFullYear(), at.getUTCMonth() + monthsLater)
 }

@@ -2,7 +2,7 @@ import type { Sql } from '../db/pool.ts'
 import { usd } from '../domain/money.ts'
 import type { UsageBreakdown } from '../wire/reports.ts'
 import { meanLatencyMs } from './mean-latency.ts'
-import { lastDays, type Period } from './period.ts'
+import { bucketStarts, lastDays, type Period } from './period.ts'
 
 /** SPEC 2.3: where the money of the last `days` UTC days went, per model and provider and per day. */
 export async function usageBreakdown(
@@ -12,7 +12,7 @@ export async function usageBreakdown(
   nowMs: number,
 ): Promise<UsageBreakdown> {
   const period = lastDays(days, nowMs)
-  const [models, daily] = await Promise.all([readModels(sql, customerId, period), readDays(sql, customerId, period)])
+  const [models, usedDays] = await Promise.all([readModels(sql, customerId, period), readDays(sql, customerId, period)])
   return {
     by_model: models.map(row => ({
       model_id: row.model_id,
@@ -25,16 +25,20 @@ export async function usageBreakdown(
       hoster_earned_usd: usd(row.hoster_share_nanos),
       avg_latency_ms: meanLatencyMs(row.latency_ms_sum, row.successes),
     })),
-    daily: daily.map(row => ({
-      date: row.date,
-      requests: Number(row.requests),
-      input_tokens: Number(row.input_tokens),
-      output_tokens: Number(row.output_tokens),
-      total_tokens: Number(row.input_tokens + row.output_tokens),
-      cost_usd: usd(row.cost_nanos),
-      platform_fee_usd: usd(row.fee_nanos),
-      hoster_earned_usd: usd(row.hoster_share_nanos),
-    })),
+    daily: bucketStarts(period, 'day').map(startMs => {
+      const date = new Date(startMs).toISOString().slice(0, 10)
+      const row = usedDays.get(date) ?? NOTHING
+      return {
+        date,
+        requests: Number(row.requests),
+        input_tokens: Number(row.input_tokens),
+        output_tokens: Number(row.output_tokens),
+        total_tokens: Number(row.input_tokens + row.output_tokens),
+        cost_usd: usd(row.cost_nanos),
+        platform_fee_usd: usd(row.fee_nanos),
+        hoster_earned_usd: usd(row.hoster_share_nanos),
+      }
+    }),
   }
 }
 
@@ -45,6 +49,15 @@ interface Sums {
   cost_nanos: bigint
   fee_nanos: bigint
   hoster_share_nanos: bigint
+}
+
+const NOTHING: Sums = {
+  requests: 0n,
+  input_tokens: 0n,
+  output_tokens: 0n,
+  cost_nanos: 0n,
+  fee_nanos: 0n,
+  hoster_share_nanos: 0n,
 }
 
 interface ModelSums extends Sums {
@@ -65,49 +78,30 @@ async function readModels(sql: Sql, customerId: string, { fromIso, untilIso }: P
             sum(fee_nanos)::bigint AS fee_nanos,
             sum(hoster_share_nanos)::bigint AS hoster_share_nanos,
             sum(latency_ms_sum)::bigint AS latency_ms_sum
-       FROM usage_rollup
-      WHERE customer_id = $1 AND hour >= $2 AND hour < $3
+       FROM usage_day
+      WHERE customer_id = $1 AND day >= $2 AND day < $3
       GROUP BY model_id, provider
+     HAVING sum(requests) > 0
       ORDER BY sum(cost_nanos) DESC, sum(requests) DESC, model_id, provider`,
-    [customerId, fromIso, untilIso],
+    [customerId, fromIso.slice(0, 10), untilIso.slice(0, 10)],
   )
   return rows
 }
 
-async function readDays(
-  sql: Sql,
-  customerId: string,
-  { fromIso, untilIso }: Period,
-): Promise<(Sums & { date: string })[]> {
+/** By the date of the day; days without usage are missing. */
+async function readDays(sql: Sql, customerId: string, { fromIso, untilIso }: Period): Promise<Map<string, Sums>> {
   const { rows } = await sql.query<Sums & { date: string }>(
-    `WITH bucket AS (
-       SELECT generate_series(
-                $2::timestamptz AT TIME ZONE 'UTC',
-                $3::timestamptz AT TIME ZONE 'UTC' - interval '1 day',
-                interval '1 day'
-              ) AS starts_at
-     ), used AS (
-       SELECT date_trunc('day', hour AT TIME ZONE 'UTC') AS starts_at,
-              sum(requests) AS requests,
-              sum(input_tokens) AS input_tokens,
-              sum(output_tokens) AS output_tokens,
-              sum(cost_nanos) AS cost_nanos,
-              sum(fee_nanos) AS fee_nanos,
-              sum(hoster_share_nanos) AS hoster_share_nanos
-         FROM usage_rollup
-        WHERE customer_id = $1 AND hour >= $2 AND hour < $3
-        GROUP BY 1
-     )
-     SELECT to_char(starts_at, 'YYYY-MM-DD') AS date,
-            coalesce(requests, 0)::bigint AS requests,
-            coalesce(input_tokens, 0)::bigint AS input_tokens,
-            coalesce(output_tokens, 0)::bigint AS output_tokens,
-            coalesce(cost_nanos, 0)::bigint AS cost_nanos,
-            coalesce(fee_nanos, 0)::bigint AS fee_nanos,
-            coalesce(hoster_share_nanos, 0)::bigint AS hoster_share_nanos
-       FROM bucket LEFT JOIN used USING (starts_at)
-      ORDER BY starts_at`,
-    [customerId, fromIso, untilIso],
+    `SELECT day AS date,
+            sum(requests)::bigint AS requests,
+            sum(input_tokens)::bigint AS input_tokens,
+            sum(output_tokens)::bigint AS output_tokens,
+            sum(cost_nanos)::bigint AS cost_nanos,
+            sum(fee_nanos)::bigint AS fee_nanos,
+            sum(hoster_share_nanos)::bigint AS hoster_share_nanos
+       FROM usage_day
+      WHERE customer_id = $1 AND day >= $2 AND day < $3
+      GROUP BY day`,
+    [customerId, fromIso.slice(0, 10), untilIso.slice(0, 10)],
   )
-  return rows
+  return new Map(rows.map(row => [row.date, row]))
 }

@@ -59,7 +59,7 @@ async function sumUsage(sql: Sql, customerId: string, { fromIso, untilIso }: Per
             coalesce(sum(output_tokens), 0)::bigint AS output_tokens,
             coalesce(sum(cost_nanos), 0)::bigint AS cost_nanos,
             coalesce(sum(latency_ms_sum), 0)::bigint AS latency_ms_sum
-       FROM usage_rollup
+       FROM usage_hour
       WHERE customer_id = $1 AND hour >= $2 AND hour < $3`,
     [customerId, fromIso, untilIso],
   )

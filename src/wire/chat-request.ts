@@ -29,6 +29,7 @@ const notForwarded = new Set([
 ])
 
 const TOKENS_PER_MESSAGE = 3
+const noHosters: ReadonlySet<string> = new Set()
 
 /**
  * Parses the body of `POST /v1/chat/completions`. The documented fields are checked strictly, every other OpenAI field
@@ -52,7 +53,7 @@ export function parseChatRequest(body: Buffer): ChatJob {
       maxLatencyMs: fields.max_latency_ms ?? null,
       fallbackModels: fields.fallback_models ?? [],
       allowHosters: fields.allow_hosters ? lowerCaseSet(fields.allow_hosters) : null,
-      denyHosters: lowerCaseSet(fields.deny_hosters ?? []),
+      denyHosters: fields.deny_hosters ? lowerCaseSet(fields.deny_hosters) : noHosters,
     },
     stream: fields.stream ?? false,
     includeUsage: fields.stream_options?.include_usage ?? false,

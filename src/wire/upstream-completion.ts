@@ -62,8 +62,9 @@ function parse(text: string): JsonObject {
 function readChoice(raw: JsonObject, index: number, envelope: Envelope): CompletionChoice {
   const source = isJsonObject(raw.message) ? raw.message : { content: raw.text }
   const message: CompletionChoice['message'] = { role: 'assistant', content: messageText(source.content) }
-  for (const [key, value] of Object.entries(source)) {
+  for (const key in source) {
     if (key === 'role' || key === 'content' || key === 'tool_calls' || isPrototypeKey(key)) continue
+    const value = source[key]
     if (value !== null && !(Array.isArray(value) && value.length === 0)) message[key] = value
   }
   message.refusal ??= null
@@ -109,6 +110,7 @@ function isAnswer({ choices, usage }: ChatCompletion): boolean {
   return choices.some(({ message, finish_reason }) => {
     if (finish_reason === 'content_filter') return true
     if (finish_reason === 'length' && (usage?.completion_tokens ?? 0) > 0) return true
-    return Object.entries(message).some(([key, value]) => key !== 'role' && value !== null && value !== '')
+    for (const key in message) if (key !== 'role' && message[key] !== null && message[key] !== '') return true
+    return false
   })
 }

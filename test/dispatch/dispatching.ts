@@ -137,7 +137,7 @@ export async function readStream(answer: Answer): Promise<StreamSeen> {
   const chunks: ChatChunk[] = []
   let failure: unknown = null
   try {
-    for await (const chunk of answer.chunks) chunks.push(chunk)
+    await answer.chunks.read(group => void chunks.push(...group))
   } catch (error) {
     failure = error
   }

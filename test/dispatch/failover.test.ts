@@ -223,7 +223,7 @@ describe('a client that leaves', () => {
     upstreams[0]!.always(neverEnding())
     const answered = await dispatching.send(at(0), stream)
     if (answered.kind !== 'stream') throw new Error('the answer is no stream')
-    for await (const { choices } of answered.chunks) if (choices[0]?.delta.content) break
+    await answered.chunks.read(() => answered.chunks.leave())
     expect(await upstreams[0]!.requests[0]!.aborted).toBe(true)
     expect(dispatching.health.inFlight('u0/public-model')).toBe(0)
   })

@@ -25,7 +25,8 @@ const corruptions: Record<AuditCheck, string> = {
     'UPDATE usage_event SET hoster_share_nanos = hoster_share_nanos - 1, fee_nanos = fee_nanos + 1',
   fees_equal_revenue_entries:
     'UPDATE usage_event SET hoster_share_nanos = hoster_share_nanos + 1, fee_nanos = fee_nanos - 1',
-  rollups_equal_usage: 'UPDATE usage_rollup SET latency_ms_sum = latency_ms_sum + 1',
+  hours_equal_usage: 'UPDATE usage_hour SET latency_ms_sum = latency_ms_sum + 1',
+  days_equal_usage: 'UPDATE usage_day SET latency_ms_sum = latency_ms_sum + 1',
   cost_within_token_prices: 'UPDATE usage_event SET input_tokens = input_tokens - 1',
   no_lease_outlives_its_node: `WITH past AS (UPDATE node SET expires_at = now() - interval '1 hour')
     UPDATE lease SET granted_at = now() - interval '1 hour'`,

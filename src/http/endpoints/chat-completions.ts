@@ -1,11 +1,11 @@
-import { once } from 'node:events'
-import type { ServerResponse } from 'node:http'
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import type { Completed } from '../../chat/complete.ts'
 import type { Caller } from '../../domain/caller.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { ApiError } from '../../domain/errors.ts'
 import type { Offer } from '../../domain/offer.ts'
+import type { StopSignal } from '../../domain/stop-signal.ts'
 import { rateLimitHeaders, type WindowView } from '../../quota/window-view.ts'
 import { chatCompletionSchema } from '../../wire/chat-completion-schema.ts'
 import { parseChatRequest } from '../../wire/chat-request.ts'
@@ -13,12 +13,13 @@ import { chatRequestSchema } from '../../wire/chat-request-schema.ts'
 import { type Envelope, envelopeOf } from '../../wire/envelope.ts'
 import { errorBody } from '../../wire/error-body.ts'
 import { encodeErrorChunk, PING } from '../../wire/sse-encode.ts'
+import { corsHeaders } from '../cors.ts'
 import type { Endpoint } from '../endpoint.ts'
 import type { InFlight } from '../in-flight.ts'
 import { errorHeaders, isFault, toApiError } from '../respond-error.ts'
 
 export interface ChatEndpointDeps {
-  readonly complete: (caller: Caller, job: ChatJob, requestId: string, signal: AbortSignal) => Promise<Completed>
+  readonly complete: (caller: Caller, job: ChatJob, requestId: string, signal: StopSignal) => Promise<Completed>
   readonly windows: WindowView
   readonly inFlight: InFlight
   readonly clock: Clock
@@ -51,12 +52,16 @@ export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
     async handle({ caller, request, reply, requestId }) {
       const out = reply.raw
       const startedMs = deps.clock.monotonicMs()
-      const headers = async (more: Record<string, string>) => {
-        const windows = await deps.windows.current(caller)
-        const all = reply.getHeaders() as Record<string, string>
-        Object.assign(all, rateLimitHeaders(caller.limits, windows, deps.clock.epochMs()), more)
-        all['openai-processing-ms'] = String(Math.round(deps.clock.monotonicMs() - startedMs))
-        return all
+      const isCrossOrigin = request.headers.origin !== undefined
+      const headers = async (): Promise<OutgoingHttpHeaders> => {
+        const counts = deps.windows.current(caller)
+        const windows = counts instanceof Promise ? await counts : counts
+        return {
+          'x-request-id': requestId,
+          ...(isCrossOrigin && corsHeaders),
+          ...rateLimitHeaders(caller.limits, windows, deps.clock.epochMs()),
+          'openai-processing-ms': String(Math.round(deps.clock.monotonicMs() - startedMs)),
+        }
       }
       reply.hijack()
       const running = deps.inFlight.enter()
@@ -84,7 +89,8 @@ export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
         }
         if (!out.headersSent && !out.destroyed) {
           const body = errorBody(error)
-          out.writeHead(error.row.status, await headers({ ...jsonHeaders(body), ...errorHeaders(error) })).end(body)
+          const all = Object.assign(await headers(), jsonHeaders(body), errorHeaders(error))
+          out.writeHead(error.row.status, all).end(body)
         } else if (!out.writableEnded) {
           out.destroy()
         }
@@ -95,18 +101,19 @@ export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
   }
 }
 
-type HeadersOf = (more: Record<string, string>) => Promise<Record<string, string>>
+type HeadersOf = () => Promise<OutgoingHttpHeaders>
 
 async function sendWhole(out: ServerResponse, { offer, delivery }: Completed, headers: HeadersOf): Promise<void> {
   if (delivery.kind !== 'whole') throw new Error('a stream was made for a request that asked for none')
-  out.writeHead(200, await headers({ ...jsonHeaders(delivery.body), ...servedBy(offer) })).end(delivery.body)
+  const all = Object.assign(await headers(), jsonHeaders(delivery.body), servedBy(offer))
+  out.writeHead(200, all).end(delivery.body)
 }
 
 interface StreamToSend {
   readonly out: ServerResponse
   readonly completing: Promise<Completed>
   readonly headers: HeadersOf
-  readonly signal: AbortSignal
+  readonly signal: StopSignal
   /** For an error chunk when nobody answered. */
   readonly envelope: Envelope
 }
@@ -123,13 +130,13 @@ async function sendStream(
   try {
     const { offer, delivery } = await completing
     if (delivery.kind !== 'stream') throw new Error('no stream was made for a request that asked for one')
-    // The frames are pulled whatever happens to the socket: only a generator that was begun settles its request.
     await opening.open(servedBy(offer)).catch(() => out.destroy())
-    for await (const frame of delivery.frames) {
-      if (out.destroyed) continue
+    // Also when the socket is gone: only a stream that was begun settles its request.
+    await delivery.sendTo(frames => {
+      if (out.destroyed) return
       opening.postponePing()
-      if (!out.write(frame)) await drained(out, signal, deps.slowReaderMs)
-    }
+      if (!out.write(frames)) return drained(out, signal, deps.slowReaderMs)
+    })
     out.end()
   } catch (thrown) {
     if (!opening.isOpen) throw thrown
@@ -139,24 +146,31 @@ async function sendStream(
   }
 }
 
-/** Resolves when the socket takes more; a reader that stays blocked is cut off, which ends the stream as a client that left. */
-async function drained(out: ServerResponse, signal: AbortSignal, slowReaderMs: number): Promise<void> {
-  const timer = setTimeout(() => out.destroy(), slowReaderMs)
-  try {
-    await once(out, 'drain', { signal })
-  } catch {
-    // The signal says that the client is gone or the gateway stops; the frames end by themselves.
-  } finally {
-    clearTimeout(timer)
-  }
+/**
+ * Resolves when the socket takes more, or when the signal says that the client is gone or the gateway stops: the frames end by
+ * themselves then. A reader that stays blocked is cut off, which ends the stream as a client that left.
+ */
+function drained(out: ServerResponse, signal: StopSignal, slowReaderMs: number): Promise<void> {
+  return new Promise(resolve => {
+    if (signal.aborted) return resolve()
+    const timer = setTimeout(() => out.destroy(), slowReaderMs)
+    const done = () => {
+      clearTimeout(timer)
+      out.off('drain', done)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    out.on('drain', done)
+    signal.addEventListener('abort', done)
+  })
 }
 
 /** Opens the stream once, whoever asks first: the answer, or the ping that cannot wait for it any longer. */
 function streamOpening(out: ServerResponse, pingMs: number, headers: HeadersOf) {
   let opened: Promise<void> | undefined
   const open = (more: Record<string, string>) => {
-    opened ??= headers({ ...streamHeaders, ...more }).then(all => {
-      if (!out.destroyed) out.writeHead(200, all)
+    opened ??= headers().then(all => {
+      if (!out.destroyed) out.writeHead(200, Object.assign(all, streamHeaders, more))
     })
     return opened
   }

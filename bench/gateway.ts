@@ -1,0 +1,126 @@
+import { execFile } from 'node:child_process'
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { type Cores, type Environment, logTail, type Running, startCommand } from './process.ts'
+
+/** A gateway that runs as an operator starts it, ready for requests. */
+export type Gateway = {
+  /** `http://127.0.0.1:PORT` */
+  origin: string
+  pid: number
+  dataDir: string
+  /** Runs a command line such as `ledger audit` beside it and returns what it prints as JSON. Throws when it fails. */
+  command: (...args: string[]) => Promise<unknown>
+  stop: () => Promise<void>
+}
+
+export type GatewayOptions = {
+  /** Its own: the configuration, the log and, unless `dataDir` says otherwise, the data go here. */
+  dir: string
+  /** Contents of switchyard.yaml. */
+  config: object
+  cores: Cores
+  /** An existing data directory to run on. */
+  dataDir?: string
+  /** Write a CPU profile on exit. */
+  profile?: boolean
+}
+
+/**
+ * Starts `npm start`'s command line with an embedded PostgreSQL, fsync on, and waits until it is ready. It runs on the database's cores:
+ * whoever measures it moves it afterwards, so that PostgreSQL, its child, stays behind.
+ */
+export async function startGateway({ dir, config, cores, profile, ...options }: GatewayOptions): Promise<Gateway> {
+  const logFile = join(dir, 'switchyard.log')
+  const port = await freePort()
+  const dataDir = options.dataDir ?? join(dir, 'data')
+  const configFile = join(dir, 'switchyard.yaml')
+  // JSON is YAML, too.
+  writeFileSync(configFile, JSON.stringify(config))
+  const env = {
+    HOST: '127.0.0.1',
+    PORT: String(port),
+    SWITCHYARD_DATA: dataDir,
+    SWITCHYARD_CONFIG: configFile,
+    NODE_ENV: 'production',
+    LOG_LEVEL: 'warn',
+    // Never somebody's own database: the one under test is new, and thrown away.
+    DATABASE_URL: undefined,
+  }
+  const profileDir = join(dir, 'profile')
+  if (profile) mkdirSync(profileDir)
+  const flags = profile ? ['--cpu-prof', `--cpu-prof-dir=${profileDir}`] : []
+  const gateway = startCommand([process.execPath, ...flags, ...startWords], {
+    core: cores?.database,
+    logFile,
+    cwd: root,
+    env,
+  })
+  const stop = async () => {
+    await gateway.stop()
+    stopOrphanedPostgres(dataDir)
+  }
+  const origin = `http://127.0.0.1:${port}`
+  try {
+    await untilReady(`${origin}/readyz`, gateway, logFile)
+  } catch (error) {
+    await stop()
+    throw error
+  }
+  return { origin, pid: gateway.pid, dataDir, command: (...args) => runCli(args, env), stop }
+}
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+// `exec node <flags> src/cli.ts start`, as npm start has it.
+const startWords: string[] = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
+  .scripts.start.replace(/^exec node /, '')
+  .split(' ')
+const cli = 'src/cli.ts'
+
+async function runCli(args: string[], env: Environment): Promise<unknown> {
+  const { stdout } = await promisify(execFile)(process.execPath, [cli, ...args, '--json'], {
+    cwd: root,
+    env: { ...process.env, ...env },
+    // An audit of many million rows takes minutes.
+    timeout: 1_800_000,
+  })
+  return JSON.parse(stdout)
+}
+
+async function untilReady(url: string, gateway: Running, logFile: string): Promise<void> {
+  const deadlineMs = performance.now() + 60_000
+  while (performance.now() < deadlineMs) {
+    if (gateway.process.exitCode !== null) throw new Error(`switchyard did not start${logTail(logFile)}`)
+    const isReady = await fetch(url).then(
+      response => response.ok,
+      () => false,
+    )
+    if (isReady) return
+    await delay(50)
+  }
+  throw new Error(`switchyard was not ready within 60 s${logTail(logFile)}`)
+}
+
+/** A gateway that had to be killed leaves its PostgreSQL behind; its pid is in the first line of postmaster.pid. */
+function stopOrphanedPostgres(dataDir: string): void {
+  if (!existsSync(dataDir)) return
+  const files = readdirSync(dataDir, { recursive: true, encoding: 'utf8' })
+  for (const file of files.filter(name => name.endsWith('postmaster.pid'))) {
+    const pid = Number(readFileSync(join(dataDir, file), 'utf8').split('\n')[0])
+    // SIGQUIT is PostgreSQL's immediate shutdown: the data is thrown away anyway.
+    if (pid > 1) process.kill(pid, 'SIGQUIT')
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise(resolve => server.close(resolve))
+  return port
+}

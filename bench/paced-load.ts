@@ -1,0 +1,103 @@
+import { Pool } from 'undici'
+import { seededRandom } from '../src/demo/seeded-random.ts'
+import type { LoadResult } from './load.ts'
+import { percentile } from './percentile.ts'
+import { answerJobs } from './process.ts'
+import { readCpuMicros } from './process-usage.ts'
+
+export type PacedJob = {
+  url: string
+  headers: Record<string, string>
+  body: string
+  ratePerS: number
+  seconds: number
+  /** The process whose CPU time is watched; null when nobody's is. */
+  pid: number | null
+}
+
+export type PacedResult = LoadResult & {
+  /** Not sent, because too many were under way: the rate was not held. */
+  skipped: number
+}
+
+/**
+ * Requests at a rate, whatever becomes of those before: independent clients, whose gaps are exponential. (autocannon's rates are closed loops
+ * that send a second's worth in one burst, which measures the burst.) A request that waits for a connection waits within its latency.
+ */
+answerJobs<PacedJob, PacedResult>(async job => {
+  const { origin, pathname } = new URL(job.url)
+  const pool = new Pool(origin, { connections: connectionsMax, headersTimeout: 0, bodyTimeout: 0 })
+  const headers = { 'content-type': 'application/json', ...job.headers }
+  const latenciesMs: number[] = []
+  const outcome = { sent: 0, ok: 0, failed: 0, skipped: 0 }
+  const answered = Promise.withResolvers<void>()
+  let sending = true
+
+  const send = () => {
+    if (outcome.sent - outcome.ok - outcome.failed >= underWayMax) {
+      outcome.skipped++
+      return
+    }
+    outcome.sent++
+    const sentMs = performance.now()
+    let isOk = false
+    const end = () => {
+      if (isOk) {
+        outcome.ok++
+        latenciesMs.push(performance.now() - sentMs)
+      } else outcome.failed++
+      if (!sending && outcome.ok + outcome.failed === outcome.sent) answered.resolve()
+    }
+    pool.dispatch(
+      { method: 'POST', path: pathname, headers, body: job.body },
+      {
+        onRequestStart() {},
+        onResponseStart(_controller, status) {
+          isOk = status === 200
+        },
+        onResponseData() {},
+        onResponseEnd: end,
+        onResponseError() {
+          isOk = false
+          end()
+        },
+      },
+    )
+  }
+
+  const cpuBefore = job.pid === null ? null : readCpuMicros(job.pid)
+  const startedMs = performance.now()
+  const untilMs = startedMs + job.seconds * 1000
+  // The same gaps in each round, so that rounds differ by what they measure.
+  const random = seededRandom(1)
+  const gapMs = () => (-Math.log(1 - random()) / job.ratePerS) * 1000
+  for (let dueMs = startedMs + gapMs(); dueMs < untilMs; ) {
+    for (const nowMs = performance.now(); dueMs <= nowMs && dueMs < untilMs; dueMs += gapMs()) send()
+    await new Promise(resolve => setTimeout(resolve, 1))
+  }
+  sending = false
+  const giveUp = setTimeout(answered.resolve, drainMsMax)
+  if (outcome.ok + outcome.failed < outcome.sent) await answered.promise
+  clearTimeout(giveUp)
+  const elapsedMs = performance.now() - startedMs
+  const cpuAfter = job.pid === null ? null : readCpuMicros(job.pid)
+  await pool.destroy()
+
+  const sorted = Float64Array.from(latenciesMs).sort()
+  return {
+    rps: (outcome.ok / elapsedMs) * 1000,
+    p50Ms: percentile(sorted, 0.5),
+    p99Ms: percentile(sorted, 0.99),
+    sent: outcome.sent,
+    ok: outcome.ok,
+    failed: outcome.sent - outcome.ok,
+    skipped: outcome.skipped,
+    cpuShare: cpuBefore === null || cpuAfter === null ? null : (cpuAfter - cpuBefore) / 1000 / elapsedMs,
+  }
+})
+
+// Far more than are in use below saturation: nothing should wait here.
+const connectionsMax = 512
+// Someone who is behind by this much does not catch up, and is drowned by the rest.
+const underWayMax = 1000
+const drainMsMax = 15_000
