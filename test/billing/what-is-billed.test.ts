@@ -90,16 +90,18 @@ async function earnedNanos({ database }: TestApp, hosterId: string): Promise<big
   return rows[0]!.earned
 }
 
-/** Sends a chat and hangs up when the upstream has got it. */
-async function leaveEarly({ chat }: Sale, stream: boolean): Promise<void> {
+/** Sends the customer's `nth` chat, hangs up when the upstream has got it, and waits until that is settled: departures count in this order. */
+async function leaveEarly({ customer, chat }: Sale, nth: number): Promise<void> {
+  const stream = nth % 2 === 0
   const asked = upstream.requests.length
   const client = new AbortController()
   upstream.respondWith(stall(stream ? 'headers' : 'nothing'))
-  const response = chat({ stream }, { signal: client.signal })
+  const response = chat({ stream, max_tokens: 20 }, { signal: client.signal })
   await expect.poll(() => upstream.requests.length, { interval: 1 }).toBe(asked + 1)
   client.abort()
   await expect(response).rejects.toThrow()
   expect(await upstream.requests[asked]!.aborted).toBe(true)
+  await gateway.settled(customer, nth)
 }
 
 const free = { cost_nanos: 0n, hoster_share_nanos: 0n }
@@ -262,7 +264,7 @@ describe('what is billed', () => {
 
   it('client leaves before the first token, or before a whole answer', async () => {
     const seldom = await sale()
-    for (let leave = 1; leave <= 21; leave++) await leaveEarly(seldom, leave % 2 === 0)
+    for (let leave = 1; leave <= 21; leave++) await leaveEarly(seldom, leave)
     const rows = await seldom.ended(21)
     expect(rows.map(row => row.outcome)).toEqual(Array(21).fill('client_gone'))
     expect(rows.map(row => row.cost_nanos)).toEqual([...Array(20).fill(0n), inputNanos])
@@ -274,7 +276,7 @@ describe('what is billed', () => {
       upstream.respondWith(answer({ usage: usageOf(10, 5) }))
       expect((await often.chat({ max_tokens: 20 })).status).toBe(200)
     }
-    for (let leave = 1; leave <= 29; leave++) await leaveEarly(often, leave % 2 === 0)
+    for (let leave = 1; leave <= 29; leave++) await leaveEarly(often, 2 + leave)
     const costs = (await often.ended(31)).map(row => row.cost_nanos)
     expect(costs).toEqual([5_010_000n, 5_010_000n, ...Array(28).fill(0n), inputNanos])
   })
