@@ -12,6 +12,7 @@ import { UpstreamClient } from './dispatch/upstream-client.ts'
 import { type Clock, systemClock } from './domain/clock.ts'
 import type { Offer } from './domain/offer.ts'
 import { type Scheduler, systemScheduler } from './domain/scheduler.ts'
+import { failpoint } from './failpoint.ts'
 import type { Endpoint } from './http/endpoint.ts'
 import { chatCompletions } from './http/endpoints/chat-completions.ts'
 import { docs } from './http/endpoints/docs.ts'
@@ -107,6 +108,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   })
   started.defer(async () => {
     const unsettled = await ledger.drain(10_000)
+    failpoint('drain-flushed')
     ledger.stop()
     await node.stop()
     // What is left in the journal is settled by the next start: until then its leases have to stand.
@@ -242,6 +244,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       await inFlight.idleWithin(drainMs, signal)
       inFlight.abortAll()
       await inFlight.idleWithin(5_000)
+      failpoint('drain-idle')
       await running.disposeAsync()
     },
   }
