@@ -54,7 +54,7 @@ export function crashAt(name: FailpointName): Scenario {
   return {
     name: `kill -9 at ${name}`,
     async run(world) {
-      const survivor = world.nodes.find(node => node.name === 'survivor') ?? (await world.start('survivor'))
+      const survivor = await world.running('survivor')
       const customers = [await world.openCustomer(200n * USD), await world.openCustomer(5n * USD)]
       const problems: string[] = []
       const bystanders = new AbortController()

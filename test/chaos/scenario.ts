@@ -4,6 +4,8 @@ import type { ChaosWorld } from './world.ts'
 /** A fault, what it is done to, and what must hold. Throws, or names problems, where something does not. */
 export interface Scenario {
   readonly name: string
+  /** Breaks what all nodes share: nothing else may be under way. */
+  readonly alone?: boolean
   run(world: ChaosWorld): Promise<Faulted>
 }
 

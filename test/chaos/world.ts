@@ -24,6 +24,8 @@ export interface ChaosWorld {
   openCustomer(creditNanos: bigint, limits?: Partial<AccountLimits>): Promise<ChaosCustomer>
   /** Starts a gateway without waiting for it. The same name is the same data directory and the same proxy. */
   launch(name: string, options?: { failpoints?: string }): Promise<GatewayProcess>
+  /** The gateway of this name, started if it does not run, when it takes requests. */
+  running(name: string): Promise<GatewayProcess>
   /** Starts a gateway and waits until it takes requests. */
   start(name: string, options?: { failpoints?: string }): Promise<GatewayProcess>
   /** The way of this gateway to PostgreSQL. */
@@ -95,6 +97,9 @@ export async function createWorld({ durable }: { durable: boolean }): Promise<Ch
       const node = await world.launch(name, options)
       await node.ready()
       return node
+    },
+    async running(name) {
+      return [...nodes].find(node => node.name === name) ?? (await world.start(name))
     },
     proxy(name) {
       const proxy = proxies.get(name)

@@ -18,7 +18,7 @@ export interface FaultProxy {
   stall(): void
   /** Each piece of data arrives so much later, and no more than so many bytes in a second on each connection and way. */
   slow(how: { readonly latencyMs: number; readonly bytesPerSecond: number }): void
-  /** Connections that are open go on; new ones are accepted and then nobody is there. They never come to life. */
+  /** Resets every connection; new ones are accepted, and then nobody is there. They never come to life. */
   blackHole(): void
   /**
    * Bytes pass, until so many of PostgreSQL's answers have: then the connection that wants to carry another is reset and the rest of its
@@ -66,7 +66,10 @@ export async function startFaultProxy(target: Connection): Promise<FaultProxy> {
     },
     stall: () => enter({ kind: 'stall' }),
     slow: how => enter({ kind: 'slow', ...how }),
-    blackHole: () => enter({ kind: 'blackHole' }),
+    blackHole() {
+      enter({ kind: 'blackHole' })
+      resetAll()
+    },
     cutAfter(bytes) {
       enter({ kind: 'pass' })
       fuse = { bytesLeft: bytes, blown: Promise.withResolvers<void>() }
