@@ -122,7 +122,9 @@ async function booksOf(
   if (spent > limits.dailySpendCapNanos) problems.push(`paid ${spent}, more than its cap`)
   const served = modelServer.tagsOf(customerId).size
   if (served > limits.requestsPerDay) problems.push(`${served} requests were sent on, more than its day allows`)
-  const writtenOff = rows.filter(row => row.writeoff_nanos > 0n)
+  // What could not be committed in time was called free, and its client was told so.
+  const wasTold = new Set(sent.filter(isToldUnsettled).map(({ requestId }) => requestId))
+  const writtenOff = rows.filter(row => row.writeoff_nanos > 0n && !wasTold.has(row.request_id))
   if (writtenOff.length > 0 && allowed.writeoffs !== true) {
     problems.push(`written off: ${writtenOff.map(row => `${row.request_id} ${row.outcome}`).join(', ')}`)
   }
@@ -159,8 +161,13 @@ function isFor(row: UsageRow, request: Sent): boolean {
  * Where a charge may stand although the last bytes did not arrive: the connection broke after it was safe. So the content of a stream must
  * have arrived by then. A gateway that could not commit in time says `settlement_unavailable`, and cannot call back what was under way.
  */
-function isInTheWindow({ ending, stream, contentIsWhole, errorCode }: Sent): boolean {
+function isInTheWindow(request: Sent): boolean {
+  const { ending, stream, contentIsWhole } = request
   if (ending === 'cut' || ending === 'unanswered') return !stream || contentIsWhole
+  return isToldUnsettled(request)
+}
+
+function isToldUnsettled({ errorCode }: Sent): boolean {
   return errorCode === 'settlement_unavailable'
 }
 

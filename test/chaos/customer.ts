@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { addCustomer } from '../../src/auth/customers.ts'
 import { issueKey } from '../../src/auth/keys.ts'
-import { type Pool, transaction } from '../../src/db/pool.ts'
+import { type Pool, type Sql, transaction } from '../../src/db/pool.ts'
 import type { AccountLimits } from '../../src/domain/caller.ts'
 import { costNanos, type TokenPrice } from '../../src/domain/money.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
@@ -83,7 +83,17 @@ export async function openCustomer(
       'UPDATE customer SET requests_per_minute = $2, requests_per_day = $3, daily_spend_cap_nanos = $4 WHERE customer_id = $1',
       [customerId, all.requestsPerMinute, all.requestsPerDay, all.dailySpendCapNanos],
     )
+    await openWindowsAhead(sql, customerId)
     const { key } = await issueKey(sql, { customerId, name: 'chaos' })
     return { customerId, key, creditNanos, limits: all, sent: [] }
   })
+}
+
+/** The windows begin a moment ahead of PostgreSQL's clock, so that neither minute nor day ends in the middle. */
+export async function openWindowsAhead(sql: Sql, customerId: string): Promise<void> {
+  await sql.query(
+    `UPDATE balance SET minute = date_trunc('minute', now(), 'UTC') + interval '1 minute', day = (now() AT TIME ZONE 'UTC')::date + 1
+     WHERE customer_id = $1`,
+    [customerId],
+  )
 }

@@ -21,6 +21,8 @@ export interface GatewayProcess {
   /** Resolves when it takes requests; rejects with the end of its log when it dies or takes too long. */
   ready(): Promise<void>
   signal(name: NodeJS.Signals): void
+  /** Stopped by SIGSTOP, its own or another's. Linux only. */
+  isStopped(): boolean
   /** What it wrote to stdout and stderr at this start. */
   log(): string
 }
@@ -92,6 +94,8 @@ export async function startGateway(start: GatewayStart): Promise<GatewayProcess>
       })
     },
     signal: name => void child.kill(name),
+    // After the name in brackets, which may hold anything: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+    isStopped: () => /\) T /.test(readFileSync(`/proc/${child.pid}/stat`, 'utf8')),
     log: () => readFileSync(logFile, 'utf8'),
   }
   return gateway

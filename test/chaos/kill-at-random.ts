@@ -13,9 +13,14 @@ export function killAtRandom({ kills, workers, seed }: { kills: number; workers:
     async run(world) {
       const random = seededRandom(seed)
       const nodes = await Promise.all(['a', 'b'].map(name => world.running(name)))
-      const customers = await Promise.all(
-        [200n * USD, 200n * USD, 5n * USD, USD / 10n].map(usd => world.openCustomer(usd)),
-      )
+      const customers = await Promise.all([
+        world.openCustomer(200n * USD),
+        world.openCustomer(200n * USD),
+        world.openCustomer(5n * USD),
+        world.openCustomer(USD / 10n),
+        world.openCustomer(200n * USD, { requestsPerDay: 50 }),
+        world.openCustomer(200n * USD, { dailySpendCapNanos: USD / 20n }),
+      ])
       const enough = new AbortController()
       const load = runLoad({
         nodes: () => nodes,

@@ -7,6 +7,7 @@ import {
   type TestNode,
   unlimited,
 } from '../ledger/ledger-world.ts'
+import { openWindowsAhead } from './customer.ts'
 import type { Scenario } from './scenario.ts'
 import { sendChat } from './send-chat.ts'
 import { verdictOn } from './verdict.ts'
@@ -48,14 +49,14 @@ async function onTheLastDollar(world: LedgerWorld, nodes: readonly TestNode[], p
 
 async function onTheLastDollarOfTheDay(world: LedgerWorld, nodes: readonly TestNode[]): Promise<string[]> {
   const customerId = await world.addCustomer(20n * USD)
-  await openWindowsAhead(world, customerId)
+  await openWindowsAhead(world.pool, customerId)
   const { served } = await storm(nodes, customerId, () => CENT, { dailySpendCapNanos: USD })
   return served === PAID_FOR ? [] : [`${served} were served under a cap for ${PAID_FOR}`]
 }
 
 async function onTheLastOfTheMinute(world: LedgerWorld, nodes: readonly TestNode[]): Promise<string[]> {
   const customerId = await world.addCustomer(20n * USD)
-  await openWindowsAhead(world, customerId)
+  await openWindowsAhead(world.pool, customerId)
   const { served } = await storm(nodes, customerId, () => CENT, { requestsPerMinute: PAID_FOR })
   return served === PAID_FOR ? [] : [`${served} were served in a minute for ${PAID_FOR}`]
 }
@@ -79,15 +80,6 @@ async function storm(
   return { served: costs.filter(cost => cost > 0n).length, paid: costs.reduce((sum, cost) => sum + cost, 0n) }
 }
 
-/** The windows begin a moment ahead of PostgreSQL's clock, so that neither minute nor day ends in the middle. */
-async function openWindowsAhead({ pool }: Pick<LedgerWorld, 'pool'>, customerId: string): Promise<void> {
-  await pool.query(
-    `UPDATE balance SET minute = date_trunc('minute', now(), 'UTC') + interval '1 minute', day = (now() AT TIME ZONE 'UTC')::date + 1
-     WHERE customer_id = $1`,
-    [customerId],
-  )
-}
-
 /** The same with real gateways: 500 requests at once over three of them, for 1 USD, under a cap of 1 USD, in a minute for 100. */
 export function lastDollarOverProcesses(): Scenario {
   return {
@@ -102,7 +94,6 @@ export function lastDollarOverProcesses(): Scenario {
       const problems: string[] = []
       const counts: number[] = []
       for (const customer of customers) {
-        await openWindowsAhead(world, customer.customerId)
         const ask = { model: 'penny', words: 2 } as const
         const sent = await Promise.all(
           Array.from({ length: REQUESTS }, (_, i) => sendChat(nodes[i % 3]!, customer, ask)),

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import type { FailpointName } from '../../src/failpoint.ts'
 import { eventually } from './eventually.ts'
 import { runLoad, seededRandom } from './load.ts'
 import type { Scenario } from './scenario.ts'
@@ -10,15 +11,17 @@ const USD = 1_000_000_000n
 const RECLAIMED_AFTER_S = 75
 
 /**
- * SIGSTOP in the middle of its requests, SIGCONT after `seconds`, while another node serves the same customers. Short of 75 s it still owns
- * its leases and charges what it serves; after that its answers may turn out free.
+ * SIGSTOP in the middle of its requests, or by itself where the first of them passes the failpoint `at`; SIGCONT after `seconds`. Meanwhile
+ * another node serves the same customers. Short of 75 s it still owns its leases and charges what it serves; after that its answers may
+ * turn out free.
  */
-export function pauseNode(seconds: number): Scenario {
-  const name = `paused-${seconds}`
+export function pauseNode(seconds: number, at?: FailpointName): Scenario {
+  const name = at === undefined ? `paused-${seconds}` : `paused-${seconds}-${at}`
   return {
-    name: `SIGSTOP for ${seconds} s`,
+    name: at === undefined ? `SIGSTOP for ${seconds} s` : `SIGSTOP for ${seconds} s at ${at}`,
     async run(world) {
-      const [survivor, paused] = await Promise.all([world.running('survivor'), world.start(name)])
+      const survivor = await world.running('survivor')
+      const paused = await world.start(name, at === undefined ? {} : { failpoints: `${at}:hit=1:stop` })
       const customers = [await world.openCustomer(200n * USD), await world.openCustomer(5n * USD)]
       const running = Array.from({ length: 8 }, (_, i) =>
         sendChat(paused, customers[i % 2]!, { stream: i < 4, words: 20, gapMs: i < 4 ? 100 : 1_500 }),
@@ -26,7 +29,8 @@ export function pauseNode(seconds: number): Scenario {
       const sentOn = () =>
         customers.reduce((sum, customer) => sum + world.modelServer.tagsOf(customer.customerId).size, 0)
       await eventually('its requests run', () => sentOn() === running.length)
-      paused.signal('SIGSTOP')
+      if (at === undefined) paused.signal('SIGSTOP')
+      else await eventually(`it stops at ${at}`, () => paused.isStopped())
       const others = runLoad({
         nodes: () => [survivor],
         customers,
@@ -51,7 +55,7 @@ export function pauseNode(seconds: number): Scenario {
             const again = await sendChat(paused, customers[0]!)
             return [
               ...all
-                .filter(sent => sent.ending !== 'whole' && sent.ending !== 'failed')
+                .filter(sent => sent.ending !== 'whole' && sent.ending !== 'failed' && sent.ending !== 'refused')
                 .map(sent => `a request ended ${sent.ending}`),
               ...(again.ending === 'whole' ? [] : [`it answers ${again.ending} ${again.errorCode} after it woke`]),
             ]

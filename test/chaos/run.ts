@@ -8,6 +8,7 @@ import { killAtRandom } from './kill-at-random.ts'
 import { lastDollarOverProcesses, lastDollarRepeated } from './last-dollar.ts'
 import { loseDisk } from './lose-disk.ts'
 import { pauseNode } from './pause-node.ts'
+import { restartRolling } from './restart-rolling.ts'
 import type { Scenario, Verdict } from './scenario.ts'
 import { createWorld } from './world.ts'
 
@@ -17,11 +18,13 @@ const scenarios: readonly Scenario[] = [
   // Begun first: their nodes sleep while others are killed.
   pauseNode(60),
   pauseNode(100),
+  pauseNode(100, 'settlement-built'),
   ...Object.keys(failpoints).map(name => crashAt(name as FailpointName)),
   killAtRandom({ kills: 10, workers: 8, seed }),
   killAtRandom({ kills: 10, workers: 24, seed: seed + 1 }),
   loseDisk(),
   ...Object.keys(networkFaults).map(fault => breakConnections(fault, 20)),
+  restartRolling(),
   lastDollarOverProcesses(),
   killPostgres(),
   stopPostgres(20),
