@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { GatewayProcess } from './gateway-process.ts'
 import { runLoad, seededRandom } from './load.ts'
 import type { Scenario } from './scenario.ts'
@@ -13,7 +14,7 @@ export function restartRolling(): Scenario {
       const nodes = await Promise.all(['a', 'b', 'c'].map(name => world.running(name)))
       const customers = await Promise.all([200n * USD, 5n * USD].map(usd => world.openCustomer(usd)))
       const problems: string[] = []
-      // As a load balancer that asks /readyz: a node that was told to stop gets nothing new.
+      // As a load balancer: a node that is about to stop gets nothing new, a moment before it is told.
       const taking = new Set<GatewayProcess>(nodes)
       const enough = new AbortController()
       const load = runLoad({
@@ -29,6 +30,7 @@ export function restartRolling(): Scenario {
       try {
         for (const node of nodes) {
           taking.delete(node)
+          await delay(200)
           node.signal('SIGTERM')
           const { code, signal } = await node.exited
           if (code !== 0) problems.push(`${node.name} ended with ${code ?? signal}`)
