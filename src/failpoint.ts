@@ -5,24 +5,50 @@ import { writeSync } from 'node:fs'
  * code; the text says what is true there.
  */
 export const failpoints = {
+  // A request.
   'chat-authenticated': 'the caller is known; nothing is counted or held',
-  'admission-before-send': 'the worst case is known; PostgreSQL has not heard of the request',
-  'admission-answered': 'the hold is placed and known; nothing was sent to a model server',
+  'admission-begun': 'the worst case is known; nothing is held',
+  'admission-answered': 'its money is held; nothing was sent to a model server',
   'dispatch-before-send': 'a model server was chosen and not asked',
   'upstream-headers': 'the model server has begun to answer; the client has nothing',
   'dispatch-answered': 'the first content, or the whole answer, is here; the client has nothing',
   'relay-mid-stream': 'the client has a part of a stream',
   'settlement-before-build': 'the answer has ended; its cost is not computed',
   'settlement-built': 'the cost is computed and known to this process alone',
+  'journal-before-write': 'charges are about to be written to the journal',
+  'journal-written': 'charges are in the journal; nobody who waits for that knows',
   'settlement-acknowledged': 'the charge is safe; the last bytes of the answer have not left',
   'answer-sent': 'the last bytes have left',
-  'node-registered': 'the new process is known to the others; it has looked after nothing yet',
+  // Batches that go to PostgreSQL.
+  'admissions-before-send': 'holds are wanted; PostgreSQL has not heard of them',
+  'admissions-committed': 'holds are placed; the requests that wait for them do not know',
+  'bulk-lease-answered': 'PostgreSQL has answered about a bulk lease; nothing was admitted from it',
+  'bulk-lease-recalled': 'another node wants back what this one does not need; it has not begun to give it',
+  'hand-back-before-send': 'a bulk lease is about to be folded and handed back',
+  'hand-back-committed': 'it is handed back; this node still counts it as its own',
+  'settlements-before-send': 'charges are in the journal and about to be committed',
+  'settlements-committed': 'charges are committed; the journal still has them',
+  // The journal, looked after.
+  'journal-rotating': 'a segment is full; the next one does not exist',
+  'segment-before-removal': 'every record of a segment is committed; it is still there',
+  'segment-removed': 'it is gone from the disk; the process still counts it',
+  // A start.
+  'node-noted': 'the id of the new process is in its data directory; PostgreSQL does not know it',
+  'node-registered': 'PostgreSQL knows it; it has looked after nothing yet',
+  'replay-begun': 'charges of a process that died were read from the journal; none was sent',
+  'replay-settled': 'they are committed; the leases of that process are open',
+  'replay-buried': 'its leases are ended; its journal and its id are still there',
+  // What goes on by itself.
   'heartbeat-before-send': 'the node is alive and has not said so again',
   'heartbeat-sent': 'the node has just said that it is alive',
   'reap-before-send': 'leases of dead nodes are about to be looked for',
-  'drain-idle': 'the node stops: no request runs, charges may be waiting to be committed',
-  'drain-flushed': 'the node stops: every charge is committed, its leases may be open',
-  'drain-before-retire': 'the node stops: only its row still says that it is alive',
+  'reap-buried': 'nodes were declared dead; their leases are open',
+  'reap-customer-reclaimed': 'the leases of one customer are ended, those of others are not',
+  // A stop.
+  'drain-idle': 'no request runs; charges may be waiting to be committed',
+  'drain-flushed': 'every charge is committed and every lease handed back',
+  'drain-before-retire': 'only its row still says that it is alive',
+  'drain-retired': 'it is dead to the others; its id is still in its data directory',
 } as const satisfies Record<string, string>
 
 export type FailpointName = keyof typeof failpoints

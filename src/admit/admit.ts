@@ -84,7 +84,7 @@ interface Hold {
 
 /** Counts the request and takes its hold; throws what refuses it. */
 async function take(deps: AdmitDeps, admission: Admission, job: ChatJob, offers: readonly Offer[]): Promise<Hold> {
-  failpoint('admission-before-send')
+  failpoint('admission-begun')
   const result = await deps.ledger.admit(admission)
   failpoint('admission-answered')
   deps.windows.remember(admission.customerId, result.windows)

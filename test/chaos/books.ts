@@ -151,10 +151,10 @@ async function booksOf(
   return { problems, chargedInTheWindow, uncharged }
 }
 
-/** By the id where one was received; without it by the usage, which is another for each request to `chaos`. */
+/** By the id where one was received; without it by the usage, which is another for each request. */
 function isFor(row: UsageRow, request: Sent): boolean {
   if (request.requestId !== null) return row.request_id === request.requestId
-  return request.model === 'chaos' && row.model_id === request.model && row.output_tokens === outputTokensOf(request)
+  return request.model !== 'penny' && row.model_id === request.model && row.output_tokens === outputTokensOf(request)
 }
 
 /**

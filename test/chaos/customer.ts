@@ -42,17 +42,18 @@ export interface Sent {
  */
 export type Ending = 'whole' | 'refused' | 'failed' | 'cut' | 'unanswered' | 'unsent'
 
-/** The models on sale. `penny` costs its output alone, so that a hold of 1,000 tokens is one cent exactly. */
+/** The models on sale. `penny` costs its output alone, so that a hold of 1,000 tokens is one cent exactly. `dear` holds a dollar. */
 export const prices = {
   chaos: { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 2_000_000n },
   penny: { inputPicoPerToken: 0n, outputPicoPerToken: 10_000_000n },
+  dear: { inputPicoPerToken: 0n, outputPicoPerToken: 250_000_000n },
 } as const satisfies Record<string, TokenPrice>
 export type ModelName = keyof typeof prices
 
-/** What requests ask for. A customer sends at most so many to `chaos`, since no charge is higher. */
-export const maxTokensOf: Readonly<Record<ModelName, number>> = { chaos: 4_000, penny: 1_000 }
+/** What requests ask for. A customer sends at most so many, since no charge is higher. */
+export const maxTokensOf: Readonly<Record<ModelName, number>> = { chaos: 4_000, penny: 1_000, dear: 4_000 }
 
-/** Of `chaos` the tag is the usage: so each charge tells which request it is for. Of `penny` all that is held is used. */
+/** The tag is the usage, so that each charge tells which request it is for. Of `penny` all that is held is used. */
 export function outputTokensOf({ model, tag }: Pick<Sent, 'model' | 'tag'>): number {
   return model === 'penny' ? maxTokensOf.penny : tag
 }

@@ -3,7 +3,7 @@
 import { type FailpointName, failpoints } from '../../src/failpoint.ts'
 import { breakConnections, networkFaults } from './break-connections.ts'
 import { killPostgres, stopPostgres } from './break-postgres.ts'
-import { crashAt } from './crash-at-failpoint.ts'
+import { crashesAt } from './crash-at-failpoint.ts'
 import { killAtRandom } from './kill-at-random.ts'
 import { lastDollarOverProcesses, lastDollarRepeated } from './last-dollar.ts'
 import { loseDisk } from './lose-disk.ts'
@@ -19,7 +19,7 @@ const scenarios: readonly Scenario[] = [
   pauseNode(60),
   pauseNode(100),
   pauseNode(100, 'settlement-built'),
-  ...Object.keys(failpoints).map(name => crashAt(name as FailpointName)),
+  ...Object.keys(failpoints).flatMap(name => crashesAt(name as FailpointName)),
   killAtRandom({ kills: 10, workers: 8, seed }),
   killAtRandom({ kills: 10, workers: 24, seed: seed + 1 }),
   loseDisk(),

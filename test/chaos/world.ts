@@ -138,6 +138,8 @@ function configText(baseUrl: string): string {
       },
     ],
     server: { drain_seconds: 30 },
+    // The least there may be, so that the journal goes through many segments.
+    journal: { max_bytes: 1_048_576 },
     postgres: { money_connections: 3, general_connections: 3 },
     demo: { enabled: false },
     detect: { enabled: false },
