@@ -12,7 +12,7 @@ export const failpoints = {
   'dispatch-before-send': 'a model server was chosen and not asked',
   'upstream-headers': 'the model server has begun to answer; the client has nothing',
   'dispatch-answered': 'the first content, or the whole answer, is here; the client has nothing',
-  'relay-mid-stream': 'the client has a part of a stream',
+  'relay-mid-stream': 'more of a stream is about to leave; the client may have a part of it',
   'settlement-before-build': 'the answer has ended; its cost is not computed',
   'settlement-built': 'the cost is computed and known to this process alone',
   'journal-before-write': 'charges are about to be written to the journal',
