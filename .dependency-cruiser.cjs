@@ -12,13 +12,16 @@ Visitor.prototype.visitStatement = function (statement) {
 const stages = 'auth|admit|route|dispatch|relay|settle|usage'
 const roots = '^src/(main|primary|worker|prepare|announce|serve|cli|compose|supply)[.]ts$|^src/cli/'
 
-/** Files of `from` import, of our own code, only what matches `to`. */
+/** May stand anywhere but in the pure folders: it does nothing unless a test of crashes armed it. */
+const failpoint = '^src/failpoint[.]ts$'
+
+/** Files of `from` import, of our own code, only what matches `to`, and failpoints. */
 const only = (name, from, to, comment) => ({
   name,
   comment,
   severity: 'error',
   from: { path: from, pathNot: '[.]test[.]ts$' },
-  to: { path: '^(src|test|bench|console)/', pathNot: to },
+  to: { path: '^(src|test|bench|console)/', pathNot: `${to}|${failpoint}` },
 })
 
 const never = (name, from, to, comment) => ({ name, comment, severity: 'error', from, to })
@@ -111,6 +114,13 @@ module.exports = {
       { path: '^src/(domain|route|wire)/', pathNot: '[.]test[.]ts$' },
       { dependencyTypes: ['core'], pathNot: '^(node:)?(assert|buffer|crypto|module|string_decoder|url|util)$' },
       'Take the data as an argument.',
+    ),
+
+    never(
+      'pure-folders-do-not-break',
+      { path: '^src/(domain|route|wire)/', pathNot: '[.]test[.]ts$' },
+      { path: failpoint },
+      'What touches neither disk nor network leaves nothing half done.',
     ),
 
     // The console is a customer of the public API.

@@ -12,6 +12,7 @@ import { UpstreamClient } from './dispatch/upstream-client.ts'
 import { type Clock, systemClock } from './domain/clock.ts'
 import type { Offer } from './domain/offer.ts'
 import { type Scheduler, systemScheduler } from './domain/scheduler.ts'
+import { failpoint } from './failpoint.ts'
 import type { Endpoint } from './http/endpoint.ts'
 import { chatCompletions } from './http/endpoints/chat-completions.ts'
 import { docs } from './http/endpoints/docs.ts'
@@ -107,17 +108,22 @@ export async function compose(input: ComposeInput): Promise<App> {
   })
   started.defer(async () => {
     const unsettled = await ledger.drain(10_000)
+    failpoint('drain-flushed')
     ledger.stop()
     await node.stop()
+    failpoint('drain-before-retire')
     // What is left in the journal is settled by the next start: until then its leases have to stand.
     if (unsettled === 0) await node.retire()
     else log.error({ unsettled, settlement: config.settlement }, 'charges could not be committed before the end')
+    failpoint('drain-retired')
     await journals.close({ retired: unsettled === 0 })
   })
   node.listen({ onFenced: ledger.fenced, onRecalled: ledger.recall })
   const replayed = await ledger.replay(journals.recovered)
   if (replayed > 0) log.info({ replayed }, 'settled what the journal of an earlier process still held')
+  failpoint('replay-settled')
   await node.bury(input.isOnlyNode ? 'all' : journals.deadNodes)
+  failpoint('replay-buried')
   await journals.settled()
   const readAccount = (customerId: string) => readBalance(pools.general, customerId)
   const windows = createWindowView({
@@ -242,6 +248,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       await inFlight.idleWithin(drainMs, signal)
       inFlight.abortAll()
       await inFlight.idleWithin(5_000)
+      failpoint('drain-idle')
       await running.disposeAsync()
     },
   }

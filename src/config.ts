@@ -13,6 +13,7 @@ import {
 import type { AccountLimits } from './domain/caller.ts'
 import { keyPath } from './domain/key-path.ts'
 import type { Nanos, TokenPrice } from './domain/money.ts'
+import type { ArmedFailpoint } from './failpoint.ts'
 
 /** Everything the operator decided, read once and deeply frozen. */
 export interface Config {
@@ -67,6 +68,8 @@ export interface Config {
   /** When the end of an answer leaves: with its charge in the journal of this node, or committed. */
   readonly settlement: 'journal' | 'commit'
   readonly journal: { readonly fsync: boolean; readonly maxBytes: number }
+  /** Where this process is to break, for tests of crashes. */
+  readonly failpoints: readonly ArmedFailpoint[]
 }
 
 export interface ConfigSource {
@@ -151,6 +154,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     },
     settlement: settings.settlement,
     journal: { fsync: settings.journal.fsync, maxBytes: settings.journal.max_bytes },
+    failpoints: environment.SWITCHYARD_FAILPOINTS ?? [],
   })
 }
 

@@ -3,9 +3,15 @@ import packageJson from '../package.json' with { type: 'json' }
 import { collectStartupGarbage } from './collect-startup-garbage.ts'
 import { type App, type ComposeInput, compose } from './compose.ts'
 import type { Config } from './config.ts'
+import { armFailpoints } from './failpoint.ts'
 
 /** Builds the gateway of this process and listens. Throws an Error with a sentence for the operator when it cannot. */
 export async function serve(input: Omit<ComposeInput, 'version'>): Promise<{ app: App; port: number }> {
+  const { failpoints } = input.config
+  armFailpoints(failpoints)
+  if (failpoints.length > 0) {
+    input.log.warn({ failpoints }, 'SWITCHYARD_FAILPOINTS is set: this process will break on purpose')
+  }
   const app = await compose({ ...input, version: packageJson.version })
   try {
     collectStartupGarbage()

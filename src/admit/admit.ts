@@ -4,6 +4,7 @@ import type { Clock } from '../domain/clock.ts'
 import type { Exclusion, Ticket } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
+import { failpoint } from '../failpoint.ts'
 import type { Admission } from '../ledger/admission.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { candidatesFor } from '../market/candidates.ts'
@@ -83,7 +84,9 @@ interface Hold {
 
 /** Counts the request and takes its hold; throws what refuses it. */
 async function take(deps: AdmitDeps, admission: Admission, job: ChatJob, offers: readonly Offer[]): Promise<Hold> {
+  failpoint('admission-begun')
   const result = await deps.ledger.admit(admission)
+  failpoint('admission-answered')
   deps.windows.remember(admission.customerId, result.windows)
   if (result.kind === 'granted') return result
   if (result.kind === 'counted') return { leaseId: admission.requestId, heldNanos: 0n }

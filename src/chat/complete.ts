@@ -7,6 +7,7 @@ import type { Receipt } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import type { StopSignal } from '../domain/stop-signal.ts'
+import { failpoint } from '../failpoint.ts'
 import { inputCostNanos } from '../relay/bill.ts'
 import { type Delivery, relay } from '../relay/relay.ts'
 import { unservedReceipt } from '../relay/unserved-receipt.ts'
@@ -55,6 +56,7 @@ export async function complete(
     const stickyOfferId = hasChoice ? deps.affinity.find(caller.customerId, job) : null
     const plan = route(ticket, job, { ...deps.route, stickyOfferId }, deps.random)
     const answer = await dispatch(deps.dispatch, plan, job, signal)
+    failpoint('dispatch-answered')
     if (hasChoice) deps.affinity.remember(caller.customerId, job, answer.offer.offerId)
     const context = { ticket, job, settle: settleTicket, signal, onFault }
     const delivery = await relay({ ...context, chargeEarlyLeave: () => chargeEarlyLeave(answer.offer) }, answer)

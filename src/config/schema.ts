@@ -3,6 +3,7 @@ import { features } from '../domain/chat-job.ts'
 import { standardTimeouts } from '../domain/endpoint-defaults.ts'
 import {
   email,
+  failpointList,
   flag,
   httpUrl,
   oneOf,
@@ -26,6 +27,8 @@ export const environmentSchema = z.object({
   SWITCHYARD_MASTER_KEY: secret('32 bytes as hex or base64', /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/).optional(),
   SWITCHYARD_INIT_EMAIL: email().prefault('you@localhost'),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).optional(),
+  // For tests of crashes; docs/chaos.md.
+  SWITCHYARD_FAILPOINTS: failpointList().optional(),
   // Read by Node itself, which colours our text; listed because it is part of what an operator may set.
   NO_COLOR: text().optional(),
 })

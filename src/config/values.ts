@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { isEmail } from '../domain/email.ts'
 import { parsePricePerMillion, parseUsd } from '../domain/money.ts'
+import { parseFailpoints } from '../failpoint.ts'
 import { WrittenNumber } from './read-yaml.ts'
 
 // The kinds of value a configuration may hold. Each carries the words for its type, which are used in errors and compared with
@@ -86,6 +87,13 @@ export function httpUrl() {
   })
 }
 
+/** Places where the process is to break; see src/failpoint.ts. */
+export function failpointList() {
+  return value('failpoints, name:action or name:hit=3:action, with commas between', written =>
+    typeof written === 'string' ? parseFailpoints(written) : undefined,
+  )
+}
+
 /** The words for the type of a value made in this file; undefined for objects, lists and records. */
 export function typeWords(schema: z.core.$ZodType): string | undefined {
   return z.globalRegistry.get(schema)?.type as string | undefined
@@ -116,5 +124,5 @@ function shown(written: unknown): string {
 }
 
 function article(type: string): string {
-  return /^(text|true|one of|USD)/.test(type) ? type : /^(http|e-)/.test(type) ? `an ${type}` : `a ${type}`
+  return /^(text|true|one of|USD|failpoints)/.test(type) ? type : /^(http|e-)/.test(type) ? `an ${type}` : `a ${type}`
 }

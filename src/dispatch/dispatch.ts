@@ -8,6 +8,7 @@ import { outputCap } from '../domain/output-cap.ts'
 import type { StopSignal } from '../domain/stop-signal.ts'
 import { Unserved } from '../domain/unserved.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { failpoint } from '../failpoint.ts'
 import { type Envelope, envelopeOf } from '../wire/envelope.ts'
 import { upstreamRequestBody } from '../wire/upstream-request.ts'
 import { askStream } from './ask-stream.ts'
@@ -55,6 +56,7 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
       startedMs,
       attempts,
     }
+    failpoint('dispatch-before-send')
     try {
       return await (job.stream ? tryStream(deps, attempt) : tryWhole(deps, attempt))
     } catch (failure) {

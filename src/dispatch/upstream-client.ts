@@ -4,6 +4,7 @@ import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint } from '../domain/offer.ts'
 import type { StopSignal } from '../domain/stop-signal.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { failpoint } from '../failpoint.ts'
 import { Deadlines } from './deadlines.ts'
 import { UpstreamExchange } from './upstream-exchange.ts'
 
@@ -55,6 +56,7 @@ export class UpstreamClient {
     const first = this.#send(ask)
     try {
       await first.headersArrived
+      failpoint('upstream-headers')
       return first
     } catch (failure) {
       if (!first.lostAtOnce) throw failure

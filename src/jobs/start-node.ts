@@ -1,4 +1,5 @@
 import type { Scheduler } from '../domain/scheduler.ts'
+import { failpoint } from '../failpoint.ts'
 import type { LedgerStore } from '../ledger/ledger-store.ts'
 import { type NodeLife, startNodeLife } from '../ledger/node-life.ts'
 
@@ -55,6 +56,7 @@ export async function startNode({ store, scheduler, newId, nodeShard, onNewId, l
   }
 
   async function reap(nodeIds: readonly string[] | 'all') {
+    failpoint('reap-before-send')
     const leases = await store.reclaim({
       nodeShard,
       ...(nodeIds === 'all' ? { onlyNodeAlive: life.nodeId } : { deadNodes: nodeIds }),

@@ -1,4 +1,5 @@
 import type { Scheduler } from '../domain/scheduler.ts'
+import { failpoint } from '../failpoint.ts'
 import type { Disk } from './disk.ts'
 import { createRecordBatch, holdsRecord, scanRecords } from './record.ts'
 
@@ -150,6 +151,7 @@ export function openJournal(options: JournalOptions): OpenedJournal {
     const callbacks = waiting
     waiting = []
     let segment: Segment
+    failpoint('journal-before-write')
     try {
       segment = store(batch.take())
     } catch (error) {
@@ -158,6 +160,7 @@ export function openJournal(options: JournalOptions): OpenedJournal {
       return
     }
     const group: Group = { segment, callbacks, entries: callbacks.map(() => ({ segment, isLive: true })) }
+    failpoint('journal-written')
     segment.live += callbacks.length
     liveEntries += callbacks.length
     if (fsync) {
@@ -170,6 +173,7 @@ export function openJournal(options: JournalOptions): OpenedJournal {
     if (current?.isTorn) cutTear(current)
     if (current && current.bytes > 0 && current.bytes + bytes.length > segmentBytes) {
       current = undefined
+      failpoint('journal-rotating')
       removeFinished()
     }
     current ??= newSegment(nameOf(number++))
@@ -253,11 +257,13 @@ export function openJournal(options: JournalOptions): OpenedJournal {
     for (const segment of segments) {
       if (segment.live > 0 || segment === current) continue
       try {
+        failpoint('segment-before-removal')
         disk.remove(segment.name)
       } catch {
         // It stays counted, and is tried again when the next segment is finished.
         continue
       }
+      failpoint('segment-removed')
       segments.delete(segment)
       storedBytes -= segment.bytes
     }

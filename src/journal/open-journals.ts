@@ -33,7 +33,7 @@ export async function openJournals({ root, scheduler, fsync, maxBytes, log }: Jo
   const directories = [ownDirectory, ...(await claimLeftDirectories(root))]
   const opened = directories.map(directory => {
     const disk = createFileDisk(directory.path)
-    const journal = openJournal({ disk, scheduler, fsync, maxBytes })
+    const journal = openJournal({ disk, scheduler, fsync, maxBytes, segmentBytes: segmentBytesOf(maxBytes) })
     if (journal.tornBytes > 0) {
       log.warn(
         { journal: directory.path, bytes: journal.tornBytes },
@@ -71,6 +71,11 @@ export async function openJournals({ root, scheduler, fsync, maxBytes, log }: Jo
       await closeDirectory(own)
     },
   }
+}
+
+/** A segment goes when all of its records are settled: with few of them a journal would be full of what is long settled. */
+function segmentBytesOf(maxBytes: number): number {
+  return Math.min(4 << 20, Math.floor(maxBytes / 8))
 }
 
 interface OpenedDirectory {

@@ -1,5 +1,6 @@
 import { ApiError } from '../domain/errors.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
+import { failpoint } from '../failpoint.ts'
 import type { Journal } from '../journal/journal.ts'
 import type { Admission, AdmissionResult } from './admission.ts'
 import { createExhaustedWindows } from './exhausted-windows.ts'
@@ -120,10 +121,12 @@ export function createLedger(deps: LedgerDeps): Ledger {
     lingerMs: 0,
     async send(batch) {
       const sentAtMs = scheduler.monotonicMs()
+      failpoint('admissions-before-send')
       const verdicts = await store.admit(
         node.nodeId,
         batch.map(entry => entry.request),
       )
+      failpoint('admissions-committed')
       for (const verdict of verdicts) answerAdmission(batch[verdict.item]!, verdict, sentAtMs)
     },
     isWanted: entry => !entry.answered,
@@ -152,10 +155,12 @@ export function createLedger(deps: LedgerDeps): Ledger {
     scheduler,
     lingerMs: journal === null ? 0 : SETTLE_LINGER_MS,
     async send(batch, attempt) {
+      failpoint('settlements-before-send')
       const effects = await store.settle(
         deps.nodeShard,
         batch.map(entry => entry.settlement),
       )
+      failpoint('settlements-committed')
       if (effects.size > 0) reportEffects(effects, attempt)
       for (const entry of batch) {
         const effect = effects.size === 0 ? undefined : effects.get(entry.settlement.requestId)
@@ -182,7 +187,9 @@ export function createLedger(deps: LedgerDeps): Ledger {
     scheduler,
     lingerMs: 0,
     async send(batch) {
+      failpoint('hand-back-before-send')
       await store.handBack(batch)
+      failpoint('hand-back-committed')
       for (const lease of batch) book.returned(lease)
     },
     isWanted: () => true,
@@ -228,6 +235,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       })
     },
     async replay(recovered) {
+      if (recovered.length > 0) failpoint('replay-begun')
       const all = recovered.map(
         ({ payload, forget }) =>
           new Promise<void>((resolve, reject) => {
@@ -252,6 +260,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       }
     },
     recall(leaseIds) {
+      failpoint('bulk-lease-recalled')
       book.recall(leaseIds)
       handBackIdle()
     },
@@ -331,6 +340,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       return
     }
     entry.answered = true
+    failpoint('bulk-lease-answered')
     if (verdict.kind === 'granted') book.granted(entry.request, verdict, sentAtMs)
     else book.denied(entry.request)
     entry.resolve()

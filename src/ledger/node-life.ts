@@ -1,4 +1,5 @@
 import type { Scheduler } from '../domain/scheduler.ts'
+import { failpoint } from '../failpoint.ts'
 import { HEARTBEAT_MS, type LedgerStore, SELF_FENCE_MS } from './ledger-store.ts'
 
 /** This process as the other nodes see it. */
@@ -72,8 +73,10 @@ export async function startNodeLife(deps: NodeLifeDeps): Promise<NodeLife> {
   async function register(): Promise<void> {
     const newId = deps.newId()
     deps.onNewId?.(newId)
+    failpoint('node-noted')
     const sentAtMs = scheduler.monotonicMs()
     await store.registerNode(newId)
+    failpoint('node-registered')
     nodeId = newId
     trustedUntilMs = sentAtMs + SELF_FENCE_MS
   }
@@ -89,7 +92,9 @@ export async function startNodeLife(deps: NodeLifeDeps): Promise<NodeLife> {
 
   async function beat(): Promise<void> {
     const sentAtMs = scheduler.monotonicMs()
+    failpoint('heartbeat-before-send')
     const { isAlive, recalled } = await store.heartbeat(nodeId)
+    failpoint('heartbeat-sent')
     if (isAlive) {
       trustedUntilMs = sentAtMs + SELF_FENCE_MS
       if (recalled.length > 0) for (const listener of listeners) listener.onRecalled(recalled)

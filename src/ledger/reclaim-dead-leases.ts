@@ -1,4 +1,5 @@
 import type { Sql } from '../db/pool.ts'
+import { failpoint } from '../failpoint.ts'
 import { NODE_TTL_MS, type ReclaimOptions } from './ledger-store.ts'
 
 /**
@@ -10,6 +11,7 @@ export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promi
   if (onlyNodeAlive !== undefined) await buryAllNodesBut(db, onlyNodeAlive)
   if (deadNodes.length > 0) await buryNodes(db, deadNodes)
   await buryExpiredNodes(db, graceMs)
+  failpoint('reap-buried')
   let reclaimed = 0
   for (const customerId of await customersOfDeadNodes(db)) {
     const { rows } = await db.query<{ count: number }>('SELECT reclaim_leases($1, $2)::integer AS count', [
@@ -17,6 +19,7 @@ export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promi
       options.nodeShard,
     ])
     reclaimed += rows[0]!.count
+    failpoint('reap-customer-reclaimed')
   }
   await forgetOldNodes(db)
   return reclaimed

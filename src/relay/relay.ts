@@ -5,6 +5,7 @@ import type { Answer, Outcome, Receipt, StreamAnswer, Ticket, WholeAnswer } from
 import type { Nanos } from '../domain/money.ts'
 import type { StopSignal } from '../domain/stop-signal.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { failpoint } from '../failpoint.ts'
 import { envelopeOf } from '../wire/envelope.ts'
 import { DONE, encodeChunk, encodeErrorChunk, usageChunk } from '../wire/sse-encode.ts'
 import { bill } from './bill.ts'
@@ -91,6 +92,7 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
           break
         }
       }
+      failpoint('relay-mid-stream')
       return frames === '' ? undefined : write(frames)
     })
   } catch (error) {

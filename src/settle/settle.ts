@@ -1,6 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
 import type { Receipt, Ticket } from '../domain/handoff.ts'
 import { costNanos, type Nanos, splitCost } from '../domain/money.ts'
+import { failpoint } from '../failpoint.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Settlement } from '../ledger/settlement.ts'
 
@@ -15,8 +16,11 @@ export interface SettleDeps {
  * Returns the charge once it cannot be lost any more. Throws `settlement_unavailable` when that takes too long; the request is then free.
  */
 export async function settle(deps: SettleDeps, ticket: Ticket, receipt: Receipt): Promise<Nanos> {
+  failpoint('settlement-before-build')
   const settlement = settlementOf(ticket, receipt, deps.clock.monotonicMs() - ticket.startedMonotonicMs)
+  failpoint('settlement-built')
   await deps.ledger.settle(settlement)
+  failpoint('settlement-acknowledged')
   deps.onSettled?.(settlement)
   return settlement.costNanos
 }

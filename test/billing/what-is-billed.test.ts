@@ -97,7 +97,7 @@ async function leaveEarly({ customer, chat }: Sale, nth: number): Promise<void> 
   const client = new AbortController()
   upstream.respondWith(stall(stream ? 'headers' : 'nothing'))
   const response = chat({ stream, max_tokens: 20 }, { signal: client.signal })
-  await expect.poll(() => upstream.requests.length, { interval: 1 }).toBe(asked + 1)
+  await expect.poll(() => upstream.requests.length, { interval: 1, timeout: 15_000 }).toBe(asked + 1)
   client.abort()
   await expect(response).rejects.toThrow()
   expect(await upstream.requests[asked]!.aborted).toBe(true)
@@ -332,7 +332,7 @@ describe('what is billed', () => {
       })
       const asked = upstream.requests.length
       const response = chat()
-      await expect.poll(() => upstream.requests.length, { interval: 1 }).toBe(asked + 1)
+      await expect.poll(() => upstream.requests.length, { interval: 1, timeout: 15_000 }).toBe(asked + 1)
       const restore = await cutOff(impatient.database)
       gate.resolve()
       expect(await readError(await response)).toMatchObject({ status: 503, code: 'settlement_unavailable' })

@@ -6,17 +6,17 @@ import { type Scheduler, systemScheduler } from '../../src/domain/scheduler.ts'
 import { createLedger, type Ledger } from '../../src/ledger/ledger.ts'
 import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
-import { type CuttingProxy, createCuttingProxy } from './cutting-proxy.ts'
+import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf } from './ledger-world.ts'
 
 let world: LedgerWorld
-let proxy: CuttingProxy
+let proxy: FaultProxy
 let pool: Pool
 let nodeId: string
 
 beforeAll(async () => {
   world = await createLedgerWorld()
-  proxy = await createCuttingProxy(world.connection)
+  proxy = await startFaultProxy(world.connection)
   pool = createPool(proxy.connection, { max: 4, applicationName: 'cut off' })
   nodeId = randomUUIDv7()
   await storeOf(world.pool).registerNode(nodeId)
@@ -32,7 +32,7 @@ let warnings: string[]
 let monotonicMs: number
 
 beforeEach(async () => {
-  proxy.blocked = false
+  proxy.pass()
   warnings = []
   monotonicMs = 0
   const scheduler: Scheduler = { ...systemScheduler, monotonicMs: () => monotonicMs }
@@ -53,7 +53,7 @@ beforeEach(async () => {
 
 test('an admission whose answer is lost is sent again and takes effect once', async () => {
   const customerId = await world.addCustomer(1_000n)
-  const lost = proxy.cutNextAnswer()
+  const lost = proxy.cutAfter(0)
   const result = await ledger.admit(admissionOf(customerId, 300n))
   await lost
   expect(result).toMatchObject({ kind: 'granted', heldNanos: 300n, windows: { minuteUsed: 1, dayUsed: 1 } })
@@ -65,7 +65,7 @@ test('a settlement whose answer is lost is sent again and charges once', async (
   const customerId = await world.addCustomer(1_000n)
   const admission = admissionOf(customerId, 300n)
   await ledger.admit(admission)
-  const lost = proxy.cutNextAnswer()
+  const lost = proxy.cutAfter(0)
   await ledger.settle(settlementOf(admission, 300n, 250n))
   await lost
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 750n, leasedNanos: 0n })
@@ -77,14 +77,14 @@ test('a charge that was committed before it was voided stands, and only once', a
   const customerId = await world.addCustomer(1_000n)
   const admission = admissionOf(customerId, 300n)
   await ledger.admit(admission)
-  const lost = proxy.cutNextAnswer()
+  const lost = proxy.cutAfter(0)
   const settled = ledger.settle(settlementOf(admission, 300n, 250n))
   settled.catch(() => {})
   await lost
-  proxy.blocked = true
+  proxy.cut()
   monotonicMs += 10_000
   await expect(settled).rejects.toMatchObject({ code: 'settlement_unavailable' })
-  proxy.blocked = false
+  proxy.pass()
   expect(await ledger.drain(5_000)).toBe(0)
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 750n })
 })
@@ -93,7 +93,7 @@ test('while PostgreSQL is away settlements wait, and commit when it is back', as
   const customerId = await world.addCustomer(1_000n)
   const admissions = [admissionOf(customerId, 300n), admissionOf(customerId, 300n)] as const
   await Promise.all(admissions.map(admission => ledger.admit(admission)))
-  proxy.blocked = true
+  proxy.cut()
   const voided = ledger.settle(settlementOf(admissions[1], 300n, 250n))
   voided.catch(() => {})
   monotonicMs += 5_000
@@ -102,7 +102,7 @@ test('while PostgreSQL is away settlements wait, and commit when it is back', as
   expect(await ledger.drain(1)).toBe(2)
   monotonicMs += 5_000
   await expect(voided).rejects.toMatchObject({ code: 'settlement_unavailable' })
-  proxy.blocked = false
+  proxy.pass()
   await settled
   expect(await ledger.drain(5_000)).toBe(0)
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 750n, leasedNanos: 0n })
@@ -118,15 +118,15 @@ test('while PostgreSQL is away settlements wait, and commit when it is back', as
 
 test('an admission that PostgreSQL does not answer in two seconds is given up, and its lease does not stay', async () => {
   const customerId = await world.addCustomer(1_000n)
-  const lost = proxy.cutNextAnswer()
+  const lost = proxy.cutAfter(0)
   const admitted = ledger.admit(admissionOf(customerId, 300n))
   admitted.catch(() => {})
   await lost
-  proxy.blocked = true
+  proxy.cut()
   expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 300n })
   monotonicMs += 2_000
   await expect(admitted).rejects.toMatchObject({ code: 'database_unavailable' })
-  proxy.blocked = false
+  proxy.pass()
   await ledger.drain(10_000)
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 1_000n, leasedNanos: 0n })
   expect(await world.violations()).toEqual([])

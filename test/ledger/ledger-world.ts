@@ -26,8 +26,8 @@ export interface TestNode {
   readonly ledger: Ledger
 }
 
-export async function createLedgerWorld(): Promise<LedgerWorld> {
-  const database = await createTestDatabase()
+export async function createLedgerWorld(given?: TestDatabase): Promise<LedgerWorld> {
+  const database = given ?? (await createTestDatabase())
   const { pool, connection } = database
   const pools: Pool[] = []
   return {

@@ -6,6 +6,7 @@ import type { Clock } from '../../domain/clock.ts'
 import { ApiError } from '../../domain/errors.ts'
 import type { Offer } from '../../domain/offer.ts'
 import type { StopSignal } from '../../domain/stop-signal.ts'
+import { failpoint } from '../../failpoint.ts'
 import { rateLimitHeaders, type WindowView } from '../../quota/window-view.ts'
 import { chatCompletionSchema } from '../../wire/chat-completion-schema.ts'
 import { parseChatRequest } from '../../wire/chat-request.ts'
@@ -71,6 +72,7 @@ export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
       })
       try {
         if (running.refusal) throw running.refusal
+        failpoint('chat-authenticated')
         const job = parseChatRequest(bodyOf(request.body))
         const completing = deps.complete(caller, job, requestId, running.signal)
         if (!job.stream) await sendWhole(out, await completing, headers)
@@ -82,6 +84,7 @@ export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
             signal: running.signal,
             envelope: envelopeOf({ requestId, startedAtEpochMs: deps.clock.epochMs() }, job.model),
           })
+        failpoint('answer-sent')
       } catch (thrown) {
         const error = toApiError(thrown)
         if (isFault(error) && !running.signal.aborted) {

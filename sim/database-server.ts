@@ -1,0 +1,92 @@
+import { createModelDatabase, type ModelDatabase, type ModelDatabaseDeps } from './model-database.ts'
+import type { World } from './world.ts'
+
+/** PostgreSQL as its clients find it: up, slow, hung or away. */
+export interface DatabaseServer {
+  readonly model: ModelDatabase
+  readonly clock: { epochMs: number }
+  /** Starts of the server so far; connections do not outlive one. */
+  readonly generation: number
+  readonly state: 'up' | 'hung' | 'down'
+  readonly upSinceMs: number
+  /** Statements take up to so long. */
+  slowMs: number
+  stop(forMs: number): void
+  /** Takes statements and does nothing, then all of it. */
+  hang(forMs: number): void
+  /** Runs `work` when the server gets to it: now, after the hang, or never. `lost` is called when the server went away meanwhile. */
+  execute(work: () => void, lost: () => void): void
+}
+
+export function createDatabaseServer(
+  world: World,
+  epochMs: number,
+  deps: Omit<ModelDatabaseDeps, 'epochMs'>,
+): DatabaseServer {
+  const clock = { epochMs }
+  const model = createModelDatabase({ ...deps, epochMs: () => clock.epochMs + world.nowMs })
+  let state: DatabaseServer['state'] = 'up'
+  let generation = 1
+  let upSinceMs = Number.NEGATIVE_INFINITY
+  let backlog: { work: () => void; lost: () => void }[] = []
+
+  const server: DatabaseServer = {
+    model,
+    clock,
+    get generation() {
+      return generation
+    },
+    get state() {
+      return state
+    },
+    get upSinceMs() {
+      return upSinceMs
+    },
+    slowMs: 0,
+    stop(forMs) {
+      if (state === 'down') return
+      world.note('database', 'stops for', forMs)
+      state = 'down'
+      generation++
+      const dropped = backlog
+      backlog = []
+      for (const { lost } of dropped) lost()
+      world.at(world.nowMs + forMs, () => {
+        world.note('database', 'starts')
+        state = 'up'
+        upSinceMs = world.nowMs
+        model.restart()
+      })
+    },
+    hang(forMs) {
+      if (state !== 'up') return
+      world.note('database', 'hangs for', forMs)
+      state = 'hung'
+      const hung = generation
+      world.at(world.nowMs + forMs, () => {
+        if (generation !== hung) return
+        world.note('database', 'goes on')
+        state = 'up'
+        const waiting = backlog
+        backlog = []
+        for (const { work, lost } of waiting) begin(world.random.next() * 5, work, lost)
+      })
+    },
+    execute(work, lost) {
+      if (state === 'down') lost()
+      else begin(server.slowMs > 0 ? world.random.skewed(1, server.slowMs) : 0, work, lost)
+    },
+  }
+  return server
+
+  function begin(delayMs: number, work: () => void, lost: () => void): void {
+    const began = generation
+    const finish = () => {
+      if (generation !== began || state === 'down') lost()
+      else if (state === 'hung') backlog.push({ work, lost })
+      else work()
+    }
+    if (delayMs === 0) finish()
+    else world.at(world.nowMs + delayMs, finish)
+  }
+}

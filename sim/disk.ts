@@ -1,0 +1,145 @@
+import type { Disk } from '../src/journal/disk.ts'
+import type { Process } from './process.ts'
+import type { World } from './world.ts'
+
+/** A directory on a disk. It outlives the processes that write to it, whatever of their writing it has kept. */
+export interface SimDisk {
+  /** The directory as a process sees it. */
+  mount(process: Process): Disk
+  /** Chance that an append or a sync fails. A failed append may have written a part. */
+  faultRate: number
+  /** The machine lost its power: of what was not synced any part is gone, to the byte. */
+  losePower(): void
+  /** The disk is replaced by an empty one. */
+  replace(): void
+  /** The next append of the process writes only a part, and the process dies in it. */
+  tearNextAppend(): void
+  /** It works again. */
+  mend(): void
+  readonly isEmpty: boolean
+}
+
+interface File {
+  chunks: Buffer[]
+  length: number
+  /** So much of it survives a loss of power. */
+  syncedLength: number
+}
+
+export function createSimDisk(world: World, name: string): SimDisk {
+  let files = new Map<string, File>()
+  let isTearing = false
+
+  const disk: SimDisk = {
+    mount: process => mounted(process),
+    faultRate: 0,
+    losePower() {
+      for (const [file, content] of files) {
+        const { length, syncedLength } = content
+        if (length === syncedLength) continue
+        const left = world.random.between(syncedLength, length)
+        // File systems may have made the file longer before they wrote what is in it.
+        const zeros = world.random.chance(0.2) ? world.random.between(0, length - left) : 0
+        world.note(name, 'power lost', file, `${left} + ${zeros} zeros of ${length}`)
+        if (left + zeros === 0) files.delete(file)
+        else {
+          content.chunks = [read(content).subarray(0, left), Buffer.alloc(zeros)]
+          content.length = left + zeros
+          content.syncedLength = content.length
+        }
+      }
+    },
+    replace() {
+      world.note(name, 'replaced')
+      files = new Map()
+    },
+    tearNextAppend() {
+      isTearing = true
+    },
+    mend() {
+      disk.faultRate = 0
+      isTearing = false
+    },
+    get isEmpty() {
+      return files.size === 0
+    },
+  }
+  return disk
+
+  function mounted(process: Process): Disk {
+    return {
+      list() {
+        return [...files.keys()]
+      },
+      read(file) {
+        return read(existing(file))
+      },
+      append(file, bytes) {
+        if (!process.enter('append')) throw diskError('EIO')
+        const content = files.get(file) ?? { chunks: [], length: 0, syncedLength: 0 }
+        const isFailing = disk.faultRate > 0 && world.random.chance(disk.faultRate)
+        const part = isTearing || isFailing ? world.random.between(0, bytes.length) : bytes.length
+        if (part > 0 || !isFailing) files.set(file, content)
+        // Copied: the journal uses its memory again.
+        content.chunks.push(Buffer.from(bytes.subarray(0, part)))
+        content.length += part
+        if (isTearing) {
+          isTearing = false
+          world.note(name, 'torn at', file, content.length)
+          process.kill()
+          throw diskError('EIO')
+        }
+        if (isFailing) {
+          world.note(name, 'append fails', file, part, bytes.length)
+          throw diskError('ENOSPC')
+        }
+      },
+      sync(file) {
+        return new Promise((resolve, reject) => {
+          if (!process.enter('sync')) return
+          const content = existing(file)
+          const { length } = content
+          const isFailing = disk.faultRate > 0 && world.random.chance(disk.faultRate)
+          process.deliver(world.random.skewed(0.1, 20), () => {
+            if (isFailing) {
+              world.note(name, 'sync fails', file)
+              reject(diskError('EIO'))
+              return
+            }
+            content.syncedLength = Math.max(content.syncedLength, Math.min(length, content.length))
+            resolve()
+          })
+        })
+      },
+      truncate(file, length) {
+        if (!process.enter('truncate')) throw diskError('EIO')
+        const content = existing(file)
+        content.chunks = [read(content).subarray(0, length)]
+        content.length = length
+        content.syncedLength = Math.min(content.syncedLength, length)
+      },
+      remove(file) {
+        if (!process.enter('remove')) throw diskError('EIO')
+        existing(file)
+        files.delete(file)
+      },
+    }
+  }
+
+  function existing(file: string): File {
+    const content = files.get(file)
+    if (content === undefined) throw diskError('ENOENT')
+    return content
+  }
+}
+
+function read(content: File): Buffer {
+  const whole = Buffer.concat(content.chunks)
+  content.chunks = [whole]
+  // Whoever reads may keep views into it.
+  return Buffer.from(whole)
+}
+
+function diskError(code: string): Error {
+  return Object.assign(new Error(`${code}: simulated`), { code })
+}

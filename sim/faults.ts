@@ -1,0 +1,111 @@
+import type { DatabaseServer } from './database-server.ts'
+import type { SimDisk } from './disk.ts'
+import type { Volume } from './gateway.ts'
+import type { LinkState } from './link.ts'
+import type { Oracle } from './oracle.ts'
+import type { MachineClock, Process } from './process.ts'
+import type { World } from './world.ts'
+
+export interface FaultyMachine {
+  readonly clock: MachineClock
+  readonly link: LinkState
+  readonly volumes: readonly Volume[]
+  /** The processes that run on it now. */
+  processes(): readonly Process[]
+  /** Ends one of them in order, as a deployment does. */
+  shutDownOne(): void
+}
+
+export interface FaultDeps {
+  readonly world: World
+  readonly machines: readonly FaultyMachine[]
+  readonly server: DatabaseServer
+  readonly oracle: Oracle
+  readonly fsync: boolean
+  readonly stepsDatabaseClock: boolean
+}
+
+/** What can go wrong, one function per way. Each picks its victim when it is called. */
+export function createFaults({
+  world,
+  machines,
+  server,
+  oracle,
+  fsync,
+  stepsDatabaseClock,
+}: FaultDeps): (() => void)[] {
+  const { random } = world
+  const someMachine = () => random.pick(machines)
+  const withProcess = (harm: (process: Process) => void) => () => {
+    const processes = machines.flatMap(machine => machine.processes())
+    if (processes.length > 0) harm(random.pick(processes))
+  }
+
+  const faults = [
+    withProcess(process => process.kill()),
+    withProcess(process => process.killAfter(Math.round(random.skewed(1, 300)))),
+    () => someDisk().tearNextAppend(),
+    () => losePower(someMachine()),
+    () => loseDisk(someMachine()),
+    withProcess(process => process.pause(random.skewed(100, 150_000))),
+    withProcess(process => process.pause(random.between(70_000, 150_000))),
+    () => cut(someMachine().link),
+    () => cut(someMachine().link),
+    () => server.stop(random.skewed(200, 90_000)),
+    () => server.hang(random.skewed(200, 50_000)),
+    () => stepClock(someMachine().clock, 'a machine'),
+    () => someMachine().shutDownOne(),
+    () => someMachine().shutDownOne(),
+  ]
+  if (stepsDatabaseClock) {
+    faults.push(() => {
+      oracle.clockStepped()
+      stepClock(server.clock, 'the database')
+    })
+  }
+  return faults
+
+  function someDisk(): SimDisk {
+    return random.pick(someMachine().volumes).disk
+  }
+
+  /** Without fsync, records that were answered for may be gone. */
+  function losePower(machine: FaultyMachine): void {
+    for (const process of machine.processes()) process.kill()
+    for (const volume of machine.volumes) {
+      volume.disk.losePower()
+      if (!fsync) oracle.lost(volume)
+    }
+  }
+
+  function loseDisk(machine: FaultyMachine): void {
+    for (const process of machine.processes()) process.kill()
+    for (const volume of machine.volumes) {
+      volume.disk.replace()
+      volume.nodeIds = []
+      oracle.lost(volume)
+    }
+  }
+
+  function cut(link: LinkState): void {
+    const [requests, answers] = random.pick([
+      [true, true],
+      [true, false],
+      [false, true],
+    ])
+    world.note('network', 'cut', requests!, answers!)
+    link.requestsCut ||= requests!
+    link.answersCut ||= answers!
+    world.at(world.nowMs + random.skewed(500, 100_000), () => {
+      world.note('network', 'joined')
+      link.requestsCut = false
+      link.answersCut = false
+    })
+  }
+
+  function stepClock(clock: { epochMs: number }, whose: string): void {
+    const stepMs = random.pick([3_600_000, -3_600_000, random.between(-90_000, 90_000)])
+    world.note('world', 'steps the clock of', whose, stepMs)
+    clock.epochMs += stepMs
+  }
+}

@@ -1,0 +1,139 @@
+import { startNode } from '../src/jobs/start-node.ts'
+import { type Journal, openJournal } from '../src/journal/journal.ts'
+import { createLedger, type Ledger } from '../src/ledger/ledger.ts'
+import type { LedgerStore } from '../src/ledger/ledger-store.ts'
+import type { SimDisk } from './disk.ts'
+import type { Process } from './process.ts'
+import type { World } from './world.ts'
+
+/** A journal directory: what src/journal/claim-directory.ts keeps in the file system. */
+export interface Volume {
+  readonly name: string
+  readonly disk: SimDisk
+  /** The nodes that wrote here and were not removed. */
+  nodeIds: string[]
+  claimedBy: Process | undefined
+}
+
+/** The settings of a run that src/config.ts would read. */
+export interface GatewayConfig {
+  readonly settlement: 'journal' | 'commit'
+  readonly fsync: boolean
+  readonly segmentBytes: number
+  readonly maxBytes: number
+}
+
+/** One process of the product, wired as in src/compose.ts. */
+export interface Gateway {
+  readonly process: Process
+  readonly ledger: Ledger
+  readonly volume: Volume
+  readonly journal: Journal
+  /** Drains and ends the process as SIGTERM does. */
+  stop(): Promise<void>
+}
+
+export interface GatewayDeps {
+  readonly world: World
+  readonly process: Process
+  readonly store: LedgerStore
+  /** Of the machine, in the order of their numbers. */
+  readonly volumes: readonly Volume[]
+  readonly nodeShard: number
+  readonly config: GatewayConfig
+  readonly newId: (kind: 'node' | 'lease') => string
+}
+
+/** Starts it; resolves when it may take requests. Rejects when the database is away: the process ends then, and is started again. */
+export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
+  const { process, store, config, nodeShard, newId } = deps
+  const { scheduler } = process
+  const own = deps.volumes.find(volume => volume.claimedBy === undefined)!
+  claim(own)
+  const left = deps.volumes.filter(
+    volume => volume.claimedBy === undefined && (!volume.disk.isEmpty || volume.nodeIds.length > 0),
+  )
+  left.forEach(claim)
+  const claimed = [own, ...left]
+  process.onDeath(() => {
+    for (const volume of claimed) if (volume.claimedBy === process) volume.claimedBy = undefined
+  })
+
+  const opened = claimed.map(volume => {
+    const { fsync, segmentBytes, maxBytes } = config
+    return {
+      volume,
+      deadNodes: volume.nodeIds,
+      ...openJournal({ disk: volume.disk.mount(process), scheduler, fsync, segmentBytes, maxBytes }),
+    }
+  })
+  for (const { volume, recovered, tornBytes, damages } of opened) {
+    deps.world.note(process.name, 'opens', volume.name, recovered.length, tornBytes, damages.length)
+  }
+  const { journal } = opened[0]!
+  const ownNodes: string[] = []
+  const node = await startNode({
+    store,
+    scheduler,
+    newId: () => newId('node'),
+    onNewId(nodeId) {
+      if (!process.enter('node file')) return
+      ownNodes.push(nodeId)
+      own.nodeIds = [...own.nodeIds, nodeId]
+    },
+    nodeShard,
+    log: silent,
+  })
+  const ledger = createLedger({
+    store,
+    node,
+    nodeShard,
+    scheduler,
+    newId: () => newId('lease'),
+    journal: config.settlement === 'journal' ? journal : null,
+    log: silent,
+  })
+  node.listen({ onFenced: ledger.fenced, onRecalled: ledger.recall })
+  await ledger.replay(
+    opened.flatMap(from =>
+      from.recovered.map(({ payload, entry }) => ({ payload, forget: () => from.journal.forget(entry) })),
+    ),
+  )
+  await node.bury(opened.flatMap(({ deadNodes }) => deadNodes))
+  for (const { volume, deadNodes } of opened) forgetNodes(volume, deadNodes)
+  for (const { volume, journal } of opened.slice(1)) {
+    await journal.close()
+    release(volume)
+  }
+
+  return {
+    process,
+    ledger,
+    volume: own,
+    journal,
+    async stop() {
+      const unsettled = await ledger.drain(10_000)
+      ledger.stop()
+      await node.stop()
+      if (unsettled === 0) await node.retire()
+      if (unsettled === 0) forgetNodes(own, ownNodes)
+      await journal.close()
+      release(own)
+      process.kill()
+    },
+  }
+
+  function claim(volume: Volume): void {
+    volume.claimedBy = process
+  }
+
+  function release(volume: Volume): void {
+    if (process.enter('release')) volume.claimedBy = undefined
+  }
+
+  function forgetNodes(volume: Volume, nodeIds: readonly string[]): void {
+    if (process.enter('node file')) volume.nodeIds = volume.nodeIds.filter(nodeId => !nodeIds.includes(nodeId))
+  }
+}
+
+const silent = { info() {}, warn() {}, error() {} }

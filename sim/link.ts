@@ -1,0 +1,197 @@
+import type { LedgerStore } from '../src/ledger/ledger-store.ts'
+import type { DatabaseServer } from './database-server.ts'
+import type { Process } from './process.ts'
+import type { World } from './world.ts'
+
+/** The network between one machine and the database. */
+export interface LinkState {
+  /** Nothing passes towards the database, or back. */
+  requestsCut: boolean
+  answersCut: boolean
+  /** Chances per message. */
+  lossRate: number
+  duplicateRate: number
+  /** Of taking much longer than usual: up to `delayMaxMs`. Statements on different connections overtake each other then. */
+  delayRate: number
+  delayMaxMs: number
+}
+
+export function createLinkState(): LinkState {
+  return { requestsCut: false, answersCut: false, lossRate: 0, duplicateRate: 0, delayRate: 0, delayMaxMs: 0 }
+}
+
+/** What the run wants to know of a statement, at the moment the database carries it out. */
+export interface LinkObserver {
+  onStatement<K extends Operation>(
+    operation: K,
+    args: Parameters<LedgerStore[K]>,
+    result: unknown,
+    sentAtMs: number,
+    process: Process,
+  ): void
+}
+
+type Operation = keyof LedgerStore
+
+/** How long a client waits for an answer before it gives its connection up; see src/db/pool.ts. The statement may run all the same. */
+const QUERY_TIMEOUT_MS = 6_000
+
+/**
+ * The database as one process reaches it: each statement may be lost, late, carried out twice, or carried out without an answer. What the
+ * process sees of that are the errors of a socket, or PostgreSQL's.
+ */
+export function createLink(
+  world: World,
+  process: Process,
+  link: LinkState,
+  server: DatabaseServer,
+  observer: LinkObserver,
+): LedgerStore {
+  const { random } = world
+  const { model } = server
+  return {
+    registerNode: nodeId => call('registerNode', [nodeId], () => model.registerNode(nodeId)),
+    heartbeat: nodeId => call('heartbeat', [nodeId], () => model.heartbeat(nodeId)),
+    retireNode: nodeId => call('retireNode', [nodeId], () => model.retireNode(nodeId)),
+    async reclaim(options) {
+      // The statements of reclaimDeadLeases.
+      await call('reclaim', [options], () => model.buryNodes(options))
+      let reclaimed = 0
+      for (const customerId of await call('reclaim', [options], () => model.customersOfDeadNodes())) {
+        reclaimed += await call('reclaim', [options], () => model.reclaimLeases(customerId, options.nodeShard))
+      }
+      await call('reclaim', [options], () => model.forgetOldNodes())
+      return reclaimed
+    },
+    admit(nodeId, requests) {
+      const sent = [...requests]
+      return call('admit', [nodeId, sent], () => model.admit(nodeId, sent))
+    },
+    settle(nodeShard, settlements) {
+      const sent = [...settlements]
+      return call('settle', [nodeShard, sent], () => model.settle(nodeShard, sent))
+    },
+    handBack(returns) {
+      const sent = [...returns]
+      return call('handBack', [sent], () => model.handBack(sent))
+    },
+    release(leaseIds) {
+      const sent = [...leaseIds]
+      return call('release', [sent], () => model.release(sent))
+    },
+  }
+
+  function call<K extends Operation, T>(operation: K, args: Parameters<LedgerStore[K]>, work: () => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (!process.enter(operation)) return
+      const sentAtMs = world.nowMs
+      const deadlineMs = sentAtMs + QUERY_TIMEOUT_MS
+      let isOpen = true
+      const end = (delayMs: number, what: string, finish: () => void) => {
+        const isTooLate = world.nowMs + delayMs > deadlineMs
+        process.deliver(isTooLate ? Math.max(deadlineMs - world.nowMs, 0) : delayMs, () => {
+          if (!isOpen) return
+          isOpen = false
+          world.note(process.name, operation, isTooLate ? 'timed out' : what)
+          if (isTooLate) reject(new Error('Query read timeout'))
+          else finish()
+        })
+      }
+      // A connection that breaks is noticed at once, or only when the patience ends.
+      const breakOff = () =>
+        end(random.chance(0.7) ? random.skewed(0.5, 300) : QUERY_TIMEOUT_MS, 'broken', () => reject(brokenConnection()))
+
+      if (link.requestsCut || random.chance(link.lossRate)) {
+        world.note(process.name, operation, 'is lost')
+        breakOff()
+        return
+      }
+      const isDoubled = random.chance(link.duplicateRate)
+      arrive(passageMs())
+      if (isDoubled) arrive(random.skewed(1, 20_000), true)
+
+      function arrive(afterMs: number, isCopy = false): void {
+        world.at(world.nowMs + afterMs, () => {
+          const { generation } = server
+          server.execute(execute, () => !isCopy && breakOff())
+
+          function execute(): void {
+            if (random.chance(link.lossRate / 2)) {
+              // Not carried out: a lock that was not obtained, a deadlock resolved against us.
+              if (!isCopy)
+                end(random.next(), 'rolled back', () => reject(sqlError(random.pick(['55P03', '40P01', '57014']))))
+              return
+            }
+            const { result, error } = outcomeOf(work)
+            if (error === undefined) {
+              world.note(process.name, operation, isCopy ? 'copy done' : 'done', summaryOf(operation, args))
+              observer.onStatement(operation, args, result, sentAtMs, process)
+            } else world.note(process.name, operation, 'refused', String(error))
+            const answer = () => (error === undefined ? resolve(result as T) : reject(error))
+            if (isCopy) return
+            // No network doubles a statement by itself. Who sends one again knows that the first may have been carried out, and has to know
+            // it of an admission: nobody else could end the lease of one that comes after its request was settled.
+            const isAnswerLost = link.answersCut || random.chance(link.lossRate) || (isDoubled && operation === 'admit')
+            if (isAnswerLost) breakOff()
+            else {
+              const delayMs = passageMs()
+              end(delayMs, 'answered', () => (generation === server.generation ? answer() : reject(brokenConnection())))
+            }
+          }
+        })
+      }
+    })
+  }
+
+  function passageMs(): number {
+    return random.chance(link.delayRate) ? random.skewed(1, link.delayMaxMs) : random.skewed(0.1, 1)
+  }
+
+  function brokenConnection(): Error {
+    return random.pick([
+      () => Object.assign(new Error('read ECONNRESET'), { code: 'ECONNRESET' }),
+      () => Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }),
+      () => new Error('Connection terminated unexpectedly'),
+      () => sqlError('57P01'),
+    ])()
+  }
+}
+
+/** What a reader of the trace wants to see of a statement. */
+function summaryOf(operation: Operation, args: readonly unknown[]): string {
+  const [first, second] = args as [unknown, readonly Record<string, unknown>[]]
+  const short = (id: unknown) =>
+    id === undefined ? '' : `${String(id)[0]}${Number.parseInt(String(id).slice(-12), 16)}`
+  switch (operation) {
+    case 'admit':
+      return second
+        .map(request => (request.slots === undefined ? short(request.requestId) : `${short(request.leaseId)} bulk`))
+        .join(' ')
+    case 'settle':
+      return second
+        .map(({ requestId, leaseId, costNanos }) => `${short(requestId)}/${short(leaseId)}:${costNanos}`)
+        .join(' ')
+    case 'handBack':
+      return (first as readonly Record<string, unknown>[])
+        .map(({ leaseId, keepNanos }) => `${short(leaseId)} keep ${keepNanos}`)
+        .join(' ')
+    case 'release':
+      return (first as readonly string[]).map(short).join(' ')
+    case 'reclaim':
+      return ''
+    default:
+      return short(first)
+  }
+}
+
+function outcomeOf<T>(work: () => T): { result?: T; error?: Error } {
+  try {
+    return { result: work() }
+  } catch (error) {
+    return { error: error as Error }
+  }
+}
+
+function sqlError(code: string): Error {
+  return Object.assign(new Error(`SQLSTATE ${code}`), { code })
+}

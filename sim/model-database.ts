@@ -1,0 +1,870 @@
+import type { Nanos } from '../src/domain/money.ts'
+import type { WindowCounts } from '../src/domain/windows.ts'
+import type { RefusalCode } from '../src/ledger/admission.ts'
+import {
+  type BulkRequest,
+  type Heartbeat,
+  type LeaseRequest,
+  type LeaseReturn,
+  type LeaseVerdict,
+  NODE_TTL_MS,
+  NodeFenced,
+  type ReclaimOptions,
+  type SettleEffect,
+} from '../src/ledger/ledger-store.ts'
+import type { Settlement } from '../src/ledger/settlement.ts'
+
+/**
+ * What migrations/0001_tables.sql and 0002_money.sql do, in memory: each call is one transaction that happens at once, or not at all when it
+ * throws. test/sim/model.test.ts holds it against PostgreSQL.
+ */
+export interface ModelDatabase {
+  readonly tables: Tables
+  openAccount(customerId: string, creditNanos: Nanos): void
+  grantCredit(customerId: string, amountNanos: Nanos): void
+  registerNode(nodeId: string): void
+  heartbeat(nodeId: string): Heartbeat
+  retireNode(nodeId: string): void
+  // The transactions that make up LedgerStore.reclaim.
+  buryNodes(options: ReclaimOptions): void
+  customersOfDeadNodes(): string[]
+  reclaimLeases(customerId: string, nodeShard: number): number
+  forgetOldNodes(): void
+  admit(nodeId: string, requests: readonly LeaseRequest[]): LeaseVerdict[]
+  settle(nodeShard: number, settlements: readonly Settlement[]): Map<string, SettleEffect>
+  handBack(returns: readonly LeaseReturn[]): void
+  release(leaseIds: readonly string[]): Set<string>
+  /** The server starts again: nobody is declared dead before it has been up for a while. */
+  restart(): void
+}
+
+export interface Tables {
+  readonly balances: ReadonlyMap<string, Readonly<BalanceRow>>
+  readonly nodes: ReadonlyMap<string, Readonly<NodeRow>>
+  readonly leases: ReadonlyMap<string, Readonly<LeaseRow>>
+  readonly leasesOf: ReadonlyMap<string, ReadonlyMap<string, Readonly<LeaseRow>>>
+  /** By customer, then by request. */
+  readonly usage: ReadonlyMap<string, ReadonlyMap<string, Readonly<UsageRow>>>
+  readonly entries: readonly Readonly<EntryRow>[]
+  readonly rollups: ReadonlyMap<string, Readonly<RollupRow>>
+}
+
+export interface BalanceRow {
+  customerId: string
+  posted: Nanos
+  leased: Nanos
+  /** Start of the minute, epoch ms. */
+  minute: number
+  minuteRequests: number
+  /** Days since the epoch. */
+  day: number
+  dayRequests: number
+  daySpent: Nanos
+  dayLeased: Nanos
+}
+
+export interface NodeRow {
+  state: 'alive' | 'dead'
+  expiresAtMs: number
+}
+
+export interface LeaseRow {
+  leaseId: string
+  customerId: string
+  nodeId: string
+  keyId: string | null
+  modelId: string | null
+  granted: Nanos
+  settled: Nanos
+  /** Null marks a strict lease. */
+  slots: number | null
+  slotMinute: number | null
+  recalled: boolean
+  capDay: number
+  grantedAtMs: number
+}
+
+export interface UsageRow {
+  customerId: string
+  requestId: string
+  startedAtMs: number
+  modelId: string
+  provider: string
+  hosterId: string | null
+  inputTokens: number
+  outputTokens: number
+  hold: Nanos
+  cost: Nanos
+  hosterShare: Nanos
+  fee: Nanos
+  writeoff: Nanos
+  latencyMs: number
+  success: boolean
+  outcome: string
+  txId: number | null
+  capDay: number | null
+}
+
+export interface EntryRow {
+  txId: number
+  kind: 'customer' | 'hoster_payable' | 'platform_revenue' | 'platform_promo' | 'cash'
+  accountId: string
+  amount: Nanos
+}
+
+export interface RollupRow {
+  customerId: string
+  hour: number
+  modelId: string
+  provider: string
+  nodeShard: number
+  requests: number
+  successes: number
+  inputTokens: number
+  outputTokens: number
+  cost: Nanos
+  hosterShare: Nanos
+  fee: Nanos
+  latencyMsSum: number
+}
+
+export interface ModelDatabaseDeps {
+  /** The clock of the server, epoch ms. */
+  readonly epochMs: () => number
+  /** Replaces it for the windows of minute and day, as `p_now` does. */
+  readonly windowMs?: () => number
+  /** Told after each transaction that changed rows of customers. */
+  readonly onCommit?: (customerIds: ReadonlySet<string>) => void
+  /** Told of each lease that is taken from a dead node. */
+  readonly onReclaim?: (leaseId: string) => void
+  /** Told when a constraint stopped a transaction. */
+  readonly onViolation?: (constraint: string) => void
+}
+
+export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
+  const { epochMs, windowMs = epochMs } = deps
+  const balances = new Map<string, BalanceRow>()
+  const nodes = new Map<string, NodeRow>()
+  const leases = new Map<string, LeaseRow>()
+  const leasesOf = new Map<string, Map<string, LeaseRow>>()
+  const usage = new Map<string, Map<string, UsageRow>>()
+  const entries: EntryRow[] = []
+  const rollups = new Map<string, RollupRow>()
+  let startedAtMs = epochMs()
+  let txIds = 0
+  /** Takes the running transaction back, step by step. */
+  const undo: (() => void)[] = []
+  const touched = new Set<string>()
+
+  return {
+    tables: { balances, nodes, leases, leasesOf, usage, entries, rollups },
+
+    openAccount: (customerId, creditNanos) =>
+      transaction(() => {
+        if (balances.has(customerId)) return
+        putBalance({
+          customerId,
+          posted: 0n,
+          leased: 0n,
+          minute: -Infinity,
+          minuteRequests: 0,
+          day: -Infinity,
+          dayRequests: 0,
+          daySpent: 0n,
+          dayLeased: 0n,
+        })
+        credit(customerId, creditNanos, 'platform_promo')
+      }),
+    grantCredit: (customerId, amountNanos) => transaction(() => credit(customerId, amountNanos, 'cash')),
+
+    registerNode: nodeId =>
+      transaction(() => {
+        if (!nodes.has(nodeId)) putNode(nodeId, { state: 'alive', expiresAtMs: epochMs() + NODE_TTL_MS })
+      }),
+    heartbeat: nodeId =>
+      transaction(() => {
+        if (nodes.get(nodeId)?.state !== 'alive') return { isAlive: false, recalled: [] }
+        putNode(nodeId, { state: 'alive', expiresAtMs: epochMs() + NODE_TTL_MS })
+        const recalled = [...leases.values()].filter(lease => lease.nodeId === nodeId && lease.recalled)
+        return { isAlive: true, recalled: recalled.map(lease => lease.leaseId) }
+      }),
+    retireNode: nodeId =>
+      transaction(() => {
+        if (nodes.has(nodeId)) putNode(nodeId, { state: 'dead', expiresAtMs: epochMs() })
+      }),
+
+    buryNodes: options => transaction(() => buryNodes(options)),
+    customersOfDeadNodes() {
+      const owners = new Set<string>()
+      for (const lease of leases.values()) if (!isAlive(lease.nodeId)) owners.add(lease.customerId)
+      return [...owners]
+    },
+    reclaimLeases: (customerId, nodeShard) => transaction(() => reclaimLeases(customerId, nodeShard)),
+    forgetOldNodes: () =>
+      transaction(() => {
+        for (const [nodeId, node] of nodes) {
+          if (node.state !== 'dead' || node.expiresAtMs >= epochMs() - DAY_MS) continue
+          if ([...leases.values()].some(lease => lease.nodeId === nodeId)) continue
+          putNode(nodeId, undefined)
+        }
+      }),
+
+    admit: (nodeId, requests) => transaction(() => admit(nodeId, requests)),
+    settle: (nodeShard, settlements) => transaction(() => settle(nodeShard, settlements)),
+    handBack: returns => transaction(() => handBack(returns)),
+    release: leaseIds => transaction(() => release(leaseIds)),
+    restart() {
+      startedAtMs = epochMs()
+    },
+  }
+
+  // ---------------------------------------------------------------- transactions
+
+  function transaction<T>(work: () => T): T {
+    undo.length = 0
+    touched.clear()
+    try {
+      const result = work()
+      for (const customerId of touched) checkBalance(customerId)
+      if (touched.size > 0) deps.onCommit?.(touched)
+      return result
+    } catch (error) {
+      for (let step = undo.length - 1; step >= 0; step--) undo[step]!()
+      throw error
+    }
+  }
+
+  function put<Row>(table: Map<string, Row>, key: string, row: Row | undefined): void {
+    const before = table.get(key)
+    undo.push(() => {
+      if (before === undefined) table.delete(key)
+      else table.set(key, before)
+    })
+    if (row === undefined) table.delete(key)
+    else table.set(key, row)
+  }
+
+  function putNode(nodeId: string, row: NodeRow | undefined): void {
+    put(nodes, nodeId, row)
+  }
+
+  function putBalance(row: BalanceRow): void {
+    touched.add(row.customerId)
+    put(balances, row.customerId, row)
+  }
+
+  function putLease(row: LeaseRow): void {
+    check(row.settled >= 0n && row.granted >= row.settled, 'never_overspent')
+    check(row.slots === null || row.slots >= 0, 'lease_slots_check')
+    touched.add(row.customerId)
+    put(leases, row.leaseId, row)
+    put(of(leasesOf, row.customerId), row.leaseId, row)
+  }
+
+  function dropLease({ leaseId, customerId }: LeaseRow): void {
+    touched.add(customerId)
+    put(leases, leaseId, undefined)
+    put(of(leasesOf, customerId), leaseId, undefined)
+  }
+
+  function addEntry(entry: EntryRow): void {
+    entries.push(entry)
+    undo.push(() => entries.pop())
+  }
+
+  function addToRollup(row: RollupRow): void {
+    const key = `${row.customerId} ${row.hour} ${row.modelId} ${row.provider} ${row.nodeShard}`
+    const sum = rollups.get(key)
+    put(rollups, key, sum === undefined ? row : added(sum, row))
+  }
+
+  /** The check constraints of `balance`, which PostgreSQL looks at row by row. */
+  function checkBalance(customerId: string): void {
+    const row = balances.get(customerId)
+    if (row === undefined) return
+    check(row.leased >= 0n && row.posted >= row.leased, 'no_overdraft')
+    check(row.minuteRequests >= 0, 'balance_minute_requests_check')
+    check(row.dayRequests >= 0, 'balance_day_requests_check')
+    check(row.daySpent >= 0n, 'balance_day_spent_nanos_check')
+    check(row.dayLeased >= 0n, 'balance_day_leased_nanos_check')
+  }
+
+  function check(holds: boolean, constraint: string): void {
+    if (holds) return
+    deps.onViolation?.(constraint)
+    throw Object.assign(new Error(`violates check constraint "${constraint}"`), { code: '23514' })
+  }
+
+  function isAlive(nodeId: string): boolean {
+    return nodes.get(nodeId)?.state === 'alive'
+  }
+
+  function bulkLeasesOf(customerId: string): LeaseRow[] {
+    const found: LeaseRow[] = []
+    for (const lease of leasesOf.get(customerId)?.values() ?? []) if (lease.slots !== null) found.push(lease)
+    return found
+  }
+
+  // ---------------------------------------------------------------- accounts
+
+  function credit(customerId: string, amount: Nanos, source: 'platform_promo' | 'cash'): void {
+    const balance = balances.get(customerId)
+    if (balance === undefined || amount === 0n) return
+    const txId = ++txIds
+    addEntry({ txId, kind: 'customer', accountId: customerId, amount })
+    addEntry({ txId, kind: source, accountId: PLATFORM, amount: -amount })
+    putBalance({ ...balance, posted: balance.posted + amount })
+  }
+
+  // ---------------------------------------------------------------- admit_batch
+
+  function admit(nodeId: string, requests: readonly LeaseRequest[]): LeaseVerdict[] {
+    if (!isAlive(nodeId)) throw new NodeFenced(nodeId)
+    const nowMs = windowMs()
+    let aliveNodes = 0
+    for (const node of nodes.values()) if (node.state === 'alive' && node.expiresAtMs > epochMs()) aliveNodes++
+    // Half of what is free is for all nodes together.
+    const parts = 2 * Math.max(aliveNodes, 1)
+    const verdicts: LeaseVerdict[] = []
+    const grants: LeaseRow[] = []
+    const recalled = new Set<string>()
+    const order = requests.map((request, item) => ({ request, item }))
+    order.sort((a, b) => compare(a.request.customerId, b.request.customerId) || a.item - b.item)
+    let customerId: string | undefined
+    let account: BalanceRow | undefined
+
+    for (const { request, item } of order) {
+      const { limits } = request
+      if (customerId !== request.customerId) {
+        if (account !== undefined) putBalance(account)
+        customerId = request.customerId
+        const row = balances.get(customerId)
+        account = row && inWindow(row, nowMs)
+      }
+      if (account === undefined) {
+        verdicts.push({ item, kind: 'no_account' })
+        continue
+      }
+      const asked = askOf(request)
+      const already = leases.get(asked.leaseId)
+      const capLeft = most(limits.dailySpendCapNanos - account.daySpent - account.dayLeased, 0n)
+      const free = account.posted - account.leased
+      let { posted } = account
+      let code: RefusalCode | undefined
+      let held: Nanos | undefined
+      let slots = asked.slots
+      if (already !== undefined) {
+        held = already.granted
+        slots = already.slots
+      } else if (slots !== null) {
+        const want = least(asked.want!, free / BigInt(parts), capLeft / BigInt(parts))
+        slots = Math.min(
+          slots,
+          Math.trunc((limits.requestsPerMinute - account.minuteRequests) / parts),
+          Math.trunc((limits.requestsPerDay - account.dayRequests) / parts),
+        )
+        if (least(free, capLeft) >= asked.floor! && want > 0n && slots > 0) {
+          held = want
+          account.minuteRequests += slots
+          account.dayRequests += slots
+        } else {
+          verdicts.push({ item, kind: 'no_bulk' })
+          continue
+        }
+      } else if (account.minuteRequests >= limits.requestsPerMinute) {
+        code = 'rate_limit_exceeded'
+      } else if (account.dayRequests >= limits.requestsPerDay) {
+        code = 'daily_limit_exceeded'
+      } else {
+        account.minuteRequests += 1
+        account.dayRequests += 1
+        if (asked.want === null) {
+          verdicts.push({ item, kind: 'counted', windows: windowsOf(account) })
+          continue
+        }
+        if (least(free, capLeft) >= asked.floor!) {
+          held = least(asked.want, free, capLeft)
+        } else {
+          const { day } = account
+          const bulk = bulkLeasesOf(customerId)
+          posted -= sum(bulk.map(lease => lease.settled))
+          const unfoldedToday = sum(bulk.filter(lease => lease.capDay === day).map(lease => lease.settled))
+          if (posted < asked.floor!) code = 'insufficient_credits'
+          else if (limits.dailySpendCapNanos - account.daySpent - unfoldedToday < asked.floor!)
+            code = 'daily_spend_cap_reached'
+          else code = 'in_flight_budget'
+        }
+      }
+      const windows = windowsOf(account)
+      if (already !== undefined && already.slotMinute !== null)
+        windows.minuteEndsAtEpochMs = already.slotMinute + MINUTE_MS
+      const databaseNowMs = Math.floor(nowMs)
+      if (code !== undefined) {
+        const isCurable = code !== 'insufficient_credits' && code !== 'daily_spend_cap_reached'
+        const isRecallable = isCurable && bulkLeasesOf(customerId).length > 0
+        if (isRecallable) recalled.add(customerId)
+        verdicts.push({
+          item,
+          kind: 'refused',
+          code,
+          postedNanos: posted,
+          freeNanos: free,
+          capLeftNanos: capLeft,
+          windows,
+          databaseNowMs,
+          isRecallable,
+        })
+        continue
+      }
+      verdicts.push({ item, kind: 'granted', heldNanos: held!, slots, windows, databaseNowMs })
+      if (already !== undefined) continue
+      account.leased += held!
+      account.dayLeased += held!
+      grants.push({
+        leaseId: asked.leaseId,
+        customerId,
+        nodeId,
+        keyId: asked.keyId,
+        modelId: asked.modelId,
+        granted: held!,
+        settled: 0n,
+        slots,
+        slotMinute: slots === null ? null : account.minute,
+        recalled: false,
+        capDay: account.day,
+        grantedAtMs: epochMs(),
+      })
+    }
+
+    if (account !== undefined) putBalance(account)
+    for (const grant of grants) {
+      if (leases.has(grant.leaseId)) throw uniqueViolation('lease_pkey')
+      putLease(grant)
+    }
+    for (const customer of recalled) {
+      for (const lease of bulkLeasesOf(customer)) {
+        if (lease.nodeId !== nodeId && !lease.recalled) putLease({ ...lease, recalled: true })
+      }
+    }
+    return verdicts
+  }
+
+  /** A copy of the row in its minute and day, which only move forward, unless they are so far ahead that a clock must have been wrong. */
+  function inWindow(row: BalanceRow, nowMs: number): BalanceRow {
+    const thisMinute = Math.floor(nowMs / MINUTE_MS) * MINUTE_MS
+    const today = Math.floor(nowMs / DAY_MS)
+    const account = { ...row }
+    if (!(row.minute >= thisMinute && row.minute <= thisMinute + 2 * MINUTE_MS)) {
+      account.minute = thisMinute
+      account.minuteRequests = 0
+    }
+    if (!(row.day >= today && row.day <= today + 1)) {
+      account.day = today
+      account.dayRequests = 0
+      account.daySpent = 0n
+      account.dayLeased = 0n
+      if (row.day > today) {
+        for (const event of usage.get(row.customerId)?.values() ?? [])
+          if (event.capDay === today) account.daySpent += event.cost
+        for (const lease of leasesOf.get(row.customerId)?.values() ?? []) {
+          if (lease.capDay !== today) continue
+          account.dayLeased += lease.granted
+          account.daySpent -= lease.settled
+        }
+      }
+    }
+    return account
+  }
+
+  // ---------------------------------------------------------------- hand_back_leases
+
+  function handBack(returns: readonly LeaseReturn[]): void {
+    for (const { leaseId, keepNanos, slotsUsed } of returns) {
+      const lease = leases.get(leaseId)
+      if (lease === undefined || lease.slots === null) continue
+      const { granted, settled } = lease
+      const given = most(granted - settled - (keepNanos ?? 0n), 0n)
+      const unused = Math.max(lease.slots - slotsUsed, 0)
+      if (keepNanos === null) dropLease(lease)
+      else
+        putLease({
+          ...lease,
+          granted: granted - settled - given,
+          settled: 0n,
+          slots: lease.slots - unused,
+          recalled: false,
+        })
+      const balance = balances.get(lease.customerId)!
+      const isToday = lease.capDay === balance.day
+      putBalance({
+        ...balance,
+        posted: balance.posted - settled,
+        leased: balance.leased - settled - given,
+        daySpent: balance.daySpent + (isToday ? settled : 0n),
+        dayLeased: balance.dayLeased - (isToday ? settled + given : 0n),
+        minuteRequests: balance.minuteRequests - (lease.slotMinute === balance.minute ? unused : 0),
+        dayRequests: balance.dayRequests - (isToday ? unused : 0),
+      })
+    }
+  }
+
+  // ---------------------------------------------------------------- settle_batch
+
+  function settle(nodeShard: number, settlements: readonly Settlement[]): Map<string, SettleEffect> {
+    const effects = new Map<string, SettleEffect>()
+    const skipped = new Set<string>()
+    const strictCustomers = new Set<string>()
+    const strictRequests: string[] = []
+    for (const { requestId, leaseId, customerId } of settlements) {
+      if (leaseId !== requestId) continue
+      strictCustomers.add(customerId)
+      strictRequests.push(requestId)
+    }
+
+    const ended = new Map<string, LeaseRow>()
+    for (const requestId of strictRequests) {
+      const lease = leases.get(requestId)
+      if (lease === undefined || lease.slots !== null || !strictCustomers.has(lease.customerId)) continue
+      dropLease(lease)
+      ended.set(requestId, lease)
+    }
+
+    const asked = new Map<string, Nanos>()
+    for (const { requestId, leaseId, costNanos, holdNanos } of settlements) {
+      if (leaseId !== requestId) asked.set(leaseId, (asked.get(leaseId) ?? 0n) + least(costNanos, holdNanos))
+    }
+    const used = new Map<string, Nanos>()
+    for (const { requestId, leaseId, customerId, costNanos, holdNanos } of settlements) {
+      if (leaseId === requestId) continue
+      const lease = leases.get(leaseId)
+      if (lease !== undefined && lease.slots !== null && lease.customerId === customerId) {
+        const room = lease.granted - lease.settled
+        if (asked.get(leaseId)! > room && usage.get(customerId)?.has(requestId)) continue
+        const soFar = (used.get(leaseId) ?? 0n) + least(costNanos, holdNanos)
+        used.set(leaseId, soFar)
+        if (soFar <= room) continue
+      }
+      effects.set(requestId, 'fenced')
+      skipped.add(requestId)
+    }
+
+    const late = new Set<string>()
+    const freeOf = new Map<string, Nanos>()
+    for (const { requestId, leaseId, customerId, costNanos, holdNanos } of [...settlements].sort((a, b) =>
+      compare(a.customerId, b.customerId),
+    )) {
+      if (leaseId !== requestId || ended.has(requestId)) continue
+      const balance = balances.get(customerId)
+      if (balance !== undefined && !freeOf.has(customerId)) freeOf.set(customerId, balance.posted - balance.leased)
+      const done = usage.get(customerId)?.get(requestId)
+      if (done?.outcome === 'node_died') withdrawPresumedDeath(done, nodeShard)
+      if (balance === undefined) {
+        skipped.add(requestId)
+        effects.set(requestId, 'no_account')
+      } else if (done !== undefined && done.outcome !== 'node_died') {
+        skipped.add(requestId)
+        effects.set(requestId, 'duplicate')
+      } else if (costNanos > 0n && !late.has(requestId)) {
+        const cost = least(costNanos, holdNanos)
+        const free = freeOf.get(customerId)!
+        if (cost > 0n && cost <= free) {
+          freeOf.set(customerId, free - cost)
+          late.add(requestId)
+          effects.set(requestId, 'late')
+        } else {
+          effects.set(requestId, 'written_off')
+        }
+      }
+    }
+
+    const txId = ++txIds
+    const written: { row: UsageRow; settlement: Settlement }[] = []
+    for (const settlement of settlements) {
+      const { requestId, customerId, leaseId, costNanos, holdNanos } = settlement
+      if (skipped.has(requestId)) continue
+      const strict = ended.get(requestId)
+      const bulk = leaseId === requestId ? undefined : leases.get(leaseId)
+      let charge = 0n
+      if (strict !== undefined && strict.customerId === customerId) charge = least(costNanos, strict.granted)
+      else if (bulk !== undefined || late.has(requestId)) charge = least(costNanos, holdNanos)
+      const row = usageRow(settlement, charge, {
+        hold: strict?.granted ?? holdNanos,
+        capDay: strict?.capDay ?? bulk?.capDay ?? null,
+        txId: charge > 0n ? txId : null,
+      })
+      if (strict !== undefined && costNanos > strict.granted) effects.set(requestId, 'clamped')
+      if (usage.get(customerId)?.has(requestId)) continue
+      check(row.cost >= 0n && row.cost <= row.hold, 'usage_event_cost_check')
+      check(row.cost === row.hosterShare + row.fee, 'usage_event_shares_check')
+      put(of(usage, customerId), requestId, row)
+      touched.add(customerId)
+      written.push({ row, settlement })
+    }
+
+    const moved = new Map<string, { cost: Nanos; granted: Nanos; dayCost: Nanos; dayGranted: Nanos }>()
+    const movedOf = (customerId: string) => {
+      let move = moved.get(customerId)
+      if (move === undefined) {
+        move = { cost: 0n, granted: 0n, dayCost: 0n, dayGranted: 0n }
+        moved.set(customerId, move)
+      }
+      return move
+    }
+    for (const { row, settlement } of written) {
+      if (settlement.leaseId === settlement.requestId) {
+        const move = movedOf(row.customerId)
+        move.cost += row.cost
+        if (row.capDay === balances.get(row.customerId)?.day) move.dayCost += row.cost
+      } else if (row.cost > 0n) {
+        const lease = leases.get(settlement.leaseId)!
+        putLease({ ...lease, settled: lease.settled + row.cost })
+      }
+    }
+    for (const lease of ended.values()) {
+      const move = movedOf(lease.customerId)
+      move.granted += lease.granted
+      if (lease.capDay === balances.get(lease.customerId)?.day) move.dayGranted += lease.granted
+    }
+    for (const [customerId, move] of moved) {
+      const balance = balances.get(customerId)
+      if (balance === undefined) continue
+      putBalance({
+        ...balance,
+        posted: balance.posted - move.cost,
+        leased: balance.leased - move.granted,
+        daySpent: balance.daySpent + move.dayCost,
+        dayLeased: balance.dayLeased - move.dayGranted,
+      })
+    }
+    post(
+      txId,
+      written.map(({ row }) => row),
+    )
+    for (const { row } of written) {
+      addToRollup({
+        ...rollupKey(row, nodeShard),
+        requests: 1,
+        successes: row.success ? 1 : 0,
+        inputTokens: row.inputTokens,
+        outputTokens: row.outputTokens,
+        cost: row.cost,
+        hosterShare: row.hosterShare,
+        fee: row.fee,
+        latencyMsSum: row.success ? row.latencyMs : 0,
+      })
+    }
+    return effects
+  }
+
+  /** The entries of one settlement batch: each customer, each hoster and the platform once. */
+  function post(txId: number, rows: readonly UsageRow[]): void {
+    const amounts = new Map<string, EntryRow>()
+    const add = (kind: EntryRow['kind'], accountId: string, amount: Nanos) => {
+      const key = `${kind} ${accountId}`
+      const before = amounts.get(key)
+      amounts.set(key, { txId, kind, accountId, amount: (before?.amount ?? 0n) + amount })
+    }
+    for (const { customerId, hosterId, cost, hosterShare, fee } of rows) {
+      add('customer', customerId, -cost)
+      if (hosterShare > 0n) add('hoster_payable', hosterId!, hosterShare)
+      add('platform_revenue', PLATFORM, fee)
+    }
+    for (const entry of amounts.values()) if (entry.amount !== 0n) addEntry(entry)
+  }
+
+  /** Takes back the row that the reaper wrote for a request of a node it took for dead. */
+  function withdrawPresumedDeath(row: UsageRow, nodeShard: number): void {
+    touched.add(row.customerId)
+    put(of(usage, row.customerId), row.requestId, undefined)
+    addToRollup({ ...rollupKey(row, nodeShard), ...nothing, requests: -1 })
+  }
+
+  // ---------------------------------------------------------------- leases whose owner is gone
+
+  function release(leaseIds: readonly string[]): Set<string> {
+    const released = new Set<string>()
+    for (const leaseId of leaseIds) {
+      const lease = leases.get(leaseId)
+      if (lease === undefined) continue
+      dropLease(lease)
+      released.add(leaseId)
+      const balance = balances.get(lease.customerId)!
+      putBalance({
+        ...balance,
+        leased: balance.leased - lease.granted,
+        dayLeased: balance.dayLeased - (lease.capDay === balance.day ? lease.granted : 0n),
+      })
+    }
+    return released
+  }
+
+  function buryNodes({ graceMs = GRACE_MS, deadNodes = [], onlyNodeAlive }: ReclaimOptions): void {
+    const beforeMs = epochMs() - graceMs
+    for (const [nodeId, node] of nodes) {
+      if (node.state === 'alive' && node.expiresAtMs > epochMs() + 2 * NODE_TTL_MS)
+        putNode(nodeId, { ...node, expiresAtMs: epochMs() + NODE_TTL_MS })
+    }
+    for (const [nodeId, node] of nodes) {
+      if (node.state !== 'alive') continue
+      const isKnown = deadNodes.includes(nodeId) || (onlyNodeAlive !== undefined && onlyNodeAlive !== nodeId)
+      const isUpLongEnough = startedAtMs < beforeMs || startedAtMs > epochMs()
+      if (isKnown || (node.expiresAtMs < beforeMs && isUpLongEnough)) putNode(nodeId, { ...node, state: 'dead' })
+    }
+  }
+
+  function reclaimLeases(customerId: string, nodeShard: number): number {
+    let reclaimed = 0
+    for (const lease of [...(leasesOf.get(customerId)?.values() ?? [])]) {
+      if (isAlive(lease.nodeId)) continue
+      reclaimed++
+      dropLease(lease)
+      deps.onReclaim?.(lease.leaseId)
+      const balance = balances.get(customerId)!
+      const isToday = lease.capDay === balance.day
+      putBalance({
+        ...balance,
+        posted: balance.posted - lease.settled,
+        leased: balance.leased - lease.granted,
+        daySpent: balance.daySpent + (isToday ? lease.settled : 0n),
+        dayLeased: balance.dayLeased - (isToday ? lease.granted : 0n),
+      })
+      if (lease.slots !== null || usage.get(customerId)?.has(lease.leaseId)) continue
+      const row: UsageRow = {
+        customerId,
+        requestId: lease.leaseId,
+        startedAtMs: lease.grantedAtMs,
+        modelId: lease.modelId ?? '',
+        provider: 'none',
+        hosterId: null,
+        inputTokens: 0,
+        outputTokens: 0,
+        hold: lease.granted,
+        cost: 0n,
+        hosterShare: 0n,
+        fee: 0n,
+        writeoff: 0n,
+        latencyMs: 0,
+        success: false,
+        outcome: 'node_died',
+        txId: null,
+        capDay: lease.capDay,
+      }
+      put(of(usage, customerId), lease.leaseId, row)
+      addToRollup({ ...rollupKey(row, nodeShard), ...nothing, requests: 1 })
+    }
+    return reclaimed
+  }
+}
+
+const GRACE_MS = 60_000
+const MINUTE_MS = 60_000
+const HOUR_MS = 3_600_000
+const DAY_MS = 86_400_000
+const PLATFORM = '00000000-0000-0000-0000-000000000000'
+const nothing = { successes: 0, inputTokens: 0, outputTokens: 0, cost: 0n, hosterShare: 0n, fee: 0n, latencyMsSum: 0 }
+
+/** A bulk request and an admission in the columns they share. */
+function askOf(request: LeaseRequest) {
+  if (isBulk(request)) {
+    const { leaseId, wantNanos, floorNanos, slots } = request
+    return { leaseId, keyId: null, modelId: null, want: wantNanos, floor: floorNanos, slots }
+  }
+  const { requestId, keyId, modelId, hold } = request
+  return {
+    leaseId: requestId,
+    keyId,
+    modelId,
+    want: hold?.wantNanos ?? null,
+    floor: hold?.floorNanos ?? null,
+    slots: null,
+  }
+}
+
+type Writable<T> = { -readonly [K in keyof T]: T[K] }
+
+function isBulk(request: LeaseRequest): request is BulkRequest {
+  return 'slots' in request
+}
+
+function windowsOf({ minute, minuteRequests, day, dayRequests }: BalanceRow): Writable<WindowCounts> {
+  return {
+    minuteUsed: minuteRequests,
+    dayUsed: dayRequests,
+    minuteEndsAtEpochMs: minute + MINUTE_MS,
+    dayEndsAtEpochMs: (day + 1) * DAY_MS,
+  }
+}
+
+/** The usage row of a settlement that is charged `charge`: the hoster's part of less than was asked is rounded down. */
+function usageRow(settlement: Settlement, charge: Nanos, of: Pick<UsageRow, 'hold' | 'capDay' | 'txId'>): UsageRow {
+  const { costNanos, hosterShareNanos, feeNanos } = settlement
+  const hosterShare = charge === costNanos ? hosterShareNanos : (hosterShareNanos * charge) / costNanos
+  return {
+    customerId: settlement.customerId,
+    requestId: settlement.requestId,
+    startedAtMs: settlement.startedAtEpochMs,
+    modelId: settlement.modelId,
+    provider: settlement.provider,
+    hosterId: settlement.hosterId,
+    inputTokens: settlement.inputTokens,
+    outputTokens: settlement.outputTokens,
+    hold: of.hold,
+    cost: charge,
+    hosterShare,
+    fee: charge === costNanos ? feeNanos : charge - hosterShare,
+    writeoff: settlement.writeoffNanos + costNanos - charge,
+    latencyMs: settlement.latencyMs,
+    success: settlement.success,
+    outcome: settlement.outcome,
+    txId: of.txId,
+    capDay: of.capDay,
+  }
+}
+
+function rollupKey({ customerId, startedAtMs, modelId, provider }: UsageRow, nodeShard: number) {
+  return { customerId, hour: Math.floor(startedAtMs / HOUR_MS) * HOUR_MS, modelId, provider, nodeShard }
+}
+
+function added(a: RollupRow, b: RollupRow): RollupRow {
+  return {
+    ...a,
+    requests: a.requests + b.requests,
+    successes: a.successes + b.successes,
+    inputTokens: a.inputTokens + b.inputTokens,
+    outputTokens: a.outputTokens + b.outputTokens,
+    cost: a.cost + b.cost,
+    hosterShare: a.hosterShare + b.hosterShare,
+    fee: a.fee + b.fee,
+    latencyMsSum: a.latencyMsSum + b.latencyMsSum,
+  }
+}
+
+function uniqueViolation(constraint: string): Error {
+  return Object.assign(new Error(`duplicate key value violates unique constraint "${constraint}"`), { code: '23505' })
+}
+
+function of<Row>(table: Map<string, Map<string, Row>>, key: string): Map<string, Row> {
+  let inner = table.get(key)
+  if (inner === undefined) {
+    inner = new Map()
+    table.set(key, inner)
+  }
+  return inner
+}
+
+/** The order of PostgreSQL for ids, which are lower-case. */
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+function least(first: Nanos, ...more: Nanos[]): Nanos {
+  return more.reduce((a, b) => (b < a ? b : a), first)
+}
+
+function most(a: Nanos, b: Nanos): Nanos {
+  return a > b ? a : b
+}
+
+function sum(amounts: readonly Nanos[]): Nanos {
+  return amounts.reduce((a, b) => a + b, 0n)
+}

@@ -1,0 +1,462 @@
+import type { Nanos } from '../src/domain/money.ts'
+import type { Admission, AdmissionResult } from '../src/ledger/admission.ts'
+import type {
+  LeaseRequest,
+  LeaseReturn,
+  LeaseVerdict,
+  ReclaimOptions,
+  SettleEffect,
+} from '../src/ledger/ledger-store.ts'
+import type { Settlement } from '../src/ledger/settlement.ts'
+import type { DatabaseServer } from './database-server.ts'
+import type { Volume } from './gateway.ts'
+import type { LinkObserver } from './link.ts'
+import type { UsageRow } from './model-database.ts'
+import type { Process } from './process.ts'
+import type { World } from './world.ts'
+
+/** A customer as whoever sold the credit knows it. */
+export interface Customer {
+  readonly customerId: string
+  readonly limits: Admission['limits']
+  creditNanos: Nanos
+}
+
+/** A request as its client saw it. */
+export interface RequestRecord {
+  readonly admission: Admission
+  readonly customer: Customer
+  readonly process: Process
+  readonly volume: Volume
+  /** `cut`: the connection broke. `voided`: told that the answer is free. `answered`: the last byte arrived. */
+  state: 'asked' | 'refused' | 'failed' | 'counted' | 'running' | 'settling' | 'answered' | 'voided' | 'cut'
+  leaseId: string | undefined
+  heldNanos: Nanos
+  settlement: Settlement | undefined
+  voidedAtMs: number
+  /** Of the journal's disk, when the answer ended. */
+  lossesAtAnswer: number
+}
+
+/**
+ * Knows what was promised to whom, and watches that it is kept: after every transaction, at every answer and at the end of the run.
+ * The rules are those of docs/money.md; `world.fail` gets the name of the one that was broken.
+ */
+export interface Oracle extends LinkObserver {
+  readonly requests: ReadonlyMap<string, RequestRecord>
+  onCommit(customerIds: ReadonlySet<string>): void
+  onReclaim(leaseId: string): void
+  asked(record: RequestRecord): void
+  admitted(record: RequestRecord, result: AdmissionResult): void
+  refused(record: RequestRecord): void
+  settling(record: RequestRecord, settlement: Settlement): void
+  answered(record: RequestRecord): void
+  voided(record: RequestRecord): void
+  died(process: Process): void
+  /** What a volume kept of its journal is gone, or may be. */
+  lost(volume: Volume): void
+  /** The clock of the database jumped: windows that it touched promise nothing. */
+  clockStepped(): void
+  /** Nothing is under way any more: everything is where it belongs. */
+  checkEnd(): void
+  readonly counts: {
+    readonly late: number
+    readonly writtenOff: number
+    readonly inMemory: number
+    readonly charged: number
+  }
+}
+
+export function createOracle(world: World, serverOf: () => DatabaseServer): Oracle {
+  const requests = new Map<string, RequestRecord>()
+  const customers = new Map<string, Customer>()
+  /** What requests may still take from their lease: the hold, or the cost once it is known. */
+  const claims = new Map<string, Map<string, Nanos>>()
+  /** When the database counted a request that it admitted itself. */
+  const countedAtMs = new Map<string, number>()
+  const admissions = new Map<string, number>()
+  const entrySums = new Map<string, Nanos>()
+  const reclaimed = new Set<string>()
+  const settled = new Set<string>()
+  const deadNodes = new Set<string>()
+  const losses = new Map<Volume, number>()
+  const heartbeats = new Map<string, { atMs: number; process: Process }>()
+  const counts = { late: 0, writtenOff: 0, inMemory: 0, charged: 0 }
+  let entriesSeen = 0
+  let stepped = false
+  let exactFromMs = Number.NEGATIVE_INFINITY
+
+  return {
+    requests,
+    counts,
+    onCommit(customerIds) {
+      checkEntries()
+      for (const customerId of customerIds) checkCustomer(customerId)
+    },
+    onReclaim: leaseId => {
+      reclaimed.add(leaseId)
+    },
+    onStatement(operation, args, result, sentAtMs, process) {
+      // The types of arguments and result go with the operation; TypeScript cannot see that they do.
+      const [first, second] = args as unknown[]
+      if (operation === 'admit') sawAdmit(second as LeaseRequest[], result as LeaseVerdict[])
+      else if (operation === 'settle')
+        sawSettle(second as Settlement[], result as Map<string, SettleEffect>, sentAtMs, process)
+      else if (operation === 'handBack')
+        for (const { leaseId } of first as LeaseReturn[]) checkClaims(leaseId, 'a lease was handed back')
+      else if (operation === 'release') sawRelease(result as Set<string>)
+      else if (operation === 'registerNode' && !heartbeats.has(first as string)) sawHeartbeat(first as string, process)
+      else if (operation === 'heartbeat') sawHeartbeat(first as string, process)
+      else if (operation === 'retireNode') sawRetire(first as string)
+      else if (operation === 'reclaim') sawReclaim(first as ReclaimOptions)
+    },
+
+    asked(record) {
+      requests.set(record.admission.requestId, record)
+      customers.set(record.customer.customerId, record.customer)
+    },
+    admitted(record, result) {
+      const { requestId } = record.admission
+      if (result.kind === 'refused') {
+        record.state = 'refused'
+        return
+      }
+      countAdmission(record)
+      if (result.kind === 'counted') {
+        record.state = 'counted'
+        return
+      }
+      record.state = 'running'
+      record.leaseId = result.leaseId
+      record.heldNanos = result.heldNanos
+      const { hold } = record.admission
+      if (hold === null || result.heldNanos > hold.wantNanos || result.heldNanos < hold.floorNanos) {
+        world.fail('holds_are_as_asked', `request ${requestId} holds ${result.heldNanos}`)
+      }
+      claim(result.leaseId, requestId, result.heldNanos)
+      if (result.leaseId === requestId) return
+      counts.inMemory++
+      const lease = serverOf().model.tables.leases.get(result.leaseId)
+      if (lease === undefined) {
+        if (!stepped)
+          world.fail(
+            'admission_needs_a_lease',
+            `request ${requestId} was admitted by lease ${result.leaseId}, which is gone`,
+          )
+      } else checkClaims(result.leaseId, 'a request was admitted')
+    },
+    refused(record) {
+      record.state = 'failed'
+    },
+    settling(record, settlement) {
+      record.state = 'settling'
+      record.settlement = settlement
+      claim(record.leaseId!, settlement.requestId, least(settlement.costNanos, record.heldNanos))
+    },
+    answered(record) {
+      record.state = 'answered'
+      record.lossesAtAnswer = losses.get(record.volume) ?? 0
+    },
+    voided(record) {
+      record.state = 'voided'
+      record.voidedAtMs = world.nowMs
+      unclaim(record)
+    },
+    died(process) {
+      for (const record of requests.values()) {
+        if (record.process !== process) continue
+        if (record.state !== 'running' && record.state !== 'settling' && record.state !== 'asked') continue
+        record.state = 'cut'
+        unclaim(record)
+      }
+    },
+    lost(volume) {
+      losses.set(volume, (losses.get(volume) ?? 0) + 1)
+      for (const record of requests.values()) if (record.volume === volume) unclaim(record)
+    },
+    clockStepped() {
+      stepped = true
+      exactFromMs = world.nowMs
+    },
+    checkEnd,
+  }
+
+  // ---------------------------------------------------------------- after each transaction
+
+  /** I1, I13: transactions sum to zero, each of them. */
+  function checkEntries(): void {
+    const { entries } = serverOf().model.tables
+    let txId = 0
+    let sum = 0n
+    for (; entriesSeen < entries.length; entriesSeen++) {
+      const entry = entries[entriesSeen]!
+      if (entry.txId !== txId) {
+        if (sum !== 0n) world.fail('transactions_sum_to_zero', `transaction ${txId} sums to ${sum}`)
+        txId = entry.txId
+        sum = 0n
+      }
+      sum += entry.amount
+      if (entry.kind === 'customer')
+        entrySums.set(entry.accountId, (entrySums.get(entry.accountId) ?? 0n) + entry.amount)
+    }
+    if (sum !== 0n) world.fail('transactions_sum_to_zero', `transaction ${txId} sums to ${sum}`)
+  }
+
+  /** I2, I3, I4, I14 of one customer. */
+  function checkCustomer(customerId: string): void {
+    const { balances, leasesOf } = serverOf().model.tables
+    const balance = balances.get(customerId)
+    if (balance === undefined) return
+    let granted = 0n
+    let settled = 0n
+    let dayGranted = 0n
+    let daySettled = 0n
+    let minuteSlots = 0
+    let daySlots = 0
+    for (const lease of leasesOf.get(customerId)?.values() ?? []) {
+      granted += lease.granted
+      settled += lease.settled
+      if (lease.capDay === balance.day) {
+        dayGranted += lease.granted
+        daySettled += lease.settled
+        daySlots += lease.slots ?? 0
+      }
+      if (lease.slotMinute === balance.minute) minuteSlots += lease.slots ?? 0
+      if (lease.settled < 0n || lease.settled > lease.granted || (lease.slots === null && lease.settled > 0n)) {
+        world.fail('settled_within_granted', `lease ${lease.leaseId}`)
+      }
+    }
+    if (balance.leased < 0n || balance.posted < balance.leased) world.fail('balances_cover_their_leases', customerId)
+    if (balance.leased !== granted)
+      world.fail('leased_equals_open_leases', `${customerId}: ${balance.leased} of ${granted}`)
+    if (balance.dayLeased !== dayGranted)
+      world.fail('day_leased_equals_open_leases', `${customerId}: ${balance.dayLeased} of ${dayGranted}`)
+    const sum = entrySums.get(customerId) ?? 0n
+    if (balance.posted - settled !== sum)
+      world.fail('balances_equal_entries', `${customerId}: ${balance.posted - settled} of ${sum}`)
+    if (balance.minuteRequests < minuteSlots || balance.dayRequests < daySlots)
+      world.fail('windows_count_slots', customerId)
+    const cap = customers.get(customerId)?.limits.dailySpendCapNanos
+    if (cap !== undefined && balance.daySpent + balance.dayLeased > cap) world.fail('day_spend_within_cap', customerId)
+    if (cap !== undefined && balance.daySpent + daySettled > cap) world.fail('day_spend_within_cap', customerId)
+  }
+
+  function sawAdmit(sent: readonly LeaseRequest[], verdicts: readonly LeaseVerdict[]): void {
+    const nowMs = serverOf().clock.epochMs + world.nowMs
+    for (const verdict of verdicts) {
+      const request = sent[verdict.item]!
+      if ('slots' in request || (verdict.kind !== 'granted' && verdict.kind !== 'counted')) continue
+      if (!countedAtMs.has(request.requestId)) countedAtMs.set(request.requestId, nowMs)
+    }
+  }
+
+  function sawSettle(
+    sent: readonly Settlement[],
+    effects: Map<string, SettleEffect>,
+    sentAtMs: number,
+    process: Process,
+  ): void {
+    for (const settlement of sent) {
+      const { requestId, customerId } = settlement
+      const effect = effects.get(requestId)
+      if (effect === 'fenced') continue
+      const record = requests.get(requestId)
+      const row = serverOf().model.tables.usage.get(customerId)?.get(requestId)
+      if (record === undefined || row === undefined) {
+        world.fail('settlements_leave_a_row', requestId)
+        continue
+      }
+      if (effect === 'late' || effect === 'written_off') {
+        counts[effect === 'late' ? 'late' : 'writtenOff']++
+        const lost = record.leaseId
+        if (lost === undefined || !reclaimed.has(lost)) {
+          world.fail(
+            'leases_end_by_their_owner',
+            `request ${requestId} found lease ${lost} gone, though nobody reclaimed it: ${effect}`,
+          )
+        }
+      }
+      const isNew = !settled.has(requestId)
+      settled.add(requestId)
+      const isVoid = record.state === 'voided' && record.process === process && sentAtMs > record.voidedAtMs
+      if (isNew && isVoid && row.cost > 0n)
+        world.fail('void_answers_are_free', `request ${requestId} is charged ${row.cost}`)
+      unclaim(record)
+    }
+    for (const { leaseId } of sent) checkClaims(leaseId, 'a settlement')
+  }
+
+  function sawRelease(released: Set<string>): void {
+    for (const leaseId of released) {
+      if (claims.get(leaseId)?.size)
+        world.fail(
+          'leases_in_use_stay',
+          `lease ${leaseId} was released while its request was ${requests.get(leaseId)?.state}`,
+        )
+    }
+  }
+
+  /** A node that lives and was heard of lately keeps its leases. What dead ones held goes. */
+  function sawReclaim(options: ReclaimOptions): void {
+    const { nodes } = serverOf().model.tables
+    for (const [nodeId, { state }] of nodes) {
+      if (state !== 'dead' || deadNodes.has(nodeId)) continue
+      deadNodes.add(nodeId)
+      const heard = heartbeats.get(nodeId)
+      if (heard === undefined || stepped) continue
+      if (options.deadNodes?.includes(nodeId)) {
+        if (heard.process.isAlive)
+          world.fail('the_living_are_not_buried', `node ${nodeId} of ${heard.process.name} is alive`)
+        continue
+      }
+      // 15 s to live, 60 s of grace; and heartbeats need as much after a restart of the database.
+      if (world.nowMs - heard.atMs < 74_000)
+        world.fail('the_living_are_not_buried', `node ${nodeId} was heard of ${world.nowMs - heard.atMs} ms ago`)
+      if (world.nowMs - serverOf().upSinceMs < 59_000)
+        world.fail('the_living_are_not_buried', `node ${nodeId} had no time to come back`)
+    }
+  }
+
+  function sawHeartbeat(nodeId: string, process: Process): void {
+    if (serverOf().model.tables.nodes.get(nodeId)?.state === 'alive')
+      heartbeats.set(nodeId, { atMs: world.nowMs, process })
+  }
+
+  function sawRetire(nodeId: string): void {
+    heartbeats.delete(nodeId)
+    for (const lease of serverOf().model.tables.leases.values()) {
+      if (lease.nodeId === nodeId && claims.get(lease.leaseId)?.size)
+        world.fail('leases_cover_their_holds', `node ${nodeId} left lease ${lease.leaseId} in use`)
+    }
+  }
+
+  // ---------------------------------------------------------------- holds
+
+  function claim(leaseId: string, requestId: string, nanos: Nanos): void {
+    let ofLease = claims.get(leaseId)
+    if (ofLease === undefined) {
+      ofLease = new Map()
+      claims.set(leaseId, ofLease)
+    }
+    ofLease.set(requestId, nanos)
+  }
+
+  function unclaim({ leaseId, admission }: RequestRecord): void {
+    if (leaseId !== undefined) claims.get(leaseId)?.delete(admission.requestId)
+  }
+
+  /** What is left of a lease covers all that was admitted on it and is not charged yet. */
+  function checkClaims(leaseId: string, after: string): void {
+    if (reclaimed.has(leaseId)) return
+    const ofLease = claims.get(leaseId)
+    if (ofLease === undefined || ofLease.size === 0) return
+    const lease = serverOf().model.tables.leases.get(leaseId)
+    const left = lease === undefined ? 0n : lease.granted - lease.settled
+    let claimed = 0n
+    for (const nanos of ofLease.values()) claimed += nanos
+    if (claimed > left)
+      world.fail('leases_cover_their_holds', `after ${after}: lease ${leaseId} has ${left} left for ${claimed}`)
+  }
+
+  // ---------------------------------------------------------------- windows
+
+  /** I14: as many requests run in a minute and a day of the database's clock as the limits allow. */
+  function countAdmission({ customer, admission }: RequestRecord): void {
+    const { epochMs } = serverOf().clock
+    const atMs = countedAtMs.get(admission.requestId) ?? epochMs + world.nowMs
+    count(`${customer.customerId} m`, Math.floor(atMs / 60_000), 60_000, customer.limits.requestsPerMinute)
+    count(`${customer.customerId} d`, Math.floor(atMs / 86_400_000), 86_400_000, customer.limits.requestsPerDay)
+  }
+
+  function count(what: string, window: number, lengthMs: number, limit: number): void {
+    const key = `${what} ${window}`
+    const used = (admissions.get(key) ?? 0) + 1
+    admissions.set(key, used)
+    const beganMs = window * lengthMs - serverOf().clock.epochMs
+    if (used > limit && beganMs >= exactFromMs) world.fail('admissions_within_limits', `${key}: ${used} of ${limit}`)
+  }
+
+  // ---------------------------------------------------------------- the end
+
+  function checkEnd(): void {
+    const { tables } = serverOf().model
+    for (const lease of tables.leases.values()) world.fail('leases_end', `lease ${lease.leaseId} of ${lease.nodeId}`)
+    for (const { customerId, leased } of tables.balances.values())
+      if (leased !== 0n) world.fail('leases_end', `${customerId} has ${leased} leased`)
+    for (const record of requests.values())
+      checkCharge(record, tables.usage.get(record.customer.customerId)?.get(record.admission.requestId))
+    checkSums()
+  }
+
+  function checkCharge(record: RequestRecord, row: UsageRow | undefined): void {
+    const { settlement, state, admission, heldNanos } = record
+    const name = `request ${admission.requestId}, ${state}`
+    const isSettled = row !== undefined && row.outcome !== 'node_died'
+    const cost = row?.cost ?? 0n
+    if (settlement === undefined) {
+      if (isSettled || cost > 0n) world.fail('only_answers_are_charged', `${name}: ${cost}`)
+      return
+    }
+    const due = least(settlement.costNanos, heldNanos)
+    if (cost > due) world.fail('charges_are_exact', `${name}: ${cost} of ${due}`)
+    if (cost > 0n) counts.charged++
+    if (state !== 'answered') {
+      if (cost !== 0n && cost !== due) world.fail('charges_are_exact', `${name}: ${cost} of ${due}`)
+      return
+    }
+    if (!isSettled) {
+      const isDiskLost = (losses.get(record.volume) ?? 0) > record.lossesAtAnswer
+      if (!isDiskLost) world.fail('answers_are_charged_once', `${name}: no usage row`)
+      return
+    }
+    // I12
+    if (cost !== due && !reclaimed.has(record.leaseId!))
+      world.fail('answers_are_charged_once', `${name}: ${cost} of ${due}`)
+    if (row.cost + row.writeoff !== settlement.costNanos + settlement.writeoffNanos)
+      world.fail('charges_are_exact', `${name}: written off ${row.writeoff}`)
+  }
+
+  /** I5, I6, I7, I14 over everything there is. */
+  function checkSums(): void {
+    const { tables } = serverOf().model
+    const rollups = new Map<string, { requests: number; cost: Nanos }>()
+    for (const { customerId, hour, modelId, provider, requests, cost } of tables.rollups.values()) {
+      const key = `${customerId} ${hour} ${modelId} ${provider}`
+      const sum = rollups.get(key) ?? { requests: 0, cost: 0n }
+      rollups.set(key, { requests: sum.requests + requests, cost: sum.cost + cost })
+    }
+    for (const [customerId, balance] of tables.balances) {
+      const byDay = new Map<number, Nanos>()
+      let spent = 0n
+      for (const row of tables.usage.get(customerId)?.values() ?? []) {
+        spent += row.cost
+        if (row.cost > row.hold || row.cost < 0n) world.fail('cost_within_hold', row.requestId)
+        if (row.cost !== row.hosterShare + row.fee) world.fail('cost_is_share_plus_fee', row.requestId)
+        if (row.capDay !== null) byDay.set(row.capDay, (byDay.get(row.capDay) ?? 0n) + row.cost)
+        const key = `${customerId} ${Math.floor(row.startedAtMs / 3_600_000) * 3_600_000} ${row.modelId} ${row.provider}`
+        const sum = rollups.get(key)
+        if (sum !== undefined) rollups.set(key, { requests: sum.requests - 1, cost: sum.cost - row.cost })
+        else world.fail('rollups_equal_usage', key)
+      }
+      const customer = customers.get(customerId)
+      if (customer === undefined) continue
+      if (balance.posted !== customer.creditNanos - spent) {
+        world.fail(
+          'charges_equal_customer_entries',
+          `${customerId}: ${balance.posted}, not ${customer.creditNanos} - ${spent}`,
+        )
+      }
+      if (balance.daySpent !== (byDay.get(balance.day) ?? 0n))
+        world.fail('day_spend_equals_usage', `${customerId}: ${balance.daySpent}`)
+      for (const [day, cost] of byDay)
+        if (cost > customer.limits.dailySpendCapNanos)
+          world.fail('day_spend_within_cap', `${customerId} on day ${day}: ${cost}`)
+    }
+    for (const [key, { requests, cost }] of rollups)
+      if (requests !== 0 || cost !== 0n) world.fail('rollups_equal_usage', `${key}: ${requests}, ${cost}`)
+  }
+}
+
+function least(a: Nanos, b: Nanos): Nanos {
+  return a < b ? a : b
+}

@@ -1,0 +1,229 @@
+import { splitCost } from '../src/domain/money.ts'
+import type { Admission } from '../src/ledger/admission.ts'
+import type { Settlement } from '../src/ledger/settlement.ts'
+import type { GatewayConfig } from './gateway.ts'
+import { idOf } from './id-of.ts'
+import type { Customer } from './oracle.ts'
+import type { Random } from './random.ts'
+
+/** What a seed decides before anything happens. */
+export interface Plan {
+  readonly epochMs: number
+  /** Clients ask during this long. */
+  readonly loadMs: number
+  readonly slots: readonly SlotPlan[]
+  readonly machines: number
+  readonly customers: readonly Customer[]
+  readonly requests: readonly RequestPlan[]
+  readonly topUps: readonly { readonly atMs: number; readonly customer: Customer; readonly amountNanos: bigint }[]
+  readonly config: GatewayConfig
+  readonly faults: FaultPlan
+}
+
+/** A place where a process of the product runs. */
+export interface SlotPlan {
+  readonly machine: number
+  readonly driftPpm: number
+}
+
+export interface RequestPlan {
+  readonly atMs: number
+  readonly admission: Admission
+  readonly customer: Customer
+  readonly slot: number
+  readonly runsMs: number
+  /** What the answer turns out to cost, in thousandths of the hold; 0 for a free one. Above 1000 when the hold was too small. */
+  readonly costShare: number
+}
+
+export interface FaultPlan {
+  readonly count: number
+  readonly lossRate: number
+  readonly duplicateRate: number
+  readonly delayRate: number
+  readonly delayMaxMs: number
+  readonly diskFaultRate: number
+  readonly slowMs: number
+  /** Chance that the run has steps of the database's clock, which suspend the promises on windows. */
+  readonly stepsDatabaseClock: boolean
+}
+
+export function planOf(random: Random): Plan {
+  const loadMs = random.skewed(3_000, 90_000)
+  const machines = random.pick([1, 2, 2, 2, 3, 3, 4, 5])
+  const slots: SlotPlan[] = []
+  for (let machine = 0; machine < machines; machine++) {
+    const count = machines === 1 ? random.between(2, 4) : random.pick([1, 1, 1, 2])
+    const driftPpm = random.pick([0, -500, 500, random.between(-500, 500)])
+    for (let slot = 0; slot < count; slot++) slots.push({ machine, driftPpm })
+  }
+  const customers = planCustomers(random)
+  const isCalm = random.chance(0.15)
+  return {
+    epochMs: planEpoch(random, loadMs),
+    loadMs,
+    slots,
+    machines,
+    customers,
+    requests: planRequests(random, customers, slots.length, loadMs),
+    topUps: planTopUps(random, customers, loadMs),
+    config: {
+      settlement: random.chance(0.8) ? 'journal' : 'commit',
+      fsync: random.chance(0.3),
+      segmentBytes: random.pick([2_000, 20_000, 4 << 20]),
+      maxBytes: random.chance(0.1) ? random.between(4_000, 30_000) : 256 << 20,
+    },
+    faults: isCalm
+      ? {
+          count: 0,
+          lossRate: 0,
+          duplicateRate: 0,
+          delayRate: 0,
+          delayMaxMs: 1,
+          diskFaultRate: 0,
+          slowMs: 0,
+          stepsDatabaseClock: false,
+        }
+      : {
+          count: random.between(1, 12),
+          lossRate: random.pick([0, 0, 0.01, 0.05]),
+          duplicateRate: random.pick([0, 0, 0.01, 0.1]),
+          delayRate: random.pick([0, 0, 0.02, 0.2]),
+          delayMaxMs: random.skewed(20, 20_000),
+          diskFaultRate: random.pick([0, 0, 0, 0.02, 0.2]),
+          slowMs: random.pick([0, 0, 0, 50, 2_000]),
+          stepsDatabaseClock: random.chance(0.08),
+        },
+  }
+}
+
+/** Minutes end during most runs, days during some. */
+function planEpoch(random: Random, loadMs: number): number {
+  const midnight = Date.UTC(2026, 10, 21)
+  if (random.chance(0.15)) return midnight - Math.floor(random.next() * loadMs)
+  return midnight + random.between(1, 1_400) * 60_000 - Math.floor(random.next() * Math.max(loadMs, 60_000))
+}
+
+function planCustomers(random: Random): Customer[] {
+  const count = Math.round(random.skewed(1, random.chance(0.1) ? 50 : 8))
+  return Array.from({ length: count }, (_, index) => ({
+    customerId: idOf('customer', index),
+    creditNanos: planCredit(random),
+    limits: {
+      requestsPerMinute: random.chance(0.5) ? 1_000_000 : random.between(1, random.pick([5, 50, 400])),
+      requestsPerDay: random.chance(0.7) ? 1_000_000 : random.between(1, random.pick([10, 100, 800])),
+      dailySpendCapNanos: random.chance(0.6) ? 1_000n * USD : BigInt(Math.round(random.skewed(1e7, 2e10))),
+    },
+  }))
+}
+
+function planCredit(random: Random): bigint {
+  // Enough for bulk leases, the edge of them, or the last cents.
+  const usd = random.pick([
+    random.skewed(2, 100),
+    random.skewed(2, 100),
+    random.skewed(0.9, 4),
+    random.skewed(0.001, 1),
+  ])
+  return BigInt(Math.round(usd * 1e9))
+}
+
+function planRequests(random: Random, customers: readonly Customer[], slots: number, loadMs: number): RequestPlan[] {
+  const count = Math.round(
+    random.chance(0.97) ? random.skewed(40, 400) : random.skewed(400, random.chance(0.1) ? 5_000 : 1_500),
+  )
+  const bursts = Array.from({ length: random.between(1, 6) }, () => ({
+    atMs: random.next() * loadMs,
+    widthMs: random.skewed(1, 5_000),
+  }))
+  const isBursty = random.next()
+  // The first customers ask most: bulk leases are for those who ask often.
+  const favour = random.pick([1, 2, 4])
+  const habits = customers.map(() => ({
+    scale: random.skewed(1e5, 5e7),
+    slot: random.between(0, slots - 1),
+    stays: random.pick([1, 0.9, 0.5, 0]),
+  }))
+  const requests: RequestPlan[] = []
+  for (let index = 0; index < count; index++) {
+    const which = Math.floor(random.next() ** favour * customers.length)
+    const customer = customers[which]!
+    const habit = habits[which]!
+    const burst = random.pick(bursts)
+    const wantNanos = BigInt(Math.round(habit.scale * random.skewed(0.3, 3)))
+    requests.push({
+      atMs: random.chance(isBursty) ? burst.atMs + random.next() * burst.widthMs : random.next() * loadMs,
+      customer,
+      slot: random.chance(habit.stays) ? habit.slot : random.between(0, slots - 1),
+      runsMs: random.chance(0.03) ? random.skewed(1_000, 60_000) : random.skewed(1, 3_000),
+      costShare: random.pick([
+        0,
+        1000,
+        random.between(1, 999),
+        random.between(1, 999),
+        random.between(1, 200),
+        random.chance(0.05) ? 1_500 : 700,
+      ]),
+      admission: {
+        requestId: idOf('request', index),
+        customerId: customer.customerId,
+        keyId: KEY_ID,
+        modelId: random.pick(MODELS),
+        limits: customer.limits,
+        hold: random.chance(0.04) ? null : { wantNanos, floorNanos: random.chance(0.7) ? wantNanos : wantNanos / 5n },
+      },
+    })
+  }
+  return requests
+}
+
+function planTopUps(random: Random, customers: readonly Customer[], loadMs: number): Plan['topUps'] {
+  return Array.from({ length: random.pick([0, 0, 1, 3]) }, () => ({
+    atMs: random.next() * loadMs,
+    customer: random.pick(customers),
+    amountNanos: planCredit(random),
+  }))
+}
+
+/** How a request ended, as src/settle/settle.ts would put it. */
+export function settlementOf(
+  plan: RequestPlan,
+  granted: { leaseId: string; heldNanos: bigint },
+  clock: { startedAtEpochMs: number; latencyMs: number },
+): Settlement {
+  const { admission, costShare } = plan
+  const costNanos = (granted.heldNanos * BigInt(costShare)) / 1000n
+  const isServed = costShare > 0
+  return {
+    requestId: admission.requestId,
+    leaseId: granted.leaseId,
+    customerId: admission.customerId,
+    keyId: admission.keyId,
+    startedAtEpochMs: clock.startedAtEpochMs,
+    modelId: admission.modelId,
+    provider: isServed ? 'hoster' : 'none',
+    endpointId: isServed ? 'endpoint' : null,
+    hosterId: isServed ? HOSTER_ID : null,
+    inputTokens: Number(costNanos),
+    outputTokens: 0,
+    reportedInputTokens: null,
+    reportedOutputTokens: null,
+    usageSource: isServed ? 'gateway' : 'none',
+    price: { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n },
+    holdNanos: granted.heldNanos,
+    costNanos,
+    ...splitCost(costNanos, 8_000),
+    writeoffNanos: 0n,
+    latencyMs: Math.round(clock.latencyMs),
+    firstTokenMs: null,
+    success: isServed,
+    outcome: isServed ? 'served' : 'unserved',
+    finishReason: null,
+    attempts: [],
+  }
+}
+
+const USD = 1_000_000_000n
+const MODELS = ['small', 'large'] as const
+const KEY_ID = idOf('key', 0)
+const HOSTER_ID = idOf('hoster', 0)

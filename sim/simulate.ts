@@ -1,0 +1,368 @@
+import { createDatabaseServer, type DatabaseServer } from './database-server.ts'
+import { createSimDisk } from './disk.ts'
+import { createFaults } from './faults.ts'
+import { type Gateway, startGateway, type Volume } from './gateway.ts'
+import { idOf } from './id-of.ts'
+import { createLink, createLinkState, type LinkState } from './link.ts'
+import { type Customer, createOracle, type Oracle, type RequestRecord } from './oracle.ts'
+import { type Plan, planOf, type RequestPlan, type SlotPlan, settlementOf } from './plan.ts'
+import { createProcess, type MachineClock, type Process } from './process.ts'
+import { createWorld, type Failure, type World } from './world.ts'
+
+export interface Run {
+  readonly seed: number
+  readonly failure: Failure | undefined
+  /** Of all that happened: two runs with the same one did the same. */
+  readonly fingerprint: string
+  readonly events: number
+  readonly counts: RunCounts
+}
+
+export interface RunCounts {
+  readonly requests: number
+  readonly answered: number
+  readonly refused: number
+  readonly failed: number
+  readonly voided: number
+  readonly cut: number
+  readonly inMemory: number
+  readonly late: number
+  readonly writtenOff: number
+  readonly charged: number
+}
+
+/** Runs one seed: load with faults, healing, quiet, and a last request to each node. `trace` gets a line for everything that happens. */
+export async function simulate(seed: number, trace?: (line: string) => void): Promise<Run> {
+  const world = createWorld(seed, trace)
+  const plan = planOf(world.random.fork())
+  const run = createRun(world, plan)
+  run.begin()
+  await world.run(plan.loadMs)
+  run.heal()
+  await waitFor(world, run.isQuiet, LIVENESS_MS, () => world.fail('everything_ends', run.whatIsLeft()))
+  run.probe()
+  await waitFor(world, run.isProbed, PROBE_MS, () => world.fail('healed_nodes_serve', run.whatIsLeft()))
+  await waitFor(world, run.isQuiet, LIVENESS_MS, () => world.fail('everything_ends', run.whatIsLeft()))
+  if (world.failure === undefined) run.oracle.checkEnd()
+  return {
+    seed,
+    failure: world.failure,
+    fingerprint: world.fingerprint,
+    events: world.events,
+    counts: countsOf(run.oracle),
+  }
+}
+
+/** I11: everything leased is back by then. */
+const LIVENESS_MS = 15 * 60_000
+const PROBE_MS = 15_000
+const LOOK_MS = 2_000
+
+async function waitFor(world: World, isDone: () => boolean, withinMs: number, onOverdue: () => void): Promise<void> {
+  const deadlineMs = world.nowMs + withinMs
+  while (world.failure === undefined && !isDone()) {
+    if (world.nowMs >= deadlineMs) onOverdue()
+    await world.run(world.nowMs + LOOK_MS)
+  }
+}
+
+interface Machine {
+  readonly clock: MachineClock
+  readonly link: LinkState
+  readonly volumes: Volume[]
+}
+
+interface Slot {
+  readonly plan: SlotPlan
+  readonly index: number
+  readonly machine: Machine
+  starts: number
+  process: Process | undefined
+  /** Set when it takes requests. */
+  gateway: Gateway | undefined
+  inFlight: number
+  /** Runs when the last request of a draining gateway has ended. */
+  whenIdle: (() => void) | undefined
+  /** It never comes back. */
+  isGone: boolean
+}
+
+function createRun(world: World, plan: Plan) {
+  const { random } = world
+  const { faults } = plan
+  let healing = false
+  let ids = 0
+  let probesLeft = 0
+  const newId = (kind: 'node' | 'lease') => idOf(kind, ids++)
+  const oracle: Oracle = createOracle(world, () => server)
+  const server: DatabaseServer = createDatabaseServer(world, plan.epochMs, {
+    onCommit: customerIds => oracle.onCommit(customerIds),
+    onReclaim: leaseId => oracle.onReclaim(leaseId),
+    onViolation: constraint => world.fail('constraints_are_never_needed', constraint),
+  })
+  const machines: Machine[] = Array.from({ length: plan.machines }, (_, index) => ({
+    clock: {
+      epochMs: plan.epochMs + random.between(-2_000, 2_000),
+      driftPpm: plan.slots.find(slot => slot.machine === index)!.driftPpm,
+    },
+    link: { ...createLinkState(), ...faults },
+    volumes: [],
+  }))
+  const slots: Slot[] = plan.slots.map((slotPlan, index) => {
+    const machine = machines[slotPlan.machine]!
+    const disk = createSimDisk(world, `disk ${index}`)
+    disk.faultRate = faults.diskFaultRate
+    machine.volumes.push({ name: `disk ${index}`, disk, nodeIds: [], claimedBy: undefined })
+    return {
+      plan: slotPlan,
+      index,
+      machine,
+      starts: 0,
+      process: undefined,
+      gateway: undefined,
+      inFlight: 0,
+      whenIdle: undefined,
+      isGone: false,
+    }
+  })
+
+  return { oracle, begin, heal, isQuiet, whatIsLeft, probe, isProbed: () => probesLeft === 0 }
+
+  function begin(): void {
+    for (const { customerId, creditNanos } of plan.customers) server.model.openAccount(customerId, creditNanos)
+    server.slowMs = faults.slowMs
+    for (const slot of slots) start(slot)
+    for (const request of plan.requests) world.at(request.atMs, () => ask(request))
+    for (const { atMs, customer, amountNanos } of plan.topUps) {
+      world.at(atMs, () => {
+        customer.creditNanos += amountNanos
+        server.model.grantCredit(customer.customerId, amountNanos)
+      })
+    }
+    const ways = createFaults({
+      world,
+      machines: machines.map(machine => {
+        const ofMachine = slots.filter(slot => slot.machine === machine)
+        return {
+          ...machine,
+          processes: () => ofMachine.flatMap(({ process }) => process ?? []),
+          shutDownOne: () => shutDown(random.pick(ofMachine)),
+        }
+      }),
+      server,
+      oracle,
+      fsync: plan.config.fsync,
+      stepsDatabaseClock: faults.stepsDatabaseClock,
+    })
+    for (let fault = 0; fault < faults.count; fault++) {
+      world.at(random.next() * plan.loadMs, () => {
+        if (!healing) random.pick(ways)()
+      })
+    }
+  }
+
+  // ---------------------------------------------------------------- processes
+
+  function start(slot: Slot): void {
+    if (slot.isGone) return
+    const name = `node ${slot.index}.${++slot.starts}`
+    world.note(name, 'starts')
+    const process = createProcess(world, name, slot.machine.clock)
+    slot.process = process
+    slot.inFlight = 0
+    slot.whenIdle = undefined
+    process.onDeath(() => {
+      oracle.died(process)
+      slot.gateway = undefined
+      slot.process = undefined
+      if (!slot.isGone)
+        world.at(world.nowMs + (healing ? random.skewed(100, 5_000) : random.skewed(50, 100_000)), () => start(slot))
+    })
+    const { volumes } = slot.machine
+    const store = createLink(world, process, slot.machine.link, server, oracle)
+    startGateway({ world, process, store, volumes, nodeShard: slot.index, config: plan.config, newId }).then(
+      gateway => {
+        if (process.isAlive) slot.gateway = gateway
+        world.note(name, 'serves')
+      },
+      // Without a database it ends, and is started again.
+      error => {
+        world.note(name, 'cannot start', String(error))
+        process.kill()
+      },
+    )
+  }
+
+  function shutDown(slot: Slot): void {
+    const { gateway } = slot
+    if (gateway === undefined) return
+    world.note(gateway.process.name, 'drains')
+    slot.gateway = undefined
+    const stop = () => void gateway.stop()
+    if (slot.inFlight === 0) stop()
+    else slot.whenIdle = stop
+  }
+
+  // ---------------------------------------------------------------- clients
+
+  function ask(request: RequestPlan): void {
+    // A load balancer tries another node when one does not answer.
+    const preferred = slots[request.slot]!
+    const slot = preferred.gateway ? preferred : slots.find(other => other.gateway !== undefined)
+    if (slot?.gateway !== undefined) void serve(slot, slot.gateway, request)
+  }
+
+  /** One request through src/chat/complete.ts: admit, run, settle, last byte. */
+  async function serve(slot: Slot, gateway: Gateway, request: RequestPlan): Promise<RequestRecord> {
+    const { process, ledger, volume } = gateway
+    const { admission, customer } = request
+    const { scheduler } = process
+    const record: RequestRecord = {
+      admission,
+      customer,
+      process,
+      volume,
+      state: 'asked',
+      leaseId: undefined,
+      heldNanos: 0n,
+      settlement: undefined,
+      voidedAtMs: 0,
+      lossesAtAnswer: 0,
+    }
+    oracle.asked(record)
+    slot.inFlight++
+    const startedAtEpochMs = scheduler.epochMs()
+    const startedMs = scheduler.monotonicMs()
+    try {
+      const result = await ledger.admit(admission)
+      if (!process.isAlive) return record
+      oracle.admitted(record, result)
+      note(result.kind, result.kind === 'granted' ? result.leaseId : null)
+      if (result.kind !== 'granted') return record
+      await new Promise<void>(resolve => scheduler.after(request.runsMs, resolve))
+      if (!process.isAlive) return record
+      const settlement = settlementOf(request, result, {
+        startedAtEpochMs,
+        latencyMs: scheduler.monotonicMs() - startedMs,
+      })
+      oracle.settling(record, settlement)
+      note('settles', settlement.costNanos)
+      await ledger.settle(settlement)
+      if (!process.isAlive) return record
+      oracle.answered(record)
+      note('answered')
+    } catch (error) {
+      if (!process.isAlive) return record
+      if (record.state === 'settling') oracle.voided(record)
+      else oracle.refused(record)
+      note(record.state, String(error))
+    } finally {
+      if (process.isAlive) {
+        slot.inFlight--
+        if (slot.inFlight === 0) slot.whenIdle?.()
+      }
+    }
+    return record
+
+    function note(what: string, ...facts: (string | bigint | null)[]): void {
+      world.note(process.name, `a${Number.parseInt(admission.requestId.slice(-12), 16)}`, what, ...facts)
+    }
+  }
+
+  // ---------------------------------------------------------------- healing
+
+  function heal(): void {
+    world.note('world', 'heals')
+    healing = true
+    for (const { link, volumes } of machines) {
+      Object.assign(link, createLinkState())
+      for (const { disk } of volumes) disk.mend()
+    }
+    server.slowMs = 0
+    for (const slot of slots) {
+      slot.process?.killAfter(Number.POSITIVE_INFINITY)
+      // Some of those that are down never come back, and the machine with its journal neither: others have to end what they left.
+      const [volume, ...more] = slot.machine.volumes
+      if (slot.process !== undefined || more.length > 0 || random.chance(0.7)) continue
+      if (slots.every(other => other === slot || other.isGone)) continue
+      slot.isGone = true
+      oracle.lost(volume!)
+    }
+  }
+
+  function isQuiet(): boolean {
+    return whatIsLeft() === ''
+  }
+
+  function whatIsLeft(): string {
+    const left: string[] = []
+    if (server.state !== 'up') left.push(`the database is ${server.state}`)
+    for (const slot of slots) {
+      if (slot.isGone) continue
+      if (slot.process?.isPaused) left.push(`node ${slot.index} is paused`)
+      else if (slot.gateway === undefined) left.push(`node ${slot.index} is not serving`)
+      else {
+        const { ledger, journal, process } = slot.gateway
+        const { admissions, settlements } = ledger.pending
+        if (admissions + settlements + journal.entries > 0) {
+          left.push(
+            `${process.name} has ${admissions} admissions, ${settlements} settlements, ${journal.entries} records`,
+          )
+        }
+        if (slot.inFlight > 0) left.push(`${process.name} runs ${slot.inFlight} requests`)
+      }
+    }
+    for (const { leaseId, nodeId } of server.model.tables.leases.values()) left.push(`lease ${leaseId} of ${nodeId}`)
+    return left.slice(0, 5).join('; ')
+  }
+
+  /** Requests of a new customer on each node: one of them has to be served. */
+  function probe(): void {
+    for (const slot of slots) {
+      if (slot.isGone) continue
+      probesLeft++
+      const customer: Customer = {
+        customerId: idOf('customer', 1000 + slot.index),
+        creditNanos: 5_000_000n,
+        limits: { requestsPerMinute: 100, requestsPerDay: 100, dailySpendCapNanos: 1_000_000_000n },
+      }
+      server.model.openAccount(customer.customerId, customer.creditNanos)
+      void probeSlot(slot, customer)
+    }
+  }
+
+  async function probeSlot(slot: Slot, customer: Customer): Promise<void> {
+    if (slot.gateway !== undefined) {
+      const hold = { wantNanos: 1_000_000n, floorNanos: 1_000_000n }
+      const { customerId, limits } = customer
+      const admission = {
+        requestId: idOf('request', 100_000 + ids++),
+        customerId,
+        keyId: idOf('key', 1),
+        modelId: 'small',
+        limits,
+        hold,
+      }
+      const { state } = await serve(slot, slot.gateway, {
+        atMs: world.nowMs,
+        admission,
+        customer,
+        slot: slot.index,
+        runsMs: 10,
+        costShare: 500,
+      })
+      if (state === 'answered') {
+        probesLeft--
+        return
+      }
+    }
+    // It may just have learnt that it was taken for dead.
+    world.at(world.nowMs + 3_000, () => void probeSlot(slot, customer))
+  }
+}
+
+function countsOf(oracle: Oracle): RunCounts {
+  const states = { answered: 0, refused: 0, failed: 0, voided: 0, cut: 0 }
+  for (const { state } of oracle.requests.values()) if (state in states) states[state as keyof typeof states]++
+  return { requests: oracle.requests.size, ...states, ...oracle.counts }
+}

@@ -1,0 +1,30 @@
+import { globSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { failpoints } from '../../src/failpoint.ts'
+import { readPage, tableRows } from '../docs/page.ts'
+import { crashes } from './crash-at-failpoint.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const sources = globSync('src/**/*.ts', { cwd: root, exclude: path => path.endsWith('.test.ts') })
+const passed = sources.flatMap(path =>
+  [...readFileSync(`${root}/${path}`, 'utf8').matchAll(/\bfailpoint\('([^']*)'\)/g)].map(([, name]) => name!),
+)
+
+test('each failpoint stands in exactly one place of the code', () => {
+  expect(passed.toSorted()).toEqual(Object.keys(failpoints).toSorted())
+})
+
+test('each failpoint has its crash in the chaos suite', () => {
+  expect(Object.keys(crashes).toSorted()).toEqual(Object.keys(failpoints).toSorted())
+})
+
+test('docs/chaos.md has each failpoint with what is true there and what its request costs', () => {
+  const documented = tableRows(readPage('docs/chaos.md'), 'failpoint')
+  const known = Object.entries(failpoints).map(([name, truth]) => [
+    name,
+    truth,
+    crashes[name as keyof typeof failpoints].victim ?? '-',
+  ])
+  expect(documented).toEqual(known)
+})

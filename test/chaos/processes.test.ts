@@ -1,0 +1,36 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { breakConnections } from './break-connections.ts'
+import { killPostgres } from './break-postgres.ts'
+import { crashAt } from './crash-at-failpoint.ts'
+import type { Scenario } from './scenario.ts'
+import { type ChaosWorld, createWorld } from './world.ts'
+
+// A short selection of what `npm run chaos` does.
+const selection: readonly Scenario[] = [
+  crashAt('settlement-acknowledged'),
+  crashAt('drain-flushed'),
+  breakConnections('cut in the middle of answers', 8),
+  killPostgres(),
+]
+
+let world: ChaosWorld
+beforeAll(async () => {
+  world = await createWorld({ durable: false })
+}, 60_000)
+afterAll(() => world.close(), 60_000)
+
+test.each(selection)(
+  '$name',
+  async scenario => {
+    const { problems, settled } = await scenario.run(world)
+    const verdict = await settled()
+    expect([...problems, ...verdict.problems]).toEqual([])
+    expect(verdict.requests).toBeGreaterThan(0)
+  },
+  120_000,
+)
+
+test('at the end every gateway stops as it should, and nothing is held', async () => {
+  await world.drain()
+  expect((await world.pool.query('SELECT FROM lease')).rowCount).toBe(0)
+}, 60_000)

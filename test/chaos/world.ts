@@ -1,0 +1,147 @@
+import { randomBytes } from 'node:crypto'
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createPool, type Pool } from '../../src/db/pool.ts'
+import type { AccountLimits } from '../../src/domain/caller.ts'
+import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
+import { type ChaosCustomer, maxTokensOf, openCustomer, prices } from './customer.ts'
+import { type GatewayProcess, startGateway } from './gateway-process.ts'
+import { type ModelServer, startModelServer } from './model-server.ts'
+import { type ChaosPostgres, createPostgres } from './postgres.ts'
+
+/** One PostgreSQL, one model server, and gateways that are started, killed and started again. */
+export interface ChaosWorld {
+  readonly postgres: ChaosPostgres
+  /** To PostgreSQL directly, for looking: no fault of a proxy reaches it. Its connections are made again after a restart. */
+  readonly pool: Pool
+  readonly modelServer: ModelServer
+  /** All that were opened. */
+  readonly customers: readonly ChaosCustomer[]
+  /** The gateways that run. */
+  readonly nodes: readonly GatewayProcess[]
+  openCustomer(creditNanos: bigint, limits?: Partial<AccountLimits>): Promise<ChaosCustomer>
+  /** Starts a gateway without waiting for it. The same name is the same data directory and the same proxy. */
+  launch(name: string, options?: { failpoints?: string }): Promise<GatewayProcess>
+  /** The gateway of this name, started if it does not run, when it takes requests. */
+  running(name: string): Promise<GatewayProcess>
+  /** Starts a gateway and waits until it takes requests. */
+  start(name: string, options?: { failpoints?: string }): Promise<GatewayProcess>
+  /** The way of this gateway to PostgreSQL. */
+  proxy(name: string): FaultProxy
+  /** SIGTERM to every gateway that runs; throws if one of them ends with anything but 0. */
+  drain(): Promise<void>
+  /** Kills what runs and removes every file. */
+  close(): Promise<void>
+}
+
+export async function createWorld({ durable }: { durable: boolean }): Promise<ChaosWorld> {
+  const directory = mkdtempSync(join(tmpdir(), 'switchyard-chaos-nodes-'))
+  await using cleanUp = new AsyncDisposableStack()
+  cleanUp.defer(() => rm(directory, { recursive: true, force: true }))
+  const postgres = await createPostgres({ durable })
+  cleanUp.defer(() => postgres.remove())
+  const modelServer = await startModelServer()
+  cleanUp.defer(() => modelServer.close())
+  const pool = createPool(postgres.connection, { max: 4, applicationName: 'chaos', statementTimeoutMs: 30_000 })
+  cleanUp.defer(() => pool.end())
+  const proxies = new Map<string, FaultProxy>()
+  cleanUp.defer(async () => {
+    await Promise.all([...proxies.values()].map(proxy => proxy.close()))
+  })
+  const configFile = join(directory, 'switchyard.yaml')
+  writeFileSync(configFile, configText(modelServer.baseUrl))
+  const masterKey = randomBytes(32).toString('hex')
+  const customers: ChaosCustomer[] = []
+  const nodes = new Set<GatewayProcess>()
+  cleanUp.defer(async () => {
+    for (const node of nodes) node.signal('SIGKILL')
+    await Promise.all([...nodes].map(node => node.exited))
+  })
+  const owned = cleanUp.move()
+
+  const world: ChaosWorld = {
+    postgres,
+    pool,
+    modelServer,
+    customers,
+    get nodes() {
+      return [...nodes]
+    },
+    async openCustomer(creditNanos, limits = {}) {
+      const customer = await openCustomer(pool, creditNanos, limits)
+      customers.push(customer)
+      return customer
+    },
+    async launch(name, { failpoints } = {}) {
+      let proxy = proxies.get(name)
+      if (proxy === undefined) {
+        proxy = await startFaultProxy(postgres.connection)
+        proxies.set(name, proxy)
+      }
+      const database = proxy.connection
+      const node = await startGateway({
+        name,
+        directory,
+        configFile,
+        database,
+        masterKey,
+        ...(failpoints !== undefined && { failpoints }),
+      })
+      nodes.add(node)
+      void node.exited.then(() => nodes.delete(node))
+      return node
+    },
+    async start(name, options) {
+      const node = await world.launch(name, options)
+      await node.ready()
+      return node
+    },
+    async running(name) {
+      return [...nodes].find(node => node.name === name) ?? (await world.start(name))
+    },
+    proxy(name) {
+      const proxy = proxies.get(name)
+      if (proxy === undefined) throw new Error(`${name} was never started`)
+      return proxy
+    },
+    async drain() {
+      const stopping = [...nodes]
+      for (const node of stopping) node.signal('SIGTERM')
+      for (const node of stopping) {
+        const { code, signal } = await node.exited
+        if (code !== 0) throw new Error(`${node.name} ended with ${code ?? signal}:\n${node.log()}`)
+      }
+    },
+    close: () => owned.disposeAsync(),
+  }
+  return world
+}
+
+/** JSON is YAML, too. */
+function configText(baseUrl: string): string {
+  return JSON.stringify({
+    endpoints: [
+      {
+        name: 'chaos',
+        kind: 'local',
+        base_url: baseUrl,
+        models: Object.entries(prices).map(([id, price]) => ({
+          id,
+          price_per_million_usd: {
+            input: String(price.inputPicoPerToken / 1_000_000n),
+            output: String(price.outputPicoPerToken / 1_000_000n),
+          },
+          max_output_tokens: maxTokensOf[id as keyof typeof prices],
+        })),
+      },
+    ],
+    server: { drain_seconds: 30 },
+    // The least there may be, so that the journal goes through many segments.
+    journal: { max_bytes: 1_048_576 },
+    postgres: { money_connections: 3, general_connections: 3 },
+    demo: { enabled: false },
+    detect: { enabled: false },
+  })
+}

@@ -1,0 +1,24 @@
+import { expect, test } from 'vitest'
+import { simulate } from '../../sim/simulate.ts'
+
+const SEEDS = 1_000
+
+test(`${SEEDS} simulated histories of crashes, pauses, partitions and lost messages break no invariant`, async () => {
+  const failures: string[] = []
+  let requests = 0
+  for (let seed = 1; seed <= SEEDS; seed++) {
+    const { failure, counts } = await simulate(seed)
+    requests += counts.requests
+    if (failure !== undefined) failures.push(`seed ${seed}: ${failure.rule}: ${failure.why}`)
+  }
+  expect(failures).toEqual([])
+  expect(requests).toBeGreaterThan(SEEDS)
+}, 240_000)
+
+test('a seed replays bit for bit', async () => {
+  for (const seed of [7, 77, 777]) {
+    const [first, second] = [await simulate(seed), await simulate(seed)]
+    expect(second.fingerprint).toBe(first.fingerprint)
+    expect(second.counts).toEqual(first.counts)
+  }
+})
