@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { addCustomer } from '../../src/auth/customers.ts'
 import { issueKey } from '../../src/auth/keys.ts'
 import { openDatabase } from '../../src/db/embedded.ts'
@@ -67,10 +68,7 @@ async function checkBooks(
   sent: Tally,
   audit: () => Promise<unknown>,
 ): Promise<Finding[]> {
-  const response = await fetch(`${origin}/v1/usage/tokens?days=2&interval=day`, { headers })
-  const { totals } = (await response.json()) as {
-    totals: { requests: number; input_tokens: number; output_tokens: number; cost_usd: number }
-  }
+  const totals = await readTotals(origin, headers, sent.sent)
   const pricedNanos = Math.round(
     (totals.input_tokens * usdPerMillion.input + totals.output_tokens * usdPerMillion.output) * 1e3,
   )
@@ -90,6 +88,19 @@ async function checkBooks(
     },
     { ok: auditFailure === null, text: `switchyard: ledger audit ${auditFailure ?? 'clean'}` },
   ]
+}
+
+type Totals = { requests: number; input_tokens: number; output_tokens: number; cost_usd: number }
+
+/** Answers leave once their charge is in the journal; PostgreSQL has it within a second or, where the cores are busy, a few. */
+async function readTotals(origin: string, headers: Record<string, string>, requests: number): Promise<Totals> {
+  const deadlineMs = performance.now() + 15_000
+  for (;;) {
+    const response = await fetch(`${origin}/v1/usage/tokens?days=2&interval=day`, { headers })
+    const { totals } = (await response.json()) as { totals: Totals }
+    if (totals.requests >= requests || performance.now() > deadlineMs) return totals
+    await delay(250)
+  }
 }
 
 /** In one transaction: through the command line, two processes for each would take ten minutes. */
