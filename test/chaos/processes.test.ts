@@ -2,14 +2,16 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { breakConnections } from './break-connections.ts'
 import { killPostgres } from './break-postgres.ts'
 import { crashAt } from './crash-at-failpoint.ts'
+import { killAtRandom } from './kill-at-random.ts'
 import type { Scenario } from './scenario.ts'
 import { type ChaosWorld, createWorld } from './world.ts'
 
 // A short selection of what `npm run chaos` does.
 const selection: readonly Scenario[] = [
-  crashAt('settlement-acknowledged'),
-  crashAt('drain-flushed'),
-  breakConnections('cut in the middle of answers', 8),
+  crashAt('settlement-acknowledged', 'bulk'),
+  crashAt('replay-settled'),
+  killAtRandom({ kills: 3, workers: 6, seed: 7 }),
+  breakConnections('cut in the middle of answers', 5),
   killPostgres(),
 ]
 
