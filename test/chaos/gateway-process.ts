@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -7,6 +7,7 @@ import { fileURLToPath } from 'node:url'
 import type { Connection } from '../../src/db/embedded.ts'
 import { databaseUrl } from '../cli/run-cli.ts'
 import { eventually } from './eventually.ts'
+import { endWithUs } from './leave-nothing.ts'
 
 /** One start of a real gateway. */
 export interface GatewayProcess {
@@ -67,10 +68,9 @@ export async function startGateway(start: GatewayStart): Promise<GatewayProcess>
     },
   })
   closeSync(log)
-  running.add(child)
+  endWithUs(child)
   let exit: Exit | undefined
   const exited = once(child, 'exit').then(([code, signal]): Exit => {
-    running.delete(child)
     exit = { code, signal }
     return exit
   })
@@ -102,11 +102,6 @@ export async function startGateway(start: GatewayStart): Promise<GatewayProcess>
 }
 
 const cli = fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
-
-const running = new Set<ChildProcess>()
-process.on('exit', () => {
-  for (const child of running) child.kill('SIGKILL')
-})
 
 /** Through the proxy: a host and a port, no socket directory. */
 function tcpUrl(connection: Connection): string {

@@ -8,6 +8,7 @@ import { embeddedCluster, SOCKET_PORT } from '../../src/db/embedded-cluster.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { createPool } from '../../src/db/pool.ts'
 import { eventually } from './eventually.ts'
+import { removeWithUs } from './leave-nothing.ts'
 
 /** A real PostgreSQL of one's own, that may be stopped, killed and started again. */
 export interface ChaosPostgres {
@@ -27,9 +28,8 @@ export async function createPostgres({ durable }: { durable: boolean }): Promise
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-chaos-'))
   // Root runs PostgreSQL under another account, which has to walk through.
   chmodSync(directory, 0o711)
+  removeWithUs(directory, 'data')
   const cluster = embeddedCluster(directory)
-  const stopAtExit = () => cluster.requestStop()
-  process.once('exit', stopAtExit)
   const login = { user: 'switchyard', password: 'chaos', database: 'switchyard' }
   // synchronous_commit stays on: without it a SIGKILL loses what is still in PostgreSQL's own memory.
   const settings = durable ? {} : { fsync: 'off', full_page_writes: 'off' }
@@ -57,7 +57,6 @@ export async function createPostgres({ durable }: { durable: boolean }): Promise
     },
     async remove() {
       await cluster.stop()
-      process.off('exit', stopAtExit)
       await rm(directory, { recursive: true, force: true })
     },
   }

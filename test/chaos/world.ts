@@ -8,6 +8,7 @@ import type { AccountLimits } from '../../src/domain/caller.ts'
 import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
 import { type ChaosCustomer, maxTokensOf, openCustomer, prices } from './customer.ts'
 import { type GatewayProcess, startGateway } from './gateway-process.ts'
+import { removeWithUs } from './leave-nothing.ts'
 import { type ModelServer, startModelServer } from './model-server.ts'
 import { type ChaosPostgres, createPostgres } from './postgres.ts'
 
@@ -38,6 +39,7 @@ export interface ChaosWorld {
 
 export async function createWorld({ durable }: { durable: boolean }): Promise<ChaosWorld> {
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-chaos-nodes-'))
+  removeWithUs(directory, 'files')
   await using cleanUp = new AsyncDisposableStack()
   cleanUp.defer(() => rm(directory, { recursive: true, force: true }))
   const postgres = await createPostgres({ durable })
