@@ -203,8 +203,11 @@ export async function compose(input: ComposeInput): Promise<App> {
   const endpoints: Endpoint[] = [
     chatCompletions({
       complete: (caller, job, requestId, signal) => complete(chat, caller, job, requestId, signal),
+      authenticate: authenticator.authenticate,
       windows,
       inFlight,
+      bodyLimitBytes: config.server.bodyLimitBytes,
+      log,
       clock,
       pingMs: config.server.pingSeconds * 1000,
       slowReaderMs: input.patience?.slowReaderMs ?? 30_000,
@@ -231,7 +234,6 @@ export async function compose(input: ComposeInput): Promise<App> {
       reportLimiter: createReportLimiter({ requestsPerMinute: config.reports.requestsPerMinute, clock }),
     }),
     log,
-    bodyLimitBytes: config.server.bodyLimitBytes,
     onResponse: metrics.request,
   })
   const jobs = await startJobs({ pool: pools.general, clock, log })

@@ -5,7 +5,7 @@ import type { Exclusion, Ticket } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
 import { failpoint } from '../failpoint.ts'
-import type { Admission } from '../ledger/admission.ts'
+import type { Admission, AdmissionResult } from '../ledger/admission.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { candidatesFor } from '../market/candidates.ts'
 import type { Catalog } from '../market/catalog.ts'
@@ -40,17 +40,13 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
     supply = supplyFor(job, deps.catalog(), deps.health)
   } catch (refused) {
     // It was a valid request of a known customer, so it counts, and being over the limit is the more useful answer.
-    await take(deps, uncosted, job, [])
+    resultOf(deps, uncosted, job, [], await ask(deps, uncosted))
     throw refused
   }
 
   const { wantNanos, floorNanos, maxTokens } = holdFor(supply.eligible, job, deps.outputDefaults)
-  const { leaseId, heldNanos: holdNanos } = await take(
-    deps,
-    { ...uncosted, hold: { wantNanos, floorNanos } },
-    job,
-    supply.eligible,
-  )
+  const admission = { ...uncosted, hold: { wantNanos, floorNanos } }
+  const { leaseId, heldNanos: holdNanos } = resultOf(deps, admission, job, supply.eligible, await ask(deps, admission))
   return {
     requestId,
     leaseId,
@@ -82,14 +78,24 @@ interface Hold {
   readonly heldNanos: bigint
 }
 
-/** Counts the request and takes its hold; throws what refuses it. */
-async function take(deps: AdmitDeps, admission: Admission, job: ChatJob, offers: readonly Offer[]): Promise<Hold> {
+/** Counts the request and takes its hold. */
+function ask({ ledger }: AdmitDeps, admission: Admission): Promise<AdmissionResult> {
   failpoint('admission-begun')
-  const result = await deps.ledger.admit(admission)
+  return ledger.admit(admission)
+}
+
+/** What is held; throws what refuses it. */
+function resultOf(
+  { windows, clock }: AdmitDeps,
+  admission: Admission,
+  job: ChatJob,
+  offers: readonly Offer[],
+  result: AdmissionResult,
+): Hold {
   failpoint('admission-answered')
-  deps.windows.remember(admission.customerId, result.windows)
+  windows.remember(admission.customerId, result.windows)
   if (result.kind === 'granted') return result
   if (result.kind === 'counted') return { leaseId: admission.requestId, heldNanos: 0n }
   const affordableTokens = offers.length === 0 ? 0 : maxTokensFor(offers, job, budgetNanos(result))
-  throw refusal(result, admission, job, affordableTokens, deps.clock.epochMs())
+  throw refusal(result, admission, job, affordableTokens, clock.epochMs())
 }

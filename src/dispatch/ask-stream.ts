@@ -87,7 +87,7 @@ class ChunkReader implements ChunkSource {
     try {
       try {
         if (exchange.status !== 200)
-          throw failureOfResponse(exchange.status, exchange.headers, await exchange.errorText())
+          throw failureOfResponse(exchange.status, exchange.headers, await exchange.readText())
         rejectUnreadable(exchange)
         if (contentType(exchange).includes('json')) {
           await this.#hand(await wholeAsStream(exchange, normaliser, choices))
@@ -161,7 +161,7 @@ async function wholeAsStream(
   normaliser: ChunkNormaliser,
   choices: number,
 ): Promise<ChatChunk[]> {
-  const text = await exchange.text()
+  const text = await exchange.readText()
   const completion = normaliseCompletion(text, { id: '', created: 0, model: '' }, choices)
   return [...completionAsChunks(completion).map(chunk => JSON.stringify(chunk)), '[DONE]'].flatMap(data =>
     normaliser.push({ event: '', data }),

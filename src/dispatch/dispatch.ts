@@ -12,7 +12,7 @@ import { failpoint } from '../failpoint.ts'
 import { type Envelope, envelopeOf } from '../wire/envelope.ts'
 import { upstreamRequestBody } from '../wire/upstream-request.ts'
 import { askStream } from './ask-stream.ts'
-import { askWhole } from './ask-whole.ts'
+import { readWhole } from './read-whole.ts'
 import type { UpstreamAsk, UpstreamClient } from './upstream-client.ts'
 
 export interface DispatchDeps {
@@ -87,7 +87,7 @@ async function tryWhole({ upstream, health, clock }: DispatchDeps, attempt: Try)
   const { offerId } = attempt.offer
   health.beginRequest(offerId)
   try {
-    const completion = await askWhole(upstream, attempt.ask, attempt.envelope, attempt.choices)
+    const completion = readWhole(await upstream.ask(attempt.ask), attempt.envelope, attempt.choices)
     const totalMs = clock.monotonicMs() - attempt.startedMs
     const outputTokens = completion.usage?.completion_tokens
     health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens })

@@ -50,21 +50,17 @@ export class UpstreamClient {
     this.#options = options
   }
 
-  /** Sends one chat request and resolves at the response headers. Throws UpstreamFailure, and nothing else. */
-  async ask(ask: UpstreamAsk): Promise<UpstreamExchange> {
-    if (ask.signal.aborted) throw new UpstreamFailure('cancelled', 'The request was given up before it was sent.')
+  /** Sends one chat request; resolves when it has `arrived`. Rejects with UpstreamFailure, and nothing else. */
+  ask(ask: UpstreamAsk): Promise<UpstreamExchange> {
+    if (ask.signal.aborted) {
+      return Promise.reject(new UpstreamFailure('cancelled', 'The request was given up before it was sent.'))
+    }
     const first = this.#send(ask)
-    try {
-      await first.headersArrived
-      failpoint('upstream-headers')
-      return first
-    } catch (failure) {
+    return first.arrived.then(answered, failure => {
       if (!first.lostAtOnce) throw failure
       // A kept connection that the upstream was just closing says nothing about the upstream. A second one will.
-      const second = this.#send(ask)
-      await second.headersArrived
-      return second
-    }
+      return this.#send(ask).arrived
+    })
   }
 
   /** Cuts off what is still running and closes all connections. */
@@ -141,4 +137,9 @@ export class UpstreamClient {
     if (!publicLookup) throw new UpstreamFailure('connect_failed', 'No lookup for public addresses is configured.')
     return publicLookup
   }
+}
+
+function answered(exchange: UpstreamExchange): UpstreamExchange {
+  failpoint('upstream-headers')
+  return exchange
 }

@@ -33,8 +33,11 @@ export type TakePiece = (piece: Buffer) => void | Promise<void>
 export class UpstreamExchange implements Dispatcher.DispatchHandler {
   status = 0
   headers: ResponseHeaders = {}
-  /** Resolves with the response headers; rejects with UpstreamFailure. Somebody has to wait for it. */
-  readonly headersArrived: Promise<void>
+  /**
+   * Resolves with the headers of a stream, and with the last byte of a whole answer: waiting for its headers first would be one
+   * more turn for nothing. Rejects with UpstreamFailure. Somebody has to wait for it.
+   */
+  readonly arrived: Promise<UpstreamExchange>
   /** The connection was lost as soon as the request was sent, before any byte of a response: it may have been closing already. */
   lostAtOnce = false
 
@@ -44,7 +47,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
   readonly #deadlines: Deadlines
   readonly #totalDeadlineMs: number
   readonly #onAbort = () => this.#fail(new UpstreamFailure('cancelled', 'The client gave up.'))
-  readonly #headersDone = Promise.withResolvers<void>()
+  readonly #arrived = Promise.withResolvers<UpstreamExchange>()
   #controller: Dispatcher.DispatchController | null = null
   #phase: Phase = 'connecting'
   #phaseStartMs = performance.now()
@@ -65,13 +68,13 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
     this.#signal = signal
     this.#deadlines = deadlines
     this.#totalDeadlineMs = this.#phaseStartMs + Math.min(timeouts.totalMs, remainingMs)
-    this.headersArrived = this.#headersDone.promise
+    this.arrived = this.#arrived.promise
     deadlines.add(this)
     signal.addEventListener('abort', this.#onAbort)
   }
 
   /**
-   * Hands the body over, what is here already first and the rest in the very call in which undici delivers it: an async
+   * Hands the body of a stream over, what is here already first and the rest in the very call in which undici delivers it: an async
    * iterator would cost each piece of a stream three promises. Resolves at the end of the body or when the exchange is
    * released; rejects with UpstreamFailure, or with what `take` threw. May be called once.
    */
@@ -83,27 +86,30 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
     return done.promise
   }
 
-  /** The whole body as text. Throws UpstreamFailure. */
-  async text(): Promise<string> {
-    const pieces: Buffer[] = []
-    await this.read(piece => void pieces.push(piece))
+  /** The body of a whole answer, once it has arrived; of an error as much as could be had: its status alone decides enough. */
+  get text(): string {
+    const pieces = this.#queue
     return pieces.length === 1 ? pieces[0]!.toString('utf8') : Buffer.concat(pieces).toString('utf8')
   }
 
-  /** As much of an error's body as can be had: it explains the status, but the status alone decides enough. */
-  async errorText(): Promise<string> {
+  /** The body of a stream, where it turned out to be something else, read to its end. Of an error as much as can be had. */
+  async readText(): Promise<string> {
     const pieces: Buffer[] = []
     let bytes = 0
     try {
       await this.read(piece => {
         pieces.push(piece)
         bytes += piece.length
-        if (bytes > ERROR_BYTES_MAX) this.release()
+        if (this.#isError && bytes > ERROR_BYTES_MAX) this.release()
       })
     } catch (failure) {
-      if (this.#signal.aborted) throw failure
+      if (!this.#isError || this.#signal.aborted) throw failure
     }
-    return Buffer.concat(pieces).toString('utf8', 0, ERROR_BYTES_MAX)
+    return Buffer.concat(pieces).toString('utf8')
+  }
+
+  get #isError(): boolean {
+    return this.status !== 0 && this.status !== 200
   }
 
   /** Content has arrived: from now on the idle limit counts instead of the first-token limit. */
@@ -128,7 +134,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
     this.#signal.removeEventListener('abort', this.#onAbort)
     this.#enter('draining')
     this.#bodyBytes = 0
-    this.#queue = []
+    if (this.#stream) this.#queue = []
     this.#controller?.resume()
   }
 
@@ -149,7 +155,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
     if (status < 200) return
     this.status = status
     this.headers = headers
-    this.#headersDone.resolve()
+    if (this.#stream) this.#arrived.resolve(this)
   }
 
   onResponseData(controller: Dispatcher.DispatchController, piece: Buffer): void {
@@ -166,15 +172,21 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
       this.#give(piece)
     } else {
       this.#queue.push(piece)
-      this.#queuedBytes += piece.length
-      if (this.#queuedBytes > QUEUE_BYTES_MAX) controller.pause()
+      if (this.#stream) {
+        this.#queuedBytes += piece.length
+        if (this.#queuedBytes > QUEUE_BYTES_MAX) controller.pause()
+      } else if (this.#isError && this.#bodyBytes > ERROR_BYTES_MAX) {
+        this.#arrived.resolve(this)
+        this.release()
+      }
     }
   }
 
   onResponseEnd(): void {
     this.#ended = true
     this.#close()
-    if (this.#queue.length === 0 && !this.#isTaking) this.#bodyDone?.resolve()
+    if (!this.#stream) this.#arrived.resolve(this)
+    else if (this.#queue.length === 0 && !this.#isTaking) this.#bodyDone?.resolve()
   }
 
   onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
@@ -228,7 +240,8 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler {
     this.#failure = failure
     this.#close()
     this.#controller?.abort(failure)
-    this.#headersDone.reject(failure)
+    if (this.#isError && !this.#stream && !this.#signal.aborted) this.#arrived.resolve(this)
+    else this.#arrived.reject(failure)
     // What arrived before is handed over first.
     if (this.#queue.length === 0 && !this.#isTaking) this.#bodyDone?.reject(failure)
   }

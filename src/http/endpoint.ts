@@ -1,9 +1,12 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ZodType } from 'zod'
 import type { Caller } from '../domain/caller.ts'
 
 /** One row of the routes table: everything the server, the guard and the OpenAPI document need to know of an address. */
-export interface Endpoint {
+export type Endpoint = ReplyingEndpoint | RawEndpoint
+
+interface EndpointRow {
   readonly method: 'GET' | 'POST'
   /** Fastify's notation: `/v1/models/*`. */
   readonly path: string
@@ -12,13 +15,20 @@ export interface Endpoint {
   /** Each request counts against `reports.requests_per_minute`. Needs `access: 'key'`. */
   readonly isReport?: true
   readonly doc: EndpointDoc
-  /** What an error carries that is answered before `handle`, such as an oversized body. */
-  readonly headersOnError?: (caller: Caller) => Promise<Record<string, string>>
+}
+
+export interface ReplyingEndpoint extends EndpointRow {
   /**
    * Returns the body: an object is sent as JSON, a string or stream as it is (set the content type on `reply`).
-   * A handler that writes to the socket itself calls `reply.hijack()` and returns undefined. Refusals are thrown as ApiError.
+   * Refusals are thrown as ApiError.
    */
   handle(context: EndpointContext): unknown
+}
+
+/** Takes its requests from Node and does everything itself, its key included; Fastify never sees them. `path` is one fixed address. */
+export interface RawEndpoint extends EndpointRow {
+  /** Answers, whatever happens: never rejects. */
+  serve(request: IncomingMessage, response: ServerResponse): Promise<void>
 }
 
 export interface EndpointDoc {

@@ -41,7 +41,7 @@ function authenticatorUnderTest(sql: Sql = database.pool) {
       return sql.query(statement, values)
     },
   }
-  const { authenticate } = createAuthenticator({
+  const authenticator = createAuthenticator({
     sql: counted,
     clock: { epochMs: () => nowMs, monotonicMs: () => nowMs },
     limitsOf: tier => tiers[tier]!,
@@ -50,6 +50,7 @@ function authenticatorUnderTest(sql: Sql = database.pool) {
       return () => {}
     },
   })
+  const authenticate = async (rawHeaders: readonly string[]) => authenticator.authenticate(rawHeaders)
   return {
     call: (secret: string = key) => authenticate(['Authorization', `Bearer ${secret}`]),
     authenticate,

@@ -1,11 +1,13 @@
+import { randomUUIDv7 } from 'node:crypto'
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { Authenticator } from '../../auth/authenticate.ts'
 import type { Completed } from '../../chat/complete.ts'
 import type { Caller } from '../../domain/caller.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Clock } from '../../domain/clock.ts'
-import { ApiError } from '../../domain/errors.ts'
 import type { Offer } from '../../domain/offer.ts'
 import type { StopSignal } from '../../domain/stop-signal.ts'
+import type { WindowCounts } from '../../domain/windows.ts'
 import { failpoint } from '../../failpoint.ts'
 import { rateLimitHeaders, type WindowView } from '../../quota/window-view.ts'
 import { chatCompletionSchema } from '../../wire/chat-completion-schema.ts'
@@ -15,14 +17,20 @@ import { type Envelope, envelopeOf } from '../../wire/envelope.ts'
 import { errorBody } from '../../wire/error-body.ts'
 import { encodeErrorChunk, PING } from '../../wire/sse-encode.ts'
 import { corsHeaders } from '../cors.ts'
-import type { Endpoint } from '../endpoint.ts'
-import type { InFlight } from '../in-flight.ts'
+import type { RawEndpoint } from '../endpoint.ts'
+import type { InFlight, Running } from '../in-flight.ts'
+import { receiveBody } from '../receive-body.ts'
+import { requireHost } from '../require-host.ts'
 import { errorHeaders, isFault, toApiError } from '../respond-error.ts'
 
 export interface ChatEndpointDeps {
   readonly complete: (caller: Caller, job: ChatJob, requestId: string, signal: StopSignal) => Promise<Completed>
+  readonly authenticate: Authenticator['authenticate']
   readonly windows: WindowView
   readonly inFlight: InFlight
+  readonly bodyLimitBytes: number
+  /** The part of a pino logger that is used. */
+  readonly log: { error(facts: object, message: string): void }
   readonly clock: Clock
   /** Silence on an event stream is broken by a comment after this time: proxies cut quiet connections after 60 to 125 s. */
   readonly pingMs: number
@@ -30,8 +38,8 @@ export interface ChatEndpointDeps {
   readonly slowReaderMs: number
 }
 
-/** POST /v1/chat/completions. Writes to the socket itself: a stream outlives Fastify's reply, and the bytes are ready as they are. */
-export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
+/** POST /v1/chat/completions. */
+export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
   return {
     method: 'POST',
     path: '/v1/chat/completions',
@@ -48,34 +56,38 @@ export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
           'The completion, or with `stream: true` server-sent events of `chat.completion.chunk` objects ending with `data: [DONE]`.',
       },
     },
-    headersOnError: async caller =>
-      rateLimitHeaders(caller.limits, await deps.windows.current(caller), deps.clock.epochMs()),
-    async handle({ caller, request, reply, requestId }) {
-      const out = reply.raw
+    async serve(request, out) {
+      const requestId = randomUUIDv7()
       const startedMs = deps.clock.monotonicMs()
-      const isCrossOrigin = request.headers.origin !== undefined
-      const headers = async (): Promise<OutgoingHttpHeaders> => {
-        const counts = deps.windows.current(caller)
-        const windows = counts instanceof Promise ? await counts : counts
-        return {
-          'x-request-id': requestId,
-          ...(isCrossOrigin && corsHeaders),
-          ...rateLimitHeaders(caller.limits, windows, deps.clock.epochMs()),
-          'openai-processing-ms': String(Math.round(deps.clock.monotonicMs() - startedMs)),
-        }
-      }
-      reply.hijack()
-      const running = deps.inFlight.enter()
+      let caller: Caller | undefined
+      let running: Running | undefined
       // The request's own 'close' fires as soon as its body is read; only the response knows whether the client left.
       out.once('close', () => {
-        if (!out.writableFinished) running.abort('client_gone')
+        if (!out.writableFinished) running?.abort('client_gone')
+      })
+      const headers = (): OutgoingHttpHeaders | Promise<OutgoingHttpHeaders> => {
+        const counts = caller && deps.windows.current(caller)
+        return counts instanceof Promise ? counts.then(headersWith) : headersWith(counts)
+      }
+      const headersWith = (counts: WindowCounts | undefined): OutgoingHttpHeaders => ({
+        'x-request-id': requestId,
+        ...(request.headers.origin !== undefined && corsHeaders),
+        ...(counts && rateLimitHeaders(caller!.limits, counts, deps.clock.epochMs())),
+        ...(counts && { 'openai-processing-ms': String(Math.round(deps.clock.monotonicMs() - startedMs)) }),
+        // A gateway that stops wants no further request on this connection.
+        ...(deps.inFlight.isClosed && { connection: 'close' }),
       })
       try {
+        requireHost(request)
+        const found = deps.authenticate(request.rawHeaders)
+        caller = found instanceof Promise ? await found : found
+        const body = await receiveBody(request, deps.bodyLimitBytes)
+        running = deps.inFlight.enter()
         if (running.refusal) throw running.refusal
         failpoint('chat-authenticated')
-        const job = parseChatRequest(bodyOf(request.body))
+        const job = parseChatRequest(body)
         const completing = deps.complete(caller, job, requestId, running.signal)
-        if (!job.stream) await sendWhole(out, await completing, headers)
+        if (!job.stream) sendWhole(out, await completing, await headers())
         else
           await sendStream(deps, {
             out,
@@ -87,29 +99,30 @@ export function chatCompletions(deps: ChatEndpointDeps): Endpoint {
         failpoint('answer-sent')
       } catch (thrown) {
         const error = toApiError(thrown)
-        if (isFault(error) && !running.signal.aborted) {
-          request.log.error({ requestId, err: error.internal ?? thrown, code: error.code }, 'chat request failed')
+        if (isFault(error) && !running?.signal.aborted) {
+          deps.log.error({ requestId, err: error.internal ?? thrown, code: error.code }, 'chat request failed')
         }
         if (!out.headersSent && !out.destroyed) {
           const body = errorBody(error)
           const all = Object.assign(await headers(), jsonHeaders(body), errorHeaders(error))
+          // Node reads the rest of a refused body, so that the connection can serve again; not of one that may never end.
+          if (error.code === 'request_too_large') all.connection = 'close'
           out.writeHead(error.row.status, all).end(body)
         } else if (!out.writableEnded) {
           out.destroy()
         }
       } finally {
-        running.leave()
+        running?.leave()
       }
     },
   }
 }
 
-type HeadersOf = () => Promise<OutgoingHttpHeaders>
+type HeadersOf = () => OutgoingHttpHeaders | Promise<OutgoingHttpHeaders>
 
-async function sendWhole(out: ServerResponse, { offer, delivery }: Completed, headers: HeadersOf): Promise<void> {
+function sendWhole(out: ServerResponse, { offer, delivery }: Completed, headers: OutgoingHttpHeaders): void {
   if (delivery.kind !== 'whole') throw new Error('a stream was made for a request that asked for none')
-  const all = Object.assign(await headers(), jsonHeaders(delivery.body), servedBy(offer))
-  out.writeHead(200, all).end(delivery.body)
+  out.writeHead(200, Object.assign(headers, jsonHeaders(delivery.body), servedBy(offer))).end(delivery.body)
 }
 
 interface StreamToSend {
@@ -172,10 +185,12 @@ function drained(out: ServerResponse, signal: StopSignal, slowReaderMs: number):
 function streamOpening(out: ServerResponse, pingMs: number, headers: HeadersOf) {
   let opened: Promise<void> | undefined
   const open = (more: Record<string, string>) => {
-    opened ??= headers().then(all => {
-      if (!out.destroyed) out.writeHead(200, Object.assign(all, streamHeaders, more))
-    })
+    opened ??= writeHead(more)
     return opened
+  }
+  const writeHead = async (more: Record<string, string>) => {
+    const all = Object.assign(await headers(), streamHeaders, more)
+    if (!out.destroyed) out.writeHead(200, all)
   }
   const ping = async () => {
     await open({})
@@ -190,11 +205,6 @@ function streamOpening(out: ServerResponse, pingMs: number, headers: HeadersOf) 
     postponePing: () => timer.refresh(),
     stopPings: () => clearInterval(timer),
   }
-}
-
-function bodyOf(body: unknown): Buffer {
-  if (Buffer.isBuffer(body)) return body
-  throw new ApiError('invalid_json', { message: 'The body is empty. Send one JSON object.' })
 }
 
 function jsonHeaders(body: string): Record<string, string> {

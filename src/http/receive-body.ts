@@ -1,0 +1,35 @@
+import type { IncomingMessage } from 'node:http'
+import { ApiError } from '../domain/errors.ts'
+
+/**
+ * The body of a JSON request; empty when there is none. Rejects with `unsupported_media_type`, with `request_too_large` as soon as
+ * that is certain (the rest is not read), and with `invalid_json` when the body breaks off.
+ */
+export function receiveBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
+  const { headers } = request
+  const isWithoutBody = headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0'
+  if (!isJson(headers['content-type'] ?? (isWithoutBody ? JSON_TYPE : ''))) {
+    return Promise.reject(new ApiError('unsupported_media_type', { param: 'Content-Type' }))
+  }
+  if (Number(headers['content-length']) > limitBytes) return Promise.reject(new ApiError('request_too_large'))
+  return new Promise((resolve, reject) => {
+    const pieces: Buffer[] = []
+    let bytes = 0
+    request.on('data', (piece: Buffer) => {
+      bytes += piece.length
+      if (bytes <= limitBytes) pieces.push(piece)
+      else reject(new ApiError('request_too_large'))
+    })
+    request.on('end', () => resolve(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)))
+    const breakOff = () => reject(new ApiError('invalid_json', { message: 'The body broke off. Send it whole.' }))
+    request.on('error', breakOff)
+    // The client may have left while its key was looked up.
+    if (request.destroyed) breakOff()
+  })
+}
+
+const JSON_TYPE = 'application/json'
+
+function isJson(contentType: string): boolean {
+  return contentType === JSON_TYPE || /^application\/json\s*(;|$)/i.test(contentType)
+}
