@@ -102,7 +102,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
 }
 
 function createNodeServer(listener: RequestListener) {
-  const server = createHttpServer(
+  return createHttpServer(
     {
       headersTimeout: 10_000,
       requestTimeout: 30_000,
@@ -115,7 +115,6 @@ function createNodeServer(listener: RequestListener) {
     },
     listener,
   )
-  return server
 }
 
 /**

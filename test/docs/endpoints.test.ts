@@ -29,7 +29,9 @@ afterAll(() => app.close())
 
 describe('docs/api.md', () => {
   test('has exactly the routes of the server', () => {
-    const served = routesOf(app.app.server.printRoutes()).filter(route => !route.startsWith('OPTIONS '))
+    const routed = routesOf(app.app.server.printRoutes()).filter(route => !route.startsWith('OPTIONS '))
+    // Goes past the router.
+    const served = [...routed, 'POST /v1/chat/completions']
     const named = documented.map(({ method, path }) => `${method} ${path.replace(/\{\w+\}/, '*')}`)
     expect(named.sort()).toEqual(served.sort())
   })
