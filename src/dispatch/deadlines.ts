@@ -1,5 +1,7 @@
+import { type Aged, AgeList } from '../collections/age-list.ts'
+
 /** Something that may last too long. */
-export interface Limited {
+export interface Limited extends Aged<Limited> {
   /** Looks whether its time is over and acts on it. `nowMs` is performance.now(). */
   checkDeadline(nowMs: number): void
 }
@@ -12,7 +14,7 @@ const CHECKED_EVERY_MS = 100
  * cancelled in all but a few. Owns no timer while nothing is under way.
  */
 export class Deadlines {
-  readonly #open = new Set<Limited>()
+  readonly #open = new AgeList<Limited>()
   #timer: NodeJS.Timeout | undefined
 
   add(limited: Limited): void {
@@ -21,7 +23,7 @@ export class Deadlines {
   }
 
   remove(limited: Limited): void {
-    this.#open.delete(limited)
+    this.#open.remove(limited)
   }
 
   /** The timer outlives the last exchange by up to one round, or a busy gateway would start one for each request. */

@@ -3,7 +3,7 @@ import type { Timeouts } from '../domain/offer.ts'
 import type { StopSignal } from '../domain/stop-signal.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failureOfException } from './classify.ts'
-import type { Deadlines } from './deadlines.ts'
+import type { Deadlines, Limited } from './deadlines.ts'
 
 type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>
 
@@ -30,7 +30,10 @@ export type TakePiece = (piece: Buffer) => void | Promise<void>
  * socket. Connect, first-token, idle and total limit are one deadline, which `Deadlines` looks at now and then: data only
  * moves a timestamp.
  */
-export class UpstreamExchange implements Dispatcher.DispatchHandler {
+export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
+  older: Limited | undefined = undefined
+  newer: Limited | undefined = undefined
+  isListed = false
   status = 0
   headers: ResponseHeaders = {}
   /**

@@ -1,3 +1,4 @@
+import { type Aged, AgeList } from '../collections/age-list.ts'
 import { ApiError } from '../domain/errors.ts'
 import { Stop, type StopSignal } from '../domain/stop-signal.ts'
 
@@ -23,20 +24,20 @@ export interface Running {
 }
 
 export function createInFlight({ max }: { max: number }): InFlight {
-  const running = new Set<Stop>()
+  const running = new AgeList<RunningStop>()
   let closed = false
   let onIdle: (() => void)[] = []
   return {
     enter() {
       const refusal = closed ? new ApiError('server_shutdown') : running.size >= max ? new ApiError('overloaded') : null
-      const stop = new Stop()
+      const stop = new RunningStop()
       running.add(stop)
       return {
         signal: stop,
         refusal,
         abort: reason => stop.abort(reason),
         leave() {
-          running.delete(stop)
+          running.remove(stop)
           if (running.size > 0) return
           for (const resolve of onIdle) resolve()
           onIdle = []
@@ -68,4 +69,10 @@ export function createInFlight({ max }: { max: number }): InFlight {
       })
     },
   }
+}
+
+class RunningStop extends Stop implements Aged<RunningStop> {
+  older: RunningStop | undefined = undefined
+  newer: RunningStop | undefined = undefined
+  isListed = false
 }

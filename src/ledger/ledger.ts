@@ -1,3 +1,4 @@
+import { type Aged, AgeList } from '../collections/age-list.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { failpoint } from '../failpoint.ts'
@@ -99,8 +100,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
     mayAdmit: () => node.mayAdmit() && !isLagging(),
     newId: deps.newId,
   })
-  /** Insertion order is the order of age. */
-  const unsettled = new Map<string, PendingSettlement>()
+  const unsettled = new AgeList<PendingSettlement>()
   /** Per customer, the bulk lease that is being asked for. */
   const renewals = new Map<string, Promise<void>>()
   /**
@@ -161,7 +161,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
         batch.map(entry => entry.settlement),
       )
       failpoint('settlements-committed')
-      if (effects.size > 0) reportEffects(effects, attempt)
+      if (effects.size > 0) reportEffects(batch, effects, attempt)
       for (const entry of batch) {
         const effect = effects.size === 0 ? undefined : effects.get(entry.settlement.requestId)
         if (effect === 'fenced') settleLate(entry)
@@ -223,15 +223,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
         // No more than the hold is ever charged.
         const chargedNanos = costNanos < holdNanos ? costNanos : holdNanos
         const isBooked = book.charge(leaseId, requestId, chargedNanos)
-        enqueue({
-          settlement,
-          bookedNanos: isBooked ? chargedNanos : null,
-          sinceMs: scheduler.monotonicMs(),
-          resolve,
-          reject,
-          isSafe: false,
-          forget: undefined,
-        })
+        enqueue(pending(settlement, isBooked ? chargedNanos : null, undefined, resolve, reject))
       })
     },
     async replay(recovered) {
@@ -239,10 +231,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
       const all = recovered.map(
         ({ payload, forget }) =>
           new Promise<void>((resolve, reject) => {
-            const settlement = decodeSettlement(payload)
-            const sinceMs = scheduler.monotonicMs()
-            const entry = { settlement, bookedNanos: null, sinceMs, resolve, reject, isSafe: false, forget }
-            unsettled.set(settlement.requestId, entry)
+            const entry = pending(decodeSettlement(payload), null, forget, resolve, reject)
+            unsettled.add(entry)
             settlements.push(entry)
           }),
       )
@@ -414,8 +404,30 @@ export function createLedger(deps: LedgerDeps): Ledger {
 
   // ---------------------------------------------------------------- settlements
 
+  function pending(
+    settlement: Settlement,
+    bookedNanos: bigint | null,
+    forget: (() => void) | undefined,
+    resolve: () => void,
+    reject: (error: unknown) => void,
+  ): PendingSettlement {
+    const sinceMs = scheduler.monotonicMs()
+    return {
+      settlement,
+      bookedNanos,
+      sinceMs,
+      resolve,
+      reject,
+      isSafe: false,
+      forget,
+      older: undefined,
+      newer: undefined,
+      isListed: false,
+    }
+  }
+
   function enqueue(entry: PendingSettlement): void {
-    unsettled.set(entry.settlement.requestId, entry)
+    unsettled.add(entry)
     settlements.push(entry)
     if (journal === null) {
       watch()
@@ -429,7 +441,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
         return
       }
       const forget = () => journal.forget(written)
-      if (unsettled.get(entry.settlement.requestId) === entry) entry.forget = forget
+      if (entry.isListed) entry.forget = forget
       else forget()
       makeSafe(entry)
     })
@@ -454,7 +466,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
 
   function finish(entry: PendingSettlement, error: unknown): void {
     const { requestId, leaseId } = entry.settlement
-    if (unsettled.get(requestId) === entry) unsettled.delete(requestId)
+    unsettled.remove(entry)
     if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)
     entry.forget?.()
     if (ghosts.size > 0 && ghosts.has(requestId)) bury(requestId)
@@ -466,14 +478,17 @@ export function createLedger(deps: LedgerDeps): Ledger {
   }
 
   function isLagging(): boolean {
-    for (const oldest of unsettled.values()) return scheduler.monotonicMs() - oldest.sinceMs > SETTLE_LAG_MAX_MS
-    return false
+    const { oldest } = unsettled
+    return oldest !== undefined && scheduler.monotonicMs() - oldest.sinceMs > SETTLE_LAG_MAX_MS
   }
 
-  function reportEffects(effects: Map<string, string>, attempt: number): void {
-    for (const [request, effect] of effects) {
+  function reportEffects(batch: readonly PendingSettlement[], effects: Map<string, string>, attempt: number): void {
+    for (const { settlement, forget } of batch) {
+      const request = settlement.requestId
+      const effect = effects.get(request)
+      if (effect === undefined) continue
       // On a second attempt, and in a replay, a duplicate means that an earlier one did commit.
-      const isExpected = effect === 'duplicate' && (attempt > 0 || unsettled.get(request)?.forget !== undefined)
+      const isExpected = effect === 'duplicate' && (attempt > 0 || forget !== undefined)
       if (!isExpected) log?.warn({ request, effect }, effectMessages[effect] ?? effect)
     }
   }
@@ -495,7 +510,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
         entry.overdue = true
       }
       let waiting = 0
-      for (const entry of unsettled.values()) {
+      for (const entry of unsettled) {
         if (entry.isSafe) continue
         waiting++
         if (entry.sinceMs <= nowMs - commitWaitMs) voidSettlement(entry)
@@ -615,7 +630,7 @@ interface PendingGrant {
   answered: boolean
 }
 
-interface PendingSettlement {
+interface PendingSettlement extends Aged<PendingSettlement> {
   /** Replaced when it is voided, or when its lease is gone. */
   settlement: Settlement
   /** What the lease book counts as charged and not settled; null when it does not know the request. */

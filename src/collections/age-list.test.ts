@@ -1,0 +1,57 @@
+import { describe, expect, test } from 'vitest'
+import { type Aged, AgeList } from './age-list.ts'
+
+class Member implements Aged<Member> {
+  older: Member | undefined = undefined
+  newer: Member | undefined = undefined
+  isListed = false
+  constructor(readonly name: string) {}
+}
+
+const [a, b, c] = ['a', 'b', 'c'].map(name => new Member(name)) as [Member, Member, Member]
+
+function listOf(...members: Member[]): AgeList<Member> {
+  const list = new AgeList<Member>()
+  for (const member of members) list.add(member)
+  return list
+}
+
+const namesOf = (list: AgeList<Member>) => [...list].map(member => member.name).join('')
+
+describe('an AgeList', () => {
+  test('keeps the order in which its members came', () => {
+    const list = listOf(b, a, c)
+    expect([namesOf(list), list.size, list.oldest]).toEqual(['bac', 3, b])
+  })
+
+  test.each([
+    ['the oldest', a, 'bc'],
+    ['one between', b, 'ac'],
+    ['the newest', c, 'ab'],
+  ])('forgets %s, which then leads to no other', (_which, gone, left) => {
+    const list = listOf(a, b, c)
+    list.remove(gone)
+    list.remove(gone)
+    expect([namesOf(list), list.size]).toEqual([left, 2])
+    expect({ ...gone }).toMatchObject({ older: undefined, newer: undefined, isListed: false })
+    list.add(gone)
+    expect(namesOf(list)).toBe(left + gone.name)
+  })
+
+  test('is empty again after its only member', () => {
+    const list = listOf(a)
+    list.remove(a)
+    expect([namesOf(list), list.size, list.oldest]).toEqual(['', 0, undefined])
+  })
+
+  test('may lose the member at hand while it is gone through, and gain others', () => {
+    const list = listOf(a, b)
+    let seen = ''
+    for (const member of list) {
+      seen += member.name
+      if (member === a) list.remove(a)
+      if (member === b && !c.isListed) list.add(c)
+    }
+    expect(seen).toBe('abc')
+  })
+})
