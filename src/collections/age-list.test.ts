@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { type Aged, AgeList } from './age-list.ts'
 
 class Member implements Aged<Member> {
@@ -8,7 +8,14 @@ class Member implements Aged<Member> {
   constructor(readonly name: string) {}
 }
 
-const [a, b, c] = ['a', 'b', 'c'].map(name => new Member(name)) as [Member, Member, Member]
+let a: Member
+let b: Member
+let c: Member
+beforeEach(() => {
+  a = new Member('a')
+  b = new Member('b')
+  c = new Member('c')
+})
 
 function listOf(...members: Member[]): AgeList<Member> {
   const list = new AgeList<Member>()
@@ -25,10 +32,11 @@ describe('an AgeList', () => {
   })
 
   test.each([
-    ['the oldest', a, 'bc'],
-    ['one between', b, 'ac'],
-    ['the newest', c, 'ab'],
-  ])('forgets %s, which then leads to no other', (_which, gone, left) => {
+    ['the oldest', () => a, 'bc'],
+    ['one between', () => b, 'ac'],
+    ['the newest', () => c, 'ab'],
+  ])('forgets %s, which then leads to no other', (_which, chosen, left) => {
+    const gone = chosen()
     const list = listOf(a, b, c)
     list.remove(gone)
     list.remove(gone)
