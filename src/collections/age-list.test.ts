@@ -5,7 +5,10 @@ class Member implements Aged<Member> {
   older: Member | undefined = undefined
   newer: Member | undefined = undefined
   isListed = false
-  constructor(readonly name: string) {}
+  readonly name: string
+  constructor(name: string) {
+    this.name = name
+  }
 }
 
 let a: Member

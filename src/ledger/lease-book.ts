@@ -174,7 +174,7 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
       const account = accounts.get(customerId)
       if (account === undefined || account.asking !== undefined) return undefined
       const nowMs = monotonicMs()
-      if (nowMs < account.notBeforeMs || !isInNeed(account.serving, nowMs)) return undefined
+      if (nowMs < account.notBeforeMs || !isInNeed(account, nowMs)) return undefined
       const { requestsPerMs, nanosPerMs, requests } = demandOf(account, nowMs)
       if (requests < REQUESTS_MIN || requestsPerMs * DEMAND_MS < REQUESTS_MIN) return undefined
       const { largestHoldNanos: hold, mostOpenNanos: open } = account
@@ -327,8 +327,11 @@ function returnOf(lease: BulkLease): LeaseReturn | undefined {
   return { leaseId, keepNanos: lease.owedNanos, slotsUsed }
 }
 
-function isInNeed(lease: BulkLease | undefined, nowMs: number): boolean {
+function isInNeed({ serving: lease, largestHoldNanos }: Account, nowMs: number): boolean {
   if (lease === undefined || nowMs >= lease.untilMs || lease.slotsUsed >= lease.slots) return true
+  // Used up before its time, as the first lease of a sudden load is. One that never had room for many holds is no better the next time.
+  const isSpent = lease.leftNanos < largestHoldNanos && lease.grantedNanos >= largestHoldNanos * HOLDS_MIN
+  if (isSpent) return true
   const isLow = lease.leftNanos * 4n < lease.grantedNanos || (lease.slots - lease.slotsUsed) * 4 < lease.slots
   return isLow && nowMs - lease.sinceMs >= RENEW_MS
 }
