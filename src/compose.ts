@@ -2,6 +2,7 @@ import { randomInt, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
+import { count } from './admit/admit.ts'
 import { createAuthenticator } from './auth/authenticate.ts'
 import { type CompleteDeps, complete } from './chat/complete.ts'
 import { type Config, limitsOfTier } from './config.ts'
@@ -12,6 +13,7 @@ import { UpstreamClient } from './dispatch/upstream-client.ts'
 import { type Clock, systemClock } from './domain/clock.ts'
 import type { Offer } from './domain/offer.ts'
 import { type Scheduler, systemScheduler } from './domain/scheduler.ts'
+import type { StopSignal } from './domain/stop-signal.ts'
 import { failpoint } from './failpoint.ts'
 import type { Endpoint } from './http/endpoint.ts'
 import { chatCompletions } from './http/endpoints/chat-completions.ts'
@@ -27,12 +29,15 @@ import { createGuard } from './http/guard.ts'
 import { createInFlight } from './http/in-flight.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createServer } from './http/server.ts'
+import { createClaims } from './idempotency/claims.ts'
+import { completeOnce, type OnceRequest } from './idempotency/complete-once.ts'
 import { startJobs } from './jobs/start-jobs.ts'
 import { startNode } from './jobs/start-node.ts'
 import { openJournals } from './journal/open-journals.ts'
 import { createLedger } from './ledger/ledger.ts'
 import { createPostgresStore } from './ledger/postgres-store.ts'
 import { readBalance } from './ledger/read-balance.ts'
+import type { Settlement } from './ledger/settlement.ts'
 import { createCatalogSource } from './market/catalog-source.ts'
 import { createHealth } from './market/health.ts'
 import { createPinnedLookup } from './market/pinned-lookup.ts'
@@ -193,6 +198,20 @@ export async function compose(input: ComposeInput): Promise<App> {
     isEarlyLeaveCharged: (customerId, inputNanos) => earlyLeaves.isCharged(customerId, inputNanos),
   }
 
+  const claims = createClaims({ sql: pools.general, store, nodeShard, node, masterKey: input.masterKey })
+  const chatOnce = (request: OnceRequest, signal: StopSignal) => {
+    const { caller, job, requestId } = request
+    return completeOnce(
+      {
+        claims,
+        complete: onSettled => complete(withSettled(chat, onSettled), caller, job, requestId, signal),
+        count: () => count(chat.admit, caller, job, requestId),
+        onFault: chat.onFault,
+      },
+      request,
+    )
+  }
+
   // -- the addresses
   const reports = createReports({
     sql: pools.general,
@@ -203,6 +222,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const endpoints: Endpoint[] = [
     chatCompletions({
       complete: (caller, job, requestId, signal) => complete(chat, caller, job, requestId, signal),
+      completeOnce: chatOnce,
       authenticate: authenticator.authenticate,
       windows,
       inFlight,
@@ -269,5 +289,19 @@ function openPools({ config, connection, log }: ComposeInput): Record<'money' | 
       onIdleError,
     }),
     heartbeat: createPool(connection, { max: 2, applicationName: 'switchyard heartbeat', onIdleError }),
+  }
+}
+
+/** The same chat, of which somebody else hears too what a request came to. */
+function withSettled(chat: CompleteDeps, onSettled: (settlement: Settlement) => void): CompleteDeps {
+  return {
+    ...chat,
+    settle: {
+      ...chat.settle,
+      onSettled: settlement => {
+        chat.settle.onSettled?.(settlement)
+        onSettled(settlement)
+      },
+    },
   }
 }

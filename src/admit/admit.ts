@@ -32,20 +32,17 @@ export interface AdmitDeps {
 export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Ticket> {
   const startedAtEpochMs = deps.clock.epochMs()
   const startedMonotonicMs = deps.clock.monotonicMs()
-  const { customerId, keyId, limits } = caller
-  const uncosted: Admission = { requestId, customerId, keyId, modelId: job.model, limits, hold: null }
-
   let supply: Supply
   try {
     supply = supplyFor(job, deps.catalog(), deps.health)
   } catch (refused) {
     // It was a valid request of a known customer, so it counts, and being over the limit is the more useful answer.
-    resultOf(deps, uncosted, job, [], await ask(deps, uncosted))
+    await count(deps, caller, job, requestId)
     throw refused
   }
 
   const { wantNanos, floorNanos, maxTokens } = holdFor(supply.eligible, job, deps.outputDefaults)
-  const admission = { ...uncosted, hold: { wantNanos, floorNanos } }
+  const admission = admissionOf(caller, job, requestId, { wantNanos, floorNanos })
   const { leaseId, heldNanos: holdNanos } = resultOf(deps, admission, job, supply.eligible, await ask(deps, admission))
   return {
     requestId,
@@ -58,6 +55,17 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
     // Less than wanted was free: the answer may be as long as the hold pays for.
     maxTokens: holdNanos < wantNanos ? maxTokensFor(supply.eligible, job, holdNanos) : maxTokens,
   }
+}
+
+/** Counts a request that will not run against the windows of its caller. Throws 429 when they are full, or 503. */
+export async function count(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<void> {
+  const admission = admissionOf(caller, job, requestId, null)
+  resultOf(deps, admission, job, [], await ask(deps, admission))
+}
+
+function admissionOf(caller: Caller, job: ChatJob, requestId: string, hold: Admission['hold']): Admission {
+  const { customerId, keyId, limits } = caller
+  return { requestId, customerId, keyId, modelId: job.model, limits, hold }
 }
 
 interface Supply {

@@ -64,6 +64,22 @@ export const errorTable = {
     'invalid_request_error',
     'The request body is larger than 4 MiB. Send less, or images by URL.',
   ),
+  idempotency_key_in_use: row(
+    409,
+    'invalid_request_error',
+    'A request with this Idempotency-Key is still running. Wait as long as Retry-After says, then send it again.',
+  ),
+  already_completed: row(
+    409,
+    'invalid_request_error',
+    'The request with this Idempotency-Key was completed before and its answer is not kept. It was charged once; send a new key for a new answer.',
+    { shouldRetry: false },
+  ),
+  idempotency_key_reused: row(
+    422,
+    'invalid_request_error',
+    'This Idempotency-Key was used with another body. Use a new key for each new request.',
+  ),
   unsupported_media_type: row(415, 'invalid_request_error', 'Send the body as "Content-Type: application/json".'),
   rate_limit_exceeded: row(429, 'rate_limit_error', 'Too many requests this minute. Wait as long as Retry-After says.'),
   daily_limit_exceeded: row(

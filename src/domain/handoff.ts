@@ -109,6 +109,8 @@ export type Outcome =
   | 'internal_error'
   /** Its node died before it was settled; written by the reaper. */
   | 'node_died'
+  /** Its node was given up, and the same request was sent again with the same Idempotency-Key: this one stays free, whatever comes of it. */
+  | 'superseded'
 
 /** relay -> settle: how the request ended and what is billed for it. */
 export interface Receipt {

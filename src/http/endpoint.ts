@@ -39,6 +39,8 @@ export interface EndpointDoc {
   /** Path as OpenAPI writes it, when it differs from `path`: `/v1/models/{id}`. */
   readonly openapiPath?: string
   readonly query?: ZodType
+  /** Request headers beside the credential, by their names. */
+  readonly headers?: ZodType
   readonly body?: ZodType
   readonly response?: { readonly contentType: string; readonly schema?: ZodType; readonly description: string }
 }

@@ -112,7 +112,11 @@ function operation(endpoint: Endpoint, path: string, schemas: Record<string, Jso
     ...(doc.description && { description: doc.description }),
     tags: [doc.tag],
     security: access === 'key' ? [{ apiKey: [] }] : [],
-    ...nonEmpty('parameters', [...pathParameters(path), ...queryParameters(doc.query, schemas)]),
+    ...nonEmpty('parameters', [
+      ...pathParameters(path),
+      ...parameters('query', doc.query, schemas),
+      ...parameters('header', doc.headers, schemas),
+    ]),
     ...(doc.body && {
       requestBody: { required: true, content: { 'application/json': media(doc.body, schemas) } },
     }),
@@ -129,15 +133,15 @@ function pathParameters(path: string): Json[] {
   }))
 }
 
-function queryParameters(query: ZodType | undefined, schemas: Record<string, Json>): Json[] {
-  if (!query) return []
-  return Object.entries((query as ZodObject).shape).map(([name, field]) => {
+function parameters(where: 'query' | 'header', fields: ZodType | undefined, schemas: Record<string, Json>): Json[] {
+  if (!fields) return []
+  return Object.entries((fields as ZodObject).shape).map(([name, field]) => {
     // The input side of a parameter is text; what the text may mean is on the output side.
     const { description, examples, ...schema } = jsonSchema(field as ZodType, schemas, 'output')
     const [example] = Array.isArray(examples) ? examples : []
     return {
       name,
-      in: 'query',
+      in: where,
       required: !(field as ZodType).safeParse(undefined).success,
       ...(description !== undefined && { description }),
       schema,

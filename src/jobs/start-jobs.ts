@@ -1,6 +1,7 @@
 import { Logger, parseCronItems, run, type TaskList } from 'graphile-worker'
 import type { Pool } from '../db/pool.ts'
 import type { Clock } from '../domain/clock.ts'
+import { deleteExpiredClaims } from '../idempotency/delete-expired-claims.ts'
 import { addUsagePartitions } from '../ledger/add-usage-partitions.ts'
 
 export interface Jobs {
@@ -30,6 +31,9 @@ export async function startJobs({ pool, clock, log }: JobsDeps): Promise<Jobs> {
       const added = await addUsagePartitions(pool, clock.epochMs())
       if (added.length > 0) log.info({ added }, 'made partitions for usage rows')
     },
+    delete_expired_claims: async () => {
+      await deleteExpiredClaims(pool)
+    },
   }
   const runner = await run({
     pgPool: pool.pg,
@@ -39,6 +43,7 @@ export async function startJobs({ pool, clock, log }: JobsDeps): Promise<Jobs> {
     taskList,
     parsedCronItems: parseCronItems([
       { task: 'add_usage_partitions', match: '17 3 * * *', options: { backfillPeriod: 86_400_000 } },
+      { task: 'delete_expired_claims', match: '*/15 * * * *' },
     ]),
     logger: new Logger(() => (level, message, meta) => logAt(log, level, message, meta)),
   })

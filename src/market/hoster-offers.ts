@@ -64,7 +64,7 @@ const SELECT_CURRENT_PRICES = `
   ORDER BY h.created_at, h.hoster_id, p.model_id`
 
 function toEndpoint(row: HosterPriceRow, options: HosterOffersOptions): Endpoint | undefined {
-  const owner = { hosterId: row.hoster_id, purpose: 'upstream_key' } as const
+  const owner = { ownerId: row.hoster_id, purpose: 'upstream_key' } as const
   let apiKey: string | null = null
   try {
     if (row.key_sealed) apiKey = openSecret(options.masterKey, row.key_sealed, owner)

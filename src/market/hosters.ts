@@ -75,7 +75,8 @@ export async function addHoster(
     )
     if (rowCount === 0)
       throw new SupplyError('name_taken', `A hoster named "${name}" exists already. Choose another name.`)
-    const sealed = apiKey === undefined ? null : sealSecret(masterKey, apiKey, { hosterId, purpose: 'upstream_key' })
+    const sealed =
+      apiKey === undefined ? null : sealSecret(masterKey, apiKey, { ownerId: hosterId, purpose: 'upstream_key' })
     await sql.query(
       `INSERT INTO hoster_endpoint (endpoint_id, hoster_id, base_url, key_sealed) VALUES ($1, $2, $3, $4)`,
       [endpointId, hosterId, baseUrl, sealed],
@@ -200,7 +201,7 @@ export async function setHosterKey(
 ): Promise<HosterRef> {
   const key = apiKey === null ? undefined : checkKey(apiKey)
   return changeHoster(pool, hoster, (sql, hosterId) => {
-    const sealed = key === undefined ? null : sealSecret(masterKey, key, { hosterId, purpose: 'upstream_key' })
+    const sealed = key === undefined ? null : sealSecret(masterKey, key, { ownerId: hosterId, purpose: 'upstream_key' })
     return sql.query('UPDATE hoster_endpoint SET key_sealed = $2 WHERE hoster_id = $1', [hosterId, sealed])
   })
 }

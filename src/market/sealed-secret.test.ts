@@ -3,8 +3,8 @@ import { expect, test } from 'vitest'
 import { openSecret, type SecretOwner, sealSecret } from './sealed-secret.ts'
 
 const key = randomBytes(32)
-const owner: SecretOwner = { hosterId: '00000000-0000-4000-8000-00000000000a', purpose: 'upstream_key' }
-const other: SecretOwner = { ...owner, hosterId: '00000000-0000-4000-8000-00000000000b' }
+const owner: SecretOwner = { ownerId: '00000000-0000-4000-8000-00000000000a', purpose: 'upstream_key' }
+const other: SecretOwner = { ...owner, ownerId: '00000000-0000-4000-8000-00000000000b' }
 
 test('what was sealed opens, for the same hoster and key', () => {
   const sealed = sealSecret(key, 'sk-upstream-ü', owner)

@@ -3,8 +3,9 @@ import { SupplyError } from './supply-error.ts'
 
 /** Whose secret it is and what for; a sealed record opens only for the same two. */
 export interface SecretOwner {
-  readonly hosterId: string
-  readonly purpose: 'upstream_key'
+  /** Of the hoster, or of the request whose answer it is. */
+  readonly ownerId: string
+  readonly purpose: 'upstream_key' | 'stored_answer'
 }
 
 /**
@@ -42,13 +43,19 @@ const NONCE_BYTES = 12
 const TAG_BYTES = 16
 const HEADER_BYTES = 1 + NONCE_BYTES + TAG_BYTES
 
-function associatedData(version: number, { hosterId, purpose }: SecretOwner): Buffer {
-  return Buffer.from(`${version}:${hosterId}:${purpose}`, 'utf8')
+function associatedData(version: number, { ownerId, purpose }: SecretOwner): Buffer {
+  return Buffer.from(`${version}:${ownerId}:${purpose}`, 'utf8')
 }
 
-function unreadable({ hosterId }: SecretOwner): SupplyError {
+function unreadable({ ownerId, purpose }: SecretOwner): SupplyError {
+  if (purpose === 'stored_answer') {
+    return new SupplyError(
+      'unreadable_key',
+      `The stored answer of request ${ownerId} cannot be opened with this master key.`,
+    )
+  }
   return new SupplyError(
     'unreadable_key',
-    `The upstream key of hoster ${hosterId} cannot be opened with this master key. Restore the master key it was sealed with, or set the key of the hoster anew.`,
+    `The upstream key of hoster ${ownerId} cannot be opened with this master key. Restore the master key it was sealed with, or set the key of the hoster anew.`,
   )
 }

@@ -19,10 +19,10 @@ export function createWindowView(deps: {
   clock: Clock
   read: (customerId: string, atEpochMs: number) => Promise<WindowCounts>
 }): WindowView {
-  // A Map keeps insertion order, so the first key is the one seen longest ago: a plain LRU.
+  // A Map keeps insertion order, so the first key is the one remembered first. Moving a key to the end at each request would have the
+  // map copied over and over, and who is dropped is read again.
   const seen = new Map<string, WindowCounts>()
   function remember(customerId: string, counts: WindowCounts) {
-    seen.delete(customerId)
     seen.set(customerId, counts)
     if (seen.size > CUSTOMERS_MAX) seen.delete(seen.keys().next().value!)
   }

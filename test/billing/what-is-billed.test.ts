@@ -318,6 +318,26 @@ describe('what is billed', () => {
     // It makes a database and starts two gateways: 4 s by themselves, 15 s on a machine that is busy with other tests.
   }, 60_000)
 
+  it('its node dies, and it is sent again with its Idempotency-Key', async () => {
+    const { chat, ended } = await sale()
+    const gate = Promise.withResolvers<void>()
+    upstream.respondWith(async (request, response) => {
+      await gate.promise
+      await answer()(request, response)
+    }, answer())
+    const headers = { 'idempotency-key': randomUUID() }
+    const first = chat({}, { headers })
+    await upstream.next()
+    await gateway.database.pool.query(`UPDATE node SET state = 'dead'`)
+    const second = await chat({}, { headers })
+    expect(second.status).toBe(200)
+    gate.resolve()
+    expect((await first).status).toBe(200)
+    const rows = await ended(2)
+    expect(rows.find(row => row.outcome === 'superseded')).toMatchObject(free)
+    expect(rows.find(row => row.outcome === 'served')?.cost_nanos).toBeGreaterThan(0n)
+  })
+
   it('the charge cannot be recorded in ten seconds', async () => {
     const impatient = await startTestApp({
       yaml: 'hosters: { allow_private_urls: true }',

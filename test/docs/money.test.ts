@@ -32,6 +32,7 @@ test('docs/money.md says what each ending of a request costs', () => {
     shutdown: true,
     internal_error: true,
     node_died: true,
+    superseded: true,
   } satisfies Record<Outcome, true>
   const documented = tableRows(page, 'ending')
     .map(([, outcome]) => outcome!)

@@ -29,6 +29,8 @@ export interface TestAppOptions {
   /** Uniform in [0, 1); fixed, so that routing is the same at every run. */
   readonly random?: () => number
   readonly patience?: Partial<Patience>
+  /** Of several gateways on one database: what one has sealed the others open. */
+  readonly masterKey?: Buffer
   /** One that outlives this gateway: the caller drops it. */
   readonly database?: TestDatabase
 }
@@ -98,7 +100,7 @@ function yamlOf(yaml: string): string {
 /** The whole gateway on a database of its own and a free port. `close` also audits the ledger: no test may leave it unclean. */
 export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
   const database = options.database ?? (await createTestDatabase())
-  const masterKey = randomBytes(32)
+  const masterKey = options.masterKey ?? randomBytes(32)
   const config = configOf(yamlOf(options.yaml ?? ''))
   const app = await compose({
     config,
@@ -158,9 +160,9 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     chat: (customer, body, init = {}) =>
       fetch(`${url}/v1/chat/completions`, {
         method: 'POST',
-        headers: headers(customer),
         body: JSON.stringify(body),
         ...init,
+        headers: { ...headers(customer), ...(init.headers as Record<string, string> | undefined) },
       }),
     get: (customer, path) => fetch(`${url}${path}`, { headers: headers(customer) }),
     balanceNanos: async customer => (await readBalance(database.pool, customer.customerId))!.postedNanos,

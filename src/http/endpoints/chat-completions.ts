@@ -1,14 +1,16 @@
 import { randomUUIDv7 } from 'node:crypto'
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import { z } from 'zod'
 import type { Authenticator } from '../../auth/authenticate.ts'
 import type { Completed } from '../../chat/complete.ts'
 import type { Caller } from '../../domain/caller.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Clock } from '../../domain/clock.ts'
-import type { Offer } from '../../domain/offer.ts'
 import type { StopSignal } from '../../domain/stop-signal.ts'
 import type { WindowCounts } from '../../domain/windows.ts'
 import { failpoint } from '../../failpoint.ts'
+import type { OnceRequest, Replayed } from '../../idempotency/complete-once.ts'
+import { idempotencyKeyOf } from '../../idempotency/idempotency-key.ts'
 import { rateLimitHeaders, type WindowView } from '../../quota/window-view.ts'
 import { chatCompletionSchema } from '../../wire/chat-completion-schema.ts'
 import { parseChatRequest } from '../../wire/chat-request.ts'
@@ -25,6 +27,8 @@ import { errorHeaders, isFault, toApiError } from '../respond-error.ts'
 
 export interface ChatEndpointDeps {
   readonly complete: (caller: Caller, job: ChatJob, requestId: string, signal: StopSignal) => Promise<Completed>
+  /** The same for a request with an Idempotency-Key, which happens once. */
+  readonly completeOnce: (request: OnceRequest, signal: StopSignal) => Promise<Served>
   readonly authenticate: Authenticator['authenticate']
   readonly windows: WindowView
   readonly inFlight: InFlight
@@ -38,6 +42,15 @@ export interface ChatEndpointDeps {
   readonly slowReaderMs: number
 }
 
+const chatHeadersSchema = z.object({
+  'Idempotency-Key': z
+    .string()
+    .min(1)
+    .max(255)
+    .optional()
+    .describe('A name for this request: sent again within 24 hours, it is answered again and not charged again.'),
+})
+
 /** POST /v1/chat/completions. */
 export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
   return {
@@ -48,6 +61,7 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
       operationId: 'createChatCompletion',
       tag: 'Chat',
       summary: 'Create a chat completion',
+      headers: chatHeadersSchema,
       body: chatRequestSchema,
       response: {
         contentType: 'application/json',
@@ -86,7 +100,11 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
         if (running.refusal) throw running.refusal
         failpoint('chat-authenticated')
         const job = parseChatRequest(body)
-        const completing = deps.complete(caller, job, requestId, running.signal)
+        const key = idempotencyKeyOf(request)
+        const completing: Promise<Served> =
+          key === undefined
+            ? deps.complete(caller, job, requestId, running.signal)
+            : deps.completeOnce({ caller, job, body, requestId, key }, running.signal)
         if (!job.stream) sendWhole(out, await completing, await headers())
         else
           await sendStream(deps, {
@@ -118,16 +136,19 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
   }
 }
 
+type Served = Completed | Replayed
+
 type HeadersOf = () => OutgoingHttpHeaders | Promise<OutgoingHttpHeaders>
 
-function sendWhole(out: ServerResponse, { offer, delivery }: Completed, headers: OutgoingHttpHeaders): void {
+function sendWhole(out: ServerResponse, served: Served, headers: OutgoingHttpHeaders): void {
+  const { delivery } = served
   if (delivery.kind !== 'whole') throw new Error('a stream was made for a request that asked for none')
-  out.writeHead(200, Object.assign(headers, jsonHeaders(delivery.body), servedBy(offer))).end(delivery.body)
+  out.writeHead(200, Object.assign(headers, jsonHeaders(delivery.body), servedBy(served))).end(delivery.body)
 }
 
 interface StreamToSend {
   readonly out: ServerResponse
-  readonly completing: Promise<Completed>
+  readonly completing: Promise<Served>
   readonly headers: HeadersOf
   readonly signal: StopSignal
   /** For an error chunk when nobody answered. */
@@ -144,9 +165,10 @@ async function sendStream(
 ): Promise<void> {
   const opening = streamOpening(out, deps.pingMs, headers)
   try {
-    const { offer, delivery } = await completing
+    const served = await completing
+    const { delivery } = served
     if (delivery.kind !== 'stream') throw new Error('no stream was made for a request that asked for one')
-    await opening.open(servedBy(offer)).catch(() => out.destroy())
+    await opening.open(servedBy(served)).catch(() => out.destroy())
     // Also when the socket is gone: only a stream that was begun settles its request.
     await delivery.sendTo(frames => {
       if (out.destroyed) return
@@ -218,7 +240,10 @@ const streamHeaders = {
   'x-accel-buffering': 'no',
 }
 
-function servedBy({ endpoint }: Offer): Record<string, string> {
+function servedBy(served: Served): Record<string, string> {
+  // The id of the request that the receipt is of.
+  if ('replayOf' in served) return { 'idempotent-replayed': 'true', 'x-request-id': served.replayOf }
+  const { endpoint } = served.offer
   return {
     'x-switchyard-provider': endpoint.kind,
     ...(endpoint.hosterId === null ? {} : { 'x-switchyard-hoster': endpoint.hosterId }),

@@ -1,0 +1,133 @@
+import { createHash } from 'node:crypto'
+import type { Completed } from '../chat/complete.ts'
+import type { Caller } from '../domain/caller.ts'
+import type { ChatJob } from '../domain/chat-job.ts'
+import { ApiError } from '../domain/errors.ts'
+import { usdText } from '../domain/money.ts'
+import type { Settlement } from '../ledger/settlement.ts'
+import type { Delivery, WriteFrames } from '../relay/relay.ts'
+import { DONE } from '../wire/sse-encode.ts'
+import { ANSWER_BYTES_MAX, type Claim, type Claims } from './claims.ts'
+
+export interface CompleteOnceDeps {
+  readonly claims: Claims
+  /** Runs the chat; `onSettled` hears of its one settlement. */
+  readonly complete: (onSettled: (settlement: Settlement) => void) => Promise<Completed>
+  /** Counts a request that does not run against the windows. Throws what refuses it. */
+  readonly count: () => Promise<void>
+  /** Told what broke without being of use to the caller. */
+  readonly onFault: (requestId: string, fault: unknown) => void
+}
+
+export interface OnceRequest {
+  readonly caller: Caller
+  readonly job: ChatJob
+  readonly body: Buffer
+  readonly requestId: string
+  /** The Idempotency-Key. */
+  readonly key: string
+}
+
+/** An answer that an earlier request with the same key was given already. */
+export interface Replayed {
+  /** The id of that request. */
+  readonly replayOf: string
+  readonly delivery: Delivery
+}
+
+/**
+ * A chat completion that happens once for its Idempotency-Key, however often and to whatever node it is sent: what was served or charged
+ * is answered from memory, or with 409 `already_completed`; what cost nothing is done again.
+ *
+ * Throws `idempotency_key_in_use`, `already_completed`, `idempotency_key_reused` and what `complete` throws.
+ */
+export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest): Promise<Completed | Replayed> {
+  const { caller, job, requestId, key } = request
+  const claim: Claim = {
+    customerId: caller.customerId,
+    keyId: caller.keyId,
+    key,
+    bodyHash: createHash('sha256').update(request.body).digest(),
+    requestId,
+    modelId: job.model,
+  }
+  const claimed = await deps.claims.claim(claim)
+  switch (claimed.kind) {
+    case 'mine':
+      return run(deps, claim, job)
+    case 'done': {
+      await deps.count()
+      const { answer, costNanos } = claimed
+      if (answer !== null) return { replayOf: claimed.requestId, delivery: deliveryOf(answer, job) }
+      throw new ApiError('already_completed', {
+        message: `The request with this Idempotency-Key was completed as ${claimed.requestId}, and charged ${usdText(costNanos)} USD once; its answer is not kept. Send a new key for a new answer.`,
+      })
+    }
+    case 'running':
+      await deps.count()
+      throw new ApiError('idempotency_key_in_use', { retryAfterS: 2 })
+    case 'other_body':
+      await deps.count()
+      throw new ApiError('idempotency_key_reused')
+  }
+}
+
+async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<Completed> {
+  let settlement: Settlement | undefined
+  let isEnded = false
+  /** Once, when it is settled or can be no more. What fails here leaves a claim that a usage row explains to the next who asks. */
+  const end = async (answer: string | null) => {
+    if (isEnded) return
+    isEnded = true
+    try {
+      if (settlement !== undefined && (settlement.success || settlement.costNanos > 0n)) {
+        const mayKeep = settlement.success && !job.wishes.privacyMode
+        await deps.claims.finish(claim, { costNanos: settlement.costNanos, answer: mayKeep ? answer : null })
+      } else {
+        await deps.claims.release(claim)
+      }
+    } catch (fault) {
+      deps.onFault(claim.requestId, fault)
+    }
+  }
+  try {
+    const completed = await deps.complete(settled => {
+      settlement = settled
+    })
+    if (completed.delivery.kind === 'stream') return { ...completed, delivery: keeping(completed.delivery, end) }
+    await end(completed.delivery.body)
+    return completed
+  } catch (failure) {
+    await end(null)
+    throw failure
+  }
+}
+
+function deliveryOf(answer: string, { stream }: ChatJob): Delivery {
+  if (!stream) return { kind: 'whole', body: answer }
+  return { kind: 'stream', sendTo: async write => write(answer) }
+}
+
+/** The same stream, whose events are kept as they pass, up to the bound, and which ends the claim when it ends. */
+function keeping(
+  delivery: Extract<Delivery, { kind: 'stream' }>,
+  end: (answer: string | null) => Promise<void>,
+): Delivery {
+  return {
+    kind: 'stream',
+    async sendTo(write: WriteFrames) {
+      const kept: string[] = []
+      let chars = 0
+      try {
+        await delivery.sendTo(frames => {
+          chars += frames.length
+          if (chars <= ANSWER_BYTES_MAX) kept.push(frames)
+          return write(frames)
+        })
+      } finally {
+        const text = kept.join('')
+        await end(chars <= ANSWER_BYTES_MAX && text.endsWith(DONE) ? text : null)
+      }
+    },
+  }
+}

@@ -1,0 +1,256 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import OpenAI from 'openai'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { deleteExpiredClaims } from '../../src/idempotency/delete-expired-claims.ts'
+import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { readError, readUntil } from '../harness/event-stream.ts'
+import { answer, type ScriptedUpstream, stall, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
+
+// Two gateways on one database: a retry may come to either.
+let upstream: ScriptedUpstream
+let database: TestDatabase
+let one: TestApp
+let two: TestApp
+let customer: TestCustomer
+
+const credit = 5_000_000_000n
+const messages = [{ role: 'user', content: 'Hello' }]
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+afterAll(() => database?.drop())
+beforeEach(async () => {
+  upstream = await startScriptedUpstream()
+  const masterKey = randomBytes(32)
+  const offers = [testOffer(upstream.baseUrl)]
+  one = await startTestApp({ database, masterKey, offers })
+  two = await startTestApp({ database, masterKey, offers })
+  customer = await one.customer({ creditNanos: credit })
+})
+afterEach(async () => {
+  await upstream?.close()
+  await one?.close()
+  await two?.close()
+})
+
+const chat = (app: TestApp, key: string, body: object = {}, init: RequestInit = {}) =>
+  app.chat(customer, { model: 'test-model', messages, ...body }, { ...init, headers: { 'idempotency-key': key } })
+
+/** What the customer was charged, which its balance confirms. */
+async function charged(count: number): Promise<bigint[]> {
+  const rows = await one.settled(customer, count)
+  expect(rows).toHaveLength(count)
+  const costs = rows.map(row => row.cost_nanos)
+  expect(await one.balanceNanos(customer)).toBe(credit - costs.reduce((sum, cost) => sum + cost, 0n))
+  return costs
+}
+
+/** A stream's client reads its end a moment before its answer is kept. */
+async function retried(app: TestApp, key: string, body: object = {}): Promise<Response> {
+  return await vi.waitFor(
+    async () => {
+      const response = await chat(app, key, body)
+      if (response.status === 409 && response.headers.has('retry-after')) throw new Error('still running')
+      return response
+    },
+    { timeout: 10_000, interval: 20 },
+  )
+}
+
+describe('POST /v1/chat/completions with an Idempotency-Key', () => {
+  test('answers the same again, from either node, for one charge', async () => {
+    const key = randomUUID()
+    const first = await chat(one, key)
+    const body = await first.text()
+    expect(first.headers.get('idempotent-replayed')).toBeNull()
+    for (const app of [one, two]) {
+      const again = await chat(app, key)
+      expect(again.status).toBe(200)
+      expect(again.headers.get('idempotent-replayed')).toBe('true')
+      expect(again.headers.get('x-request-id')).toBe(first.headers.get('x-request-id'))
+      expect(again.headers.get('x-ratelimit-limit-requests')).toBe(first.headers.get('x-ratelimit-limit-requests'))
+      expect(await again.text()).toBe(body)
+    }
+    expect(upstream.requests).toHaveLength(1)
+    expect(await charged(1)).toEqual([expect.any(BigInt)])
+  })
+
+  test('answers a stream again, event by event', async () => {
+    const key = randomUUID()
+    const first = await (await chat(one, key, { stream: true })).text()
+    const again = await retried(two, key, { stream: true })
+    expect(again.headers.get('content-type')).toBe('text/event-stream; charset=utf-8')
+    expect(again.headers.get('idempotent-replayed')).toBe('true')
+    expect(await again.text()).toBe(first)
+    expect(upstream.requests).toHaveLength(1)
+    await charged(1)
+  })
+
+  test('what is kept cannot be read in the database', async () => {
+    upstream.respondWith(answer({ text: 'a very private answer' }))
+    const key = randomUUID()
+    await (await chat(one, key)).text()
+    const { rows } = await database.pool.query<{ answer_sealed: Buffer; hours: string }>(
+      `SELECT answer_sealed, round(extract(epoch FROM expires_at - claimed_at) / 3600)::text AS hours FROM idempotency WHERE key = $1`,
+      [key],
+    )
+    expect(rows[0]!.answer_sealed.includes('private')).toBe(false)
+    expect(rows[0]!.hours).toBe('24')
+  })
+
+  test.each([
+    ['of a request with privacy_mode', { privacy_mode: true }, answer()],
+    ['that is larger than 256 KiB', {}, answer({ text: 'word '.repeat(60_000) })],
+  ])('does not keep an answer %s: 409 says what it was and what it cost', async (_which, body, behaviour) => {
+    upstream.respondWith(behaviour)
+    const key = randomUUID()
+    const first = await chat(one, key, body)
+    expect(first.status).toBe(200)
+    await first.text()
+    const again = await chat(two, key, body)
+    const error = await readError(again)
+    expect(error).toMatchObject({ status: 409, code: 'already_completed' })
+    expect(error.message).toContain(first.headers.get('x-request-id'))
+    expect(error.message).toMatch(/charged 0\.\d+ USD once/)
+    expect(again.headers.get('x-should-retry')).toBe('false')
+    await charged(1)
+  })
+
+  test('is told to wait while the first one runs', async () => {
+    const gate = Promise.withResolvers<void>()
+    upstream.respondWith(async (request, response) => {
+      await gate.promise
+      await answer()(request, response)
+    })
+    const key = randomUUID()
+    const first = chat(one, key)
+    await upstream.next()
+    const second = await chat(two, key)
+    expect(second.headers.get('retry-after')).toBe('2')
+    expect(await readError(second)).toMatchObject({ status: 409, code: 'idempotency_key_in_use' })
+    gate.resolve()
+    expect((await first).status).toBe(200)
+    await charged(1)
+  })
+
+  test('stands for one body', async () => {
+    const key = randomUUID()
+    await (await chat(one, key)).text()
+    const other = await chat(two, key, { temperature: 0.5 })
+    expect(await readError(other)).toMatchObject({ status: 422, code: 'idempotency_key_reused' })
+    await charged(1)
+  })
+
+  test("is the customer's own", async () => {
+    const key = randomUUID()
+    await (await chat(one, key)).text()
+    const stranger = await one.customer()
+    const headers = { 'idempotency-key': key }
+    const response = await one.chat(
+      stranger,
+      { model: 'test-model', messages: [...messages, ...messages] },
+      { headers },
+    )
+    expect(response.status).toBe(200)
+    expect(response.headers.get('idempotent-replayed')).toBeNull()
+  })
+
+  test('is free again after a request that cost nothing', async () => {
+    upstream.respondWith(status(400, { error: { message: 'no' } }), answer())
+    const key = randomUUID()
+    expect((await chat(one, key)).status).toBe(400)
+    expect((await chat(two, key)).status).toBe(200)
+    const poor = await one.customer({ creditNanos: 1n })
+    const asPoor = () =>
+      one.chat(poor, { model: 'test-model', messages, max_tokens: 10 }, { headers: { 'idempotency-key': 'poor' } })
+    expect((await asPoor()).status).toBe(402)
+    expect((await asPoor()).status).toBe(402)
+    expect(await charged(2)).toEqual([0n, expect.any(BigInt)])
+  })
+
+  test('of a stream that its client left is charged once, and not generated again', async () => {
+    upstream.respondWith(stall({ pieces: ['one', ' two', ' three'] }))
+    const key = randomUUID()
+    const client = new AbortController()
+    const response = await chat(one, key, { stream: true }, { signal: client.signal })
+    await readUntil(response.body!.getReader(), 'three')
+    client.abort()
+    await one.settled(customer, 1)
+    expect(await readError(await retried(two, key, { stream: true }))).toMatchObject({ code: 'already_completed' })
+    expect((await charged(1))[0]).toBeGreaterThan(0n)
+  })
+
+  test('counts against the windows each time', async () => {
+    const limited = await one.customer({
+      limits: { requestsPerMinute: 2, requestsPerDay: 100, dailySpendCapNanos: 10n ** 12n },
+    })
+    const ask = () => one.chat(limited, { model: 'test-model', messages }, { headers: { 'idempotency-key': 'same' } })
+    expect((await ask()).status).toBe(200)
+    expect((await ask()).status).toBe(200)
+    expect(await readError(await ask())).toMatchObject({ status: 429, code: 'rate_limit_exceeded' })
+  })
+
+  test('is forgotten after a day, with the answer that was kept for it', async () => {
+    const key = randomUUID()
+    await (await chat(one, key)).text()
+    const expire = () => database.pool.query(`UPDATE idempotency SET expires_at = now() WHERE key = $1`, [key])
+    await expire()
+    const again = await chat(two, key, { temperature: 0.5 })
+    expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, null])
+    await expire()
+    expect(await deleteExpiredClaims(database.pool)).toBeGreaterThanOrEqual(1)
+    const { rows } = await database.pool.query('SELECT FROM idempotency WHERE key = $1', [key])
+    expect(rows).toEqual([])
+    await charged(2)
+  })
+
+  test('fifty at once over two nodes are one charge', async () => {
+    const key = randomUUID()
+    const responses = await Promise.all(Array.from({ length: 50 }, (_, n) => chat(n % 2 === 0 ? one : two, key)))
+    const statuses = new Set(responses.map(response => response.status))
+    for (const response of responses) await response.text()
+    expect([...statuses].filter(status => status !== 200 && status !== 409)).toEqual([])
+    expect(upstream.requests).toHaveLength(1)
+    await charged(1)
+  })
+
+  test.each(['', ' ', 'x'.repeat(256), 'ünïcode'])('refuses the key %j', async key => {
+    const { status: code, body } = await new Promise<{ status: number; body: string }>((resolve, reject) => {
+      import('node:http').then(({ request }) => {
+        const sent = request(
+          `${one.url}/v1/chat/completions`,
+          {
+            method: 'POST',
+            headers: {
+              authorization: `Bearer ${customer.key}`,
+              'content-type': 'application/json',
+              'idempotency-key': Buffer.from(key).toString('latin1'),
+            },
+          },
+          async response => {
+            const pieces: Buffer[] = []
+            for await (const piece of response) pieces.push(piece)
+            resolve({ status: response.statusCode!, body: Buffer.concat(pieces).toString() })
+          },
+        )
+        sent.on('error', reject)
+        sent.end(JSON.stringify({ model: 'test-model', messages }))
+      }, reject)
+    })
+    expect(code).toBe(400)
+    expect(JSON.parse(body).error).toMatchObject({ code: 'invalid_header', param: 'Idempotency-Key' })
+  })
+
+  test("is sent by OpenAI's SDK when it is asked to", async () => {
+    const client = new OpenAI({ apiKey: customer.key, baseURL: `${one.url}/v1` })
+    const ask = () =>
+      client.chat.completions.create(
+        { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] },
+        { headers: { 'Idempotency-Key': 'from-the-sdk' } },
+      )
+    expect(await ask()).toEqual(await ask())
+    await charged(1)
+  })
+})
