@@ -3,6 +3,7 @@ import { breakConnections } from './break-connections.ts'
 import { killPostgres } from './break-postgres.ts'
 import { crashAt } from './crash-at-failpoint.ts'
 import { killAtRandom } from './kill-at-random.ts'
+import { retryOneKey } from './retry-one-key.ts'
 import type { Scenario } from './scenario.ts'
 import { type ChaosWorld, createWorld } from './world.ts'
 
@@ -10,6 +11,7 @@ import { type ChaosWorld, createWorld } from './world.ts'
 const selection: readonly Scenario[] = [
   crashAt('settlement-acknowledged', 'bulk'),
   crashAt('replay-settled'),
+  retryOneKey('settlement-acknowledged'),
   killAtRandom({ kills: 3, workers: 6, seed: 7 }),
   breakConnections('cut in the middle of answers', 5),
   killPostgres(),

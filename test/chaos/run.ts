@@ -9,6 +9,7 @@ import { lastDollarOverProcesses, lastDollarRepeated } from './last-dollar.ts'
 import { loseDisk } from './lose-disk.ts'
 import { pauseNode } from './pause-node.ts'
 import { restartRolling } from './restart-rolling.ts'
+import { retryFailpoints, retryOneKey } from './retry-one-key.ts'
 import type { Scenario, Verdict } from './scenario.ts'
 import { createWorld } from './world.ts'
 
@@ -20,6 +21,7 @@ const scenarios: readonly Scenario[] = [
   pauseNode(100),
   pauseNode(100, 'settlement-built'),
   ...Object.keys(failpoints).flatMap(name => crashesAt(name as FailpointName)),
+  ...retryFailpoints.map(name => retryOneKey(name)),
   killAtRandom({ kills: 10, workers: 8, seed }),
   killAtRandom({ kills: 10, workers: 24, seed: seed + 1 }),
   loseDisk(),

@@ -1,0 +1,124 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { FailpointName } from '../../src/failpoint.ts'
+import { parseEventStream } from '../harness/event-stream.ts'
+import { type ChaosCustomer, chargeOf, maxTokensOf } from './customer.ts'
+import { eventually } from './eventually.ts'
+import type { GatewayProcess } from './gateway-process.ts'
+import { textOf } from './model-server.ts'
+import type { Scenario } from './scenario.ts'
+import { verdictOn } from './verdict.ts'
+import type { ChaosWorld } from './world.ts'
+
+const USD = 1_000_000_000n
+const CLIENTS = 50
+/** A dead node is given up 15 s after its last heartbeat. */
+const GIVE_UP_MS = 60_000
+const RETRY_MS = 250
+
+/** Where the first node that runs the request is killed; before that, whatever the clients were told, nothing is charged yet. */
+export const retryFailpoints: readonly FailpointName[] = [
+  'chat-authenticated',
+  'admission-answered',
+  'dispatch-answered',
+  'relay-mid-stream',
+  'settlement-built',
+  'journal-written',
+  'settlement-acknowledged',
+  'settlements-committed',
+  'answer-sent',
+]
+
+/**
+ * Fifty clients send the same request with the same Idempotency-Key to three nodes at once, until each has an answer or is told that it
+ * was completed. The first node dies at `failpoint`, and starts again while they retry. Whatever happens, there is one charge.
+ */
+export function retryOneKey(failpoint: FailpointName): Scenario {
+  return {
+    name: `50 retries of one key, killed at ${failpoint}`,
+    async run(world) {
+      const customer = await world.openCustomer(5n * USD)
+      const others = await Promise.all(['retry-b', 'retry-c'].map(name => world.running(name)))
+      const earlier = world.nodes.find(({ name }) => name === 'retry-a')
+      earlier?.signal('SIGTERM')
+      await earlier?.exited
+      const doomed = await world.start('retry-a', { failpoints: `${failpoint}:hit=1:kill` })
+      // The doomed one is asked first, so that the claim is its own.
+      const first = ask(doomed, customer)
+      await Promise.race([first, doomed.exited])
+      const revived = doomed.exited.then(() => world.running('retry-a'))
+      const endings = await Promise.all(
+        Array.from({ length: CLIENTS }, (_, n) =>
+          retry(n % 3 === 0 ? doomed : others[n % 2]!, others[n % 2]!, customer),
+        ),
+      )
+      await revived
+      await eventually('one row is charged', async () => (await chargesOf(world, customer)).length > 0)
+      const charges = await chargesOf(world, customer)
+      const answers = new Set(endings.flatMap(({ answerId }) => (answerId === null ? [] : [answerId])))
+      const problems = [
+        ...(charges.length === 1 && charges[0] === chargeOf({ model: 'chaos', tag: 1 }) ? [] : [`charged ${charges}`]),
+        ...(answers.size > 1 ? [`${answers.size} different answers`] : []),
+        ...endings.flatMap(({ problem }) => (problem === null ? [] : [problem])),
+      ]
+      const told = endings.filter(({ answerId }) => answerId === null).length
+      return {
+        customers: [],
+        problems,
+        note: `${CLIENTS - told} answered, ${told} told that it was completed`,
+        settled: async () => ({ ...(await verdictOn(world, [])), requests: CLIENTS + 1 }),
+      }
+    },
+  }
+}
+
+interface Ending {
+  /** Of the completion; null when only its completion was told. */
+  readonly answerId: string | null
+  readonly problem: string | null
+}
+
+/** What a patient client does: it asks `node`, and `other` when nobody is there, until something is final. */
+async function retry(node: GatewayProcess, other: GatewayProcess, customer: ChaosCustomer): Promise<Ending> {
+  const deadlineMs = performance.now() + GIVE_UP_MS
+  for (let to = node; performance.now() < deadlineMs; await delay(RETRY_MS)) {
+    const got = await ask(to, customer)
+    if (got === 'cut') to = other
+    else if (got !== 'again') return got
+  }
+  return { answerId: null, problem: `a client got nothing final within ${GIVE_UP_MS / 1000} s` }
+}
+
+async function ask(node: GatewayProcess, { key, customerId }: ChaosCustomer): Promise<Ending | 'again' | 'cut'> {
+  const task = { tag: 1, outputTokens: 1, customerId, words: 5, gapMs: 0 }
+  try {
+    const response = await fetch(`${node.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', 'idempotency-key': 'the-same' },
+      body: JSON.stringify({
+        model: 'chaos',
+        stream: true,
+        max_tokens: maxTokensOf.chaos,
+        messages: [{ role: 'user', content: textOf(task) }],
+      }),
+    })
+    const text = await response.text()
+    if (response.status === 200) {
+      const { done, chunks } = parseEventStream(text)
+      return done ? { answerId: (chunks[0] as { id: string }).id, problem: null } : 'again'
+    }
+    const { code } = (JSON.parse(text) as { error: { code: string } }).error
+    if (code === 'already_completed') return { answerId: null, problem: null }
+    if (code === 'idempotency_key_in_use' || response.status === 503) return 'again'
+    return { answerId: null, problem: `a client was told ${response.status} ${code}` }
+  } catch {
+    return 'cut'
+  }
+}
+
+async function chargesOf({ pool }: ChaosWorld, { customerId }: ChaosCustomer): Promise<bigint[]> {
+  const { rows } = await pool.query<{ cost_nanos: bigint }>(
+    'SELECT cost_nanos FROM usage_event WHERE customer_id = $1 AND cost_nanos > 0',
+    [customerId],
+  )
+  return rows.map(({ cost_nanos: costNanos }) => costNanos)
+}
