@@ -5,6 +5,7 @@ export const corsHeaders = {
   'access-control-allow-origin': '*',
   'access-control-expose-headers':
     'x-request-id, retry-after, x-should-retry, openai-processing-ms, x-switchyard-provider, x-switchyard-hoster, ' +
+    'idempotent-replayed, ' +
     'x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, ' +
     'x-ratelimit-limit-requests-day, x-ratelimit-remaining-requests-day, x-ratelimit-reset-requests-day',
 }
@@ -14,7 +15,7 @@ export async function answerPreflight(request: FastifyRequest, reply: FastifyRep
   const asked = request.headers['access-control-request-headers']
   reply.headers({
     'access-control-allow-methods': 'GET, POST',
-    'access-control-allow-headers': asked ?? 'authorization, content-type',
+    'access-control-allow-headers': asked ?? 'authorization, content-type, idempotency-key',
     'access-control-max-age': '86400',
     vary: 'access-control-request-headers',
   })
