@@ -71,17 +71,18 @@ module.exports = {
     only('dispatch-touches-no-money', '^src/dispatch/', '^src/(dispatch|domain|wire|market)/'),
     only('relay-touches-no-database', '^src/relay/', '^src/(relay|domain|wire)/'),
     only('settle-may', '^src/settle/', '^src/(settle|domain|ledger|db)/'),
+    only('idempotency-may', '^src/idempotency/', '^src/(idempotency|domain|ledger|market|db)/'),
     only('usage-reads-only', '^src/usage/', '^src/(usage/|domain/|wire/|db/|quota/|ledger/balance)'),
 
     // Top: one conductor, thin http, composition by hand.
-    only('conductor-may', '^src/chat/', '^src/(chat|domain|wire|admit|route|dispatch|relay|settle)/'),
+    only('conductor-may', '^src/chat/', '^src/(chat|domain|wire|admit|route|dispatch|relay|settle|idempotency)/'),
     only(
       'http-never-sees-db',
       '^src/http/',
       '^src/(http|chat|usage|auth|market|ledger|quota|wire|domain)/|^src/log[.]ts$|^package[.]json$',
     ),
     only('workers-serve-anything', '^src/workers/', '^src/workers/', 'Processes are kept alive whatever they serve.'),
-    only('jobs-may', '^src/jobs/', '^src/(jobs|domain|ledger|market|quota|db)/'),
+    only('jobs-may', '^src/jobs/', '^src/(jobs|domain|ledger|market|quota|db|idempotency)/'),
     never(
       'roots-are-roots',
       { path: '^src/', pathNot: roots },

@@ -1,4 +1,4 @@
-import { type Aged, AgeList } from '../collections/age-list.ts'
+import { type Aged, AgeList } from '../domain/age-list.ts'
 
 /** Something that may last too long. */
 export interface Limited extends Aged<Limited> {

@@ -1,4 +1,4 @@
-import { type Aged, AgeList } from '../collections/age-list.ts'
+import { type Aged, AgeList } from '../domain/age-list.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { failpoint } from '../failpoint.ts'

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
-import type { Completed } from '../chat/complete.ts'
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import { usdText } from '../domain/money.ts'
+import { ANSWER_BYTES_MAX, type Claim, type Claims } from '../idempotency/claims.ts'
 import type { Settlement } from '../ledger/settlement.ts'
 import type { Delivery, WriteFrames } from '../relay/relay.ts'
 import { DONE } from '../wire/sse-encode.ts'
-import { ANSWER_BYTES_MAX, type Claim, type Claims } from './claims.ts'
+import type { Completed } from './complete.ts'
 
 export interface CompleteOnceDeps {
   readonly claims: Claims
