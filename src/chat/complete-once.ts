@@ -2,9 +2,8 @@ import { createHash } from 'node:crypto'
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
-import { usdText } from '../domain/money.ts'
+import { type Nanos, usdText } from '../domain/money.ts'
 import { ANSWER_BYTES_MAX, type Claim, type Claims } from '../idempotency/claims.ts'
-import type { Settlement } from '../ledger/settlement.ts'
 import type { Delivery, WriteFrames } from '../relay/relay.ts'
 import { DONE } from '../wire/sse-encode.ts'
 import type { Completed } from './complete.ts'
@@ -12,11 +11,17 @@ import type { Completed } from './complete.ts'
 export interface CompleteOnceDeps {
   readonly claims: Claims
   /** Runs the chat; `onSettled` hears of its one settlement. */
-  readonly complete: (onSettled: (settlement: Settlement) => void) => Promise<Completed>
+  readonly complete: (onSettled: (settled: Settled) => void) => Promise<Completed>
   /** Counts a request that does not run against the windows. Throws what refuses it. */
   readonly count: () => Promise<void>
   /** Told what broke without being of use to the caller. */
   readonly onFault: (requestId: string, fault: unknown) => void
+}
+
+/** The part of a settlement that matters here. */
+export interface Settled {
+  readonly success: boolean
+  readonly costNanos: Nanos
 }
 
 export interface OnceRequest {
@@ -73,7 +78,7 @@ export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest)
 }
 
 async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<Completed> {
-  let settlement: Settlement | undefined
+  let settlement: Settled | undefined
   let isEnded = false
   /** Once, when it is settled or can be no more. What fails here leaves a claim that a usage row explains to the next who asks. */
   const end = async (answer: string | null) => {
