@@ -60,6 +60,7 @@ test('GET /v1/usage: balance, limits and the last 30 days', async () => {
       total_input_tokens: 30,
       total_output_tokens: 15,
       total_cost_microdollars: 60,
+      refunded_usd: 0,
       avg_latency_ms: expect.any(Number),
     },
   })

@@ -224,18 +224,19 @@ function commandsFor(run: Run, wishes: readonly Wish[]): Command[] {
     const settlement = settlementOf(admission, heldNanos, chargeNanos, { startedAtEpochMs: run.nowMs })
     return [{ kind: 'settle', node: wish.node, settlement }]
   })
-  return commands.filter((command, i) => !commands.slice(0, i).some(earlier => meetsIn(run, earlier, command)))
+  // Left out is what nobody does and what means something else in one batch than one after the other: an admission sent again beside the
+  // first, and two settlements at once of a request that is admitted again, perhaps after its node was taken for dead.
+  const admitted = commands.filter(command => command.kind === 'admit').map(idOf)
+  const isAgain = (id: string) => run.requests.get(id)?.isAgain === true || admitted.includes(id)
+  return commands.filter((command, i) => {
+    const twin = commands.slice(0, i).find(earlier => earlier.kind === command.kind && idOf(earlier) === idOf(command))
+    return twin === undefined || !(command.kind === 'admit' || (command.kind === 'settle' && isAgain(idOf(command))))
+  })
 }
 
-/**
- * Whether two commands would mean something else in one batch than one after the other, which nobody does: an admission sent again beside
- * the first, and two settlements of a request that was admitted a second time, perhaps after its node was taken for dead.
- */
-function meetsIn(run: Run, one: Command, other: Command): boolean {
-  if (one.kind === 'admit' && other.kind === 'admit') return one.admission.requestId === other.admission.requestId
-  if (one.kind !== 'settle' || other.kind !== 'settle') return false
-  const { requestId } = one.settlement
-  return requestId === other.settlement.requestId && run.requests.get(requestId)!.isAgain
+function idOf(command: Command): string {
+  if (command.kind === 'admit') return command.admission.requestId
+  return command.kind === 'settle' ? command.settlement.requestId : ''
 }
 
 async function carryOut(run: Run, command: Command): Promise<Seen> {
