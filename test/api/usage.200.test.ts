@@ -110,6 +110,7 @@ test('GET /v1/usage/tokens: totals, and one bucket for each day', async () => {
     output_tokens: 15,
     total_tokens: 45,
     cost_usd: 0.00006,
+    refunded_usd: 0,
     requests: 4,
   })
   expect(report.timeseries.length).toBe(30)

@@ -91,6 +91,8 @@ describe('the OpenAPI document', () => {
       '/openapi.json',
       '/readyz',
       '/v1/chat/completions',
+      '/v1/credits',
+      '/v1/credits/transactions',
       '/v1/models',
       '/v1/models/{id}',
       '/v1/usage',
