@@ -151,7 +151,7 @@ ALTER TABLE lease SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_thr
 -- Double entry: every change of money is one transaction whose entries sum to zero. Append only.
 CREATE TABLE ledger_tx (
   tx_id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-  kind          text NOT NULL CHECK (kind IN ('signup_credit', 'credit', 'settle')),
+  kind          text NOT NULL CHECK (kind IN ('signup_credit', 'credit', 'settle', 'refund')),
   ref           text NOT NULL,
   reason        text,
   at            timestamptz NOT NULL DEFAULT now(),

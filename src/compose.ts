@@ -18,6 +18,8 @@ import type { StopSignal } from './domain/stop-signal.ts'
 import { failpoint } from './failpoint.ts'
 import type { Endpoint } from './http/endpoint.ts'
 import { chatCompletions } from './http/endpoints/chat-completions.ts'
+import { creditTransactions } from './http/endpoints/credit-transactions.ts'
+import { credits } from './http/endpoints/credits.ts'
 import { docs } from './http/endpoints/docs.ts'
 import { healthz, metricsText, readyz } from './http/endpoints/health.ts'
 import { modelShow, modelsList } from './http/endpoints/models.ts'
@@ -35,8 +37,10 @@ import { startJobs } from './jobs/start-jobs.ts'
 import { startNode } from './jobs/start-node.ts'
 import { openJournals } from './journal/open-journals.ts'
 import { createLedger } from './ledger/ledger.ts'
+import { listTransactions } from './ledger/list-transactions.ts'
 import { createPostgresStore } from './ledger/postgres-store.ts'
 import { readBalance } from './ledger/read-balance.ts'
+import { readCredits } from './ledger/read-credits.ts'
 import type { Settlement } from './ledger/settlement.ts'
 import { createCatalogSource } from './market/catalog-source.ts'
 import { createHealth } from './market/health.ts'
@@ -46,6 +50,7 @@ import { createReportLimiter } from './quota/report-limiter.ts'
 import { createWindowView, windowCounts } from './quota/window-view.ts'
 import { createAffinity } from './route/affinity.ts'
 import { createOverReports } from './settle/over-reports.ts'
+import { createCreditReports } from './usage/credit-reports.ts'
 import { createReports } from './usage/reports.ts'
 
 export interface App {
@@ -219,6 +224,10 @@ export async function compose(input: ComposeInput): Promise<App> {
     readBalance: async customerId => (await readAccount(customerId))?.postedNanos ?? 0n,
     readWindows: async (customerId, atMs) => windowCounts(await readAccount(customerId), atMs),
   })
+  const creditReports = createCreditReports({
+    readCredits: customerId => readCredits(pools.general, customerId),
+    listTransactions: (customerId, page) => listTransactions(pools.general, customerId, page),
+  })
   const endpoints: Endpoint[] = [
     chatCompletions({
       complete: (caller, job, requestId, signal) => complete(chat, caller, job, requestId, signal),
@@ -236,6 +245,8 @@ export async function compose(input: ComposeInput): Promise<App> {
     usageTokens({ reports }),
     usageBreakdown({ reports }),
     usageExport({ reports }),
+    credits({ reports: creditReports }),
+    creditTransactions({ reports: creditReports }),
     modelsList({ models: () => catalog.current().models }),
     modelShow({ models: () => catalog.current().models }),
     healthz(),

@@ -58,6 +58,18 @@ export function expiryArgument(text: string): Date {
   return new Date(time)
 }
 
+/** A UUID, also as it stands in the id of an answer. */
+export function requestIdArgument(text: string): string {
+  const id = text
+    .trim()
+    .toLowerCase()
+    .replace(/^chatcmpl-/, '')
+  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) {
+    throw new InvalidArgumentError('It must be the x-request-id of an answer, or the id in its body.')
+  }
+  return id
+}
+
 /** Not blank; surrounding blanks are dropped. */
 export function textArgument(text: string): string {
   const trimmed = text.trim()

@@ -11,6 +11,7 @@ import { Failure, UsageError } from './failure.ts'
 import { resolveCustomer } from './resolve-customer.ts'
 import { noun, type Session, sessionOf, verb } from './verb.ts'
 import { withDatabase } from './with-database.ts'
+import { withoutEffect } from './without-effect.ts'
 
 export function creditCommands(): Command {
   return noun('credit', 'Add credit to balances', [grant()])
@@ -23,7 +24,7 @@ function grant(): Command {
   ])
     .argument('<customer>', 'e-mail or id')
     .argument('<usd>', 'amount in USD, at most 9 decimals', amountArgument)
-    .requiredOption('--reason <text>', 'why; kept in the ledger; required', textArgument)
+    .requiredOption('--reason <text>', 'why; kept in the ledger, and the customer sees it; required', textArgument)
     .option('--ref <ref>', 'a payment or invoice number; credit with the same ref is granted once', textArgument)
     .option('--yes', 'do not ask')
     .option('--dry-run', 'show what would happen, and change nothing')
@@ -104,19 +105,4 @@ async function confirm({ output }: Session, question: string): Promise<void> {
   } finally {
     prompt.close()
   }
-}
-
-/** Runs work whose transaction is rolled back by `undo`, and returns what it was given: what would have happened, exactly. */
-async function withoutEffect<T>(work: (undo: (outcome: T) => never) => Promise<unknown>): Promise<T> {
-  const rolledBack = new Error('rolled back on purpose')
-  let outcome: T | undefined
-  try {
-    await work(found => {
-      outcome = found
-      throw rolledBack
-    })
-  } catch (error) {
-    if (error !== rolledBack) throw error
-  }
-  return outcome as T
 }

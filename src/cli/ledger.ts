@@ -1,12 +1,21 @@
 import type { Command } from 'commander'
+import { findCustomer } from '../auth/customers.ts'
+import { type Sql, transaction } from '../db/pool.ts'
+import { type Nanos, usdText } from '../domain/money.ts'
 import { audit } from '../ledger/audit.ts'
+import { payerOfRequest } from '../ledger/payer-of-request.ts'
+import { readBalance } from '../ledger/read-balance.ts'
+import type { Refund } from '../ledger/read-refund.ts'
+import { refundRequest } from '../ledger/refund-request.ts'
+import { amountArgument, requestIdArgument, textArgument } from './arguments.ts'
 import { Failure } from './failure.ts'
-import { table } from './output.ts'
+import { shownTime, table } from './output.ts'
 import { noun, sessionOf, verb } from './verb.ts'
 import { withDatabase } from './with-database.ts'
+import { withoutEffect } from './without-effect.ts'
 
 export function ledgerCommands(): Command {
-  return noun('ledger', 'Check the money', [auditCommand()])
+  return noun('ledger', 'Check and correct the money', [auditCommand(), refundCommand()])
 }
 
 function auditCommand(): Command {
@@ -32,4 +41,98 @@ function auditCommand(): Command {
     }
     session.output.note(`All ${findings.length} checks hold.`)
   })
+}
+
+function refundCommand(): Command {
+  return verb('refund', 'Give a customer back what a request cost, once', [
+    'ledger refund 00000000-0000-7000-8000-000000000001 --reason "wrong language"',
+    'ledger refund 00000000-0000-7000-8000-000000000001 --amount 0.002 --reason "half of it was cut off" --dry-run',
+  ])
+    .argument('<request-id>', 'x-request-id of the answer', requestIdArgument)
+    .option('--amount <usd>', 'USD, at most what was charged; without it, all of that', amountArgument)
+    .requiredOption('--reason <text>', 'why; kept in the ledger, and the customer sees it; required', textArgument)
+    .option('--dry-run', 'show what would happen, and change nothing')
+    .action(async (requestId: string, options) => {
+      const session = sessionOf(options)
+      const dryRun = options.dryRun === true
+      const order = { requestId, amountNanos: (options.amount as Nanos | undefined) ?? null, reason: options.reason }
+      const done = await withDatabase(session, pool =>
+        dryRun
+          ? withoutEffect<Refunded>(undo => transaction(pool, async sql => undo(await refund(sql, order))))
+          : transaction(pool, sql => refund(sql, order)),
+      )
+      session.output.result(
+        {
+          request_id: requestId,
+          customer_id: done.customerId,
+          email: done.email,
+          charged_usd: usdText(done.chargedNanos),
+          amount_usd: usdText(done.refund.amountNanos),
+          hoster_share_usd: usdText(done.refund.hosterShareNanos),
+          fee_usd: usdText(done.refund.feeNanos),
+          reason: done.refund.reason,
+          at: done.refund.at.toISOString(),
+          // A program that reads only this must not take a look for a refund.
+          ...(dryRun ? { refunded: false, would_refund: done.isNew } : { refunded: done.isNew }),
+          balance_usd: usdText(done.balanceNanos),
+          dry_run: dryRun,
+        },
+        sentence(done, dryRun),
+      )
+    })
+}
+
+interface Refunded {
+  readonly customerId: string
+  readonly email: string
+  readonly chargedNanos: Nanos
+  readonly refund: Refund
+  /** False when the request had been refunded by the same amount before. */
+  readonly isNew: boolean
+  readonly balanceNanos: Nanos
+}
+
+async function refund(
+  sql: Sql,
+  order: { requestId: string; amountNanos: Nanos | null; reason: string },
+): Promise<Refunded> {
+  const { requestId } = order
+  const customerId = await payerOfRequest(sql, requestId)
+  const result = customerId === undefined ? undefined : await refundRequest(sql, { customerId, ...order })
+  if (customerId === undefined || result === undefined || result.kind === 'no_request') {
+    throw new Failure(
+      `There is no settled request ${requestId}. One that runs, or ended within the last second, is not settled yet.`,
+    )
+  }
+  switch (result.kind) {
+    case 'free':
+      throw new Failure(`The request ${requestId} cost nothing, so there is nothing to give back.`)
+    case 'above_charge':
+      throw new Failure(
+        `The request ${requestId} cost ${usdText(result.chargedNanos)} USD; a refund cannot be more. Nothing was changed.`,
+      )
+    case 'refunded_before':
+      throw new Failure(
+        `The request ${requestId} was refunded ${usdText(result.refund.amountNanos)} USD at ${shownTime(result.refund.at)} UTC. A request is refunded once; nothing was changed.`,
+      )
+  }
+  const [customer, balance] = [await findCustomer(sql, customerId), await readBalance(sql, customerId)]
+  return {
+    customerId,
+    email: customer!.email,
+    chargedNanos: result.chargedNanos,
+    refund: result.refund,
+    isNew: result.kind === 'refunded',
+    balanceNanos: balance!.postedNanos,
+  }
+}
+
+function sentence({ email, chargedNanos, refund, isNew, balanceNanos }: Refunded, dryRun: boolean): string {
+  const balance = `${usdText(balanceNanos)} USD`
+  const amount = `${usdText(refund.amountNanos)} of ${usdText(chargedNanos)} USD`
+  if (!isNew)
+    return `${amount} was refunded at ${shownTime(refund.at)} UTC (${refund.reason}): nothing changed. The balance of ${email} is ${balance}.`
+  const parts = `${usdText(refund.hosterShareNanos)} USD from the hoster, ${usdText(refund.feeNanos)} USD from the platform`
+  if (dryRun) return `${email} would get back ${amount}: ${parts}; the balance would be ${balance}.`
+  return `${email} gets back ${amount}: ${parts}; the balance is ${balance}.`
 }

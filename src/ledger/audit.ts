@@ -86,14 +86,44 @@ export const auditChecks = {
     FROM (
       SELECT tx_id, hoster_id, sum(hoster_share_nanos) AS share FROM usage_event WHERE hoster_share_nanos > 0 GROUP BY tx_id, hoster_id
     ) u
-    FULL JOIN (SELECT tx_id, account_id, amount_nanos FROM ledger_entry WHERE account_kind = 'hoster_payable') e
-      ON e.tx_id = u.tx_id AND e.account_id = u.hoster_id
+    FULL JOIN (
+      SELECT tx_id, account_id, amount_nanos FROM ledger_entry
+      WHERE account_kind = 'hoster_payable' AND tx_id NOT IN (SELECT tx_id FROM ledger_tx WHERE kind = 'refund')
+    ) e ON e.tx_id = u.tx_id AND e.account_id = u.hoster_id
     WHERE coalesce(u.share, 0) <> coalesce(e.amount_nanos, 0)`,
   fees_equal_revenue_entries: `
     SELECT coalesce(u.tx_id, e.tx_id)::text
     FROM (SELECT tx_id, sum(fee_nanos) AS fee FROM usage_event WHERE fee_nanos > 0 GROUP BY tx_id) u
-    FULL JOIN (SELECT tx_id, amount_nanos FROM ledger_entry WHERE account_kind = 'platform_revenue') e USING (tx_id)
+    FULL JOIN (
+      SELECT tx_id, amount_nanos FROM ledger_entry
+      WHERE account_kind = 'platform_revenue' AND tx_id NOT IN (SELECT tx_id FROM ledger_tx WHERE kind = 'refund')
+    ) e USING (tx_id)
     WHERE coalesce(u.fee, 0) <> coalesce(e.amount_nanos, 0)`,
+  // I8
+  refunds_within_charges: `
+    SELECT r.request_id::text FROM refund r LEFT JOIN usage_event u USING (customer_id, request_id)
+    WHERE (r.amount_nanos > 0 AND r.amount_nanos <= u.cost_nanos AND r.started_at = u.started_at) IS NOT TRUE`,
+  refunds_reverse_shares: `
+    SELECT r.request_id::text FROM refund r JOIN usage_event u USING (customer_id, request_id)
+    WHERE r.hoster_share_nanos <> div(u.hoster_share_nanos::numeric * r.amount_nanos, nullif(u.cost_nanos, 0))
+      OR r.fee_nanos <> r.amount_nanos - r.hoster_share_nanos`,
+  refunds_equal_entries: `
+    SELECT coalesce(r.tx_id, e.tx_id)::text
+    FROM (
+      SELECT r.tx_id, r.request_id::text AS ref, a.kind, a.account, a.amount
+      FROM refund r JOIN usage_event u USING (customer_id, request_id), LATERAL (VALUES
+        ('customer', r.customer_id, r.amount_nanos),
+        ('hoster_payable', u.hoster_id, -r.hoster_share_nanos),
+        ('platform_revenue', '00000000-0000-0000-0000-000000000000', -r.fee_nanos)
+      ) AS a(kind, account, amount) WHERE a.amount <> 0
+    ) r
+    FULL JOIN (
+      SELECT t.tx_id, t.ref, e.account_kind, e.account_id, e.amount_nanos
+      FROM ledger_tx t JOIN ledger_entry e USING (tx_id) WHERE t.kind = 'refund'
+    ) e ON (e.tx_id, e.ref, e.account_kind, e.account_id, e.amount_nanos) = (r.tx_id, r.ref, r.kind, r.account, r.amount)
+    WHERE r.tx_id IS NULL OR e.tx_id IS NULL
+    GROUP BY 1`,
+  // I7
   hours_equal_usage: `
     SELECT customer_id || ' ' || to_char(hour AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24')
     FROM (

@@ -3,6 +3,7 @@ import { usd } from '../domain/money.ts'
 import type { Interval, TokenUsageReport } from '../wire/reports.ts'
 import { meanLatencyMs } from './mean-latency.ts'
 import { bucketStarts, lastDays, type Period } from './period.ts'
+import { readRefunded } from './read-refunded.ts'
 
 /**
  * SPEC 2.2: token use of the last `days` UTC days in buckets of `interval`, empty buckets included. The first week or
@@ -16,7 +17,10 @@ export async function tokenUsage(
   nowMs: number,
 ): Promise<TokenUsageReport> {
   const period = lastDays(days, nowMs)
-  const used = await readBuckets(sql, customerId, period, interval)
+  const [used, refundedNanos] = await Promise.all([
+    readBuckets(sql, customerId, period, interval),
+    readRefunded(sql, customerId, period),
+  ])
   const total = (count: (bucket: Bucket) => number) => used.values().reduce((sum, bucket) => sum + count(bucket), 0)
   return {
     period_days: days,
@@ -26,6 +30,7 @@ export async function tokenUsage(
       output_tokens: total(bucket => bucket.output_tokens),
       total_tokens: total(bucket => bucket.input_tokens + bucket.output_tokens),
       cost_usd: usd(used.values().reduce((sum, bucket) => sum + bucket.cost_nanos, 0n)),
+      refunded_usd: usd(refundedNanos),
       requests: total(bucket => bucket.requests),
     },
     timeseries: bucketStarts(period, interval).map(startMs => pointOf(startMs, used.get(startMs))),

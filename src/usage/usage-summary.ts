@@ -5,6 +5,7 @@ import type { WindowCounts } from '../domain/windows.ts'
 import type { UsageSummary } from '../wire/reports.ts'
 import { meanLatencyMs } from './mean-latency.ts'
 import { lastDays, type Period } from './period.ts'
+import { readRefunded } from './read-refunded.ts'
 
 /** SPEC 2.1: what the caller has left, may still ask for, and used in the last 30 UTC days. */
 export async function usageSummary(
@@ -14,7 +15,11 @@ export async function usageSummary(
   windows: WindowCounts,
   nowMs: number,
 ): Promise<UsageSummary> {
-  const sums = await sumUsage(sql, caller.customerId, lastDays(30, nowMs))
+  const period = lastDays(30, nowMs)
+  const [sums, refundedNanos] = await Promise.all([
+    sumUsage(sql, caller.customerId, period),
+    readRefunded(sql, caller.customerId, period),
+  ])
   return {
     customer: caller.email,
     tier: caller.accountTier,
@@ -25,6 +30,7 @@ export async function usageSummary(
       total_input_tokens: Number(sums.input_tokens),
       total_output_tokens: Number(sums.output_tokens),
       total_cost_microdollars: microdollars(sums.cost_nanos),
+      refunded_usd: usd(refundedNanos),
       avg_latency_ms: meanLatencyMs(sums.latency_ms_sum, sums.successes),
     },
   }

@@ -64,6 +64,9 @@ const inputTokens = count.describe('Billed input tokens.')
 const outputTokens = count.describe('Billed output tokens.')
 const totalTokens = count.describe('input_tokens + output_tokens.')
 const costUsd = usdNumber.describe('USD, at most 9 decimals, rounded nowhere.')
+const refundedUsd = usdNumber.describe(
+  'USD that came back for requests of this period, whenever that was. The cost is not lowered by it.',
+)
 const avgLatencyMs = z
   .number()
   .nonnegative()
@@ -91,6 +94,7 @@ export const usageSummary = z
         total_input_tokens: inputTokens,
         total_output_tokens: outputTokens,
         total_cost_microdollars: count.describe('Millionths of a USD, rounded once from the exact sum.'),
+        refunded_usd: refundedUsd,
         avg_latency_ms: avgLatencyMs,
       })
       .describe('The last 30 UTC days, today included.'),
@@ -115,6 +119,7 @@ export const usageSummary = z
           total_input_tokens: 1240,
           total_output_tokens: 6310,
           total_cost_microdollars: 262,
+          refunded_usd: 0,
           avg_latency_ms: 412.37,
         },
       },
@@ -133,9 +138,10 @@ export const tokenUsage = z
         output_tokens: outputTokens,
         total_tokens: totalTokens,
         cost_usd: costUsd,
+        refunded_usd: refundedUsd,
         requests,
       })
-      .describe('Exactly the sum of the buckets.'),
+      .describe('Exactly the sum of the buckets, which tell no refunds.'),
     timeseries: z
       .array(
         z.object({
@@ -161,7 +167,14 @@ export const tokenUsage = z
       {
         period_days: 1,
         interval: 'day',
-        totals: { input_tokens: 1240, output_tokens: 6310, total_tokens: 7550, cost_usd: 0.000262, requests: 41 },
+        totals: {
+          input_tokens: 1240,
+          output_tokens: 6310,
+          total_tokens: 7550,
+          cost_usd: 0.000262,
+          refunded_usd: 0,
+          requests: 41,
+        },
         timeseries: [
           {
             period: '2026-11-21T00:00:00+00:00',

@@ -60,6 +60,7 @@ test('GET /v1/usage: balance, limits and the last 30 days', async () => {
       total_input_tokens: 30,
       total_output_tokens: 15,
       total_cost_microdollars: 60,
+      refunded_usd: 0,
       avg_latency_ms: expect.any(Number),
     },
   })
@@ -109,6 +110,7 @@ test('GET /v1/usage/tokens: totals, and one bucket for each day', async () => {
     output_tokens: 15,
     total_tokens: 45,
     cost_usd: 0.00006,
+    refunded_usd: 0,
     requests: 4,
   })
   expect(report.timeseries.length).toBe(30)

@@ -7,16 +7,23 @@ const nowMs = Date.UTC(2026, 10, 21, 9, 30, 15)
 
 beforeAll(async () => {
   gateway = await startTestApp({
-    yaml: 'reports: { requests_per_minute: 4 }',
+    yaml: 'reports: { requests_per_minute: 6 }',
     // One minute, whatever happens.
     clock: { epochMs: () => nowMs, monotonicMs: () => performance.now() },
   })
 })
 afterAll(() => gateway?.close())
 
-const reports = ['/v1/usage', '/v1/usage/tokens', '/v1/usage/breakdown', '/v1/usage/export']
+const reports = [
+  '/v1/usage',
+  '/v1/usage/tokens',
+  '/v1/usage/breakdown',
+  '/v1/usage/export',
+  '/v1/credits',
+  '/v1/credits/transactions',
+]
 
-test('the four reports share a limit per customer; nothing else counts against it or is bound by it', async () => {
+test('the reports share a limit per customer; nothing else counts against it or is bound by it', async () => {
   const customer = await gateway.customer()
   const asked = async (path: string) => {
     const response = await gateway.get(customer, path)

@@ -2,6 +2,7 @@
 // the two. Money at 1 USD per million input tokens and 2 USD per million output tokens; a hoster earns 80 %.
 import { randomUUID } from 'node:crypto'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { refundRequest } from '../../src/ledger/refund-request.ts'
 import { countTokens } from '../../src/wire/count-tokens.ts'
 import { startTestApp, type TestApp, type TestCustomer, type UsageRow } from '../harness/app.ts'
 import { cutOff } from '../harness/cut-off.ts'
@@ -391,5 +392,18 @@ describe('what is billed', () => {
     expect([...(await gateway.usage(rich)), ...(await gateway.usage(poor))]).toEqual([])
     expect((await gateway.usage(hurried)).length).toBe(1)
     expect(await gateway.balanceNanos(hurried)).toBe(before)
+  })
+
+  it('refund of a charge: [`switchyard ledger refund`](#refunds)', async () => {
+    const { customer, hosterId, chat, ended } = await sale()
+    upstream.respondWith(answer({ usage: usageOf(10, 5) }))
+    await (await chat()).text()
+    const [row] = await ended()
+    const order = { customerId: customer.customerId, requestId: row!.request_id, reason: 'wrong language' }
+    const part = await refundRequest(gateway.database.pool, { ...order, amountNanos: row!.cost_nanos / 3n })
+    expect(part).toMatchObject({ kind: 'refunded', refund: { amountNanos: 6_666n, hosterShareNanos: 5_332n } })
+    expect(await gateway.balanceNanos(customer)).toBe(credit - row!.cost_nanos + 6_666n)
+    expect(await earnedNanos(gateway, hosterId)).toBe(row!.hoster_share_nanos - 5_332n)
+    expect(await gateway.usage(customer)).toEqual([row])
   })
 })

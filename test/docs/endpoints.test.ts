@@ -71,7 +71,7 @@ describe('docs/api.md', () => {
     ({ path, endpoint }) => {
       const taken = (openapi.paths[path]!.get!.parameters ?? [])
         .filter(parameter => parameter.in === 'query')
-        .map(({ name, schema }) => [name, String(schema.default)])
+        .map(({ name, schema }) => [name, String(schema.default ?? 'none')])
       const section = sectionOf(endpoint)
       const rows = section.includes('| query parameter') ? tableRows(section, 'query parameter') : []
       expect(rows.map(([name, , fallback]) => [name, fallback])).toEqual(taken)

@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest'
 import { type AuditCheck, audit, auditChecks } from '../../src/ledger/audit.ts'
+import { refundRequest } from '../../src/ledger/refund-request.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf } from './ledger-world.ts'
 
 /** What makes each check find something. Written past the functions, the triggers and the constraints, which would refuse it. */
 const corruptions: Record<AuditCheck, string> = {
-  transactions_sum_to_zero: `UPDATE ledger_entry SET amount_nanos = amount_nanos + 1 WHERE account_kind = 'platform_revenue'`,
+  transactions_sum_to_zero: `UPDATE ledger_entry SET amount_nanos = amount_nanos + 1 WHERE account_kind = 'platform_promo'`,
   ledger_sums_to_zero: `UPDATE ledger_entry SET amount_nanos = amount_nanos + 1 WHERE account_kind = 'platform_promo'`,
   entries_have_a_transaction: `INSERT INTO ledger_entry VALUES
     (999, 'cash', '00000000-0000-0000-0000-000000000000', 5), (999, 'platform_promo', '00000000-0000-0000-0000-000000000000', -5)`,
@@ -25,6 +26,9 @@ const corruptions: Record<AuditCheck, string> = {
     'UPDATE usage_event SET hoster_share_nanos = hoster_share_nanos - 1, fee_nanos = fee_nanos + 1',
   fees_equal_revenue_entries:
     'UPDATE usage_event SET hoster_share_nanos = hoster_share_nanos + 1, fee_nanos = fee_nanos - 1',
+  refunds_within_charges: 'UPDATE refund SET amount_nanos = 102',
+  refunds_reverse_shares: 'UPDATE refund SET hoster_share_nanos = hoster_share_nanos + 1, fee_nanos = fee_nanos - 1',
+  refunds_equal_entries: 'DELETE FROM refund',
   hours_equal_usage: 'UPDATE usage_hour SET latency_ms_sum = latency_ms_sum + 1',
   days_equal_usage: 'UPDATE usage_day SET latency_ms_sum = latency_ms_sum + 1',
   cost_within_token_prices: 'UPDATE usage_event SET input_tokens = input_tokens - 1',
@@ -55,10 +59,11 @@ test('the ledger refuses to be rewritten', async () => {
   await expect(world.pool.query('UPDATE ledger_entry SET amount_nanos = 1')).rejects.toThrow('append only')
   await expect(world.pool.query('DELETE FROM ledger_tx')).rejects.toThrow('append only')
   await expect(world.pool.query('TRUNCATE ledger_entry')).rejects.toThrow('append only')
+  await expect(world.pool.query('DELETE FROM refund')).rejects.toThrow('append only')
   await world.drop()
 })
 
-/** One customer with one charge of 101 nano-USD and one open lease. */
+/** One customer with one charge of 101 nano-USD, 50 of it refunded, and one open lease. */
 async function worldInUse(): Promise<LedgerWorld> {
   const world = await createLedgerWorld()
   const { ledger } = await world.addNode()
@@ -66,6 +71,7 @@ async function worldInUse(): Promise<LedgerWorld> {
   const [served, open] = [admissionOf(customerId, 200n), admissionOf(customerId, 300n)]
   await Promise.all([served, open].map(admission => ledger.admit(admission)))
   await ledger.settle(settlementOf(served, 200n, 101n))
+  await refundRequest(world.pool, { customerId, requestId: served.requestId, amountNanos: 50n, reason: 'a test' })
   return world
 }
 
@@ -73,10 +79,11 @@ const LIFT_PROTECTION = `
 DO $$
 DECLARE c record;
 BEGIN
-  ALTER TABLE ledger_tx DISABLE TRIGGER ALL;
-  ALTER TABLE ledger_entry DISABLE TRIGGER ALL;
+  ALTER TABLE ledger_tx DISABLE TRIGGER USER;
+  ALTER TABLE ledger_entry DISABLE TRIGGER USER;
+  ALTER TABLE refund DISABLE TRIGGER USER;
   FOR c IN SELECT conrelid::regclass AS relation, conname FROM pg_constraint
-    WHERE contype = 'c' AND coninhcount = 0 AND conrelid IN ('usage_event'::regclass, 'balance'::regclass, 'lease'::regclass) LOOP
+    WHERE contype = 'c' AND coninhcount = 0 AND conrelid IN ('usage_event'::regclass, 'balance'::regclass, 'lease'::regclass, 'refund'::regclass) LOOP
     EXECUTE format('ALTER TABLE %s DROP CONSTRAINT %I', c.relation, c.conname);
   END LOOP;
 END $$`

@@ -11,6 +11,7 @@ import { createLedger, type Ledger } from '../../src/ledger/ledger.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
 import { createPostgresStore, storeOf } from '../../src/ledger/postgres-store.ts'
 import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
+import { refundRequest } from '../../src/ledger/refund-request.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf } from './ledger-world.ts'
 import {
   type Account,
@@ -57,6 +58,7 @@ type Wish =
   | { kind: 'admitAgain'; node: number; pick: number }
   | { kind: 'settle'; node: number; pick: number; percent: bigint }
   | { kind: 'release'; pick: number }
+  | { kind: 'refund'; pick: number; percent: bigint | null }
   | { kind: 'nodeDies'; node: number }
 
 type Step = { kind: 'clock'; byMs: number } | { kind: 'burst'; wishes: Wish[] }
@@ -95,6 +97,14 @@ const wish: fc.Arbitrary<Wish> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('admitAgain' as const), node, pick }) },
   { weight: 8, arbitrary: fc.record({ kind: fc.constant('settle' as const), node, pick, percent }) },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('release' as const), pick }) },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant('refund' as const),
+      pick,
+      percent: fc.constantFrom(null, null, 1n, 33n, 100n, 101n),
+    }),
+  },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('nodeDies' as const), node }) },
 )
 
@@ -168,7 +178,7 @@ interface Run {
   nowMs: number
   monotonicMs: number
   /** Every request that ever held money, with what it was told it holds. */
-  readonly requests: Map<string, { admission: Admission; heldNanos: bigint }>
+  readonly requests: Map<string, { admission: Admission; heldNanos: bigint; isAgain: boolean }>
 }
 
 async function startRun(world: LedgerWorld, limits: AccountLimits): Promise<Run> {
@@ -193,7 +203,7 @@ async function startRun(world: LedgerWorld, limits: AccountLimits): Promise<Run>
 
 function commandsFor(run: Run, wishes: readonly Wish[]): Command[] {
   const requests = [...run.requests.values()]
-  return wishes.flatMap((wish): Command[] => {
+  const commands = wishes.flatMap((wish): Command[] => {
     if (wish.kind === 'open' || wish.kind === 'nodeDies') return [wish]
     if (wish.kind === 'credit') return [{ ...wish, ref: `${run.customerId} ${wish.ref}` }]
     if (wish.kind === 'admit' || wish.kind === 'count') {
@@ -206,10 +216,27 @@ function commandsFor(run: Run, wishes: readonly Wish[]): Command[] {
     const { requestId } = admission
     if (wish.kind === 'admitAgain') return [{ kind: 'admit', node: wish.node, admission, nowMs: run.nowMs }]
     if (wish.kind === 'release') return [{ kind: 'release', requestId }]
+    if (wish.kind === 'refund') {
+      const amount = wish.percent === null ? null : (heldNanos * wish.percent) / 100n + 1n
+      return [{ kind: 'refund', requestId, amount }]
+    }
     const chargeNanos = (heldNanos * wish.percent) / 100n + (wish.percent > 100n ? 1n : 0n)
     const settlement = settlementOf(admission, heldNanos, chargeNanos, { startedAtEpochMs: run.nowMs })
     return [{ kind: 'settle', node: wish.node, settlement }]
   })
+  // Left out is what nobody does and what means something else in one batch than one after the other: an admission sent again beside the
+  // first, and two settlements at once of a request that is admitted again, perhaps after its node was taken for dead.
+  const admitted = commands.filter(command => command.kind === 'admit').map(idOf)
+  const isAgain = (id: string) => run.requests.get(id)?.isAgain === true || admitted.includes(id)
+  return commands.filter((command, i) => {
+    const twin = commands.slice(0, i).find(earlier => earlier.kind === command.kind && idOf(earlier) === idOf(command))
+    return twin === undefined || !(command.kind === 'admit' || (command.kind === 'settle' && isAgain(idOf(command))))
+  })
+}
+
+function idOf(command: Command): string {
+  if (command.kind === 'admit') return command.admission.requestId
+  return command.kind === 'settle' ? command.settlement.requestId : ''
 }
 
 async function carryOut(run: Run, command: Command): Promise<Seen> {
@@ -230,7 +257,8 @@ async function carryOut(run: Run, command: Command): Promise<Seen> {
       const result = await run.ledgers[command.node]!.admit(command.admission).catch(noAccount)
       if (typeof result === 'object' && result.kind === 'granted') {
         const { requestId } = command.admission
-        run.requests.set(requestId, { admission: command.admission, heldNanos: result.heldNanos })
+        const isAgain = run.requests.has(requestId)
+        run.requests.set(requestId, { admission: command.admission, heldNanos: result.heldNanos, isAgain })
       }
       return result
     }
@@ -239,6 +267,11 @@ async function carryOut(run: Run, command: Command): Promise<Seen> {
     case 'release':
       await storeOf(pool).release([command.requestId])
       return 'done'
+    case 'refund': {
+      const order = { customerId: run.customerId, requestId: command.requestId, reason: 'a test' }
+      const result = await refundRequest(pool, { ...order, amountNanos: command.amount })
+      return 'refund' in result ? `${result.kind} ${result.refund.amountNanos}` : result.kind
+    }
     case 'nodeDies':
       await killNode(pool, run.nodes[command.node]!)
       return 'done'
@@ -305,8 +338,9 @@ async function leasesAndUsage(pool: Pool, customerId: string) {
     [customerId],
   )
   const usage = await pool.query<{ id: string }>(
-    `SELECT request_id AS id, outcome, hold_nanos AS hold, cost_nanos AS cost, hoster_share_nanos AS share, writeoff_nanos AS writeoff
-    FROM usage_event WHERE customer_id = $1 ORDER BY request_id`,
+    `SELECT u.request_id AS id, u.outcome, u.hold_nanos AS hold, u.cost_nanos AS cost, u.hoster_share_nanos AS share,
+      u.writeoff_nanos AS writeoff, coalesce(r.amount_nanos, 0) AS refunded, coalesce(r.hoster_share_nanos, 0) AS "refundedShare"
+    FROM usage_event u LEFT JOIN refund r USING (customer_id, request_id) WHERE u.customer_id = $1 ORDER BY u.request_id`,
     [customerId],
   )
   return { leases: leases.rows, usage: usage.rows }

@@ -25,6 +25,9 @@ export interface UsageRow {
   readonly cost: bigint
   readonly share: bigint
   readonly writeoff: bigint
+  readonly refunded: bigint
+  /** The hoster's part of it. */
+  readonly refundedShare: bigint
 }
 
 export type Command =
@@ -33,6 +36,7 @@ export type Command =
   | { readonly kind: 'admit'; readonly node: number; readonly admission: Admission; readonly nowMs: number }
   | { readonly kind: 'settle'; readonly node: number; readonly settlement: Settlement }
   | { readonly kind: 'release'; readonly requestId: string }
+  | { readonly kind: 'refund'; readonly requestId: string; readonly amount: bigint | null }
   | { readonly kind: 'nodeDies'; readonly node: number }
 
 /** What a caller sees of a command. */
@@ -108,12 +112,15 @@ function carryOut(account: Account, command: Command): Seen {
     case 'release':
       account.leases.delete(command.requestId)
       return 'done'
+    case 'refund':
+      return refund(account, command)
     case 'nodeDies':
       for (const [requestId, lease] of account.leases) {
         if (lease.node !== command.node) continue
         account.leases.delete(requestId)
         if (account.usage.has(requestId)) continue
-        account.usage.set(requestId, { outcome: 'node_died', hold: lease.granted, cost: 0n, share: 0n, writeoff: 0n })
+        const nothing = { cost: 0n, share: 0n, writeoff: 0n, refunded: 0n, refundedShare: 0n }
+        account.usage.set(requestId, { outcome: 'node_died', hold: lease.granted, ...nothing })
       }
       return 'done'
   }
@@ -185,8 +192,24 @@ function settle(account: Account, settlement: Settlement): Seen {
   if (lease?.capDay === account.day) account.daySpent += cost
   const share = cost === costNanos ? settlement.hosterShareNanos : (settlement.hosterShareNanos * cost) / costNanos
   const writeoff = settlement.writeoffNanos + costNanos - cost
-  account.usage.set(requestId, { outcome: settlement.outcome, hold, cost, share, writeoff })
+  account.usage.set(requestId, {
+    ...{ outcome: settlement.outcome, hold, cost, share, writeoff },
+    ...{ refunded: 0n, refundedShare: 0n },
+  })
   return 'done'
+}
+
+/** The spend of the day stays as it is: only the balance rises. */
+function refund(account: Account, { requestId, amount }: Extract<Command, { kind: 'refund' }>): Seen {
+  const row = account.usage.get(requestId)
+  if (row === undefined) return 'no_request'
+  if (row.cost === 0n) return 'free'
+  const asked = amount ?? row.cost
+  if (row.refunded > 0n) return row.refunded === asked ? `duplicate ${row.refunded}` : `refunded_before ${row.refunded}`
+  if (asked > row.cost) return 'above_charge'
+  account.posted += asked
+  account.usage.set(requestId, { ...row, refunded: asked, refundedShare: (row.share * asked) / row.cost })
+  return `refunded ${asked}`
 }
 
 function copyOf(account: Account): Account {

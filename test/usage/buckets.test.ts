@@ -88,7 +88,7 @@ describe('every bucket of the period is there, also where nothing was used', () 
     expect(rest).toEqual({
       period_days: days,
       interval,
-      totals: { input_tokens: 0, output_tokens: 0, total_tokens: 0, cost_usd: 0, requests: 0 },
+      totals: { input_tokens: 0, output_tokens: 0, total_tokens: 0, cost_usd: 0, refunded_usd: 0, requests: 0 },
     })
     expect(timeseries.length).toBe(count)
     expect(timeseries[0]).toEqual({
@@ -191,6 +191,7 @@ test('the summary shows the limits, and never less than nothing left of them', a
       total_input_tokens: 10,
       total_output_tokens: 3,
       total_cost_microdollars: 3,
+      refunded_usd: 0,
       avg_latency_ms: 100,
     },
   })

@@ -3,6 +3,8 @@ import { z } from 'zod'
 import packageJson from '../../package.json' with { type: 'json' }
 import { errorTable } from '../../src/domain/errors.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
+import { creditTransactions } from '../../src/http/endpoints/credit-transactions.ts'
+import { credits } from '../../src/http/endpoints/credits.ts'
 import { docs } from '../../src/http/endpoints/docs.ts'
 import { healthz, metricsText, readyz } from '../../src/http/endpoints/health.ts'
 import { modelShow, modelsList } from '../../src/http/endpoints/models.ts'
@@ -37,6 +39,8 @@ const endpoints: Endpoint[] = [
   usageTokens({ reports: none }),
   usageBreakdown({ reports: none }),
   usageExport({ reports: none }),
+  credits({ reports: none }),
+  creditTransactions({ reports: none }),
   modelsList({ models: none }),
   modelShow({ models: none }),
   healthz(),
@@ -87,6 +91,8 @@ describe('the OpenAPI document', () => {
       '/openapi.json',
       '/readyz',
       '/v1/chat/completions',
+      '/v1/credits',
+      '/v1/credits/transactions',
       '/v1/models',
       '/v1/models/{id}',
       '/v1/usage',

@@ -2,7 +2,10 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Caller } from '../../src/domain/caller.ts'
 import { microdollars, parseUsd, usd } from '../../src/domain/money.ts'
-import { intervals, type UsageBreakdown } from '../../src/wire/reports.ts'
+import { refundRequest } from '../../src/ledger/refund-request.ts'
+import type { Settlement } from '../../src/ledger/settlement.ts'
+import { type CreditTransactions, cursorOf, transactionsQuery } from '../../src/wire/credits.ts'
+import { intervals, readQuery, type UsageBreakdown } from '../../src/wire/reports.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { createRichCustomer, RICH_NANOS } from './customer.ts'
 import { parseCsv } from './parse-csv.ts'
@@ -29,8 +32,12 @@ describe('the sums of all reports are one number, to the nano-USD', () => {
   ])('$now, $why', async ({ now }) => {
     gateway.travel(now)
     const caller = await createRichCustomer(database.pool)
-    await gateway.use(caller, fc.sample(arbitraryUse(), { numRuns: 250, seed: Date.parse(now) / 1000 }))
-    for (const days of [1, 2, 30, 31, 366 - 1]) await expectOneSum(caller, days)
+    const nowMs = Date.parse(now)
+    const used = await gateway.use(caller, fc.sample(arbitraryUse(), { numRuns: 250, seed: nowMs / 1000 }))
+    const parts = fc.sample(arbitraryRefund, { numRuns: 250, seed: nowMs / 1000 })
+    const refunds = await refundSome(caller, used, parts)
+    for (const days of [1, 2, 30, 31, 366 - 1]) await expectOneSum(caller, days, refundedSince(refunds, nowMs, days))
+    await expectOneAccount(caller, used, refunds)
   })
 
   test('whatever was used, whenever, over any period', async () => {
@@ -38,12 +45,21 @@ describe('the sums of all reports are one number, to the nano-USD', () => {
     const property = fc.asyncProperty(
       epochMs,
       fc.integer({ min: 1, max: 365 }),
-      fc.array(arbitraryUse(), { maxLength: 40 }),
-      async (nowMs, days, uses) => {
+      fc.array(fc.tuple(arbitraryUse(), arbitraryRefund), { maxLength: 40 }),
+      async (nowMs, days, history) => {
         gateway.travel(new Date(nowMs).toISOString())
         const caller = await createRichCustomer(database.pool)
-        await gateway.use(caller, uses)
-        await expectOneSum(caller, days)
+        const used = await gateway.use(
+          caller,
+          history.map(([use]) => use),
+        )
+        const refunds = await refundSome(
+          caller,
+          used,
+          history.map(([, part]) => part),
+        )
+        await expectOneSum(caller, days, refundedSince(refunds, nowMs, days))
+        await expectOneAccount(caller, used, refunds)
       },
     )
     await fc.assert(property, { numRuns: 25, seed: 20281124 })
@@ -63,16 +79,17 @@ test('what was used is in the reports, and the ledger took as much', async () =>
     input_tokens: sum(use => use.inputTokens),
     output_tokens: sum(use => use.outputTokens),
   })
-  expect(nanosOf(report.totals.cost_usd)).toBe(await chargedNanos(caller))
+  expect(nanosOf(report.totals.cost_usd)).toBe(await customerNanos(caller, 'settle'))
 })
 
 /** Everything over the same days says the same; over 365 days of use no older than that, the ledger says it too. */
-async function expectOneSum(caller: Caller, days: number): Promise<void> {
+async function expectOneSum(caller: Caller, days: number, refunded: bigint): Promise<void> {
   const { reports } = gateway
   const byInterval = await Promise.all(intervals.map(interval => reports.tokens(caller, days, interval)))
   const { totals } = byInterval[0]!
   const rows = parseCsv(await gateway.exportText(caller, days)).slice(1)
   const breakdown = await reports.breakdown(caller, days)
+  expect(nanosOf(totals.refunded_usd)).toBe(refunded)
 
   for (const report of byInterval) {
     const buckets = report.timeseries
@@ -82,6 +99,7 @@ async function expectOneSum(caller: Caller, days: number): Promise<void> {
       output_tokens: sumOf(buckets, bucket => bucket.output_tokens),
       total_tokens: sumOf(buckets, bucket => bucket.total_tokens),
       cost_usd: usd(sumNanos(buckets, bucket => nanosOf(bucket.cost_usd))),
+      refunded_usd: totals.refunded_usd,
       requests: sumOf(buckets, bucket => bucket.requests),
     }).toEqual(totals)
     const unserved = rows.filter(row => row[2] === 'none').length
@@ -112,22 +130,121 @@ async function expectOneSum(caller: Caller, days: number): Promise<void> {
       total_input_tokens: totals.input_tokens,
       total_output_tokens: totals.output_tokens,
       total_cost_microdollars: microdollars(nanosOf(totals.cost_usd)),
+      refunded_usd: totals.refunded_usd,
     })
-    expect(nanosOf(credit_balance_usd)).toBe(RICH_NANOS - (await chargedNanos(caller)))
+    expect(nanosOf(credit_balance_usd)).toBe(
+      RICH_NANOS - (await customerNanos(caller, 'settle')) + (await customerNanos(caller, 'refund')),
+    )
   }
+}
+
+interface RefundedUse {
+  readonly startedAtEpochMs: number
+  readonly amountNanos: bigint
+}
+
+/** Which part of a charge comes back, in thousandths: most requests are never refunded. */
+const arbitraryRefund = fc.constantFrom(0n, 0n, 0n, 1n, 333n, 999n, 1_000n)
+
+/** Refunds its part of each request that cost anything. */
+async function refundSome(
+  { customerId }: Caller,
+  used: readonly Settlement[],
+  parts: readonly bigint[],
+): Promise<RefundedUse[]> {
+  const refunds = used
+    .map(({ requestId, startedAtEpochMs, costNanos }, i) => ({
+      requestId,
+      startedAtEpochMs,
+      amountNanos: (costNanos * parts[i]! + 999n) / 1_000n,
+    }))
+    .filter(({ amountNanos }) => amountNanos > 0n)
+  for (const { requestId, amountNanos } of refunds) {
+    const result = await refundRequest(database.pool, { customerId, requestId, amountNanos, reason: 'a test' })
+    expect(result.kind).toBe('refunded')
+  }
+  return refunds
+}
+
+/** Of the requests that began in the last `days` UTC days. */
+function refundedSince(refunds: readonly RefundedUse[], nowMs: number, days: number): bigint {
+  const fromMs = (Math.floor(nowMs / DAY_MS) + 1 - days) * DAY_MS
+  return refunds
+    .filter(refund => refund.startedAtEpochMs >= fromMs)
+    .reduce((sum, refund) => sum + refund.amountNanos, 0n)
+}
+
+/** Credit, statement and ledger say the same of the whole life of the account, whatever the size of the pages. */
+async function expectOneAccount(
+  caller: Caller,
+  used: readonly Settlement[],
+  refunds: readonly RefundedUse[],
+): Promise<void> {
+  const { creditReports, reports } = gateway
+  const credits = await creditReports.credits(caller)
+  const spent = used.reduce((sum, { costNanos }) => sum + costNanos, 0n)
+  const refunded = refunds.reduce((sum, { amountNanos }) => sum + amountNanos, 0n)
+  expect(await customerNanos(caller, 'settle')).toBe(spent)
+  expect(await customerNanos(caller, 'refund')).toBe(refunded)
+  expect(credits).toEqual({
+    balance_usd: usd(RICH_NANOS - spent + refunded),
+    granted_usd: usd(RICH_NANOS),
+    spent_usd: usd(spent),
+    refunded_usd: usd(refunded),
+    held_usd: 0,
+  })
+  expect((await reports.summary(caller)).credit_balance_usd).toBe(credits.balance_usd)
+
+  const lines = await statement(caller, 100)
+  expect(await statement(caller, 7)).toEqual(lines)
+  expect(lines.map(line => line.at)).toEqual(
+    lines
+      .map(line => line.at)
+      .toSorted()
+      .toReversed(),
+  )
+  const nanosOfKind = (kind: string) =>
+    sumNanos(
+      lines.filter(line => line.kind === kind),
+      line => nanosOf(line.amount_usd),
+    )
+  expect([nanosOfKind('signup_credit'), nanosOfKind('usage'), nanosOfKind('refund')]).toEqual([
+    RICH_NANOS,
+    -spent,
+    refunded,
+  ])
+  expect(lines.filter(line => line.kind === 'refund')).toHaveLength(refunds.length)
+  const daily = new Map((await reports.breakdown(caller, 365)).daily.map(day => [day.date, day]))
+  for (const line of lines.filter(line => line.kind === 'usage')) {
+    const day = daily.get(line.at.slice(0, 10))
+    // The oldest uses are from before the longest period of a report.
+    if (day !== undefined) expect([-line.amount_usd, line.requests]).toEqual([day.cost_usd, day.requests])
+  }
+}
+
+async function statement(caller: Caller, limit: number): Promise<CreditTransactions['data']> {
+  const lines: CreditTransactions['data'] = []
+  for (let cursor: string | null | undefined; cursor !== null; ) {
+    const query = readQuery(transactionsQuery, { limit: String(limit), ...(cursor !== undefined && { cursor }) })
+    const page = await gateway.creditReports.transactions(caller, query.limit, cursorOf(query))
+    expect(page.data.length).toBeLessThanOrEqual(limit)
+    lines.push(...page.data)
+    cursor = page.next_cursor
+  }
+  return lines
 }
 
 type Costs = Omit<UsageBreakdown['daily'][number], 'date' | 'total_tokens'>
 
-/** What the customer's ledger entries say was charged, ever. */
-async function chargedNanos({ customerId }: Caller): Promise<bigint> {
-  const { rows } = await database.pool.query<{ charged: bigint }>(
-    `SELECT -coalesce(sum(amount_nanos), 0)::bigint AS charged
+/** What the customer's ledger entries of a kind come to, charged or given back. */
+async function customerNanos({ customerId }: Caller, kind: 'settle' | 'refund'): Promise<bigint> {
+  const { rows } = await database.pool.query<{ moved: bigint }>(
+    `SELECT abs(coalesce(sum(amount_nanos), 0))::bigint AS moved
        FROM ledger_entry JOIN ledger_tx USING (tx_id)
-      WHERE account_kind = 'customer' AND account_id = $1 AND kind = 'settle'`,
-    [customerId],
+      WHERE account_kind = 'customer' AND account_id = $1 AND kind = $2`,
+    [customerId, kind],
   )
-  return rows[0]!.charged
+  return rows[0]!.moved
 }
 
 /** Exact for amounts below 9 million USD, whose nano-USD a double can count. */

@@ -4,8 +4,12 @@ import type { Caller } from '../../src/domain/caller.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import { systemScheduler } from '../../src/domain/scheduler.ts'
 import { createLedger, type Ledger } from '../../src/ledger/ledger.ts'
+import { listTransactions } from '../../src/ledger/list-transactions.ts'
 import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
+import { readCredits } from '../../src/ledger/read-credits.ts'
+import type { Settlement } from '../../src/ledger/settlement.ts'
+import { type CreditReports, createCreditReports } from '../../src/usage/credit-reports.ts'
 import { createReports, type Reports } from '../../src/usage/reports.ts'
 import type { TestDatabase } from '../harness/database.ts'
 import { settlementOf, type Use } from './usage.ts'
@@ -13,9 +17,10 @@ import { settlementOf, type Use } from './usage.ts'
 /** The ledger writes, the reports read, and `travel` sets the time the reports take for now. */
 export interface TestGateway {
   readonly reports: Reports
+  readonly creditReports: CreditReports
   travel(nowIso: string): void
   /** Settles these requests of `caller`, each at its time before now. */
-  use(caller: Caller, uses: readonly Use[]): Promise<void>
+  use(caller: Caller, uses: readonly Use[]): Promise<readonly Settlement[]>
   exportText(caller: Caller, days: number): Promise<string>
 }
 
@@ -38,14 +43,20 @@ export function createTestGateway({ pool }: TestDatabase, sql: Sql = pool): Test
     readBalance: async customerId => (await readBalance(pool, customerId))!.postedNanos,
     readWindows: async () => ({ minuteUsed: 3, dayUsed: 41, minuteEndsAtEpochMs: 0, dayEndsAtEpochMs: 0 }),
   })
+  const creditReports = createCreditReports({
+    readCredits: customerId => readCredits(sql, customerId),
+    listTransactions: (customerId, page) => listTransactions(sql, customerId, page),
+  })
   return {
     reports,
+    creditReports,
     travel(nowIso) {
       nowMs = Date.parse(nowIso)
     },
     async use(caller, uses) {
       const settlements = uses.map(use => settlementOf(caller, nowMs, use))
       await Promise.all(settlements.map((each, index) => (index % 2 ? ledger : otherNode).settle(each)))
+      return settlements
     },
     async exportText(caller, days) {
       const { csv } = await reports.export(caller, days)

@@ -1,0 +1,87 @@
+-- Money given back for single requests. See the rules of locking at the top of 0002_money.sql; a refund keeps them.
+
+-- One row per refunded request, beside its ledger transaction. Append only: a request is refunded once.
+CREATE TABLE refund (
+  customer_id   uuid NOT NULL,
+  -- Always a usage row. No foreign key: rows of usage_event are moved when their partition is added. The audit checks.
+  request_id    uuid NOT NULL,
+  -- Copied from the usage row, so that a report over a span of time reads this small table alone.
+  started_at    timestamptz NOT NULL,
+  amount_nanos  bigint NOT NULL CHECK (amount_nanos > 0),
+  -- What the hoster and the platform give back of what they earned.
+  hoster_share_nanos bigint NOT NULL CHECK (hoster_share_nanos >= 0),
+  fee_nanos     bigint NOT NULL CHECK (fee_nanos >= 0),
+  reason        text NOT NULL,
+  at            timestamptz NOT NULL,
+  tx_id         bigint NOT NULL UNIQUE REFERENCES ledger_tx,
+  PRIMARY KEY (customer_id, request_id),
+  CHECK (amount_nanos = hoster_share_nanos + fee_nanos)
+);
+CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON refund FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewrite();
+
+-- What customers were given: signup credit, credit and refunds. Charges, of which there are a thousand times as many, are not in it, so
+-- neither does a settlement write to it nor has a reader of credits to pass over them.
+CREATE INDEX ledger_entry_given ON ledger_entry (account_id, tx_id) WHERE account_kind = 'customer' AND amount_nanos > 0;
+
+-- Gives back `p_amount` of what a settled request was charged, NULL for all of it, once. The hoster's part is reversed in the proportion of
+-- its share, rounded down as in splitCost, and the platform gives the rest: so a full refund takes back exactly the share and the fee, and
+-- no refund takes more of either. The hoster's account may go below zero by it: then the hoster owes.
+-- The day's spend is not lowered: the cap bounds what a customer can set in motion in a day, and that was set in motion.
+-- `verdict`: 'refunded', 'duplicate' (had been refunded by the same amount; nothing changes), 'refunded_before' (by another amount),
+-- 'above_charge', 'free' (nothing was charged), 'no_request' (no such row: unknown, or not settled yet).
+CREATE FUNCTION refund_request(p_customer uuid, p_request uuid, p_amount bigint, p_reason text)
+RETURNS TABLE (verdict text, charged bigint, amount bigint, hoster_share bigint, fee bigint, reason text, at timestamptz)
+LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
+DECLARE
+  v_charge record;
+  v_earlier record;
+  v_tx bigint;
+BEGIN
+  PERFORM 1 FROM balance WHERE customer_id = p_customer FOR NO KEY UPDATE;
+  SELECT u.cost_nanos, u.hoster_share_nanos, u.hoster_id, u.started_at INTO v_charge
+    FROM usage_event u WHERE u.customer_id = p_customer AND u.request_id = p_request;
+  IF NOT FOUND THEN
+    verdict := 'no_request';
+    RETURN NEXT;
+    RETURN;
+  END IF;
+  charged := v_charge.cost_nanos;
+  amount := coalesce(p_amount, charged);
+  IF charged = 0 THEN
+    verdict := 'free';
+    RETURN NEXT;
+    RETURN;
+  END IF;
+  SELECT r.amount_nanos, r.hoster_share_nanos, r.fee_nanos, r.reason, r.at INTO v_earlier
+    FROM refund r WHERE r.customer_id = p_customer AND r.request_id = p_request;
+  IF FOUND THEN
+    verdict := CASE WHEN v_earlier.amount_nanos = amount THEN 'duplicate' ELSE 'refunded_before' END;
+    amount := v_earlier.amount_nanos;
+    hoster_share := v_earlier.hoster_share_nanos;
+    fee := v_earlier.fee_nanos;
+    reason := v_earlier.reason;
+    at := v_earlier.at;
+    RETURN NEXT;
+    RETURN;
+  END IF;
+  IF amount > charged THEN
+    verdict := 'above_charge';
+    RETURN NEXT;
+    RETURN;
+  END IF;
+  verdict := 'refunded';
+  hoster_share := div(v_charge.hoster_share_nanos::numeric * amount, charged)::bigint;
+  fee := amount - hoster_share;
+  reason := p_reason;
+  INSERT INTO ledger_tx (kind, ref, reason) VALUES ('refund', p_request::text, p_reason) RETURNING ledger_tx.tx_id, ledger_tx.at INTO v_tx, at;
+  INSERT INTO refund (customer_id, request_id, started_at, amount_nanos, hoster_share_nanos, fee_nanos, reason, at, tx_id)
+    VALUES (p_customer, p_request, v_charge.started_at, amount, hoster_share, fee, p_reason, at, v_tx);
+  INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos)
+    SELECT v_tx, e.kind, e.account, e.amount FROM (VALUES
+      ('customer', p_customer, amount),
+      ('hoster_payable', v_charge.hoster_id, -hoster_share),
+      ('platform_revenue', '00000000-0000-0000-0000-000000000000'::uuid, -fee)
+    ) AS e(kind, account, amount) WHERE e.amount <> 0;
+  UPDATE balance SET posted_nanos = posted_nanos + amount WHERE customer_id = p_customer;
+  RETURN NEXT;
+END $$;

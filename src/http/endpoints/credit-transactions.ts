@@ -1,0 +1,25 @@
+import type { CreditReports } from '../../usage/credit-reports.ts'
+import { cursorOf, creditTransactions as schema, transactionsQuery } from '../../wire/credits.ts'
+import { readQuery } from '../../wire/reports.ts'
+import type { Endpoint } from '../endpoint.ts'
+
+/** GET /v1/credits/transactions */
+export function creditTransactions(deps: { reports: CreditReports }): Endpoint {
+  return {
+    method: 'GET',
+    path: '/v1/credits/transactions',
+    access: 'key',
+    isReport: true,
+    doc: {
+      operationId: 'listCreditTransactions',
+      summary: 'Credits, refunds and the charges of each day',
+      tag: 'Usage',
+      query: transactionsQuery,
+      response: { contentType: 'application/json', schema, description: 'A page of transactions.' },
+    },
+    handle({ caller, request }) {
+      const query = readQuery(transactionsQuery, request.query)
+      return deps.reports.transactions(caller, query.limit, cursorOf(query))
+    },
+  }
+}

@@ -1,0 +1,21 @@
+import type { CreditReports } from '../../usage/credit-reports.ts'
+import { credits as schema } from '../../wire/credits.ts'
+import type { Endpoint } from '../endpoint.ts'
+
+/** GET /v1/credits */
+export function credits(deps: { reports: CreditReports }): Endpoint {
+  return {
+    method: 'GET',
+    path: '/v1/credits',
+    access: 'key',
+    isReport: true,
+    doc: {
+      operationId: 'getCredits',
+      summary: 'Balance, and how it came about',
+      description: 'What was granted, spent and refunded since the account was opened, and what is held right now.',
+      tag: 'Usage',
+      response: { contentType: 'application/json', schema, description: 'The credit.' },
+    },
+    handle: ({ caller }) => deps.reports.credits(caller),
+  }
+}

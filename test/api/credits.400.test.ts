@@ -1,0 +1,57 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startTestApp, type TestApp, type TestCustomer } from '../harness/app.ts'
+import { readError } from '../harness/event-stream.ts'
+
+let gateway: TestApp
+let customer: TestCustomer
+
+beforeAll(async () => {
+  gateway = await startTestApp({ yaml: 'reports: { requests_per_minute: 1000 }' })
+  customer = await gateway.customer()
+})
+afterAll(() => gateway?.close())
+
+test.each(['0', '-1', '101', '1e2', '1.5', '', 'ten', '%205', '+5', '007', '5&limit=5', '9'.repeat(400)])(
+  'limit=%s is refused by name',
+  async value => {
+    const error = await readError(await gateway.get(customer, `/v1/credits/transactions?limit=${value}`))
+    expect(error).toMatchObject({ status: 400, type: 'invalid_request_error', code: 'invalid_value', param: 'limit' })
+    expect(error.message).toContain('from 1 to 100')
+    expect(error.message.length).toBeLessThan(200)
+  },
+)
+
+const encoded = (text: string) => Buffer.from(text).toString('base64url')
+
+test.each([
+  '',
+  'null',
+  'abc',
+  encoded('1795252195000000'),
+  encoded('-1.5'),
+  encoded('1.5; DROP TABLE refund'),
+  encoded(`${'9'.repeat(18)}.1`),
+  `${encoded('1795252195000000.7')}==`,
+  `${encoded('1795252195000000.7')}!`,
+  `${encoded('1795252195000000.7')}&cursor=${encoded('1795252195000000.7')}`,
+  'x'.repeat(4_000),
+])('cursor=%s is refused by name', async value => {
+  const error = await readError(await gateway.get(customer, `/v1/credits/transactions?cursor=${value}`))
+  expect(error).toMatchObject({ status: 400, type: 'invalid_request_error', code: 'invalid_value', param: 'cursor' })
+  expect(error.message).toContain('next_cursor')
+  expect(error.message.length).toBeLessThan(200)
+})
+
+test('any place in the list is taken, and unknown names too', async () => {
+  for (const query of [
+    '',
+    '?limit=100',
+    '?limit=1&page=2',
+    `?cursor=${encoded('0.0')}`,
+    `?cursor=${encoded('99999999999999999.999999999999999999')}`,
+  ]) {
+    const response = await gateway.get(customer, `/v1/credits/transactions${query}`)
+    expect([query, response.status]).toEqual([query, 200])
+    await response.text()
+  }
+})

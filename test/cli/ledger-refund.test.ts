@@ -1,0 +1,105 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { readBalance } from '../../src/ledger/read-balance.ts'
+import {
+  admissionOf,
+  createLedgerWorld,
+  type LedgerWorld,
+  settlementOf,
+  type TestNode,
+} from '../ledger/ledger-world.ts'
+import { databaseUrl, runCli } from './run-cli.ts'
+
+let world: LedgerWorld
+let node: TestNode
+let customerId: string
+let directory: string
+
+beforeAll(async () => {
+  ;[world, directory] = await Promise.all([createLedgerWorld(), mkdtemp(join(tmpdir(), 'switchyard-cli-'))])
+  node = await world.addNode()
+  customerId = await world.addCustomer(1_000n)
+})
+afterAll(() => Promise.all([world.drop(), rm(directory, { recursive: true })]))
+
+async function serve(chargeNanos: bigint): Promise<string> {
+  const admission = admissionOf(customerId, 101n)
+  await node.ledger.admit(admission)
+  await node.ledger.settle(settlementOf(admission, 101n, chargeNanos))
+  return admission.requestId
+}
+
+function refund(...args: string[]) {
+  const env = { DATABASE_URL: databaseUrl(world.connection), SWITCHYARD_DATA: directory }
+  return runCli(['ledger', 'refund', ...args], { cwd: directory, env, input: '' })
+}
+
+const postedNanos = async () => (await readBalance(world.pool, customerId))!.postedNanos
+
+test('a look first, then the refund, then the same again: the money moves once', async () => {
+  const requestId = await serve(101n)
+  const order = [requestId, '--amount', '0.000000050', '--reason', 'half was cut off', '--json']
+  const facts = {
+    request_id: requestId,
+    customer_id: customerId,
+    email: `${customerId}@example.org`,
+    charged_usd: '0.000000101',
+    amount_usd: '0.00000005',
+    hoster_share_usd: '0.000000039',
+    fee_usd: '0.000000011',
+    reason: 'half was cut off',
+    at: expect.stringMatching(/^\d{4}-.*Z$/),
+    balance_usd: '0.000000949',
+  }
+  const runs = [await refund(...order, '--dry-run'), await refund(...order), await refund(...order)]
+  expect(runs.map(({ code, stderr }) => [code, stderr])).toEqual([
+    [0, ''],
+    [0, ''],
+    [0, ''],
+  ])
+  expect(runs.map(({ stdout }) => JSON.parse(stdout))).toEqual([
+    { ...facts, refunded: false, would_refund: true, dry_run: true },
+    { ...facts, refunded: true, dry_run: false },
+    { ...facts, refunded: false, dry_run: false },
+  ])
+  expect(await postedNanos()).toBe(949n)
+  const other = await refund(requestId, '--reason', 'all of it')
+  expect(other).toMatchObject({ code: 1, stdout: '' })
+  expect(other.stderr).toMatch(/was refunded 0\.00000005 USD at .* A request is refunded once; nothing was changed\./)
+  const again = await refund(requestId, '--amount', '0.00000005', '--reason', 'again')
+  expect(again.stdout).toMatch(
+    /^0\.00000005 of 0\.000000101 USD was refunded at .* \(half was cut off\): nothing changed\./,
+  )
+})
+
+test('without an amount all comes back; the id of an answer will do', async () => {
+  const requestId = await serve(100n)
+  const { code, stdout } = await refund(`chatcmpl-${requestId}`, '--reason', 'wrong language')
+  expect({ code, stdout }).toEqual({
+    code: 0,
+    stdout: `${customerId}@example.org gets back 0.0000001 of 0.0000001 USD: 0.00000008 USD from the hoster, 0.00000002 USD from the platform; the balance is 0.000000949 USD.\n`,
+  })
+})
+
+test('what cannot be given back is refused, and says why', async () => {
+  const [paid, free] = [await serve(100n), await serve(0n)]
+  const before = await postedNanos()
+  const cases: [string[], number, RegExp][] = [
+    [[paid, '--amount', '0.000000101', '--reason', 'x'], 1, /cost 0\.0000001 USD; a refund cannot be more/],
+    [[free, '--reason', 'x'], 1, /cost nothing, so there is nothing to give back/],
+    [[randomUUIDv7(), '--reason', 'x'], 1, /There is no settled request/],
+    [['what', '--reason', 'x'], 2, /x-request-id of an answer/],
+    [[paid, '--amount', '0', '--reason', 'x'], 2, /must be USD above zero/],
+    [[paid], 2, /required option '--reason <text>'/],
+  ]
+  for (const [args, code, message] of cases) {
+    const run = await refund(...args)
+    expect(run).toMatchObject({ code, stdout: '' })
+    expect(run.stderr).toMatch(message)
+  }
+  expect(await postedNanos()).toBe(before)
+  expect(await world.violations()).toEqual([])
+})

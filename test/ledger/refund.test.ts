@@ -1,0 +1,154 @@
+import { randomUUIDv7 } from 'node:crypto'
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { splitCost } from '../../src/domain/money.ts'
+import { payerOfRequest } from '../../src/ledger/payer-of-request.ts'
+import { readBalance } from '../../src/ledger/read-balance.ts'
+import { readRefund } from '../../src/ledger/read-refund.ts'
+import { refundRequest } from '../../src/ledger/refund-request.ts'
+import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, type TestNode } from './ledger-world.ts'
+
+let world: LedgerWorld
+let node: TestNode
+
+beforeAll(async () => {
+  world = await createLedgerWorld()
+  node = await world.addNode()
+})
+afterAll(() => world.drop())
+
+/** Serves one request and returns its id. */
+async function serve(customerId: string, chargeNanos: bigint, more: { bps?: number; hosterId?: string } = {}) {
+  const admission = admissionOf(customerId, 1_000n)
+  await node.ledger.admit(admission)
+  const { bps = 8_000, ...hoster } = more
+  await node.ledger.settle(settlementOf(admission, 1_000n, chargeNanos, { ...splitCost(chargeNanos, bps), ...hoster }))
+  return admission.requestId
+}
+
+async function entriesOf(requestId: string) {
+  const { rows } = await world.pool.query<{ kind: string; amount: bigint }>(
+    `SELECT account_kind AS kind, amount_nanos AS amount FROM ledger_entry JOIN ledger_tx USING (tx_id)
+     WHERE kind = 'refund' AND ref = $1 ORDER BY 1`,
+    [requestId],
+  )
+  return rows
+}
+
+const owedNanos = async (hosterId: string) => {
+  const { rows } = await world.pool.query<{ owed: bigint }>(
+    `SELECT coalesce(sum(amount_nanos), 0)::bigint AS owed FROM ledger_entry WHERE account_kind = 'hoster_payable' AND account_id = $1`,
+    [hosterId],
+  )
+  return rows[0]!.owed
+}
+
+test('all that was charged comes back, and the hoster and the platform give back exactly what they earned', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const requestId = await serve(customerId, 101n)
+  const order = { customerId, requestId, amountNanos: null, reason: 'wrong language' }
+  const result = await refundRequest(world.pool, order)
+  expect(result).toMatchObject({
+    kind: 'refunded',
+    chargedNanos: 101n,
+    refund: { amountNanos: 101n, hosterShareNanos: 80n, feeNanos: 21n, reason: 'wrong language' },
+  })
+  expect(await entriesOf(requestId)).toEqual([
+    { kind: 'customer', amount: 101n },
+    { kind: 'hoster_payable', amount: -80n },
+    { kind: 'platform_revenue', amount: -21n },
+  ])
+  // The daily cap bounds what a customer sets in motion in a day, and that it did.
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 1_000n, daySpentNanos: 101n })
+  expect(await readRefund(world.pool, customerId, requestId)).toEqual('refund' in result && result.refund)
+  expect(await world.violations()).toEqual([])
+})
+
+test('a part comes back in the proportion of the shares, whatever the amounts', async () => {
+  const customerId = await world.addCustomer(1_000_000n)
+  const hosterId = randomUUIDv7()
+  const cases = fc.sample(
+    fc.record({
+      chargeNanos: fc.bigInt(1n, 999n),
+      bps: fc.constantFrom(0, 1, 3_333, 8_000, 9_999, 10_000),
+      part: fc.bigInt(1n, 1_000n),
+    }),
+    { numRuns: 150, seed: 11 },
+  )
+  let owed = 0n
+  await Promise.all(
+    cases.map(async ({ chargeNanos, bps, part }) => {
+      const requestId = await serve(customerId, chargeNanos, { bps, hosterId })
+      const amountNanos = (chargeNanos * part + 999n) / 1_000n
+      const { hosterShareNanos: share, feeNanos: fee } = splitCost(chargeNanos, bps)
+      const result = await refundRequest(world.pool, { customerId, requestId, amountNanos, reason: 'a part' })
+      const hosterShareNanos = (share * amountNanos) / chargeNanos
+      expect(result).toMatchObject({
+        kind: 'refunded',
+        refund: { amountNanos, hosterShareNanos, feeNanos: amountNanos - hosterShareNanos },
+      })
+      expect(amountNanos - hosterShareNanos).toBeLessThanOrEqual(fee)
+      owed += share - hosterShareNanos
+    }),
+  )
+  expect(await owedNanos(hosterId)).toBe(owed)
+  expect(await world.violations()).toEqual([])
+})
+
+test('a request is refunded once, however many ask at once; the same amount again changes nothing, another is refused', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const requestId = await serve(customerId, 100n)
+  const order = { customerId, requestId, amountNanos: 40n, reason: 'first' }
+  const kinds = (await Promise.all(Array.from({ length: 6 }, () => refundRequest(world.pool, order)))).map(r => r.kind)
+  expect(kinds.sort()).toEqual([...Array(5).fill('duplicate'), 'refunded'])
+  expect(await refundRequest(world.pool, { ...order, reason: 'second' })).toMatchObject({
+    kind: 'duplicate',
+    refund: { reason: 'first' },
+  })
+  for (const amountNanos of [null, 41n, 60n, 100_000n]) {
+    expect(await refundRequest(world.pool, { ...order, amountNanos })).toMatchObject({
+      kind: 'refunded_before',
+      refund: { amountNanos: 40n },
+    })
+  }
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 940n })
+  expect(await world.violations()).toEqual([])
+})
+
+test('what was not charged, not settled, or charged to somebody else is not given back', async () => {
+  const [customerId, other] = [await world.addCustomer(1_000n), await world.addCustomer(1_000n)]
+  const [paid, free] = [await serve(customerId, 100n), await serve(customerId, 0n)]
+  const running = admissionOf(customerId, 100n)
+  await node.ledger.admit(running)
+  const order = { customerId, requestId: paid, amountNanos: null, reason: 'x' }
+  expect(await refundRequest(world.pool, { ...order, amountNanos: 101n })).toEqual({
+    kind: 'above_charge',
+    chargedNanos: 100n,
+  })
+  expect(await refundRequest(world.pool, { ...order, requestId: free })).toEqual({ kind: 'free' })
+  expect(await refundRequest(world.pool, { ...order, requestId: running.requestId })).toEqual({ kind: 'no_request' })
+  expect(await refundRequest(world.pool, { ...order, customerId: other })).toEqual({ kind: 'no_request' })
+  expect(await refundRequest(world.pool, { ...order, customerId: randomUUIDv7() })).toEqual({ kind: 'no_request' })
+  await expect(refundRequest(world.pool, { ...order, amountNanos: 0n })).rejects.toThrow(RangeError)
+  expect(await readRefund(world.pool, customerId, paid)).toBeUndefined()
+  expect([await payerOfRequest(world.pool, paid), await payerOfRequest(world.pool, running.requestId)]).toEqual([
+    customerId,
+    undefined,
+  ])
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 900n })
+  expect(await world.violations()).toEqual([])
+})
+
+test('a refund rises over the leases of the customer, and what they hold stays held', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const requestId = await serve(customerId, 600n)
+  const running = admissionOf(customerId, 400n)
+  expect(await node.ledger.admit(running)).toMatchObject({ kind: 'granted' })
+  expect(await node.ledger.admit(admissionOf(customerId, 500n))).toMatchObject({ kind: 'refused' })
+  await refundRequest(world.pool, { customerId, requestId, amountNanos: null, reason: 'x' })
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 1_000n, leasedNanos: 400n })
+  expect(await node.ledger.admit(admissionOf(customerId, 500n))).toMatchObject({ kind: 'granted' })
+  await node.ledger.settle(settlementOf(running, 400n, 400n))
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 600n })
+  expect(await world.violations()).toEqual([])
+})
