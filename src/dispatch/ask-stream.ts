@@ -1,5 +1,5 @@
 import type { ChatChunk, TokenUsage } from '../domain/completion.ts'
-import type { ChunkSource, TakeChunks } from '../domain/handoff.ts'
+import type { ChunkSource, StreamPart, TakeParts } from '../domain/handoff.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import type { Envelope } from '../wire/envelope.ts'
 import { SseDecoder, type SseEvent } from '../wire/sse-decoder.ts'
@@ -45,8 +45,8 @@ class ChunkReader implements ChunkSource {
   readonly #watcher: StreamWatcher
   readonly #ended: Promise<void>
   /** Takes the chunks that come before somebody reads. */
-  #peeked: ChatChunk[] = []
-  #take: TakeChunks | null = null
+  #peeked: StreamPart[] = []
+  #take: TakeParts | null = null
   #isAnswering = false
   #hasLeft = false
   /** Until then nothing may be handed over: until somebody reads, or until the reader says so. */
@@ -65,7 +65,7 @@ class ChunkReader implements ChunkSource {
     this.#reading.promise.catch(() => {})
   }
 
-  read(take: TakeChunks): Promise<void> {
+  read(take: TakeParts): Promise<void> {
     this.#take = take
     const peeked = this.#peeked
     this.#peeked = []
@@ -117,27 +117,31 @@ class ChunkReader implements ChunkSource {
 
   #readEvents(events: readonly SseEvent[]): void | Promise<void> {
     const normaliser = this.#normaliser
-    const chunks: ChatChunk[] = []
+    const parts: StreamPart[] = []
     try {
-      for (const event of events) chunks.push(...normaliser.push(event))
+      for (const event of events) {
+        const text = normaliser.text(event)
+        if (text !== null) parts.push(text)
+        else parts.push(...normaliser.push(event))
+      }
     } catch (error) {
       // What came before it, in the same read, still counts.
       return (async () => {
-        await this.#hand(chunks)
+        await this.#hand(parts)
         throw error
       })()
     }
-    this.#pause = this.#hand(chunks)
+    this.#pause = this.#hand(parts)
     if (normaliser.done) this.#exchange.release()
     else if (normaliser.complete) this.#exchange.answerComplete()
     return this.#pause
   }
 
-  #hand(chunks: ChatChunk[]): void | Promise<void> {
-    if (chunks.length === 0) return
-    if (this.#take !== null) return this.#take(chunks)
-    this.#peeked.push(...chunks)
-    if (!this.#isAnswering && chunks.some(hasContent)) this.#startAnswering()
+  #hand(parts: readonly StreamPart[]): void | Promise<void> {
+    if (parts.length === 0) return
+    if (this.#take !== null) return this.#take(parts)
+    this.#peeked.push(...parts)
+    if (!this.#isAnswering && parts.some(hasContent)) this.#startAnswering()
     if (this.#isAnswering) return this.#reading.promise
   }
 
@@ -185,7 +189,8 @@ function contentType(exchange: UpstreamExchange): string {
 }
 
 /** No content, and yet an answer that another upstream would only repeat: a filter refused, or hidden reasoning took all tokens. */
-function isWordlessAnswer(chunks: readonly ChatChunk[]): boolean {
+function isWordlessAnswer(parts: readonly StreamPart[]): boolean {
+  const chunks = parts.filter(part => typeof part !== 'string')
   const reasons = chunks.flatMap(chunk => chunk.choices.map(choice => choice.finish_reason))
   const outputTokens = chunks.at(-1)?.usage?.completion_tokens ?? 0
   return reasons.includes('content_filter') || (reasons.includes('length') && outputTokens > 0)

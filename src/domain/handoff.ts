@@ -85,7 +85,10 @@ export interface StreamAnswer extends Answered {
   readonly chunks: ChunkSource
 }
 
-export type TakeChunks = (chunks: readonly ChatChunk[]) => void | Promise<void>
+/** A chunk; or, since that is what most chunks are, the next content of the first choice. */
+export type StreamPart = ChatChunk | string
+
+export type TakeParts = (parts: readonly StreamPart[]) => void | Promise<void>
 
 /** The normalised chunks of a stream, the peeked ones included. */
 export interface ChunkSource {
@@ -94,7 +97,7 @@ export interface ChunkSource {
    * 10 us a chunk. While a promise that `take` returned is pending, the upstream has to wait. Resolves after the last chunk or
    * when left; rejects with UpstreamFailure, or with what `take` threw, and the upstream is then cut off. Call it once.
    */
-  read(take: TakeChunks): Promise<void>
+  read(take: TakeParts): Promise<void>
   /** Nothing more is wanted: aborts the upstream. */
   leave(): void
 }

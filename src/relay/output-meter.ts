@@ -20,10 +20,7 @@ export class OutputMeter {
   /** Adds what one delta (or whole message) carries: content, reasoning, refusal, tool names and arguments. */
   add(delta: ChunkDelta): void {
     const { content } = delta
-    if (typeof content === 'string' && content !== '') {
-      this.text += content
-      this.#pieces++
-    }
+    if (typeof content === 'string' && content !== '') this.addText(content)
     for (const field of ['reasoning_content', 'reasoning', 'refusal'] as const) {
       const text = delta[field]
       if (typeof text === 'string' && text !== '') {
@@ -42,6 +39,11 @@ export class OutputMeter {
         this.#addCall(call.function)
       }
     }
+  }
+
+  addText(content: string): void {
+    this.text += content
+    this.#pieces++
   }
 
   /** Upstreams send all kinds of things as names and arguments; only text was generated. */

@@ -7,7 +7,7 @@ import type { StopSignal } from '../domain/stop-signal.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failpoint } from '../failpoint.ts'
 import { envelopeOf } from '../wire/envelope.ts'
-import { DONE, encodeChunk, encodeErrorChunk, usageChunk } from '../wire/sse-encode.ts'
+import { DONE, encodeChunk, encodeErrorChunk, textChunk, textEncoder, usageChunk } from '../wire/sse-encode.ts'
 import { bill } from './bill.ts'
 import { OutputMeter } from './output-meter.ts'
 
@@ -70,24 +70,31 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
   const { ticket, job, settle, signal, chargeEarlyLeave, onFault } = context
   const meter = new OutputMeter(ticket.maxTokens * job.choices)
   const seen: { reported: TokenUsage | null; finishReason: string | null } = { reported: null, finishReason: null }
+  const envelope = envelopeOf(ticket, answer.offer.modelId)
+  const encodeText = textEncoder(envelope, job.includeUsage)
   let failure: unknown
   let outcome: Outcome = 'served'
   try {
-    await answer.chunks.read(chunks => {
+    await answer.chunks.read(parts => {
       let frames = ''
-      for (const chunk of chunks) {
-        if (chunk.usage) seen.reported = chunk.usage
-        if (chunk.choices.length === 0) continue
-        for (const choice of chunk.choices) {
-          meter.add(choice.delta)
-          if (choice.finish_reason !== null) seen.finishReason = choice.finish_reason
+      for (const part of parts) {
+        if (typeof part === 'string') {
+          meter.addText(part)
+          frames += encodeText(part)
+        } else {
+          if (part.usage) seen.reported = part.usage
+          if (part.choices.length === 0) continue
+          for (const choice of part.choices) {
+            meter.add(choice.delta)
+            if (choice.finish_reason !== null) seen.finishReason = choice.finish_reason
+          }
+          if (job.includeUsage) part.usage = null
+          frames += encodeChunk(part)
         }
-        if (job.includeUsage) chunk.usage = null
-        frames += encodeChunk(chunk)
         if (meter.isOverLimit()) {
           // The upstream ignores max_tokens. The hold covers no more than that, so the answer ends here, as length.
           seen.finishReason = 'length'
-          frames += encodeChunk(finishChunk(chunk))
+          frames += encodeChunk(cutOff(typeof part === 'string' ? textChunk(envelope, part) : part, job))
           answer.chunks.leave()
           break
         }
@@ -114,7 +121,6 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
     failure = error
   }
   if (outcome === 'client_gone') return
-  const envelope = envelopeOf(ticket, answer.offer.modelId)
   if (outcome !== 'served') await write(encodeErrorChunk(envelope, endError(failure, signal)))
   else if (!job.includeUsage) await write(DONE)
   else await write(encodeChunk(usageChunk(envelope, billedUsage(seen.reported ?? undefined, end))) + DONE)
@@ -138,9 +144,11 @@ function billedUsage(reported: TokenUsage | undefined, receipt: Receipt): TokenU
   }
 }
 
-function finishChunk(chunk: ChatChunk): ChatChunk {
+/** The chunk that ends an answer after `chunk`, in all choices that were in it. */
+function cutOff(chunk: ChatChunk, { includeUsage }: ChatJob): ChatChunk {
   return {
     ...chunk,
     choices: chunk.choices.map(({ index }) => ({ index, delta: {}, finish_reason: 'length' as const })),
+    ...(includeUsage && { usage: null }),
   }
 }

@@ -14,6 +14,21 @@ export function encodeChunk(chunk: ChatChunk): string {
   return `data: ${JSON.stringify(chunk)}\n\n`
 }
 
+/** The chunk of a text that is the content of the first choice. */
+export function textChunk(envelope: Envelope, content: string): ChatChunk {
+  const choices = [{ index: 0, delta: { content }, finish_reason: null }]
+  return { id: envelope.id, object: 'chat.completion.chunk', created: envelope.created, model: envelope.model, choices }
+}
+
+/** What `encodeChunk` makes of the text chunks of one stream, without making the chunks: they differ in their content alone. */
+export function textEncoder(envelope: Envelope, includeUsage: boolean): (content: string) => string {
+  const empty = encodeChunk({ ...textChunk(envelope, ''), ...(includeUsage && { usage: null }) })
+  const at = empty.lastIndexOf('""')
+  const head = empty.slice(0, at)
+  const tail = empty.slice(at + 2)
+  return content => head + JSON.stringify(content) + tail
+}
+
 /** The chunk that follows the last finish_reason when the client asked for usage. */
 export function usageChunk(envelope: Envelope, usage: TokenUsage): ChatChunk {
   return {

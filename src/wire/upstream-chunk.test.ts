@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ChatChunk } from '../domain/completion.ts'
+import { textChunk } from './sse-encode.ts'
 import { ChunkNormaliser, hasContent } from './upstream-chunk.ts'
 
 const envelope = { id: 'chatcmpl-0198c0de-0000-7000-8000-00000000abcd', created: 1_750_000_000, model: 'public-model' }
@@ -7,9 +8,11 @@ const envelope = { id: 'chatcmpl-0198c0de-0000-7000-8000-00000000abcd', created:
 /** What the client would get for these upstream events, the end of the stream included. */
 function normalised(events: readonly unknown[], choices = 1): ChatChunk[] {
   const normaliser = new ChunkNormaliser(envelope, choices)
-  const chunks = events.flatMap(event =>
-    normaliser.push({ event: '', data: typeof event === 'string' ? event : JSON.stringify(event) }),
-  )
+  const chunks = events.flatMap(each => {
+    const event = { event: '', data: typeof each === 'string' ? each : JSON.stringify(each) }
+    const text = normaliser.text(event)
+    return text === null ? normaliser.push(event) : [textChunk(envelope, text)]
+  })
   return [...chunks, ...normaliser.end()]
 }
 

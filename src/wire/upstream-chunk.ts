@@ -1,6 +1,7 @@
 import type { ChatChunk, ChunkChoice, ChunkDelta, FinishReason, TokenUsage } from '../domain/completion.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../domain/json-object.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { ContentPattern } from './content-pattern.ts'
 import type { Envelope } from './envelope.ts'
 import { readFinishReason } from './finish-reason.ts'
 import { messageText } from './message-text.ts'
@@ -26,6 +27,10 @@ export class ChunkNormaliser {
   #unfinished = 0
   #usage: TokenUsage | null = null
   #done = false
+  /** Of the last event that was nothing but text of the first choice. */
+  #pattern: ContentPattern | null = null
+  /** Whether an event fitted it. */
+  #patternFits = true
 
   /** `choicesMax` is the request's `n`: choices nobody asked for are dropped, since they would be billed. */
   constructor(envelope: Envelope, choicesMax: number) {
@@ -48,6 +53,18 @@ export class ChunkNormaliser {
     return this.#done || (this.#unfinished === 0 && this.#choices.size === this.#choicesMax)
   }
 
+  /**
+   * The next text of the first choice, where the event is nothing else and an earlier one was like it; null for any other event, which
+   * has to be pushed. That is most events of most streams.
+   */
+  text({ event, data }: SseEvent): string | null {
+    if (this.#pattern === null || event !== '' || this.#done || this.#choices.get(0)!.finished) return null
+    // An empty text amounts to nothing.
+    const text = this.#pattern.read(data) || null
+    if (text !== null) this.#patternFits = true
+    return text
+  }
+
   /** The chunks that this event amounts to, often one, often none. Throws UpstreamFailure for errors and malformed JSON. */
   push(event: SseEvent): ChatChunk[] {
     if (event.data === '' || this.#done) return []
@@ -62,7 +79,19 @@ export class ChunkNormaliser {
     }
     // The last report wins and is never added up: vLLM's are cumulative, others come twice.
     if (body.usage) this.#usage = readUsage(body.usage) ?? this.#usage
-    return Array.isArray(body.choices) ? this.#readChoices(body.choices) : []
+    if (!Array.isArray(body.choices)) return []
+    const chunks = this.#readChoices(body.choices)
+    if (!body.usage) this.#learnPattern(event, chunks)
+    return chunks
+  }
+
+  /** Where each event differs from the one before in more than its text, the first pattern is the last. */
+  #learnPattern(event: SseEvent, chunks: readonly ChatChunk[]): void {
+    if (!this.#patternFits || event.event !== '' || chunks.length !== 1) return
+    const text = onlyText(chunks[0]!)
+    if (text === null) return
+    this.#pattern = ContentPattern.of(event.data, text)
+    this.#patternFits = false
   }
 
   /**
@@ -135,13 +164,22 @@ export class ChunkNormaliser {
 }
 
 /** True when the chunk carries a part of the answer itself: text, reasoning, a tool call, a refusal, audio. */
-export function hasContent(chunk: ChatChunk): boolean {
+export function hasContent(chunk: ChatChunk | string): boolean {
+  if (typeof chunk === 'string') return true
   for (const { delta } of chunk.choices) {
     for (const key in delta) {
       if (key !== 'role' && delta[key] !== '') return true
     }
   }
   return false
+}
+
+/** The text of a chunk that is the content of the first choice and nothing else. */
+function onlyText({ choices }: ChatChunk): string | null {
+  const { index, delta, finish_reason, logprobs } = choices[0]!
+  if (choices.length > 1 || index !== 0 || finish_reason !== null || logprobs !== undefined) return null
+  const { content, ...rest } = delta
+  return typeof content === 'string' && Object.keys(rest).length === 0 ? content : null
 }
 
 function parse(event: SseEvent): JsonObject {

@@ -8,6 +8,7 @@ import type { Health } from '../../src/domain/health.ts'
 import type { Endpoint, Offer } from '../../src/domain/offer.ts'
 import { createHealth } from '../../src/market/health.ts'
 import { parseChatRequest } from '../../src/wire/chat-request.ts'
+import { textChunk } from '../../src/wire/sse-encode.ts'
 
 export const requestId = '0198c0de-0000-7000-8000-00000000abcd'
 export const completionId = `chatcmpl-${requestId}`
@@ -137,7 +138,9 @@ export async function readStream(answer: Answer): Promise<StreamSeen> {
   const chunks: ChatChunk[] = []
   let failure: unknown = null
   try {
-    await answer.chunks.read(group => void chunks.push(...group))
+    await answer.chunks.read(parts => {
+      for (const part of parts) chunks.push(typeof part === 'string' ? textChunk(chunks[0]!, part) : part)
+    })
   } catch (error) {
     failure = error
   }

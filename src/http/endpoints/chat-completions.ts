@@ -16,9 +16,10 @@ import { parseChatRequest } from '../../wire/chat-request.ts'
 import { chatRequestSchema } from '../../wire/chat-request-schema.ts'
 import { type Envelope, envelopeOf } from '../../wire/envelope.ts'
 import { errorBody } from '../../wire/error-body.ts'
-import { encodeErrorChunk, PING } from '../../wire/sse-encode.ts'
+import { encodeErrorChunk } from '../../wire/sse-encode.ts'
 import { corsHeaders } from '../cors.ts'
 import type { RawEndpoint } from '../endpoint.ts'
+import { EventStream } from '../event-stream.ts'
 import { idempotencyKeyOf } from '../idempotency-key.ts'
 import type { InFlight, Running } from '../in-flight.ts'
 import { receiveBody } from '../receive-body.ts'
@@ -36,9 +37,7 @@ export interface ChatEndpointDeps {
   /** The part of a pino logger that is used. */
   readonly log: { error(facts: object, message: string): void }
   readonly clock: Clock
-  /** Silence on an event stream is broken by a comment after this time: proxies cut quiet connections after 60 to 125 s. */
   readonly pingMs: number
-  /** A reader that takes nothing for this long while we wait to write is cut off. */
   readonly slowReaderMs: number
 }
 
@@ -163,81 +162,31 @@ async function sendStream(
   deps: ChatEndpointDeps,
   { out, completing, headers, signal, envelope }: StreamToSend,
 ): Promise<void> {
-  const opening = streamOpening(out, deps.pingMs, headers)
+  const { pingMs, slowReaderMs } = deps
+  const events = new EventStream(out, { pingMs, slowReaderMs, headers })
   try {
     const served = await completing
     const { delivery } = served
     if (delivery.kind !== 'stream') throw new Error('no stream was made for a request that asked for one')
-    await opening.open(servedBy(served)).catch(() => out.destroy())
+    await events.open(servedBy(served)).catch(() => out.destroy())
     // Also when the socket is gone: only a stream that was begun settles its request.
     await delivery.sendTo(frames => {
-      if (out.destroyed) return
-      opening.postponePing()
-      if (!out.write(frames)) return drained(out, signal, deps.slowReaderMs)
+      if (!events.write(frames)) return events.drained(signal)
     })
-    out.end()
+    events.end()
   } catch (thrown) {
-    if (!opening.isOpen) throw thrown
-    if (!out.destroyed) out.end(encodeErrorChunk(envelope, toApiError(thrown)))
+    if (!events.isOpen) throw thrown
+    // A ping may be opening it just now.
+    await events.open({}).catch(() => out.destroy())
+    events.write(encodeErrorChunk(envelope, toApiError(thrown)))
+    events.end()
   } finally {
-    opening.stopPings()
-  }
-}
-
-/**
- * Resolves when the socket takes more, or when the signal says that the client is gone or the gateway stops: the frames end by
- * themselves then. A reader that stays blocked is cut off, which ends the stream as a client that left.
- */
-function drained(out: ServerResponse, signal: StopSignal, slowReaderMs: number): Promise<void> {
-  return new Promise(resolve => {
-    if (signal.aborted) return resolve()
-    const timer = setTimeout(() => out.destroy(), slowReaderMs)
-    const done = () => {
-      clearTimeout(timer)
-      out.off('drain', done)
-      signal.removeEventListener('abort', done)
-      resolve()
-    }
-    out.on('drain', done)
-    signal.addEventListener('abort', done)
-  })
-}
-
-/** Opens the stream once, whoever asks first: the answer, or the ping that cannot wait for it any longer. */
-function streamOpening(out: ServerResponse, pingMs: number, headers: HeadersOf) {
-  let opened: Promise<void> | undefined
-  const open = (more: Record<string, string>) => {
-    opened ??= writeHead(more)
-    return opened
-  }
-  const writeHead = async (more: Record<string, string>) => {
-    const all = Object.assign(await headers(), streamHeaders, more)
-    if (!out.destroyed) out.writeHead(200, all)
-  }
-  const ping = async () => {
-    await open({})
-    if (!out.destroyed && !out.writableNeedDrain) out.write(PING)
-  }
-  const timer = setInterval(() => void ping().catch(() => out.destroy()), pingMs)
-  return {
-    open,
-    get isOpen() {
-      return opened !== undefined
-    },
-    postponePing: () => timer.refresh(),
-    stopPings: () => clearInterval(timer),
+    events.stopPings()
   }
 }
 
 function jsonHeaders(body: string): Record<string, string> {
   return { 'content-type': 'application/json; charset=utf-8', 'content-length': String(Buffer.byteLength(body)) }
-}
-
-const streamHeaders = {
-  'content-type': 'text/event-stream; charset=utf-8',
-  'cache-control': 'no-cache, no-transform',
-  // nginx buffers event streams unless told not to.
-  'x-accel-buffering': 'no',
 }
 
 function servedBy(served: Served): Record<string, string> {
