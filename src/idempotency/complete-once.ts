@@ -3,7 +3,7 @@ import type { Completed } from '../chat/complete.ts'
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
-import { usdText } from '../domain/money.ts'
+import { type Nanos, usdText } from '../domain/money.ts'
 import type { Settlement } from '../ledger/settlement.ts'
 import type { Delivery, WriteFrames } from '../relay/relay.ts'
 import { DONE } from '../wire/sse-encode.ts'
@@ -58,7 +58,7 @@ export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest)
     case 'done': {
       await deps.count()
       const { answer, costNanos } = claimed
-      if (answer !== null) return { replayOf: claimed.requestId, delivery: deliveryOf(answer, job) }
+      if (answer !== null) return { replayOf: claimed.requestId, delivery: deliveryOf(answer, job, costNanos) }
       throw new ApiError('already_completed', {
         message: `The request with this Idempotency-Key was completed as ${claimed.requestId}, and charged ${usdText(costNanos)} USD once; its answer is not kept. Send a new key for a new answer.`,
       })
@@ -103,8 +103,8 @@ async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<
   }
 }
 
-function deliveryOf(answer: string, { stream }: ChatJob): Delivery {
-  if (!stream) return { kind: 'whole', body: answer }
+function deliveryOf(answer: string, { stream }: ChatJob, costNanos: Nanos): Delivery {
+  if (!stream) return { kind: 'whole', body: answer, costNanos }
   return { kind: 'stream', sendTo: async write => write(answer) }
 }
 
