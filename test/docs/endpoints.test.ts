@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { lowerRankReasons } from '../../src/wire/activity.ts'
 import { exportColumns } from '../../src/wire/reports.ts'
 import { startTestApp, type TestApp } from '../harness/app.ts'
 import { readPage, tableRows } from './page.ts'
@@ -71,12 +72,16 @@ describe('docs/api.md', () => {
     ({ path, endpoint }) => {
       const taken = (openapi.paths[path]!.get!.parameters ?? [])
         .filter(parameter => parameter.in === 'query')
-        .map(({ name, schema }) => [name, String(schema.default)])
+        .map(({ name, schema }) => [name, String(schema.default ?? 'none')])
       const section = sectionOf(endpoint)
       const rows = section.includes('| query parameter') ? tableRows(section, 'query parameter') : []
       expect(rows.map(([name, , fallback]) => [name, fallback])).toEqual(taken)
     },
   )
+
+  test('has every reason for a lower rank', () => {
+    expect(tableRows(page, 'why lower').map(([reason]) => reason)).toEqual([...lowerRankReasons])
+  })
 
   test('has the fields of a chat request and says which are required', () => {
     const { schema } = openapi.paths['/v1/chat/completions']!.post!.requestBody!.content['application/json']
