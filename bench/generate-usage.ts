@@ -131,7 +131,7 @@ WITH model AS (
 ), priced AS (
   SELECT batch, customer_id, request_id, to_timestamp(started_ms / 1000.0) AS started_at, model_id, served, latency_ms,
     CASE WHEN served THEN provider ELSE 'none' END AS provider,
-    CASE WHEN NOT served THEN NULL WHEN p = 1 THEN 'hoster-' || hoster ELSE endpoint_id END AS endpoint_id,
+    CASE WHEN NOT served THEN NULL WHEN p = 1 THEN '00000000-0000-4000-9000-00000000000' || (1 + hoster) ELSE endpoint_id END AS endpoint_id,
     CASE WHEN served AND p = 1 THEN ('{${HOSTERS.join(',')}}'::uuid[])[1 + hoster] END AS hoster_id,
     CASE WHEN served THEN input_tokens ELSE 0 END AS input_tokens, CASE WHEN served THEN output_tokens ELSE 0 END AS output_tokens,
     input_price, output_price,

@@ -111,8 +111,11 @@ async function admitAndSettle(customerId: string): Promise<void> {
     outputTokens: 50,
     reportedInputTokens: 100,
     reportedOutputTokens: 50,
+    countedInputTokens: null,
+    countedOutputTokens: null,
     usageSource: 'upstream',
     price: { inputPicoPerToken: 150_000n, outputPicoPerToken: 600_000n },
+    priceVersion: null,
     holdNanos: HOLD_NANOS,
     costNanos: 45_000n,
     hosterShareNanos: 36_000n,
@@ -126,6 +129,7 @@ async function admitAndSettle(customerId: string): Promise<void> {
     attempts: [
       { offerId: 'somewhere/llama', endpointId: 'somewhere', provider: 'hoster', outcome: 'answered', elapsedMs: 12 },
     ],
+    routing: null,
   })
   pairs++
 }

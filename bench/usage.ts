@@ -32,6 +32,9 @@ const paths: [path: string, times: number][] = [
   ['/v1/usage/tokens?days=365&interval=month', 100],
   ['/v1/usage/breakdown?days=30', 300],
   ['/v1/usage/breakdown?days=365', 100],
+  ['/v1/usage/requests?limit=100', 300],
+  ['/v1/usage/requests?limit=100&model=qwen3-32b', 300],
+  ['/v1/usage/requests?limit=100&model=nobody-asked-for-this', 100],
 ]
 
 const LINE_FEED = 10
@@ -80,6 +83,7 @@ async function bench(): Promise<void> {
   ] as const) {
     for (const [path, times] of paths) reports.push(await measureReport(gateway, path, who, headers, times))
   }
+  const paging = await measurePaging(gateway, big)
   const audit = values['skip-audit'] ? null : await timeAudit(gateway)
   await gateway.stop()
 
@@ -103,6 +107,16 @@ async function bench(): Promise<void> {
         each.p99Ms.toFixed(1),
         (each.bytes / 1000).toFixed(1),
       ]),
+    )}`,
+    `## Paging through the requests, 1,000 a page\n\n${markdownTable(
+      ['', ''],
+      [
+        ['pages', String(paging.pages)],
+        ['requests', paging.rows.toLocaleString('en')],
+        ['a page, p50 ms', paging.p50Ms.toFixed(1)],
+        ['a page, p99 ms', paging.p99Ms.toFixed(1)],
+        ['a receipt, p99 ms', paging.receiptP99Ms.toFixed(1)],
+      ],
     )}`,
     `## CSV export\n\n${markdownTable(
       ['', ''],
@@ -134,6 +148,12 @@ async function bench(): Promise<void> {
           goal: '`/v1/usage/tokens?days=365&interval=hour` p99, ms',
           value: figure('/v1/usage/tokens?days=365&interval=hour').p99Ms,
           limit: 150,
+          isFloor: false,
+        }),
+        goalRow({
+          goal: '`/v1/usage/requests?limit=100` p99, ms',
+          value: figure('/v1/usage/requests?limit=100').p99Ms,
+          limit: 20,
           isFloor: false,
         }),
         ...(rssGrowthMb === null
@@ -210,6 +230,45 @@ async function measureReport(
   )
   return figures
 }
+
+/** Pages from the newest request down, and reads the receipt of the last one of each page. */
+async function measurePaging(gateway: Gateway, headers: Record<string, string>) {
+  const timed = async (path: string) => {
+    const startedMs = performance.now()
+    const response = await fetch(`${gateway.origin}${path}`, { headers })
+    const text = await response.text()
+    if (response.status !== 200) throw new Error(`${path} answered ${response.status}`)
+    return { tookMs: performance.now() - startedMs, text }
+  }
+  const pagesMs: number[] = []
+  const receiptsMs: number[] = []
+  const seen = new Set<string>()
+  let cursor: string | null = null
+  let listed = 0
+  do {
+    const { tookMs, text } = await timed(`/v1/usage/requests?limit=1000${cursor === null ? '' : `&cursor=${cursor}`}`)
+    const page = JSON.parse(text) as { data: { id: string }[]; next_cursor: string | null }
+    pagesMs.push(tookMs)
+    listed += page.data.length
+    for (const { id } of page.data) seen.add(id)
+    const last = page.data.at(-1)
+    if (last !== undefined) receiptsMs.push((await timed(`/v1/usage/requests/${last.id}`)).tookMs)
+    cursor = page.next_cursor
+  } while (cursor !== null && pagesMs.length < PAGES_READ)
+  if (seen.size !== listed) throw new Error(`${listed} requests were listed, of which ${seen.size} are different`)
+  pagesMs.sort((a, b) => a - b)
+  receiptsMs.sort((a, b) => a - b)
+  return {
+    pages: pagesMs.length,
+    rows: listed,
+    p50Ms: percentile(pagesMs, 0.5),
+    p99Ms: percentile(pagesMs, 0.99),
+    receiptP99Ms: percentile(receiptsMs, 0.99),
+  }
+}
+
+/** One million requests. */
+const PAGES_READ = 1000
 
 /** Exports the fewest days that hold `rowsMin` rows, counts what arrives, and watches the gateway's memory and how `/v1/usage` fares meanwhile. */
 async function measureExport(gateway: Gateway, headers: Record<string, string>, rowsMin: number) {

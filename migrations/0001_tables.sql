@@ -185,9 +185,14 @@ CREATE TABLE usage_event (
   output_tokens integer NOT NULL CHECK (output_tokens >= 0),
   reported_input_tokens  integer,
   reported_output_tokens integer,
+  -- By the gateway, where it had to count.
+  counted_input_tokens   integer,
+  counted_output_tokens  integer,
   usage_source  text NOT NULL CHECK (usage_source IN ('upstream', 'gateway', 'none')),
   input_pico_per_token  bigint NOT NULL,
   output_pico_per_token bigint NOT NULL,
+  -- Of hoster_price; NULL where the configuration sets the price.
+  price_version integer,
   hold_nanos    bigint NOT NULL,
   cost_nanos    bigint NOT NULL CHECK (cost_nanos >= 0 AND cost_nanos <= hold_nanos),
   hoster_share_nanos bigint NOT NULL CHECK (hoster_share_nanos >= 0),
@@ -200,6 +205,8 @@ CREATE TABLE usage_event (
   outcome       text NOT NULL,
   finish_reason text,
   attempts      jsonb NOT NULL DEFAULT '[]',
+  -- The candidates and why they were ranked or excluded, as in src/domain/routing-note.ts. NULL where there was nothing to choose.
+  routing       jsonb,
   -- The ledger transaction that charged it; NULL when it cost nothing.
   tx_id         bigint,
   -- The UTC day whose spend cap it counted against: the day its lease was granted. NULL when it had no lease any more.

@@ -331,12 +331,15 @@ CREATE FUNCTION settle_batch(
   p_node_shard smallint,
   p_requests uuid[], p_customers uuid[], p_leases uuid[], p_keys uuid[], p_started_ms bigint[], p_models text[],
   p_providers text[], p_endpoints text[], p_hosters uuid[],
-  p_input_tokens integer[], p_output_tokens integer[], p_reported_input_tokens integer[], p_reported_output_tokens integer[], p_usage_sources text[],
-  p_input_prices bigint[], p_output_prices bigint[],
+  p_input_tokens integer[], p_output_tokens integer[], p_reported_input_tokens integer[], p_reported_output_tokens integer[],
+  p_counted_input_tokens integer[], p_counted_output_tokens integer[], p_usage_sources text[],
+  p_input_prices bigint[], p_output_prices bigint[], p_price_versions integer[],
   p_holds bigint[], p_costs bigint[], p_hoster_shares bigint[], p_fees bigint[], p_writeoffs bigint[],
   p_latencies_ms integer[], p_first_tokens_ms integer[], p_successes boolean[], p_outcomes text[], p_finish_reasons text[],
   -- One JSON array with an element per request: escaped as array elements they would cost more than all other columns.
-  p_attempts jsonb)
+  p_attempts jsonb,
+  -- The same, or NULL when there is none in the whole batch.
+  p_routings jsonb)
 RETURNS TABLE (odd_request uuid, effect text)
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
 DECLARE
@@ -446,10 +449,12 @@ BEGIN
         WHEN b.lease IS NOT NULL OR i.request = ANY (v_late) THEN least(i.cost, i.hold) ELSE 0 END AS charge
     FROM unnest(
       p_requests, p_customers, p_leases, p_keys, p_started_ms, p_models, p_providers, p_endpoints, p_hosters,
-      p_input_tokens, p_output_tokens, p_reported_input_tokens, p_reported_output_tokens, p_usage_sources, p_input_prices, p_output_prices,
+      p_input_tokens, p_output_tokens, p_reported_input_tokens, p_reported_output_tokens,
+      p_counted_input_tokens, p_counted_output_tokens, p_usage_sources, p_input_prices, p_output_prices, p_price_versions,
       p_holds, p_costs, p_hoster_shares, p_fees, p_writeoffs, p_latencies_ms, p_first_tokens_ms, p_successes, p_outcomes, p_finish_reasons) WITH ORDINALITY
       AS i(request, customer, lease, key, started_ms, model, provider, endpoint, hoster,
-        input_tokens, output_tokens, reported_input_tokens, reported_output_tokens, usage_source, input_price, output_price,
+        input_tokens, output_tokens, reported_input_tokens, reported_output_tokens,
+        counted_input_tokens, counted_output_tokens, usage_source, input_price, output_price, price_version,
         hold, cost, hoster_share, fee, writeoff, latency_ms, first_token_ms, success, outcome, finish_reason, n)
     LEFT JOIN unnest(l_ids, l_customers, l_granted, l_cap_days) AS l(lease, customer, granted, cap_day)
       ON l.lease = i.request AND l.customer = i.customer
@@ -460,13 +465,16 @@ BEGIN
     FROM asked
   ), ins AS (
     INSERT INTO usage_event (request_id, customer_id, key_id, started_at, model_id, provider, endpoint_id, hoster_id,
-      input_tokens, output_tokens, reported_input_tokens, reported_output_tokens, usage_source, input_pico_per_token, output_pico_per_token,
+      input_tokens, output_tokens, reported_input_tokens, reported_output_tokens,
+      counted_input_tokens, counted_output_tokens, usage_source, input_pico_per_token, output_pico_per_token, price_version,
       hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, writeoff_nanos,
-      latency_ms, first_token_ms, success, outcome, finish_reason, attempts, tx_id, cap_day)
+      latency_ms, first_token_ms, success, outcome, finish_reason, attempts, routing, tx_id, cap_day)
     SELECT request, customer, key, to_timestamp(started_ms / 1000.0), model, provider, endpoint, hoster,
-      input_tokens, output_tokens, reported_input_tokens, reported_output_tokens, usage_source, input_price, output_price,
+      input_tokens, output_tokens, reported_input_tokens, reported_output_tokens,
+      counted_input_tokens, counted_output_tokens, usage_source, input_price, output_price, price_version,
       held, charge, hoster_part, CASE WHEN charge = cost THEN fee ELSE charge - hoster_part END, writeoff + cost - charge,
-      latency_ms, first_token_ms, success, outcome, finish_reason, p_attempts -> (n - 1)::integer, CASE WHEN charge > 0 THEN v_tx END, cap_day
+      latency_ms, first_token_ms, success, outcome, finish_reason, p_attempts -> (n - 1)::integer,
+      nullif(p_routings -> (n - 1)::integer, 'null'), CASE WHEN charge > 0 THEN v_tx END, cap_day
     FROM shared
     WHERE request <> ALL (v_skipped)
     ON CONFLICT (customer_id, request_id) DO NOTHING

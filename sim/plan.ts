@@ -208,8 +208,11 @@ export function settlementOf(
     outputTokens: 0,
     reportedInputTokens: null,
     reportedOutputTokens: null,
+    countedInputTokens: null,
+    countedOutputTokens: null,
     usageSource: isServed ? 'gateway' : 'none',
     price: { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n },
+    priceVersion: null,
     holdNanos: granted.heldNanos,
     costNanos,
     ...splitCost(costNanos, 8_000),
@@ -220,6 +223,7 @@ export function settlementOf(
     outcome: isServed ? 'served' : 'unserved',
     finishReason: null,
     attempts: [],
+    routing: null,
   }
 }
 

@@ -26,6 +26,8 @@ import { modelShow, modelsList } from './http/endpoints/models.ts'
 import { openapi } from './http/endpoints/openapi.ts'
 import { usageBreakdown } from './http/endpoints/usage-breakdown.ts'
 import { usageExport } from './http/endpoints/usage-export.ts'
+import { usageReceipt } from './http/endpoints/usage-receipt.ts'
+import { usageRequests } from './http/endpoints/usage-requests.ts'
 import { usageSummary } from './http/endpoints/usage-summary.ts'
 import { usageTokens } from './http/endpoints/usage-tokens.ts'
 import { createGuard } from './http/guard.ts'
@@ -50,6 +52,7 @@ import { createReportLimiter } from './quota/report-limiter.ts'
 import { createWindowView, windowCounts } from './quota/window-view.ts'
 import { createAffinity } from './route/affinity.ts'
 import { createOverReports } from './settle/over-reports.ts'
+import { createActivity } from './usage/activity.ts'
 import { createCreditReports } from './usage/credit-reports.ts'
 import { createReports } from './usage/reports.ts'
 
@@ -228,6 +231,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     readCredits: customerId => readCredits(pools.general, customerId),
     listTransactions: (customerId, page) => listTransactions(pools.general, customerId, page),
   })
+  const activity = createActivity({ sql: pools.general })
   const endpoints: Endpoint[] = [
     chatCompletions({
       complete: (caller, job, requestId, signal) => complete(chat, caller, job, requestId, signal),
@@ -247,6 +251,8 @@ export async function compose(input: ComposeInput): Promise<App> {
     usageExport({ reports }),
     credits({ reports: creditReports }),
     creditTransactions({ reports: creditReports }),
+    usageRequests({ activity }),
+    usageReceipt({ activity }),
     modelsList({ models: () => catalog.current().models }),
     modelShow({ models: () => catalog.current().models }),
     healthz(),

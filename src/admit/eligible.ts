@@ -21,12 +21,14 @@ export function eligible(candidates: readonly Offer[], job: ChatJob, view: Healt
   const excluded: Exclusion[] = []
   const willing = candidates.filter(offer => {
     const reason = firstObstacle(offer, job, view)
-    if (reason !== undefined) excluded.push({ offerId: offer.offerId, reason })
+    if (reason !== undefined) excluded.push({ offerId: offer.offerId, provider: offer.endpoint.kind, reason })
     return reason === undefined
   })
   const dropped = tooIllToTry(willing, view)
   if (dropped.size === 0) return { eligible: willing, excluded }
-  for (const offer of dropped) excluded.push({ offerId: offer.offerId, reason: 'endpoint_ejected' })
+  for (const { offerId, endpoint } of dropped) {
+    excluded.push({ offerId, provider: endpoint.kind, reason: 'endpoint_ejected' })
+  }
   return { eligible: willing.filter(offer => !dropped.has(offer)), excluded }
 }
 

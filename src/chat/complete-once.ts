@@ -63,7 +63,7 @@ export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest)
     case 'done': {
       await deps.count()
       const { answer, costNanos } = claimed
-      if (answer !== null) return { replayOf: claimed.requestId, delivery: deliveryOf(answer, job) }
+      if (answer !== null) return { replayOf: claimed.requestId, delivery: deliveryOf(answer, job, costNanos) }
       throw new ApiError('already_completed', {
         message: `The request with this Idempotency-Key was completed as ${claimed.requestId}, and charged ${usdText(costNanos)} USD once; its answer is not kept. Send a new key for a new answer.`,
       })
@@ -108,8 +108,8 @@ async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<
   }
 }
 
-function deliveryOf(answer: string, { stream }: ChatJob): Delivery {
-  if (!stream) return { kind: 'whole', body: answer }
+function deliveryOf(answer: string, { stream }: ChatJob, costNanos: Nanos): Delivery {
+  if (!stream) return { kind: 'whole', body: answer, costNanos }
   return { kind: 'stream', sendTo: async write => write(answer) }
 }
 

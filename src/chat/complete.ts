@@ -12,7 +12,8 @@ import { inputCostNanos } from '../relay/bill.ts'
 import { type Delivery, relay } from '../relay/relay.ts'
 import { unservedReceipt } from '../relay/unserved-receipt.ts'
 import type { Affinity } from '../route/affinity.ts'
-import { type RouteView, route } from '../route/route.ts'
+import { type RankedPlan, type RouteView, route } from '../route/route.ts'
+import { routingNote } from '../route/routing-note.ts'
 import { type SettleDeps, settle } from '../settle/settle.ts'
 
 export interface CompleteDeps {
@@ -47,14 +48,19 @@ export async function complete(
   signal: StopSignal,
 ): Promise<Completed> {
   const ticket = await admit(deps.admit, caller, job, requestId)
-  const settleTicket = (receipt: Receipt) => settle(deps.settle, ticket, receipt)
+  let plan: RankedPlan | null = null
+  let stickyOfferId: string | null = null
+  const settleTicket = (receipt: Receipt) => {
+    const view = { stickyOfferId, cloudCompetes: deps.route.cloudCompetes ?? false }
+    return settle(deps.settle, ticket, receipt, routingNote(ticket, job, plan?.ranks ?? null, view))
+  }
   const onFault = (fault: unknown) => deps.onFault(requestId, fault)
   const chargeEarlyLeave = (offer: Offer) => deps.isEarlyLeaveCharged(caller.customerId, inputCostNanos(job, offer))
   try {
     // Hashing a conversation costs as much as parsing it, and where there is one offer nothing is to be chosen.
     const hasChoice = ticket.eligible.length > 1
-    const stickyOfferId = hasChoice ? deps.affinity.find(caller.customerId, job) : null
-    const plan = route(ticket, job, { ...deps.route, stickyOfferId }, deps.random)
+    if (hasChoice) stickyOfferId = deps.affinity.find(caller.customerId, job)
+    plan = route(ticket, job, { ...deps.route, stickyOfferId }, deps.random)
     const answer = await dispatch(deps.dispatch, plan, job, signal)
     failpoint('dispatch-answered')
     if (hasChoice) deps.affinity.remember(caller.customerId, job, answer.offer.offerId)

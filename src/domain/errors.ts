@@ -48,6 +48,11 @@ export const errorTable = {
     'invalid_request_error',
     'The model does not exist or you do not have access to it. GET /v1/models lists the models.',
   ),
+  request_not_found: row(
+    404,
+    'invalid_request_error',
+    'You have no request with this id. A request is listed a moment after its answer has ended.',
+  ),
   not_found: row(404, 'invalid_request_error', 'There is nothing at this address. See /docs for the API.'),
   method_not_allowed: row(
     405,

@@ -6,6 +6,7 @@ import type { Offer, ProviderKind } from './offer.ts'
 /** Why an offer may not serve a job. Recorded for each, since the refusal says which wish excluded how many. */
 export interface Exclusion {
   readonly offerId: string
+  readonly provider: ProviderKind
   readonly reason: ExclusionReason
 }
 
@@ -125,6 +126,9 @@ export interface Receipt {
   readonly billedOutputTokens: number
   readonly reportedInputTokens: number | null
   readonly reportedOutputTokens: number | null
+  /** Ours; null where a report made counting needless. */
+  readonly countedInputTokens: number | null
+  readonly countedOutputTokens: number | null
   readonly usageSource: 'upstream' | 'gateway' | 'none'
   readonly finishReason: string | null
   readonly firstTokenMs: number | null

@@ -68,6 +68,8 @@ export interface Offer {
   /** The id the upstream knows it by. */
   readonly upstreamModel: string
   readonly price: TokenPrice
+  /** Of the hoster's price list. The operator's own prices stand in the configuration and have none. */
+  readonly priceVersion?: number
   readonly contextTokens: number
   readonly maxOutputTokens: number
   readonly features: ReadonlySet<Feature>

@@ -102,6 +102,7 @@ function errorsOf({ access, isReport, path, doc }: Endpoint): ErrorCode[] {
     ...byTag[doc.tag],
     ...(isReport ? (['rate_limit_exceeded'] as const) : []),
     ...(doc.tag === 'Models' && path.endsWith('*') ? (['model_not_found'] as const) : []),
+    ...(doc.operationId === 'getRequestReceipt' ? (['request_not_found'] as const) : []),
     ...(doc.operationId === 'getReadiness' ? (['server_shutdown', 'database_unavailable'] as const) : []),
   ])
   return errorCodes.filter(code => codes.has(code))

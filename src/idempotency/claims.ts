@@ -184,8 +184,11 @@ function supersededSettlement({ customerId, keyId, modelId }: Claim, requestId: 
     outputTokens: 0,
     reportedInputTokens: null,
     reportedOutputTokens: null,
+    countedInputTokens: null,
+    countedOutputTokens: null,
     usageSource: 'none',
     price: { inputPicoPerToken: 0n, outputPicoPerToken: 0n },
+    priceVersion: null,
     holdNanos: 0n,
     costNanos: 0n,
     hosterShareNanos: 0n,
@@ -197,6 +200,7 @@ function supersededSettlement({ customerId, keyId, modelId }: Claim, requestId: 
     outcome: 'superseded',
     finishReason: null,
     attempts: [],
+    routing: null,
   }
 }
 

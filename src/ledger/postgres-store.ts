@@ -152,7 +152,7 @@ function verdictOf(row: VerdictRow): LeaseVerdict {
 const SETTLE_BATCH = {
   name: 'settle_batch',
   text: `SELECT * FROM settle_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-    $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28)`,
+    $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32)`,
 }
 
 function settlementColumns(nodeShard: number, settlements: readonly Settlement[]): unknown[] {
@@ -171,9 +171,12 @@ function settlementColumns(nodeShard: number, settlements: readonly Settlement[]
     arrayLiteral(settlements, s => s.outputTokens),
     arrayLiteral(settlements, s => s.reportedInputTokens),
     arrayLiteral(settlements, s => s.reportedOutputTokens),
+    arrayLiteral(settlements, s => s.countedInputTokens),
+    arrayLiteral(settlements, s => s.countedOutputTokens),
     arrayLiteral(settlements, s => s.usageSource),
     arrayLiteral(settlements, s => s.price.inputPicoPerToken),
     arrayLiteral(settlements, s => s.price.outputPicoPerToken),
+    arrayLiteral(settlements, s => s.priceVersion),
     arrayLiteral(settlements, s => s.holdNanos),
     arrayLiteral(settlements, s => s.costNanos),
     arrayLiteral(settlements, s => s.hosterShareNanos),
@@ -186,6 +189,8 @@ function settlementColumns(nodeShard: number, settlements: readonly Settlement[]
     arrayLiteral(settlements, s => (s.finishReason === null ? null : quoted(s.finishReason))),
     // JSON escapes control characters, and \u0000, which jsonb rejects, cannot be in names we configured.
     JSON.stringify(settlements.map(s => s.attempts)),
+    // Model ids and hoster ids of requests hold no control characters either.
+    settlements.some(s => s.routing !== null) ? JSON.stringify(settlements.map(s => s.routing)) : null,
   ]
 }
 

@@ -19,7 +19,7 @@ export function decodeSettlement(payload: Buffer): Settlement {
   return fields
 }
 
-const VERSION = '1'
+const VERSION = '2'
 const moneyFields = ['holdNanos', 'costNanos', 'hosterShareNanos', 'feeNanos', 'writeoffNanos'] as const
 
 function bigintAsText(_name: string, value: unknown): unknown {

@@ -1,6 +1,7 @@
 import type { Attempt, Outcome } from '../domain/handoff.ts'
 import type { TokenPrice } from '../domain/money.ts'
 import type { ProviderKind } from '../domain/offer.ts'
+import type { RoutingNote } from '../domain/routing-note.ts'
 
 /** How one admitted request ended. Costs are final: the ledger only lowers them, when the lease does not cover them. */
 export interface Settlement {
@@ -19,8 +20,13 @@ export interface Settlement {
   readonly outputTokens: number
   readonly reportedInputTokens: number | null
   readonly reportedOutputTokens: number | null
+  /** By the gateway; null where nothing made it count. */
+  readonly countedInputTokens: number | null
+  readonly countedOutputTokens: number | null
   readonly usageSource: 'upstream' | 'gateway' | 'none'
   readonly price: TokenPrice
+  /** Null where the operator's configuration sets the price. */
+  readonly priceVersion: number | null
   readonly holdNanos: bigint
   readonly costNanos: bigint
   readonly hosterShareNanos: bigint
@@ -33,4 +39,6 @@ export interface Settlement {
   readonly outcome: Outcome
   readonly finishReason: string | null
   readonly attempts: readonly Attempt[]
+  /** Null where nothing was chosen. */
+  readonly routing: RoutingNote | null
 }

@@ -43,6 +43,7 @@ interface HosterPriceRow {
   base_url: string
   key_sealed: Buffer | null
   model_id: string
+  version: number
   upstream_model: string
   input_pico_per_token: bigint
   output_pico_per_token: bigint
@@ -54,7 +55,7 @@ interface HosterPriceRow {
 
 const SELECT_CURRENT_PRICES = `
   SELECT h.hoster_id, h.name, h.trust_score, h.share_bps, e.endpoint_id, e.base_url, e.key_sealed,
-         p.model_id, p.upstream_model, p.input_pico_per_token, p.output_pico_per_token,
+         p.model_id, p.version, p.upstream_model, p.input_pico_per_token, p.output_pico_per_token,
          p.context_tokens, p.max_output_tokens, p.features, first.valid_from AS offered_since
   FROM hoster h
   JOIN hoster_endpoint e USING (hoster_id)
@@ -96,6 +97,7 @@ function toOffer(row: HosterPriceRow, endpoint: Endpoint): Offer {
     modelId: row.model_id,
     upstreamModel: row.upstream_model,
     price: { inputPicoPerToken: row.input_pico_per_token, outputPicoPerToken: row.output_pico_per_token },
+    priceVersion: row.version,
     contextTokens: row.context_tokens,
     maxOutputTokens: row.max_output_tokens,
     features: new Set(row.features),

@@ -2,7 +2,7 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import type { ChatChunk, ChunkDelta, TokenUsage } from '../domain/completion.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Answer, Outcome, Receipt, StreamAnswer, Ticket, WholeAnswer } from '../domain/handoff.ts'
-import type { Nanos } from '../domain/money.ts'
+import { type Nanos, usd } from '../domain/money.ts'
 import type { StopSignal } from '../domain/stop-signal.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failpoint } from '../failpoint.ts'
@@ -28,7 +28,7 @@ export interface RelayContext {
 
 /** What goes to the client: a whole JSON body, or an event stream. */
 export type Delivery =
-  | { readonly kind: 'whole'; readonly body: string }
+  | { readonly kind: 'whole'; readonly body: string; readonly costNanos: Nanos }
   | { readonly kind: 'stream'; readonly sendTo: (write: WriteFrames) => Promise<void> }
 
 /** Takes complete events, one or more. While a promise it returned is pending, nothing more is written. */
@@ -61,9 +61,9 @@ async function relayWhole(
     finishReason: completion.choices[0]?.finish_reason ?? null,
     chargeInputOnly: gone && chargeEarlyLeave(),
   })
-  await settle(receipt)
-  completion.usage = billedUsage(completion.usage, receipt)
-  return { kind: 'whole', body: JSON.stringify(completion) }
+  const costNanos = await settle(receipt)
+  completion.usage = billedUsage(completion.usage, receipt, costNanos)
+  return { kind: 'whole', body: JSON.stringify(completion), costNanos }
 }
 
 async function relayStream(context: RelayContext, answer: StreamAnswer, write: WriteFrames): Promise<void> {
@@ -114,8 +114,9 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
     ...seen,
     chargeInputOnly: outcome === 'client_gone' && meter.text === '' && chargeEarlyLeave(),
   })
+  let costNanos = 0n
   try {
-    await settle(end)
+    costNanos = await settle(end)
   } catch (error) {
     outcome = 'interrupted'
     failure = error
@@ -123,7 +124,7 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
   if (outcome === 'client_gone') return
   if (outcome !== 'served') await write(encodeErrorChunk(envelope, endError(failure, signal)))
   else if (!job.includeUsage) await write(DONE)
-  else await write(encodeChunk(usageChunk(envelope, billedUsage(seen.reported ?? undefined, end))) + DONE)
+  else await write(encodeChunk(usageChunk(envelope, billedUsage(seen.reported ?? undefined, end, costNanos))) + DONE)
 }
 
 function endError(failure: unknown, signal: StopSignal): ApiError {
@@ -134,13 +135,17 @@ function endError(failure: unknown, signal: StopSignal): ApiError {
   })
 }
 
-/** The usage the client is shown is the usage it is billed for; details of the upstream (cached, reasoning) are kept beside it. */
-function billedUsage(reported: TokenUsage | undefined, receipt: Receipt): TokenUsage {
+/**
+ * The usage the client is shown is the usage it is billed for, with the charge; details of the upstream (cached, reasoning) are
+ * kept beside it.
+ */
+function billedUsage(reported: TokenUsage | undefined, receipt: Receipt, costNanos: Nanos): TokenUsage {
   return {
     ...reported,
     prompt_tokens: receipt.billedInputTokens,
     completion_tokens: receipt.billedOutputTokens,
     total_tokens: receipt.billedInputTokens + receipt.billedOutputTokens,
+    cost_usd: usd(costNanos),
   }
 }
 

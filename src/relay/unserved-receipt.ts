@@ -32,6 +32,8 @@ export function unservedReceipt(
     billedOutputTokens: 0,
     reportedInputTokens: null,
     reportedOutputTokens: null,
+    countedInputTokens: charged ? countPromptTokens(job) : null,
+    countedOutputTokens: null,
     usageSource: charged ? 'gateway' : 'none',
     finishReason: null,
     firstTokenMs: null,

@@ -1,6 +1,7 @@
 import type { Clock } from '../domain/clock.ts'
 import type { Receipt, Ticket } from '../domain/handoff.ts'
 import { costNanos, type Nanos, splitCost } from '../domain/money.ts'
+import type { RoutingNote } from '../domain/routing-note.ts'
 import { failpoint } from '../failpoint.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Settlement } from '../ledger/settlement.ts'
@@ -15,9 +16,14 @@ export interface SettleDeps {
  * Ends a ticket: charges what the receipt bills, releases the rest of the hold, writes the usage row, all in one transaction.
  * Returns the charge once it cannot be lost any more. Throws `settlement_unavailable` when that takes too long; the request is then free.
  */
-export async function settle(deps: SettleDeps, ticket: Ticket, receipt: Receipt): Promise<Nanos> {
+export async function settle(
+  deps: SettleDeps,
+  ticket: Ticket,
+  receipt: Receipt,
+  routing: RoutingNote | null,
+): Promise<Nanos> {
   failpoint('settlement-before-build')
-  const settlement = settlementOf(ticket, receipt, deps.clock.monotonicMs() - ticket.startedMonotonicMs)
+  const settlement = settlementOf(ticket, receipt, routing, deps.clock.monotonicMs() - ticket.startedMonotonicMs)
   failpoint('settlement-built')
   await deps.ledger.settle(settlement)
   failpoint('settlement-acknowledged')
@@ -26,7 +32,12 @@ export async function settle(deps: SettleDeps, ticket: Ticket, receipt: Receipt)
 }
 
 /** Pure: what the ledger is told. The charge never exceeds the hold; what the tokens would have cost beyond it is written off. */
-export function settlementOf(ticket: Ticket, receipt: Receipt, latencyMs: number): Settlement {
+export function settlementOf(
+  ticket: Ticket,
+  receipt: Receipt,
+  routing: RoutingNote | null,
+  latencyMs: number,
+): Settlement {
   const offer = receipt.offer
   const price = offer?.price ?? { inputPicoPerToken: 0n, outputPicoPerToken: 0n }
   const measuredNanos = costNanos(price, receipt.billedInputTokens, receipt.billedOutputTokens)
@@ -45,8 +56,11 @@ export function settlementOf(ticket: Ticket, receipt: Receipt, latencyMs: number
     outputTokens: receipt.billedOutputTokens,
     reportedInputTokens: receipt.reportedInputTokens,
     reportedOutputTokens: receipt.reportedOutputTokens,
+    countedInputTokens: receipt.countedInputTokens,
+    countedOutputTokens: receipt.countedOutputTokens,
     usageSource: receipt.usageSource,
     price,
+    priceVersion: offer?.priceVersion ?? null,
     holdNanos: ticket.holdNanos,
     costNanos: chargedNanos,
     ...splitCost(chargedNanos, offer?.endpoint.hosterShareBps ?? 0),
@@ -57,5 +71,6 @@ export function settlementOf(ticket: Ticket, receipt: Receipt, latencyMs: number
     outcome: receipt.outcome,
     finishReason: receipt.finishReason,
     attempts: receipt.attempts,
+    routing,
   }
 }

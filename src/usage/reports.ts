@@ -1,10 +1,10 @@
 import type { Sql } from '../db/pool.ts'
 import type { Caller } from '../domain/caller.ts'
 import type { Clock } from '../domain/clock.ts'
-import { ApiError } from '../domain/errors.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 import type { Interval, TokenUsageReport, UsageBreakdown, UsageSummary } from '../wire/reports.ts'
+import { refuseReport, reportSql } from './report-sql.ts'
 import { tokenUsage } from './token-usage.ts'
 import { usageBreakdown } from './usage-breakdown.ts'
 import { type UsageExport, usageExport } from './usage-export.ts'
@@ -27,13 +27,13 @@ export function createReports(deps: {
   readWindows: (customerId: string, atEpochMs: number) => Promise<WindowCounts>
 }): Reports {
   const { clock } = deps
-  const sql: Sql = { query: (statement, values) => deps.sql.query<never>(statement, values).catch(refuse) }
+  const sql = reportSql(deps.sql)
   return {
     async summary(caller) {
       const nowMs = clock.epochMs()
       const [balanceNanos, windows] = await Promise.all([
-        deps.readBalance(caller.customerId).catch(refuse),
-        deps.readWindows(caller.customerId, nowMs).catch(refuse),
+        deps.readBalance(caller.customerId).catch(refuseReport),
+        deps.readWindows(caller.customerId, nowMs).catch(refuseReport),
       ])
       return usageSummary(sql, caller, balanceNanos, windows, nowMs)
     },
@@ -41,12 +41,4 @@ export function createReports(deps: {
     breakdown: (caller, days) => usageBreakdown(sql, caller.customerId, days, clock.epochMs()),
     export: (caller, days) => usageExport(sql, caller.customerId, days, clock.epochMs()),
   }
-}
-
-/** A report that cannot be read is nobody's fault but the database's. */
-function refuse(internal: unknown): never {
-  throw new ApiError('database_unavailable', {
-    message: 'The database does not answer, so the report cannot be made. Retry later.',
-    internal,
-  })
 }

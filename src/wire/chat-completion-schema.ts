@@ -18,6 +18,10 @@ export const chatCompletionSchema = z
       prompt_tokens: z.int().describe('As billed.'),
       completion_tokens: z.int().describe('As billed.'),
       total_tokens: z.int(),
+      cost_usd: z
+        .number()
+        .nonnegative()
+        .describe('What this request was charged, in USD with at most 9 decimals, rounded nowhere.'),
     }),
   })
   .meta({ id: 'ChatCompletion' })

@@ -85,7 +85,7 @@ test('usage is always asked for upstream and shown only on request: null until a
   )
   expect(stream.chunks.at(-1)).toMatchObject({
     choices: [],
-    usage: { prompt_tokens: 12, completion_tokens: 6, total_tokens: 18 },
+    usage: { prompt_tokens: 12, completion_tokens: 6, total_tokens: 18, cost_usd: 0.000024 },
   })
   expect(stream.chunks.slice(0, -1).every(({ usage }) => usage === null)).toBe(true)
   expect((await gateway.usage(customer)).map(row => row.cost_nanos)).toEqual([24_000n, 24_000n])

@@ -77,7 +77,7 @@ test('a whole answer is OpenAI-shaped, billed as reported, and accounted for to 
         finish_reason: 'stop',
       },
     ],
-    usage: { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18 },
+    usage: { prompt_tokens: 11, completion_tokens: 7, total_tokens: 18, cost_usd: 0.000025 },
   })
   expect(body.created).toBeGreaterThanOrEqual(before)
   expect(await gateway.balanceNanos(fresh)).toBe(5_000_000_000n - 11_000n - 14_000n)
@@ -98,6 +98,7 @@ test('headers tell who served, how long it took and what is left of the limits',
     expect(headers.get('x-ratelimit-remaining-requests-day')).toMatch(/^49[89]$/)
     expect(headers.get('x-switchyard-provider')).toBe('local')
     expect(headers.get('x-switchyard-hoster')).toBeNull()
+    expect(headers.get('x-switchyard-cost-usd')).toBe(stream ? null : '0.00002')
   }
   const { headers } = await gateway.chat(fresh, { ...hello, tier: 'x' })
   expect(headers.get('openai-processing-ms')).toMatch(/^\d+$/)
@@ -308,7 +309,7 @@ test('details of the usage are kept, and cached or reasoning tokens are not bill
   upstream.respondWith(status(200, { ...completion(), usage }))
   const body = (await (await gateway.chat(fresh, hello)).json()) as { usage: object }
   const { cost: _, ...kept } = usage
-  expect(body.usage).toEqual(kept)
+  expect(body.usage).toEqual({ ...kept, cost_usd: 0.00004 })
   expect(await gateway.balanceNanos(fresh)).toBe(5_000_000_000n - 40_000n)
 })
 

@@ -53,7 +53,7 @@ test('a chat', async () => {
   const result = await generateText({ model: provider('test-model'), prompt: 'Hello' })
   expect(result.text).toBe('Good morning')
   expect(result.finishReason).toBe('stop')
-  expect(result.usage).toMatchObject({ inputTokens: 9, outputTokens: 2, totalTokens: 11 })
+  expect(result.usage).toMatchObject({ inputTokens: 9, outputTokens: 2, totalTokens: 11, raw: { cost_usd: 0.000013 } })
   expect(result.response.id).toBe(`chatcmpl-${result.response.headers?.['x-request-id']}`)
 })
 
@@ -70,7 +70,7 @@ test('a stream, and its usage where it is asked for', async () => {
   for await (const piece of result.textStream) pieces.push(piece)
   expect(pieces).toEqual(['Good', ' morning'])
   expect(await result.finishReason).toBe('stop')
-  expect(await result.usage).toMatchObject({ inputTokens: 9, outputTokens: 2 })
+  expect(await result.usage).toMatchObject({ inputTokens: 9, outputTokens: 2, raw: { cost_usd: 0.000013 } })
 })
 
 test('a stream is billed by the report of the model server, whether or not the client asked for usage', async () => {

@@ -50,7 +50,8 @@ describe.each(versions)('%s', (_name, Client) => {
     world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
     const { data, request_id, response } = await client.chat.completions.create(hello).withResponse()
     expect(data.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: 'Good morning' } })
-    expect(data.usage).toEqual(usageOf(9, 2))
+    expect(data.usage).toEqual({ ...usageOf(9, 2), cost_usd: 0.000013 })
+    expect(response.headers.get('x-switchyard-cost-usd')).toBe('0.000013')
     expect(data.id).toBe(`chatcmpl-${request_id}`)
     expect((await client.chat.completions.create(hello))._request_id).toMatch(/^[0-9a-f-]{36}$/)
     expect(response.headers.get('x-ratelimit-remaining-requests')).toBe('299')
@@ -79,7 +80,7 @@ describe.each(versions)('%s', (_name, Client) => {
     const asked = { ...hello, stream: true as const, stream_options: { include_usage: true } }
     const chunks: OpenAI.ChatCompletionChunk[] = []
     for await (const chunk of await client.chat.completions.create(asked)) chunks.push(chunk)
-    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: usageOf(9, 2) })
+    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { ...usageOf(9, 2), cost_usd: 0.000013 } })
     expect(chunks.slice(0, -1).every(chunk => chunk.usage === null)).toBe(true)
   })
 

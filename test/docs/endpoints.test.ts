@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { lowerRankReasons } from '../../src/wire/activity.ts'
 import { exportColumns } from '../../src/wire/reports.ts'
 import { startTestApp, type TestApp } from '../harness/app.ts'
 import { readPage, tableRows } from './page.ts'
@@ -77,6 +78,10 @@ describe('docs/api.md', () => {
       expect(rows.map(([name, , fallback]) => [name, fallback])).toEqual(taken)
     },
   )
+
+  test('has every reason for a lower rank', () => {
+    expect(tableRows(page, 'why lower').map(([reason]) => reason)).toEqual([...lowerRankReasons])
+  })
 
   test('has the fields of a chat request and says which are required', () => {
     const { schema } = openapi.paths['/v1/chat/completions']!.post!.requestBody!.content['application/json']

@@ -115,8 +115,11 @@ export function settlementOf(
     outputTokens: 0,
     reportedInputTokens: inputTokens,
     reportedOutputTokens: null,
+    countedInputTokens: null,
+    countedOutputTokens: null,
     usageSource: 'upstream',
     price: nanoPerToken,
+    priceVersion: null,
     holdNanos,
     costNanos: costNanos(nanoPerToken, inputTokens, 0),
     ...splitCost(chargeNanos, HOSTER_SHARE_BPS),
@@ -127,6 +130,7 @@ export function settlementOf(
     outcome: 'served',
     finishReason: 'stop',
     attempts: [{ offerId: 'a/"b"', endpointId: 'a', provider: 'hoster', outcome: 'answered', elapsedMs: 19.5 }],
+    routing: null,
     ...more,
   }
 }

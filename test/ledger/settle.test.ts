@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { RoutingNote } from '../../src/domain/routing-note.ts'
 import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, type TestNode } from './ledger-world.ts'
@@ -59,7 +60,20 @@ test('the usage row holds every field as it was given', async () => {
   const customerId = await world.addCustomer(500n)
   const admission = admissionOf(customerId, 200n)
   await node.ledger.admit(admission)
-  const settlement = settlementOf(admission, 200n, 150n, { outputTokens: 3, finishReason: 'end\\ "quoted", {x}' })
+  const routing: RoutingNote = {
+    model: 'auto',
+    wishes: { tier: 'cheapest' },
+    ranked: [{ offerId: 'a/"b"', provider: 'hoster', costPicos: '1', predictedMs: null }],
+    excluded: [{ offerId: 'c/b', provider: 'cloud', reason: 'privacy_mode' }],
+  }
+  const settlement = settlementOf(admission, 200n, 150n, {
+    outputTokens: 3,
+    finishReason: 'end\\ "quoted", {x}',
+    countedInputTokens: 160,
+    countedOutputTokens: 2,
+    priceVersion: 7,
+    routing,
+  })
   await node.ledger.settle(settlement)
   const { rows } = await world.pool.query('SELECT * FROM usage_event WHERE customer_id = $1', [customerId])
   expect(rows).toEqual([
@@ -76,9 +90,12 @@ test('the usage row holds every field as it was given', async () => {
       output_tokens: 3,
       reported_input_tokens: 150,
       reported_output_tokens: null,
+      counted_input_tokens: 160,
+      counted_output_tokens: 2,
       usage_source: 'upstream',
       input_pico_per_token: 1_000n,
       output_pico_per_token: 2_000n,
+      price_version: 7,
       hold_nanos: 200n,
       cost_nanos: 150n,
       hoster_share_nanos: 120n,
@@ -90,6 +107,7 @@ test('the usage row holds every field as it was given', async () => {
       outcome: 'served',
       finish_reason: settlement.finishReason,
       attempts: settlement.attempts,
+      routing,
       tx_id: expect.any(BigInt),
       cap_day: new Date().toISOString().slice(0, 10),
     },

@@ -3,6 +3,7 @@ import type { ServiceTier } from '../../src/domain/chat-job.ts'
 import type { Ticket } from '../../src/domain/handoff.ts'
 import type { Offer } from '../../src/domain/offer.ts'
 import { type RouteView, route } from '../../src/route/route.ts'
+import { routingNote } from '../../src/route/routing-note.ts'
 import { healthOf, jobOf, offerOf, seededRandom } from '../market/random-market.ts'
 
 const ticketOf = (eligible: readonly Offer[], models: readonly string[] = ['m']): Ticket => ({
@@ -172,4 +173,30 @@ test('a plan says what each offer was ranked by', () => {
   const health = healthOf({ 'a/m': { predictedMs: 100, inFlight: 2, state: 'probing' } })
   const { ranks } = route(ticketOf([priced('a', 100)]), jobOf(), { health }, () => 0.5)
   expect(ranks).toMatchObject([{ costPicos: 35_600n, predictedMs: 100, trust: 1, inFlight: 2, state: 'probing' }])
+})
+
+const noted = (offers: readonly Offer[], job = jobOf(), excluded: Ticket['excluded'] = []) => {
+  const ticket = { ...ticketOf(offers), excluded }
+  const { ranks } = route(ticket, job, { health: healthOf() }, () => 0.5)
+  return routingNote(ticket, job, ranks, { stickyOfferId: null, cloudCompetes: false })
+}
+
+test('where nothing was chosen there is nothing to note', () => {
+  const only = priced('a', 1)
+  expect(noted([only], jobOf({ model: 'm' }))).toBeNull()
+  expect(noted([only], jobOf({ model: 'auto' }))).toMatchObject({ model: 'auto', wishes: {} })
+  expect(noted([only], jobOf({ wishes: { privacyMode: true } }))).toMatchObject({ wishes: { privacy_mode: true } })
+  const exclusion = { offerId: 'b/m', provider: 'cloud', reason: 'feature_missing' } as const
+  expect(noted([only], jobOf(), [exclusion])).toMatchObject({ excluded: [exclusion] })
+  expect(noted([only, priced('b', 1)])).toMatchObject({ ranked: [{}, {}] })
+})
+
+test('a note stays small in a large market, and says how much it left out', () => {
+  const offers = Array.from({ length: 300 }, (_, index) => priced(`offer-${index}`, index))
+  const excluded = Array.from({ length: 30 }, (_, index) => {
+    return { offerId: `x${index}/m`, provider: 'hoster', reason: 'deny_hosters' } as const
+  })
+  const note = noted(offers, jobOf(), excluded)!
+  expect([note.ranked.length, note.excluded.length, note.leftOut]).toEqual([24, 24, 282])
+  expect(JSON.stringify(note).length).toBeLessThan(6_000)
 })

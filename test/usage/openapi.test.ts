@@ -11,6 +11,8 @@ import { modelShow, modelsList } from '../../src/http/endpoints/models.ts'
 import { openapi } from '../../src/http/endpoints/openapi.ts'
 import { usageBreakdown } from '../../src/http/endpoints/usage-breakdown.ts'
 import { usageExport } from '../../src/http/endpoints/usage-export.ts'
+import { usageReceipt } from '../../src/http/endpoints/usage-receipt.ts'
+import { usageRequests } from '../../src/http/endpoints/usage-requests.ts'
 import { usageSummary } from '../../src/http/endpoints/usage-summary.ts'
 import { usageTokens } from '../../src/http/endpoints/usage-tokens.ts'
 import { openapiDocument } from '../../src/http/openapi.ts'
@@ -41,6 +43,8 @@ const endpoints: Endpoint[] = [
   usageExport({ reports: none }),
   credits({ reports: none }),
   creditTransactions({ reports: none }),
+  usageRequests({ activity: none }),
+  usageReceipt({ activity: none }),
   modelsList({ models: none }),
   modelShow({ models: none }),
   healthz(),
@@ -98,6 +102,8 @@ describe('the OpenAPI document', () => {
       '/v1/usage',
       '/v1/usage/breakdown',
       '/v1/usage/export',
+      '/v1/usage/requests',
+      '/v1/usage/requests/{id}',
       '/v1/usage/tokens',
     ])
   })

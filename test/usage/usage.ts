@@ -60,8 +60,11 @@ export function settlementOf(caller: Caller, nowMs: number, use: Use): Settlemen
     outputTokens,
     reportedInputTokens: null,
     reportedOutputTokens: null,
+    countedInputTokens: null,
+    countedOutputTokens: null,
     usageSource: served ? 'gateway' : 'none',
     price,
+    priceVersion: null,
     holdNanos: cost,
     costNanos: cost,
     ...split,
@@ -72,6 +75,7 @@ export function settlementOf(caller: Caller, nowMs: number, use: Use): Settlemen
     outcome: served ? 'served' : 'unserved',
     finishReason: null,
     attempts: [],
+    routing: null,
   }
 }
 

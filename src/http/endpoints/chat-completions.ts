@@ -7,6 +7,7 @@ import type { OnceRequest, Replayed } from '../../chat/complete-once.ts'
 import type { Caller } from '../../domain/caller.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Clock } from '../../domain/clock.ts'
+import { usdText } from '../../domain/money.ts'
 import type { StopSignal } from '../../domain/stop-signal.ts'
 import type { WindowCounts } from '../../domain/windows.ts'
 import { failpoint } from '../../failpoint.ts'
@@ -142,7 +143,8 @@ type HeadersOf = () => OutgoingHttpHeaders | Promise<OutgoingHttpHeaders>
 function sendWhole(out: ServerResponse, served: Served, headers: OutgoingHttpHeaders): void {
   const { delivery } = served
   if (delivery.kind !== 'whole') throw new Error('a stream was made for a request that asked for none')
-  out.writeHead(200, Object.assign(headers, jsonHeaders(delivery.body), servedBy(served))).end(delivery.body)
+  const cost = { 'x-switchyard-cost-usd': usdText(delivery.costNanos) }
+  out.writeHead(200, Object.assign(headers, jsonHeaders(delivery.body), servedBy(served), cost)).end(delivery.body)
 }
 
 interface StreamToSend {

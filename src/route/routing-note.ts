@@ -1,0 +1,67 @@
+import { AUTO_MODEL, type ChatJob, type Wishes } from '../domain/chat-job.ts'
+import type { Ticket } from '../domain/handoff.ts'
+import type { NotedRank, NotedWishes, RoutingNote } from '../domain/routing-note.ts'
+import type { Rank } from './route.ts'
+
+/**
+ * What the receipt will tell of the choice; null when nothing was chosen, which is every request of an installation with one server,
+ * so that these pay nothing for it.
+ *
+ * @param ranks null when the request ended before its offers were ranked
+ */
+export function routingNote(
+  ticket: Ticket,
+  job: ChatJob,
+  ranks: readonly Rank[] | null,
+  view: { readonly stickyOfferId: string | null; readonly cloudCompetes: boolean },
+): RoutingNote | null {
+  const wishes = notedWishes(job.wishes)
+  const isPlain = ticket.eligible.length === 1 && ticket.excluded.length === 0 && job.model !== AUTO_MODEL
+  if (isPlain && wishes === NO_WISHES) return null
+  const ranked: readonly NotedRank[] =
+    ranks?.slice(0, OFFERS_NOTED).map(notedRank) ??
+    ticket.eligible
+      .slice(0, OFFERS_NOTED)
+      .map(({ offerId, endpoint }) => ({ offerId, provider: endpoint.kind }) satisfies NotedRank)
+  const excluded = ticket.excluded.slice(0, OFFERS_NOTED)
+  const leftOut = ticket.eligible.length - ranked.length + (ticket.excluded.length - excluded.length)
+  return {
+    model: job.model,
+    wishes,
+    ranked,
+    excluded,
+    ...(leftOut > 0 && { leftOut }),
+    ...(view.stickyOfferId !== null && view.stickyOfferId === ranked[0]?.offerId && { isSticky: true }),
+    ...(view.cloudCompetes && { cloudCompetes: true }),
+  }
+}
+
+/** Of each list. `auto` in a large market has hundreds of candidates, and a row of 4 kB says enough. */
+const OFFERS_NOTED = 24
+
+const NO_WISHES: NotedWishes = {}
+
+function notedWishes(wishes: Wishes): NotedWishes {
+  const noted = {
+    ...(wishes.serviceTier !== 'balanced' && { tier: wishes.serviceTier }),
+    ...(wishes.privacyMode && { privacy_mode: true }),
+    ...(wishes.trustedOnly && { trusted_only: true }),
+    ...(wishes.maxLatencyMs !== null && { max_latency_ms: wishes.maxLatencyMs }),
+    ...(wishes.fallbackModels.length > 0 && { fallback_models: wishes.fallbackModels }),
+    ...(wishes.allowHosters !== null && { allow_hosters: [...wishes.allowHosters] }),
+    ...(wishes.denyHosters.size > 0 && { deny_hosters: [...wishes.denyHosters] }),
+  }
+  return Object.keys(noted).length === 0 ? NO_WISHES : noted
+}
+
+function notedRank({ offer, costPicos, predictedMs, trust, inFlight, state }: Rank): NotedRank {
+  return {
+    offerId: offer.offerId,
+    provider: offer.endpoint.kind,
+    costPicos: costPicos.toString(),
+    predictedMs: predictedMs === null ? null : Math.round(predictedMs),
+    trust,
+    inFlight,
+    state,
+  }
+}

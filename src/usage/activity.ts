@@ -1,0 +1,29 @@
+import type { Sql } from '../db/pool.ts'
+import type { Caller } from '../domain/caller.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { RequestPage, RequestReceipt, RequestsQuery } from '../wire/activity.ts'
+import { listRequests } from './list-requests.ts'
+import { readReceipt } from './read-receipt.ts'
+import { reportSql } from './report-sql.ts'
+
+/** The requests of one customer, one by one. Throws `database_unavailable`. */
+export interface Activity {
+  /** One page, newest first. Throws `invalid_value` for a period that ends before it begins. */
+  list(caller: Caller, query: RequestsQuery): Promise<RequestPage>
+  /** Throws `request_not_found`, also for ids of other customers and for what is no id. */
+  receipt(caller: Caller, requestId: string): Promise<RequestReceipt>
+}
+
+export function createActivity(deps: { sql: Sql }): Activity {
+  const sql = reportSql(deps.sql)
+  return {
+    list: (caller, query) => listRequests(sql, caller.customerId, query),
+    async receipt(caller, requestId) {
+      const receipt = UUID.test(requestId) ? await readReceipt(sql, caller.customerId, requestId) : null
+      if (receipt === null) throw new ApiError('request_not_found')
+      return receipt
+    },
+  }
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i

@@ -1,0 +1,80 @@
+import { expect, test } from 'vitest'
+import type { Attempt } from '../domain/handoff.ts'
+import type { NotedRank, RoutingNote } from '../domain/routing-note.ts'
+import { explainCandidates } from './explain-candidates.ts'
+
+const rank = (offerId: string, more: Partial<NotedRank> = {}): NotedRank => ({
+  offerId,
+  provider: 'local',
+  costPicos: '1000',
+  predictedMs: null,
+  trust: 1,
+  inFlight: 0,
+  state: 'open',
+  ...more,
+})
+const noteOf = (ranked: NotedRank[], more: Partial<RoutingNote> = {}): RoutingNote => ({
+  model: 'm',
+  wishes: {},
+  ranked,
+  excluded: [],
+  ...more,
+})
+/** Why the second is below the first. */
+const why = (note: RoutingNote) => explainCandidates(note, [])[1]!.reason
+
+test.each<[string, RoutingNote]>([
+  ['drawn_later', noteOf([rank('a/m'), rank('b/m')])],
+  ['slower_or_busier', noteOf([rank('a/m'), rank('b/m')], { wishes: { tier: 'fastest' } })],
+  ['more_expensive', noteOf([rank('a/m'), rank('b/m', { costPicos: '1001' })], { wishes: { tier: 'cheapest' } })],
+  ['slower', noteOf([rank('a/m'), rank('b/m')], { wishes: { tier: 'cheapest' } })],
+  ['cloud_comes_last', noteOf([rank('a/m'), rank('b/m', { provider: 'cloud' })])],
+  ['drawn_later', noteOf([rank('a/m'), rank('b/m', { provider: 'cloud' })], { cloudCompetes: true })],
+  ['recent_failures', noteOf([rank('a/m'), rank('b/m', { state: 'ejected' })])],
+  ['prompt_cache_elsewhere', noteOf([rank('a/m'), rank('b/m')], { isSticky: true })],
+  ['later_model', noteOf([rank('a/m'), rank('b/org/n')], { wishes: { fallback_models: ['org/n'] } })],
+  ['drawn_later', noteOf([rank('a/x'), rank('b/y')], { model: 'auto' })],
+  ['later_model', noteOf([rank('a/x'), rank('b/y')], { model: 'auto', wishes: { fallback_models: ['y'] } })],
+  ['later_model', noteOf([rank('a/m'), rank('b/x')], { wishes: { fallback_models: ['auto'] } })],
+])('%s', (reason, note) => {
+  expect(why(note)).toBe(reason)
+})
+
+test('what was tried says how it went, what was not says why, and what was excluded comes last', () => {
+  const attempt = (offerId: string, outcome: Attempt['outcome']): Attempt => ({
+    offerId,
+    endpointId: offerId.split('/')[0]!,
+    provider: 'local',
+    outcome,
+    elapsedMs: 1,
+  })
+  const note = noteOf([rank('a/m'), rank('b/m'), rank('c/m')], {
+    excluded: [{ offerId: 'd/org/m', provider: 'cloud', reason: 'privacy_mode' }],
+  })
+  const explained = explainCandidates(note, [attempt('a/m', 'busy'), attempt('b/m', 'answered')])
+  expect(explained).toMatchObject([
+    { endpointId: 'a', status: 'failed', reason: 'busy', rank: 1, expected_cost_usd: 1e-9 },
+    { endpointId: 'b', status: 'answered', reason: null, rank: 2 },
+    { endpointId: 'c', status: 'not_tried', reason: 'drawn_later', rank: 3 },
+    {
+      endpointId: 'd',
+      model: 'org/m',
+      status: 'excluded',
+      reason: 'privacy_mode',
+      rank: null,
+      expected_cost_usd: null,
+    },
+  ])
+})
+
+test('without a note the attempts name the one candidate', () => {
+  const tries: Attempt[] = ['busy', 'answered'].map(outcome => ({
+    offerId: 'a/m',
+    endpointId: 'a',
+    provider: 'cloud',
+    outcome: outcome as Attempt['outcome'],
+    elapsedMs: 1,
+  }))
+  expect(explainCandidates(null, tries)).toMatchObject([{ endpointId: 'a', status: 'answered', rank: 1 }])
+  expect(explainCandidates(null, [])).toEqual([])
+})

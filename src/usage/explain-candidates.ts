@@ -1,0 +1,89 @@
+import { AUTO_MODEL } from '../domain/chat-job.ts'
+import type { Attempt, AttemptOutcome, ExclusionReason } from '../domain/handoff.ts'
+import { usd } from '../domain/money.ts'
+import type { ProviderKind } from '../domain/offer.ts'
+import type { NotedRank, RoutingNote } from '../domain/routing-note.ts'
+import type { LowerRankReason } from '../wire/activity.ts'
+
+export interface Candidate {
+  readonly model: string
+  readonly provider: ProviderKind
+  readonly endpointId: string
+  readonly status: 'answered' | 'failed' | 'not_tried' | 'excluded'
+  readonly reason: AttemptOutcome | ExclusionReason | LowerRankReason | null
+  /** From 1; null for those that were excluded. */
+  readonly rank: number | null
+  readonly expected_cost_usd: number | null
+  readonly predicted_ms: number | null
+  readonly trust_score: number | null
+  readonly in_flight: number | null
+}
+
+/**
+ * Pure: every offer that was asked about, in the order of the plan, then those that were excluded. Without a note nothing was chosen,
+ * and the attempts name the only candidate there was.
+ */
+export function explainCandidates(note: RoutingNote | null, attempts: readonly Attempt[]): Candidate[] {
+  const lastOutcome = new Map(attempts.map(({ offerId, outcome }) => [offerId, outcome]))
+  if (note === null) {
+    const offers = new Map(attempts.map(({ offerId, provider }) => [offerId, { offerId, provider }]))
+    return [...offers.values()].map((only, index) => ranked(only, index, lastOutcome.get(only.offerId), null))
+  }
+  const candidates = note.ranked.map((rank, index) =>
+    ranked(rank, index, lastOutcome.get(rank.offerId), index === 0 ? null : whyLower(note, rank, note.ranked[0]!)),
+  )
+  const excluded = note.excluded.map(({ offerId, provider, reason }): Candidate => {
+    return { ...nameOf(offerId), provider, status: 'excluded', reason, rank: null, ...noFigures }
+  })
+  return [...candidates, ...excluded]
+}
+
+function ranked(
+  rank: NotedRank,
+  index: number,
+  tried: AttemptOutcome | undefined,
+  whyLower: LowerRankReason | null,
+): Candidate {
+  return {
+    ...nameOf(rank.offerId),
+    provider: rank.provider,
+    status: tried === undefined ? 'not_tried' : tried === 'answered' ? 'answered' : 'failed',
+    reason: tried === undefined ? whyLower : tried === 'answered' ? null : tried,
+    rank: index + 1,
+    ...(rank.costPicos === undefined
+      ? noFigures
+      : {
+          expected_cost_usd: usd((BigInt(rank.costPicos) + 999n) / 1000n),
+          predicted_ms: rank.predictedMs ?? null,
+          trust_score: rank.provider === 'hoster' ? (rank.trust ?? null) : null,
+          in_flight: rank.inFlight ?? null,
+        }),
+  }
+}
+
+const noFigures = { expected_cost_usd: null, predicted_ms: null, trust_score: null, in_flight: null }
+
+/** The first rule of src/route/route.ts that put it below the one that was to be tried first. */
+function whyLower(note: RoutingNote, rank: NotedRank, first: NotedRank): LowerRankReason {
+  const tier = note.wishes.tier ?? 'balanced'
+  if (rank.state === 'ejected' && first.state !== 'ejected') return 'recent_failures'
+  if (modelOrder(note, rank) > modelOrder(note, first)) return 'later_model'
+  if (!note.cloudCompetes && rank.provider === 'cloud' && first.provider !== 'cloud') return 'cloud_comes_last'
+  if (note.isSticky) return 'prompt_cache_elsewhere'
+  if (tier === 'fastest') return 'slower_or_busier'
+  if (tier === 'balanced') return 'drawn_later'
+  return BigInt(rank.costPicos ?? 0) > BigInt(first.costPicos ?? 0) ? 'more_expensive' : 'slower'
+}
+
+/** `auto` stands for every model that is not named, wherever it stands itself. */
+function modelOrder({ model, wishes }: RoutingNote, { offerId }: NotedRank): number {
+  const models = [model, ...(wishes.fallback_models ?? [])]
+  const named = models.indexOf(nameOf(offerId).model)
+  return named === -1 ? models.indexOf(AUTO_MODEL) : named
+}
+
+/** An offer's id is `endpoint/model`; names of endpoints have no slash, those of models may. */
+function nameOf(offerId: string): { endpointId: string; model: string } {
+  const slash = offerId.indexOf('/')
+  return { endpointId: offerId.slice(0, slash), model: offerId.slice(slash + 1) }
+}

@@ -1,0 +1,174 @@
+import type { Sql } from '../db/pool.ts'
+import type { Attempt, Outcome } from '../domain/handoff.ts'
+import { type Nanos, usd, usdPerMillion } from '../domain/money.ts'
+import type { RoutingNote } from '../domain/routing-note.ts'
+import type { RequestReceipt } from '../wire/activity.ts'
+import { explainCandidates } from './explain-candidates.ts'
+
+/** Everything that is known of one request of this customer; null when it has no such request. */
+export async function readReceipt(sql: Sql, customerId: string, requestId: string): Promise<RequestReceipt | null> {
+  const row = await readRow(sql, customerId, requestId)
+  if (row === null) return null
+  const hosters = await readHosters(sql, endpointIdsOf(row))
+  const nameOf = (endpointId: string) => hosters.get(endpointId) ?? { hosterId: null, name: null }
+  const wishes = row.routing?.wishes
+  return {
+    object: 'usage.receipt',
+    id: row.request_id,
+    started_at: row.started_at.toISOString(),
+    key: row.key_id === null ? null : { id: row.key_id, name: row.key_name, hint: row.key_hint },
+    model: row.model_id,
+    requested_model: row.routing?.model ?? row.model_id,
+    success: row.success,
+    outcome: row.outcome,
+    finish_reason: row.finish_reason,
+    client_disconnected: row.outcome === 'client_gone',
+    latency_ms: row.latency_ms,
+    first_token_ms: row.first_token_ms,
+    served_by:
+      row.endpoint_id === null || row.provider === 'none'
+        ? null
+        : {
+            provider: row.provider,
+            endpoint: row.endpoint_id,
+            hoster_id: row.hoster_id,
+            hoster_name: row.hoster_name,
+          },
+    price: {
+      version: row.price_version,
+      input_usd_per_million: usdPerMillion(row.input_pico_per_token),
+      output_usd_per_million: usdPerMillion(row.output_pico_per_token),
+    },
+    tokens: {
+      source: row.usage_source,
+      billed: { input: row.input_tokens, output: row.output_tokens },
+      counted: { input: row.counted_input_tokens, output: row.counted_output_tokens },
+      reported: { input: row.reported_input_tokens, output: row.reported_output_tokens },
+    },
+    hold_usd: usd(row.hold_nanos),
+    cost_usd: usd(row.cost_nanos),
+    platform_fee_usd: usd(row.fee_nanos),
+    hoster_share_usd: usd(row.hoster_share_nanos),
+    written_off_usd: usd(row.writeoff_nanos),
+    ledger: ledgerOf(row),
+    policy: {
+      tier: wishes?.tier ?? 'balanced',
+      privacy_mode: wishes?.privacy_mode ?? false,
+      trusted_only: wishes?.trusted_only ?? false,
+      max_latency_ms: wishes?.max_latency_ms ?? null,
+      fallback_models: [...(wishes?.fallback_models ?? [])],
+      allow_hosters: wishes?.allow_hosters ? [...wishes.allow_hosters] : null,
+      deny_hosters: [...(wishes?.deny_hosters ?? [])],
+    },
+    attempts: row.attempts.map(({ offerId, endpointId, provider, outcome, elapsedMs }) => ({
+      model: offerId.slice(endpointId.length + 1),
+      provider,
+      endpoint: endpointId,
+      hoster_id: nameOf(endpointId).hosterId,
+      hoster_name: nameOf(endpointId).name,
+      outcome,
+      elapsed_ms: Math.round(elapsedMs),
+    })),
+    candidates: explainCandidates(row.routing, row.attempts).map(({ model, provider, endpointId, ...why }) => ({
+      model,
+      provider,
+      endpoint: endpointId,
+      hoster_id: nameOf(endpointId).hosterId,
+      hoster_name: nameOf(endpointId).name,
+      ...why,
+    })),
+    candidates_left_out: row.routing?.leftOut ?? 0,
+  }
+}
+
+interface ReceiptRow {
+  readonly request_id: string
+  readonly started_at: Date
+  readonly key_id: string | null
+  readonly key_name: string | null
+  readonly key_hint: string | null
+  readonly model_id: string
+  readonly provider: 'local' | 'hoster' | 'cloud' | 'none'
+  readonly endpoint_id: string | null
+  readonly hoster_id: string | null
+  readonly hoster_name: string | null
+  readonly input_tokens: number
+  readonly output_tokens: number
+  readonly reported_input_tokens: number | null
+  readonly reported_output_tokens: number | null
+  readonly counted_input_tokens: number | null
+  readonly counted_output_tokens: number | null
+  readonly usage_source: 'upstream' | 'gateway' | 'none'
+  readonly input_pico_per_token: bigint
+  readonly output_pico_per_token: bigint
+  readonly price_version: number | null
+  readonly hold_nanos: Nanos
+  readonly cost_nanos: Nanos
+  readonly hoster_share_nanos: Nanos
+  readonly fee_nanos: Nanos
+  readonly writeoff_nanos: Nanos
+  readonly latency_ms: number
+  readonly first_token_ms: number | null
+  readonly success: boolean
+  readonly outcome: Outcome
+  readonly finish_reason: string | null
+  readonly attempts: readonly Attempt[]
+  readonly routing: RoutingNote | null
+  readonly customer_id: string
+  readonly tx_id: bigint | null
+  readonly charged_at: Date | null
+}
+
+async function readRow(sql: Sql, customerId: string, requestId: string): Promise<ReceiptRow | null> {
+  const { rows } = await sql.query<ReceiptRow>(
+    `SELECT u.*, k.name AS key_name, k.hint AS key_hint, h.name AS hoster_name, t.at AS charged_at
+       FROM usage_event u
+       LEFT JOIN api_key k USING (key_id)
+       LEFT JOIN hoster h USING (hoster_id)
+       LEFT JOIN ledger_tx t USING (tx_id)
+      WHERE u.customer_id = $1 AND u.request_id = $2`,
+    [customerId, requestId],
+  )
+  return rows[0] ?? null
+}
+
+/**
+ * This request's part of the transaction that charged it: one transaction settles a batch, and the entries of the others are none of
+ * this customer's business. The parts of all rows of a transaction sum to its entries, which the audit checks.
+ */
+function ledgerOf(row: ReceiptRow): RequestReceipt['ledger'] {
+  if (row.tx_id === null || row.charged_at === null) return null
+  const { customer_id, hoster_id, cost_nanos, hoster_share_nanos, fee_nanos } = row
+  const entries = [
+    { account_kind: 'customer' as const, account_id: customer_id, nanos: -cost_nanos },
+    { account_kind: 'hoster_payable' as const, account_id: hoster_id, nanos: hoster_share_nanos },
+    { account_kind: 'platform_revenue' as const, account_id: null, nanos: fee_nanos },
+  ]
+  return {
+    transaction: row.tx_id.toString(),
+    at: row.charged_at.toISOString(),
+    entries: entries
+      .filter(({ nanos }) => nanos !== 0n)
+      .map(({ nanos, ...entry }) => ({ ...entry, amount_usd: usd(nanos) })),
+  }
+}
+
+/** Of the hosters on the receipt. */
+function endpointIdsOf({ attempts, routing }: ReceiptRow): string[] {
+  const offers = [...(routing?.ranked ?? []), ...(routing?.excluded ?? [])]
+  const hosted = offers.filter(({ provider }) => provider === 'hoster').map(({ offerId }) => offerId.split('/')[0]!)
+  const tried = attempts.filter(({ provider }) => provider === 'hoster').map(({ endpointId }) => endpointId)
+  return [...new Set([...hosted, ...tried])]
+}
+
+async function readHosters(sql: Sql, endpointIds: string[]): Promise<Map<string, { hosterId: string; name: string }>> {
+  if (endpointIds.length === 0) return new Map()
+  const { rows } = await sql.query<{ endpoint_id: string; hoster_id: string; name: string }>(
+    `SELECT e.endpoint_id, h.hoster_id, h.name
+       FROM hoster_endpoint e
+       JOIN hoster h USING (hoster_id)
+      WHERE e.endpoint_id = ANY ($1)`,
+    [endpointIds],
+  )
+  return new Map(rows.map(row => [row.endpoint_id, { hosterId: row.hoster_id, name: row.name }]))
+}
