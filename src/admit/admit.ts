@@ -26,18 +26,26 @@ export interface AdmitDeps {
 
 /**
  * May this request run? Finds its eligible offers, then counts it against its windows and holds its worst case in one round trip.
- * Throws 404 `model_not_found`, 400 `context_length_exceeded`, 500 `no_eligible_offer`, 429, 402 or 503. From the returned ticket on money is held, and the
+ * Throws 403 `model_not_allowed`, 404 `model_not_found`, 400 `context_length_exceeded`, 500 `no_eligible_offer`, 429, 402 or 503. From the returned ticket on money is held, and the
  * ticket has to be settled.
  */
 export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Ticket> {
   const startedAtEpochMs = deps.clock.epochMs()
   const startedMonotonicMs = deps.clock.monotonicMs()
-  const { customerId, keyId, limits } = caller
-  const uncosted: Admission = { requestId, customerId, keyId, modelId: job.model, limits, hold: null }
+  const { customerId, keyId, limits, access } = caller
+  const uncosted: Admission = {
+    requestId,
+    customerId,
+    keyId,
+    modelId: job.model,
+    limits,
+    keyLimit: access.limit,
+    hold: null,
+  }
 
   let supply: Supply
   try {
-    supply = supplyFor(job, deps.catalog(), deps.health)
+    supply = supplyFor(job, access.allowedModels, deps.catalog(), deps.health)
   } catch (refused) {
     // It was a valid request of a known customer, so it counts, and being over the limit is the more useful answer.
     resultOf(deps, uncosted, job, [], await ask(deps, uncosted))
@@ -66,8 +74,13 @@ interface Supply {
   readonly excluded: readonly Exclusion[]
 }
 
-function supplyFor(job: ChatJob, catalog: Catalog, health: HealthView): Supply {
-  const { models, offers } = candidatesFor(catalog, job)
+function supplyFor(
+  job: ChatJob,
+  allowedModels: ReadonlySet<string> | null,
+  catalog: Catalog,
+  health: HealthView,
+): Supply {
+  const { models, offers } = candidatesFor(catalog, job, allowedModels)
   const choice = eligible(offers, job, health)
   if (choice.eligible.length === 0) throw explainExclusions(choice.excluded, offers, job)
   return { models, ...choice }

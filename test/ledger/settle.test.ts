@@ -92,6 +92,7 @@ test('the usage row holds every field as it was given', async () => {
       attempts: settlement.attempts,
       tx_id: expect.any(BigInt),
       cap_day: new Date().toISOString().slice(0, 10),
+      key_window: null,
     },
   ])
 })
