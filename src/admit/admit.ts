@@ -55,6 +55,8 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
   const { wantNanos, floorNanos, maxTokens } = holdFor(supply.eligible, job, deps.outputDefaults)
   const admission = { ...uncosted, hold: { wantNanos, floorNanos } }
   const { leaseId, heldNanos: holdNanos } = resultOf(deps, admission, job, supply.eligible, await ask(deps, admission))
+  // Less than wanted was free: the answer may be as long as the hold pays for.
+  const paidTokens = holdNanos < wantNanos ? maxTokensFor(supply.eligible, job, holdNanos) : maxTokens
   return {
     requestId,
     leaseId,
@@ -63,8 +65,8 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
     startedMonotonicMs,
     ...supply,
     holdNanos,
-    // Less than wanted was free: the answer may be as long as the hold pays for.
-    maxTokens: holdNanos < wantNanos ? maxTokensFor(supply.eligible, job, holdNanos) : maxTokens,
+    maxTokens: paidTokens,
+    clampedFrom: job.maxTokens !== null && paidTokens < job.maxTokens ? job.maxTokens : null,
   }
 }
 

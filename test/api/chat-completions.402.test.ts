@@ -271,3 +271,38 @@ test('a key with a limit for ten serves ten of sixty at once, and its customer h
   const error = await readError(await gateway.chat(customer, { ...hello, max_tokens: 10 }))
   expect(error).toMatchObject({ code: 'key_spend_limit_reached', affordable_max_tokens: 0, reset_at: null })
 })
+
+test('on_insufficient: clamp lowers max_tokens to what is affordable, tells the model server and the caller, and holds no more', async () => {
+  const clamp = { ...hello, on_insufficient: 'clamp' }
+  const customer = await gateway.customer({ creditNanos: promptNanos + outputNanos(40) + 1_999n })
+  const asked = upstream.requests.length
+  upstream.respondWith(answer({ usage: usageOf(10, 5) }))
+  const served = await gateway.chat(customer, { ...clamp, max_tokens: 4_096 })
+  expect(served.status).toBe(200)
+  expect(served.headers.get('x-switchyard-max-tokens')).toBe('40')
+  expect(upstream.requests[asked]!.body).toMatchObject({ max_tokens: 40 })
+  expect(upstream.requests[asked]!.body).not.toHaveProperty('on_insufficient')
+  expect((await gateway.usage(customer))[0]!.hold_nanos).toBe(promptNanos + outputNanos(40) + 1_999n)
+
+  // 20,000 nano-USD are spent: 30 tokens are left, streamed or not, by either name of the field.
+  upstream.respondWith(sse(streamEvents({ usage: usageOf(1, 1) })))
+  const streamed = await gateway.chat(customer, { ...clamp, max_completion_tokens: 100, stream: true })
+  expect(streamed.headers.get('x-switchyard-max-tokens')).toBe('30')
+  expect((await readEventStream(streamed)).done).toBe(true)
+  expect(upstream.requests.at(-1)!.body.max_tokens).toBe(30)
+})
+
+test('clamp leaves alone what is affordable, and 402 where not even 16 tokens are; a key limit clamps too', async () => {
+  const clamp = { ...hello, on_insufficient: 'clamp' }
+  const customer = await gateway.customer({ creditNanos: promptNanos + outputNanos(15) })
+  const refused = await readError(await gateway.chat(customer, { ...clamp, max_tokens: 100 }))
+  expect(refused).toMatchObject({ status: 402, code: 'insufficient_credits', affordable_max_tokens: 15 })
+  const affordable = await gateway.chat(customer, { ...clamp, max_tokens: 15 })
+  expect(affordable.status).toBe(200)
+  expect(affordable.headers.has('x-switchyard-max-tokens')).toBe(false)
+
+  const limit = { limitNanos: promptNanos + outputNanos(50), reset: 'monthly' } as const
+  const limited = await gateway.customer({ key: { limit } })
+  const served = await gateway.chat(limited, { ...clamp, max_tokens: 100 })
+  expect(served.headers.get('x-switchyard-max-tokens')).toBe('50')
+})

@@ -81,6 +81,7 @@ export function planOf(offers: readonly Offer[]): Plan {
       excluded: [],
       holdNanos: 1n,
       maxTokens: 256,
+      clampedFrom: null,
     },
   }
 }

@@ -5,6 +5,7 @@ import type { Completed } from '../../chat/complete.ts'
 import type { Caller } from '../../domain/caller.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Clock } from '../../domain/clock.ts'
+import type { Ticket } from '../../domain/handoff.ts'
 import type { Offer } from '../../domain/offer.ts'
 import type { StopSignal } from '../../domain/stop-signal.ts'
 import type { WindowCounts } from '../../domain/windows.ts'
@@ -120,9 +121,9 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
 
 type HeadersOf = () => OutgoingHttpHeaders | Promise<OutgoingHttpHeaders>
 
-function sendWhole(out: ServerResponse, { offer, delivery }: Completed, headers: OutgoingHttpHeaders): void {
+function sendWhole(out: ServerResponse, { ticket, offer, delivery }: Completed, headers: OutgoingHttpHeaders): void {
   if (delivery.kind !== 'whole') throw new Error('a stream was made for a request that asked for none')
-  out.writeHead(200, Object.assign(headers, jsonHeaders(delivery.body), servedBy(offer))).end(delivery.body)
+  out.writeHead(200, Object.assign(headers, jsonHeaders(delivery.body), servedBy(ticket, offer))).end(delivery.body)
 }
 
 interface StreamToSend {
@@ -144,9 +145,9 @@ async function sendStream(
 ): Promise<void> {
   const opening = streamOpening(out, deps.pingMs, headers)
   try {
-    const { offer, delivery } = await completing
+    const { ticket, offer, delivery } = await completing
     if (delivery.kind !== 'stream') throw new Error('no stream was made for a request that asked for one')
-    await opening.open(servedBy(offer)).catch(() => out.destroy())
+    await opening.open(servedBy(ticket, offer)).catch(() => out.destroy())
     // Also when the socket is gone: only a stream that was begun settles its request.
     await delivery.sendTo(frames => {
       if (out.destroyed) return
@@ -218,9 +219,10 @@ const streamHeaders = {
   'x-accel-buffering': 'no',
 }
 
-function servedBy({ endpoint }: Offer): Record<string, string> {
+function servedBy({ clampedFrom, maxTokens }: Ticket, { endpoint }: Offer): Record<string, string> {
   return {
     'x-switchyard-provider': endpoint.kind,
     ...(endpoint.hosterId === null ? {} : { 'x-switchyard-hoster': endpoint.hosterId }),
+    ...(clampedFrom === null ? {} : { 'x-switchyard-max-tokens': String(maxTokens) }),
   }
 }
