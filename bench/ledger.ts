@@ -94,6 +94,7 @@ async function admitAndSettle(customerId: string): Promise<void> {
     keyId: KEY_ID,
     modelId: 'llama3.2:3b',
     limits,
+    keyLimit: null,
     hold: { wantNanos: HOLD_NANOS, floorNanos: HOLD_NANOS },
   }
   const sinceMs = performance.now()

@@ -44,6 +44,14 @@ CREATE TABLE api_key (
   key_hash      bytea NOT NULL UNIQUE CHECK (length(key_hash) = 32),
   -- What may be shown again: the prefix and the last four characters.
   hint          text NOT NULL,
+  -- NULL is no limit. Set when the key is made and never changed: `key_spend` counts from its first request on.
+  spend_limit_nanos bigint CHECK (spend_limit_nanos >= 0),
+  -- When the limit starts again: at 00:00 UTC, of Mondays, of the first of the month; or never.
+  limit_reset   text NOT NULL DEFAULT 'none' CHECK (limit_reset IN ('none', 'daily', 'weekly', 'monthly')),
+  -- NULL allows every model.
+  allowed_models text[],
+  -- 'manage' may make, list and delete the keys of its customer.
+  scopes        text[] NOT NULL DEFAULT '{}' CHECK (scopes <@ ARRAY['manage']),
   created_at    timestamptz NOT NULL DEFAULT now(),
   expires_at    timestamptz,
   revoked_at    timestamptz
@@ -111,6 +119,18 @@ CREATE TABLE balance (
   -- No index may cover the changing columns: then every update stays in its page (HOT), and half the page is left free for that.
 ) WITH (fillfactor = 50);
 
+-- What keys with a spend limit have spent and hold, one row per window of the limit; keys without one have no rows. Only read and written under
+-- the lock of the customer's balance row, so it needs no lock of its own.
+CREATE TABLE key_spend (
+  customer_id   uuid NOT NULL,
+  key_id        uuid NOT NULL,
+  -- The UTC day on which the window began; -infinity for a limit that never starts again.
+  window_start  date NOT NULL,
+  spent_nanos   bigint NOT NULL DEFAULT 0 CHECK (spent_nanos >= 0),
+  leased_nanos  bigint NOT NULL DEFAULT 0 CHECK (leased_nanos >= 0),
+  PRIMARY KEY (customer_id, key_id, window_start)
+) WITH (fillfactor = 50);
+
 -- One process start of a gateway. The id is never reused, so a lease always names the one process that may use it.
 CREATE TABLE node (
   node_id       uuid PRIMARY KEY,
@@ -129,6 +149,8 @@ CREATE TABLE lease (
   -- Of a strict lease: what the reaper writes into the usage row of a request that died.
   key_id        uuid,
   model_id      text,
+  -- The window of the key's spend limit that it counts against; NULL for keys without one. Bulk leases never have one.
+  key_window    date,
   granted_nanos bigint NOT NULL,
   -- Of a bulk lease: what its requests were charged since it was folded last. Their money has left the customer in the ledger but is still
   -- part of balance.posted and balance.leased: so the balance row, which all nodes share, is not touched for each batch of settlements.
@@ -211,6 +233,8 @@ CREATE TABLE usage_event (
   tx_id         bigint,
   -- The UTC day whose spend cap it counted against: the day its lease was granted. NULL when it had no lease any more.
   cap_day       date,
+  -- The window of the key's spend limit that it counted against; NULL for keys without one.
+  key_window    date,
   PRIMARY KEY (customer_id, request_id),
   CHECK (cost_nanos = hoster_share_nanos + fee_nanos),
   CHECK (hoster_share_nanos = 0 OR hoster_id IS NOT NULL)

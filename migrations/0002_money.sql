@@ -1,4 +1,4 @@
--- The money functions: the only writers of balance, lease, ledger_*, usage_event, usage_hour and usage_day.
+-- The money functions: the only writers of balance, key_spend, lease, ledger_*, usage_event, usage_hour and usage_day.
 --
 -- Two rules make them correct.
 -- 1. Whoever touches the money of customers first locks their balance rows, in the order of customer_id. So two calls never deadlock, and
@@ -69,24 +69,50 @@ END $$;
 
 -- ---------------------------------------------------------------- admission
 
+-- The UTC day on which the window of a key's spend limit began that `p_day` is in. ISO weeks: they begin on Monday.
+CREATE FUNCTION key_window_start(p_reset text, p_day date) RETURNS date
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE p_reset
+    WHEN 'daily' THEN p_day
+    WHEN 'weekly' THEN date_trunc('week', p_day::timestamp)::date
+    WHEN 'monthly' THEN date_trunc('month', p_day::timestamp)::date
+    ELSE '-infinity'::date
+  END
+$$;
+
+-- When that window ends; NULL when it never does.
+CREATE FUNCTION key_window_end(p_reset text, p_start date) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE p_reset
+    WHEN 'daily' THEN (p_start + 1)::timestamp
+    WHEN 'weekly' THEN (p_start + 7)::timestamp
+    WHEN 'monthly' THEN p_start::timestamp + interval '1 month'
+  END AT TIME ZONE 'UTC'
+$$;
+
 -- Decides a batch of admissions: counts each against its customer's windows and places its lease. One row per item, `item` counting from 1.
 -- A lease that exists already is answered again without counting: the same admission was sent twice.
 -- An item with `slots` asks for a bulk lease of up to `want` and so many requests. It gets at most its node's share of half of what is free,
 -- so that the last dollars and the last requests of a window are never stranded on one node, and nothing ('no_bulk') when less than
 -- `floor` is free: then strict leases are to serve.
 -- A refusal that money or slots in other bulk leases could cure says so (`recallable`), and asks their nodes to hand them back.
+-- An item of a key with a spend limit holds no more than the limit leaves in its window. Such a key is admitted by strict leases only, so
+-- what it spent and holds is known here to the nano-USD; items without `key_limit` cost nothing for it.
 -- Raises SY001 when the node is not alive: it was declared dead, and its leases are taken from it.
 -- `p_now` replaces the clock of the windows; NULL is the time after the locks were obtained.
 CREATE FUNCTION admit_batch(
   p_node uuid, p_now timestamptz,
   p_leases uuid[], p_customers uuid[], p_keys uuid[], p_models text[],
   p_minute_limits integer[], p_day_limits integer[], p_caps bigint[],
+  -- NULL for keys without a spend limit.
+  p_key_limits bigint[], p_key_resets text[],
   -- Both NULL: only count. Otherwise grant as much of `want` as there is, if that is at least `floor`.
   p_wants bigint[], p_floors bigint[],
   -- NULL asks for a strict lease.
   p_slots integer[])
 RETURNS TABLE (
-  item integer, verdict text, held bigint, slots integer, posted bigint, free bigint, cap_left bigint, recallable boolean,
+  item integer, verdict text, held bigint, slots integer, posted bigint, free bigint, cap_left bigint,
+  key_spent bigint, key_left bigint, key_ends_ms double precision, recallable boolean,
   minute_used integer, day_used integer, minute_ends_ms double precision, day_ends_ms double precision, now_ms double precision)
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
 DECLARE
@@ -107,6 +133,17 @@ DECLARE
   v_unfolded bigint;
   v_unfolded_today bigint;
   v_recalled uuid[] := '{}';
+  -- Windows of key spend limits met so far, and the position of the one at hand.
+  v_key_window date;
+  v_k integer;
+  v_key_spent bigint;
+  v_key_leased bigint;
+  k_customers uuid[] := '{}';
+  k_keys uuid[] := '{}';
+  k_windows date[] := '{}';
+  k_spent bigint[] := '{}';
+  k_leased bigint[] := '{}';
+  k_granted bigint[] := '{}';
   -- What is written at the end.
   b_customers uuid[] := '{}';
   b_leased bigint[] := '{}';
@@ -121,6 +158,7 @@ DECLARE
   l_slots integer[] := '{}';
   l_minute timestamptz[] := '{}';
   l_cap_day date[] := '{}';
+  l_key_window date[] := '{}';
 BEGIN
   IF NOT EXISTS (SELECT FROM node WHERE node_id = p_node AND state = 'alive') THEN
     RAISE EXCEPTION 'node % is not alive', p_node USING ERRCODE = 'SY001';
@@ -133,10 +171,10 @@ BEGIN
   now_ms := floor(extract(epoch FROM v_now) * 1000);
 
   FOR r IN
-    SELECT i.n, i.customer, i.minute_limit, i.day_limit, i.cap, i.want, i.floor, i.slots, l.granted_nanos AS already, l.slots AS slots_already,
+    SELECT i.n, i.customer, i.key, i.minute_limit, i.day_limit, i.cap, i.key_limit, i.key_reset, i.want, i.floor, i.slots, l.granted_nanos AS already, l.slots AS slots_already,
       l.slot_minute AS minute_already, b.customer_id AS account, b.posted_nanos, b.leased_nanos, b.minute, b.minute_requests, b.day, b.day_requests, b.day_spent_nanos, b.day_leased_nanos
-    FROM unnest(p_leases, p_customers, p_minute_limits, p_day_limits, p_caps, p_wants, p_floors, p_slots)
-      WITH ORDINALITY AS i(lease, customer, minute_limit, day_limit, cap, want, floor, slots, n)
+    FROM unnest(p_leases, p_customers, p_keys, p_minute_limits, p_day_limits, p_caps, p_key_limits, p_key_resets, p_wants, p_floors, p_slots)
+      WITH ORDINALITY AS i(lease, customer, key, minute_limit, day_limit, cap, key_limit, key_reset, want, floor, slots, n)
     LEFT JOIN (SELECT * FROM balance WHERE customer_id = ANY (p_customers)) b ON b.customer_id = i.customer
     LEFT JOIN (SELECT o.lease_id, o.granted_nanos, o.slots, o.slot_minute FROM lease o WHERE o.lease_id = ANY (p_leases)) l ON l.lease_id = i.lease
     ORDER BY i.customer, i.n
@@ -192,6 +230,29 @@ BEGIN
     recallable := false;
     cap_left := greatest(r.cap - v_day_spent - v_day_leased, 0);
     free := posted - v_leased;
+    key_spent := NULL;
+    key_left := NULL;
+    key_ends_ms := NULL;
+    v_key_window := NULL;
+    IF r.key_limit IS NOT NULL AND r.account IS NOT NULL THEN
+      v_key_window := key_window_start(r.key_reset, v_day);
+      SELECT k.n INTO v_k FROM unnest(k_customers, k_keys, k_windows) WITH ORDINALITY AS k(customer, key, key_window, n)
+        WHERE k.customer = r.customer AND k.key = r.key AND k.key_window = v_key_window;
+      IF v_k IS NULL THEN
+        v_k := cardinality(k_keys) + 1;
+        k_customers := k_customers || r.customer;
+        k_keys := k_keys || r.key;
+        k_windows := k_windows || v_key_window;
+        SELECT k.spent_nanos, k.leased_nanos INTO v_key_spent, v_key_leased FROM key_spend k
+          WHERE k.customer_id = r.customer AND k.key_id = r.key AND k.window_start = v_key_window;
+        k_spent := k_spent || coalesce(v_key_spent, 0);
+        k_leased := k_leased || coalesce(v_key_leased, 0);
+        k_granted := k_granted || 0::bigint;
+      END IF;
+      key_spent := k_spent[v_k];
+      key_left := greatest(r.key_limit - key_spent - k_leased[v_k] - k_granted[v_k], 0);
+      key_ends_ms := extract(epoch FROM key_window_end(r.key_reset, v_key_window)) * 1000;
+    END IF;
     IF r.account IS NULL THEN
       verdict := 'no_account';
     ELSIF r.already IS NOT NULL THEN
@@ -223,9 +284,10 @@ BEGIN
       day_used := day_used + 1;
       IF r.want IS NULL THEN
         verdict := 'counted';
-      ELSIF least(free, cap_left) >= r.floor THEN
+      -- `key_left` is NULL without a limit, which least() passes over.
+      ELSIF least(free, cap_left, key_left) >= r.floor THEN
         verdict := 'granted';
-        held := least(r.want, free, cap_left);
+        held := least(r.want, free, cap_left, key_left);
       ELSE
         SELECT coalesce(sum(o.settled_nanos), 0), coalesce(sum(o.settled_nanos) FILTER (WHERE o.cap_day = v_day), 0)
           INTO v_unfolded, v_unfolded_today FROM lease o WHERE o.customer_id = r.customer AND o.slots IS NOT NULL;
@@ -234,6 +296,8 @@ BEGIN
           verdict := 'insufficient_credits';
         ELSIF r.cap - v_day_spent - v_unfolded_today < r.floor THEN
           verdict := 'daily_spend_cap_reached';
+        ELSIF r.key_limit - key_spent < r.floor THEN
+          verdict := 'key_spend_limit_reached';
         ELSE
           -- Only until the customer's running requests have finished.
           verdict := 'in_flight_budget';
@@ -248,7 +312,11 @@ BEGIN
       l_slots := l_slots || slots;
       l_minute := l_minute || CASE WHEN slots IS NOT NULL THEN v_minute END;
       l_cap_day := l_cap_day || v_day;
-    ELSIF verdict IN ('rate_limit_exceeded', 'daily_limit_exceeded', 'in_flight_budget') THEN
+      l_key_window := l_key_window || v_key_window;
+      IF v_key_window IS NOT NULL THEN
+        k_granted[v_k] := k_granted[v_k] + held;
+      END IF;
+    ELSIF verdict IN ('rate_limit_exceeded', 'daily_limit_exceeded') OR (verdict = 'in_flight_budget' AND least(free, cap_left) < r.floor) THEN
       recallable := EXISTS (SELECT FROM lease o WHERE o.customer_id = r.customer AND o.slots IS NOT NULL);
       IF recallable THEN
         v_recalled := v_recalled || r.customer;
@@ -272,9 +340,15 @@ BEGIN
     FROM unnest(b_customers, b_leased, b_minute, b_minute_requests, b_day, b_day_requests, b_day_spent, b_day_leased)
       AS s(customer, leased, minute, minute_requests, day, day_requests, day_spent, day_leased)
     WHERE b.customer_id = s.customer AND b.customer_id = ANY (b_customers);
-  INSERT INTO lease (lease_id, customer_id, node_id, key_id, model_id, granted_nanos, slots, slot_minute, cap_day)
-    SELECT p_leases[g.n], p_customers[g.n], p_node, p_keys[g.n], p_models[g.n], g.granted, g.slots, g.minute, g.cap_day
-    FROM unnest(l_items, l_granted, l_slots, l_minute, l_cap_day) AS g(n, granted, slots, minute, cap_day);
+  INSERT INTO lease (lease_id, customer_id, node_id, key_id, model_id, key_window, granted_nanos, slots, slot_minute, cap_day)
+    SELECT p_leases[g.n], p_customers[g.n], p_node, p_keys[g.n], p_models[g.n], g.key_window, g.granted, g.slots, g.minute, g.cap_day
+    FROM unnest(l_items, l_granted, l_slots, l_minute, l_cap_day, l_key_window) AS g(n, granted, slots, minute, cap_day, key_window);
+  IF cardinality(k_keys) > 0 THEN
+    INSERT INTO key_spend AS k (customer_id, key_id, window_start, leased_nanos)
+      SELECT g.customer, g.key, g.key_window, g.granted
+      FROM unnest(k_customers, k_keys, k_windows, k_granted) AS g(customer, key, key_window, granted) WHERE g.granted > 0
+      ON CONFLICT (customer_id, key_id, window_start) DO UPDATE SET leased_nanos = k.leased_nanos + excluded.leased_nanos;
+  END IF;
   IF cardinality(v_recalled) > 0 THEN
     UPDATE lease o SET recalled = true WHERE o.customer_id = ANY (v_recalled) AND o.slots IS NOT NULL AND o.node_id <> p_node AND NOT o.recalled;
   END IF;
@@ -325,7 +399,7 @@ END $$;
 -- the row `node_died` of the reaper: it was only presumed, and gives way to what really happened.
 -- A request that names another lease than its own id was admitted by that bulk lease, which is charged; the balance row is not touched.
 -- Answers only for what did not go as asked: 'duplicate', 'clamped' (cost above the lease, the rest written off),
--- 'late' (lease gone, charged from free balance), 'written_off' (lease gone, balance not free), 'no_account',
+-- 'late' (lease gone, charged from free balance), 'written_off' (lease gone, balance not free or the key's spend limit used up), 'no_account',
 -- 'fenced' (bulk lease gone or too small: nothing was done; it is to be sent again under its own id, which settles it late).
 CREATE FUNCTION settle_batch(
   p_node_shard smallint,
@@ -355,11 +429,14 @@ DECLARE
   l_customers uuid[] := '{}';
   l_granted bigint[] := '{}';
   l_cap_days date[] := '{}';
+  l_keys uuid[] := '{}';
+  l_key_windows date[] := '{}';
   -- Bulk leases that are charged here.
   b_ids uuid[];
   b_cap_days date[] := '{}';
   -- Requests without a lease that are charged from free balance.
   v_late uuid[] := '{}';
+  v_late_windows date[] := '{}';
   -- Requests that are done already or cannot be charged at all.
   v_skipped uuid[] := '{}';
 BEGIN
@@ -371,9 +448,10 @@ BEGIN
     PERFORM 1 FROM balance WHERE customer_id = ANY (s_customers) ORDER BY customer_id FOR NO KEY UPDATE;
     WITH gone AS (
       DELETE FROM lease WHERE lease_id = ANY (s_requests) AND customer_id = ANY (s_customers) AND slots IS NULL
-      RETURNING lease_id, customer_id, granted_nanos, cap_day)
-    SELECT coalesce(array_agg(lease_id), '{}'), coalesce(array_agg(customer_id), '{}'), coalesce(array_agg(granted_nanos), '{}'), coalesce(array_agg(cap_day), '{}')
-      INTO l_ids, l_customers, l_granted, l_cap_days FROM gone;
+      RETURNING lease_id, customer_id, granted_nanos, cap_day, key_id, key_window)
+    SELECT coalesce(array_agg(lease_id), '{}'), coalesce(array_agg(customer_id), '{}'), coalesce(array_agg(granted_nanos), '{}'), coalesce(array_agg(cap_day), '{}'),
+        coalesce(array_agg(key_id), '{}'), coalesce(array_agg(key_window), '{}')
+      INTO l_ids, l_customers, l_granted, l_cap_days, l_keys, l_key_windows FROM gone;
   END IF;
 
   IF b_ids IS NOT NULL THEN
@@ -406,9 +484,12 @@ BEGIN
   IF cardinality(l_ids) < cardinality(s_requests) THEN
     FOR r IN
       SELECT i.request, i.customer, i.cost AS asked, least(i.cost, i.hold) AS cost, b.posted_nanos, b.leased_nanos, b.customer_id AS account,
-        (SELECT u.outcome FROM usage_event u WHERE u.customer_id = i.customer AND u.request_id = i.request) AS done
+        u.outcome AS done, u.key_id AS key, u.key_window
       FROM unnest(p_requests, p_customers, p_leases, p_costs, p_holds) AS i(request, customer, lease, cost, hold)
       LEFT JOIN (SELECT * FROM balance WHERE customer_id = ANY (s_customers)) b ON b.customer_id = i.customer
+      LEFT JOIN LATERAL (
+        SELECT e.outcome, e.key_id, e.key_window FROM usage_event e WHERE e.customer_id = i.customer AND e.request_id = i.request
+      ) u ON true
       WHERE i.lease = i.request AND i.request <> ALL (l_ids)
       ORDER BY i.customer
     LOOP
@@ -430,9 +511,10 @@ BEGIN
         RETURN NEXT;
       ELSIF r.asked = 0 OR r.request = ANY (v_late) THEN
         NULL;
-      ELSIF r.cost > 0 AND r.cost <= v_free THEN
+      ELSIF r.cost > 0 AND r.cost <= v_free AND (r.key_window IS NULL OR spend_late(r.customer, r.key, r.key_window, r.cost)) THEN
         v_free := v_free - r.cost;
         v_late := v_late || r.request;
+        v_late_windows := v_late_windows || r.key_window;
         effect := 'late';
         RETURN NEXT;
       ELSE
@@ -444,7 +526,8 @@ BEGIN
 
   v_tx := nextval('ledger_tx_tx_id_seq');
   WITH asked AS (
-    SELECT i.*, l.granted, coalesce(l.cap_day, b.cap_day) AS cap_day, coalesce(l.granted, i.hold) AS held, i.lease <> i.request AS is_bulk,
+    SELECT i.*, l.granted, coalesce(l.cap_day, b.cap_day) AS cap_day, coalesce(l.key_window, t.key_window) AS key_window,
+      coalesce(l.granted, i.hold) AS held, i.lease <> i.request AS is_bulk,
       CASE WHEN l.granted IS NOT NULL THEN least(i.cost, l.granted)
         WHEN b.lease IS NOT NULL OR i.request = ANY (v_late) THEN least(i.cost, i.hold) ELSE 0 END AS charge
     FROM unnest(
@@ -456,8 +539,9 @@ BEGIN
         input_tokens, output_tokens, reported_input_tokens, reported_output_tokens,
         counted_input_tokens, counted_output_tokens, usage_source, input_price, output_price, price_version,
         hold, cost, hoster_share, fee, writeoff, latency_ms, first_token_ms, success, outcome, finish_reason, n)
-    LEFT JOIN unnest(l_ids, l_customers, l_granted, l_cap_days) AS l(lease, customer, granted, cap_day)
+    LEFT JOIN unnest(l_ids, l_customers, l_granted, l_cap_days, l_key_windows) AS l(lease, customer, granted, cap_day, key_window)
       ON l.lease = i.request AND l.customer = i.customer
+    LEFT JOIN unnest(v_late, v_late_windows) AS t(request, key_window) ON t.request = i.request
     LEFT JOIN unnest(b_ids, b_cap_days) AS b(lease, cap_day) ON b.lease = i.lease
   ), shared AS (
     -- A smaller charge is shared in the proportion of the asked one, the hoster's part rounded down as in splitCost.
@@ -468,13 +552,13 @@ BEGIN
       input_tokens, output_tokens, reported_input_tokens, reported_output_tokens,
       counted_input_tokens, counted_output_tokens, usage_source, input_pico_per_token, output_pico_per_token, price_version,
       hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, writeoff_nanos,
-      latency_ms, first_token_ms, success, outcome, finish_reason, attempts, routing, tx_id, cap_day)
+      latency_ms, first_token_ms, success, outcome, finish_reason, attempts, routing, tx_id, cap_day, key_window)
     SELECT request, customer, key, to_timestamp(started_ms / 1000.0), model, provider, endpoint, hoster,
       input_tokens, output_tokens, reported_input_tokens, reported_output_tokens,
       counted_input_tokens, counted_output_tokens, usage_source, input_price, output_price, price_version,
       held, charge, hoster_part, CASE WHEN charge = cost THEN fee ELSE charge - hoster_part END, writeoff + cost - charge,
       latency_ms, first_token_ms, success, outcome, finish_reason, p_attempts -> (n - 1)::integer,
-      nullif(p_routings -> (n - 1)::integer, 'null'), CASE WHEN charge > 0 THEN v_tx END, cap_day
+      nullif(p_routings -> (n - 1)::integer, 'null'), CASE WHEN charge > 0 THEN v_tx END, cap_day, key_window
     FROM shared
     WHERE request <> ALL (v_skipped)
     ON CONFLICT (customer_id, request_id) DO NOTHING
@@ -502,6 +586,14 @@ BEGIN
     UPDATE balance b SET posted_nanos = b.posted_nanos - m.cost, leased_nanos = b.leased_nanos - m.granted,
       day_spent_nanos = b.day_spent_nanos + coalesce(m.day_cost, 0), day_leased_nanos = b.day_leased_nanos - coalesce(m.day_granted, 0)
     FROM moved m WHERE b.customer_id = m.customer AND b.customer_id = ANY (s_customers)
+  ), key_paid AS (
+    UPDATE key_spend k SET spent_nanos = k.spent_nanos + s.cost, leased_nanos = k.leased_nanos - s.granted
+    FROM (
+      SELECT l.customer, l.key, l.key_window, sum(l.granted)::bigint AS granted, coalesce(sum(ins.cost_nanos), 0)::bigint AS cost
+      FROM unnest(l_ids, l_customers, l_keys, l_granted, l_key_windows) AS l(lease, customer, key, granted, key_window)
+      LEFT JOIN ins ON ins.request_id = l.lease AND ins.customer_id = l.customer
+      WHERE l.key_window IS NOT NULL GROUP BY l.customer, l.key, l.key_window
+    ) s WHERE k.customer_id = s.customer AND k.key_id = s.key AND k.window_start = s.key_window AND k.customer_id = ANY (s_customers)
   ), entries AS (
     INSERT INTO ledger_entry (tx_id, account_kind, account_id, amount_nanos)
     SELECT v_tx, e.kind, e.account, e.amount FROM (
@@ -548,6 +640,16 @@ BEGIN
     JOIN unnest(l_ids, l_granted) AS l(lease, granted) ON l.lease = i.request WHERE i.cost > l.granted;
 END $$;
 
+-- Charges a request whose lease is gone to the spend limit of its key, in the window of that lease, if the limit has room; whether it had.
+CREATE FUNCTION spend_late(p_customer uuid, p_key uuid, p_window date, p_cost bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE key_spend k SET spent_nanos = k.spent_nanos + p_cost
+  WHERE k.customer_id = p_customer AND k.key_id = p_key AND k.window_start = p_window
+    AND k.spent_nanos + k.leased_nanos + p_cost <= coalesce((SELECT a.spend_limit_nanos FROM api_key a WHERE a.key_id = p_key), 9223372036854775807);
+  RETURN FOUND;
+END $$;
+
 -- Takes back the row that the reaper wrote for a request of a node it took for dead. Its shard of the sums may differ from the reaper's:
 -- only the sum of the shards means something.
 CREATE FUNCTION withdraw_presumed_death(p_customer uuid, p_request uuid, p_node_shard smallint) RETURNS void
@@ -579,7 +681,13 @@ BEGIN
   RETURN QUERY
   WITH gone AS (
     DELETE FROM lease WHERE lease_id = ANY (p_leases) AND customer_id = ANY (v_customers)
-    RETURNING lease_id, customer_id, granted_nanos, cap_day
+    RETURNING lease_id, customer_id, key_id, key_window, granted_nanos, cap_day
+  ), key_returned AS (
+    UPDATE key_spend k SET leased_nanos = k.leased_nanos - s.granted
+    FROM (
+      SELECT customer_id, key_id, key_window, sum(granted_nanos)::bigint AS granted FROM gone
+      WHERE key_window IS NOT NULL GROUP BY customer_id, key_id, key_window
+    ) s WHERE k.customer_id = s.customer_id AND k.key_id = s.key_id AND k.window_start = s.key_window AND k.customer_id = ANY (v_customers)
   ), returned AS (
     UPDATE balance b SET leased_nanos = b.leased_nanos - s.granted, day_leased_nanos = b.day_leased_nanos - s.day_granted
     FROM (
@@ -606,12 +714,16 @@ BEGIN
     RETURNING l.*
   ), ins AS (
     INSERT INTO usage_event (customer_id, request_id, key_id, started_at, model_id, provider, input_tokens, output_tokens, usage_source,
-      input_pico_per_token, output_pico_per_token, hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms, success, outcome, cap_day)
+      input_pico_per_token, output_pico_per_token, hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms, success, outcome, cap_day, key_window)
     SELECT customer_id, lease_id, key_id, granted_at, coalesce(model_id, ''), 'none', 0, 0, 'none',
-      0, 0, granted_nanos, 0, 0, 0, 0, false, 'node_died', cap_day
+      0, 0, granted_nanos, 0, 0, 0, 0, false, 'node_died', cap_day, key_window
     FROM gone WHERE slots IS NULL
     ON CONFLICT (customer_id, request_id) DO NOTHING
     RETURNING started_at, model_id
+  ), key_returned AS (
+    UPDATE key_spend k SET leased_nanos = k.leased_nanos - s.granted
+    FROM (SELECT key_id, key_window, sum(granted_nanos)::bigint AS granted FROM gone WHERE key_window IS NOT NULL GROUP BY key_id, key_window) s
+    WHERE k.customer_id = p_customer AND k.key_id = s.key_id AND k.window_start = s.key_window
   ), returned AS (
     UPDATE balance b SET posted_nanos = b.posted_nanos - s.settled, leased_nanos = b.leased_nanos - s.granted,
       day_spent_nanos = b.day_spent_nanos + s.day_settled, day_leased_nanos = b.day_leased_nanos - s.day_granted

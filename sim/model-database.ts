@@ -1,6 +1,7 @@
+import type { LimitReset } from '../src/domain/caller.ts'
 import type { Nanos } from '../src/domain/money.ts'
 import type { WindowCounts } from '../src/domain/windows.ts'
-import type { RefusalCode } from '../src/ledger/admission.ts'
+import type { KeySpend, RefusalCode } from '../src/ledger/admission.ts'
 import {
   type BulkRequest,
   type Heartbeat,
@@ -47,6 +48,8 @@ export interface Tables {
   readonly usage: ReadonlyMap<string, ReadonlyMap<string, Readonly<UsageRow>>>
   readonly entries: readonly Readonly<EntryRow>[]
   readonly rollups: ReadonlyMap<string, Readonly<RollupRow>>
+  /** By customer, key and window. */
+  readonly keySpend: ReadonlyMap<string, Readonly<KeySpendRow>>
 }
 
 export interface BalanceRow {
@@ -76,6 +79,8 @@ export interface LeaseRow {
   modelId: string | null
   granted: Nanos
   settled: Nanos
+  /** The window of the key's spend limit, days since the epoch. */
+  keyWindow: number | null
   /** Null marks a strict lease. */
   slots: number | null
   slotMinute: number | null
@@ -103,6 +108,13 @@ export interface UsageRow {
   outcome: string
   txId: number | null
   capDay: number | null
+  keyId: string | null
+  keyWindow: number | null
+}
+
+export interface KeySpendRow {
+  spent: Nanos
+  leased: Nanos
 }
 
 export interface EntryRow {
@@ -150,6 +162,9 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   const usage = new Map<string, Map<string, UsageRow>>()
   const entries: EntryRow[] = []
   const rollups = new Map<string, RollupRow>()
+  const keySpend = new Map<string, KeySpendRow>()
+  /** What `api_key` says, as admissions told it. */
+  const keyLimits = new Map<string, Nanos>()
   let startedAtMs = epochMs()
   let txIds = 0
   /** Takes the running transaction back, step by step. */
@@ -157,7 +172,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   const touched = new Set<string>()
 
   return {
-    tables: { balances, nodes, leases, leasesOf, usage, entries, rollups },
+    tables: { balances, nodes, leases, leasesOf, usage, entries, rollups, keySpend },
 
     openAccount: (customerId, creditNanos) =>
       transaction(() => {
@@ -261,10 +276,21 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     put(of(leasesOf, row.customerId), row.leaseId, row)
   }
 
-  function dropLease({ leaseId, customerId }: LeaseRow): void {
+  function dropLease({ leaseId, customerId, keyId, keyWindow, granted }: LeaseRow): void {
     touched.add(customerId)
+    addToKeySpend(customerId, keyId, keyWindow, 0n, -granted)
     put(leases, leaseId, undefined)
     put(of(leasesOf, customerId), leaseId, undefined)
+  }
+
+  /** Moves what a key with a spend limit spent and holds in a window; `window` is null for keys without one. */
+  function addToKeySpend(customerId: string, keyId: string | null, window: number | null, spent: Nanos, leased: Nanos) {
+    if (window === null || (spent === 0n && leased === 0n)) return
+    const key = keySpendKey(customerId, keyId!, window)
+    const row = keySpend.get(key) ?? { spent: 0n, leased: 0n }
+    const moved = { spent: row.spent + spent, leased: row.leased + leased }
+    check(moved.spent >= 0n && moved.leased >= 0n, 'key_spend_check')
+    put(keySpend, key, moved)
   }
 
   function addEntry(entry: EntryRow): void {
@@ -349,6 +375,9 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       const already = leases.get(asked.leaseId)
       const capLeft = most(limits.dailySpendCapNanos - account.daySpent - account.dayLeased, 0n)
       const free = account.posted - account.leased
+      const key = keyOf(request, account, grants)
+      const { keyWindow } = key
+      const budget = key.spend === null ? least(free, capLeft) : least(free, capLeft, key.spend.leftNanos)
       let { posted } = account
       let code: RefusalCode | undefined
       let held: Nanos | undefined
@@ -382,8 +411,8 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           verdicts.push({ item, kind: 'counted', windows: windowsOf(account) })
           continue
         }
-        if (least(free, capLeft) >= asked.floor!) {
-          held = least(asked.want, free, capLeft)
+        if (budget >= asked.floor!) {
+          held = least(asked.want, budget)
         } else {
           const { day } = account
           const bulk = bulkLeasesOf(customerId)
@@ -392,6 +421,8 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           if (posted < asked.floor!) code = 'insufficient_credits'
           else if (limits.dailySpendCapNanos - account.daySpent - unfoldedToday < asked.floor!)
             code = 'daily_spend_cap_reached'
+          else if (key.spend !== null && key.limitNanos - key.spend.spentNanos < asked.floor!)
+            code = 'key_spend_limit_reached'
           else code = 'in_flight_budget'
         }
       }
@@ -400,7 +431,10 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
         windows.minuteEndsAtEpochMs = already.slotMinute + MINUTE_MS
       const databaseNowMs = Math.floor(nowMs)
       if (code !== undefined) {
-        const isCurable = code !== 'insufficient_credits' && code !== 'daily_spend_cap_reached'
+        const isCurable =
+          code === 'rate_limit_exceeded' ||
+          code === 'daily_limit_exceeded' ||
+          (code === 'in_flight_budget' && least(free, capLeft) < asked.floor!)
         const isRecallable = isCurable && bulkLeasesOf(customerId).length > 0
         if (isRecallable) recalled.add(customerId)
         verdicts.push({
@@ -410,6 +444,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           postedNanos: posted,
           freeNanos: free,
           capLeftNanos: capLeft,
+          key: key.spend,
           windows,
           databaseNowMs,
           isRecallable,
@@ -428,6 +463,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
         modelId: asked.modelId,
         granted: held!,
         settled: 0n,
+        keyWindow,
         slots,
         slotMinute: slots === null ? null : account.minute,
         recalled: false,
@@ -440,6 +476,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     for (const grant of grants) {
       if (leases.has(grant.leaseId)) throw uniqueViolation('lease_pkey')
       putLease(grant)
+      addToKeySpend(grant.customerId, grant.keyId, grant.keyWindow, 0n, grant.granted)
     }
     for (const customer of recalled) {
       for (const lease of bulkLeasesOf(customer)) {
@@ -447,6 +484,31 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       }
     }
     return verdicts
+  }
+
+  /** The window of the key's spend limit, and what it leaves beside what the batch granted so far. */
+  function keyOf(
+    request: LeaseRequest,
+    { customerId, day }: BalanceRow,
+    grants: readonly LeaseRow[],
+  ): { keyWindow: number | null; limitNanos: Nanos; spend: KeySpend | null } {
+    if (isBulk(request) || request.keyLimit === null) return { keyWindow: null, limitNanos: 0n, spend: null }
+    const { keyId, keyLimit } = request
+    const { limitNanos, reset } = keyLimit
+    const keyWindow = keyWindowStart(reset, day)
+    keyLimits.set(keyId, limitNanos)
+    const { spent, leased } = keySpend.get(keySpendKey(customerId, keyId, keyWindow)) ?? { spent: 0n, leased: 0n }
+    const granted = grants.filter(grant => grant.keyId === keyId && grant.customerId === customerId)
+    const held = leased + sum(granted.filter(grant => grant.keyWindow === keyWindow).map(grant => grant.granted))
+    return {
+      keyWindow,
+      limitNanos,
+      spend: {
+        spentNanos: spent,
+        leftNanos: most(limitNanos - spent - held, 0n),
+        endsAtEpochMs: keyWindowEndMs(reset, keyWindow),
+      },
+    }
   }
 
   /** A copy of the row in its minute and day, which only move forward, unless they are so far ahead that a clock must have been wrong. */
@@ -549,6 +611,17 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     }
 
     const late = new Set<string>()
+    const lateWindows = new Map<string, number>()
+    /** Charges a request whose lease is gone to the spend limit of its key, if that has room. */
+    const spendLate = (done: UsageRow | undefined, cost: Nanos): boolean => {
+      if (done === undefined || done.keyWindow === null) return true
+      const { customerId, requestId, keyId, keyWindow } = done
+      const { spent, leased } = keySpend.get(keySpendKey(customerId, keyId!, keyWindow)) ?? { spent: 0n, leased: 0n }
+      if (spent + leased + cost > keyLimits.get(keyId!)!) return false
+      lateWindows.set(requestId, keyWindow)
+      addToKeySpend(customerId, keyId, keyWindow, cost, 0n)
+      return true
+    }
     const freeOf = new Map<string, Nanos>()
     for (const { requestId, leaseId, customerId, costNanos, holdNanos } of [...settlements].sort((a, b) =>
       compare(a.customerId, b.customerId),
@@ -567,7 +640,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       } else if (costNanos > 0n && !late.has(requestId)) {
         const cost = least(costNanos, holdNanos)
         const free = freeOf.get(customerId)!
-        if (cost > 0n && cost <= free) {
+        if (cost > 0n && cost <= free && spendLate(done, cost)) {
           freeOf.set(customerId, free - cost)
           late.add(requestId)
           effects.set(requestId, 'late')
@@ -590,6 +663,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       const row = usageRow(settlement, charge, {
         hold: strict?.granted ?? holdNanos,
         capDay: strict?.capDay ?? bulk?.capDay ?? null,
+        keyWindow: strict?.keyWindow ?? lateWindows.get(requestId) ?? null,
         txId: charge > 0n ? txId : null,
       })
       if (strict !== undefined && costNanos > strict.granted) effects.set(requestId, 'clamped')
@@ -614,6 +688,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       if (settlement.leaseId === settlement.requestId) {
         const move = movedOf(row.customerId)
         move.cost += row.cost
+        if (ended.has(row.requestId)) addToKeySpend(row.customerId, row.keyId, row.keyWindow, row.cost, 0n)
         if (row.capDay === balances.get(row.customerId)?.day) move.dayCost += row.cost
       } else if (row.cost > 0n) {
         const lease = leases.get(settlement.leaseId)!
@@ -748,6 +823,8 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
         outcome: 'node_died',
         txId: null,
         capDay: lease.capDay,
+        keyId: lease.keyId,
+        keyWindow: lease.keyWindow,
       }
       put(of(usage, customerId), lease.leaseId, row)
       addToRollup({ ...rollupKey(row, nodeShard), ...nothing, requests: 1 })
@@ -796,7 +873,11 @@ function windowsOf({ minute, minuteRequests, day, dayRequests }: BalanceRow): Wr
 }
 
 /** The usage row of a settlement that is charged `charge`: the hoster's part of less than was asked is rounded down. */
-function usageRow(settlement: Settlement, charge: Nanos, of: Pick<UsageRow, 'hold' | 'capDay' | 'txId'>): UsageRow {
+function usageRow(
+  settlement: Settlement,
+  charge: Nanos,
+  of: Pick<UsageRow, 'hold' | 'capDay' | 'keyWindow' | 'txId'>,
+): UsageRow {
   const { costNanos, hosterShareNanos, feeNanos } = settlement
   const hosterShare = charge === costNanos ? hosterShareNanos : (hosterShareNanos * charge) / costNanos
   return {
@@ -818,7 +899,29 @@ function usageRow(settlement: Settlement, charge: Nanos, of: Pick<UsageRow, 'hol
     outcome: settlement.outcome,
     txId: of.txId,
     capDay: of.capDay,
+    keyId: settlement.keyId,
+    keyWindow: of.keyWindow,
   }
+}
+
+function keySpendKey(customerId: string, keyId: string, window: number): string {
+  return `${customerId} ${keyId} ${window}`
+}
+
+/** The UTC day on which the window of a spend limit began that `day` is in; both in days since the epoch, which was a Thursday. */
+function keyWindowStart(reset: LimitReset, day: number): number {
+  if (reset === 'daily') return day
+  if (reset === 'weekly') return day - ((day + 3) % 7)
+  if (reset === 'monthly') return day - (new Date(day * DAY_MS).getUTCDate() - 1)
+  return -Infinity
+}
+
+function keyWindowEndMs(reset: LimitReset, start: number): number | null {
+  if (reset === 'daily') return (start + 1) * DAY_MS
+  if (reset === 'weekly') return (start + 7) * DAY_MS
+  if (reset === 'none') return null
+  const date = new Date(start * DAY_MS)
+  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1)
 }
 
 function rollupKey({ customerId, startedAtMs, modelId, provider }: UsageRow, nodeShard: number) {

@@ -170,6 +170,7 @@ function planRequests(random: Random, customers: readonly Customer[], slots: num
         keyId: KEY_ID,
         modelId: random.pick(MODELS),
         limits: customer.limits,
+        keyLimit: null,
         hold: random.chance(0.04) ? null : { wantNanos, floorNanos: random.chance(0.7) ? wantNanos : wantNanos / 5n },
       },
     })

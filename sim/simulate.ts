@@ -339,6 +339,7 @@ function createRun(world: World, plan: Plan) {
         requestId: idOf('request', 100_000 + ids++),
         customerId,
         keyId: idOf('key', 1),
+        keyLimit: null,
         modelId: 'small',
         limits,
         hold,

@@ -26,15 +26,16 @@ export interface AdmitDeps {
 
 /**
  * May this request run? Finds its eligible offers, then counts it against its windows and holds its worst case in one round trip.
- * Throws 404 `model_not_found`, 400 `context_length_exceeded`, 500 `no_eligible_offer`, 429, 402 or 503. From the returned ticket on money is held, and the
+ * Throws 403 `model_not_allowed`, 404 `model_not_found`, 400 `context_length_exceeded`, 500 `no_eligible_offer`, 429, 402 or 503. From the returned ticket on money is held, and the
  * ticket has to be settled.
  */
 export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Ticket> {
   const startedAtEpochMs = deps.clock.epochMs()
   const startedMonotonicMs = deps.clock.monotonicMs()
+  const { access } = caller
   let supply: Supply
   try {
-    supply = supplyFor(job, deps.catalog(), deps.health)
+    supply = supplyFor(job, access.allowedModels, deps.catalog(), deps.health)
   } catch (refused) {
     // It was a valid request of a known customer, so it counts, and being over the limit is the more useful answer.
     await count(deps, caller, job, requestId)
@@ -44,6 +45,8 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
   const { wantNanos, floorNanos, maxTokens } = holdFor(supply.eligible, job, deps.outputDefaults)
   const admission = admissionOf(caller, job, requestId, { wantNanos, floorNanos })
   const { leaseId, heldNanos: holdNanos } = resultOf(deps, admission, job, supply.eligible, await ask(deps, admission))
+  // Less than wanted was free: the answer may be as long as the hold pays for.
+  const paidTokens = holdNanos < wantNanos ? maxTokensFor(supply.eligible, job, holdNanos) : maxTokens
   return {
     requestId,
     leaseId,
@@ -52,8 +55,8 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
     startedMonotonicMs,
     ...supply,
     holdNanos,
-    // Less than wanted was free: the answer may be as long as the hold pays for.
-    maxTokens: holdNanos < wantNanos ? maxTokensFor(supply.eligible, job, holdNanos) : maxTokens,
+    maxTokens: paidTokens,
+    clampedFrom: job.maxTokens !== null && paidTokens < job.maxTokens ? job.maxTokens : null,
   }
 }
 
@@ -64,8 +67,8 @@ export async function count(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
 }
 
 function admissionOf(caller: Caller, job: ChatJob, requestId: string, hold: Admission['hold']): Admission {
-  const { customerId, keyId, limits } = caller
-  return { requestId, customerId, keyId, modelId: job.model, limits, hold }
+  const { customerId, keyId, limits, access } = caller
+  return { requestId, customerId, keyId, modelId: job.model, limits, keyLimit: access.limit, hold }
 }
 
 interface Supply {
@@ -74,8 +77,13 @@ interface Supply {
   readonly excluded: readonly Exclusion[]
 }
 
-function supplyFor(job: ChatJob, catalog: Catalog, health: HealthView): Supply {
-  const { models, offers } = candidatesFor(catalog, job)
+function supplyFor(
+  job: ChatJob,
+  allowedModels: ReadonlySet<string> | null,
+  catalog: Catalog,
+  health: HealthView,
+): Supply {
+  const { models, offers } = candidatesFor(catalog, job, allowedModels)
   const choice = eligible(offers, job, health)
   if (choice.eligible.length === 0) throw explainExclusions(choice.excluded, offers, job)
   return { models, ...choice }

@@ -12,7 +12,7 @@ export interface OutputDefaults {
 export interface HoldRequest {
   /** Pays for `maxTokens` at the dearest candidate. */
   readonly wantNanos: Nanos
-  /** The least that makes sense: the prompt and a few tokens. Equal to `wantNanos` when the caller named a limit. */
+  /** The least that makes sense: the prompt and a few tokens. Equal to `wantNanos` when the caller named a limit that must not be clamped. */
   readonly floorNanos: Nanos
   /** Per choice. */
   readonly maxTokens: number
@@ -27,7 +27,7 @@ export interface HoldRequest {
 export function holdFor(offers: readonly Offer[], job: ChatJob, defaults: OutputDefaults): HoldRequest {
   const maxTokens = job.maxTokens ?? defaultMaxTokens(offers, job, defaults)
   const wantNanos = dearest(offers, job, maxTokens)
-  if (job.maxTokens !== null) return { wantNanos, floorNanos: wantNanos, maxTokens }
+  if (job.maxTokens !== null && job.onInsufficient === 'refuse') return { wantNanos, floorNanos: wantNanos, maxTokens }
   return { wantNanos, floorNanos: dearest(offers, job, Math.min(FEWEST_OUTPUT_TOKENS, maxTokens)), maxTokens }
 }
 

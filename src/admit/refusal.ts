@@ -1,6 +1,6 @@
 import type { ChatJob } from '../domain/chat-job.ts'
-import { ApiError } from '../domain/errors.ts'
-import { type Nanos, usdText } from '../domain/money.ts'
+import { ApiError, type ErrorFacts } from '../domain/errors.ts'
+import { type Nanos, usd, usdText } from '../domain/money.ts'
 import { retryAfterS } from '../domain/windows.ts'
 import type { Admission, AdmissionResult } from '../ledger/admission.ts'
 
@@ -14,11 +14,18 @@ export function refusal(
   affordableTokens: number,
   nowMs: number,
 ): ApiError {
-  const { limits } = admission
-  const { windows } = refused
-  const need = usdText(admission.hold?.floorNanos ?? 0n)
+  const { limits, keyLimit } = admission
+  const { windows, key } = refused
+  const needNanos = admission.hold?.floorNanos ?? 0n
+  const need = usdText(needNanos)
   const fits = affordableTokens >= 1 ? ` It can afford max_tokens ${affordableTokens}.` : ''
   const param = job.maxTokens === null ? undefined : 'max_tokens'
+  const facts: ErrorFacts = {
+    balance_usd: usd(refused.postedNanos),
+    available_usd: usd(budgetNanos(refused)),
+    needed_usd: usd(needNanos),
+    affordable_max_tokens: affordableTokens,
+  }
   switch (refused.code) {
     case 'rate_limit_exceeded':
       return new ApiError('rate_limit_exceeded', {
@@ -33,22 +40,48 @@ export function refusal(
     case 'insufficient_credits':
       return new ApiError('insufficient_credits', {
         param,
+        facts,
         message: `The balance is ${usdText(refused.postedNanos)} USD and this request may cost ${need} USD.${fits} Add credit or lower max_tokens.`,
       })
     case 'in_flight_budget':
       return new ApiError('in_flight_budget', {
         param,
-        message: `The balance is ${usdText(refused.postedNanos)} USD; your running requests hold all but ${usdText(budgetNanos(refused))} USD of it or of the daily spend cap, and this request may cost ${need} USD.${fits} Retry when they have finished, or lower max_tokens.`,
+        facts,
+        message: `The balance is ${usdText(refused.postedNanos)} USD; your running requests hold all but ${usdText(budgetNanos(refused))} USD of it, of the daily spend cap or of the key's spend limit, and this request may cost ${need} USD.${fits} Retry when they have finished, or lower max_tokens.`,
         retryAfterS: 3,
       })
-    case 'daily_spend_cap_reached':
+    case 'daily_spend_cap_reached': {
+      const spentNanos = limits.dailySpendCapNanos - refused.capLeftNanos
       return new ApiError('daily_spend_cap_reached', {
+        param,
+        facts: {
+          ...facts,
+          limit_usd: usd(limits.dailySpendCapNanos),
+          used_usd: usd(spentNanos),
+          reset_at: new Date(windows.dayEndsAtEpochMs).toISOString(),
+        },
         message: `The daily spend cap is ${usdText(limits.dailySpendCapNanos)} USD, of which ${usdText(refused.capLeftNanos)} USD are left, and this request may cost ${need} USD.${fits} The cap starts again at 00:00 UTC; the operator can raise it.`,
       })
+    }
+    case 'key_spend_limit_reached': {
+      const limitNanos = keyLimit?.limitNanos ?? 0n
+      const spentNanos = key?.spentNanos ?? 0n
+      const resetAt = key?.endsAtEpochMs == null ? null : new Date(key.endsAtEpochMs).toISOString()
+      return new ApiError('key_spend_limit_reached', {
+        param,
+        facts: { ...facts, limit_usd: usd(limitNanos), used_usd: usd(spentNanos), reset_at: resetAt },
+        message: `The spend limit of this API key is ${usdText(limitNanos)} USD, of which ${usdText(spentNanos)} USD are used, and this request may cost ${need} USD.${fits} ${resetAt === null ? 'The limit does not start again: use another key' : `The limit starts again at ${resetAt}; until then use another key`} or lower max_tokens.`,
+      })
+    }
   }
 }
 
 /** What may be held now. */
-export function budgetNanos({ freeNanos, capLeftNanos }: Pick<Refused, 'freeNanos' | 'capLeftNanos'>): Nanos {
-  return freeNanos < capLeftNanos ? freeNanos : capLeftNanos
+export function budgetNanos({
+  freeNanos,
+  capLeftNanos,
+  key,
+}: Pick<Refused, 'freeNanos' | 'capLeftNanos' | 'key'>): Nanos {
+  const accountNanos = freeNanos < capLeftNanos ? freeNanos : capLeftNanos
+  return key !== null && key.leftNanos < accountNanos ? key.leftNanos : accountNanos
 }

@@ -1,5 +1,5 @@
 import type { Sql } from '../db/pool.ts'
-import type { AccountLimits, Caller } from '../domain/caller.ts'
+import { type AccountLimits, type Caller, type KeyAccess, plainAccess } from '../domain/caller.ts'
 import type { Clock } from '../domain/clock.ts'
 import { ApiError } from '../domain/errors.ts'
 import { hashApiKey } from './api-key.ts'
@@ -130,6 +130,7 @@ export function createAuthenticator({ sql, clock, limitsOf, onAccessChange }: Au
       caller: Object.freeze({
         customerId: row.customer_id,
         keyId: row.key_id,
+        access: accessOf(row),
         email: row.email,
         accountTier: row.account_tier,
         limits: Object.freeze({
@@ -139,6 +140,15 @@ export function createAuthenticator({ sql, clock, limitsOf, onAccessChange }: Au
         }),
       }),
     }
+  }
+}
+
+function accessOf({ spend_limit_nanos, limit_reset, allowed_models, scopes }: KeyRow): KeyAccess {
+  if (spend_limit_nanos === null && allowed_models === null && scopes.length === 0) return plainAccess
+  return {
+    limit: spend_limit_nanos === null ? null : { limitNanos: spend_limit_nanos, reset: limit_reset },
+    allowedModels: allowed_models === null ? null : new Set(allowed_models),
+    mayManage: scopes.includes('manage'),
   }
 }
 

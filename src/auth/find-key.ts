@@ -1,9 +1,14 @@
 import type { Sql } from '../db/pool.ts'
+import type { LimitReset } from '../domain/caller.ts'
 
 /** A key as the database knows it, joined with its customer. */
 export interface KeyRow {
   readonly key_id: string
   readonly expires_at: Date | null
+  readonly spend_limit_nanos: bigint | null
+  readonly limit_reset: LimitReset
+  readonly allowed_models: readonly string[] | null
+  readonly scopes: readonly string[]
   readonly customer_id: string
   readonly email: string
   readonly account_tier: string
@@ -16,7 +21,7 @@ export interface KeyRow {
 const statement = {
   name: 'auth_find_key',
   text: `
-    SELECT key_id, expires_at, customer_id, email, account_tier,
+    SELECT key_id, expires_at, spend_limit_nanos, limit_reset, allowed_models, scopes, customer_id, email, account_tier,
            requests_per_minute, requests_per_day, daily_spend_cap_nanos
       FROM api_key JOIN customer USING (customer_id)
      WHERE key_hash = decode($1, 'base64') AND revoked_at IS NULL AND disabled_at IS NULL`,

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { bumpControlVersion } from '../db/control-version.ts'
 import type { Sql } from '../db/pool.ts'
+import type { KeyLimit, LimitReset } from '../domain/caller.ts'
+import type { Nanos } from '../domain/money.ts'
 import { hashApiKey, hintOf, mintApiKey } from './api-key.ts'
 
 /** What may be shown of a key after it was issued. */
@@ -10,9 +12,29 @@ export interface KeyListing {
   readonly customerEmail: string
   readonly name: string
   readonly hint: string
+  /** Null is no limit. */
+  readonly limitNanos: Nanos | null
+  readonly limitReset: LimitReset
+  /** Null allows every model. */
+  readonly allowedModels: readonly string[] | null
+  readonly scopes: readonly KeyScope[]
   readonly createdAt: Date
   readonly expiresAt: Date | null
   readonly revokedAt: Date | null
+}
+
+/** `manage` may make, list and delete the keys of its customer. */
+export const keyScopes = ['manage'] as const
+export type KeyScope = (typeof keyScopes)[number]
+
+/** A key to make. What is left out does not limit it. */
+export interface KeyOrder {
+  readonly customerId: string
+  readonly name: string
+  readonly limit?: KeyLimit | null
+  readonly allowedModels?: readonly string[] | null
+  readonly scopes?: readonly KeyScope[]
+  readonly expiresAt?: Date | null
 }
 
 export interface IssuedKey {
@@ -25,14 +47,25 @@ export interface IssuedKey {
 /** Makes a key for a customer. Run it in a transaction: the change of access counts with it. */
 export async function issueKey(
   sql: Sql,
-  { customerId, name, expiresAt = null }: { customerId: string; name: string; expiresAt?: Date | null },
+  { customerId, name, limit = null, allowedModels = null, scopes = [], expiresAt = null }: KeyOrder,
 ): Promise<IssuedKey> {
   const key = mintApiKey()
   const issued = { keyId: randomUUID(), key, hint: hintOf(key) }
   await sql.query(
-    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, expires_at)
-     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6)`,
-    [issued.keyId, customerId, name, hashApiKey(key), issued.hint, expiresAt],
+    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, spend_limit_nanos, limit_reset, allowed_models, scopes, expires_at)
+     VALUES ($1, $2, $3, decode($4, 'base64'), $5, $6, $7, $8, $9, $10)`,
+    [
+      issued.keyId,
+      customerId,
+      name,
+      hashApiKey(key),
+      issued.hint,
+      limit?.limitNanos ?? null,
+      limit?.reset ?? 'none',
+      allowedModels,
+      scopes,
+      expiresAt,
+    ],
   )
   await bumpControlVersion(sql, 'access')
   return issued
@@ -57,7 +90,8 @@ export async function findKeys(sql: Sql, idOrHint: string): Promise<KeyListing[]
 }
 
 const SELECT = `
-  SELECT key_id AS "keyId", customer_id AS "customerId", email AS "customerEmail", name, hint,
+  SELECT key_id AS "keyId", customer_id AS "customerId", email AS "customerEmail", name, hint, spend_limit_nanos AS "limitNanos",
+         limit_reset AS "limitReset", allowed_models AS "allowedModels", scopes,
          api_key.created_at AS "createdAt", expires_at AS "expiresAt", revoked_at AS "revokedAt"
     FROM api_key JOIN customer USING (customer_id)`
 

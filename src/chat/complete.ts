@@ -3,7 +3,7 @@ import { type DispatchDeps, dispatch } from '../dispatch/dispatch.ts'
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
-import type { Receipt } from '../domain/handoff.ts'
+import type { Receipt, Ticket } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import type { StopSignal } from '../domain/stop-signal.ts'
@@ -30,8 +30,9 @@ export interface CompleteDeps {
   readonly onFault: (requestId: string, fault: unknown) => void
 }
 
-/** Who served it and what goes to the client. */
+/** Under what ticket who served it, and what goes to the client. */
 export interface Completed {
+  readonly ticket: Ticket
   readonly offer: Offer
   readonly delivery: Delivery
 }
@@ -66,7 +67,7 @@ export async function complete(
     if (hasChoice) deps.affinity.remember(caller.customerId, job, answer.offer.offerId)
     const context = { ticket, job, settle: settleTicket, signal, onFault }
     const delivery = await relay({ ...context, chargeEarlyLeave: () => chargeEarlyLeave(answer.offer) }, answer)
-    return { offer: answer.offer, delivery }
+    return { ticket, offer: answer.offer, delivery }
   } catch (failure) {
     // The relay's own settlement is under way still, as a free one: another would make the caller wait twice.
     if (failure instanceof ApiError && failure.code === 'settlement_unavailable') throw failure

@@ -1,4 +1,6 @@
 import { InvalidArgumentError } from 'commander'
+import { type KeyScope, keyScopes } from '../auth/keys.ts'
+import { type LimitReset, limitResets } from '../domain/caller.ts'
 import { isEmail } from '../domain/email.ts'
 import { type Nanos, parsePricePerMillion, parseUsd } from '../domain/money.ts'
 
@@ -25,6 +27,25 @@ export function priceArgument(text: string): bigint {
     throw new InvalidArgumentError('It must be USD per million tokens, such as 0.15, with at most 6 decimals.')
   }
   return picoPerToken
+}
+
+export function limitResetArgument(text: string): LimitReset {
+  const reset = limitResets.find(known => known === text)
+  if (reset === undefined) throw new InvalidArgumentError(`It must be one of ${limitResets.join(', ')}.`)
+  return reset
+}
+
+/** Model ids, comma-separated. */
+export function modelIdsArgument(text: string): string[] {
+  const ids = [...new Set(text.split(',').map(id => id.trim()))]
+  if (ids.includes('')) throw new InvalidArgumentError('It must be model ids, separated by commas.')
+  return ids
+}
+
+export function keyScopeArgument(text: string): KeyScope {
+  const scope = keyScopes.find(known => known === text)
+  if (scope === undefined) throw new InvalidArgumentError(`It must be ${keyScopes.join(' or ')}.`)
+  return scope
 }
 
 export function countArgument(text: string): number {

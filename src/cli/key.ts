@@ -1,7 +1,15 @@
 import type { Command } from 'commander'
 import { findKeys, issueKey, type KeyListing, listKeys, revokeKey } from '../auth/keys.ts'
 import { transaction } from '../db/pool.ts'
-import { expiryArgument, textArgument } from './arguments.ts'
+import { usdText } from '../domain/money.ts'
+import {
+  amountArgument,
+  expiryArgument,
+  keyScopeArgument,
+  limitResetArgument,
+  modelIdsArgument,
+  textArgument,
+} from './arguments.ts'
 import { Failure } from './failure.ts'
 import { type Json, shownTime, table } from './output.ts'
 import { resolveCustomer } from './resolve-customer.ts'
@@ -16,6 +24,8 @@ function issue(): Command {
   return verb('issue', 'Issue an API key and print it, once', [
     'key issue ada@example.com --name laptop',
     'key issue ada@example.com --name ci --expires 90d',
+    'key issue ada@example.com --name bot --limit-usd 5 --limit-reset monthly --models llama-3.3-70b,qwen3-8b',
+    'key issue ada@example.com --name admin --scope manage',
     'key issue ada@example.com --name app --json',
   ])
     .argument('<customer>', 'e-mail or id')
@@ -25,14 +35,32 @@ function issue(): Command {
       'when it ends: 90d, 2030-01-31 or 2030-01-31T12:00:00Z (UTC); without it, never',
       expiryArgument,
     )
+    .option('--limit-usd <amount>', 'the most it may spend, USD; without it, whatever its customer may', amountArgument)
+    .option(
+      '--limit-reset <when>',
+      'when that limit starts again: none, daily, weekly (Mondays) or monthly, at 00:00 UTC; default none',
+      limitResetArgument,
+    )
+    .option('--models <ids>', 'the models it may use, comma-separated; without it, all', modelIdsArgument)
+    .option('--scope <scope>', 'manage: it may make, list and delete the keys of its customer', keyScopeArgument)
     .action(async (emailOrId: string, options) => {
       const session = sessionOf(options)
-      const expiresAt: Date | null = options.expires ?? null
+      const { name, limitUsd, limitReset, models, scope } = options
+      if (limitReset !== undefined && limitUsd === undefined) {
+        throw new Failure('--limit-reset needs a limit that it starts again: add --limit-usd.')
+      }
+      const order = {
+        name,
+        limit: limitUsd === undefined ? null : { limitNanos: limitUsd, reset: limitReset ?? 'none' },
+        allowedModels: models ?? null,
+        scopes: scope === undefined ? [] : [scope],
+        expiresAt: options.expires ?? null,
+      }
       const { customer, issued } = await withDatabase(session, pool =>
         transaction(pool, async sql => {
           const found = await resolveCustomer(sql, emailOrId)
           const { customerId } = found
-          return { customer: found, issued: await issueKey(sql, { customerId, name: options.name, expiresAt }) }
+          return { customer: found, issued: await issueKey(sql, { ...order, customerId }) }
         }),
       )
       session.output.result(
@@ -40,9 +68,13 @@ function issue(): Command {
           key: issued.key,
           key_id: issued.keyId,
           hint: issued.hint,
-          name: options.name,
+          name,
           customer_id: customer.customerId,
-          expires_at: expiresAt?.toISOString() ?? null,
+          limit_usd: order.limit === null ? null : usdText(order.limit.limitNanos),
+          limit_reset: order.limit?.reset ?? 'none',
+          allowed_models: order.allowedModels,
+          scopes: order.scopes,
+          expires_at: order.expiresAt?.toISOString() ?? null,
         },
         issued.key,
       )
@@ -61,12 +93,15 @@ function list(): Command {
       session.output.result(
         keys.map(jsonOf),
         table(
-          ['id', 'key', 'name', 'customer', 'created (UTC)', 'expires (UTC)', 'state'],
+          ['id', 'key', 'name', 'customer', 'limit', 'models', 'scope', 'created (UTC)', 'expires (UTC)', 'state'],
           keys.map(key => [
             key.keyId,
             key.hint,
             key.name,
             key.customerEmail,
+            limitOf(key),
+            key.allowedModels === null ? 'all' : key.allowedModels.join(', '),
+            key.scopes.join(', '),
             shownTime(key.createdAt),
             shownTime(key.expiresAt),
             stateOf(key),
@@ -110,10 +145,19 @@ function jsonOf(key: KeyListing): Json {
     customer_id: key.customerId,
     email: key.customerEmail,
     state: stateOf(key),
+    limit_usd: key.limitNanos === null ? null : usdText(key.limitNanos),
+    limit_reset: key.limitReset,
+    allowed_models: key.allowedModels === null ? null : [...key.allowedModels],
+    scopes: [...key.scopes],
     created_at: key.createdAt.toISOString(),
     expires_at: key.expiresAt?.toISOString() ?? null,
     revoked_at: key.revokedAt?.toISOString() ?? null,
   }
+}
+
+function limitOf({ limitNanos, limitReset }: KeyListing): string {
+  if (limitNanos === null) return 'none'
+  return limitReset === 'none' ? `${usdText(limitNanos)} USD` : `${usdText(limitNanos)} USD ${limitReset}`
 }
 
 function stateOf({ revokedAt, expiresAt }: KeyListing): string {

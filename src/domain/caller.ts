@@ -7,10 +7,33 @@ export interface AccountLimits {
   readonly dailySpendCapNanos: Nanos
 }
 
+export const limitResets = ['none', 'daily', 'weekly', 'monthly'] as const
+/** When a key's spend limit starts again: at 00:00 UTC, of Mondays, of the first of the month; or never. */
+export type LimitReset = (typeof limitResets)[number]
+
+export interface KeyLimit {
+  readonly limitNanos: Nanos
+  readonly reset: LimitReset
+}
+
+/** What one key may do, within what its customer may. */
+export interface KeyAccess {
+  /** Null spends whatever its customer may. */
+  readonly limit: KeyLimit | null
+  /** Null asks for any model. */
+  readonly allowedModels: ReadonlySet<string> | null
+  /** May make, list and delete the keys of its customer. */
+  readonly mayManage: boolean
+}
+
+/** Of a key without limits and scopes. */
+export const plainAccess: KeyAccess = { limit: null, allowedModels: null, mayManage: false }
+
 /** The authenticated customer behind a request, as known when its key was last looked up (at most two seconds ago). */
 export interface Caller {
   readonly customerId: string
   readonly keyId: string
+  readonly access: KeyAccess
   readonly email: string
   readonly accountTier: string
   readonly limits: AccountLimits

@@ -2,6 +2,10 @@ export const serviceTiers = ['cheapest', 'balanced', 'fastest'] as const
 /** How the customer wants offers ranked. Not to be confused with the account tier, which sets limits. */
 export type ServiceTier = (typeof serviceTiers)[number]
 
+export const insufficientChoices = ['refuse', 'clamp'] as const
+/** What to do when `max_tokens` cannot be paid for: refuse with 402, or lower it to what can. */
+export type OnInsufficient = (typeof insufficientChoices)[number]
+
 export const features = ['tools', 'images', 'audio', 'json_schema'] as const
 /** Something an offer must be able to do because the request uses it. */
 export type Feature = (typeof features)[number]
@@ -31,6 +35,7 @@ export interface ChatJob {
   readonly includeUsage: boolean
   /** Explicit max_tokens or max_completion_tokens; null when neither was sent. */
   readonly maxTokens: number | null
+  readonly onInsufficient: OnInsufficient
   /** `n`: each choice may use `maxTokens`. */
   readonly choices: number
   readonly features: ReadonlySet<Feature>

@@ -38,10 +38,21 @@ export const errorTable = {
     'The daily spend cap is reached. Wait for 00:00 UTC or ask the operator to raise it.',
     { shouldRetry: false },
   ),
+  key_spend_limit_reached: row(
+    402,
+    'insufficient_quota',
+    'The spend limit of this API key is reached. Wait until it starts again, use another key, or lower max_tokens.',
+    { shouldRetry: false },
+  ),
   in_flight_budget: row(
     402,
     'insufficient_quota',
-    'Your running requests hold the rest of the balance or of the daily spend cap. Retry when they have finished, or lower max_tokens.',
+    'Your running requests hold the rest of the balance, of the daily spend cap or of the spend limit of this API key. Retry when they have finished, or lower max_tokens.',
+  ),
+  model_not_allowed: row(
+    403,
+    'permission_error',
+    'This API key may not use the model. GET /v1/models lists the models it may use.',
   ),
   model_not_found: row(
     404,
@@ -167,15 +178,20 @@ interface ErrorDetail {
   param?: string | undefined
   /** Whole seconds until a retry makes sense; becomes Retry-After. */
   retryAfterS?: number | undefined
+  /** Figures a program can act on, beside the message that says them too; they stand in the error object under these names. */
+  facts?: ErrorFacts | undefined
   /** For the log only. */
   internal?: unknown
 }
+
+export type ErrorFacts = Readonly<Record<string, string | number | null>>
 
 /** A refusal or failure that the caller is told about. Everything else that is thrown becomes `internal_error`. */
 export class ApiError extends Error {
   readonly code: ErrorCode
   readonly param: string | null
   readonly retryAfterS: number | undefined
+  readonly facts: ErrorFacts
   readonly internal: unknown
 
   constructor(code: ErrorCode, detail: ErrorDetail = {}) {
@@ -184,6 +200,7 @@ export class ApiError extends Error {
     this.code = code
     this.param = detail.param ?? null
     this.retryAfterS = detail.retryAfterS ?? this.row.retryAfterS
+    this.facts = detail.facts ?? {}
     this.internal = detail.internal
   }
 

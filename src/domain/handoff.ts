@@ -37,6 +37,8 @@ export interface Ticket {
   readonly holdNanos: Nanos
   /** Sent upstream and enforced here; per choice. */
   readonly maxTokens: number
+  /** The max_tokens asked for, when `on_insufficient: "clamp"` lowered it to `maxTokens`; null otherwise. */
+  readonly clampedFrom: number | null
 }
 
 /** route -> dispatch: offers in the order they are tried. */

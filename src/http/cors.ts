@@ -6,7 +6,7 @@ export const corsHeaders = {
   'access-control-expose-headers':
     'x-request-id, retry-after, x-should-retry, openai-processing-ms, x-switchyard-provider, x-switchyard-hoster, ' +
     'idempotent-replayed, ' +
-    'x-switchyard-cost-usd, ' +
+    'x-switchyard-cost-usd, x-switchyard-max-tokens, ' +
     'x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, ' +
     'x-ratelimit-limit-requests-day, x-ratelimit-remaining-requests-day, x-ratelimit-reset-requests-day',
 }

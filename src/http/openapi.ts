@@ -71,7 +71,9 @@ const byTag: Record<EndpointDoc['tag'], readonly ErrorCode[]> = {
     'upstream_rejected',
     'insufficient_credits',
     'daily_spend_cap_reached',
+    'key_spend_limit_reached',
     'in_flight_budget',
+    'model_not_allowed',
     'model_not_found',
     'rate_limit_exceeded',
     'daily_limit_exceeded',
@@ -101,7 +103,7 @@ function errorsOf({ access, isReport, path, doc }: Endpoint): ErrorCode[] {
     ...(doc.body ? withBody : []),
     ...byTag[doc.tag],
     ...(isReport ? (['rate_limit_exceeded'] as const) : []),
-    ...(doc.tag === 'Models' && path.endsWith('*') ? (['model_not_found'] as const) : []),
+    ...(doc.tag === 'Models' && path.endsWith('*') ? (['model_not_allowed', 'model_not_found'] as const) : []),
     ...(doc.operationId === 'getRequestReceipt' ? (['request_not_found'] as const) : []),
     ...(doc.operationId === 'getReadiness' ? (['server_shutdown', 'database_unavailable'] as const) : []),
   ])
@@ -207,6 +209,27 @@ function failures(codes: readonly ErrorCode[]): Json {
   )
 }
 
+const usdFact = (description: string) => ({ type: 'number', description: `With 402, USD: ${description}.` })
+
+/** src/admit/refusal.ts says them. */
+const moneyFacts = {
+  balance_usd: usdFact('the credit there is; holds of running requests are part of it'),
+  available_usd: usdFact('what a request may hold now'),
+  needed_usd: usdFact('the least that this request has to hold'),
+  affordable_max_tokens: {
+    type: 'integer',
+    description:
+      'With 402: the largest `max_tokens` with which the request would run now; 0 when its prompt is not covered.',
+  },
+  limit_usd: usdFact('the limit that is reached'),
+  used_usd: usdFact('how much of that limit is used'),
+  reset_at: {
+    type: ['string', 'null'],
+    format: 'date-time',
+    description: 'With 402: when that limit starts again; null when it never does.',
+  },
+}
+
 const errorSchema = {
   type: 'object',
   required: ['error'],
@@ -219,6 +242,7 @@ const errorSchema = {
         type: { type: 'string', enum: [...new Set(Object.values(errorTable).map(row => row.type))] },
         param: { type: ['string', 'null'], description: 'The body field, query parameter or header at fault.' },
         code: { type: 'string', enum: errorCodes, description: 'What was wrong, for a program.' },
+        ...moneyFacts,
       },
     },
   },

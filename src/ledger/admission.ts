@@ -1,4 +1,4 @@
-import type { AccountLimits } from '../domain/caller.ts'
+import type { AccountLimits, KeyLimit } from '../domain/caller.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 
 /** A request that asks to run. */
@@ -10,10 +10,12 @@ export interface Admission {
   /** The model asked for; kept on the lease for the usage row the reaper writes. */
   readonly modelId: string
   readonly limits: AccountLimits
+  /** Null for keys without a spend limit. */
+  readonly keyLimit: KeyLimit | null
   /**
    * Null only counts the request against the windows (unknown model, nothing eligible). `wantNanos` is the worst case and
    * `floorNanos` the least that still makes sense (the same when max_tokens is explicit): granted is
-   * min(want, what is free, what the day cap leaves) if that is at least the floor.
+   * min(want, what is free, what the day cap and the key's limit leave) if that is at least the floor.
    */
   readonly hold: { readonly wantNanos: bigint; readonly floorNanos: bigint } | null
 }
@@ -24,6 +26,7 @@ export type RefusalCode =
   | 'insufficient_credits'
   | 'in_flight_budget'
   | 'daily_spend_cap_reached'
+  | 'key_spend_limit_reached'
 
 export type AdmissionResult =
   | {
@@ -41,5 +44,17 @@ export type AdmissionResult =
       readonly postedNanos: bigint
       readonly freeNanos: bigint
       readonly capLeftNanos: bigint
+      /** Null for keys without a spend limit. */
+      readonly key: KeySpend | null
       readonly windows: WindowCounts
     }
+
+/** A key's spend limit in its running window. */
+export interface KeySpend {
+  /** Charged to requests that were admitted in the window. */
+  readonly spentNanos: bigint
+  /** What may still be held: the limit less what is spent and what running requests hold. */
+  readonly leftNanos: bigint
+  /** Null for a limit that never starts again. */
+  readonly endsAtEpochMs: number | null
+}

@@ -185,6 +185,22 @@ export const auditChecks = {
     LEFT JOIN (SELECT customer_id, cap_day, sum(granted_nanos) AS granted FROM lease GROUP BY customer_id, cap_day) l
       ON l.customer_id = b.customer_id AND l.cap_day = b.day
     WHERE b.day_leased_nanos <> coalesce(l.granted, 0)`,
+  key_spend_equals_usage: `
+    SELECT concat_ws(' ', customer_id, key_id, key_window)
+    FROM (SELECT customer_id, key_id, window_start AS key_window, spent_nanos AS spent FROM key_spend) k
+    FULL JOIN (
+      SELECT customer_id, key_id, key_window, sum(cost_nanos) AS cost FROM usage_event WHERE key_window IS NOT NULL
+      GROUP BY customer_id, key_id, key_window
+    ) u USING (customer_id, key_id, key_window)
+    WHERE coalesce(k.spent, 0) <> coalesce(u.cost, 0)`,
+  key_leased_equals_open_leases: `
+    SELECT concat_ws(' ', customer_id, key_id, key_window)
+    FROM (SELECT customer_id, key_id, window_start AS key_window, leased_nanos AS leased FROM key_spend) k
+    FULL JOIN (
+      SELECT customer_id, key_id, key_window, sum(granted_nanos) AS granted FROM lease WHERE key_window IS NOT NULL
+      GROUP BY customer_id, key_id, key_window
+    ) l USING (customer_id, key_id, key_window)
+    WHERE coalesce(k.leased, 0) <> coalesce(l.granted, 0)`,
   windows_count_slots: `
     SELECT b.customer_id::text FROM balance b
     LEFT JOIN (SELECT customer_id, cap_day, sum(slots) AS slots FROM lease GROUP BY customer_id, cap_day) d

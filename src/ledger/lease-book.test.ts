@@ -20,7 +20,7 @@ function newBook() {
 
 function admission(n: number): Admission {
   const hold = { wantNanos: holdNanos, floorNanos: holdNanos }
-  return { requestId: `request-${n}`, customerId, keyId: 'key', modelId: 'model', limits, hold }
+  return { requestId: `request-${n}`, customerId, keyId: 'key', modelId: 'model', limits, keyLimit: null, hold }
 }
 
 function grant(book: LeaseBook, request: BulkRequest, heldNanos = request.wantNanos): void {

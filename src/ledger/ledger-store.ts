@@ -1,7 +1,7 @@
 import type { AccountLimits } from '../domain/caller.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
-import type { Admission, RefusalCode } from './admission.ts'
+import type { Admission, KeySpend, RefusalCode } from './admission.ts'
 import type { Settlement } from './settlement.ts'
 
 /**
@@ -79,6 +79,7 @@ export type LeaseVerdict =
       readonly postedNanos: Nanos
       readonly freeNanos: Nanos
       readonly capLeftNanos: Nanos
+      readonly key: KeySpend | null
       readonly windows: WindowCounts
       readonly databaseNowMs: number
       /** Bulk leases hold something that could cure it; their nodes are asked to hand it back. */

@@ -209,6 +209,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
       if (unsettled.size >= SETTLEMENTS_QUEUED_MAX || admissions.size >= ADMISSIONS_QUEUED_MAX) {
         return Promise.reject(new ApiError('overloaded', { retryAfterS: 1 }))
       }
+      // Exact for any number of nodes: what such a key may spend is known to the database alone.
+      if (admission.keyLimit !== null) return admitStrictly(admission)
       const result = book.reserve(admission)
       const renewal = renew(admission)
       if (result !== undefined) return Promise.resolve(result)
@@ -355,15 +357,16 @@ export function createLedger(deps: LedgerDeps): Ledger {
     entry.answered = true
     switch (verdict.kind) {
       case 'granted':
-        book.observe(admission)
+        // No bulk lease could serve it, so it is no reason to ask for one.
+        if (admission.keyLimit === null) book.observe(admission)
         entry.resolve({ kind: 'granted', leaseId: requestId, heldNanos: verdict.heldNanos, windows: verdict.windows })
         return
       case 'counted':
         entry.resolve({ kind: 'counted', windows: verdict.windows })
         return
       case 'refused': {
-        const { code, postedNanos, freeNanos, capLeftNanos, windows } = verdict
-        const refusal = { kind: 'refused', code, postedNanos, freeNanos, capLeftNanos, windows } as const
+        const { code, postedNanos, freeNanos, capLeftNanos, key, windows } = verdict
+        const refusal = { kind: 'refused', code, postedNanos, freeNanos, capLeftNanos, key, windows } as const
         // Slots that other nodes hold may come back before the window ends.
         if (!verdict.isRecallable) exhausted.remember(admission, refusal, sentAtMs, verdict.databaseNowMs)
         entry.resolve(refusal)

@@ -86,7 +86,7 @@ const HEARTBEAT = {
 
 const ADMIT_BATCH = {
   name: 'admit_batch',
-  text: 'SELECT * FROM admit_batch($1, to_timestamp($2::float8 / 1000), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)',
+  text: 'SELECT * FROM admit_batch($1, to_timestamp($2::float8 / 1000), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)',
 }
 
 function admissionColumns(nodeId: string, windowNowMs: number | null, requests: readonly LeaseRequest[]): unknown[] {
@@ -100,6 +100,8 @@ function admissionColumns(nodeId: string, windowNowMs: number | null, requests: 
     arrayLiteral(requests, r => r.limits.requestsPerMinute),
     arrayLiteral(requests, r => r.limits.requestsPerDay),
     arrayLiteral(requests, r => r.limits.dailySpendCapNanos),
+    arrayLiteral(requests, r => ('slots' in r ? null : (r.keyLimit?.limitNanos ?? null))),
+    arrayLiteral(requests, r => ('slots' in r ? null : (r.keyLimit?.reset ?? null))),
     arrayLiteral(requests, r => ('slots' in r ? r.wantNanos : r.hold === null ? null : r.hold.wantNanos)),
     arrayLiteral(requests, r => ('slots' in r ? r.floorNanos : r.hold === null ? null : r.hold.floorNanos)),
     arrayLiteral(requests, r => ('slots' in r ? r.slots : null)),
@@ -114,6 +116,9 @@ interface VerdictRow {
   readonly posted: bigint
   readonly free: bigint
   readonly cap_left: bigint
+  readonly key_spent: bigint | null
+  readonly key_left: bigint | null
+  readonly key_ends_ms: number | null
   readonly recallable: boolean
   readonly minute_used: number
   readonly day_used: number
@@ -143,6 +148,10 @@ function verdictOf(row: VerdictRow): LeaseVerdict {
     postedNanos: row.posted,
     freeNanos: row.free,
     capLeftNanos: row.cap_left,
+    key:
+      row.key_spent === null
+        ? null
+        : { spentNanos: row.key_spent, leftNanos: row.key_left!, endsAtEpochMs: row.key_ends_ms },
     windows,
     databaseNowMs,
     isRecallable: row.recallable,

@@ -15,8 +15,16 @@ export interface Candidates {
  * does not have the model asked for, whatever the fallbacks: a misspelt model should be noticed, not silently replaced.
  * Unknown fallbacks are skipped, since a client's list may be older than the catalog. `auto` never picks the demo model
  * beside a real one.
+ *
+ * @param allowedModels what the key may ask for, null for everything: asking for another model is 403 `model_not_allowed`, fallbacks
+ *   are skipped, and `auto` picks among them
  */
-export function candidatesFor(catalog: Catalog, job: ChatJob): Candidates {
+export function candidatesFor(
+  catalog: Catalog,
+  job: ChatJob,
+  allowedModels: ReadonlySet<string> | null = null,
+): Candidates {
+  const isAllowed = (id: string) => allowedModels === null || allowedModels.has(id)
   const asked = job.model
   if (asked === AUTO_MODEL ? catalog.offers.length === 0 : !catalog.models.has(asked)) {
     throw new ApiError('model_not_found', {
@@ -24,13 +32,24 @@ export function candidatesFor(catalog: Catalog, job: ChatJob): Candidates {
       param: 'model',
     })
   }
+  if (asked !== AUTO_MODEL && !isAllowed(asked)) throw modelNotAllowed(asked)
   const models = [...new Set([asked, ...job.wishes.fallbackModels])].filter(
-    id => id === AUTO_MODEL || catalog.models.has(id),
+    id => id === AUTO_MODEL || (catalog.models.has(id) && isAllowed(id)),
   )
   if (models.length === 1 && asked !== AUTO_MODEL) return { models, offers: catalog.offersOf(asked) }
   const named = new Set(models)
-  const offers = models.flatMap(id => (id === AUTO_MODEL ? autoPool(catalog, named) : catalog.offersOf(id)))
+  const offers = models.flatMap(id =>
+    id === AUTO_MODEL ? autoPool(catalog, named).filter(offer => isAllowed(offer.modelId)) : catalog.offersOf(id),
+  )
   return { models, offers }
+}
+
+/** A model that exists, for a key that may not ask for it. */
+export function modelNotAllowed(modelId: string): ApiError {
+  return new ApiError('model_not_allowed', {
+    message: `This API key may not use the model \`${modelId}\`. GET /v1/models lists the models it may use.`,
+    param: 'model',
+  })
 }
 
 function autoPool(catalog: Catalog, named: ReadonlySet<string>): readonly Offer[] {

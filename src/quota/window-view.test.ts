@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Caller } from '../domain/caller.ts'
+import { type Caller, plainAccess } from '../domain/caller.ts'
 import { createWindowView } from './window-view.ts'
 
 const caller: Caller = {
@@ -7,6 +7,7 @@ const caller: Caller = {
   keyId: '00000000-0000-7000-8000-000000000002',
   email: 'ada@example.com',
   accountTier: 'free',
+  access: plainAccess,
   limits: { requestsPerMinute: 20, requestsPerDay: 1_000, dailySpendCapNanos: 5_000_000_000n },
 }
 const nowMs = Date.UTC(2026, 10, 21, 9, 30, 15)

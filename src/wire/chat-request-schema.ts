@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { serviceTiers } from '../domain/chat-job.ts'
+import { insufficientChoices, serviceTiers } from '../domain/chat-job.ts'
 
 /** Bounds of a chat request. The body as a whole is bounded by the server before any of these. */
 export const bounds = {
@@ -118,6 +118,12 @@ export const chatFieldsSchema = z.looseObject(
       .describe('Model ids to try next, in this order.'),
     allow_hosters: hosterIds.nullish().describe('Use only these hosters.'),
     deny_hosters: hosterIds.nullish().describe('Never use these hosters.'),
+    on_insufficient: z
+      .enum(insufficientChoices, { error: `one of ${insufficientChoices.join(', ')}` })
+      .nullish()
+      .describe(
+        'What to do when `max_tokens` cannot be paid for: `refuse` with 402, or `clamp` it to what can be. Default `refuse`.',
+      ),
   },
   { error: 'a JSON object' },
 )

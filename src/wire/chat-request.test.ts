@@ -26,6 +26,7 @@ describe('an accepted request', () => {
       stream: false,
       includeUsage: false,
       maxTokens: null,
+      onInsufficient: 'refuse',
       choices: 1,
       messageCount: 1,
       wishes: {
@@ -46,10 +47,10 @@ describe('an accepted request', () => {
       ...minimal,
       ...{ max_tokens: 5, stream: true, stream_options: { include_usage: true }, n: 2 },
       ...{ tier: 'cheapest', privacy_mode: true, trusted_only: true, max_latency_ms: 900, fallback_models: ['a', 'b'] },
-      ...{ allow_hosters: [uuid], deny_hosters: [uuid] },
+      ...{ allow_hosters: [uuid], deny_hosters: [uuid], on_insufficient: 'clamp' },
       ...{ temperature: 2, top_p: 0.1, stop: ['x'], seed: 1, logprobs: true, some_new_field: { deep: [1] } },
     })
-    expect(job).toMatchObject({ maxTokens: 5, stream: true, includeUsage: true, choices: 2 })
+    expect(job).toMatchObject({ maxTokens: 5, onInsufficient: 'clamp', stream: true, includeUsage: true, choices: 2 })
     expect(job.wishes).toEqual({
       serviceTier: 'cheapest',
       privacyMode: true,

@@ -24,6 +24,7 @@ const listBounds: ReadonlyArray<readonly [field: string, max: number]> = [
 const notForwarded = new Set([
   ...['model', 'max_tokens', 'max_completion_tokens', 'stream', 'stream_options'],
   ...['tier', 'privacy_mode', 'trusted_only', 'max_latency_ms', 'fallback_models', 'allow_hosters', 'deny_hosters'],
+  'on_insufficient',
   // Names by which other gateways let a caller redirect the request or its credential (CVE-2024-6587): never passed on.
   ...['api_base', 'base_url', 'api_key', 'api_version', 'user_config', 'headers', 'extra_headers', 'extra_body'],
 ])
@@ -58,6 +59,7 @@ export function parseChatRequest(body: Buffer): ChatJob {
     stream: fields.stream ?? false,
     includeUsage: fields.stream_options?.include_usage ?? false,
     maxTokens: maxTokensOf(fields),
+    onInsufficient: fields.on_insufficient ?? 'refuse',
     choices: fields.n ?? 1,
     features: featuresOf(messages, input),
     inputTokensBound: size.tokensBound,

@@ -43,6 +43,12 @@ test('insufficient_credits names the balance, the need, and the max_tokens that 
   expect(error.message).toContain('The balance is 0.000285 USD')
   expect(error.message).toContain('may cost 0.000287 USD')
   expect(error.message).toContain('It can afford max_tokens 100.')
+  expect(error).toMatchObject({
+    balance_usd: 0.000285,
+    available_usd: 0.000285,
+    needed_usd: 0.000287,
+    affordable_max_tokens: 100,
+  })
   expect(upstream.requests.length).toBe(asked)
   expect(await gateway.balanceNanos(customer)).toBe(285_000n)
   expect(await gateway.usage(customer)).toEqual([])
@@ -119,6 +125,7 @@ test('in_flight_budget while a running stream holds the rest; it ends with that 
   expect(error.message).toContain('The balance is 0.00047 USD')
   expect(error.message).toContain('all but 0.000185 USD')
   expect(error.message).toContain('It can afford max_tokens 50.')
+  expect(error).toMatchObject({ balance_usd: 0.00047, available_usd: 0.000185, affordable_max_tokens: 50 })
   const fitting = await gateway.chat(customer, { ...hello, max_tokens: 50 })
   expect(fitting.status).toBe(200)
 
@@ -148,6 +155,15 @@ test('daily_spend_cap_reached says what is left of the cap and that a retry toda
   expect(error).toMatchObject({ status: 402, type: 'insufficient_quota', code: 'daily_spend_cap_reached' })
   expect(error.message).toContain('0.000285 USD, of which 0.000135 USD are left')
   expect(error.message).toContain('It can afford max_tokens 25.')
+  expect(error).toMatchObject({
+    balance_usd: 4.99985,
+    available_usd: 0.000135,
+    needed_usd: 0.000285,
+    affordable_max_tokens: 25,
+    limit_usd: 0.000285,
+    used_usd: 0.00015,
+    reset_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT00:00:00\.000Z$/),
+  })
   expect((await gateway.chat(customer, { ...hello, max_tokens: 25 })).status).toBe(200)
 })
 
@@ -209,4 +225,84 @@ test('when less is used than was held, the rest is there for the next: a balance
   while ((await gateway.chat(customer, { ...hello, max_tokens: 1 })).status === 200) served++
   expect(served).toBeGreaterThan(0)
   expect(await gateway.balanceNanos(customer)).toBeGreaterThanOrEqual(0n)
+})
+
+test('key_spend_limit_reached names limit, use, reset time and what fits; another key of the customer goes on', async () => {
+  const limit = { limitNanos: promptNanos + outputNanos(100), reset: 'daily' } as const
+  const customer = await gateway.customer({ key: { limit } })
+  upstream.respondWith(answer({ usage: usageOf(50, 50) }))
+  expect((await gateway.chat(customer, { ...hello, max_tokens: 100 })).status).toBe(200)
+  const refused = await gateway.chat(customer, { ...hello, max_tokens: 100 })
+  expect(refused.headers.get('x-should-retry')).toBe('false')
+  const error = await readError(refused)
+  const tomorrow = new Date(Math.floor(Date.now() / 86_400_000 + 1) * 86_400_000).toISOString()
+  expect(error).toMatchObject({
+    status: 402,
+    type: 'insufficient_quota',
+    code: 'key_spend_limit_reached',
+    param: 'max_tokens',
+    balance_usd: 4.99985,
+    available_usd: 0.000135,
+    needed_usd: 0.000285,
+    affordable_max_tokens: 25,
+    limit_usd: 0.000285,
+    used_usd: 0.00015,
+    reset_at: tomorrow,
+  })
+  expect(error.message).toContain('0.000285 USD, of which 0.00015 USD are used')
+  expect(error.message).toContain(`starts again at ${tomorrow}`)
+  expect((await gateway.chat(await gateway.anotherKey(customer), { ...hello, max_tokens: 100 })).status).toBe(200)
+  expect((await gateway.chat(customer, { ...hello, max_tokens: 25 })).status).toBe(200)
+  expect(await readError(await gateway.chat(customer, { ...hello, stream: true }))).toMatchObject({
+    code: 'key_spend_limit_reached',
+  })
+})
+
+test('a key with a limit for ten serves ten of sixty at once, and its customer has money left', async () => {
+  const cost = promptNanos + outputNanos(10)
+  const customer = await gateway.customer({ tier: 'scale', key: { limit: { limitNanos: 10n * cost, reset: 'none' } } })
+  upstream.always(answer({ usage: usageOf(85, 10) }))
+  const answers = await Promise.all(
+    Array.from({ length: 60 }, () => gateway.chat(customer, { ...hello, max_tokens: 10 })),
+  )
+  upstream.always(answer())
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(10)
+  expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n - 10n * cost)
+  const error = await readError(await gateway.chat(customer, { ...hello, max_tokens: 10 }))
+  expect(error).toMatchObject({ code: 'key_spend_limit_reached', affordable_max_tokens: 0, reset_at: null })
+})
+
+test('on_insufficient: clamp lowers max_tokens to what is affordable, tells the model server and the caller, and holds no more', async () => {
+  const clamp = { ...hello, on_insufficient: 'clamp' }
+  const customer = await gateway.customer({ creditNanos: promptNanos + outputNanos(40) + 1_999n })
+  const asked = upstream.requests.length
+  upstream.respondWith(answer({ usage: usageOf(10, 5) }))
+  const served = await gateway.chat(customer, { ...clamp, max_tokens: 4_096 })
+  expect(served.status).toBe(200)
+  expect(served.headers.get('x-switchyard-max-tokens')).toBe('40')
+  expect(upstream.requests[asked]!.body).toMatchObject({ max_tokens: 40 })
+  expect(upstream.requests[asked]!.body).not.toHaveProperty('on_insufficient')
+  expect((await gateway.usage(customer))[0]!.hold_nanos).toBe(promptNanos + outputNanos(40) + 1_999n)
+
+  // 20,000 nano-USD are spent: 30 tokens are left, streamed or not, by either name of the field.
+  upstream.respondWith(sse(streamEvents({ usage: usageOf(1, 1) })))
+  const streamed = await gateway.chat(customer, { ...clamp, max_completion_tokens: 100, stream: true })
+  expect(streamed.headers.get('x-switchyard-max-tokens')).toBe('30')
+  expect((await readEventStream(streamed)).done).toBe(true)
+  expect(upstream.requests.at(-1)!.body.max_tokens).toBe(30)
+})
+
+test('clamp leaves alone what is affordable, and 402 where not even 16 tokens are; a key limit clamps too', async () => {
+  const clamp = { ...hello, on_insufficient: 'clamp' }
+  const customer = await gateway.customer({ creditNanos: promptNanos + outputNanos(15) })
+  const refused = await readError(await gateway.chat(customer, { ...clamp, max_tokens: 100 }))
+  expect(refused).toMatchObject({ status: 402, code: 'insufficient_credits', affordable_max_tokens: 15 })
+  const affordable = await gateway.chat(customer, { ...clamp, max_tokens: 15 })
+  expect(affordable.status).toBe(200)
+  expect(affordable.headers.has('x-switchyard-max-tokens')).toBe(false)
+
+  const limit = { limitNanos: promptNanos + outputNanos(50), reset: 'monthly' } as const
+  const limited = await gateway.customer({ key: { limit } })
+  const served = await gateway.chat(limited, { ...clamp, max_tokens: 100 })
+  expect(served.headers.get('x-switchyard-max-tokens')).toBe('50')
 })

@@ -57,6 +57,20 @@ describe('customers, keys and credit', () => {
     expect(await json('key list')).toMatchObject([{ state: 'revoked' }])
   })
 
+  test('a key is issued with what it may do, which the list shows', async () => {
+    const issued = await json(
+      'key issue ada@example.com --name bot --limit-usd 2.5 --limit-reset weekly --models qwen3,llama3 --scope manage',
+    )
+    const access = { limit_usd: '2.50', limit_reset: 'weekly', allowed_models: ['qwen3', 'llama3'], scopes: ['manage'] }
+    expect(issued).toMatchObject(access)
+    expect((await json('key list'))[0]).toMatchObject({ ...access, key_id: issued.key_id })
+    expect((await switchyard('key list')).stdout).toContain('2.50 USD weekly  qwen3, llama3  manage')
+    expect(await switchyard('key issue ada@example.com --name bot --limit-reset daily')).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining('add --limit-usd'),
+    })
+  })
+
   test('credit is granted once per ref, to the nano-USD, and the first moves free to standard', async () => {
     const order = 'credit grant ada@example.com 12.000000001 --reason "invoice 7" --ref invoice-7'
     const look = await json(`${order} --dry-run`)

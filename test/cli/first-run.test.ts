@@ -7,6 +7,7 @@ import { curlLine, welcome } from '../../src/cli/welcome.ts'
 import { limitsOfTier, loadConfig } from '../../src/config.ts'
 import { createCustomer } from '../../src/create-customer.ts'
 import { transaction } from '../../src/db/pool.ts'
+import { plainAccess } from '../../src/domain/caller.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import { ensureFirstRun } from '../../src/first-run.ts'
 import { audit } from '../../src/ledger/audit.ts'
@@ -46,6 +47,7 @@ test('of many starts at once, one creates operator, customer, credit and a key t
     expect(caller).toMatchObject({
       customerId: created!.customerId,
       accountTier: 'free',
+      access: plainAccess,
       limits: config.accountTiers.free,
     })
     expect((await audit(pool)).filter(({ violations }) => violations > 0)).toEqual([])

@@ -190,6 +190,24 @@ describe('errors', () => {
       responseHeaders: requestId,
       data: { error: { type: 'insufficient_quota', code: 'insufficient_credits', param: 'max_tokens' } },
     })
+    // `data` keeps the fields of OpenAI; the others are in the body.
+    const { responseBody } = (await refused.catch(error => error)) as { responseBody: string }
+    expect(JSON.parse(responseBody).error).toMatchObject({
+      balance_usd: 0.000001,
+      needed_usd: expect.any(Number),
+      affordable_max_tokens: 0,
+    })
+  })
+
+  test('402 avoided by on_insufficient: clamp', async () => {
+    const { provider } = await setUp({ creditNanos: 1_000_000n })
+    const { response } = await generateText({
+      model: provider('test-model'),
+      prompt: 'Hello',
+      maxOutputTokens: 5_000,
+      providerOptions: { switchyard: { on_insufficient: 'clamp' } },
+    })
+    expect(Number(response.headers?.['x-switchyard-max-tokens'])).toBeGreaterThan(16)
   })
 
   test('404', async () => {

@@ -254,7 +254,20 @@ describe.each(versions)('%s', (_name, Client) => {
         type: 'insufficient_quota',
         code: 'insufficient_credits',
         param: 'max_tokens',
+        // What would fit is on the error object too.
+        error: { balance_usd: 0.000001, needed_usd: expect.any(Number), affordable_max_tokens: 0 },
       })
+    })
+
+    test('402 avoided by on_insufficient: clamp', async () => {
+      const { client } = await setUp({ creditNanos: 1_000_000n })
+      const refused = await client.chat.completions.create({ ...hello, max_tokens: 5_000 }).catch(error => error)
+      const fits = refused.error.affordable_max_tokens
+      expect(fits).toBeGreaterThan(16)
+      const clamped = { ...hello, max_tokens: 5_000, on_insufficient: 'clamp' as const }
+      const { data, response } = await client.chat.completions.create(clamped).withResponse()
+      expect(data.object).toBe('chat.completion')
+      expect(response.headers.get('x-switchyard-max-tokens')).toBe(String(fits))
     })
 
     test('404', async () => {

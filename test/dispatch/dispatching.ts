@@ -1,5 +1,6 @@
 import { dispatch } from '../../src/dispatch/dispatch.ts'
 import { UpstreamClient } from '../../src/dispatch/upstream-client.ts'
+import { plainAccess } from '../../src/domain/caller.ts'
 import type { ChatJob } from '../../src/domain/chat-job.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import type { ChatChunk } from '../../src/domain/completion.ts'
@@ -71,6 +72,7 @@ export function planOf(offers: readonly Offer[]): Plan {
         keyId: '0198c0de-0000-7000-8000-000000000002',
         email: 'ann@example.com',
         accountTier: 'free',
+        access: plainAccess,
         limits: { requestsPerMinute: 1, requestsPerDay: 1, dailySpendCapNanos: 1n },
       },
       startedAtEpochMs: 1_750_000_000_999,
@@ -80,6 +82,7 @@ export function planOf(offers: readonly Offer[]): Plan {
       excluded: [],
       holdNanos: 1n,
       maxTokens: 256,
+      clampedFrom: null,
     },
   }
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import { vi } from 'vitest'
 import { addCustomer } from '../../src/auth/customers.ts'
-import { issueKey } from '../../src/auth/keys.ts'
+import { issueKey, type KeyOrder } from '../../src/auth/keys.ts'
 import { type App, compose, type Patience } from '../../src/compose.ts'
 import { configuredOffers } from '../../src/config/configured-offers.ts'
 import { loadConfig } from '../../src/config.ts'
@@ -45,6 +45,8 @@ export interface TestHoster {
   readonly models?: readonly Partial<HostedModel>[]
 }
 
+type KeyOptions = Partial<Omit<KeyOrder, 'customerId'>>
+
 export interface TestCustomer {
   readonly customerId: string
   readonly key: string
@@ -59,7 +61,14 @@ export interface TestApp {
    * A new customer with this much credit (default 5 USD) and one key. `limits` override those of the account tier; the windows then
    * begin a moment ahead of PostgreSQL's clock, which the ledger follows, so that no test is surprised by the end of a minute or a day.
    */
-  customer(options?: { creditNanos?: bigint; tier?: string; limits?: Partial<AccountLimits> }): Promise<TestCustomer>
+  customer(options?: {
+    creditNanos?: bigint
+    tier?: string
+    limits?: Partial<AccountLimits>
+    key?: KeyOptions
+  }): Promise<TestCustomer>
+  /** Another key of the customer. */
+  anotherKey(customer: TestCustomer, options?: KeyOptions): Promise<TestCustomer>
   /** Adds an active hoster whose offers are live when this resolves, and returns its id. Needs `hosters.allow_private_urls`. */
   hoster(hoster: TestHoster): Promise<string>
   chat(customer: TestCustomer, body: object, init?: RequestInit): Promise<Response>
@@ -123,7 +132,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     app,
     url,
     database,
-    async customer({ creditNanos = 5_000_000_000n, tier = 'standard', limits } = {}) {
+    async customer({ creditNanos = 5_000_000_000n, tier = 'standard', limits, key } = {}) {
       const email = `customer-${++names}-${randomBytes(4).toString('hex')}@example.com`
       return await transaction(database.pool, async sql => {
         const { customerId } = (await addCustomer(sql, { email, accountTier: tier }))!
@@ -139,9 +148,14 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
             [customerId],
           )
         }
-        return { customerId, key: (await issueKey(sql, { customerId, name: 'test' })).key }
+        return { customerId, key: (await issueKey(sql, { name: 'test', ...key, customerId })).key }
       })
     },
+    anotherKey: ({ customerId }, options) =>
+      transaction(database.pool, async sql => ({
+        customerId,
+        key: (await issueKey(sql, { name: 'test', ...options, customerId })).key,
+      })),
     async hoster({ baseUrl, trustScore = 0.9, shareBps = 8_000, models = [{}] }) {
       const standard = {
         modelId: 'test-model',

@@ -36,6 +36,8 @@ const corruptions: Record<AuditCheck, string> = {
     UPDATE lease SET granted_at = now() - interval '1 hour'`,
   day_spend_equals_usage: 'UPDATE balance SET day_spent_nanos = day_spent_nanos + 1',
   day_leased_equals_open_leases: 'UPDATE balance SET day_leased_nanos = day_leased_nanos - 1',
+  key_spend_equals_usage: 'UPDATE key_spend SET spent_nanos = spent_nanos + 1',
+  key_leased_equals_open_leases: 'UPDATE key_spend SET leased_nanos = leased_nanos - 1',
   windows_count_slots: 'UPDATE lease SET slots = 1000000',
 }
 
@@ -63,12 +65,13 @@ test('the ledger refuses to be rewritten', async () => {
   await world.drop()
 })
 
-/** One customer with one charge of 101 nano-USD, 50 of it refunded, and one open lease. */
+/** One customer with one charge of 101 nano-USD, 50 of it refunded, and one open lease, both of a key with a spend limit. */
 async function worldInUse(): Promise<LedgerWorld> {
   const world = await createLedgerWorld()
   const { ledger } = await world.addNode()
   const customerId = await world.addCustomer(1_000n)
-  const [served, open] = [admissionOf(customerId, 200n), admissionOf(customerId, 300n)]
+  const keyLimit = { limitNanos: 500n, reset: 'weekly' } as const
+  const [served, open] = [admissionOf(customerId, 200n, { keyLimit }), admissionOf(customerId, 300n, { keyLimit })]
   await Promise.all([served, open].map(admission => ledger.admit(admission)))
   await ledger.settle(settlementOf(served, 200n, 101n))
   await refundRequest(world.pool, { customerId, requestId: served.requestId, amountNanos: 50n, reason: 'a test' })

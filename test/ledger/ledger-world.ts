@@ -85,6 +85,7 @@ export function admissionOf(customerId: string, holdNanos: bigint | null, more: 
     keyId: KEY_ID,
     modelId: 'gentle/model "7b"',
     limits: unlimited,
+    keyLimit: null,
     hold: holdNanos === null ? null : { wantNanos: holdNanos, floorNanos: holdNanos },
     ...more,
   }

@@ -2,8 +2,9 @@ import { randomUUIDv7 } from 'node:crypto'
 import { inspect, isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { issueKey } from '../../src/auth/keys.ts'
 import type { Pool } from '../../src/db/pool.ts'
-import type { AccountLimits } from '../../src/domain/caller.ts'
+import type { AccountLimits, KeyLimit } from '../../src/domain/caller.ts'
 import { type Scheduler, systemScheduler } from '../../src/domain/scheduler.ts'
 import type { Admission } from '../../src/ledger/admission.ts'
 import { grantCredit } from '../../src/ledger/grant-credit.ts'
@@ -18,6 +19,7 @@ import {
   type Command,
   dayLeased,
   isRateRefusal,
+  keyLeased,
   leased,
   newAccount,
   outcomes,
@@ -53,7 +55,7 @@ test(`the oracle explains ${DATABASES * SEQUENCES_EACH} random concurrent sequen
 type Wish =
   | { kind: 'open'; credit: bigint }
   | { kind: 'credit'; ref: number; amount: bigint }
-  | { kind: 'admit'; node: number; want: bigint; floor: bigint }
+  | { kind: 'admit'; node: number; want: bigint; floor: bigint; isLimited: boolean }
   | { kind: 'count'; node: number }
   | { kind: 'admitAgain'; node: number; pick: number }
   | { kind: 'settle'; node: number; pick: number; percent: bigint }
@@ -84,13 +86,25 @@ const wish: fc.Arbitrary<Wish> = fc.oneof(
   {
     weight: 6,
     arbitrary: amount.chain(want =>
-      fc.record({ kind: fc.constant('admit' as const), node, want: fc.constant(want), floor: fc.constant(want) }),
+      fc.record({
+        kind: fc.constant('admit' as const),
+        node,
+        want: fc.constant(want),
+        floor: fc.constant(want),
+        isLimited: fc.boolean(),
+      }),
     ),
   },
   {
     weight: 3,
     arbitrary: amount.chain(want =>
-      fc.record({ kind: fc.constant('admit' as const), node, want: fc.constant(want), floor: fc.bigInt(0n, want) }),
+      fc.record({
+        kind: fc.constant('admit' as const),
+        node,
+        want: fc.constant(want),
+        floor: fc.bigInt(0n, want),
+        isLimited: fc.boolean(),
+      }),
     ),
   },
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('count' as const), node }) },
@@ -133,12 +147,16 @@ const sequences = fc.record({
     { requestsPerMinute: 4, requestsPerDay: 1_000, dailySpendCapNanos: 1_500n },
     { requestsPerMinute: 1_000, requestsPerDay: 9, dailySpendCapNanos: 800n },
   ),
+  keyLimit: fc.record({
+    limitNanos: fc.constantFrom(0n, 600n, 1_500n),
+    reset: fc.constantFrom('none' as const, 'daily' as const, 'weekly' as const, 'monthly' as const),
+  }),
 })
 
 type Sequence = typeof sequences extends fc.Arbitrary<infer T> ? T : never
 
-async function explain(world: LedgerWorld, { steps, opensWith, limits }: Sequence): Promise<void> {
-  const run = await startRun(world, limits)
+async function explain(world: LedgerWorld, { steps, opensWith, limits, keyLimit }: Sequence): Promise<void> {
+  const run = await startRun(world, limits, keyLimit)
   let accounts = [newAccount()]
   if (opensWith !== undefined) {
     await openAccount(world.pool, run.customerId, opensWith)
@@ -172,6 +190,9 @@ interface Run {
   readonly world: LedgerWorld
   readonly customerId: string
   readonly limits: AccountLimits
+  /** A key with a spend limit, which some of the requests come with. */
+  readonly keyId: string
+  readonly keyLimit: KeyLimit
   readonly nodes: readonly { nodeId: string }[]
   readonly ledgers: readonly Ledger[]
   /** The clock of the windows, which may step back, and the one that may not. */
@@ -181,7 +202,9 @@ interface Run {
   readonly requests: Map<string, { admission: Admission; heldNanos: bigint; isAgain: boolean }>
 }
 
-async function startRun(world: LedgerWorld, limits: AccountLimits): Promise<Run> {
+async function startRun(world: LedgerWorld, limits: AccountLimits, keyLimit: KeyLimit): Promise<Run> {
+  const customerId = await world.addCustomer()
+  const { keyId } = await issueKey(world.pool, { customerId, name: 'limited', limit: keyLimit })
   const nodes = [0, 1].map(() => ({ nodeId: randomUUIDv7(), mayAdmit: () => true }))
   for (const { nodeId } of nodes) await storeOf(world.pool).registerNode(nodeId)
   const scheduler: Scheduler = { ...systemScheduler, epochMs: () => run.nowMs, monotonicMs: () => run.monotonicMs }
@@ -189,8 +212,10 @@ async function startRun(world: LedgerWorld, limits: AccountLimits): Promise<Run>
   const run: Run = {
     world,
     limits,
+    keyId,
+    keyLimit,
     nodes,
-    customerId: await world.addCustomer(),
+    customerId,
     ledgers: nodes.map((node, nodeShard) =>
       createLedger({ store, node, nodeShard, scheduler, newId: randomUUIDv7, journal: null, bulkLeases: false }),
     ),
@@ -208,7 +233,8 @@ function commandsFor(run: Run, wishes: readonly Wish[]): Command[] {
     if (wish.kind === 'credit') return [{ ...wish, ref: `${run.customerId} ${wish.ref}` }]
     if (wish.kind === 'admit' || wish.kind === 'count') {
       const hold = wish.kind === 'count' ? null : { wantNanos: wish.want, floorNanos: wish.floor }
-      const admission = admissionOf(run.customerId, null, { limits: run.limits, hold })
+      const key = wish.kind === 'admit' && wish.isLimited ? { keyId: run.keyId, keyLimit: run.keyLimit } : {}
+      const admission = admissionOf(run.customerId, null, { limits: run.limits, hold, ...key })
       return [{ kind: 'admit', node: wish.node, admission, nowMs: run.nowMs }]
     }
     if (requests.length === 0) return []
@@ -222,7 +248,7 @@ function commandsFor(run: Run, wishes: readonly Wish[]): Command[] {
     }
     const chargeNanos = (heldNanos * wish.percent) / 100n + (wish.percent > 100n ? 1n : 0n)
     const settlement = settlementOf(admission, heldNanos, chargeNanos, { startedAtEpochMs: run.nowMs })
-    return [{ kind: 'settle', node: wish.node, settlement }]
+    return [{ kind: 'settle', node: wish.node, settlement, keyLimit: admission.keyLimit }]
   })
   // Left out is what nobody does and what means something else in one batch than one after the other: an admission sent again beside the
   // first, and two settlements at once of a request that is admitted again, perhaps after its node was taken for dead.
@@ -314,7 +340,7 @@ function isSame(expected: Seen, seen: Seen): boolean {
   return isDeepStrictEqual(expected, seen)
 }
 
-const noAmounts = { postedNanos: 0n, freeNanos: 0n, capLeftNanos: 0n }
+const noAmounts = { postedNanos: 0n, freeNanos: 0n, capLeftNanos: 0n, key: null }
 
 async function balanceRow(pool: Pool, customerId: string) {
   const { rows } = await pool.query(
@@ -323,13 +349,24 @@ async function balanceRow(pool: Pool, customerId: string) {
     FROM balance WHERE customer_id = $1`,
     [customerId],
   )
-  return rows[0]
+  const keys = await pool.query<{ spent: bigint; leased: bigint }>(
+    `SELECT spent_nanos AS spent, leased_nanos AS leased FROM key_spend
+    WHERE customer_id = $1 AND (spent_nanos, leased_nanos) <> (0, 0) ORDER BY window_start`,
+    [customerId],
+  )
+  return rows[0] && { ...rows[0], keys: keys.rows }
 }
 
 function balanceOf(account: Account) {
   if (!account.open) return undefined
   const { posted, daySpent, minuteRequests, dayRequests } = account
-  return { posted, leased: leased(account), daySpent, dayLeased: dayLeased(account), minuteRequests, dayRequests }
+  const windows = new Set([...account.keySpent.keys(), ...[...account.leases.values()].map(lease => lease.keyWindow)])
+  const keys = [...windows]
+    .filter(window => window !== null)
+    .sort((a, b) => (a < b ? -1 : 1))
+    .map(window => ({ spent: account.keySpent.get(window) ?? 0n, leased: keyLeased(account, window) }))
+    .filter(({ spent, leased }) => spent > 0n || leased > 0n)
+  return { posted, leased: leased(account), daySpent, dayLeased: dayLeased(account), minuteRequests, dayRequests, keys }
 }
 
 async function leasesAndUsage(pool: Pool, customerId: string) {
@@ -350,7 +387,7 @@ function leasesAndUsageOf(account: Account) {
   const byId = (a: { id: string }, b: { id: string }) => (a.id < b.id ? -1 : 1)
   return {
     leases: [...account.leases].map(([id, { granted }]) => ({ id, granted })).sort(byId),
-    usage: [...account.usage].map(([id, row]) => ({ id, ...row })).sort(byId),
+    usage: [...account.usage].map(([id, { keyWindow: _, ...row }]) => ({ id, ...row })).sort(byId),
   }
 }
 

@@ -1,3 +1,4 @@
+import type { KeyLimit } from '../../src/domain/caller.ts'
 import type { Admission, AdmissionResult, RefusalCode } from '../../src/ledger/admission.ts'
 import type { Settlement } from '../../src/ledger/settlement.ts'
 
@@ -10,13 +11,24 @@ export interface Account {
   signupCredited: boolean
   posted: bigint
   readonly credits: Map<string, bigint>
-  readonly leases: Map<string, { granted: bigint; capDay: number; node: number; modelId: string }>
+  readonly leases: Map<string, Lease>
   readonly usage: Map<string, UsageRow>
   minute: number
   minuteRequests: number
   day: number
   dayRequests: number
   daySpent: bigint
+  /** What the one key with a spend limit was charged, by the first day of the window. */
+  readonly keySpent: Map<number, bigint>
+}
+
+interface Lease {
+  readonly granted: bigint
+  readonly capDay: number
+  readonly node: number
+  readonly modelId: string
+  /** Null for admissions without a spend limit. */
+  readonly keyWindow: number | null
 }
 
 export interface UsageRow {
@@ -28,13 +40,19 @@ export interface UsageRow {
   readonly refunded: bigint
   /** The hoster's part of it. */
   readonly refundedShare: bigint
+  readonly keyWindow: number | null
 }
 
 export type Command =
   | { readonly kind: 'open'; readonly credit: bigint }
   | { readonly kind: 'credit'; readonly ref: string; readonly amount: bigint }
   | { readonly kind: 'admit'; readonly node: number; readonly admission: Admission; readonly nowMs: number }
-  | { readonly kind: 'settle'; readonly node: number; readonly settlement: Settlement }
+  | {
+      readonly kind: 'settle'
+      readonly node: number
+      readonly settlement: Settlement
+      readonly keyLimit: KeyLimit | null
+    }
   | { readonly kind: 'release'; readonly requestId: string }
   | { readonly kind: 'refund'; readonly requestId: string; readonly amount: bigint | null }
   | { readonly kind: 'nodeDies'; readonly node: number }
@@ -55,6 +73,7 @@ export function newAccount(): Account {
     day: -1,
     dayRequests: 0,
     daySpent: 0n,
+    keySpent: new Map(),
   }
 }
 
@@ -88,6 +107,10 @@ export function dayLeased(account: Account): bigint {
   return sum([...account.leases.values()].filter(lease => lease.capDay === account.day).map(lease => lease.granted))
 }
 
+export function keyLeased(account: Account, window: number): bigint {
+  return sum([...account.leases.values()].filter(lease => lease.keyWindow === window).map(lease => lease.granted))
+}
+
 function carryOut(account: Account, command: Command): Seen {
   switch (command.kind) {
     case 'open': {
@@ -108,7 +131,7 @@ function carryOut(account: Account, command: Command): Seen {
     case 'admit':
       return account.open ? admit(account, command) : 'no account'
     case 'settle':
-      return account.open ? settle(account, command.settlement) : 'no account'
+      return account.open ? settle(account, command) : 'no account'
     case 'release':
       account.leases.delete(command.requestId)
       return 'done'
@@ -120,7 +143,12 @@ function carryOut(account: Account, command: Command): Seen {
         account.leases.delete(requestId)
         if (account.usage.has(requestId)) continue
         const nothing = { cost: 0n, share: 0n, writeoff: 0n, refunded: 0n, refundedShare: 0n }
-        account.usage.set(requestId, { outcome: 'node_died', hold: lease.granted, ...nothing })
+        account.usage.set(requestId, {
+          outcome: 'node_died',
+          hold: lease.granted,
+          keyWindow: lease.keyWindow,
+          ...nothing,
+        })
       }
       return 'done'
   }
@@ -130,7 +158,7 @@ const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
 
 function admit(account: Account, { admission, node, nowMs }: Extract<Command, { kind: 'admit' }>): AdmissionResult {
-  const { limits, hold, requestId, modelId } = admission
+  const { limits, keyLimit, hold, requestId, modelId } = admission
   const thisMinute = Math.floor(nowMs / MINUTE_MS)
   // A clock that steps back is followed only when it is more than two minutes.
   const minute = account.minute >= thisMinute && account.minute <= thisMinute + 2 ? account.minute : thisMinute
@@ -153,12 +181,19 @@ function admit(account: Account, { admission, node, nowMs }: Extract<Command, { 
   const freeNanos = account.posted - leased(account)
   const capLeft = limits.dailySpendCapNanos - account.daySpent - dayLeased(account)
   const capLeftNanos = capLeft < 0n ? 0n : capLeft
+  const keyWindow = keyLimit === null ? null : firstDayOf(keyLimit, day)
+  const keySpent = keyWindow === null ? 0n : (account.keySpent.get(keyWindow) ?? 0n)
+  const keyLeft = keyLimit === null ? null : most(keyLimit.limitNanos - keySpent - keyLeased(account, keyWindow!), 0n)
   const refuse = (code: RefusalCode): AdmissionResult => ({
     kind: 'refused',
     code,
     postedNanos: account.posted,
     freeNanos,
     capLeftNanos,
+    key:
+      keyLimit === null
+        ? null
+        : { spentNanos: keySpent, leftNanos: keyLeft!, endsAtEpochMs: endOf(keyLimit, keyWindow!) },
     windows: windows(),
   })
 
@@ -172,13 +207,30 @@ function admit(account: Account, { admission, node, nowMs }: Extract<Command, { 
   if (hold === null) return { kind: 'counted', windows: windows() }
   if (account.posted < hold.floorNanos) return refuse('insufficient_credits')
   if (limits.dailySpendCapNanos - account.daySpent < hold.floorNanos) return refuse('daily_spend_cap_reached')
-  if (freeNanos < hold.floorNanos || capLeftNanos < hold.floorNanos) return refuse('in_flight_budget')
-  const heldNanos = least(hold.wantNanos, freeNanos, capLeftNanos)
-  account.leases.set(requestId, { granted: heldNanos, capDay: day, node, modelId })
+  if (keyLimit !== null && keyLimit.limitNanos - keySpent < hold.floorNanos) return refuse('key_spend_limit_reached')
+  const budget = least(freeNanos, capLeftNanos, ...(keyLeft === null ? [] : [keyLeft]))
+  if (budget < hold.floorNanos) return refuse('in_flight_budget')
+  const heldNanos = least(hold.wantNanos, budget)
+  account.leases.set(requestId, { granted: heldNanos, capDay: day, node, modelId, keyWindow })
   return { kind: 'granted', leaseId: requestId, heldNanos, windows: windows() }
 }
 
-function settle(account: Account, settlement: Settlement): Seen {
+/** In days since the epoch, which was a Thursday. */
+function firstDayOf({ reset }: KeyLimit, day: number): number {
+  if (reset === 'daily') return day
+  if (reset === 'weekly') return day - ((day + 3) % 7)
+  if (reset === 'monthly') return day - (new Date(day * DAY_MS).getUTCDate() - 1)
+  return -Infinity
+}
+
+function endOf({ reset }: KeyLimit, firstDay: number): number | null {
+  if (reset === 'none') return null
+  let day = firstDay + 1
+  while (firstDayOf({ reset, limitNanos: 0n }, day) === firstDay) day++
+  return day * DAY_MS
+}
+
+function settle(account: Account, { settlement, keyLimit }: Extract<Command, { kind: 'settle' }>): Seen {
   const { requestId, costNanos } = settlement
   const lease = account.leases.get(requestId)
   account.leases.delete(requestId)
@@ -187,13 +239,21 @@ function settle(account: Account, settlement: Settlement): Seen {
   if (earlier !== undefined && !(earlier.outcome === 'node_died' && lease === undefined)) return 'done'
   const hold = lease?.granted ?? settlement.holdNanos
   let cost = least(costNanos, hold)
-  if (lease === undefined && cost > account.posted - leased(account)) cost = 0n
+  let keyWindow = lease?.keyWindow ?? null
+  if (lease === undefined && cost > 0n) {
+    const room = (window: number) =>
+      keyLimit!.limitNanos - (account.keySpent.get(window) ?? 0n) - keyLeased(account, window)
+    const lateWindow = earlier?.keyWindow ?? null
+    if (cost > account.posted - leased(account) || (lateWindow !== null && cost > room(lateWindow))) cost = 0n
+    else keyWindow = lateWindow
+  }
+  if (keyWindow !== null && cost > 0n) account.keySpent.set(keyWindow, (account.keySpent.get(keyWindow) ?? 0n) + cost)
   account.posted -= cost
   if (lease?.capDay === account.day) account.daySpent += cost
   const share = cost === costNanos ? settlement.hosterShareNanos : (settlement.hosterShareNanos * cost) / costNanos
   const writeoff = settlement.writeoffNanos + costNanos - cost
   account.usage.set(requestId, {
-    ...{ outcome: settlement.outcome, hold, cost, share, writeoff },
+    ...{ outcome: settlement.outcome, hold, cost, share, writeoff, keyWindow },
     ...{ refunded: 0n, refundedShare: 0n },
   })
   return 'done'
@@ -218,11 +278,16 @@ function copyOf(account: Account): Account {
     credits: new Map(account.credits),
     leases: new Map(account.leases),
     usage: new Map(account.usage),
+    keySpent: new Map(account.keySpent),
   }
 }
 
 function least(first: bigint, ...more: bigint[]): bigint {
   return more.reduce((a, b) => (b < a ? b : a), first)
+}
+
+function most(a: bigint, b: bigint): bigint {
+  return a > b ? a : b
 }
 
 function sum(amounts: readonly bigint[]): bigint {

@@ -110,6 +110,7 @@ test('the usage row holds every field as it was given', async () => {
       routing,
       tx_id: expect.any(BigInt),
       cap_day: new Date().toISOString().slice(0, 10),
+      key_window: null,
     },
   ])
 })

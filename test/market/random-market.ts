@@ -58,6 +58,7 @@ export function jobOf(given: Omit<Partial<ChatJob>, 'wishes'> & { wishes?: Parti
     stream: false,
     includeUsage: false,
     maxTokens: null,
+    onInsufficient: 'refuse',
     choices: 1,
     features: new Set(),
     inputTokensBound: 400,

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { plainAccess } from '../../src/domain/caller.ts'
 import { ApiError } from '../../src/domain/errors.ts'
 import type { Attempt, Ticket } from '../../src/domain/handoff.ts'
 import { Unserved } from '../../src/domain/unserved.ts'
@@ -15,6 +16,7 @@ const ticket: Ticket = {
     keyId: '00000000-0000-7000-8000-000000000003',
     email: 'ada@example.com',
     accountTier: 'free',
+    access: plainAccess,
     limits: { requestsPerMinute: 20, requestsPerDay: 1_000, dailySpendCapNanos: 5_000_000_000n },
   },
   startedAtEpochMs: 0,
@@ -24,6 +26,7 @@ const ticket: Ticket = {
   excluded: [],
   holdNanos: 1_000_000n,
   maxTokens: 100,
+  clampedFrom: null,
 }
 
 /** Beyond its free departures: whether it pays is decided by what the servers were doing. */

@@ -21,6 +21,13 @@ test('without max_tokens the default is wanted, and 16 tokens are the least', ()
   })
 })
 
+test('a max_tokens that may be clamped is wanted in full, and 16 tokens, or all of it, are the least', () => {
+  const job = jobOf({ inputTokensBound: 100, maxTokens: 50, choices: 2, onInsufficient: 'clamp' })
+  expect(holdFor([cheap, dear], job, defaults)).toEqual({ wantNanos: 600n, floorNanos: 328n, maxTokens: 50 })
+  const few = jobOf({ inputTokensBound: 100, maxTokens: 5, onInsufficient: 'clamp' })
+  expect(holdFor([dear], few, defaults)).toEqual({ wantNanos: 220n, floorNanos: 220n, maxTokens: 5 })
+})
+
 test('the default follows the model, its largest output and the room its context leaves', () => {
   const maxTokens = (offer: ReturnType<typeof offerOf>, inputTokensBound = 100) =>
     holdFor([offer], jobOf({ inputTokensBound }), { ...defaults, perModel: new Map([['other', 1_000]]) }).maxTokens

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Pool } from '../../src/db/pool.ts'
-import type { Caller } from '../../src/domain/caller.ts'
+import { type Caller, plainAccess } from '../../src/domain/caller.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
 
 const limits = { requestsPerMinute: 20, requestsPerDay: 1000, dailySpendCapNanos: 5_000_000_000n }
@@ -12,6 +12,7 @@ export async function createRichCustomer(pool: Pool): Promise<Caller> {
     keyId: randomUUID(),
     email: `${randomUUID()}@example.com`,
     accountTier: 'free',
+    access: plainAccess,
     limits,
   }
   await pool.query('INSERT INTO customer (customer_id, email, account_tier) VALUES ($1, $2, $3)', [

@@ -32,7 +32,7 @@ const use: Use = {
 }
 
 /** Pages to the end; `between` runs after each page. */
-async function readAll(caller: Caller, query: object, between: (page: number) => Promise<void> = async () => {}) {
+async function readAll(caller: Caller, query: object, between: (page: number) => Promise<unknown> = async () => {}) {
   const ids: string[] = []
   const sizes: number[] = []
   let cursor: string | null | undefined

@@ -195,8 +195,10 @@ function servedBy(served: Served): Record<string, string> {
   // The id of the request that the receipt is of.
   if ('replayOf' in served) return { 'idempotent-replayed': 'true', 'x-request-id': served.replayOf }
   const { endpoint } = served.offer
+  const { clampedFrom, maxTokens } = served.ticket
   return {
     'x-switchyard-provider': endpoint.kind,
     ...(endpoint.hosterId === null ? {} : { 'x-switchyard-hoster': endpoint.hosterId }),
+    ...(clampedFrom === null ? {} : { 'x-switchyard-max-tokens': String(maxTokens) }),
   }
 }

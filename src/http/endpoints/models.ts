@@ -1,4 +1,6 @@
+import type { Caller } from '../../domain/caller.ts'
 import { ApiError } from '../../domain/errors.ts'
+import { modelNotAllowed } from '../../market/candidates.ts'
 import { type ListedModel, listModels, model, modelList, showModel } from '../../wire/models.ts'
 import type { Endpoint } from '../endpoint.ts'
 
@@ -15,11 +17,17 @@ export function modelsList(deps: ModelsDeps): Endpoint {
     access: 'key',
     doc: {
       operationId: 'listModels',
-      summary: 'What can be asked for, and its price',
+      summary: 'What this key may ask for, and its price',
       tag: 'Models',
-      response: { contentType: 'application/json', schema: modelList, description: 'All models, by id.' },
+      response: { contentType: 'application/json', schema: modelList, description: 'The models, by id.' },
     },
-    handle: () => listModels(deps.models().values()),
+    handle: ({ caller }) =>
+      listModels(
+        deps
+          .models()
+          .values()
+          .filter(({ id }) => isAllowed(caller, id)),
+      ),
   }
 }
 
@@ -36,7 +44,7 @@ export function modelShow(deps: ModelsDeps): Endpoint {
       openapiPath: '/v1/models/{id}',
       response: { contentType: 'application/json', schema: model, description: 'The model.' },
     },
-    handle({ request }) {
+    handle({ caller, request }) {
       const { '*': id } = request.params as { '*': string }
       const listed = deps.models().get(id)
       if (!listed) {
@@ -46,7 +54,12 @@ export function modelShow(deps: ModelsDeps): Endpoint {
           message: `The model ${JSON.stringify(name)} does not exist or you do not have access to it. GET /v1/models lists the models.`,
         })
       }
+      if (!isAllowed(caller, id)) throw modelNotAllowed(id)
       return showModel(listed)
     },
   }
+}
+
+function isAllowed({ access: { allowedModels } }: Caller, modelId: string): boolean {
+  return allowedModels === null || allowedModels.has(modelId)
 }

@@ -1,0 +1,136 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { issueKey } from '../../src/auth/keys.ts'
+import type { KeyLimit, LimitReset } from '../../src/domain/caller.ts'
+import type { Admission } from '../../src/ledger/admission.ts'
+import { storeOf } from '../../src/ledger/postgres-store.ts'
+import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
+import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, type TestNode } from './ledger-world.ts'
+
+const HOLD = 1_000n
+/** A Saturday, and the last but one day of its month's third week. */
+const SATURDAY_MS = Date.UTC(2026, 10, 21, 23, 59, 30)
+
+let world: LedgerWorld
+let nodes: TestNode[]
+let nowMs = SATURDAY_MS
+
+beforeAll(async () => {
+  world = await createLedgerWorld()
+  const options = { bulkLeases: true, windowClock: () => nowMs }
+  nodes = await Promise.all([world.addNode(options), world.addNode(options), world.addNode(options)])
+})
+afterAll(() => world.drop())
+
+async function limitedKey(limitNanos: bigint, reset: LimitReset = 'none') {
+  const customerId = await world.addCustomer(1_000_000_000_000n)
+  const limit: KeyLimit = { limitNanos, reset }
+  const { keyId } = await issueKey(world.pool, { customerId, name: 'limited', limit })
+  const ask = (holdNanos = HOLD, more: Partial<Admission> = {}) =>
+    admissionOf(customerId, holdNanos, { keyId, keyLimit: limit, ...more })
+  return { customerId, keyId, ask }
+}
+
+async function spendOf(keyId: string) {
+  const { rows } = await world.pool.query(
+    'SELECT spent_nanos AS spent, leased_nanos AS leased FROM key_spend WHERE key_id = $1 ORDER BY window_start',
+    [keyId],
+  )
+  return rows
+}
+
+test('600 requests at once on three nodes never hold more than the key may spend, though the customer is rich', async () => {
+  const { customerId, keyId, ask } = await limitedKey(100n * HOLD + HOLD / 2n)
+  // The other key of the same customer is admitted in memory meanwhile, and is not held up by the limit.
+  const free = Array.from({ length: 300 }, () => admissionOf(customerId, HOLD))
+  const limited = Array.from({ length: 600 }, () => ask())
+  const admit = (admission: Admission, i: number) => nodes[i % nodes.length]!.ledger.admit(admission)
+  const [results, others] = await Promise.all([Promise.all(limited.map(admit)), Promise.all(free.map(admit))])
+  expect(others.every(result => result.kind === 'granted')).toBe(true)
+  const granted = limited.filter((_, i) => results[i]!.kind === 'granted')
+  expect(granted).toHaveLength(100)
+  for (const result of results) {
+    if (result.kind === 'refused')
+      expect(result).toMatchObject({ code: 'in_flight_budget', key: { spentNanos: 0n, leftNanos: HOLD / 2n } })
+  }
+  expect(await spendOf(keyId)).toEqual([{ spent: 0n, leased: 100n * HOLD }])
+
+  await Promise.all(granted.map((admission, i) => nodes[i % 3]!.ledger.settle(settlementOf(admission, HOLD, HOLD))))
+  await Promise.all(
+    free.map((admission, i) => {
+      const result = others[i]!
+      if (result.kind !== 'granted') throw new Error('not granted')
+      return nodes[i % 3]!.ledger.settle({ ...settlementOf(admission, HOLD, HOLD), leaseId: result.leaseId })
+    }),
+  )
+  expect(await spendOf(keyId)).toEqual([{ spent: 100n * HOLD, leased: 0n }])
+  expect(await nodes[0]!.ledger.admit(ask())).toMatchObject({
+    code: 'key_spend_limit_reached',
+    key: { spentNanos: 100n * HOLD, leftNanos: HOLD / 2n, endsAtEpochMs: null },
+  })
+  expect(await nodes[1]!.ledger.admit(ask(HOLD / 2n))).toMatchObject({ kind: 'granted' })
+  expect(await world.violations()).toEqual([])
+})
+
+test('a flexible hold takes what the limit leaves, down to its floor', async () => {
+  const { ask } = await limitedKey(25n)
+  const hold = { wantNanos: 10n, floorNanos: 5n }
+  const held = []
+  for (let i = 0; i < 4; i++) {
+    const result = await nodes[i % 3]!.ledger.admit(ask(0n, { hold }))
+    held.push(result.kind === 'granted' ? result.heldNanos : result.kind === 'refused' && result.code)
+  }
+  expect(held).toEqual([10n, 10n, 5n, 'in_flight_budget'])
+})
+
+test('what is not charged, and what never ran, goes back to the limit', async () => {
+  const { keyId, ask } = await limitedKey(2n * HOLD)
+  const [charged, dropped] = [ask(), ask()]
+  for (const admission of [charged, dropped])
+    expect(await nodes[0]!.ledger.admit(admission)).toMatchObject({ kind: 'granted' })
+  await nodes[0]!.ledger.settle(settlementOf(charged, HOLD, 300n))
+  await storeOf(world.pool).release([dropped.requestId])
+  expect(await spendOf(keyId)).toEqual([{ spent: 300n, leased: 0n }])
+  expect(await nodes[1]!.ledger.admit(ask(1_700n))).toMatchObject({ kind: 'granted' })
+})
+
+test.each([
+  ['daily', Date.UTC(2026, 10, 22)],
+  ['weekly', Date.UTC(2026, 10, 23)],
+  ['monthly', Date.UTC(2026, 11, 1)],
+] as const)(
+  'a %s limit starts again at its edge, and a late charge counts where it was admitted',
+  async (reset, edgeMs) => {
+    nowMs = SATURDAY_MS
+    const { keyId, ask } = await limitedKey(HOLD, reset)
+    const before = ask()
+    expect(await nodes[0]!.ledger.admit(before)).toMatchObject({ kind: 'granted' })
+    const refused = await nodes[1]!.ledger.admit(ask())
+    expect(refused).toMatchObject({ code: 'in_flight_budget', key: { endsAtEpochMs: edgeMs } })
+    nowMs = edgeMs - 1
+    expect(await nodes[1]!.ledger.admit(ask())).toMatchObject({ code: 'in_flight_budget' })
+    nowMs = edgeMs
+    expect(await nodes[1]!.ledger.admit(ask())).toMatchObject({ kind: 'granted' })
+    await nodes[0]!.ledger.settle(settlementOf(before, HOLD, 400n))
+    expect(await spendOf(keyId)).toEqual([
+      { spent: 400n, leased: 0n },
+      { spent: 0n, leased: HOLD },
+    ])
+    expect(await world.violations()).toEqual([])
+    nowMs = SATURDAY_MS
+  },
+)
+
+test('a charge whose node was taken for dead counts against the limit, and is written off where others used it up', async () => {
+  const { keyId, ask } = await limitedKey(2n * HOLD)
+  const dying = await world.addNode({ windowClock: () => nowMs })
+  const [fits, tooMuch] = [ask(), ask()]
+  for (const admission of [fits, tooMuch])
+    expect(await dying.ledger.admit(admission)).toMatchObject({ kind: 'granted' })
+  await storeOf(world.pool).retireNode(dying.nodeId)
+  await reclaimDeadLeases(world.pool, { nodeShard: 9 })
+  expect(await spendOf(keyId)).toEqual([{ spent: 0n, leased: 0n }])
+  expect(await nodes[0]!.ledger.admit(ask())).toMatchObject({ kind: 'granted' })
+  for (const admission of [fits, tooMuch]) await dying.ledger.settle(settlementOf(admission, HOLD, 900n))
+  expect(await spendOf(keyId)).toEqual([{ spent: 900n, leased: HOLD }])
+  expect(await world.violations()).toEqual([])
+})
