@@ -437,6 +437,7 @@ DECLARE
   -- Requests without a lease that are charged from free balance.
   v_late uuid[] := '{}';
   v_late_windows date[] := '{}';
+  v_seen uuid[] := '{}';
   -- Requests that are done already or cannot be charged at all.
   v_skipped uuid[] := '{}';
 BEGIN
@@ -485,14 +486,17 @@ BEGIN
     FOR r IN
       SELECT i.request, i.customer, i.cost AS asked, least(i.cost, i.hold) AS cost, b.posted_nanos, b.leased_nanos, b.customer_id AS account,
         u.outcome AS done, u.key_id AS key, u.key_window
-      FROM unnest(p_requests, p_customers, p_leases, p_costs, p_holds) AS i(request, customer, lease, cost, hold)
+      FROM unnest(p_requests, p_customers, p_leases, p_costs, p_holds) WITH ORDINALITY AS i(request, customer, lease, cost, hold, n)
       LEFT JOIN (SELECT * FROM balance WHERE customer_id = ANY (s_customers)) b ON b.customer_id = i.customer
       LEFT JOIN LATERAL (
         SELECT e.outcome, e.key_id, e.key_window FROM usage_event e WHERE e.customer_id = i.customer AND e.request_id = i.request
       ) u ON true
       WHERE i.lease = i.request AND i.request <> ALL (l_ids)
-      ORDER BY i.customer
+      ORDER BY i.customer, i.n
     LOOP
+      -- A batch may hold the same request twice: the first one counts.
+      CONTINUE WHEN r.request = ANY (v_seen);
+      v_seen := v_seen || r.request;
       odd_request := r.request;
       IF v_customer IS DISTINCT FROM r.customer THEN
         v_customer := r.customer;
@@ -509,7 +513,7 @@ BEGIN
         v_skipped := v_skipped || r.request;
         effect := 'duplicate';
         RETURN NEXT;
-      ELSIF r.asked = 0 OR r.request = ANY (v_late) THEN
+      ELSIF r.asked = 0 THEN
         NULL;
       ELSIF r.cost > 0 AND r.cost <= v_free AND (r.key_window IS NULL OR spend_late(r.customer, r.key, r.key_window, r.cost)) THEN
         v_free := v_free - r.cost;
