@@ -38,6 +38,8 @@ import { createClaims } from './idempotency/claims.ts'
 import { startJobs } from './jobs/start-jobs.ts'
 import { startNode } from './jobs/start-node.ts'
 import { openJournals } from './journal/open-journals.ts'
+import { readLastAudit } from './ledger/last-audit.ts'
+import { createLastAuditView } from './ledger/last-audit-view.ts'
 import { createLedger } from './ledger/ledger.ts'
 import { listTransactions } from './ledger/list-transactions.ts'
 import { createPostgresStore } from './ledger/postgres-store.ts'
@@ -175,7 +177,11 @@ export async function compose(input: ComposeInput): Promise<App> {
 
   // -- the chat
   const inFlight = createInFlight({ max: config.server.maxInFlight })
-  const metrics = createMetrics({ inFlight: () => inFlight.count, settleQueueLength: () => ledger.pending.settlements })
+  const metrics = createMetrics({
+    inFlight: () => inFlight.count,
+    settleQueueLength: () => ledger.pending.settlements,
+    lastAudit: createLastAuditView({ read: () => readLastAudit(pools.general), scheduler }),
+  })
   const noticeOverReport = createOverReports({ clock, log, onOverReport: metrics.overReport })
   const chat: CompleteDeps = {
     admit: {
@@ -273,7 +279,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     log,
     onResponse: metrics.request,
   })
-  const jobs = await startJobs({ pool: pools.general, clock, log })
+  const jobs = await startJobs({ pool: pools.general, auditPool: pools.audit, clock, log })
   started.defer(() => jobs.stop())
   started.defer(() => server.close())
 
@@ -294,7 +300,11 @@ export async function compose(input: ComposeInput): Promise<App> {
 }
 
 /** Money has its own connections, so that no report makes an admission wait; the heartbeat too, so that a full pool kills no node (and one more for reaping). */
-function openPools({ config, connection, log }: ComposeInput): Record<'money' | 'general' | 'heartbeat', Pool> {
+function openPools({
+  config,
+  connection,
+  log,
+}: ComposeInput): Record<'money' | 'general' | 'heartbeat' | 'audit', Pool> {
   const onIdleError = (error: Error) => log.warn({ err: error }, 'a database connection broke')
   const { moneyConnections, generalConnections } = config.postgres
   return {
@@ -306,6 +316,7 @@ function openPools({ config, connection, log }: ComposeInput): Record<'money' | 
       onIdleError,
     }),
     heartbeat: createPool(connection, { max: 2, applicationName: 'switchyard heartbeat', onIdleError }),
+    audit: createPool(connection, { max: 2, applicationName: 'switchyard audit', statementTimeoutMs: 0, onIdleError }),
   }
 }
 

@@ -35,7 +35,7 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
   const { access } = caller
   let supply: Supply
   try {
-    supply = supplyFor(job, access.allowedModels, deps.catalog(), deps.health)
+    supply = supplyFor(job, caller.access.allowedModels, deps.catalog(), deps.health)
   } catch (refused) {
     // It was a valid request of a known customer, so it counts, and being over the limit is the more useful answer.
     await count(deps, caller, job, requestId)

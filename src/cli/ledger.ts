@@ -132,7 +132,11 @@ function sentence({ email, chargedNanos, refund, isNew, balanceNanos }: Refunded
   const amount = `${usdText(refund.amountNanos)} of ${usdText(chargedNanos)} USD`
   if (!isNew)
     return `${amount} was refunded at ${shownTime(refund.at)} UTC (${refund.reason}): nothing changed. The balance of ${email} is ${balance}.`
-  const parts = `${usdText(refund.hosterShareNanos)} USD from the hoster, ${usdText(refund.feeNanos)} USD from the platform`
+  const { hosterShareNanos: share, feeNanos: fee } = refund
+  const parts = [
+    ...(share > 0n ? [`${usdText(share)} USD from the hoster`] : []),
+    ...(fee > 0n ? [`${usdText(fee)} USD from the platform`] : []),
+  ].join(', ')
   if (dryRun) return `${email} would get back ${amount}: ${parts}; the balance would be ${balance}.`
   return `${email} gets back ${amount}: ${parts}; the balance is ${balance}.`
 }

@@ -20,7 +20,12 @@ const REQUEST_BUCKETS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 const FIRST_TOKEN_BUCKETS_S = [0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 12, 30, 60]
 
 /** A registry of its own for each call, so that two gateways in one process do not share counts. */
-export function createMetrics(gauges: { inFlight: () => number; settleQueueLength: () => number }): Metrics {
+export function createMetrics(gauges: {
+  inFlight: () => number
+  settleQueueLength: () => number
+  /** The last audit of the ledger, by whatever node; undefined when there was none yet. */
+  lastAudit: () => Promise<{ readonly atEpochMs: number; readonly violations: number } | undefined>
+}): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const registers = [registry]
@@ -73,6 +78,24 @@ export function createMetrics(gauges: { inFlight: () => number; settleQueueLengt
     registers,
     collect() {
       this.set(gauges.settleQueueLength())
+    },
+  })
+  // Each node tells of the one ledger: of several workers the worst and the latest is the truth, and not the sum.
+  const ofLedger = { registers, aggregator: 'max' } as const
+  new Gauge({
+    name: 'switchyard_ledger_audit_violations',
+    help: 'What the last audit of the ledger found wrong.',
+    ...ofLedger,
+    async collect() {
+      this.set((await gauges.lastAudit())?.violations ?? 0)
+    },
+  })
+  new Gauge({
+    name: 'switchyard_ledger_audit_last_success_timestamp_seconds',
+    help: 'When an audit of the ledger last ran to its end, whatever it found; 0 before the first.',
+    ...ofLedger,
+    async collect() {
+      this.set(((await gauges.lastAudit())?.atEpochMs ?? 0) / 1000)
     },
   })
 

@@ -3,6 +3,7 @@ import type { Pool } from '../db/pool.ts'
 import type { Clock } from '../domain/clock.ts'
 import { deleteExpiredClaims } from '../idempotency/delete-expired-claims.ts'
 import { addUsagePartitions } from '../ledger/add-usage-partitions.ts'
+import { auditLedger } from './audit-ledger.ts'
 
 export interface Jobs {
   /** Lets running jobs finish, then stops. Never rejects. */
@@ -11,6 +12,8 @@ export interface Jobs {
 
 export interface JobsDeps {
   readonly pool: Pool
+  /** See AuditJobDeps. */
+  readonly auditPool: Pool
   readonly clock: Clock
   readonly log: JobsLog
 }
@@ -23,10 +26,12 @@ interface JobsLog {
 }
 
 /** Work on a timetable. However many nodes run, graphile-worker gives each job to one of them, once. */
-export async function startJobs({ pool, clock, log }: JobsDeps): Promise<Jobs> {
+export async function startJobs({ pool, auditPool, clock, log }: JobsDeps): Promise<Jobs> {
   // A fresh installation needs this month's partition before the first row, not tomorrow.
   await addUsagePartitions(pool, clock.epochMs())
+  const stopping = new AbortController()
   const taskList: TaskList = {
+    audit_ledger: () => auditLedger({ pool: auditPool, clock, log }, stopping.signal),
     add_usage_partitions: async () => {
       const added = await addUsagePartitions(pool, clock.epochMs())
       if (added.length > 0) log.info({ added }, 'made partitions for usage rows')
@@ -37,11 +42,18 @@ export async function startJobs({ pool, clock, log }: JobsDeps): Promise<Jobs> {
   }
   const runner = await run({
     pgPool: pool.pg,
-    concurrency: 1,
+    // An audit may take long.
+    concurrency: 2,
     noHandleSignals: true,
     pollInterval: 60_000,
     taskList,
     parsedCronItems: parseCronItems([
+      // One at a time in the whole cluster, and when one takes longer than five minutes, one waits and not one more every time.
+      {
+        task: 'audit_ledger',
+        match: '*/5 * * * *',
+        options: { queueName: 'audit', jobKey: 'audit_ledger', maxAttempts: 1 },
+      },
       { task: 'add_usage_partitions', match: '17 3 * * *', options: { backfillPeriod: 86_400_000 } },
       { task: 'delete_expired_claims', match: '*/15 * * * *' },
     ]),
@@ -49,7 +61,10 @@ export async function startJobs({ pool, clock, log }: JobsDeps): Promise<Jobs> {
   })
   return {
     // It rejects when the runner has stopped by itself; what is left of a shutdown has to go on all the same.
-    stop: () => runner.stop().catch(error => log.warn({ err: error }, 'the jobs had stopped before')),
+    stop: () => {
+      stopping.abort()
+      return runner.stop().catch(error => log.warn({ err: error }, 'the jobs had stopped before'))
+    },
   }
 }
 

@@ -1,4 +1,4 @@
-import { type Pool, transaction } from '../db/pool.ts'
+import { type Pool, type Sql, transaction } from '../db/pool.ts'
 
 export interface AuditFinding {
   readonly name: AuditCheck
@@ -10,19 +10,33 @@ export interface AuditFinding {
 /**
  * Checks every invariant of the money against everything there is, in one snapshot of the running system. One finding per check, in order;
  * all is well when none has violations. Takes a share lock on nothing. It reads the whole ledger: give it a pool without statement timeout.
+ * Rejects soon after `signal` aborts; then it needs a second connection of the pool.
  */
-export async function audit(pool: Pool): Promise<AuditFinding[]> {
+export async function audit(pool: Pool, signal?: AbortSignal): Promise<AuditFinding[]> {
   return transaction(pool, async db => {
     await db.query('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY')
-    const findings: AuditFinding[] = []
-    for (const name of Object.keys(auditChecks) as AuditCheck[]) {
-      const { rows } = await db.query<{ violations: number; examples: string[] | null }>(
-        `SELECT count(*)::integer AS violations, (array_agg(id ORDER BY id))[1:5] AS examples FROM (${auditChecks[name]}) AS wrong(id)`,
-      )
-      findings.push({ name, violations: rows[0]!.violations, examples: rows[0]!.examples ?? [] })
+    const { rows } = await db.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+    // One check may read for minutes, and whoever stops a gateway does not want to wait for it.
+    const cancel = () => void pool.query('SELECT pg_cancel_backend($1)', [rows[0]!.pid]).catch(() => {})
+    signal?.addEventListener('abort', cancel)
+    try {
+      const findings: AuditFinding[] = []
+      for (const name of Object.keys(auditChecks) as AuditCheck[]) {
+        signal?.throwIfAborted()
+        findings.push(await check(db, name))
+      }
+      return findings
+    } finally {
+      signal?.removeEventListener('abort', cancel)
     }
-    return findings
   })
+}
+
+async function check(db: Sql, name: AuditCheck): Promise<AuditFinding> {
+  const { rows } = await db.query<{ violations: number; examples: string[] | null }>(
+    `SELECT count(*)::integer AS violations, (array_agg(id ORDER BY id))[1:5] AS examples FROM (${auditChecks[name]}) AS wrong(id)`,
+  )
+  return { name, violations: rows[0]!.violations, examples: rows[0]!.examples ?? [] }
 }
 
 export type AuditCheck = keyof typeof auditChecks

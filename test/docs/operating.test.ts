@@ -12,7 +12,11 @@ test('the steps of adding a hoster name every setting about hosters', () => {
 })
 
 test('docs/operating.md has every metric of ours with its type and labels', async () => {
-  const { registry } = createMetrics({ inFlight: () => 0, settleQueueLength: () => 0 })
+  const { registry } = createMetrics({
+    inFlight: () => 0,
+    settleQueueLength: () => 0,
+    lastAudit: async () => undefined,
+  })
   const metrics = await registry.getMetricsAsJSON()
   const labelsOf = (name: string) => (registry.getSingleMetric(name) as unknown as { labelNames: string[] }).labelNames
   const counted = metrics

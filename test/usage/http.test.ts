@@ -89,7 +89,11 @@ beforeAll(async () => {
     export: async (who: Caller, days: number) =>
       days === ENDLESS_DAYS ? endlessExport : (isDatabaseUp ? gateway.reports : withoutDatabase).export(who, days),
   }
-  const { registry, ...metrics } = createMetrics({ inFlight: () => 3, settleQueueLength: () => 5 })
+  const { registry, ...metrics } = createMetrics({
+    inFlight: () => 3,
+    settleQueueLength: () => 5,
+    lastAudit: async () => undefined,
+  })
   metrics.attempt('hoster', 'connect_failed')
   metrics.firstToken('hoster', 250)
   metrics.charge('hoster', { costNanos: 16_951n, inputTokens: 31, outputTokens: 154 })

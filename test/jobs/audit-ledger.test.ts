@@ -1,0 +1,91 @@
+import { expect, test, vi } from 'vitest'
+import { createPool } from '../../src/db/pool.ts'
+import { systemClock } from '../../src/domain/clock.ts'
+import { auditLedger } from '../../src/jobs/audit-ledger.ts'
+import { readLastAudit } from '../../src/ledger/last-audit.ts'
+import { startTestApp, type TestApp } from '../harness/app.ts'
+import { createTestDatabase } from '../harness/database.ts'
+
+async function metricOf(gateway: TestApp, name: string): Promise<number> {
+  const text = await (await fetch(`${gateway.url}/metrics`)).text()
+  return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)![1])
+}
+
+test('the audit of one node shows on every node, and a planted violation with it', async () => {
+  const database = await createTestDatabase()
+  const nodes = [await startTestApp({ database }), await startTestApp({ database })]
+  try {
+    await nodes[0]!.customer()
+    const metrics = (name: string) => Promise.all(nodes.map(node => metricOf(node, `switchyard_ledger_audit_${name}`)))
+    const asked = systemClock.epochMs() / 1000
+    const audited = async (violations: number, sinceS: number) => {
+      // What the timetable does every five minutes.
+      await database.pool.query(
+        `SELECT graphile_worker.add_job('audit_ledger', queue_name => 'audit', job_key => 'audit_ledger', max_attempts => 1)`,
+      )
+      await expect
+        .poll(async () => Math.min(...(await metrics('last_success_timestamp_seconds'))), { timeout: 20_000 })
+        .toBeGreaterThan(sinceS)
+      expect(await metrics('violations')).toEqual([violations, violations])
+      return Math.max(...(await metrics('last_success_timestamp_seconds')))
+    }
+    const first = await audited(0, asked)
+    await database.pool.query('UPDATE balance SET posted_nanos = posted_nanos + 1')
+    const second = await audited(1, first)
+    await database.pool.query('UPDATE balance SET posted_nanos = posted_nanos - 1')
+    await audited(0, second)
+  } finally {
+    await Promise.all(nodes.map(node => node.close()))
+    await database.drop()
+  }
+}, 60_000)
+
+test('what is wrong is in the log, with the ids', async () => {
+  const database = await createTestDatabase()
+  const pool = createPool(database.connection, { max: 2, applicationName: 'audit', statementTimeoutMs: 0 })
+  const log = { info: vi.fn(), error: vi.fn() }
+  const run = () => auditLedger({ pool, clock: systemClock, log }, new AbortController().signal)
+  await run()
+  expect(log.info).toHaveBeenCalledWith(expect.objectContaining({ checks: expect.any(Number) }), expect.any(String))
+  expect(log.error).not.toHaveBeenCalled()
+  await pool.query(`INSERT INTO ledger_tx (kind, ref) VALUES ('settle', 'planted')`)
+  await run()
+  expect(log.error).toHaveBeenCalledWith(
+    expect.objectContaining({
+      violated: [{ name: 'transactions_have_entries', violations: 1, examples: [expect.stringMatching(/^\d+$/)] }],
+    }),
+    expect.any(String),
+  )
+  expect(await readLastAudit(pool)).toMatchObject({ violations: 1 })
+  await pool.end()
+  await database.drop()
+})
+
+test('whoever stops a gateway does not wait for an audit, which then counts for nothing', async () => {
+  const database = await createTestDatabase()
+  const pool = createPool(database.connection, {
+    max: 2,
+    applicationName: 'audit',
+    statementTimeoutMs: 0,
+    lockTimeoutMs: 0,
+  })
+  const log = { info: vi.fn(), error: vi.fn() }
+  const stopping = new AbortController()
+  const holder = await database.pool.pg.connect()
+  // The first checks have to wait for this lock, as they would for a large table.
+  await holder.query('BEGIN; LOCK TABLE ledger_entry IN ACCESS EXCLUSIVE MODE')
+  const audited = auditLedger({ pool, clock: systemClock, log }, stopping.signal)
+  const waiting = `SELECT FROM pg_locks WHERE NOT granted AND relation = 'ledger_entry'::regclass
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+  await expect
+    .poll(async () => (await database.pool.query(waiting)).rows.length, { interval: 10, timeout: 4_000 })
+    .toBe(1)
+  stopping.abort()
+  await audited
+  expect([log.info.mock.calls, log.error.mock.calls]).toEqual([[], []])
+  await holder.query('ROLLBACK')
+  holder.release()
+  expect(await readLastAudit(pool)).toBeUndefined()
+  await pool.end()
+  await database.drop()
+})
