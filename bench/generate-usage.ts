@@ -179,6 +179,9 @@ WITH model AS (
   SELECT customer_id, $6::date, model_id, provider, batch % 2, count(*), count(*) FILTER (WHERE served),
     sum(input_tokens), sum(output_tokens), sum(cost), sum(share), sum(cost - share), coalesce(sum(latency_ms) FILTER (WHERE served), 0)
   FROM request GROUP BY 1, 3, 4, 5
+), by_key AS (
+  INSERT INTO usage_key_day (customer_id, key_id, day, node_shard, requests, cost_nanos)
+  SELECT customer_id, customer_id, $6::date, batch % 2, count(*), sum(cost) FROM request GROUP BY 1, 4
 )
 UPDATE balance b SET posted_nanos = posted_nanos - s.cost, day = $6::date, day_requests = s.requests, day_spent_nanos = s.cost
 FROM (SELECT customer_id, sum(cost)::bigint AS cost, count(*)::integer AS requests FROM request GROUP BY customer_id) s

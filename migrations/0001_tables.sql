@@ -241,8 +241,8 @@ CREATE TABLE usage_event (
 ) PARTITION BY RANGE (request_id);
 CREATE TABLE usage_event_default PARTITION OF usage_event DEFAULT;
 
--- Sums of the usage rows, written in the transactions that write them. Two tables, each as fine as a report needs and no finer: hours with
--- models would be 350,000 rows a year of a busy customer on two nodes, and a year by the hour took 0.4 s to read. Both are sharded by node,
+-- Sums of the usage rows, written in the transactions that write them. Three tables, each as fine as a report needs and no finer: hours with
+-- models would be 350,000 rows a year of a busy customer on two nodes, and a year by the hour took 0.4 s to read. All are sharded by node,
 -- so that nodes never wait for each other's rows; readers sum the shards.
 CREATE TABLE usage_hour (
   customer_id   uuid NOT NULL,
@@ -278,4 +278,16 @@ CREATE TABLE usage_day (
   -- Over successful requests only.
   latency_ms_sum bigint NOT NULL,
   PRIMARY KEY (customer_id, day, model_id, provider, node_shard)
+) WITH (fillfactor = 70);
+
+-- What each key was charged: of keys without a spend limit nothing else knows it. Apart from usage_day, which has no key for the reason above.
+CREATE TABLE usage_key_day (
+  customer_id   uuid NOT NULL,
+  key_id        uuid NOT NULL,
+  -- The UTC day the request began.
+  day           date NOT NULL,
+  node_shard    smallint NOT NULL,
+  requests      bigint NOT NULL,
+  cost_nanos    bigint NOT NULL,
+  PRIMARY KEY (customer_id, key_id, day, node_shard)
 ) WITH (fillfactor = 70);

@@ -1,4 +1,4 @@
--- The money functions: the only writers of balance, key_spend, lease, ledger_*, usage_event, usage_hour and usage_day.
+-- The money functions: the only writers of balance, key_spend, lease, ledger_*, usage_event, usage_hour, usage_day and usage_key_day.
 --
 -- Two rules make them correct.
 -- 1. Whoever touches the money of customers first locks their balance rows, in the order of customer_id. So two calls never deadlock, and
@@ -566,7 +566,7 @@ BEGIN
     FROM shared
     WHERE request <> ALL (v_skipped)
     ON CONFLICT (customer_id, request_id) DO NOTHING
-    RETURNING request_id, customer_id, started_at, model_id, provider, hoster_id, input_tokens, output_tokens,
+    RETURNING request_id, customer_id, key_id, started_at, model_id, provider, hoster_id, input_tokens, output_tokens,
       cost_nanos, hoster_share_nanos, fee_nanos, writeoff_nanos, latency_ms, success, cap_day
   ), payer AS (
     -- A batch may hold the same request twice.
@@ -633,6 +633,12 @@ BEGIN
       input_tokens = u.input_tokens + excluded.input_tokens, output_tokens = u.output_tokens + excluded.output_tokens,
       cost_nanos = u.cost_nanos + excluded.cost_nanos, hoster_share_nanos = u.hoster_share_nanos + excluded.hoster_share_nanos,
       fee_nanos = u.fee_nanos + excluded.fee_nanos, latency_ms_sum = u.latency_ms_sum + excluded.latency_ms_sum
+  ), by_key AS (
+    INSERT INTO usage_key_day AS u (customer_id, key_id, day, node_shard, requests, cost_nanos)
+    SELECT customer_id, key_id, (started_at AT TIME ZONE 'UTC')::date, p_node_shard, count(*), sum(cost_nanos)
+    FROM ins WHERE key_id IS NOT NULL GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
+    ON CONFLICT (customer_id, key_id, day, node_shard) DO UPDATE SET
+      requests = u.requests + excluded.requests, cost_nanos = u.cost_nanos + excluded.cost_nanos
   )
   SELECT coalesce(sum(cost_nanos), 0)::bigint INTO v_charged FROM ins;
 
@@ -659,12 +665,16 @@ END $$;
 CREATE FUNCTION withdraw_presumed_death(p_customer uuid, p_request uuid, p_node_shard smallint) RETURNS void
 LANGUAGE sql AS $$
   WITH gone AS (
-    DELETE FROM usage_event WHERE customer_id = p_customer AND request_id = p_request AND outcome = 'node_died' RETURNING started_at, model_id
+    DELETE FROM usage_event WHERE customer_id = p_customer AND request_id = p_request AND outcome = 'node_died' RETURNING key_id, started_at, model_id
   ), by_hour AS (
     INSERT INTO usage_hour AS u (customer_id, hour, node_shard, requests, successes, local_requests, hoster_requests, cloud_requests,
       input_tokens, output_tokens, cost_nanos, latency_ms_sum)
     SELECT p_customer, date_trunc('hour', started_at, 'UTC'), p_node_shard, -1, 0, 0, 0, 0, 0, 0, 0, 0 FROM gone
     ON CONFLICT (customer_id, hour, node_shard) DO UPDATE SET requests = u.requests - 1
+  ), by_key AS (
+    INSERT INTO usage_key_day AS u (customer_id, key_id, day, node_shard, requests, cost_nanos)
+    SELECT p_customer, key_id, (started_at AT TIME ZONE 'UTC')::date, p_node_shard, -1, 0 FROM gone WHERE key_id IS NOT NULL
+    ON CONFLICT (customer_id, key_id, day, node_shard) DO UPDATE SET requests = u.requests - 1
   )
   INSERT INTO usage_day AS u (customer_id, day, model_id, provider, node_shard, requests, successes,
     input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum)
@@ -723,7 +733,7 @@ BEGIN
       0, 0, granted_nanos, 0, 0, 0, 0, false, 'node_died', cap_day, key_window
     FROM gone WHERE slots IS NULL
     ON CONFLICT (customer_id, request_id) DO NOTHING
-    RETURNING started_at, model_id
+    RETURNING key_id, started_at, model_id
   ), key_returned AS (
     UPDATE key_spend k SET leased_nanos = k.leased_nanos - s.granted
     FROM (SELECT key_id, key_window, sum(granted_nanos)::bigint AS granted FROM gone WHERE key_window IS NOT NULL GROUP BY key_id, key_window) s
@@ -749,6 +759,11 @@ BEGIN
     SELECT p_customer, (started_at AT TIME ZONE 'UTC')::date, model_id, 'none', p_node_shard, count(*), 0, 0, 0, 0, 0, 0, 0
     FROM ins GROUP BY 2, 3 ORDER BY 2, 3
     ON CONFLICT (customer_id, day, model_id, provider, node_shard) DO UPDATE SET requests = u.requests + excluded.requests
+  ), by_key AS (
+    INSERT INTO usage_key_day AS u (customer_id, key_id, day, node_shard, requests, cost_nanos)
+    SELECT p_customer, key_id, (started_at AT TIME ZONE 'UTC')::date, p_node_shard, count(*), 0
+    FROM ins WHERE key_id IS NOT NULL GROUP BY 2, 3 ORDER BY 2, 3
+    ON CONFLICT (customer_id, key_id, day, node_shard) DO UPDATE SET requests = u.requests + excluded.requests
   )
   SELECT count(*) INTO v_reclaimed FROM gone;
   RETURN v_reclaimed;

@@ -4,6 +4,7 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
 import { count } from './admit/admit.ts'
 import { createAuthenticator } from './auth/authenticate.ts'
+import { createKeyRing } from './auth/key-ring.ts'
 import { type CompleteDeps, complete } from './chat/complete.ts'
 import { completeOnce, type OnceRequest } from './chat/complete-once.ts'
 import { type Config, limitsOfTier } from './config.ts'
@@ -22,6 +23,8 @@ import { creditTransactions } from './http/endpoints/credit-transactions.ts'
 import { credits } from './http/endpoints/credits.ts'
 import { docs } from './http/endpoints/docs.ts'
 import { healthz, metricsText, readyz } from './http/endpoints/health.ts'
+import { keyShow } from './http/endpoints/key.ts'
+import { keyCreate, keyDelete, keysList } from './http/endpoints/keys.ts'
 import { modelShow, modelsList } from './http/endpoints/models.ts'
 import { openapi } from './http/endpoints/openapi.ts'
 import { usageBreakdown } from './http/endpoints/usage-breakdown.ts'
@@ -238,6 +241,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     listTransactions: (customerId, page) => listTransactions(pools.general, customerId, page),
   })
   const activity = createActivity({ sql: pools.general })
+  const keys = createKeyRing(pools.general)
   const endpoints: Endpoint[] = [
     chatCompletions({
       complete: (caller, job, requestId, signal) => complete(chat, caller, job, requestId, signal),
@@ -259,6 +263,10 @@ export async function compose(input: ComposeInput): Promise<App> {
     creditTransactions({ reports: creditReports }),
     usageRequests({ activity }),
     usageReceipt({ activity }),
+    keyShow({ reports }),
+    keysList({ keys }),
+    keyCreate({ keys, clock, bodyLimitBytes: config.server.bodyLimitBytes }),
+    keyDelete({ keys }),
     modelsList({ models: () => catalog.current().models }),
     modelShow({ models: () => catalog.current().models }),
     healthz(),

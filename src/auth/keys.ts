@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { bumpControlVersion } from '../db/control-version.ts'
 import type { Sql } from '../db/pool.ts'
-import type { KeyLimit, LimitReset } from '../domain/caller.ts'
+import type { KeyLimit, KeyScope, LimitReset } from '../domain/caller.ts'
 import type { Nanos } from '../domain/money.ts'
 import { hashApiKey, hintOf, mintApiKey } from './api-key.ts'
 
@@ -22,10 +22,6 @@ export interface KeyListing {
   readonly expiresAt: Date | null
   readonly revokedAt: Date | null
 }
-
-/** `manage` may make, list and delete the keys of its customer. */
-export const keyScopes = ['manage'] as const
-export type KeyScope = (typeof keyScopes)[number]
 
 /** A key to make. What is left out does not limit it. */
 export interface KeyOrder {

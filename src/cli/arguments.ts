@@ -1,6 +1,5 @@
 import { InvalidArgumentError } from 'commander'
-import { type KeyScope, keyScopes } from '../auth/keys.ts'
-import { type LimitReset, limitResets } from '../domain/caller.ts'
+import { type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
 import { isEmail } from '../domain/email.ts'
 import { type Nanos, parsePricePerMillion, parseUsd } from '../domain/money.ts'
 

@@ -11,6 +11,10 @@ export const limitResets = ['none', 'daily', 'weekly', 'monthly'] as const
 /** When a key's spend limit starts again: at 00:00 UTC, of Mondays, of the first of the month; or never. */
 export type LimitReset = (typeof limitResets)[number]
 
+/** `manage` may make, list and delete the keys of its customer. */
+export const keyScopes = ['manage'] as const
+export type KeyScope = (typeof keyScopes)[number]
+
 export interface KeyLimit {
   readonly limitNanos: Nanos
   readonly reset: LimitReset

@@ -54,6 +54,11 @@ export const errorTable = {
     'permission_error',
     'This API key may not use the model. GET /v1/models lists the models it may use.',
   ),
+  insufficient_scope: row(
+    403,
+    'permission_error',
+    'This API key may not manage keys. Use one with the scope "manage".',
+  ),
   model_not_found: row(
     404,
     'invalid_request_error',

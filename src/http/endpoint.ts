@@ -1,19 +1,21 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ZodType } from 'zod'
-import type { Caller } from '../domain/caller.ts'
+import type { Caller, KeyScope } from '../domain/caller.ts'
 
 /** One row of the routes table: everything the server, the guard and the OpenAPI document need to know of an address. */
 export type Endpoint = ReplyingEndpoint | RawEndpoint
 
 interface EndpointRow {
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'DELETE'
   /** Fastify's notation: `/v1/models/*`. */
   readonly path: string
   /** `key`: an API key is needed. `open`: anybody. `loopback`: only direct peers on this machine, 404 to everyone else. */
   readonly access: 'key' | 'open' | 'loopback'
   /** Each request counts against `reports.requests_per_minute`. Needs `access: 'key'`. */
   readonly isReport?: true
+  /** What the key must be allowed; 403 `insufficient_scope` without. Needs `access: 'key'`. */
+  readonly scope?: KeyScope
   readonly doc: EndpointDoc
 }
 
@@ -35,7 +37,7 @@ export interface EndpointDoc {
   readonly operationId: string
   readonly summary: string
   readonly description?: string
-  readonly tag: 'Chat' | 'Usage' | 'Models' | 'Service'
+  readonly tag: 'Chat' | 'Usage' | 'Keys' | 'Models' | 'Service'
   /** Path as OpenAPI writes it, when it differs from `path`: `/v1/models/{id}`. */
   readonly openapiPath?: string
   readonly query?: ZodType

@@ -21,6 +21,7 @@ export function createGuard(deps: { authenticator: Authenticator; reportLimiter:
       }
       return async request => {
         request.caller = await deps.authenticator.authenticate(request.raw.rawHeaders)
+        if (endpoint.scope === 'manage' && !request.caller.access.mayManage) throw new ApiError('insufficient_scope')
         if (endpoint.isReport) deps.reportLimiter.take(request.caller.customerId)
       }
     },

@@ -48,6 +48,7 @@ Every error has the shape \`{"error": {"message", "type", "param", "code"}}\`. M
 const tags: Record<EndpointDoc['tag'], string> = {
   Chat: 'Generate text.',
   Usage: 'What was used and what it cost. These requests are free and do not count against the chat limits.',
+  Keys: 'What a key may do, and the keys of a customer. These requests are free and do not count against the chat limits.',
   Models: 'What can be asked for.',
   Service: 'About the gateway itself.',
 }
@@ -89,12 +90,13 @@ const byTag: Record<EndpointDoc['tag'], readonly ErrorCode[]> = {
     'settlement_unavailable',
   ],
   Usage: [],
+  Keys: [],
   Models: [],
   Service: [],
 }
 
 /** The codes an endpoint can answer with. */
-function errorsOf({ access, isReport, path, doc }: Endpoint): ErrorCode[] {
+function errorsOf({ access, scope, isReport, path, doc }: Endpoint): ErrorCode[] {
   const codes = new Set<ErrorCode>([
     ...anywhere,
     ...(access === 'key' ? withKey : []),
@@ -102,6 +104,8 @@ function errorsOf({ access, isReport, path, doc }: Endpoint): ErrorCode[] {
     ...(doc.query ? withQuery : []),
     ...(doc.body ? withBody : []),
     ...byTag[doc.tag],
+    ...(scope ? (['insufficient_scope'] as const) : []),
+    ...(doc.tag === 'Keys' && path.endsWith('*') ? (['not_found'] as const) : []),
     ...(isReport ? (['rate_limit_exceeded'] as const) : []),
     ...(doc.tag === 'Models' && path.endsWith('*') ? (['model_not_allowed', 'model_not_found'] as const) : []),
     ...(doc.operationId === 'getRequestReceipt' ? (['request_not_found'] as const) : []),

@@ -176,6 +176,18 @@ export const auditChecks = {
     ) r USING (customer_id, day, model_id, provider)
     WHERE (u.requests, u.successes, u.input_tokens, u.output_tokens, u.cost, u.share, u.fee, u.latency)
       IS DISTINCT FROM (r.requests, r.successes, r.input_tokens, r.output_tokens, r.cost, r.share, r.fee, r.latency)`,
+  key_days_equal_usage: `
+    SELECT concat_ws(' ', customer_id, key_id, day)
+    FROM (
+      SELECT customer_id, key_id, (started_at AT TIME ZONE 'UTC')::date AS day, count(*) AS requests, sum(cost_nanos) AS cost
+      FROM usage_event WHERE key_id IS NOT NULL GROUP BY 1, 2, 3
+    ) u
+    FULL JOIN (
+      SELECT customer_id, key_id, day, sum(requests) AS requests, sum(cost_nanos) AS cost FROM usage_key_day GROUP BY 1, 2, 3
+      -- Rows taken back leave nothing but zeros.
+      HAVING (sum(requests), sum(cost_nanos)) IS DISTINCT FROM (0, 0)
+    ) r USING (customer_id, key_id, day)
+    WHERE (u.requests, u.cost) IS DISTINCT FROM (r.requests, r.cost)`,
   // I9, as far as the rows tell: nobody pays more than the billed tokens cost, rounded up.
   cost_within_token_prices: `
     SELECT request_id::text FROM usage_event

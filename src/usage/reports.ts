@@ -3,7 +3,9 @@ import type { Caller } from '../domain/caller.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
+import type { KeyReport } from '../wire/keys.ts'
 import type { Interval, TokenUsageReport, UsageBreakdown, UsageSummary } from '../wire/reports.ts'
+import { keyReport } from './key-report.ts'
 import { refuseReport, reportSql } from './report-sql.ts'
 import { tokenUsage } from './token-usage.ts'
 import { usageBreakdown } from './usage-breakdown.ts'
@@ -16,6 +18,8 @@ export interface Reports {
   tokens(caller: Caller, days: number, interval: Interval): Promise<TokenUsageReport>
   breakdown(caller: Caller, days: number): Promise<UsageBreakdown>
   export(caller: Caller, days: number): Promise<UsageExport>
+  /** What the caller's key may do and has used. */
+  key(caller: Caller): Promise<KeyReport>
 }
 
 export function createReports(deps: {
@@ -39,6 +43,11 @@ export function createReports(deps: {
     },
     tokens: (caller, days, interval) => tokenUsage(sql, caller.customerId, days, interval, clock.epochMs()),
     breakdown: (caller, days) => usageBreakdown(sql, caller.customerId, days, clock.epochMs()),
+    async key(caller) {
+      const nowMs = clock.epochMs()
+      const windows = await deps.readWindows(caller.customerId, nowMs).catch(refuseReport)
+      return keyReport(sql, caller, windows, nowMs)
+    },
     export: (caller, days) => usageExport(sql, caller.customerId, days, clock.epochMs()),
   }
 }

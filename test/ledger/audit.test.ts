@@ -31,6 +31,7 @@ const corruptions: Record<AuditCheck, string> = {
   refunds_equal_entries: 'DELETE FROM refund',
   hours_equal_usage: 'UPDATE usage_hour SET latency_ms_sum = latency_ms_sum + 1',
   days_equal_usage: 'UPDATE usage_day SET latency_ms_sum = latency_ms_sum + 1',
+  key_days_equal_usage: 'UPDATE usage_key_day SET cost_nanos = cost_nanos + 1',
   cost_within_token_prices: 'UPDATE usage_event SET input_tokens = input_tokens - 1',
   no_lease_outlives_its_node: `WITH past AS (UPDATE node SET expires_at = now() - interval '1 hour')
     UPDATE lease SET granted_at = now() - interval '1 hour'`,

@@ -86,6 +86,7 @@ beforeAll(async () => {
     summary: (who: Caller) => (isDatabaseUp ? gateway.reports : withoutDatabase).summary(who),
     tokens: gateway.reports.tokens,
     breakdown: gateway.reports.breakdown,
+    key: gateway.reports.key,
     export: async (who: Caller, days: number) =>
       days === ENDLESS_DAYS ? endlessExport : (isDatabaseUp ? gateway.reports : withoutDatabase).export(who, days),
   }

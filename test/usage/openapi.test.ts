@@ -7,6 +7,8 @@ import { creditTransactions } from '../../src/http/endpoints/credit-transactions
 import { credits } from '../../src/http/endpoints/credits.ts'
 import { docs } from '../../src/http/endpoints/docs.ts'
 import { healthz, metricsText, readyz } from '../../src/http/endpoints/health.ts'
+import { keyShow } from '../../src/http/endpoints/key.ts'
+import { keyCreate, keyDelete, keysList } from '../../src/http/endpoints/keys.ts'
 import { modelShow, modelsList } from '../../src/http/endpoints/models.ts'
 import { openapi } from '../../src/http/endpoints/openapi.ts'
 import { usageBreakdown } from '../../src/http/endpoints/usage-breakdown.ts'
@@ -45,6 +47,10 @@ const endpoints: Endpoint[] = [
   creditTransactions({ reports: none }),
   usageRequests({ activity: none }),
   usageReceipt({ activity: none }),
+  keyShow({ reports: none }),
+  keysList({ keys: none }),
+  keyCreate({ keys: none, clock: none, bodyLimitBytes: none }),
+  keyDelete({ keys: none }),
   modelsList({ models: none }),
   modelShow({ models: none }),
   healthz(),
@@ -97,6 +103,9 @@ describe('the OpenAPI document', () => {
       '/v1/chat/completions',
       '/v1/credits',
       '/v1/credits/transactions',
+      '/v1/key',
+      '/v1/keys',
+      '/v1/keys/{id}',
       '/v1/models',
       '/v1/models/{id}',
       '/v1/usage',
@@ -157,7 +166,7 @@ describe('the OpenAPI document', () => {
 
   test('chat requests, reports and models have an example', () => {
     for (const { path, operation } of operations) {
-      if (!path.startsWith('/v1/usage') && path !== '/v1/models/{id}') continue
+      if (!/^\/v1\/(usage|key)/.test(path) && path !== '/v1/models/{id}') continue
       const [media] = Object.values(operation.responses['200']!.content!)
       expect(media!.example, path).toBeDefined()
     }
@@ -197,6 +206,8 @@ describe('the OpenAPI document', () => {
       expect.arrayContaining(['invalid_api_key', 'invalid_value', 'rate_limit_exceeded', 'database_unavailable']),
     )
     expect(codes('/v1/models/{id}', 'get')).toContain('model_not_found')
+    expect(codes('/v1/keys/{id}', 'delete')).toEqual(expect.arrayContaining(['insufficient_scope', 'not_found']))
+    expect(codes('/v1/key', 'get')).not.toContain('insufficient_scope')
     const listed = new Set(operations.flatMap(({ path, method }) => codes(path, method)))
     const unlisted = Object.keys(errorTable).filter(code => !listed.has(code))
     // Answers to a method that an address does not have.

@@ -1,0 +1,82 @@
+import type { KeyRing } from '../../auth/key-ring.ts'
+import type { Clock } from '../../domain/clock.ts'
+import { deletedKey, issuedKey, keyList, keyRequest, parseKeyRequest, showKey } from '../../wire/keys.ts'
+import type { Endpoint } from '../endpoint.ts'
+import { receiveBody } from '../receive-body.ts'
+
+interface KeysDeps {
+  readonly keys: KeyRing
+}
+
+/** GET /v1/keys */
+export function keysList({ keys }: KeysDeps): Endpoint {
+  return {
+    method: 'GET',
+    path: '/v1/keys',
+    access: 'key',
+    scope: 'manage',
+    isReport: true,
+    doc: {
+      operationId: 'listKeys',
+      summary: 'The keys of the customer',
+      description: 'All that were not deleted, newest first. Needs a key with the scope `manage`.',
+      tag: 'Keys',
+      response: { contentType: 'application/json', schema: keyList, description: 'The keys.' },
+    },
+    handle: async ({ caller }) => ({ object: 'list', data: (await keys.list(caller.customerId)).map(showKey) }),
+  }
+}
+
+/** POST /v1/keys */
+export function keyCreate({
+  keys,
+  clock,
+  bodyLimitBytes,
+}: KeysDeps & { readonly clock: Clock; readonly bodyLimitBytes: number }): Endpoint {
+  return {
+    method: 'POST',
+    path: '/v1/keys',
+    access: 'key',
+    scope: 'manage',
+    isReport: true,
+    doc: {
+      operationId: 'createKey',
+      summary: 'Make a key',
+      description: 'The answer is the only place where the key itself is shown. Needs a key with the scope `manage`.',
+      tag: 'Keys',
+      body: keyRequest,
+      response: { contentType: 'application/json', schema: issuedKey, description: 'The new key.' },
+    },
+    async handle({ caller, request, reply }) {
+      const order = parseKeyRequest(await receiveBody(request.raw, bodyLimitBytes), clock.epochMs())
+      const { key, listing } = await keys.issue({ ...order, customerId: caller.customerId })
+      reply.header('cache-control', 'no-store')
+      return { ...showKey(listing), key }
+    },
+  }
+}
+
+/** DELETE /v1/keys/{id} */
+export function keyDelete({ keys }: KeysDeps): Endpoint {
+  return {
+    method: 'DELETE',
+    path: '/v1/keys/*',
+    access: 'key',
+    scope: 'manage',
+    isReport: true,
+    doc: {
+      operationId: 'deleteKey',
+      summary: 'Shut a key off',
+      description:
+        'For good, on all nodes within two seconds; running requests finish. Needs a key with the scope `manage`.',
+      tag: 'Keys',
+      openapiPath: '/v1/keys/{id}',
+      response: { contentType: 'application/json', schema: deletedKey, description: 'It is shut off.' },
+    },
+    async handle({ caller, request }) {
+      const { '*': id } = request.params as { '*': string }
+      await keys.revoke(caller.customerId, id.toLowerCase())
+      return { id: id.toLowerCase(), object: 'key', deleted: true }
+    },
+  }
+}

@@ -1,0 +1,66 @@
+import type { Sql } from '../db/pool.ts'
+import type { Caller } from '../domain/caller.ts'
+import { type Nanos, usd } from '../domain/money.ts'
+import type { WindowCounts } from '../domain/windows.ts'
+import { type KeyReport, type ListedKey, showKey } from '../wire/keys.ts'
+
+/** What the key of the caller may do and has used, exact to the last settled request. */
+export async function keyReport(sql: Sql, caller: Caller, windows: WindowCounts, nowMs: number): Promise<KeyReport> {
+  const { rows } = await sql.query<KeyRow>(READ_KEY, [caller.customerId, caller.keyId, new Date(nowMs).toISOString()])
+  const row = rows[0]!
+  const { limits } = caller
+  return {
+    ...showKey(row),
+    customer: caller.email,
+    tier: caller.accountTier,
+    limit_remaining_usd: row.limitNanos === null ? null : usd(most(row.limitNanos - row.windowNanos, 0n)),
+    limit_resets_at: row.limitNanos === null ? null : (row.resetsAt?.toISOString() ?? null),
+    usage: {
+      today_usd: usd(row.todayNanos),
+      week_usd: usd(row.weekNanos),
+      month_usd: usd(row.monthNanos),
+      total_usd: usd(row.totalNanos),
+    },
+    rate_limits: {
+      limit_per_minute: limits.requestsPerMinute,
+      limit_per_day: limits.requestsPerDay,
+      // A limit that was lowered within the window can lie below what was used already.
+      remaining_this_minute: Math.max(0, limits.requestsPerMinute - windows.minuteUsed),
+      remaining_today: Math.max(0, limits.requestsPerDay - windows.dayUsed),
+    },
+  }
+}
+
+interface KeyRow extends ListedKey {
+  readonly windowNanos: Nanos
+  readonly resetsAt: Date | null
+  readonly todayNanos: Nanos
+  readonly weekNanos: Nanos
+  readonly monthNanos: Nanos
+  readonly totalNanos: Nanos
+}
+
+// The window of the limit is the one that the next admission would count in: see admit_batch about days ahead of the clock.
+const READ_KEY = `
+SELECT k.key_id AS "keyId", k.name, k.hint, k.spend_limit_nanos AS "limitNanos", k.limit_reset AS "limitReset",
+  k.allowed_models AS "allowedModels", k.scopes, k.created_at AS "createdAt", k.expires_at AS "expiresAt",
+  coalesce(s.spent_nanos, 0) AS "windowNanos", key_window_end(k.limit_reset, w.began) AS "resetsAt", u.*
+FROM api_key k
+CROSS JOIN (SELECT ($3::timestamptz AT TIME ZONE 'UTC')::date AS today) t
+LEFT JOIN balance b ON b.customer_id = k.customer_id
+CROSS JOIN LATERAL (
+  SELECT key_window_start(k.limit_reset, CASE WHEN b.day > t.today AND b.day <= t.today + 1 THEN b.day ELSE t.today END) AS began
+) w
+LEFT JOIN key_spend s ON s.customer_id = k.customer_id AND s.key_id = k.key_id AND s.window_start = w.began
+CROSS JOIN LATERAL (
+  SELECT coalesce(sum(d.cost_nanos) FILTER (WHERE d.day >= t.today), 0)::bigint AS "todayNanos",
+    coalesce(sum(d.cost_nanos) FILTER (WHERE d.day >= key_window_start('weekly', t.today)), 0)::bigint AS "weekNanos",
+    coalesce(sum(d.cost_nanos) FILTER (WHERE d.day >= key_window_start('monthly', t.today)), 0)::bigint AS "monthNanos",
+    coalesce(sum(d.cost_nanos), 0)::bigint AS "totalNanos"
+  FROM usage_key_day d WHERE d.customer_id = k.customer_id AND d.key_id = k.key_id
+) u
+WHERE k.customer_id = $1 AND k.key_id = $2`
+
+function most(a: Nanos, b: Nanos): Nanos {
+  return a > b ? a : b
+}

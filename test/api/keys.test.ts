@@ -1,0 +1,267 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { hasValidChecksum } from '../../src/auth/api-key.ts'
+import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { readError } from '../harness/event-stream.ts'
+import { answer, type ScriptedUpstream, startScriptedUpstream, usageOf } from '../harness/scripted-upstream.ts'
+
+let upstream: ScriptedUpstream
+let gateway: TestApp
+
+beforeAll(async () => {
+  upstream = await startScriptedUpstream()
+  gateway = await startTestApp({
+    offers: [testOffer(upstream.baseUrl)],
+    yaml: 'reports: {requests_per_minute: 1000}\n',
+  })
+})
+
+afterAll(async () => {
+  await gateway?.close()
+  await upstream?.close()
+})
+
+const manager = () => gateway.customer({ key: { scopes: ['manage'] } })
+const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 100 }
+
+function send({ key }: TestCustomer, method: string, path: string, body?: unknown): Promise<Response> {
+  return fetch(`${gateway.url}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${key}`, ...(body !== undefined && { 'content-type': 'application/json' }) },
+    ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  })
+}
+
+const json = async (response: Promise<Response>) => {
+  const answered = await response
+  expect(answered.status).toBe(200)
+  return (await answered.json()) as Record<string, unknown> & { id: string; key: string; data: { id: string }[] }
+}
+
+describe('200', () => {
+  test('a key is made, shown once, works with what it was given, is listed without itself, and is deleted', async () => {
+    const customer = await manager()
+    const made = await json(
+      send(customer, 'POST', '/v1/keys', {
+        name: ' bot ',
+        spend_limit_usd: 0.25,
+        limit_reset: 'weekly',
+        allowed_models: ['test-model', 'test-model'],
+        expires_at: '2099-01-31T12:00:00+02:00',
+        scopes: [],
+      }),
+    )
+    const { key, ...shown } = made
+    expect(hasValidChecksum(key)).toBe(true)
+    expect(shown).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      object: 'key',
+      name: 'bot',
+      hint: `${key.slice(0, 10)}…${key.slice(-4)}`,
+      created_at: expect.any(String),
+      expires_at: '2099-01-31T10:00:00.000Z',
+      scopes: [],
+      allowed_models: ['test-model'],
+      limit_usd: 0.25,
+      limit_reset: 'weekly',
+    })
+    const bot = { customerId: customer.customerId, key }
+    expect((await gateway.chat(bot, hello)).status).toBe(200)
+    expect(await readError(await gateway.chat(bot, { ...hello, max_tokens: 200_000 }))).toMatchObject({ status: 400 })
+
+    const list = await send(customer, 'GET', '/v1/keys')
+    const text = await list.text()
+    expect(text).not.toContain(key)
+    expect(JSON.parse(text).data).toMatchObject([shown, { name: 'test', scopes: ['manage'], limit_usd: null }])
+
+    const deleted = { id: made.id, object: 'key', deleted: true }
+    expect(await json(send(customer, 'DELETE', `/v1/keys/${made.id}`))).toEqual(deleted)
+    await gateway.app.noticeChanges()
+    expect((await gateway.chat(bot, hello)).status).toBe(401)
+    expect(await json(send(customer, 'DELETE', `/v1/keys/${made.id.toUpperCase()}`))).toEqual(deleted)
+    expect((await json(send(customer, 'GET', '/v1/keys'))).data).toHaveLength(1)
+  })
+
+  test('a name is all that a key needs', async () => {
+    const made = await json(send(await manager(), 'POST', '/v1/keys', { name: 'plain', scopes: null }))
+    expect(made).toMatchObject({
+      expires_at: null,
+      scopes: [],
+      allowed_models: null,
+      limit_usd: null,
+      limit_reset: 'none',
+    })
+  })
+
+  test('limits are exact, as numbers and as text', async () => {
+    const customer = await manager()
+    const limits = [0.1, 1e-9, 999_999_999, '12.000000001', 123_456.1]
+    for (const spend_limit_usd of limits) {
+      const made = await json(send(customer, 'POST', '/v1/keys', { name: 'exact', spend_limit_usd }))
+      expect(made.limit_usd).toBe(Number(spend_limit_usd))
+    }
+    const { rows } = await gateway.database.pool.query(
+      "SELECT spend_limit_nanos AS nanos FROM api_key WHERE customer_id = $1 AND name = 'exact' ORDER BY created_at",
+      [customer.customerId],
+    )
+    expect(rows.map(({ nanos }) => nanos)).toEqual([
+      100_000_000n,
+      1n,
+      999_999_999_000_000_000n,
+      12_000_000_001n,
+      123_456_100_000_000n,
+    ])
+  })
+
+  test('GET /v1/key tells any key what it may do and has used, its own part of what its customer used', async () => {
+    const limit = { limitNanos: 1_000_000n, reset: 'monthly' } as const
+    const limited = await gateway.customer({ key: { name: 'limited', limit, allowedModels: ['test-model'] } })
+    const plain = await gateway.anotherKey(limited, { name: 'plain' })
+    upstream.always(answer({ usage: usageOf(50, 50) }))
+    for (const caller of [limited, plain, plain]) expect((await gateway.chat(caller, hello)).status).toBe(200)
+    upstream.always(answer())
+    const now = new Date()
+    expect(await json(gateway.get(limited, '/v1/key'))).toEqual({
+      id: expect.any(String),
+      object: 'key',
+      name: 'limited',
+      hint: expect.stringMatching(/^sk-sy-.{4}….{4}$/),
+      created_at: expect.any(String),
+      expires_at: null,
+      scopes: [],
+      allowed_models: ['test-model'],
+      limit_usd: 0.001,
+      limit_reset: 'monthly',
+      limit_remaining_usd: 0.00085,
+      limit_resets_at: new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1, 1)).toISOString(),
+      customer: expect.stringContaining('@example.com'),
+      tier: 'standard',
+      usage: { today_usd: 0.00015, week_usd: 0.00015, month_usd: 0.00015, total_usd: 0.00015 },
+      rate_limits: {
+        limit_per_minute: expect.any(Number),
+        limit_per_day: expect.any(Number),
+        remaining_this_minute: expect.any(Number),
+        remaining_today: expect.any(Number),
+      },
+    })
+    expect(await json(gateway.get(plain, '/v1/key'))).toMatchObject({
+      name: 'plain',
+      limit_usd: null,
+      limit_remaining_usd: null,
+      limit_resets_at: null,
+      usage: { today_usd: 0.0003, total_usd: 0.0003 },
+    })
+  })
+
+  test('what a key used is told apart by day, week and month', async () => {
+    const caller = await gateway.customer()
+    const { id } = await json(gateway.get(caller, '/v1/key'))
+    const past = `
+      INSERT INTO usage_key_day SELECT $1, $2, (now() AT TIME ZONE 'UTC')::date - ago, shard, 1, 1000000000
+      FROM generate_series(0, 40) AS ago, generate_series(1, 2) AS shard`
+    await gateway.database.pool.query(past, [caller.customerId, id])
+    const today = new Date()
+    const weekday = (today.getUTCDay() + 6) % 7
+    expect((await json(gateway.get(caller, '/v1/key'))).usage).toEqual({
+      today_usd: 2,
+      week_usd: 2 * (weekday + 1),
+      month_usd: 2 * today.getUTCDate(),
+      total_usd: 82,
+    })
+    await gateway.database.pool.query('DELETE FROM usage_key_day WHERE customer_id = $1', [caller.customerId])
+  })
+})
+
+describe('400', () => {
+  test.each([
+    ['', 'invalid_json', null, /The body is empty/],
+    ['{"name":', 'invalid_json', null, /not valid JSON/],
+    [[], 'invalid_json', null, /one JSON object/],
+    [{}, 'missing_parameter', 'name', /"name" is required/],
+    [{ name: '  ' }, 'invalid_value', 'name', /1 to 200 characters/],
+    [{ name: 'a\u0007' }, 'invalid_value', 'name', /control characters/],
+    [{ name: 'a', spend_limit: 5 }, 'invalid_value', 'spend_limit', /The fields are name, spend_limit_usd/],
+    [{ name: 'a', spend_limit_usd: 0 }, 'invalid_value', 'spend_limit_usd', /above zero/],
+    [{ name: 'a', spend_limit_usd: -1 }, 'invalid_value', 'spend_limit_usd', /above zero/],
+    [{ name: 'a', spend_limit_usd: 1e300 }, 'invalid_value', 'spend_limit_usd', /below a billion/],
+    [{ name: 'a', spend_limit_usd: 0.0000000001 }, 'invalid_value', 'spend_limit_usd', /9 decimals/],
+    [{ name: 'a', spend_limit_usd: 'five' }, 'invalid_value', 'spend_limit_usd', /got "five"/],
+    [{ name: 'a', spend_limit_usd: true }, 'invalid_value', 'spend_limit_usd', /got true/],
+    [{ name: 'a', limit_reset: 'daily' }, 'invalid_value', 'limit_reset', /spend_limit_usd/],
+    [{ name: 'a', spend_limit_usd: 1, limit_reset: 'hourly' }, 'invalid_value', 'limit_reset', /none, daily/],
+    [{ name: 'a', allowed_models: [] }, 'invalid_value', 'allowed_models', /1 to 256/],
+    [{ name: 'a', allowed_models: ['m', ''] }, 'invalid_value', 'allowed_models[1]', /a model id/],
+    [{ name: 'a', expires_at: 'tomorrow' }, 'invalid_value', 'expires_at', /2030-01-31/],
+    [{ name: 'a', expires_at: '2020-01-31T12:00:00Z' }, 'invalid_value', 'expires_at', /in the future/],
+    [{ name: 'a', scopes: ['admin'] }, 'invalid_value', 'scopes[0]', /one of manage/],
+  ])('%j is %s', async (body, code, param, message) => {
+    const error = await readError(await send(await manager(), 'POST', '/v1/keys', body))
+    expect(error).toMatchObject({ status: 400, code, param, message: expect.stringMatching(message) })
+  })
+
+  test('a customer has at most a thousand keys', async () => {
+    const customer = await manager()
+    await gateway.database.pool.query(
+      `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint)
+       SELECT gen_random_uuid(), $1, 'many', sha256((n::text || $2)::bytea), 'many' FROM generate_series(1, 998) n`,
+      [customer.customerId, customer.customerId],
+    )
+    const answers = await Promise.all(
+      Array.from({ length: 4 }, () => send(customer, 'POST', '/v1/keys', { name: 'last' })),
+    )
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 400, 400, 400])
+  })
+})
+
+test('401 without a key, 403 insufficient_scope with one that may not manage', async () => {
+  const plain = await gateway.customer()
+  for (const [method, path, body] of [
+    ['GET', '/v1/keys'],
+    ['POST', '/v1/keys', { name: 'x' }],
+    ['DELETE', '/v1/keys/00000000-0000-7000-8000-000000000001'],
+  ] as const) {
+    expect((await fetch(gateway.url + path, { method })).status).toBe(401)
+    const error = await readError(await send(plain, method, path, body))
+    expect(error).toMatchObject({ status: 403, type: 'permission_error', code: 'insufficient_scope' })
+  }
+  expect((await fetch(`${gateway.url}/v1/key`)).status).toBe(401)
+})
+
+test("404: the keys of others do not exist, and cannot be deleted; nor can what is no key's id", async () => {
+  const [mine, theirs] = [await manager(), await manager()]
+  const { id } = await json(send(theirs, 'POST', '/v1/keys', { name: 'theirs' }))
+  for (const unknown of [id, '00000000-0000-7000-8000-000000000001', 'x', 'a/b', "'; --", 'x'.repeat(400)]) {
+    const error = await readError(await send(mine, 'DELETE', `/v1/keys/${encodeURIComponent(unknown)}`))
+    expect(error).toMatchObject({ status: 404, code: 'not_found' })
+  }
+  expect((await json(send(mine, 'GET', '/v1/keys'))).data.map(key => key.id)).not.toContain(id)
+  expect((await json(send(theirs, 'GET', '/v1/keys'))).data.map(key => key.id)).toContain(id)
+})
+
+test('405, 413 and 415 as everywhere', async () => {
+  const customer = await manager()
+  const wrongMethod = await send(customer, 'POST', '/v1/key', { name: 'x' })
+  expect([wrongMethod.status, wrongMethod.headers.get('allow')]).toEqual([405, 'GET'])
+  expect((await send(customer, 'DELETE', '/v1/keys')).status).toBe(405)
+  const tooLarge = await send(customer, 'POST', '/v1/keys', { name: 'x'.repeat(4 * 1024 * 1024) })
+  expect(await readError(tooLarge)).toMatchObject({ status: 413, code: 'request_too_large' })
+  const text = await fetch(`${gateway.url}/v1/keys`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'text/plain' },
+    body: '{"name":"x"}',
+  })
+  expect(await readError(text)).toMatchObject({ status: 415, param: 'Content-Type' })
+})
+
+test('429: they share the limit of the reports', async () => {
+  const small = await startTestApp({ yaml: 'reports: {requests_per_minute: 2}\n' })
+  try {
+    const customer = await small.customer({ key: { scopes: ['manage'] } })
+    const ask = () => small.get(customer, '/v1/key').then(({ status }) => status)
+    // The minute may end in between: then one more passes.
+    const statuses = [await ask(), await ask(), await ask(), await ask(), await ask()]
+    expect(statuses).toContain(429)
+    expect(statuses[0]).toBe(200)
+  } finally {
+    await small.close()
+  }
+})
