@@ -32,7 +32,6 @@ export interface AdmitDeps {
 export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Ticket> {
   const startedAtEpochMs = deps.clock.epochMs()
   const startedMonotonicMs = deps.clock.monotonicMs()
-  const { access } = caller
   let supply: Supply
   try {
     supply = supplyFor(job, caller.access.allowedModels, deps.catalog(), deps.health)
