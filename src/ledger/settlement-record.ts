@@ -1,8 +1,24 @@
 import type { Settlement } from './settlement.ts'
 
-/** A settlement as a journal record: JSON, with integers of money as text. The version comes first, so that an upgrade can read what is left. */
+/**
+ * A settlement as a journal record: JSON, with integers of money as text. The version comes first, so that an upgrade can read what is left.
+ * The integers are named one by one, since a replacer, called for each of thirty fields, made this four times as dear.
+ */
 export function encodeSettlement(settlement: Settlement): string {
-  return `${VERSION}${JSON.stringify(settlement, bigintAsText)}`
+  const { price, holdNanos, costNanos, hosterShareNanos, feeNanos, writeoffNanos } = settlement
+  const record: Record<keyof Settlement, unknown> = {
+    ...settlement,
+    price: {
+      inputPicoPerToken: price.inputPicoPerToken.toString(),
+      outputPicoPerToken: price.outputPicoPerToken.toString(),
+    },
+    holdNanos: holdNanos.toString(),
+    costNanos: costNanos.toString(),
+    hosterShareNanos: hosterShareNanos.toString(),
+    feeNanos: feeNanos.toString(),
+    writeoffNanos: writeoffNanos.toString(),
+  }
+  return `${VERSION}${JSON.stringify(record)}`
 }
 
 /** Throws when the record is of another version. */
@@ -21,7 +37,3 @@ export function decodeSettlement(payload: Buffer): Settlement {
 
 const VERSION = '2'
 const moneyFields = ['holdNanos', 'costNanos', 'hosterShareNanos', 'feeNanos', 'writeoffNanos'] as const
-
-function bigintAsText(_name: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? value.toString() : value
-}
