@@ -392,7 +392,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           Math.trunc((limits.requestsPerMinute - account.minuteRequests) / parts),
           Math.trunc((limits.requestsPerDay - account.dayRequests) / parts),
         )
-        if (least(free, capLeft) >= asked.floor! && want > 0n && slots > 0) {
+        if (least(free, capLeft) >= asked.floor! && want > 0n && slots >= BULK_SLOTS_MIN) {
           held = want
           account.minuteRequests += slots
           account.dayRequests += slots
@@ -834,6 +834,8 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
 }
 
 const GRACE_MS = 60_000
+/** Fewer requests than this are not worth a bulk lease. */
+const BULK_SLOTS_MIN = 8
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000

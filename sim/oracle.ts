@@ -1,4 +1,5 @@
 import type { Nanos } from '../src/domain/money.ts'
+import type { Offer } from '../src/domain/offer.ts'
 import type { Admission, AdmissionResult } from '../src/ledger/admission.ts'
 import type {
   LeaseRequest,
@@ -12,6 +13,7 @@ import type { DatabaseServer } from './database-server.ts'
 import type { Volume } from './gateway.ts'
 import type { LinkObserver } from './link.ts'
 import type { UsageRow } from './model-database.ts'
+import type { Pricing } from './pricing.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
@@ -49,7 +51,7 @@ export interface Oracle extends LinkObserver {
   asked(record: RequestRecord): void
   admitted(record: RequestRecord, result: AdmissionResult): void
   refused(record: RequestRecord): void
-  settling(record: RequestRecord, settlement: Settlement): void
+  settling(record: RequestRecord, settlement: Settlement, pricing: Pricing): void
   answered(record: RequestRecord): void
   voided(record: RequestRecord): void
   died(process: Process): void
@@ -148,7 +150,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     refused(record) {
       record.state = 'failed'
     },
-    settling(record, settlement) {
+    settling(record, settlement, pricing) {
+      checkPrice(record, settlement, pricing)
       record.state = 'settling'
       record.settlement = settlement
       claim(record.leaseId!, settlement.requestId, least(settlement.costNanos, record.heldNanos))
@@ -356,6 +359,43 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     for (const nanos of ofLease.values()) claimed += nanos
     if (claimed > left)
       world.fail('leases_cover_their_holds', `after ${after}: lease ${leaseId} has ${left} left for ${claimed}`)
+  }
+
+  // ---------------------------------------------------------------- prices
+
+  /** The arithmetic of docs/money.md, written another way: the cost is rounded up once, the hoster's part down, and the fee is the rest. */
+  function checkPrice({ admission, heldNanos }: RequestRecord, settlement: Settlement, pricing: Pricing): void {
+    const { requestId, costNanos, writeoffNanos, hosterShareNanos, feeNanos } = settlement
+    const name = `request ${requestId}`
+    const { offers, job, share, isRaw } = pricing
+    const picosOf = ({ price }: Offer, input: number, output: number) =>
+      price.inputPicoPerToken * BigInt(input) + price.outputPicoPerToken * BigInt(output)
+    const isRoundedUp = (nanos: Nanos, picos: bigint) => nanos * 1_000n >= picos && (nanos - 1n) * 1_000n < picos
+    const offer = share > 0 ? offers[pricing.served]! : undefined
+    const billedPicos = offer === undefined ? 0n : picosOf(offer, settlement.inputTokens, settlement.outputTokens)
+    const measured = costNanos + writeoffNanos
+    if (!isRoundedUp(measured, billedPicos))
+      world.fail('costs_are_rounded_up_once', `${name}: ${measured} for ${billedPicos}`)
+    if (!isRaw && costNanos > heldNanos) world.fail('cost_within_hold', `${name}: ${costNanos} of ${heldNanos}`)
+    if (!isRaw && writeoffNanos > 0n && costNanos < heldNanos)
+      world.fail('charges_are_exact', `${name}: written off ${writeoffNanos}`)
+    if (share <= 1_000 && measured > heldNanos)
+      world.fail('holds_pay_the_worst_case', `${name}: ${measured} of ${heldNanos} within its limit of tokens`)
+    const askedTokens = job.maxTokens ?? pricing.hold.maxTokens
+    let worstPicos = 0n
+    for (const each of offers) {
+      const picos = picosOf(each, job.inputTokensBound, askedTokens * job.choices)
+      if (picos > worstPicos) worstPicos = picos
+    }
+    if (!isRoundedUp(admission.hold!.wantNanos, worstPicos))
+      world.fail(
+        'holds_pay_the_worst_case',
+        `${name}: asks for ${admission.hold!.wantNanos}, not ${worstPicos} pico-USD`,
+      )
+    const share10000 = costNanos * BigInt(offer?.endpoint.hosterShareBps ?? 0)
+    if (hosterShareNanos * 10_000n > share10000 || (hosterShareNanos + 1n) * 10_000n <= share10000)
+      world.fail('shares_are_rounded_down', `${name}: ${hosterShareNanos} of ${costNanos}`)
+    if (hosterShareNanos + feeNanos !== costNanos) world.fail('cost_is_share_plus_fee', name)
   }
 
   // ---------------------------------------------------------------- windows
