@@ -148,7 +148,7 @@ export interface ModelDatabaseDeps {
   /** Told after each transaction that changed rows of customers. */
   readonly onCommit?: (customerIds: ReadonlySet<string>) => void
   /** Told of each lease that is taken from a dead node. */
-  readonly onReclaim?: (leaseId: string) => void
+  readonly onReclaim?: (lease: Readonly<LeaseRow>) => void
   /** Told when a constraint stopped a transaction. */
   readonly onViolation?: (constraint: string) => void
 }
@@ -793,7 +793,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       if (isAlive(lease.nodeId)) continue
       reclaimed++
       dropLease(lease)
-      deps.onReclaim?.(lease.leaseId)
+      deps.onReclaim?.(lease)
       const balance = balances.get(customerId)!
       const isToday = lease.capDay === balance.day
       putBalance({

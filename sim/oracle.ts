@@ -12,7 +12,7 @@ import type { Settlement } from '../src/ledger/settlement.ts'
 import type { DatabaseServer } from './database-server.ts'
 import type { Volume } from './gateway.ts'
 import type { LinkObserver } from './link.ts'
-import type { UsageRow } from './model-database.ts'
+import type { LeaseRow, UsageRow } from './model-database.ts'
 import type { Pricing } from './pricing.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
@@ -35,6 +35,7 @@ export interface RequestRecord {
   leaseId: string | undefined
   heldNanos: Nanos
   settlement: Settlement | undefined
+  readonly askedAtMs: number
   voidedAtMs: number
   /** Of the journal's disk, when the answer ended. */
   lossesAtAnswer: number
@@ -47,7 +48,7 @@ export interface RequestRecord {
 export interface Oracle extends LinkObserver {
   readonly requests: ReadonlyMap<string, RequestRecord>
   onCommit(customerIds: ReadonlySet<string>): void
-  onReclaim(leaseId: string): void
+  onReclaim(lease: Readonly<LeaseRow>): void
   asked(record: RequestRecord): void
   admitted(record: RequestRecord, result: AdmissionResult): void
   refused(record: RequestRecord): void
@@ -80,6 +81,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   const entrySums = new Map<string, Nanos>()
   const reclaimed = new Set<string>()
   const settled = new Set<string>()
+  const presumedDead: { readonly customerId: string; readonly requestId: string }[] = []
   const deadNodes = new Set<string>()
   const losses = new Map<Volume, number>()
   const heartbeats = new Map<string, { atMs: number; process: Process }>()
@@ -95,13 +97,16 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       checkEntries()
       for (const customerId of customerIds) checkCustomer(customerId)
     },
-    onReclaim: leaseId => {
+    onReclaim({ leaseId, nodeId, customerId, slots }) {
       reclaimed.add(leaseId)
+      if (serverOf().model.tables.nodes.get(nodeId)?.state === 'alive')
+        world.fail('leases_end_by_their_owner', `lease ${leaseId} was taken from node ${nodeId}, which is alive`)
+      if (slots === null) presumedDead.push({ customerId, requestId: leaseId })
     },
     onStatement(operation, args, result, sentAtMs, process) {
       // The types of arguments and result go with the operation; TypeScript cannot see that they do.
       const [first, second] = args as unknown[]
-      if (operation === 'admit') sawAdmit(second as LeaseRequest[], result as LeaseVerdict[])
+      if (operation === 'admit') sawAdmit(first as string, second as LeaseRequest[], result as LeaseVerdict[])
       else if (operation === 'settle')
         sawSettle(second as Settlement[], result as Map<string, SettleEffect>, sentAtMs, process)
       else if (operation === 'handBack')
@@ -121,6 +126,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       const { requestId } = record.admission
       if (result.kind === 'refused') {
         record.state = 'refused'
+        checkRefusal(record, result)
         return
       }
       countAdmission(record)
@@ -244,7 +250,9 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     if (cap !== undefined && balance.daySpent + daySettled > cap) world.fail('day_spend_within_cap', customerId)
   }
 
-  function sawAdmit(sent: readonly LeaseRequest[], verdicts: readonly LeaseVerdict[]): void {
+  function sawAdmit(nodeId: string, sent: readonly LeaseRequest[], verdicts: readonly LeaseVerdict[]): void {
+    if (serverOf().model.tables.nodes.get(nodeId)?.state !== 'alive')
+      world.fail('the_dead_are_fenced', `node ${nodeId} is dead and was admitted`)
     const nowMs = serverOf().clock.epochMs + world.nowMs
     for (const verdict of verdicts) {
       const request = sent[verdict.item]!
@@ -348,6 +356,21 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     if (leaseId !== undefined) claims.get(leaseId)?.delete(admission.requestId)
   }
 
+  /** Nobody is refused for what is over, or was not so when the request was asked. */
+  function checkRefusal(record: RequestRecord, refusal: Extract<AdmissionResult, { kind: 'refused' }>): void {
+    const { admission, customer, askedAtMs } = record
+    const { code, windows } = refusal
+    const name = `request ${admission.requestId}: ${code}`
+    const { limits } = customer
+    if (code === 'rate_limit_exceeded' && windows.minuteUsed < limits.requestsPerMinute)
+      world.fail('refusals_are_true', `${name} at ${windows.minuteUsed}`)
+    if (code === 'daily_limit_exceeded' && windows.dayUsed < limits.requestsPerDay)
+      world.fail('refusals_are_true', `${name} at ${windows.dayUsed}`)
+    // Two clocks differ by 60 ms after a minute.
+    if (!stepped && windows.minuteEndsAtEpochMs < serverOf().clock.epochMs + askedAtMs - 100)
+      world.fail('refusals_are_true', `${name} of a minute that was over`)
+  }
+
   /** What is left of a lease covers all that was admitted on it and is not charged yet. */
   function checkClaims(leaseId: string, after: string): void {
     if (reclaimed.has(leaseId)) return
@@ -421,6 +444,10 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   function checkEnd(): void {
     const { tables } = serverOf().model
     for (const lease of tables.leases.values()) world.fail('leases_end', `lease ${lease.leaseId} of ${lease.nodeId}`)
+    for (const { customerId, requestId } of presumedDead) {
+      if (!tables.usage.get(customerId)?.has(requestId))
+        world.fail('reclaimed_requests_leave_a_row', `request ${requestId}`)
+    }
     for (const { customerId, leased } of tables.balances.values())
       if (leased !== 0n) world.fail('leases_end', `${customerId} has ${leased} leased`)
     for (const record of requests.values())
@@ -438,6 +465,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       return
     }
     const due = least(settlement.costNanos, heldNanos)
+    if (cost > 0n && row!.hosterShare !== (settlement.hosterShareNanos * cost) / settlement.costNanos)
+      world.fail('shares_are_rounded_down', `${name}: ${row!.hosterShare} of ${cost}`)
     if (cost > due) world.fail('charges_are_exact', `${name}: ${cost} of ${due}`)
     if (cost > 0n) counts.charged++
     if (state !== 'answered') {

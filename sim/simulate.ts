@@ -98,7 +98,7 @@ function createRun(world: World, plan: Plan) {
   const oracle: Oracle = createOracle(world, () => server)
   const server: DatabaseServer = createDatabaseServer(world, plan.epochMs, {
     onCommit: customerIds => oracle.onCommit(customerIds),
-    onReclaim: leaseId => oracle.onReclaim(leaseId),
+    onReclaim: lease => oracle.onReclaim(lease),
     onViolation: constraint => world.fail('constraints_are_never_needed', constraint),
   })
   const machines: Machine[] = Array.from({ length: plan.machines }, (_, index) => ({
@@ -227,6 +227,7 @@ function createRun(world: World, plan: Plan) {
       leaseId: undefined,
       heldNanos: 0n,
       settlement: undefined,
+      askedAtMs: world.nowMs,
       voidedAtMs: 0,
       lossesAtAnswer: 0,
     }
