@@ -370,7 +370,11 @@ BEGIN
     SELECT l.lease_id, l.customer_id, l.cap_day, l.slot_minute, i.keep, l.settled_nanos AS settled,
       greatest(l.granted_nanos - l.settled_nanos - coalesce(i.keep, 0), 0) AS given, greatest(l.slots - i.slots_used, 0) AS unused
     FROM (SELECT * FROM lease WHERE lease_id = ANY (p_leases) AND slots IS NOT NULL) l
-    JOIN unnest(p_leases, p_keeps, p_slots_used) AS i(lease, keep, slots_used) ON i.lease = l.lease_id
+    -- A lease that is in the batch twice, to shrink and then to close, is folded once.
+    JOIN (
+      SELECT lease, CASE WHEN bool_and(keep IS NOT NULL) THEN min(keep) END AS keep, max(slots_used) AS slots_used
+      FROM unnest(p_leases, p_keeps, p_slots_used) AS i(lease, keep, slots_used) GROUP BY lease
+    ) i ON i.lease = l.lease_id
   ), closed AS (
     DELETE FROM lease l USING folding f WHERE l.lease_id = f.lease_id AND l.lease_id = ANY (p_leases) AND f.keep IS NULL
   ), kept AS (

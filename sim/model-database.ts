@@ -315,10 +315,10 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     check(row.dayLeased >= 0n, 'balance_day_leased_nanos_check')
   }
 
-  function check(holds: boolean, constraint: string): void {
+  function check(holds: boolean, constraint: string, code = '23514'): void {
     if (holds) return
     deps.onViolation?.(constraint)
-    throw Object.assign(new Error(`violates check constraint "${constraint}"`), { code: '23514' })
+    throw Object.assign(new Error(`violates constraint "${constraint}"`), { code })
   }
 
   function isAlive(nodeId: string): boolean {
@@ -474,7 +474,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
 
     if (account !== undefined) putBalance(account)
     for (const grant of grants) {
-      if (leases.has(grant.leaseId)) throw uniqueViolation('lease_pkey')
+      check(!leases.has(grant.leaseId), 'lease_pkey', '23505')
       putLease(grant)
       addToKeySpend(grant.customerId, grant.keyId, grant.keyWindow, 0n, grant.granted)
     }
@@ -541,7 +541,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   // ---------------------------------------------------------------- hand_back_leases
 
   function handBack(returns: readonly LeaseReturn[]): void {
-    for (const { leaseId, keepNanos, slotsUsed } of returns) {
+    for (const { leaseId, keepNanos, slotsUsed } of onceEach(returns)) {
       const lease = leases.get(leaseId)
       if (lease === undefined || lease.slots === null) continue
       const { granted, settled } = lease
@@ -944,10 +944,6 @@ function added(a: RollupRow, b: RollupRow): RollupRow {
   }
 }
 
-function uniqueViolation(constraint: string): Error {
-  return Object.assign(new Error(`duplicate key value violates unique constraint "${constraint}"`), { code: '23505' })
-}
-
 function of<Row>(table: Map<string, Map<string, Row>>, key: string): Map<string, Row> {
   let inner = table.get(key)
   if (inner === undefined) {
@@ -955,6 +951,20 @@ function of<Row>(table: Map<string, Map<string, Row>>, key: string): Map<string,
     table.set(key, inner)
   }
   return inner
+}
+
+/** A lease that is to shrink and to close is closed. */
+function onceEach(returns: readonly LeaseReturn[]): Iterable<LeaseReturn> {
+  const byLease = new Map<string, LeaseReturn>()
+  for (const lease of returns) {
+    const { leaseId, keepNanos, slotsUsed } = byLease.get(lease.leaseId) ?? lease
+    byLease.set(leaseId, {
+      leaseId,
+      keepNanos: keepNanos === null || lease.keepNanos === null ? null : least(keepNanos, lease.keepNanos),
+      slotsUsed: Math.max(slotsUsed, lease.slotsUsed),
+    })
+  }
+  return byLease.values()
 }
 
 /** The order of PostgreSQL for ids, which are lower-case. */

@@ -84,6 +84,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   const presumedDead: { readonly customerId: string; readonly requestId: string }[] = []
   const deadNodes = new Set<string>()
   const losses = new Map<Volume, number>()
+  const heard = new Map<Process, number>()
   const heartbeats = new Map<string, { atMs: number; process: Process }>()
   const counts = { late: 0, writtenOff: 0, inMemory: 0, charged: 0 }
   let entriesSeen = 0
@@ -144,7 +145,12 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       claim(result.leaseId, requestId, result.heldNanos)
       if (result.leaseId === requestId) return
       counts.inMemory++
+      const heardMs = heard.get(record.process) ?? Number.NEGATIVE_INFINITY
+      if (world.nowMs - heardMs > 12_100)
+        world.fail('silent_nodes_admit_nothing', `request ${requestId}, ${world.nowMs - heardMs} ms after a heartbeat`)
       const lease = serverOf().model.tables.leases.get(result.leaseId)
+      if (lease !== undefined && !stepped && databaseMs() >= lease.slotMinute! + 60_000)
+        world.fail('slots_are_of_their_minute', `request ${requestId} by lease ${result.leaseId}`)
       if (lease === undefined) {
         if (!stepped)
           world.fail(
@@ -253,7 +259,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   function sawAdmit(nodeId: string, sent: readonly LeaseRequest[], verdicts: readonly LeaseVerdict[]): void {
     if (serverOf().model.tables.nodes.get(nodeId)?.state !== 'alive')
       world.fail('the_dead_are_fenced', `node ${nodeId} is dead and was admitted`)
-    const nowMs = serverOf().clock.epochMs + world.nowMs
+    const nowMs = databaseMs()
     for (const verdict of verdicts) {
       const request = sent[verdict.item]!
       if ('slots' in request || (verdict.kind !== 'granted' && verdict.kind !== 'counted')) continue
@@ -328,9 +334,14 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     }
   }
 
+  function databaseMs(): number {
+    return serverOf().clock.epochMs + world.nowMs
+  }
+
   function sawHeartbeat(nodeId: string, process: Process): void {
-    if (serverOf().model.tables.nodes.get(nodeId)?.state === 'alive')
-      heartbeats.set(nodeId, { atMs: world.nowMs, process })
+    if (serverOf().model.tables.nodes.get(nodeId)?.state !== 'alive') return
+    heard.set(process, world.nowMs)
+    heartbeats.set(nodeId, { atMs: world.nowMs, process })
   }
 
   function sawRetire(nodeId: string): void {
