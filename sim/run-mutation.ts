@@ -22,6 +22,7 @@ registerHooks({
 
 const { simulate } = await import('./simulate.ts')
 if (!isPlanted) throw new Error(`${mutation.file} is no part of the simulation`)
+Error.stackTraceLimit = 0
 let seed = Number(first)
 process.on('uncaughtException', error => end({ seed, rule: 'errors_are_handled', why: String(error) }))
 for (const beyond = seed + Number(seeds); seed < beyond; seed++) {
