@@ -168,7 +168,8 @@ BEGIN
   v_now := coalesce(p_now, clock_timestamp());
   v_today := (v_now AT TIME ZONE 'UTC')::date;
   v_this_minute := date_trunc('minute', v_now, 'UTC');
-  now_ms := floor(extract(epoch FROM v_now) * 1000);
+  -- Rounded up: who measures the rest of the minute from it stops too early rather than too late.
+  now_ms := ceil(extract(epoch FROM v_now) * 1000);
 
   FOR r IN
     SELECT i.n, i.customer, i.key, i.minute_limit, i.day_limit, i.cap, i.key_limit, i.key_reset, i.want, i.floor, i.slots, l.granted_nanos AS already, l.slots AS slots_already,

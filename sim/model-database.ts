@@ -429,7 +429,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       const windows = windowsOf(account)
       if (already !== undefined && already.slotMinute !== null)
         windows.minuteEndsAtEpochMs = already.slotMinute + MINUTE_MS
-      const databaseNowMs = Math.floor(nowMs)
+      const databaseNowMs = Math.ceil(nowMs)
       if (code !== undefined) {
         const isCurable =
           code === 'rate_limit_exceeded' ||
