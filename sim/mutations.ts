@@ -322,6 +322,13 @@ export const mutations: readonly Mutation[] = [
     replace: 'else bury(entry.request.requestId)',
   },
   {
+    id: 'ledger-buries-the-second-try',
+    bug: 'the lease of a request that is admitted at its second try is released when its first one broke off',
+    file: ledger,
+    find: 'would be released under the running request.\n      return',
+    replace: '\n      if (isUnwanted) bury(requestId)\n      return',
+  },
+  {
     id: 'ledger-forgets-ghost-grants',
     bug: 'a bulk lease that was given up is not looked for again',
     file: ledger,
