@@ -112,11 +112,13 @@ export function settle(
     billedOutputTokens: output,
     reportedInputTokens: null,
     reportedOutputTokens: null,
+    countedInputTokens: null,
+    countedOutputTokens: null,
     usageSource: isServed ? 'gateway' : 'none',
     finishReason: null,
     firstTokenMs: null,
   }
-  const settlement = settlementOf(ticket, receipt, clock.latencyMs)
+  const settlement = settlementOf(ticket, receipt, null, clock.latencyMs)
   if (!pricing.isRaw || offer === null) return settlement
   const measuredNanos = costNanos(offer.price, input, output)
   return {
