@@ -168,7 +168,8 @@ BEGIN
   v_now := coalesce(p_now, clock_timestamp());
   v_today := (v_now AT TIME ZONE 'UTC')::date;
   v_this_minute := date_trunc('minute', v_now, 'UTC');
-  now_ms := floor(extract(epoch FROM v_now) * 1000);
+  -- Rounded up: who measures the rest of the minute from it stops too early rather than too late.
+  now_ms := ceil(extract(epoch FROM v_now) * 1000);
 
   FOR r IN
     SELECT i.n, i.customer, i.key, i.minute_limit, i.day_limit, i.cap, i.key_limit, i.key_reset, i.want, i.floor, i.slots, l.granted_nanos AS already, l.slots AS slots_already,
@@ -370,7 +371,11 @@ BEGIN
     SELECT l.lease_id, l.customer_id, l.cap_day, l.slot_minute, i.keep, l.settled_nanos AS settled,
       greatest(l.granted_nanos - l.settled_nanos - coalesce(i.keep, 0), 0) AS given, greatest(l.slots - i.slots_used, 0) AS unused
     FROM (SELECT * FROM lease WHERE lease_id = ANY (p_leases) AND slots IS NOT NULL) l
-    JOIN unnest(p_leases, p_keeps, p_slots_used) AS i(lease, keep, slots_used) ON i.lease = l.lease_id
+    -- A lease that is in the batch twice, to shrink and then to close, is folded once.
+    JOIN (
+      SELECT lease, CASE WHEN bool_and(keep IS NOT NULL) THEN min(keep) END AS keep, max(slots_used) AS slots_used
+      FROM unnest(p_leases, p_keeps, p_slots_used) AS i(lease, keep, slots_used) GROUP BY lease
+    ) i ON i.lease = l.lease_id
   ), closed AS (
     DELETE FROM lease l USING folding f WHERE l.lease_id = f.lease_id AND l.lease_id = ANY (p_leases) AND f.keep IS NULL
   ), kept AS (

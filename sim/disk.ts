@@ -22,8 +22,10 @@ export interface SimDisk {
 interface File {
   chunks: Buffer[]
   length: number
-  /** So much of it survives a loss of power. */
+  /** So much of it survives a loss of power, but for the gap. */
   syncedLength: number
+  /** After a sync that failed Linux counts these pages as clean: no later sync writes them. */
+  gap: { readonly start: number; readonly end: number } | undefined
 }
 
 export function createSimDisk(world: World, name: string): SimDisk {
@@ -35,7 +37,12 @@ export function createSimDisk(world: World, name: string): SimDisk {
     faultRate: 0,
     losePower() {
       for (const [file, content] of files) {
-        const { length, syncedLength } = content
+        const { length, syncedLength, gap } = content
+        if (gap !== undefined) {
+          world.note(name, 'power lost', file, `the pages from ${gap.start} to ${gap.end}`)
+          whole(content).fill(0, gap.start, gap.end)
+          content.gap = undefined
+        }
         if (length === syncedLength) continue
         const left = world.random.between(syncedLength, length)
         // File systems may have made the file longer before they wrote what is in it.
@@ -76,7 +83,7 @@ export function createSimDisk(world: World, name: string): SimDisk {
       },
       append(file, bytes) {
         if (!process.enter('append')) throw diskError('EIO')
-        const content = files.get(file) ?? { chunks: [], length: 0, syncedLength: 0 }
+        const content = files.get(file) ?? { chunks: [], length: 0, syncedLength: 0, gap: undefined }
         const isFailing = disk.faultRate > 0 && world.random.chance(disk.faultRate)
         const part = isTearing || isFailing ? world.random.between(0, bytes.length) : bytes.length
         if (part > 0 || !isFailing) files.set(file, content)
@@ -103,6 +110,9 @@ export function createSimDisk(world: World, name: string): SimDisk {
           process.deliver(world.random.skewed(0.1, 20), () => {
             if (isFailing) {
               world.note(name, 'sync fails', file)
+              const start = content.gap?.start ?? content.syncedLength
+              const end = Math.min(length, content.length)
+              if (end > start) content.gap = { start, end }
               reject(diskError('EIO'))
               return
             }
@@ -117,6 +127,8 @@ export function createSimDisk(world: World, name: string): SimDisk {
         content.chunks = [read(content).subarray(0, length)]
         content.length = length
         content.syncedLength = Math.min(content.syncedLength, length)
+        if (content.gap !== undefined && content.gap.end > length)
+          content.gap = content.gap.start < length ? { start: content.gap.start, end: length } : undefined
       },
       remove(file) {
         if (!process.enter('remove')) throw diskError('EIO')
@@ -133,11 +145,15 @@ export function createSimDisk(world: World, name: string): SimDisk {
   }
 }
 
+function whole(content: File): Buffer {
+  const bytes = Buffer.concat(content.chunks)
+  content.chunks = [bytes]
+  return bytes
+}
+
+/** Whoever reads may keep views into it. */
 function read(content: File): Buffer {
-  const whole = Buffer.concat(content.chunks)
-  content.chunks = [whole]
-  // Whoever reads may keep views into it.
-  return Buffer.from(whole)
+  return Buffer.from(whole(content))
 }
 
 function diskError(code: string): Error {

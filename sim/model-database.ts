@@ -148,7 +148,7 @@ export interface ModelDatabaseDeps {
   /** Told after each transaction that changed rows of customers. */
   readonly onCommit?: (customerIds: ReadonlySet<string>) => void
   /** Told of each lease that is taken from a dead node. */
-  readonly onReclaim?: (leaseId: string) => void
+  readonly onReclaim?: (lease: Readonly<LeaseRow>) => void
   /** Told when a constraint stopped a transaction. */
   readonly onViolation?: (constraint: string) => void
 }
@@ -315,10 +315,10 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     check(row.dayLeased >= 0n, 'balance_day_leased_nanos_check')
   }
 
-  function check(holds: boolean, constraint: string): void {
+  function check(holds: boolean, constraint: string, code = '23514'): void {
     if (holds) return
     deps.onViolation?.(constraint)
-    throw Object.assign(new Error(`violates check constraint "${constraint}"`), { code: '23514' })
+    throw Object.assign(new Error(`violates constraint "${constraint}"`), { code })
   }
 
   function isAlive(nodeId: string): boolean {
@@ -392,7 +392,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           Math.trunc((limits.requestsPerMinute - account.minuteRequests) / parts),
           Math.trunc((limits.requestsPerDay - account.dayRequests) / parts),
         )
-        if (least(free, capLeft) >= asked.floor! && want > 0n && slots > 0) {
+        if (least(free, capLeft) >= asked.floor! && want > 0n && slots >= BULK_SLOTS_MIN) {
           held = want
           account.minuteRequests += slots
           account.dayRequests += slots
@@ -429,7 +429,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       const windows = windowsOf(account)
       if (already !== undefined && already.slotMinute !== null)
         windows.minuteEndsAtEpochMs = already.slotMinute + MINUTE_MS
-      const databaseNowMs = Math.floor(nowMs)
+      const databaseNowMs = Math.ceil(nowMs)
       if (code !== undefined) {
         const isCurable =
           code === 'rate_limit_exceeded' ||
@@ -474,7 +474,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
 
     if (account !== undefined) putBalance(account)
     for (const grant of grants) {
-      if (leases.has(grant.leaseId)) throw uniqueViolation('lease_pkey')
+      check(!leases.has(grant.leaseId), 'lease_pkey', '23505')
       putLease(grant)
       addToKeySpend(grant.customerId, grant.keyId, grant.keyWindow, 0n, grant.granted)
     }
@@ -541,7 +541,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   // ---------------------------------------------------------------- hand_back_leases
 
   function handBack(returns: readonly LeaseReturn[]): void {
-    for (const { leaseId, keepNanos, slotsUsed } of returns) {
+    for (const { leaseId, keepNanos, slotsUsed } of onceEach(returns)) {
       const lease = leases.get(leaseId)
       if (lease === undefined || lease.slots === null) continue
       const { granted, settled } = lease
@@ -793,7 +793,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       if (isAlive(lease.nodeId)) continue
       reclaimed++
       dropLease(lease)
-      deps.onReclaim?.(lease.leaseId)
+      deps.onReclaim?.(lease)
       const balance = balances.get(customerId)!
       const isToday = lease.capDay === balance.day
       putBalance({
@@ -834,6 +834,8 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
 }
 
 const GRACE_MS = 60_000
+/** Fewer requests than this are not worth a bulk lease. */
+const BULK_SLOTS_MIN = 8
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
@@ -942,10 +944,6 @@ function added(a: RollupRow, b: RollupRow): RollupRow {
   }
 }
 
-function uniqueViolation(constraint: string): Error {
-  return Object.assign(new Error(`duplicate key value violates unique constraint "${constraint}"`), { code: '23505' })
-}
-
 function of<Row>(table: Map<string, Map<string, Row>>, key: string): Map<string, Row> {
   let inner = table.get(key)
   if (inner === undefined) {
@@ -953,6 +951,20 @@ function of<Row>(table: Map<string, Map<string, Row>>, key: string): Map<string,
     table.set(key, inner)
   }
   return inner
+}
+
+/** A lease that is to shrink and to close is closed. */
+function onceEach(returns: readonly LeaseReturn[]): Iterable<LeaseReturn> {
+  const byLease = new Map<string, LeaseReturn>()
+  for (const lease of returns) {
+    const { leaseId, keepNanos, slotsUsed } = byLease.get(lease.leaseId) ?? lease
+    byLease.set(leaseId, {
+      leaseId,
+      keepNanos: keepNanos === null || lease.keepNanos === null ? null : least(keepNanos, lease.keepNanos),
+      slotsUsed: Math.max(slotsUsed, lease.slotsUsed),
+    })
+  }
+  return byLease.values()
 }
 
 /** The order of PostgreSQL for ids, which are lower-case. */

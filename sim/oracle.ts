@@ -1,4 +1,5 @@
 import type { Nanos } from '../src/domain/money.ts'
+import type { Offer } from '../src/domain/offer.ts'
 import type { Admission, AdmissionResult } from '../src/ledger/admission.ts'
 import type {
   LeaseRequest,
@@ -11,7 +12,8 @@ import type { Settlement } from '../src/ledger/settlement.ts'
 import type { DatabaseServer } from './database-server.ts'
 import type { Volume } from './gateway.ts'
 import type { LinkObserver } from './link.ts'
-import type { UsageRow } from './model-database.ts'
+import type { LeaseRow, UsageRow } from './model-database.ts'
+import type { Pricing } from './pricing.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
@@ -33,6 +35,7 @@ export interface RequestRecord {
   leaseId: string | undefined
   heldNanos: Nanos
   settlement: Settlement | undefined
+  readonly askedAtMs: number
   voidedAtMs: number
   /** Of the journal's disk, when the answer ended. */
   lossesAtAnswer: number
@@ -45,11 +48,11 @@ export interface RequestRecord {
 export interface Oracle extends LinkObserver {
   readonly requests: ReadonlyMap<string, RequestRecord>
   onCommit(customerIds: ReadonlySet<string>): void
-  onReclaim(leaseId: string): void
+  onReclaim(lease: Readonly<LeaseRow>): void
   asked(record: RequestRecord): void
   admitted(record: RequestRecord, result: AdmissionResult): void
   refused(record: RequestRecord): void
-  settling(record: RequestRecord, settlement: Settlement): void
+  settling(record: RequestRecord, settlement: Settlement, pricing: Pricing): void
   answered(record: RequestRecord): void
   voided(record: RequestRecord): void
   died(process: Process): void
@@ -78,8 +81,10 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   const entrySums = new Map<string, Nanos>()
   const reclaimed = new Set<string>()
   const settled = new Set<string>()
+  const presumedDead: { readonly customerId: string; readonly requestId: string }[] = []
   const deadNodes = new Set<string>()
   const losses = new Map<Volume, number>()
+  const heard = new Map<Process, number>()
   const heartbeats = new Map<string, { atMs: number; process: Process }>()
   const counts = { late: 0, writtenOff: 0, inMemory: 0, charged: 0 }
   let entriesSeen = 0
@@ -93,13 +98,16 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       checkEntries()
       for (const customerId of customerIds) checkCustomer(customerId)
     },
-    onReclaim: leaseId => {
+    onReclaim({ leaseId, nodeId, customerId, slots }) {
       reclaimed.add(leaseId)
+      if (serverOf().model.tables.nodes.get(nodeId)?.state === 'alive')
+        world.fail('leases_end_by_their_owner', `lease ${leaseId} was taken from node ${nodeId}, which is alive`)
+      if (slots === null) presumedDead.push({ customerId, requestId: leaseId })
     },
     onStatement(operation, args, result, sentAtMs, process) {
       // The types of arguments and result go with the operation; TypeScript cannot see that they do.
       const [first, second] = args as unknown[]
-      if (operation === 'admit') sawAdmit(second as LeaseRequest[], result as LeaseVerdict[])
+      if (operation === 'admit') sawAdmit(first as string, second as LeaseRequest[], result as LeaseVerdict[])
       else if (operation === 'settle')
         sawSettle(second as Settlement[], result as Map<string, SettleEffect>, sentAtMs, process)
       else if (operation === 'handBack')
@@ -119,6 +127,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       const { requestId } = record.admission
       if (result.kind === 'refused') {
         record.state = 'refused'
+        checkRefusal(record, result)
         return
       }
       countAdmission(record)
@@ -136,7 +145,12 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       claim(result.leaseId, requestId, result.heldNanos)
       if (result.leaseId === requestId) return
       counts.inMemory++
+      const heardMs = heard.get(record.process) ?? Number.NEGATIVE_INFINITY
+      if (world.nowMs - heardMs > 12_100)
+        world.fail('silent_nodes_admit_nothing', `request ${requestId}, ${world.nowMs - heardMs} ms after a heartbeat`)
       const lease = serverOf().model.tables.leases.get(result.leaseId)
+      if (lease !== undefined && !stepped && databaseMs() >= lease.slotMinute! + 60_000)
+        world.fail('slots_are_of_their_minute', `request ${requestId} by lease ${result.leaseId}`)
       if (lease === undefined) {
         if (!stepped)
           world.fail(
@@ -148,7 +162,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     refused(record) {
       record.state = 'failed'
     },
-    settling(record, settlement) {
+    settling(record, settlement, pricing) {
+      checkPrice(record, settlement, pricing)
       record.state = 'settling'
       record.settlement = settlement
       claim(record.leaseId!, settlement.requestId, least(settlement.costNanos, record.heldNanos))
@@ -241,8 +256,10 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     if (cap !== undefined && balance.daySpent + daySettled > cap) world.fail('day_spend_within_cap', customerId)
   }
 
-  function sawAdmit(sent: readonly LeaseRequest[], verdicts: readonly LeaseVerdict[]): void {
-    const nowMs = serverOf().clock.epochMs + world.nowMs
+  function sawAdmit(nodeId: string, sent: readonly LeaseRequest[], verdicts: readonly LeaseVerdict[]): void {
+    if (serverOf().model.tables.nodes.get(nodeId)?.state !== 'alive')
+      world.fail('the_dead_are_fenced', `node ${nodeId} is dead and was admitted`)
+    const nowMs = databaseMs()
     for (const verdict of verdicts) {
       const request = sent[verdict.item]!
       if ('slots' in request || (verdict.kind !== 'granted' && verdict.kind !== 'counted')) continue
@@ -317,9 +334,14 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     }
   }
 
+  function databaseMs(): number {
+    return serverOf().clock.epochMs + world.nowMs
+  }
+
   function sawHeartbeat(nodeId: string, process: Process): void {
-    if (serverOf().model.tables.nodes.get(nodeId)?.state === 'alive')
-      heartbeats.set(nodeId, { atMs: world.nowMs, process })
+    if (serverOf().model.tables.nodes.get(nodeId)?.state !== 'alive') return
+    heard.set(process, world.nowMs)
+    heartbeats.set(nodeId, { atMs: world.nowMs, process })
   }
 
   function sawRetire(nodeId: string): void {
@@ -345,6 +367,21 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     if (leaseId !== undefined) claims.get(leaseId)?.delete(admission.requestId)
   }
 
+  /** Nobody is refused for what is over, or was not so when the request was asked. */
+  function checkRefusal(record: RequestRecord, refusal: Extract<AdmissionResult, { kind: 'refused' }>): void {
+    const { admission, customer, askedAtMs } = record
+    const { code, windows } = refusal
+    const name = `request ${admission.requestId}: ${code}`
+    const { limits } = customer
+    if (code === 'rate_limit_exceeded' && windows.minuteUsed < limits.requestsPerMinute)
+      world.fail('refusals_are_true', `${name} at ${windows.minuteUsed}`)
+    if (code === 'daily_limit_exceeded' && windows.dayUsed < limits.requestsPerDay)
+      world.fail('refusals_are_true', `${name} at ${windows.dayUsed}`)
+    // Two clocks differ by 60 ms after a minute.
+    if (!stepped && windows.minuteEndsAtEpochMs < serverOf().clock.epochMs + askedAtMs - 100)
+      world.fail('refusals_are_true', `${name} of a minute that was over`)
+  }
+
   /** What is left of a lease covers all that was admitted on it and is not charged yet. */
   function checkClaims(leaseId: string, after: string): void {
     if (reclaimed.has(leaseId)) return
@@ -356,6 +393,43 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     for (const nanos of ofLease.values()) claimed += nanos
     if (claimed > left)
       world.fail('leases_cover_their_holds', `after ${after}: lease ${leaseId} has ${left} left for ${claimed}`)
+  }
+
+  // ---------------------------------------------------------------- prices
+
+  /** The arithmetic of docs/money.md, written another way: the cost is rounded up once, the hoster's part down, and the fee is the rest. */
+  function checkPrice({ admission, heldNanos }: RequestRecord, settlement: Settlement, pricing: Pricing): void {
+    const { requestId, costNanos, writeoffNanos, hosterShareNanos, feeNanos } = settlement
+    const name = `request ${requestId}`
+    const { offers, job, share, isRaw } = pricing
+    const picosOf = ({ price }: Offer, input: number, output: number) =>
+      price.inputPicoPerToken * BigInt(input) + price.outputPicoPerToken * BigInt(output)
+    const isRoundedUp = (nanos: Nanos, picos: bigint) => nanos * 1_000n >= picos && (nanos - 1n) * 1_000n < picos
+    const offer = share > 0 ? offers[pricing.served]! : undefined
+    const billedPicos = offer === undefined ? 0n : picosOf(offer, settlement.inputTokens, settlement.outputTokens)
+    const measured = costNanos + writeoffNanos
+    if (!isRoundedUp(measured, billedPicos))
+      world.fail('costs_are_rounded_up_once', `${name}: ${measured} for ${billedPicos}`)
+    if (!isRaw && costNanos > heldNanos) world.fail('cost_within_hold', `${name}: ${costNanos} of ${heldNanos}`)
+    if (!isRaw && writeoffNanos > 0n && costNanos < heldNanos)
+      world.fail('charges_are_exact', `${name}: written off ${writeoffNanos}`)
+    if (share <= 1_000 && measured > heldNanos)
+      world.fail('holds_pay_the_worst_case', `${name}: ${measured} of ${heldNanos} within its limit of tokens`)
+    const askedTokens = job.maxTokens ?? pricing.hold.maxTokens
+    let worstPicos = 0n
+    for (const each of offers) {
+      const picos = picosOf(each, job.inputTokensBound, askedTokens * job.choices)
+      if (picos > worstPicos) worstPicos = picos
+    }
+    if (!isRoundedUp(admission.hold!.wantNanos, worstPicos))
+      world.fail(
+        'holds_pay_the_worst_case',
+        `${name}: asks for ${admission.hold!.wantNanos}, not ${worstPicos} pico-USD`,
+      )
+    const share10000 = costNanos * BigInt(offer?.endpoint.hosterShareBps ?? 0)
+    if (hosterShareNanos * 10_000n > share10000 || (hosterShareNanos + 1n) * 10_000n <= share10000)
+      world.fail('shares_are_rounded_down', `${name}: ${hosterShareNanos} of ${costNanos}`)
+    if (hosterShareNanos + feeNanos !== costNanos) world.fail('cost_is_share_plus_fee', name)
   }
 
   // ---------------------------------------------------------------- windows
@@ -381,6 +455,10 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   function checkEnd(): void {
     const { tables } = serverOf().model
     for (const lease of tables.leases.values()) world.fail('leases_end', `lease ${lease.leaseId} of ${lease.nodeId}`)
+    for (const { customerId, requestId } of presumedDead) {
+      if (!tables.usage.get(customerId)?.has(requestId))
+        world.fail('reclaimed_requests_leave_a_row', `request ${requestId}`)
+    }
     for (const { customerId, leased } of tables.balances.values())
       if (leased !== 0n) world.fail('leases_end', `${customerId} has ${leased} leased`)
     for (const record of requests.values())
@@ -398,6 +476,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       return
     }
     const due = least(settlement.costNanos, heldNanos)
+    if (cost > 0n && row!.hosterShare !== (settlement.hosterShareNanos * cost) / settlement.costNanos)
+      world.fail('shares_are_rounded_down', `${name}: ${row!.hosterShare} of ${cost}`)
     if (cost > due) world.fail('charges_are_exact', `${name}: ${cost} of ${due}`)
     if (cost > 0n) counts.charged++
     if (state !== 'answered') {

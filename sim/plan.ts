@@ -1,9 +1,8 @@
-import { splitCost } from '../src/domain/money.ts'
 import type { Admission } from '../src/ledger/admission.ts'
-import type { Settlement } from '../src/ledger/settlement.ts'
 import type { GatewayConfig } from './gateway.ts'
 import { idOf } from './id-of.ts'
 import type { Customer } from './oracle.ts'
+import { type Pricing, planPricing } from './pricing.ts'
 import type { Random } from './random.ts'
 
 /** What a seed decides before anything happens. */
@@ -32,8 +31,7 @@ export interface RequestPlan {
   readonly customer: Customer
   readonly slot: number
   readonly runsMs: number
-  /** What the answer turns out to cost, in thousandths of the hold; 0 for a free one. Above 1000 when the hold was too small. */
-  readonly costShare: number
+  readonly pricing: Pricing
 }
 
 export interface FaultPlan {
@@ -49,7 +47,8 @@ export interface FaultPlan {
 }
 
 export function planOf(random: Random): Plan {
-  const loadMs = random.skewed(3_000, 90_000)
+  // Some go on after the leases of a dead node are taken, which is when its charges come late.
+  const loadMs = random.chance(0.1) ? random.between(90_000, 240_000) : random.skewed(3_000, 90_000)
   const machines = random.pick([1, 2, 2, 2, 3, 3, 4, 5])
   const slots: SlotPlan[] = []
   for (let machine = 0; machine < machines; machine++) {
@@ -150,28 +149,23 @@ function planRequests(random: Random, customers: readonly Customer[], slots: num
     const customer = customers[which]!
     const habit = habits[which]!
     const burst = random.pick(bursts)
-    const wantNanos = BigInt(Math.round(habit.scale * random.skewed(0.3, 3)))
+    const modelId = random.pick(MODELS)
+    const pricing = planPricing(random, modelId, habit.scale * random.skewed(0.3, 3))
+    const { wantNanos, floorNanos } = pricing.hold
     requests.push({
       atMs: random.chance(isBursty) ? burst.atMs + random.next() * burst.widthMs : random.next() * loadMs,
       customer,
       slot: random.chance(habit.stays) ? habit.slot : random.between(0, slots - 1),
       runsMs: random.chance(0.03) ? random.skewed(1_000, 60_000) : random.skewed(1, 3_000),
-      costShare: random.pick([
-        0,
-        1000,
-        random.between(1, 999),
-        random.between(1, 999),
-        random.between(1, 200),
-        random.chance(0.05) ? 1_500 : 700,
-      ]),
+      pricing,
       admission: {
         requestId: idOf('request', index),
         customerId: customer.customerId,
         keyId: KEY_ID,
-        modelId: random.pick(MODELS),
+        modelId,
         limits: customer.limits,
         keyLimit: null,
-        hold: random.chance(0.04) ? null : { wantNanos, floorNanos: random.chance(0.7) ? wantNanos : wantNanos / 5n },
+        hold: random.chance(0.04) ? null : { wantNanos, floorNanos },
       },
     })
   }
@@ -186,49 +180,6 @@ function planTopUps(random: Random, customers: readonly Customer[], loadMs: numb
   }))
 }
 
-/** How a request ended, as src/settle/settle.ts would put it. */
-export function settlementOf(
-  plan: RequestPlan,
-  granted: { leaseId: string; heldNanos: bigint },
-  clock: { startedAtEpochMs: number; latencyMs: number },
-): Settlement {
-  const { admission, costShare } = plan
-  const costNanos = (granted.heldNanos * BigInt(costShare)) / 1000n
-  const isServed = costShare > 0
-  return {
-    requestId: admission.requestId,
-    leaseId: granted.leaseId,
-    customerId: admission.customerId,
-    keyId: admission.keyId,
-    startedAtEpochMs: clock.startedAtEpochMs,
-    modelId: admission.modelId,
-    provider: isServed ? 'hoster' : 'none',
-    endpointId: isServed ? 'endpoint' : null,
-    hosterId: isServed ? HOSTER_ID : null,
-    inputTokens: Number(costNanos),
-    outputTokens: 0,
-    reportedInputTokens: null,
-    reportedOutputTokens: null,
-    countedInputTokens: null,
-    countedOutputTokens: null,
-    usageSource: isServed ? 'gateway' : 'none',
-    price: { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n },
-    priceVersion: null,
-    holdNanos: granted.heldNanos,
-    costNanos,
-    ...splitCost(costNanos, 8_000),
-    writeoffNanos: 0n,
-    latencyMs: Math.round(clock.latencyMs),
-    firstTokenMs: null,
-    success: isServed,
-    outcome: isServed ? 'served' : 'unserved',
-    finishReason: null,
-    attempts: [],
-    routing: null,
-  }
-}
-
 const USD = 1_000_000_000n
 const MODELS = ['small', 'large'] as const
 const KEY_ID = idOf('key', 0)
-const HOSTER_ID = idOf('hoster', 0)

@@ -5,7 +5,8 @@ import { type Gateway, startGateway, type Volume } from './gateway.ts'
 import { idOf } from './id-of.ts'
 import { createLink, createLinkState, type LinkState } from './link.ts'
 import { type Customer, createOracle, type Oracle, type RequestRecord } from './oracle.ts'
-import { type Plan, planOf, type RequestPlan, type SlotPlan, settlementOf } from './plan.ts'
+import { type Plan, planOf, type RequestPlan, type SlotPlan } from './plan.ts'
+import { planPricing, settle } from './pricing.ts'
 import { createProcess, type MachineClock, type Process } from './process.ts'
 import { createWorld, type Failure, type World } from './world.ts'
 
@@ -97,7 +98,7 @@ function createRun(world: World, plan: Plan) {
   const oracle: Oracle = createOracle(world, () => server)
   const server: DatabaseServer = createDatabaseServer(world, plan.epochMs, {
     onCommit: customerIds => oracle.onCommit(customerIds),
-    onReclaim: leaseId => oracle.onReclaim(leaseId),
+    onReclaim: lease => oracle.onReclaim(lease),
     onViolation: constraint => world.fail('constraints_are_never_needed', constraint),
   })
   const machines: Machine[] = Array.from({ length: plan.machines }, (_, index) => ({
@@ -226,6 +227,7 @@ function createRun(world: World, plan: Plan) {
       leaseId: undefined,
       heldNanos: 0n,
       settlement: undefined,
+      askedAtMs: world.nowMs,
       voidedAtMs: 0,
       lossesAtAnswer: 0,
     }
@@ -241,11 +243,11 @@ function createRun(world: World, plan: Plan) {
       if (result.kind !== 'granted') return record
       await new Promise<void>(resolve => scheduler.after(request.runsMs, resolve))
       if (!process.isAlive) return record
-      const settlement = settlementOf(request, result, {
+      const settlement = settle(request, result, {
         startedAtEpochMs,
         latencyMs: scheduler.monotonicMs() - startedMs,
       })
-      oracle.settling(record, settlement)
+      oracle.settling(record, settlement, request.pricing)
       note('settles', settlement.costNanos)
       await ledger.settle(settlement)
       if (!process.isAlive) return record
@@ -333,7 +335,7 @@ function createRun(world: World, plan: Plan) {
 
   async function probeSlot(slot: Slot, customer: Customer): Promise<void> {
     if (slot.gateway !== undefined) {
-      const hold = { wantNanos: 1_000_000n, floorNanos: 1_000_000n }
+      const pricing = planPricing(random, 'small', 1_000_000)
       const { customerId, limits } = customer
       const admission = {
         requestId: idOf('request', 100_000 + ids++),
@@ -342,7 +344,7 @@ function createRun(world: World, plan: Plan) {
         keyLimit: null,
         modelId: 'small',
         limits,
-        hold,
+        hold: pricing.hold,
       }
       const { state } = await serve(slot, slot.gateway, {
         atMs: world.nowMs,
@@ -350,7 +352,7 @@ function createRun(world: World, plan: Plan) {
         customer,
         slot: slot.index,
         runsMs: 10,
-        costShare: 500,
+        pricing,
       })
       if (state === 'answered') {
         probesLeft--

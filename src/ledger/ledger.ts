@@ -351,9 +351,12 @@ export function createLedger(deps: LedgerDeps): Ledger {
     const { request: admission } = entry
     const { requestId } = admission
     const isUnwanted = entry.answered ? verdict.kind === 'granted' : verdict.kind !== 'granted' && ghosts.has(requestId)
+    if (!entry.answered && verdict.kind === 'refused' && verdict.isRecallable && tryAgainAfterRecall(entry, verdict)) {
+      // Not buried: the second try may be granted, and its lease would be released under the running request.
+      return
+    }
     if (isUnwanted) bury(requestId)
     if (entry.answered) return
-    if (verdict.kind === 'refused' && verdict.isRecallable && tryAgainAfterRecall(entry, verdict)) return
     entry.answered = true
     switch (verdict.kind) {
       case 'granted':

@@ -7,7 +7,7 @@ import { createLedger, type Ledger } from '../../src/ledger/ledger.ts'
 import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
-import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf } from './ledger-world.ts'
+import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, unlimited } from './ledger-world.ts'
 
 let world: LedgerWorld
 let proxy: FaultProxy
@@ -129,6 +129,24 @@ test('an admission that PostgreSQL does not answer in two seconds is given up, a
   proxy.pass()
   await ledger.drain(10_000)
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 1_000n, leasedNanos: 0n })
+  expect(await world.violations()).toEqual([])
+})
+
+test('a request that is admitted at its second try keeps its lease, though its first one broke off', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const others = storeOf(world.pool)
+  const leaseId = randomUUIDv7()
+  const bulk = { leaseId, customerId, limits: unlimited, wantNanos: 500n, floorNanos: 1n, slots: 20 }
+  expect(await others.admit(nodeId, [bulk])).toMatchObject([{ kind: 'granted', heldNanos: 500n }])
+  const lost = proxy.cutAfter(0)
+  const admitted = ledger.admit(admissionOf(customerId, 800n))
+  await lost
+  // Refused twice: once without an answer, once with one, after which it waits for what others hold.
+  await expect.poll(async () => (await readBalance(world.pool, customerId))!.minuteRequests).toBe(22)
+  await others.handBack([{ leaseId, keepNanos: null, slotsUsed: 20 }])
+  expect(await admitted).toMatchObject({ kind: 'granted', heldNanos: 800n })
+  await ledger.drain(5_000)
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 800n })
   expect(await world.violations()).toEqual([])
 })
 

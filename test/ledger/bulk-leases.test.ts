@@ -48,6 +48,28 @@ test('after a few requests a customer with money to spare is admitted without th
   expect(await world.violations()).toEqual([])
 })
 
+test('a lease that is to shrink and to close in one batch, as after a slow answer of the database, is folded once', async () => {
+  const { nodeId } = await world.addNode()
+  const customerId = await world.addCustomer(10n * USD)
+  const store = storeOf(world.pool)
+  const leaseId = randomUUIDv7()
+  const request = { leaseId, customerId, limits: unlimited, wantNanos: USD, floorNanos: USD, slots: 20 }
+  expect(await store.admit(nodeId, [request])).toMatchObject([{ kind: 'granted', heldNanos: USD, slots: 20 }])
+  await store.settle(1, [settlementOf(admissionOf(customerId, HOLD), HOLD, 7n, { leaseId })])
+  await store.handBack([
+    { leaseId, keepNanos: HOLD, slotsUsed: 1 },
+    { leaseId, keepNanos: null, slotsUsed: 1 },
+  ])
+  expect(await readBalance(world.pool, customerId)).toMatchObject({
+    postedNanos: 10n * USD - 7n,
+    leasedNanos: 0n,
+    minuteRequests: 1,
+    dayRequests: 1,
+  })
+  expect(await bulkLeases()).toEqual([])
+  expect(await world.violations()).toEqual([])
+})
+
 test('newcomers and last dollars are admitted one by one', async () => {
   const node = await world.addNode({ bulkLeases: true })
   const [poor, dear] = [await world.addCustomer(USD - 1n), await world.addCustomer(19n * USD)]

@@ -1,0 +1,539 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { idOf } from '../../sim/id-of.ts'
+import { createModelDatabase, type ModelDatabase } from '../../sim/model-database.ts'
+import { createRandom, type Random } from '../../sim/random.ts'
+import { splitCost } from '../../src/domain/money.ts'
+import { grantCredit } from '../../src/ledger/grant-credit.ts'
+import type { LeaseRequest, LeaseReturn, LedgerStore } from '../../src/ledger/ledger-store.ts'
+import { openAccount } from '../../src/ledger/open-account.ts'
+import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
+import type { Settlement } from '../../src/ledger/settlement.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+
+// What the simulator has in memory instead of PostgreSQL does what PostgreSQL does: random histories go through both, and after each step
+// the answers and all rows of the customers are the same.
+
+const HISTORIES = 30
+const STEPS = 24
+const SHARD = 3
+
+let database: TestDatabase
+let store: LedgerStore
+let model: ModelDatabase
+/** The clock of the windows, for both. */
+let windowMs = 0
+let ids = 0
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  store = createPostgresStore({ money: database.pool, heartbeat: database.pool, windowClock: () => windowMs })
+  model = createModelDatabase({ epochMs: Date.now, windowMs: () => windowMs })
+})
+afterAll(() => database.drop())
+
+test(`${HISTORIES} random histories end alike in the model and in PostgreSQL`, async () => {
+  const kinds = new Map<string, number>()
+  for (let seed = 1; seed <= HISTORIES; seed++)
+    for (const kind of await runHistory(seed)) kinds.set(kind, (kinds.get(kind) ?? 0) + 1)
+  // A workload that never reaches a rule says nothing about it.
+  const reached = [
+    'granted',
+    'bulk',
+    'no_bulk',
+    'counted',
+    'no_account',
+    'rate_limit_exceeded',
+    'daily_limit_exceeded',
+    'insufficient_credits',
+    'in_flight_budget',
+  ]
+  reached.push(
+    'daily_spend_cap_reached',
+    'recallable',
+    'duplicate',
+    'clamped',
+    'late',
+    'written_off',
+    'fenced',
+    'folded',
+    'released',
+    'reclaimed',
+    'NodeFenced',
+  )
+  expect(reached.filter(kind => !kinds.has(kind))).toEqual([])
+}, 180_000)
+
+/** Returns what came up in it. */
+async function runHistory(seed: number): Promise<string[]> {
+  const history = createHistory(createRandom(seed))
+  await history.begin()
+  for (let step = 1; step <= STEPS; step++) {
+    const { name, inModel, inPostgres } = history.next()
+    const expected = await outcomeOf(async () => inModel())
+    const actual = await outcomeOf(inPostgres)
+    const where = `seed ${seed}, step ${step}: ${name}`
+    expect(actual, where).toEqual(expected)
+    history.note(expected)
+    expect(await rowsInPostgres(history.customers), where).toEqual(rowsInModel(history.customers))
+  }
+  await history.end()
+  expect(await sumsInPostgres(history.customers), `seed ${seed}: the sums`).toEqual(sumsInModel(history.customers))
+  return history.kinds
+}
+
+interface Step {
+  readonly name: string
+  inModel(): unknown
+  inPostgres(): Promise<unknown>
+}
+
+function createHistory(random: Random) {
+  const customers = Array.from({ length: random.between(1, 4) }, () => idOf('customer', ids++))
+  const stranger = idOf('customer', ids++)
+  const nodes = Array.from({ length: random.between(1, 3) }, () => idOf('node', ids++))
+  const limits = new Map(customers.map(customerId => [customerId, limitsOf(random)]))
+  const requests: { requestId: string; customerId: string }[] = []
+  const settled: Settlement[] = []
+  const kinds: string[] = []
+  windowMs = Date.UTC(
+    2026,
+    2,
+    random.between(1, 28),
+    random.between(0, 23),
+    random.between(0, 59),
+    random.between(0, 59),
+  )
+
+  const steps: [weight: number, step: () => Step][] = [
+    [10, admitStep],
+    [8, settleStep],
+    [4, handBackStep],
+    [1, releaseStep],
+    [1, reclaimStep],
+    [1, creditStep],
+  ]
+  const urn = steps.flatMap(([weight, step]) => Array<() => Step>(weight).fill(step))
+
+  return {
+    customers,
+    kinds,
+    async begin() {
+      for (const customerId of customers) {
+        await database.pool.query('INSERT INTO customer (customer_id, email, account_tier) VALUES ($1, $2, $3)', [
+          customerId,
+          `${customerId}@example.org`,
+          'free',
+        ])
+        const credit = creditOf()
+        await openAccount(database.pool, customerId, credit)
+        model.openAccount(customerId, credit)
+      }
+      for (const nodeId of nodes) {
+        await store.registerNode(nodeId)
+        model.registerNode(nodeId)
+      }
+    },
+    next() {
+      passTime()
+      return random.pick(urn)()
+    },
+    note(outcome: unknown) {
+      for (const [, kind] of shown(outcome).matchAll(/"(\w+)"/g)) kinds.push(kind!)
+    },
+    async end() {
+      for (const nodeId of nodes) {
+        await store.retireNode(nodeId)
+        model.retireNode(nodeId)
+      }
+    },
+  }
+
+  function passTime(): void {
+    if (random.chance(0.05))
+      windowMs += random.pick([3_600_000, -3_600_000, 86_400_000, -86_400_000, 3 * 86_400_000, -3 * 86_400_000])
+    else if (random.chance(0.7)) windowMs += random.between(0, 20_000)
+  }
+
+  function creditOf(): bigint {
+    return BigInt(Math.round(random.skewed(1_000, 2_000_000)))
+  }
+
+  function someCustomer(): string {
+    return random.chance(0.02) ? stranger : random.pick(customers)
+  }
+
+  function openLeases(isBulk: boolean) {
+    return [...model.tables.leases.values()].filter(
+      lease => (lease.slots !== null) === isBulk && limits.has(lease.customerId),
+    )
+  }
+
+  function admitStep(): Step {
+    const nodeId = random.chance(0.03) ? idOf('node', ids++) : random.pick(nodes)
+    const items: LeaseRequest[] = Array.from({ length: random.between(1, 6) }, () => {
+      const isAgain = requests.length > 0 && random.chance(0.1)
+      const { requestId, customerId } = isAgain
+        ? random.pick(requests)
+        : { requestId: idOf('request', ids++), customerId: someCustomer() }
+      const wantNanos = BigInt(Math.round(random.skewed(10, 300_000)))
+      const floorNanos = random.chance(0.5) ? wantNanos : wantNanos / 5n
+      const common = { customerId, limits: limits.get(customerId) ?? limitsOf(random) }
+      if (random.chance(0.3)) {
+        const again = random.chance(0.1) ? openLeases(true).find(lease => lease.customerId === customerId) : undefined
+        return {
+          leaseId: again?.leaseId ?? idOf('lease', ids++),
+          ...common,
+          wantNanos,
+          floorNanos,
+          slots: random.between(1, 60),
+        }
+      }
+      if (!isAgain) requests.push({ requestId, customerId })
+      const hold = random.chance(0.1) ? null : { wantNanos, floorNanos }
+      return { requestId, ...common, keyId: idOf('key', 0), modelId: random.pick(['small', 'large']), hold }
+    })
+    return {
+      name: `admit ${shown(items)}`,
+      inModel: () => sorted(model.admit(nodeId, items)),
+      inPostgres: async () => sorted(await store.admit(nodeId, items)),
+    }
+  }
+
+  function settleStep(): Step {
+    const drawn: Settlement[] = Array.from({ length: random.between(1, 6) }, () => {
+      if (settled.length > 0 && random.chance(0.15)) return random.pick(settled)
+      const bulk = openLeases(true)
+      const strict = openLeases(false)
+      const kind = random.pick(['strict', 'strict', 'bulk', 'bulk', 'gone'] as const)
+      if (kind === 'strict' && strict.length > 0) {
+        const { leaseId, customerId, granted } = random.pick(strict)
+        return settlement(leaseId, leaseId, customerId, granted)
+      }
+      const requestId = idOf('request', ids++)
+      if (kind === 'bulk' && bulk.length > 0) {
+        const { leaseId, customerId, granted } = random.pick(bulk)
+        const payer = random.chance(0.05) ? random.pick(customers) : customerId
+        return settlement(requestId, leaseId, payer, granted / BigInt(random.between(1, 10)))
+      }
+      const late =
+        random.chance(0.5) && requests.length > 0 ? random.pick(requests) : { requestId, customerId: someCustomer() }
+      const leaseId = random.chance(0.2) ? idOf('lease', ids++) : late.requestId
+      return settlement(late.requestId, leaseId, late.customerId, BigInt(random.between(0, 200_000)))
+    })
+    // A request ends once: when it is in a batch twice, it is the same settlement.
+    const items = [...new Map(drawn.map(item => [item.requestId, item])).values()]
+    if (random.chance(0.1)) items.push(items[0]!)
+    settled.push(...items)
+    return {
+      name: `settle ${shown(items)}`,
+      inModel: () => model.settle(SHARD, items),
+      inPostgres: () => store.settle(SHARD, items),
+    }
+  }
+
+  function settlement(requestId: string, leaseId: string, customerId: string, holdNanos: bigint): Settlement {
+    // Now and then more than is held.
+    const costNanos =
+      (holdNanos * BigInt(random.pick([0, 1_000, 1_300, random.between(0, 1_000), random.between(0, 1_000)]))) / 1_000n
+    return {
+      requestId,
+      leaseId,
+      customerId,
+      keyId: idOf('key', 0),
+      startedAtEpochMs: Math.floor(windowMs - random.between(0, 10_000)),
+      modelId: random.pick(['small', 'large']),
+      provider: costNanos > 0n ? 'hoster' : 'none',
+      endpointId: null,
+      hosterId: costNanos > 0n ? idOf('hoster', random.between(0, 2)) : null,
+      inputTokens: random.between(0, 5_000),
+      outputTokens: random.between(0, 5_000),
+      reportedInputTokens: null,
+      reportedOutputTokens: null,
+      countedInputTokens: null,
+      countedOutputTokens: null,
+      usageSource: 'gateway',
+      price: { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n },
+      priceVersion: null,
+      holdNanos,
+      costNanos,
+      ...splitCost(costNanos, random.pick([0, 7_777, 10_000])),
+      writeoffNanos: BigInt(random.pick([0, 0, 17])),
+      latencyMs: random.between(0, 5_000),
+      firstTokenMs: null,
+      success: random.chance(0.8),
+      outcome: 'served',
+      finishReason: null,
+      attempts: [],
+      routing: null,
+    }
+  }
+
+  function handBackStep(): Step {
+    const returns: LeaseReturn[] = []
+    for (const lease of [...openLeases(true), ...openLeases(false).slice(0, 1)]) {
+      if (random.chance(0.5)) continue
+      const keepNanos = BigInt(random.between(0, Number(lease.granted - lease.settled) + 10))
+      const slotsUsed = random.between(0, (lease.slots ?? 0) + 2)
+      if (random.chance(0.5)) returns.push({ leaseId: lease.leaseId, keepNanos, slotsUsed })
+      if (random.chance(0.5)) returns.push({ leaseId: lease.leaseId, keepNanos: null, slotsUsed })
+    }
+    if (random.chance(0.2)) returns.push({ leaseId: idOf('lease', ids++), keepNanos: null, slotsUsed: 0 })
+    if (returns.length > 0) kinds.push('folded')
+    return {
+      name: `hand back ${shown(returns)}`,
+      inModel: () => model.handBack(returns),
+      inPostgres: () => store.handBack(returns),
+    }
+  }
+
+  function releaseStep(): Step {
+    const leaseIds = openLeases(false)
+      .filter(() => random.chance(0.3))
+      .map(({ leaseId }) => leaseId)
+    if (leaseIds.length > 0) kinds.push('released')
+    leaseIds.push(idOf('request', ids++))
+    return {
+      name: `release ${shown(leaseIds)}`,
+      inModel: () => model.release(leaseIds),
+      inPostgres: () => store.release(leaseIds),
+    }
+  }
+
+  /** A node dies, is buried by the lock on its journal, and another one takes its place. */
+  function reclaimStep(): Step {
+    const index = random.between(0, nodes.length - 1)
+    const deadNodes = [nodes[index]!]
+    const successor = idOf('node', ids++)
+    nodes[index] = successor
+    if ([...model.tables.leases.values()].some(({ nodeId }) => nodeId === deadNodes[0])) kinds.push('reclaimed')
+    return {
+      name: `reclaim ${shown(deadNodes)}`,
+      inModel() {
+        model.registerNode(successor)
+        const before = model.heartbeat(deadNodes[0]!)
+        model.buryNodes({ nodeShard: SHARD, deadNodes })
+        let leases = 0
+        for (const customerId of model.customersOfDeadNodes()) leases += model.reclaimLeases(customerId, SHARD)
+        return {
+          before: { ...before, recalled: [...before.recalled].sort() },
+          after: model.heartbeat(deadNodes[0]!),
+          leases,
+        }
+      },
+      async inPostgres() {
+        await store.registerNode(successor)
+        const before = await store.heartbeat(deadNodes[0]!)
+        const leases = await store.reclaim({ nodeShard: SHARD, deadNodes })
+        return {
+          before: { ...before, recalled: [...before.recalled].sort() },
+          after: await store.heartbeat(deadNodes[0]!),
+          leases,
+        }
+      },
+    }
+  }
+
+  function creditStep(): Step {
+    const customerId = random.pick(customers)
+    const amountNanos = creditOf()
+    const ref = `payment ${ids++}`
+    return {
+      name: `credit ${amountNanos}`,
+      inModel: () => model.grantCredit(customerId, amountNanos),
+      async inPostgres() {
+        for (let time = 0; time < 2; time++)
+          await grantCredit(database.pool, { customerId, amountNanos, ref, reason: 'paid' })
+      },
+    }
+  }
+}
+
+function limitsOf(random: Random) {
+  return {
+    requestsPerMinute: random.pick([1_000_000, 200, random.between(1, 60)]),
+    requestsPerDay: random.pick([1_000_000, 1_000_000, random.between(1, 15), random.between(20, 300)]),
+    dailySpendCapNanos: random.chance(0.6) ? 1_000_000_000_000n : BigInt(Math.round(random.skewed(100, 1_000_000))),
+  }
+}
+
+async function outcomeOf(work: () => Promise<unknown>): Promise<unknown> {
+  try {
+    return { done: await work() }
+  } catch (error) {
+    const { name, code } = error as { name: string; code?: string }
+    if (name === 'NodeFenced') return { refused: name }
+    if (code === undefined) throw error
+    return { refused: code }
+  }
+}
+
+function sorted<Verdict extends { readonly item: number }>(verdicts: readonly Verdict[]): unknown[] {
+  return [...verdicts]
+    .sort((a, b) => a.item - b.item)
+    .map(verdict =>
+      'slots' in verdict && verdict.slots !== null
+        ? { ...verdict, note: 'bulk' }
+        : 'isRecallable' in verdict && verdict.isRecallable
+          ? { ...verdict, note: 'recallable' }
+          : verdict,
+    )
+}
+
+function shown(value: unknown): string {
+  return JSON.stringify(value, (_key, part) =>
+    typeof part === 'bigint' ? String(part) : part instanceof Map || part instanceof Set ? [...part.values()] : part,
+  )
+}
+
+// ---------------------------------------------------------------- all rows of some customers, in one form for both
+
+function rowsInModel(customers: readonly string[]) {
+  const { balances, leases, usage, entries } = model.tables
+  const isOurs = ({ customerId }: { readonly customerId: string }) => customers.includes(customerId)
+  const sums = new Map<string, bigint>()
+  for (const { kind, accountId, amount } of entries)
+    if (customers.includes(accountId))
+      sums.set(`${kind} ${accountId}`, (sums.get(`${kind} ${accountId}`) ?? 0n) + amount)
+  return {
+    balances: byText(
+      [...balances.values()].filter(isOurs).map(row => ({ ...row, minute: finite(row.minute), day: finite(row.day) })),
+    ),
+    leases: byText([...leases.values()].filter(isOurs).map(({ grantedAtMs: _, ...row }) => row)),
+    usage: byText(
+      customers.flatMap(customerId =>
+        [...(usage.get(customerId)?.values() ?? [])].map(({ txId, startedAtMs, ...row }) => ({
+          ...row,
+          isCharged: txId !== null,
+          startedAtMs: row.outcome === 'node_died' ? null : startedAtMs,
+        })),
+      ),
+    ),
+    entries: byText([...sums].filter(([, amount]) => amount !== 0n).map(([account, amount]) => ({ account, amount }))),
+  }
+}
+
+async function rowsInPostgres(customers: readonly string[]) {
+  const [balances, leases, usage, entries] = await Promise.all(
+    [BALANCES, LEASES, USAGE, ENTRIES].map(async text => (await database.pool.query<object>(text, [customers])).rows),
+  )
+  return { balances: byText(balances!), leases: byText(leases!), usage: byText(usage!), entries: byText(entries!) }
+}
+
+const BALANCES = `
+SELECT customer_id AS "customerId", posted_nanos AS posted, leased_nanos AS leased,
+  CASE WHEN isfinite(minute) THEN (extract(epoch FROM minute) * 1000)::float8 END AS minute, minute_requests AS "minuteRequests",
+  CASE WHEN isfinite(day) THEN day - date '1970-01-01' END AS day, day_requests AS "dayRequests",
+  day_spent_nanos AS "daySpent", day_leased_nanos AS "dayLeased"
+FROM balance WHERE customer_id = ANY ($1)`
+
+const LEASES = `
+SELECT lease_id AS "leaseId", customer_id AS "customerId", node_id AS "nodeId", key_id AS "keyId", model_id AS "modelId",
+  granted_nanos AS granted, settled_nanos AS settled, slots, (extract(epoch FROM slot_minute) * 1000)::float8 AS "slotMinute", recalled,
+  cap_day - date '1970-01-01' AS "capDay"
+FROM lease WHERE customer_id = ANY ($1)`
+
+const USAGE = `
+SELECT customer_id AS "customerId", request_id AS "requestId", model_id AS "modelId", provider, hoster_id AS "hosterId",
+  input_tokens AS "inputTokens", output_tokens AS "outputTokens", hold_nanos AS hold, cost_nanos AS cost, hoster_share_nanos AS "hosterShare",
+  fee_nanos AS fee, writeoff_nanos AS writeoff, latency_ms AS "latencyMs", success, outcome, cap_day - date '1970-01-01' AS "capDay",
+  tx_id IS NOT NULL AS "isCharged", CASE WHEN outcome <> 'node_died' THEN (extract(epoch FROM started_at) * 1000)::float8 END AS "startedAtMs"
+FROM usage_event WHERE customer_id = ANY ($1)`
+
+const ENTRIES = `
+SELECT account_kind || ' ' || account_id AS account, sum(amount_nanos)::bigint AS amount
+FROM ledger_entry WHERE account_id = ANY ($1) GROUP BY 1 HAVING sum(amount_nanos) <> 0`
+
+/** The sums by hour and by day. Rows of the reaper began by the real clock, which the two do not read in the same instant. */
+function sumsInModel(customers: readonly string[]) {
+  const hours = new Map<string, bigint[]>()
+  const days = new Map<string, bigint[]>()
+  for (const row of model.tables.rollups.values()) {
+    if (!customers.includes(row.customerId)) continue
+    const {
+      customerId,
+      hour,
+      modelId,
+      provider,
+      nodeShard,
+      requests,
+      successes,
+      inputTokens,
+      outputTokens,
+      cost,
+      hosterShare,
+      fee,
+      latencyMsSum,
+    } = row
+    const [wholeHour, day] = hour < REAL_FROM_MS ? [hour, Math.floor(hour / 86_400_000)] : [null, null]
+    add(hours, `${customerId} ${wholeHour} ${nodeShard}`, [
+      requests,
+      successes,
+      inputTokens,
+      outputTokens,
+      cost,
+      latencyMsSum,
+    ])
+    add(days, `${customerId} ${day} ${modelId} ${provider} ${nodeShard}`, [
+      requests,
+      successes,
+      inputTokens,
+      outputTokens,
+      cost,
+      hosterShare,
+      fee,
+      latencyMsSum,
+    ])
+  }
+  return { hours: table(hours), days: table(days) }
+}
+
+async function sumsInPostgres(customers: readonly string[]) {
+  const hours = new Map<string, bigint[]>()
+  const days = new Map<string, bigint[]>()
+  type Row = { readonly key: string } & Record<string, string | bigint>
+  for (const [sums, text] of [
+    [hours, HOURS],
+    [days, DAYS],
+  ] as const) {
+    const { rows } = await database.pool.query<Row>(text, [customers, new Date(REAL_FROM_MS)])
+    for (const { key, ...amounts } of rows) add(sums, key, Object.values(amounts) as bigint[])
+  }
+  return { hours: table(hours), days: table(days) }
+}
+
+const REAL_FROM_MS = Date.UTC(2026, 5, 1)
+
+const HOURS = `
+SELECT customer_id || ' ' || CASE WHEN hour < $2 THEN (extract(epoch FROM hour)::bigint * 1000)::text ELSE 'null' END || ' ' || node_shard AS key,
+  requests, successes, input_tokens, output_tokens, cost_nanos, latency_ms_sum
+FROM usage_hour WHERE customer_id = ANY ($1)`
+
+const DAYS = `
+SELECT customer_id || ' ' || CASE WHEN day < $2::timestamptz::date THEN (day - date '1970-01-01')::text ELSE 'null' END || ' ' || model_id || ' ' || provider || ' ' || node_shard AS key,
+  requests, successes, input_tokens, output_tokens, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms_sum
+FROM usage_day WHERE customer_id = ANY ($1)`
+
+function add(sums: Map<string, bigint[]>, key: string, amounts: readonly (number | bigint)[]): void {
+  const before = sums.get(key)
+  sums.set(
+    key,
+    amounts.map((amount, index) => BigInt(amount) + (before?.[index] ?? 0n)),
+  )
+}
+
+function table(sums: Map<string, bigint[]>): [string, bigint[]][] {
+  return [...sums].filter(([, amounts]) => amounts.some(amount => amount !== 0n)).sort(([a], [b]) => (a < b ? -1 : 1))
+}
+
+function finite(value: number): number | null {
+  return Number.isFinite(value) ? value : null
+}
+
+/** In an order that depends on the rows alone; names of columns too. */
+function byText(rows: readonly object[]): object[] {
+  const texts = rows.map(row => {
+    const sortedRow = Object.fromEntries(Object.entries(row).sort(([a], [b]) => (a < b ? -1 : 1)))
+    return { row: sortedRow, text: shown(sortedRow) }
+  })
+  return texts.sort((a, b) => (a.text < b.text ? -1 : 1)).map(({ row }) => row)
+}
