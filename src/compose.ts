@@ -7,6 +7,7 @@ import { createAuthenticator } from './auth/authenticate.ts'
 import { createKeyRing } from './auth/key-ring.ts'
 import { type CompleteDeps, complete } from './chat/complete.ts'
 import { completeOnce, type OnceRequest } from './chat/complete-once.ts'
+import { quote } from './chat/quote.ts'
 import { type Config, limitsOfTier } from './config.ts'
 import { watchControlVersions } from './db/control-version.ts'
 import type { Connection } from './db/embedded.ts'
@@ -246,6 +247,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     chatCompletions({
       complete: (caller, job, requestId, signal) => complete(chat, caller, job, requestId, signal),
       completeOnce: chatOnce,
+      quote: (caller, job, requestId) => quote(chat, caller, job, requestId),
       authenticate: authenticator.authenticate,
       windows,
       inFlight,

@@ -12,7 +12,7 @@ import type { Catalog } from '../market/catalog.ts'
 import type { WindowView } from '../quota/window-view.ts'
 import { eligible } from './eligible.ts'
 import { explainExclusions } from './explain-exclusions.ts'
-import { holdFor, maxTokensFor, type OutputDefaults } from './hold.ts'
+import { type HoldRequest, holdFor, maxTokensFor, type OutputDefaults } from './hold.ts'
 import { budgetNanos, refusal } from './refusal.ts'
 
 export interface AdmitDeps {
@@ -26,7 +26,8 @@ export interface AdmitDeps {
 
 /**
  * May this request run? Finds its eligible offers, then counts it against its windows and holds its worst case in one round trip.
- * Throws 403 `model_not_allowed`, 404 `model_not_found`, 400 `context_length_exceeded`, 500 `no_eligible_offer`, 429, 402 or 503. From the returned ticket on money is held, and the
+ * Throws 403 `model_not_allowed`, 404 `model_not_found`, 400 `context_length_exceeded` or `max_cost_too_low`, 500 `no_eligible_offer`, 429, 402 or
+ * 503. From the returned ticket on money is held, and the
  * ticket has to be settled.
  */
 export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Ticket> {
@@ -41,7 +42,7 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
     throw refused
   }
 
-  const { wantNanos, floorNanos, maxTokens } = holdFor(supply.eligible, job, deps.outputDefaults)
+  const { wantNanos, floorNanos, maxTokens, clampedBy } = holdFor(supply.eligible, job, deps.outputDefaults)
   const admission = admissionOf(caller, job, requestId, { wantNanos, floorNanos })
   const { leaseId, heldNanos: holdNanos } = resultOf(deps, admission, job, supply.eligible, await ask(deps, admission))
   // Less than wanted was free: the answer may be as long as the hold pays for.
@@ -55,8 +56,19 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
     ...supply,
     holdNanos,
     maxTokens: paidTokens,
-    clampedFrom: job.maxTokens !== null && paidTokens < job.maxTokens ? job.maxTokens : null,
+    clamp: clampOf(job, maxTokens, paidTokens, clampedBy),
   }
+}
+
+function clampOf(
+  { maxTokens: asked }: ChatJob,
+  wanted: number,
+  allowed: number,
+  clampedBy: HoldRequest['clampedBy'],
+): Ticket['clamp'] {
+  // Without a max_tokens of the caller the default is only what it gets at most, and nothing to be told of.
+  if (asked !== null && allowed < wanted) return { asked, by: 'on_insufficient' }
+  return clampedBy === undefined ? null : { asked, by: clampedBy }
 }
 
 /** Counts a request that will not run against the windows of its caller. Throws 429 when they are full, or 503. */

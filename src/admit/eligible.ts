@@ -1,6 +1,7 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
+import { costNanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 
 export interface Eligibility {
@@ -20,7 +21,8 @@ export interface Eligibility {
 export function eligible(candidates: readonly Offer[], job: ChatJob, view: HealthView): Eligibility {
   const excluded: Exclusion[] = []
   const willing = candidates.filter(offer => {
-    const reason = firstObstacle(offer, job, view)
+    // The cost is asked after all else, so that who is told to raise it can be served for more.
+    const reason = firstObstacle(offer, job, view) ?? (isTooDear(offer, job) ? 'max_cost_usd' : undefined)
     if (reason !== undefined) excluded.push({ offerId: offer.offerId, provider: offer.endpoint.kind, reason })
     return reason === undefined
   })
@@ -68,6 +70,11 @@ function isAble(offer: Offer, job: ChatJob): boolean {
   // Local servers do not say what their models can do; nothing declared means not known, and the operator's own server is worth asking.
   if (offer.endpoint.kind === 'local' && offer.features.size === 0) return true
   return job.features.isSubsetOf(offer.features)
+}
+
+/** The prompt at its bound and one token for each choice, which is what the shortest answer would hold, is more than may be spent. */
+function isTooDear({ price }: Offer, { inputTokensBound, choices, maxCostNanos }: ChatJob): boolean {
+  return maxCostNanos !== null && costNanos(price, inputTokensBound, choices) > maxCostNanos
 }
 
 /** At most this part of a model's hosters is kept away at a time: when most fail at once, the fault is more likely ours. */

@@ -2,12 +2,13 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../domain/health.ts'
+import { costNanos, type Nanos, usdText } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import { outputRoom } from '../domain/output-cap.ts'
 
 /**
  * The refusal of a request that no offer may serve: which wish excluded how many of what, and what to do. Names no server and no
- * address. `context_length_exceeded` when size alone ruled every offer out, which the caller can cure; `no_eligible_offer` otherwise.
+ * address. `max_cost_too_low` when a higher one would let it run; `context_length_exceeded` when size alone ruled every offer out, which the caller can cure; `no_eligible_offer` otherwise.
  *
  * @param candidates the offers that were asked about
  */
@@ -22,6 +23,13 @@ export function explainExclusions(
     })
   }
   const why = reasonsOf(excluded)
+  const leastNanos = leastCostNanos(excluded, candidates, job)
+  if (leastNanos !== null) {
+    return new ApiError('max_cost_too_low', {
+      param: 'max_cost_usd',
+      message: `max_cost_usd is ${usdText(job.maxCostNanos!)}, and the prompt with one token of output may cost ${usdText(leastNanos)} USD where it is cheapest: ${why}. You were not charged. Raise it or shorten the messages.`,
+    })
+  }
   if (!isBySize(excluded)) {
     return new ApiError('no_eligible_offer', {
       message: `No server may serve this request: ${why}. You were not charged. Relax one of these and send it again.`,
@@ -50,6 +58,18 @@ function reasonsOf(excluded: readonly Exclusion[]): string {
   return parts.join('; ')
 }
 
+/** What would have to be held at the cheapest offer that only `max_cost_usd` rules out; null when it rules out none. */
+function leastCostNanos(excluded: readonly Exclusion[], candidates: readonly Offer[], job: ChatJob): Nanos | null {
+  const tooDear = new Set(excluded.filter(({ reason }) => reason === 'max_cost_usd').map(({ offerId }) => offerId))
+  let least: Nanos | null = null
+  for (const { offerId, price } of candidates) {
+    if (!tooDear.has(offerId)) continue
+    const cost = costNanos(price, job.inputTokensBound, job.choices)
+    if (least === null || cost < least) least = cost
+  }
+  return least
+}
+
 function isBySize(excluded: readonly Exclusion[]): boolean {
   return excluded.every(({ reason }) => reason === 'context_too_small' || reason === 'output_too_small')
 }
@@ -67,6 +87,7 @@ const phrases: Record<ExclusionReason, readonly [one: string, many: string, why:
   ],
   deny_hosters: ['hoster offer', 'hoster offers', 'deny_hosters'],
   allow_hosters: ['hoster offer', 'hoster offers', 'allow_hosters'],
+  max_cost_usd: ['offer', 'offers', 'max_cost_usd'],
   endpoint_ejected: ['offer', 'offers', 'recent failures'],
 }
 

@@ -16,19 +16,24 @@ export interface HoldRequest {
   readonly floorNanos: Nanos
   /** Per choice. */
   readonly maxTokens: number
+  /** Absent when `maxTokens` is what was asked for, or the default. */
+  readonly clampedBy?: 'max_cost_usd'
 }
 
 /**
  * The money to hold: the worst case over every candidate, fallbacks included, so that no retry can cost more than is held.
  * Dispatch asks each offer for at most `outputCap(offer, job, maxTokens)`, which is never above `maxTokens`.
  *
- * @param offers at least one
+ * @param offers at least one; each can make a token for the job's `maxCostNanos`, which is never exceeded
  */
 export function holdFor(offers: readonly Offer[], job: ChatJob, defaults: OutputDefaults): HoldRequest {
-  const maxTokens = job.maxTokens ?? defaultMaxTokens(offers, job, defaults)
+  const askedTokens = job.maxTokens ?? defaultMaxTokens(offers, job, defaults)
+  const paidTokens = job.maxCostNanos === null ? askedTokens : maxTokensFor(offers, job, job.maxCostNanos)
+  const maxTokens = Math.min(askedTokens, paidTokens)
   const wantNanos = dearest(offers, job, maxTokens)
-  if (job.maxTokens !== null && job.onInsufficient === 'refuse') return { wantNanos, floorNanos: wantNanos, maxTokens }
-  return { wantNanos, floorNanos: dearest(offers, job, Math.min(FEWEST_OUTPUT_TOKENS, maxTokens)), maxTokens }
+  const mayHoldLess = job.maxTokens === null || job.onInsufficient === 'clamp'
+  const floorNanos = mayHoldLess ? dearest(offers, job, Math.min(FEWEST_OUTPUT_TOKENS, maxTokens)) : wantNanos
+  return { wantNanos, floorNanos, maxTokens, ...(maxTokens < askedTokens && { clampedBy: 'max_cost_usd' }) }
 }
 
 /** The most output tokens per choice that `heldNanos` pays for at every candidate; 0 when it does not pay for one. Rounds down. */

@@ -1,3 +1,5 @@
+import type { Nanos } from './money.ts'
+
 export const serviceTiers = ['cheapest', 'balanced', 'fastest'] as const
 /** How the customer wants offers ranked. Not to be confused with the account tier, which sets limits. */
 export type ServiceTier = (typeof serviceTiers)[number]
@@ -36,6 +38,10 @@ export interface ChatJob {
   /** Explicit max_tokens or max_completion_tokens; null when neither was sent. */
   readonly maxTokens: number | null
   readonly onInsufficient: OnInsufficient
+  /** `max_cost_usd`: no more may be held for it, and so no more charged. */
+  readonly maxCostNanos: Nanos | null
+  /** Only says what would happen and cost. */
+  readonly dryRun: boolean
   /** `n`: each choice may use `maxTokens`. */
   readonly choices: number
   readonly features: ReadonlySet<Feature>

@@ -22,6 +22,11 @@ export const errorTable = {
     'invalid_request_error',
     'The model server refused the request as invalid. Check the parameters against the model.',
   ),
+  max_cost_too_low: row(
+    400,
+    'invalid_request_error',
+    'max_cost_usd does not pay for the prompt and one token of output. Raise it or shorten the messages.',
+  ),
   invalid_api_key: row(
     401,
     'invalid_request_error',

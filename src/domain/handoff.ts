@@ -19,6 +19,7 @@ export type ExclusionReason =
   | 'max_latency_ms'
   | 'deny_hosters'
   | 'allow_hosters'
+  | 'max_cost_usd'
   | 'endpoint_ejected'
 
 /** admit -> route: the request may run, with this money held for it. Ends in exactly one settlement. */
@@ -37,9 +38,12 @@ export interface Ticket {
   readonly holdNanos: Nanos
   /** Sent upstream and enforced here; per choice. */
   readonly maxTokens: number
-  /** The max_tokens asked for, when `on_insufficient: "clamp"` lowered it to `maxTokens`; null otherwise. */
-  readonly clampedFrom: number | null
+  /** What made `maxTokens` lower than the caller asked for (null: than the default); null when nothing did. */
+  readonly clamp: { readonly asked: number | null; readonly by: ClampReason } | null
 }
+
+export const clampReasons = ['max_cost_usd', 'on_insufficient'] as const
+export type ClampReason = (typeof clampReasons)[number]
 
 /** route -> dispatch: offers in the order they are tried. */
 export interface Plan {

@@ -1,5 +1,5 @@
 import type { Wishes } from './chat-job.ts'
-import type { ExclusionReason } from './handoff.ts'
+import type { ClampReason, ExclusionReason } from './handoff.ts'
 import type { OfferState } from './health.ts'
 import type { ProviderKind } from './offer.ts'
 
@@ -15,6 +15,8 @@ export interface RoutingNote {
   /** In the order they were to be tried. Without figures where the request ended before they were ranked. */
   readonly ranked: readonly NotedRank[]
   readonly excluded: readonly NotedExclusion[]
+  /** Of the output tokens per choice, when something lowered what was asked for (null: the default). */
+  readonly clamp?: { readonly asked: number | null; readonly allowed: number; readonly by: ClampReason }
   /** How many more there were than the two lists hold. */
   readonly leftOut?: number
   /** The first one had served this conversation a moment before. */
@@ -31,6 +33,8 @@ export interface NotedWishes {
   readonly fallback_models?: readonly string[]
   readonly allow_hosters?: readonly string[]
   readonly deny_hosters?: readonly string[]
+  /** Nano-USD. */
+  readonly max_cost_nanos?: string
 }
 
 export interface NotedRank {

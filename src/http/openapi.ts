@@ -69,6 +69,7 @@ const withBody: readonly ErrorCode[] = [
 const byTag: Record<EndpointDoc['tag'], readonly ErrorCode[]> = {
   Chat: [
     'context_length_exceeded',
+    'max_cost_too_low',
     'upstream_rejected',
     'insufficient_credits',
     'daily_spend_cap_reached',

@@ -1,4 +1,4 @@
-import { AUTO_MODEL, type ChatJob, type Wishes } from '../domain/chat-job.ts'
+import { AUTO_MODEL, type ChatJob } from '../domain/chat-job.ts'
 import type { Ticket } from '../domain/handoff.ts'
 import type { NotedRank, NotedWishes, RoutingNote } from '../domain/routing-note.ts'
 import type { Rank } from './route.ts'
@@ -15,9 +15,10 @@ export function routingNote(
   ranks: readonly Rank[] | null,
   view: { readonly stickyOfferId: string | null; readonly cloudCompetes: boolean },
 ): RoutingNote | null {
-  const wishes = notedWishes(job.wishes)
+  const wishes = notedWishes(job)
   const isPlain = ticket.eligible.length === 1 && ticket.excluded.length === 0 && job.model !== AUTO_MODEL
-  if (isPlain && wishes === NO_WISHES) return null
+  const { clamp } = ticket
+  if (isPlain && wishes === NO_WISHES && clamp === null) return null
   const ranked: readonly NotedRank[] =
     ranks?.slice(0, OFFERS_NOTED).map(notedRank) ??
     ticket.eligible
@@ -30,6 +31,7 @@ export function routingNote(
     wishes,
     ranked,
     excluded,
+    ...(clamp !== null && { clamp: { asked: clamp.asked, allowed: ticket.maxTokens, by: clamp.by } }),
     ...(leftOut > 0 && { leftOut }),
     ...(view.stickyOfferId !== null && view.stickyOfferId === ranked[0]?.offerId && { isSticky: true }),
     ...(view.cloudCompetes && { cloudCompetes: true }),
@@ -41,7 +43,7 @@ const OFFERS_NOTED = 24
 
 const NO_WISHES: NotedWishes = {}
 
-function notedWishes(wishes: Wishes): NotedWishes {
+function notedWishes({ wishes, maxCostNanos }: ChatJob): NotedWishes {
   const noted = {
     ...(wishes.serviceTier !== 'balanced' && { tier: wishes.serviceTier }),
     ...(wishes.privacyMode && { privacy_mode: true }),
@@ -50,6 +52,7 @@ function notedWishes(wishes: Wishes): NotedWishes {
     ...(wishes.fallbackModels.length > 0 && { fallback_models: wishes.fallbackModels }),
     ...(wishes.allowHosters !== null && { allow_hosters: [...wishes.allowHosters] }),
     ...(wishes.denyHosters.size > 0 && { deny_hosters: [...wishes.denyHosters] }),
+    ...(maxCostNanos !== null && { max_cost_nanos: maxCostNanos.toString() }),
   }
   return Object.keys(noted).length === 0 ? NO_WISHES : noted
 }

@@ -11,7 +11,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
   if (row === null) return null
   const hosters = await readHosters(sql, endpointIdsOf(row))
   const nameOf = (endpointId: string) => hosters.get(endpointId) ?? { hosterId: null, name: null }
-  const wishes = row.routing?.wishes
+  const { wishes, clamp } = row.routing ?? {}
   return {
     object: 'usage.receipt',
     id: row.request_id,
@@ -59,7 +59,9 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
       fallback_models: [...(wishes?.fallback_models ?? [])],
       allow_hosters: wishes?.allow_hosters ? [...wishes.allow_hosters] : null,
       deny_hosters: [...(wishes?.deny_hosters ?? [])],
+      max_cost_usd: wishes?.max_cost_nanos === undefined ? null : usd(BigInt(wishes.max_cost_nanos)),
     },
+    max_tokens_clamp: clamp === undefined ? null : { asked: clamp.asked, allowed: clamp.allowed, by: clamp.by },
     attempts: row.attempts.map(({ offerId, endpointId, provider, outcome, elapsedMs }) => ({
       model: offerId.slice(endpointId.length + 1),
       provider,

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { serviceTiers } from '../domain/chat-job.ts'
+import { clampReasons } from '../domain/handoff.ts'
 import { reportProviders } from './reports.ts'
 
 const LIMIT_ALLOWED = 'must be a whole number from 1 to 1000 in plain digits, such as 20'
@@ -232,8 +233,17 @@ export const requestReceipt = z
         fallback_models: z.array(z.string()),
         allow_hosters: z.array(z.string()).nullable(),
         deny_hosters: z.array(z.string()),
+        max_cost_usd: usdNumber.nullable(),
       })
       .describe('The routing fields it was sent with, and which were enforced.'),
+    max_tokens_clamp: z
+      .object({
+        asked: z.int().nullable().describe('Null: none, so the default.'),
+        allowed: z.int(),
+        by: z.enum(clampReasons),
+      })
+      .nullable()
+      .describe('What lowered max_tokens; null when nothing did.'),
     attempts: z
       .array(z.object({ model: z.string(), provider: served, ...server, outcome: z.string(), elapsed_ms: count }))
       .describe('Each try at a server, in order.'),
@@ -305,7 +315,9 @@ export const requestReceipt = z
           fallback_models: ['demo'],
           allow_hosters: null,
           deny_hosters: [],
+          max_cost_usd: null,
         },
+        max_tokens_clamp: null,
         attempts: [
           {
             model: 'qwen3-8b',

@@ -11,6 +11,7 @@ export const bounds = {
   fallbackModels: 16,
   hosters: 256,
   maxTokens: 2 ** 31 - 1,
+  maxCostUsd: 1_000_000,
 } as const
 
 // `error` texts complete the sentence "`param` must be ...", so each says what is allowed. `null` means the same as leaving an
@@ -124,6 +125,15 @@ export const chatFieldsSchema = z.looseObject(
       .describe(
         'What to do when `max_tokens` cannot be paid for: `refuse` with 402, or `clamp` it to what can be. Default `refuse`.',
       ),
+    max_cost_usd: (() => {
+      const error = `an amount of USD from 0.000000001 to ${bounds.maxCostUsd}`
+      return z.number({ error }).min(1e-9, { error }).max(bounds.maxCostUsd, { error })
+    })()
+      .nullish()
+      .describe('The request must not cost more than this: `max_tokens` is lowered to what it pays for.'),
+    dry_run: boolean
+      .nullish()
+      .describe('Answer with a quote: who would serve it and what it would cost. Nothing is sent, held or charged.'),
   },
   { error: 'a JSON object' },
 )

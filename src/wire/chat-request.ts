@@ -3,6 +3,7 @@ import type { ChatJob, Feature } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../domain/json-object.ts'
 import { keyPath } from '../domain/key-path.ts'
+import { parseUsd } from '../domain/money.ts'
 import { bounds, type ChatMessage, chatFieldsSchema, messageSchema } from './chat-request-schema.ts'
 import { estimateTokens } from './estimate-tokens.ts'
 import { parseJsonObject } from './parse-json-object.ts'
@@ -24,7 +25,7 @@ const listBounds: ReadonlyArray<readonly [field: string, max: number]> = [
 const notForwarded = new Set([
   ...['model', 'max_tokens', 'max_completion_tokens', 'stream', 'stream_options'],
   ...['tier', 'privacy_mode', 'trusted_only', 'max_latency_ms', 'fallback_models', 'allow_hosters', 'deny_hosters'],
-  'on_insufficient',
+  ...['on_insufficient', 'max_cost_usd', 'dry_run'],
   // Names by which other gateways let a caller redirect the request or its credential (CVE-2024-6587): never passed on.
   ...['api_base', 'base_url', 'api_key', 'api_version', 'user_config', 'headers', 'extra_headers', 'extra_body'],
 ])
@@ -60,6 +61,8 @@ export function parseChatRequest(body: Buffer): ChatJob {
     includeUsage: fields.stream_options?.include_usage ?? false,
     maxTokens: maxTokensOf(fields),
     onInsufficient: fields.on_insufficient ?? 'refuse',
+    maxCostNanos: fields.max_cost_usd ? parseUsd(fields.max_cost_usd.toFixed(9))! : null,
+    dryRun: fields.dry_run ?? false,
     choices: fields.n ?? 1,
     features: featuresOf(messages, input),
     inputTokensBound: size.tokensBound,

@@ -57,6 +57,20 @@ test('a chat', async () => {
   expect(result.response.id).toBe(`chatcmpl-${result.response.headers?.['x-request-id']}`)
 })
 
+test('max_cost_usd is a provider option, and a header says what it left of maxOutputTokens', async () => {
+  const { provider } = await setUp()
+  const { response } = await generateText({
+    model: provider('test-model'),
+    prompt: 'Hello',
+    maxOutputTokens: 1_000,
+    providerOptions: { switchyard: { max_cost_usd: 0.0005 } },
+  })
+  const { max_tokens: sent, ...body } = world.upstream.requests.at(-1)!.body
+  expect(sent).toBeLessThan(250)
+  expect(response.headers?.['x-switchyard-max-tokens']).toBe(String(sent))
+  expect(body).not.toHaveProperty('max_cost_usd')
+})
+
 test.each(['', '/'])('a base URL that ends in "/v1%s"', async slash => {
   const { provider } = await setUp({ baseURL: `${world.baseUrl}${slash}` })
   expect((await generateText({ model: provider('test-model'), prompt: 'Hello' })).text).not.toBe('')

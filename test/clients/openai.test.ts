@@ -219,6 +219,26 @@ describe.each(versions)('%s', (_name, Client) => {
     await expect(refused).rejects.toHaveProperty('param', expect.stringMatching(new RegExp(`^${param}\\b`)))
   })
 
+  test('a quote arrives as it is, and max_cost_usd says in a header what it left', async () => {
+    const { client, customer } = await setUp()
+    const asked = { ...hello, max_tokens: 1_000, dry_run: true } as OpenAI.ChatCompletionCreateParamsNonStreaming
+    const quote: { object: string } = await client.chat.completions.create(asked)
+    expect(quote).toMatchObject({ object: 'chat.completion.quote', max_tokens: 1_000, refusal: null })
+    expect(await world.gateway.usage(customer)).toEqual([])
+
+    const capped = {
+      ...hello,
+      max_tokens: 1_000,
+      max_cost_usd: 0.0005,
+    } as OpenAI.ChatCompletionCreateParamsNonStreaming
+    const { data, response } = await client.chat.completions.create(capped).withResponse()
+    const allowed = Number(response.headers.get('x-switchyard-max-tokens'))
+    expect(allowed).toBeGreaterThan(100)
+    expect(allowed).toBeLessThan(250)
+    expect(world.upstream.requests.at(-1)!.body).toMatchObject({ max_tokens: allowed })
+    expect(data.usage).toHaveProperty('cost_usd')
+  })
+
   test('models, listed and by id', async () => {
     const { client } = await setUp()
     const ids: string[] = []

@@ -82,7 +82,7 @@ export function planOf(offers: readonly Offer[]): Plan {
       excluded: [],
       holdNanos: 1n,
       maxTokens: 256,
-      clampedFrom: null,
+      clamp: null,
     },
   }
 }

@@ -42,6 +42,7 @@ describe('the reasons of exclusion', () => {
       offer: offerOf({ ...offerings[kind], contextTokens: 10, maxOutputTokens: 5, features: new Set(['tools']) }),
       job: jobOf({
         maxTokens: 20,
+        maxCostNanos: 1n,
         features: new Set(['images']),
         wishes: {
           privacyMode: true,
@@ -204,6 +205,7 @@ const cures: Record<Reason, (market: Market) => Market> = {
   max_latency_ms: withWish({ maxLatencyMs: null }),
   deny_hosters: withWish({ denyHosters: new Set() }),
   allow_hosters: withWish({ allowHosters: null }),
+  max_cost_usd: market => ({ ...market, job: { ...market.job, maxCostNanos: null } }),
   endpoint_ejected: market => ({ ...market, ill: false }),
 }
 

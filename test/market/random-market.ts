@@ -59,6 +59,8 @@ export function jobOf(given: Omit<Partial<ChatJob>, 'wishes'> & { wishes?: Parti
     includeUsage: false,
     maxTokens: null,
     onInsufficient: 'refuse',
+    maxCostNanos: null,
+    dryRun: false,
     choices: 1,
     features: new Set(),
     inputTokensBound: 400,

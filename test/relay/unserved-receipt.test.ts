@@ -26,7 +26,7 @@ const ticket: Ticket = {
   excluded: [],
   holdNanos: 1_000_000n,
   maxTokens: 100,
-  clampedFrom: null,
+  clamp: null,
 }
 
 /** Beyond its free departures: whether it pays is decided by what the servers were doing. */

@@ -45,6 +45,16 @@ test('a smaller hold affords what the dearest candidate sells for it', () => {
   expect(maxTokensFor([cheap, dear], job, 199n)).toBe(0)
 })
 
+test('max_cost_usd lowers max_tokens to what it pays for at the dearest candidate, and is never exceeded', () => {
+  const job = (maxTokens: number | null, maxCostNanos: bigint) =>
+    jobOf({ inputTokensBound: 100, choices: 2, maxTokens, maxCostNanos })
+  // The prompt is 200 at the dearer one, and a token of both choices 8.
+  const capped = { wantNanos: 280n, floorNanos: 280n, maxTokens: 10, clampedBy: 'max_cost_usd' }
+  expect(holdFor([cheap, dear], job(50, 287n), defaults)).toEqual(capped)
+  expect(holdFor([cheap, dear], job(null, 287n), defaults)).toEqual(capped)
+  expect(holdFor([cheap, dear], job(10, 287n), defaults)).toEqual({ wantNanos: 280n, floorNanos: 280n, maxTokens: 10 })
+})
+
 test('a free model needs no money', () => {
   const free = offerOf({ price: { inputPicoPerToken: 0n, outputPicoPerToken: 0n } })
   const { wantNanos, floorNanos } = holdFor([free], jobOf(), defaults)

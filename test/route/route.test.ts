@@ -17,7 +17,7 @@ const ticketOf = (eligible: readonly Offer[], models: readonly string[] = ['m'])
   excluded: [],
   holdNanos: 0n,
   maxTokens: 256,
-  clampedFrom: null,
+  clamp: null,
 })
 
 const priced = (name: string, perMillion: number, more: Parameters<typeof offerOf>[0] = {}) =>

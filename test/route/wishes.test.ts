@@ -37,7 +37,7 @@ function choose({ offers, job, health, cloudCompetes, stickyOfferId, seed }: Ran
     excluded,
     holdNanos: hold.wantNanos,
     maxTokens: hold.maxTokens,
-    clampedFrom: null,
+    clamp: null,
   }
   const { offers: plan, ranks } = route(ticket, job, { health, cloudCompetes, stickyOfferId }, seededRandom(seed))
   return { candidates, allowed, excluded, plan, ranks, hold }

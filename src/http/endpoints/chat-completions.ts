@@ -13,6 +13,7 @@ import type { WindowCounts } from '../../domain/windows.ts'
 import { failpoint } from '../../failpoint.ts'
 import { rateLimitHeaders, type WindowView } from '../../quota/window-view.ts'
 import { chatCompletionSchema } from '../../wire/chat-completion-schema.ts'
+import { type ChatQuote, chatQuoteSchema } from '../../wire/chat-quote-schema.ts'
 import { parseChatRequest } from '../../wire/chat-request.ts'
 import { chatRequestSchema } from '../../wire/chat-request-schema.ts'
 import { type Envelope, envelopeOf } from '../../wire/envelope.ts'
@@ -31,6 +32,8 @@ export interface ChatEndpointDeps {
   readonly complete: (caller: Caller, job: ChatJob, requestId: string, signal: StopSignal) => Promise<Completed>
   /** The same for a request with an Idempotency-Key, which happens once. */
   readonly completeOnce: (request: OnceRequest, signal: StopSignal) => Promise<Served>
+  /** For `dry_run`. */
+  readonly quote: (caller: Caller, job: ChatJob, requestId: string) => Promise<ChatQuote>
   readonly authenticate: Authenticator['authenticate']
   readonly windows: WindowView
   readonly inFlight: InFlight
@@ -65,9 +68,9 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
       body: chatRequestSchema,
       response: {
         contentType: 'application/json',
-        schema: chatCompletionSchema,
+        schema: z.union([chatCompletionSchema, chatQuoteSchema]),
         description:
-          'The completion, or with `stream: true` server-sent events of `chat.completion.chunk` objects ending with `data: [DONE]`.',
+          'The completion, or with `stream: true` server-sent events of `chat.completion.chunk` objects ending with `data: [DONE]`; with `dry_run: true` a quote.',
       },
     },
     async serve(request, out) {
@@ -100,6 +103,7 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
         if (running.refusal) throw running.refusal
         failpoint('chat-authenticated')
         const job = parseChatRequest(body)
+        if (job.dryRun) return sendQuote(out, await deps.quote(caller, job, requestId), await headers())
         const key = idempotencyKeyOf(request)
         const completing: Promise<Served> =
           key === undefined
@@ -145,6 +149,12 @@ function sendWhole(out: ServerResponse, served: Served, headers: OutgoingHttpHea
   if (delivery.kind !== 'whole') throw new Error('a stream was made for a request that asked for none')
   const cost = { 'x-switchyard-cost-usd': usdText(delivery.costNanos) }
   out.writeHead(200, Object.assign(headers, jsonHeaders(delivery.body), servedBy(served), cost)).end(delivery.body)
+}
+
+/** Also where a stream was asked for. */
+function sendQuote(out: ServerResponse, quote: ChatQuote, headers: OutgoingHttpHeaders): void {
+  const body = JSON.stringify(quote)
+  out.writeHead(200, Object.assign(headers, jsonHeaders(body))).end(body)
 }
 
 interface StreamToSend {
@@ -195,10 +205,10 @@ function servedBy(served: Served): Record<string, string> {
   // The id of the request that the receipt is of.
   if ('replayOf' in served) return { 'idempotent-replayed': 'true', 'x-request-id': served.replayOf }
   const { endpoint } = served.offer
-  const { clampedFrom, maxTokens } = served.ticket
+  const { clamp, maxTokens } = served.ticket
   return {
     'x-switchyard-provider': endpoint.kind,
     ...(endpoint.hosterId === null ? {} : { 'x-switchyard-hoster': endpoint.hosterId }),
-    ...(clampedFrom === null ? {} : { 'x-switchyard-max-tokens': String(maxTokens) }),
+    ...(clamp === null ? {} : { 'x-switchyard-max-tokens': String(maxTokens) }),
   }
 }

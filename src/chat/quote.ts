@@ -1,0 +1,95 @@
+import { appraise } from '../admit/appraise.ts'
+import type { Caller } from '../domain/caller.ts'
+import type { ChatJob } from '../domain/chat-job.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { Ticket } from '../domain/handoff.ts'
+import { costNanos, usd, usdPerMillion } from '../domain/money.ts'
+import type { Offer } from '../domain/offer.ts'
+import { expectedUse } from '../route/expected-cost.ts'
+import { route } from '../route/route.ts'
+import type { ChatQuote } from '../wire/chat-quote-schema.ts'
+import { countPromptTokens } from '../wire/chat-request.ts'
+import type { CompleteDeps } from './complete.ts'
+
+/**
+ * `dry_run`: who would serve this request, in which order, and what it would cost; the same steps as `complete` up to the first that
+ * has an effect beside counting. The order of `balanced` and `fastest` is drawn by lot, and this is one draw.
+ */
+export async function quote(
+  deps: Pick<CompleteDeps, 'admit' | 'route' | 'affinity' | 'random'>,
+  caller: Caller,
+  job: ChatJob,
+  requestId: string,
+): Promise<ChatQuote> {
+  const { models, candidates, eligible, excluded, verdict } = await appraise(deps.admit, caller, job, requestId)
+  const offers = new Map(candidates.map(offer => [offer.offerId, offer]))
+  const asked = { object: 'chat.completion.quote' as const, id: requestId, model: job.model }
+  const notAsked = excluded.map(({ offerId, reason }) => ({ ...serverOf(offers.get(offerId)!), reason }))
+  if (verdict instanceof ApiError) {
+    const { code, message, param } = verdict
+    const nothing = { max_tokens: null, max_tokens_clamped_by: null, expected: null, worst_case_cost_usd: null }
+    return {
+      ...asked,
+      ...nothing,
+      hold_usd: null,
+      candidates: [],
+      excluded: notAsked,
+      refusal: { code, message, param },
+    }
+  }
+
+  const { maxTokens, wantNanos, clampedBy } = verdict
+  const ticket: Ticket = {
+    requestId,
+    leaseId: requestId,
+    caller,
+    startedAtEpochMs: deps.admit.clock.epochMs(),
+    startedMonotonicMs: deps.admit.clock.monotonicMs(),
+    models,
+    eligible,
+    excluded,
+    holdNanos: wantNanos,
+    maxTokens,
+    clamp: null,
+  }
+  const stickyOfferId = eligible.length > 1 ? deps.affinity.find(caller.customerId, job) : null
+  const { ranks } = route(ticket, job, { ...deps.route, stickyOfferId }, deps.random)
+  const inputTokens = countPromptTokens(job)
+  const { outputTokens } = expectedUse(job, maxTokens)
+  const expectedUsd = ({ price }: Offer) => usd(costNanos(price, inputTokens, outputTokens))
+  return {
+    ...asked,
+    max_tokens: maxTokens,
+    max_tokens_clamped_by: clampedBy ?? null,
+    expected: { cost_usd: expectedUsd(ranks[0]!.offer), input_tokens: inputTokens, output_tokens: outputTokens },
+    worst_case_cost_usd: usd(wantNanos),
+    hold_usd: usd(wantNanos),
+    candidates: ranks.map(({ offer, predictedMs, trust, inFlight, state }, index) => ({
+      rank: index + 1,
+      ...serverOf(offer),
+      price: {
+        version: offer.priceVersion ?? null,
+        input_usd_per_million: usdPerMillion(offer.price.inputPicoPerToken),
+        output_usd_per_million: usdPerMillion(offer.price.outputPicoPerToken),
+      },
+      expected_cost_usd: expectedUsd(offer),
+      worst_case_cost_usd: usd(costNanos(offer.price, job.inputTokensBound, maxTokens * job.choices)),
+      predicted_ms: predictedMs === null ? null : Math.round(predictedMs),
+      trust_score: offer.endpoint.kind === 'hoster' ? trust : null,
+      in_flight: inFlight,
+      state,
+    })),
+    excluded: notAsked,
+    refusal: null,
+  }
+}
+
+function serverOf({ endpoint, modelId }: Offer) {
+  return {
+    model: modelId,
+    provider: endpoint.kind,
+    endpoint: endpoint.endpointId,
+    hoster_id: endpoint.hosterId,
+    hoster_name: endpoint.hosterId === null ? null : endpoint.name,
+  }
+}

@@ -1,0 +1,227 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type ChatQuote, chatQuoteSchema } from '../../src/wire/chat-quote-schema.ts'
+import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { readError, readEventStream } from '../harness/event-stream.ts'
+import { answer, type ScriptedUpstream, startScriptedUpstream, usageOf } from '../harness/scripted-upstream.ts'
+
+let upstream: ScriptedUpstream
+let gateway: TestApp
+let hosterId: string
+
+beforeAll(async () => {
+  upstream = await startScriptedUpstream()
+  upstream.always(answer({ usage: usageOf(10, 5) }))
+  const price = (perMillion: number) => ({
+    inputPicoPerToken: BigInt(perMillion) * 1_000_000n,
+    outputPicoPerToken: BigInt(perMillion) * 1_000_000n,
+  })
+  gateway = await startTestApp({
+    yaml: 'hosters: { allow_private_urls: true }',
+    offers: [
+      testOffer(upstream.baseUrl, { modelId: 'mixed', price: price(1), endpoint: { endpointId: 'gpu-1' } }),
+      testOffer(upstream.baseUrl, {
+        modelId: 'mixed',
+        price: price(100),
+        endpoint: { endpointId: 'cloud-1', kind: 'cloud' },
+      }),
+      testOffer(upstream.baseUrl, { modelId: 'plain', price: price(1), endpoint: { endpointId: 'gpu-2' } }),
+    ],
+  })
+  hosterId = await gateway.hoster({ baseUrl: `${upstream.baseUrl}/hoster`, models: [{ modelId: 'mixed' }] })
+})
+afterAll(async () => {
+  await gateway?.close()
+  await upstream?.close()
+})
+
+const messages = [{ role: 'user', content: 'How far is it to the river?' }]
+
+async function quoteOf(customer: TestCustomer, body: object): Promise<ChatQuote> {
+  const response = await gateway.chat(customer, { messages, ...body, dry_run: true })
+  expect(response.status).toBe(200)
+  expect(response.headers.get('content-type')).toContain('application/json')
+  const quote = (await response.json()) as ChatQuote
+  expect(chatQuoteSchema.parse(quote)).toEqual(quote)
+  expect(quote.id).toBe(response.headers.get('x-request-id'))
+  return quote
+}
+
+describe('dry_run', () => {
+  test('names who would serve it in order, who may not and why, and what it would cost', async () => {
+    const customer = await gateway.customer()
+    const asked = { model: 'mixed', tier: 'cheapest', max_tokens: 100, privacy_mode: true }
+    const quote = await quoteOf(customer, asked)
+    expect(quote).toMatchObject({
+      object: 'chat.completion.quote',
+      model: 'mixed',
+      max_tokens: 100,
+      max_tokens_clamped_by: null,
+      candidates: [
+        { rank: 1, provider: 'local', endpoint: 'gpu-1', hoster_id: null, price: { version: null }, state: 'open' },
+        { rank: 2, provider: 'hoster', hoster_id: hosterId, hoster_name: 'hoster-1', price: { version: 1 } },
+      ],
+      excluded: [{ provider: 'cloud', endpoint: 'cloud-1', reason: 'privacy_mode' }],
+      refusal: null,
+    })
+    const { input_tokens, output_tokens, cost_usd } = quote.expected!
+    expect(output_tokens).toBe(100)
+    expect(Math.round(cost_usd * 1e9)).toBe((input_tokens + output_tokens) * 1_000)
+    // The dearest that may serve it: output at 2 USD per million.
+    expect(quote.hold_usd).toBe(quote.candidates[1]!.worst_case_cost_usd)
+    expect(quote.worst_case_cost_usd).toBe(quote.hold_usd)
+
+    await (await gateway.chat(customer, { messages, ...asked })).text()
+    const [row] = await gateway.usage(customer)
+    expect(row!.hold_nanos).toBe(BigInt(Math.round(quote.hold_usd! * 1e9)))
+  })
+
+  test('sends, holds and charges nothing and leaves no row, and counts against the limits, streams too', async () => {
+    const customer = await gateway.customer({ limits: { requestsPerMinute: 2, requestsPerDay: 100 } })
+    const sent = upstream.requests.length
+    const headers = []
+    for (const stream of [false, true]) {
+      const response = await gateway.chat(customer, { model: 'plain', messages, stream, dry_run: true })
+      expect(await response.json()).toMatchObject({ object: 'chat.completion.quote' })
+      headers.push(response.headers.get('x-ratelimit-remaining-requests'))
+    }
+    expect(headers).toEqual(['1', '0'])
+    const refused = await readError(await gateway.chat(customer, { model: 'plain', messages, dry_run: true }))
+    expect(refused).toMatchObject({ status: 429, code: 'rate_limit_exceeded' })
+    expect(upstream.requests.length).toBe(sent)
+    expect(await gateway.usage(customer)).toEqual([])
+    expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n)
+    const { rows } = await gateway.database.pool.query('SELECT FROM lease WHERE customer_id = $1', [
+      customer.customerId,
+    ])
+    expect(rows).toEqual([])
+  })
+
+  test('assumes 256 tokens of output for each choice, or max_tokens if that is less', async () => {
+    const customer = await gateway.customer()
+    const output = async (more: object) =>
+      (await quoteOf(customer, { model: 'plain', ...more })).expected!.output_tokens
+    expect(await output({})).toBe(256)
+    expect(await output({ n: 3 })).toBe(768)
+    expect(await output({ max_tokens: 20 })).toBe(20)
+  })
+
+  test('a request that nothing could serve is quoted with its refusal', async () => {
+    const customer = await gateway.customer()
+    const quote = await quoteOf(customer, { model: 'plain', tools: [{}], max_tokens: 20_000 })
+    expect(quote).toMatchObject({
+      candidates: [],
+      expected: null,
+      hold_usd: null,
+      excluded: [{ endpoint: 'gpu-2', reason: 'output_too_small' }],
+      refusal: { code: 'context_length_exceeded', param: 'max_tokens' },
+    })
+  })
+
+  test('an unknown model and a wrong body are refused as ever', async () => {
+    const customer = await gateway.customer()
+    const refused = async (body: object) =>
+      readError(await gateway.chat(customer, { messages, dry_run: true, ...body }))
+    expect(await refused({ model: 'nobody-has-this' })).toMatchObject({ status: 404, code: 'model_not_found' })
+    expect(await refused({ model: 'plain', dry_run: 'yes' })).toMatchObject({ status: 400, param: 'dry_run' })
+    expect(await refused({ model: 'plain', temperature: 9 })).toMatchObject({ status: 400, param: 'temperature' })
+  })
+
+  test('false and null are chat requests, and neither field reaches the server', async () => {
+    const customer = await gateway.customer()
+    for (const dry_run of [false, null]) {
+      const response = await gateway.chat(customer, { model: 'plain', messages, dry_run, max_cost_usd: 1 })
+      expect(await response.json()).toMatchObject({ object: 'chat.completion' })
+      expect(upstream.requests.at(-1)!.body).not.toHaveProperty('dry_run')
+      expect(upstream.requests.at(-1)!.body).not.toHaveProperty('max_cost_usd')
+    }
+  })
+})
+
+describe('max_cost_usd', () => {
+  test('lowers max_tokens, holds no more than itself, and says so in a header and on the receipt', async () => {
+    const customer = await gateway.customer()
+    const response = await gateway.chat(customer, { model: 'plain', messages, max_tokens: 4_000, max_cost_usd: 0.0003 })
+    await response.text()
+    const allowed = Number(response.headers.get('x-switchyard-max-tokens'))
+    expect(upstream.requests.at(-1)!.body.max_tokens).toBe(allowed)
+    const [row] = await gateway.usage(customer)
+    // Every token is 1,000 nano-USD, so nothing of the cap is left over.
+    expect(row!.hold_nanos).toBe(300_000n)
+    const receipt = await gateway.get(customer, `/v1/usage/requests/${row!.request_id}`)
+    expect(await receipt.json()).toMatchObject({
+      hold_usd: 0.0003,
+      policy: { max_cost_usd: 0.0003 },
+      max_tokens_clamp: { asked: 4_000, allowed, by: 'max_cost_usd' },
+    })
+    const quote = await quoteOf(customer, { model: 'plain', max_tokens: 4_000, max_cost_usd: 0.0003 })
+    expect(quote).toMatchObject({ max_tokens: allowed, max_tokens_clamped_by: 'max_cost_usd', hold_usd: 0.0003 })
+  })
+
+  test('and on_insufficient each lower max_tokens; the receipt names the one that did', async () => {
+    const customer = await gateway.customer({ creditNanos: 200_000n })
+    const asked = { model: 'plain', messages, max_tokens: 4_000, max_cost_usd: 0.0003, on_insufficient: 'clamp' }
+    const response = await gateway.chat(customer, asked)
+    await response.text()
+    const allowed = Number(response.headers.get('x-switchyard-max-tokens'))
+    const receipt = await gateway.get(customer, `/v1/usage/requests/${response.headers.get('x-request-id')}`)
+    expect(await receipt.json()).toMatchObject({
+      hold_usd: 0.0002,
+      max_tokens_clamp: { asked: 4_000, allowed, by: 'on_insufficient' },
+    })
+  })
+
+  test('cuts a stream that outgrows it, and nothing beyond it is charged', async () => {
+    const customer = await gateway.customer()
+    const pieces = Array.from({ length: 2_000 }, (_, index) => ` word${index}`)
+    upstream.respondWith(answer({ pieces, usage: usageOf(10, 2_000) }))
+    const response = await gateway.chat(customer, { model: 'plain', messages, stream: true, max_cost_usd: 0.0003 })
+    expect(Number(response.headers.get('x-switchyard-max-tokens'))).toBeGreaterThan(0)
+    const stream = await readEventStream(response)
+    expect(stream).toMatchObject({ done: true, finishReasons: ['length'] })
+    const [row] = await gateway.usage(customer)
+    expect(row!.cost_nanos).toBeLessThanOrEqual(300_000n)
+    expect(row!.cost_nanos).toBeGreaterThan(0n)
+  })
+
+  test('leaves out servers that are too dear for it, rather than shorten the answer of the others', async () => {
+    const customer = await gateway.customer()
+    const asked = { model: 'mixed', max_tokens: 50, max_cost_usd: 0.0006, deny_hosters: [hosterId] }
+    const response = await gateway.chat(customer, { messages, ...asked })
+    await response.text()
+    expect(response.status).toBe(200)
+    expect(response.headers.get('x-switchyard-max-tokens')).toBeNull()
+    const receipt = await gateway.get(customer, `/v1/usage/requests/${response.headers.get('x-request-id')}`)
+    expect(await receipt.json()).toMatchObject({
+      max_tokens_clamp: null,
+      candidates: [
+        { endpoint: 'gpu-1', status: 'answered' },
+        { endpoint: 'cloud-1', status: 'excluded', reason: 'max_cost_usd' },
+        { provider: 'hoster', status: 'excluded', reason: 'deny_hosters' },
+      ],
+    })
+  })
+
+  test('that pays for not even one token is 400 with the least that would, and free', async () => {
+    const customer = await gateway.customer()
+    const refused = await readError(
+      await gateway.chat(customer, { model: 'mixed', messages, max_cost_usd: 0.00001, privacy_mode: true }),
+    )
+    expect(refused).toMatchObject({ status: 400, code: 'max_cost_too_low', param: 'max_cost_usd' })
+    expect(refused.message).toMatch(
+      /^max_cost_usd is 0.00001, and the prompt with one token of output may cost 0.000\d+ USD/,
+    )
+    expect(refused.message).toContain('max_cost_usd excluded 2 offers')
+    const least = Number(/may cost (0\.\d+) USD/.exec(refused.message)![1])
+    const paid = await gateway.chat(customer, { model: 'mixed', messages, max_cost_usd: least })
+    expect(paid.headers.get('x-switchyard-max-tokens')).toBe('1')
+    await paid.text()
+    expect(await gateway.usage(customer)).toHaveLength(1)
+  })
+
+  test.each([0, -1, '0.5', true, 1e-10, 1_000_001, Number.MAX_VALUE])('%j is refused by name', async max_cost_usd => {
+    const customer = await gateway.customer()
+    const refused = await readError(await gateway.chat(customer, { model: 'plain', messages, max_cost_usd }))
+    expect(refused).toMatchObject({ status: 400, code: 'invalid_value', param: 'max_cost_usd' })
+    expect(refused.message).toContain('an amount of USD from 0.000000001 to 1000000')
+  })
+})
