@@ -3,6 +3,9 @@ import { join } from 'node:path'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
 import { count } from './admit/admit.ts'
+import { createAlerts } from './alerts/alerts.ts'
+import { createMailer } from './alerts/mailer.ts'
+import { createAlertWatch } from './alerts/watch-alerts.ts'
 import { createAuthenticator } from './auth/authenticate.ts'
 import { type CompleteDeps, complete } from './chat/complete.ts'
 import { completeOnce, type OnceRequest } from './chat/complete-once.ts'
@@ -17,6 +20,7 @@ import { type Scheduler, systemScheduler } from './domain/scheduler.ts'
 import type { StopSignal } from './domain/stop-signal.ts'
 import { failpoint } from './failpoint.ts'
 import type { Endpoint } from './http/endpoint.ts'
+import { alertEndpoints } from './http/endpoints/alerts.ts'
 import { chatCompletions } from './http/endpoints/chat-completions.ts'
 import { creditTransactions } from './http/endpoints/credit-transactions.ts'
 import { credits } from './http/endpoints/credits.ts'
@@ -93,6 +97,8 @@ export interface Patience {
   readonly commitMs: number
   /** How long a reader may take nothing before it counts as gone, ms. */
   readonly slowReaderMs: number
+  /** How often the books are looked at for alerts, ms. */
+  readonly alertLookMs: number
 }
 
 /** Builds every module once, by hand, and wires them. The only file that knows them all. */
@@ -156,7 +162,8 @@ export async function compose(input: ComposeInput): Promise<App> {
     onProblem: problem => log.error(problem),
   })
   await catalog.refresh()
-  const upstream = new UpstreamClient({ version: input.version, publicLookup: createPinnedLookup() })
+  const publicLookup = createPinnedLookup()
+  const upstream = new UpstreamClient({ version: input.version, publicLookup })
   started.defer(() => upstream.close())
 
   // -- callers
@@ -219,6 +226,17 @@ export async function compose(input: ComposeInput): Promise<App> {
       request,
     )
   }
+  // -- alerts
+  const alertWatch = createAlertWatch({
+    pool: pools.general,
+    scheduler,
+    caps: {
+      byTier: new Map(Object.entries(config.accountTiers).map(([tier, limits]) => [tier, limits.dailySpendCapNanos])),
+      fallback: limitsOfTier(config, 'free').dailySpendCapNanos,
+    },
+    log,
+    ...(input.patience?.alertLookMs !== undefined && { everyMs: input.patience.alertLookMs }),
+  })
 
   // -- the addresses
   const reports = createReports({
@@ -238,6 +256,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       completeOnce: chatOnce,
       authenticate: authenticator.authenticate,
       windows,
+      onRefused: alertWatch.noteRefusal,
       inFlight,
       bodyLimitBytes: config.server.bodyLimitBytes,
       log,
@@ -255,6 +274,14 @@ export async function compose(input: ComposeInput): Promise<App> {
     usageReceipt({ activity }),
     modelsList({ models: () => catalog.current().models }),
     modelShow({ models: () => catalog.current().models }),
+    ...alertEndpoints({
+      alerts: createAlerts({
+        pool: pools.general,
+        masterKey: input.masterKey,
+        allowPrivateUrls: config.alerts.allowPrivateUrls,
+      }),
+      bodyLimitBytes: config.server.bodyLimitBytes,
+    }),
     healthz(),
     readyz({ isDraining: () => inFlight.isClosed, pingDatabase: () => pools.general.query('SELECT 1') }),
     metricsText({
@@ -273,8 +300,22 @@ export async function compose(input: ComposeInput): Promise<App> {
     log,
     onResponse: metrics.request,
   })
-  const jobs = await startJobs({ pool: pools.general, clock, log })
+  const jobs = await startJobs({
+    pool: pools.general,
+    queuePool: pools.queue,
+    clock,
+    alerts: {
+      sql: pools.general,
+      clock,
+      masterKey: input.masterKey,
+      mailer: createMailer(config.smtp, log),
+      webhooks: { allowPrivate: config.alerts.allowPrivateUrls, publicLookup },
+    },
+    log,
+  })
   started.defer(() => jobs.stop())
+  alertWatch.start()
+  started.defer(() => alertWatch.stop())
   started.defer(() => server.close())
 
   const running = started.move()
@@ -294,7 +335,11 @@ export async function compose(input: ComposeInput): Promise<App> {
 }
 
 /** Money has its own connections, so that no report makes an admission wait; the heartbeat too, so that a full pool kills no node (and one more for reaping). */
-function openPools({ config, connection, log }: ComposeInput): Record<'money' | 'general' | 'heartbeat', Pool> {
+function openPools({
+  config,
+  connection,
+  log,
+}: ComposeInput): Record<'money' | 'general' | 'queue' | 'heartbeat', Pool> {
   const onIdleError = (error: Error) => log.warn({ err: error }, 'a database connection broke')
   const { moneyConnections, generalConnections } = config.postgres
   return {
@@ -305,6 +350,8 @@ function openPools({ config, connection, log }: ComposeInput): Record<'money' | 
       statementTimeoutMs: 30_000,
       onIdleError,
     }),
+    // One listens for new jobs; two take them and put them away.
+    queue: createPool(connection, { max: 3, applicationName: 'switchyard jobs', standardTypes: true, onIdleError }),
     heartbeat: createPool(connection, { max: 2, applicationName: 'switchyard heartbeat', onIdleError }),
   }
 }

@@ -15,7 +15,7 @@ export const corsHeaders = {
 export async function answerPreflight(request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const asked = request.headers['access-control-request-headers']
   reply.headers({
-    'access-control-allow-methods': 'GET, POST',
+    'access-control-allow-methods': 'GET, POST, DELETE',
     'access-control-allow-headers': asked ?? 'authorization, content-type, idempotency-key',
     'access-control-max-age': '86400',
     vary: 'access-control-request-headers',

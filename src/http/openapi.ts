@@ -49,6 +49,7 @@ const tags: Record<EndpointDoc['tag'], string> = {
   Chat: 'Generate text.',
   Usage: 'What was used and what it cost. These requests are free and do not count against the chat limits.',
   Models: 'What can be asked for.',
+  Alerts: 'Be told of a low balance, of the daily cap, of keys at their limit and of large charges.',
   Service: 'About the gateway itself.',
 }
 
@@ -90,6 +91,7 @@ const byTag: Record<EndpointDoc['tag'], readonly ErrorCode[]> = {
   ],
   Usage: [],
   Models: [],
+  Alerts: [],
   Service: [],
 }
 
@@ -102,6 +104,7 @@ function errorsOf({ access, isReport, path, doc }: Endpoint): ErrorCode[] {
     ...(doc.query ? withQuery : []),
     ...(doc.body ? withBody : []),
     ...byTag[doc.tag],
+    ...(doc.tag === 'Alerts' && path.includes(':') ? (['not_found'] as const) : []),
     ...(isReport ? (['rate_limit_exceeded'] as const) : []),
     ...(doc.tag === 'Models' && path.endsWith('*') ? (['model_not_allowed', 'model_not_found'] as const) : []),
     ...(doc.operationId === 'getRequestReceipt' ? (['request_not_found'] as const) : []),

@@ -31,8 +31,7 @@ export interface ServerOptions {
 }
 
 /**
- * The HTTP server: one route per endpoint row, one guard in front, one renderer of errors. Bodies arrive as Buffers, since the
- * chat parser wants bytes and nothing else takes a body. Time-outs and sizes are set against slow and oversized senders.
+ * The HTTP server: one route per endpoint row, one guard in front, one renderer of errors. Time-outs and sizes are set against slow and oversized senders.
  */
 export function createServer(options: ServerOptions): FastifyInstance {
   const app = Fastify({
@@ -52,8 +51,9 @@ export function createServer(options: ServerOptions): FastifyInstance {
       respondError(reply, toApiError(error))
     },
   })
-  // Nothing that Fastify answers takes a body.
+  // Handlers that take a body read it themselves, with `receiveBody`; what is not read Node throws away.
   app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', (_request, _payload, done) => done(null))
   app.decorateRequest('caller', null)
 
   app.addHook('onRequest', (request, reply, done) => {
@@ -140,7 +140,10 @@ const isRaw = (endpoint: Endpoint): endpoint is RawEndpoint => 'serve' in endpoi
 const isReplying = (endpoint: Endpoint): endpoint is ReplyingEndpoint => !isRaw(endpoint)
 
 function isAt(endpoint: Endpoint, path: string): boolean {
-  return endpoint.path.endsWith('*') ? path.startsWith(endpoint.path.slice(0, -1)) : endpoint.path === path
+  if (endpoint.path.endsWith('*')) return path.startsWith(endpoint.path.slice(0, -1))
+  const steps = path.split('/')
+  const own = endpoint.path.split('/')
+  return own.length === steps.length && own.every((step, at) => step.startsWith(':') || step === steps[at])
 }
 
 /** An address that exists under another method is 405, everything else 404. */

@@ -1,4 +1,6 @@
 import { Logger, parseCronItems, run, type TaskList } from 'graphile-worker'
+import { alertTasks, DeliveryFailed } from '../alerts/alert-jobs.ts'
+import type { DeliverDeps } from '../alerts/deliver-alert.ts'
 import type { Pool } from '../db/pool.ts'
 import type { Clock } from '../domain/clock.ts'
 import { deleteExpiredClaims } from '../idempotency/delete-expired-claims.ts'
@@ -11,7 +13,10 @@ export interface Jobs {
 
 export interface JobsDeps {
   readonly pool: Pool
+  /** Made with `standardTypes`: graphile-worker writes the ids of jobs as JSON, which has no bigint. */
+  readonly queuePool: Pool
   readonly clock: Clock
+  readonly alerts: DeliverDeps
   readonly log: JobsLog
 }
 
@@ -23,7 +28,7 @@ interface JobsLog {
 }
 
 /** Work on a timetable. However many nodes run, graphile-worker gives each job to one of them, once. */
-export async function startJobs({ pool, clock, log }: JobsDeps): Promise<Jobs> {
+export async function startJobs({ pool, queuePool, clock, alerts, log }: JobsDeps): Promise<Jobs> {
   // A fresh installation needs this month's partition before the first row, not tomorrow.
   await addUsagePartitions(pool, clock.epochMs())
   const taskList: TaskList = {
@@ -34,16 +39,20 @@ export async function startJobs({ pool, clock, log }: JobsDeps): Promise<Jobs> {
     delete_expired_claims: async () => {
       await deleteExpiredClaims(pool)
     },
+    ...alertTasks(alerts),
   }
   const runner = await run({
-    pgPool: pool.pg,
-    concurrency: 1,
+    pgPool: queuePool.pg,
+    // Receivers of alerts may be slow.
+    concurrency: 3,
     noHandleSignals: true,
-    pollInterval: 60_000,
+    // New jobs are announced; polling finds those that wait for another attempt.
+    pollInterval: 15_000,
     taskList,
     parsedCronItems: parseCronItems([
       { task: 'add_usage_partitions', match: '17 3 * * *', options: { backfillPeriod: 86_400_000 } },
       { task: 'delete_expired_claims', match: '*/15 * * * *' },
+      { task: 'prune_alerts', match: '23 3 * * *' },
     ]),
     logger: new Logger(() => (level, message, meta) => logAt(log, level, message, meta)),
   })
@@ -56,7 +65,9 @@ export async function startJobs({ pool, clock, log }: JobsDeps): Promise<Jobs> {
 /** graphile-worker tells its comings and goings as info; for an operator of a gateway that is debug. */
 function logAt(log: JobsLog, level: string, message: string, meta: object | undefined): void {
   const facts = { jobs: true, ...meta }
-  if (level === 'error') log.error(facts, message)
+  // A receiver of a customer's alerts that does not answer is that customer's to see.
+  if (meta && 'error' in meta && meta.error instanceof DeliveryFailed) log.debug(facts, message)
+  else if (level === 'error') log.error(facts, message)
   else if (level === 'warning') log.warn(facts, message)
   else log.debug(facts, message)
 }
