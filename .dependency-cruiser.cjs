@@ -44,6 +44,7 @@ module.exports = {
     only('ledger-sits-on-db', '^src/ledger/', '^src/(ledger|journal|db|domain)/', 'Money depends on no other module.'),
     only('market-sits-on-db', '^src/market/', '^src/(market|db|domain|wire)/', 'Supply knows nothing of customers.'),
     only('journal-knows-no-business', '^src/journal/', '^src/(journal/|domain/|db/file-lock)', 'It keeps bytes.'),
+    only('alerts-read-the-books', '^src/alerts/', '^src/(alerts|db|domain|market)/', 'Telling changes nothing.'),
     only('quota-sits-on-db', '^src/quota/', '^src/(quota|db|domain)/', 'Limits only count.'),
     only(
       'config-speaks-domain',
@@ -79,10 +80,10 @@ module.exports = {
     only(
       'http-never-sees-db',
       '^src/http/',
-      '^src/(http|chat|usage|auth|market|ledger|quota|wire|domain)/|^src/log[.]ts$|^package[.]json$',
+      '^src/(http|chat|usage|alerts|auth|market|ledger|quota|wire|domain)/|^src/log[.]ts$|^package[.]json$',
     ),
     only('workers-serve-anything', '^src/workers/', '^src/workers/', 'Processes are kept alive whatever they serve.'),
-    only('jobs-may', '^src/jobs/', '^src/(jobs|domain|ledger|market|quota|db|idempotency)/'),
+    only('jobs-may', '^src/jobs/', '^src/(jobs|alerts|domain|ledger|market|quota|db|idempotency)/'),
     never(
       'roots-are-roots',
       { path: '^src/', pathNot: roots },

@@ -3,6 +3,9 @@ import { join } from 'node:path'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
 import { count } from './admit/admit.ts'
+import { createAlerts } from './alerts/alerts.ts'
+import { createMailer } from './alerts/mailer.ts'
+import { createAlertWatch } from './alerts/watch-alerts.ts'
 import { createAuthenticator } from './auth/authenticate.ts'
 import { createKeyRing } from './auth/key-ring.ts'
 import { type CompleteDeps, complete } from './chat/complete.ts'
@@ -19,6 +22,7 @@ import { type Scheduler, systemScheduler } from './domain/scheduler.ts'
 import type { StopSignal } from './domain/stop-signal.ts'
 import { failpoint } from './failpoint.ts'
 import type { Endpoint } from './http/endpoint.ts'
+import { alertEndpoints } from './http/endpoints/alerts.ts'
 import { chatCompletions } from './http/endpoints/chat-completions.ts'
 import { creditTransactions } from './http/endpoints/credit-transactions.ts'
 import { credits } from './http/endpoints/credits.ts'
@@ -99,6 +103,8 @@ export interface Patience {
   readonly commitMs: number
   /** How long a reader may take nothing before it counts as gone, ms. */
   readonly slowReaderMs: number
+  /** How often the books are looked at for alerts, ms. */
+  readonly alertLookMs: number
 }
 
 /** Builds every module once, by hand, and wires them. The only file that knows them all. */
@@ -162,7 +168,8 @@ export async function compose(input: ComposeInput): Promise<App> {
     onProblem: problem => log.error(problem),
   })
   await catalog.refresh()
-  const upstream = new UpstreamClient({ version: input.version, publicLookup: createPinnedLookup() })
+  const publicLookup = createPinnedLookup()
+  const upstream = new UpstreamClient({ version: input.version, publicLookup })
   started.defer(() => upstream.close())
 
   // -- callers
@@ -229,6 +236,17 @@ export async function compose(input: ComposeInput): Promise<App> {
       request,
     )
   }
+  // -- alerts
+  const alertWatch = createAlertWatch({
+    pool: pools.general,
+    scheduler,
+    caps: {
+      byTier: new Map(Object.entries(config.accountTiers).map(([tier, limits]) => [tier, limits.dailySpendCapNanos])),
+      fallback: limitsOfTier(config, 'free').dailySpendCapNanos,
+    },
+    log,
+    ...(input.patience?.alertLookMs !== undefined && { everyMs: input.patience.alertLookMs }),
+  })
 
   // -- the addresses
   const reports = createReports({
@@ -250,6 +268,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       quote: (caller, job, requestId) => quote(chat, caller, job, requestId),
       authenticate: authenticator.authenticate,
       windows,
+      onRefused: alertWatch.noteRefusal,
       inFlight,
       bodyLimitBytes: config.server.bodyLimitBytes,
       log,
@@ -271,6 +290,14 @@ export async function compose(input: ComposeInput): Promise<App> {
     keyDelete({ keys }),
     modelsList({ models: () => catalog.current().models }),
     modelShow({ models: () => catalog.current().models }),
+    ...alertEndpoints({
+      alerts: createAlerts({
+        pool: pools.general,
+        masterKey: input.masterKey,
+        allowPrivateUrls: config.alerts.allowPrivateUrls,
+      }),
+      bodyLimitBytes: config.server.bodyLimitBytes,
+    }),
     healthz(),
     readyz({ isDraining: () => inFlight.isClosed, pingDatabase: () => pools.general.query('SELECT 1') }),
     metricsText({
@@ -289,8 +316,23 @@ export async function compose(input: ComposeInput): Promise<App> {
     log,
     onResponse: metrics.request,
   })
-  const jobs = await startJobs({ pool: pools.general, auditPool: pools.audit, clock, log })
+  const jobs = await startJobs({
+    pool: pools.general,
+    queuePool: pools.queue,
+    auditPool: pools.audit,
+    clock,
+    alerts: {
+      sql: pools.general,
+      clock,
+      masterKey: input.masterKey,
+      mailer: createMailer(config.smtp, log),
+      webhooks: { allowPrivate: config.alerts.allowPrivateUrls, publicLookup },
+    },
+    log,
+  })
   started.defer(() => jobs.stop())
+  alertWatch.start()
+  started.defer(() => alertWatch.stop())
   started.defer(() => server.close())
 
   const running = started.move()
@@ -314,7 +356,7 @@ function openPools({
   config,
   connection,
   log,
-}: ComposeInput): Record<'money' | 'general' | 'heartbeat' | 'audit', Pool> {
+}: ComposeInput): Record<'money' | 'general' | 'queue' | 'heartbeat' | 'audit', Pool> {
   const onIdleError = (error: Error) => log.warn({ err: error }, 'a database connection broke')
   const { moneyConnections, generalConnections } = config.postgres
   return {
@@ -325,6 +367,8 @@ function openPools({
       statementTimeoutMs: 30_000,
       onIdleError,
     }),
+    // One listens for new jobs; two take them and put them away.
+    queue: createPool(connection, { max: 3, applicationName: 'switchyard jobs', standardTypes: true, onIdleError }),
     heartbeat: createPool(connection, { max: 2, applicationName: 'switchyard heartbeat', onIdleError }),
     audit: createPool(connection, { max: 2, applicationName: 'switchyard audit', statementTimeoutMs: 0, onIdleError }),
   }

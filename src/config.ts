@@ -63,6 +63,16 @@ export interface Config {
   readonly endpoints: readonly EndpointSettings[]
   readonly routing: { readonly cloudCompetes: boolean; readonly attemptsMax: number }
   readonly hosters: { readonly allowPrivateUrls: boolean }
+  readonly alerts: { readonly allowPrivateUrls: boolean }
+  /** `host` null: mails are logged. */
+  readonly smtp: {
+    readonly host: string | null
+    readonly port: number
+    readonly security: FileSettings['smtp']['security']
+    readonly user: string | null
+    readonly password: string | null
+    readonly from: string
+  }
   readonly reports: { readonly requestsPerMinute: number }
   readonly postgres: { readonly moneyConnections: number; readonly generalConnections: number }
   /** When the end of an answer leaves: with its charge in the journal of this node, or committed. */
@@ -92,7 +102,7 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the environment and `switchyard.yaml`. HOST, PORT and LOG_LEVEL win over the file.
+ * Reads the environment and `switchyard.yaml`. HOST, PORT, SMTP_PASSWORD and LOG_LEVEL win over the file.
  * Throws ConfigError with every problem found.
  */
 export function loadConfig(source: Partial<ConfigSource> = {}): Config {
@@ -147,6 +157,15 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     endpoints: settings.endpoints,
     routing: { cloudCompetes: settings.routing.cloud_competes, attemptsMax: settings.routing.attempts_max },
     hosters: { allowPrivateUrls: settings.hosters.allow_private_urls },
+    alerts: { allowPrivateUrls: settings.alerts.allow_private_urls },
+    smtp: {
+      host: settings.smtp.host ?? null,
+      port: settings.smtp.port,
+      security: settings.smtp.security,
+      user: settings.smtp.user ?? null,
+      password: environment.SMTP_PASSWORD ?? settings.smtp.password ?? null,
+      from: settings.smtp.from,
+    },
     reports: { requestsPerMinute: settings.reports.requests_per_minute },
     postgres: {
       moneyConnections: settings.postgres.money_connections,

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import { alertCommands } from './alert.ts'
 import { creditCommands } from './credit.ts'
 import { customerCommands } from './customer.ts'
 import { doctorCommand } from './doctor.ts'
@@ -30,6 +31,7 @@ export function createProgram(): Command {
     creditCommands(),
     hosterCommands(),
     modelCommands(),
+    alertCommands(),
     ledgerCommands(),
     doctorCommand(),
   ]

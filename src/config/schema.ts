@@ -26,6 +26,7 @@ export const environmentSchema = z.object({
   SWITCHYARD_CONFIG: text().prefault('./switchyard.yaml'),
   SWITCHYARD_MASTER_KEY: secret('32 bytes as hex or base64', /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/).optional(),
   SWITCHYARD_INIT_EMAIL: email().prefault('you@localhost'),
+  SMTP_PASSWORD: secret().optional(),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).optional(),
   // For tests of crashes; docs/chaos.md.
   SWITCHYARD_FAILPOINTS: failpointList().optional(),
@@ -138,6 +139,17 @@ export const fileSchema = z.strictObject({
     })
     .prefault({}),
   hosters: z.strictObject({ allow_private_urls: flag().prefault('false') }).prefault({}),
+  alerts: z.strictObject({ allow_private_urls: flag().prefault('false') }).prefault({}),
+  smtp: z
+    .strictObject({
+      host: text().optional(),
+      port: wholeNumber(1, 65_535).prefault('587'),
+      security: oneOf(['starttls', 'tls', 'none']).prefault('starttls'),
+      user: text().optional(),
+      password: secret().optional(),
+      from: text().prefault('Switchyard <switchyard@localhost>'),
+    })
+    .prefault({}),
   reports: z.strictObject({ requests_per_minute: wholeNumber(1, 1_000_000).prefault('120') }).prefault({}),
   postgres: z
     .strictObject({

@@ -42,6 +42,8 @@ export interface PoolOptions {
   readonly idleInTransactionTimeoutMs?: number
   /** How long `query` waits for a free or new connection. Default 5,000; 0 means for ever. */
   readonly connectTimeoutMs?: number
+  /** Values as node-postgres reads them by itself, for libraries that bring their own SQL: int8 as text. Default false. */
+  readonly standardTypes?: boolean
   /** Told when an idle connection breaks. The pool replaces it by itself. */
   readonly onIdleError?: (error: Error) => void
 }
@@ -59,7 +61,7 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
     lock_timeout: options.lockTimeoutMs ?? 2000,
     idle_in_transaction_session_timeout: options.idleInTransactionTimeoutMs ?? 5000,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 5000,
-    types: { getTypeParser },
+    ...(!options.standardTypes && { types: { getTypeParser } }),
   })
   let ended: Promise<void> | undefined
   // Without a listener, a connection that breaks while nobody uses it ends the process.

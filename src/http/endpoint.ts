@@ -8,7 +8,7 @@ export type Endpoint = ReplyingEndpoint | RawEndpoint
 
 interface EndpointRow {
   readonly method: 'GET' | 'POST' | 'DELETE'
-  /** Fastify's notation: `/v1/models/*`. */
+  /** Fastify's notation: `/v1/models/*`, `/v1/alerts/:id`. */
   readonly path: string
   /** `key`: an API key is needed. `open`: anybody. `loopback`: only direct peers on this machine, 404 to everyone else. */
   readonly access: 'key' | 'open' | 'loopback'
@@ -37,7 +37,7 @@ export interface EndpointDoc {
   readonly operationId: string
   readonly summary: string
   readonly description?: string
-  readonly tag: 'Chat' | 'Usage' | 'Keys' | 'Models' | 'Service'
+  readonly tag: 'Chat' | 'Usage' | 'Keys' | 'Models' | 'Alerts' | 'Service'
   /** Path as OpenAPI writes it, when it differs from `path`: `/v1/models/{id}`. */
   readonly openapiPath?: string
   readonly query?: ZodType

@@ -50,6 +50,7 @@ const tags: Record<EndpointDoc['tag'], string> = {
   Usage: 'What was used and what it cost. These requests are free and do not count against the chat limits.',
   Keys: 'What a key may do, and the keys of a customer. These requests are free and do not count against the chat limits.',
   Models: 'What can be asked for.',
+  Alerts: 'Be told of a low balance, of the daily cap, of keys at their limit and of large charges.',
   Service: 'About the gateway itself.',
 }
 
@@ -93,6 +94,7 @@ const byTag: Record<EndpointDoc['tag'], readonly ErrorCode[]> = {
   Usage: [],
   Keys: [],
   Models: [],
+  Alerts: [],
   Service: [],
 }
 
@@ -107,6 +109,7 @@ function errorsOf({ access, scope, isReport, path, doc }: Endpoint): ErrorCode[]
     ...byTag[doc.tag],
     ...(scope ? (['insufficient_scope'] as const) : []),
     ...(doc.tag === 'Keys' && path.endsWith('*') ? (['not_found'] as const) : []),
+    ...(doc.tag === 'Alerts' && path.includes(':') ? (['not_found'] as const) : []),
     ...(isReport ? (['rate_limit_exceeded'] as const) : []),
     ...(doc.tag === 'Models' && path.endsWith('*') ? (['model_not_allowed', 'model_not_found'] as const) : []),
     ...(doc.operationId === 'getRequestReceipt' ? (['request_not_found'] as const) : []),

@@ -140,7 +140,10 @@ const isRaw = (endpoint: Endpoint): endpoint is RawEndpoint => 'serve' in endpoi
 const isReplying = (endpoint: Endpoint): endpoint is ReplyingEndpoint => !isRaw(endpoint)
 
 function isAt(endpoint: Endpoint, path: string): boolean {
-  return endpoint.path.endsWith('*') ? path.startsWith(endpoint.path.slice(0, -1)) : endpoint.path === path
+  if (endpoint.path.endsWith('*')) return path.startsWith(endpoint.path.slice(0, -1))
+  const steps = path.split('/')
+  const own = endpoint.path.split('/')
+  return own.length === steps.length && own.every((step, at) => step.startsWith(':') || step === steps[at])
 }
 
 /** An address that exists under another method is 405, everything else 404. */

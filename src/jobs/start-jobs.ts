@@ -1,4 +1,6 @@
 import { Logger, parseCronItems, run, type TaskList } from 'graphile-worker'
+import { alertTasks, DeliveryFailed } from '../alerts/alert-jobs.ts'
+import type { DeliverDeps } from '../alerts/deliver-alert.ts'
 import type { Pool } from '../db/pool.ts'
 import type { Clock } from '../domain/clock.ts'
 import { deleteExpiredClaims } from '../idempotency/delete-expired-claims.ts'
@@ -14,7 +16,10 @@ export interface JobsDeps {
   readonly pool: Pool
   /** See AuditJobDeps. */
   readonly auditPool: Pool
+  /** Made with `standardTypes`: graphile-worker writes the ids of jobs as JSON, which has no bigint. */
+  readonly queuePool: Pool
   readonly clock: Clock
+  readonly alerts: DeliverDeps
   readonly log: JobsLog
 }
 
@@ -26,7 +31,7 @@ interface JobsLog {
 }
 
 /** Work on a timetable. However many nodes run, graphile-worker gives each job to one of them, once. */
-export async function startJobs({ pool, auditPool, clock, log }: JobsDeps): Promise<Jobs> {
+export async function startJobs({ pool, queuePool, auditPool, clock, alerts, log }: JobsDeps): Promise<Jobs> {
   // A fresh installation needs this month's partition before the first row, not tomorrow.
   await addUsagePartitions(pool, clock.epochMs())
   const stopping = new AbortController()
@@ -39,13 +44,15 @@ export async function startJobs({ pool, auditPool, clock, log }: JobsDeps): Prom
     delete_expired_claims: async () => {
       await deleteExpiredClaims(pool)
     },
+    ...alertTasks(alerts),
   }
   const runner = await run({
-    pgPool: pool.pg,
-    // An audit may take long.
-    concurrency: 2,
+    pgPool: queuePool.pg,
+    // An audit may take long, and receivers of alerts may be slow.
+    concurrency: 4,
     noHandleSignals: true,
-    pollInterval: 60_000,
+    // New jobs are announced; polling finds those that wait for another attempt.
+    pollInterval: 15_000,
     taskList,
     parsedCronItems: parseCronItems([
       // One at a time in the whole cluster, and when one takes longer than five minutes, one waits and not one more every time.
@@ -56,6 +63,7 @@ export async function startJobs({ pool, auditPool, clock, log }: JobsDeps): Prom
       },
       { task: 'add_usage_partitions', match: '17 3 * * *', options: { backfillPeriod: 86_400_000 } },
       { task: 'delete_expired_claims', match: '*/15 * * * *' },
+      { task: 'prune_alerts', match: '23 3 * * *' },
     ]),
     logger: new Logger(() => (level, message, meta) => logAt(log, level, message, meta)),
   })
@@ -71,7 +79,9 @@ export async function startJobs({ pool, auditPool, clock, log }: JobsDeps): Prom
 /** graphile-worker tells its comings and goings as info; for an operator of a gateway that is debug. */
 function logAt(log: JobsLog, level: string, message: string, meta: object | undefined): void {
   const facts = { jobs: true, ...meta }
-  if (level === 'error') log.error(facts, message)
+  // A receiver of a customer's alerts that does not answer is that customer's to see.
+  if (meta && 'error' in meta && meta.error instanceof DeliveryFailed) log.debug(facts, message)
+  else if (level === 'error') log.error(facts, message)
   else if (level === 'warning') log.warn(facts, message)
   else log.debug(facts, message)
 }

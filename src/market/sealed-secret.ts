@@ -3,9 +3,9 @@ import { SupplyError } from './supply-error.ts'
 
 /** Whose secret it is and what for; a sealed record opens only for the same two. */
 export interface SecretOwner {
-  /** Of the hoster, or of the request whose answer it is. */
+  /** Of the hoster, of the request whose answer it is, or of the alert rule. */
   readonly ownerId: string
-  readonly purpose: 'upstream_key' | 'stored_answer'
+  readonly purpose: 'upstream_key' | 'stored_answer' | 'webhook_secret'
 }
 
 /**
@@ -52,6 +52,12 @@ function unreadable({ ownerId, purpose }: SecretOwner): SupplyError {
     return new SupplyError(
       'unreadable_key',
       `The stored answer of request ${ownerId} cannot be opened with this master key.`,
+    )
+  }
+  if (purpose === 'webhook_secret') {
+    return new SupplyError(
+      'unreadable_key',
+      `The webhook secret of alert rule ${ownerId} cannot be opened with this master key. Restore the master key it was sealed with, or remove the rule and add it again.`,
     )
   }
   return new SupplyError(

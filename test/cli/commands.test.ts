@@ -3,8 +3,10 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hasValidChecksum } from '../../src/auth/api-key.ts'
+import { startWebhookReceiver, type WebhookReceiver } from '../alerts/webhook-receiver.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { type CliRun, databaseUrl, runCli } from './run-cli.ts'
 
@@ -139,6 +141,57 @@ describe('hosters and models', () => {
   })
 })
 
+describe('alerts', () => {
+  let receiver: WebhookReceiver
+  beforeAll(async () => {
+    receiver = await startWebhookReceiver()
+    await writeFile(join(directory, 'alerts.yaml'), 'alerts: { allow_private_urls: true }\n')
+  })
+  afterAll(() => receiver.close())
+
+  test('a rule is added, listed and removed; its secret is the only thing on stdout', async () => {
+    await json('customer add bob@example.com')
+    const add = `alert add bob@example.com low_balance --threshold 2.50 --webhook ${receiver.url}`
+    expect(await switchyard(add)).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('https://') })
+    const added = await switchyard(`${add} --config alerts.yaml`)
+    expect(added).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whsec_\S+\n$/) })
+    const secret = added.stdout.trim()
+    const [rule] = await json('alert list bob@example.com')
+    expect(rule).toMatchObject({ kind: 'low_balance', threshold_usd: '2.50', target: receiver.url })
+    expect(JSON.stringify(rule)).not.toContain(secret)
+    await json(`alert remove ${rule.id}`)
+    expect(await switchyard(`alert remove ${rule.id}`)).toMatchObject({ code: 1, stdout: '' })
+  })
+
+  test('a rule is tried, and the log tells how that went', async () => {
+    const add = `alert add bob@example.com key_limit_reached --webhook ${receiver.url} --config alerts.yaml`
+    const { secret, ...rule } = await json(add)
+    receiver.answerWith(response => response.writeHead(503).end())
+    const failed = await switchyard(`alert test ${rule.id} --config alerts.yaml`)
+    expect(failed).toMatchObject({ code: 1, stdout: '', stderr: `${receiver.url}: The receiver answered 503.\n` })
+    expect(await json(`alert test ${rule.id} --config alerts.yaml`)).toMatchObject({
+      outcome: 'delivered',
+      status: 204,
+    })
+    const webhook = receiver.received[1]!
+    expect(new Webhook(secret).verify(webhook.body, webhook.headers as Record<string, string>)).toMatchObject({
+      type: 'alert.test',
+    })
+    expect(await json(`alert log ${rule.id}`)).toMatchObject([
+      { kind: 'test', attempts: [{ outcome: 'delivered' }] },
+      { kind: 'test', delivered_at: null, attempts: [{ outcome: 'failed', status: 503 }] },
+    ])
+  })
+
+  test('the operator may have mail sent to anybody; without a mail server it is told instead', async () => {
+    const rule = await json('alert add bob@example.com daily_spend --email billing@example.com')
+    expect(rule).toMatchObject({ channel: 'email', target: 'billing@example.com', secret: null })
+    const tried = await switchyard(`alert test ${rule.id}`)
+    expect(tried).toMatchObject({ code: 0, stdout: 'There is no mail server to send it with.\n' })
+    expect(tried.stderr).toContain('your alerts arrive here')
+  })
+})
+
 describe('usage errors end with 2 and say what to do', () => {
   test.each([
     ['', /Usage: switchyard/],
@@ -148,6 +201,8 @@ describe('usage errors end with 2 and say what to do', () => {
     ['key issue a@example.com', /required option '--name <name>'/],
     ['credit grant a@example.com 1e3 --reason x', /must be USD above zero/],
     ['hoster key acme', /--key-file, --key or --none/],
+    ['alert add a@example.com daily_spend', /--webhook <url> or --email/],
+    ['alert add a@example.com high_balance --email', /There are: low_balance, daily_spend/],
   ])('switchyard %s', async (line, message) => {
     const run = await switchyard(line)
     expect(run).toMatchObject({ code: 2, stdout: '' })

@@ -49,6 +49,7 @@ test('what the example calls a default is one', () => {
     configFile: example.configFile,
     dataDir: example.dataDir,
     endpoints: example.endpoints,
+    smtp: { ...plain.smtp, host: 'smtp.example.com', user: 'switchyard', password: 'none' },
     server: { ...plain.server, publicBaseUrl: example.server.publicBaseUrl },
   })
   const [endpoint] = example.endpoints

@@ -32,7 +32,7 @@ describe('docs/api.md', () => {
   test('has exactly the routes of the server', () => {
     const routed = routesOf(app.app.server.printRoutes()).filter(route => !route.startsWith('OPTIONS '))
     // Goes past the router.
-    const served = [...routed, 'POST /v1/chat/completions']
+    const served = [...routed.map(route => route.replace(/:\w+/, '*')), 'POST /v1/chat/completions']
     const named = documented.map(({ method, path }) => `${method} ${path.replace(/\{\w+\}/, '*')}`)
     expect(named.sort()).toEqual(served.sort())
   })
@@ -90,6 +90,13 @@ describe('docs/api.md', () => {
     expect(rows.map(([field]) => field).sort()).toEqual(Object.keys(properties).sort())
     const named = rows.filter(([, type]) => type!.endsWith('required')).map(([field]) => field)
     expect(named.sort()).toEqual([...required].sort())
+  })
+
+  test('has the fields of an alert rule', () => {
+    const { schema } = openapi.paths['/v1/alerts']!.post!.requestBody!.content['application/json']
+    const { properties } = openapi.components.schemas[schema.$ref.split('/').at(-1)!]!
+    const rows = tableRows(sectionOf('POST /v1/alerts'), 'body field')
+    expect(rows.map(([field]) => field).sort()).toEqual(Object.keys(properties).sort())
   })
 
   test('has the headers of an answer, and no header that is not there', async () => {

@@ -190,7 +190,14 @@ function createHistory(random: Random) {
       }
       if (!isAgain) requests.push({ requestId, customerId })
       const hold = random.chance(0.1) ? null : { wantNanos, floorNanos }
-      return { requestId, ...common, keyId: idOf('key', 0), modelId: random.pick(['small', 'large']), hold }
+      return {
+        requestId,
+        ...common,
+        keyId: idOf('key', 0),
+        modelId: random.pick(['small', 'large']),
+        keyLimit: null,
+        hold,
+      }
     })
     return {
       name: `admit ${shown(items)}`,

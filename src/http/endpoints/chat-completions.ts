@@ -7,6 +7,7 @@ import type { OnceRequest, Replayed } from '../../chat/complete-once.ts'
 import type { Caller } from '../../domain/caller.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Clock } from '../../domain/clock.ts'
+import type { ErrorCode } from '../../domain/errors.ts'
 import { usdText } from '../../domain/money.ts'
 import type { StopSignal } from '../../domain/stop-signal.ts'
 import type { WindowCounts } from '../../domain/windows.ts'
@@ -36,6 +37,8 @@ export interface ChatEndpointDeps {
   readonly quote: (caller: Caller, job: ChatJob, requestId: string) => Promise<ChatQuote>
   readonly authenticate: Authenticator['authenticate']
   readonly windows: WindowView
+  /** Told of each request that was refused for money. */
+  readonly onRefused: (caller: Caller, code: ErrorCode) => void
   readonly inFlight: InFlight
   readonly bodyLimitBytes: number
   /** The part of a pino logger that is used. */
@@ -121,6 +124,7 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
         failpoint('answer-sent')
       } catch (thrown) {
         const error = toApiError(thrown)
+        if (caller && error.row.status === 402) deps.onRefused(caller, error.code)
         if (isFault(error) && !running?.signal.aborted) {
           deps.log.error({ requestId, err: error.internal ?? thrown, code: error.code }, 'chat request failed')
         }

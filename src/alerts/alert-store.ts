@@ -1,0 +1,153 @@
+import { randomUUID } from 'node:crypto'
+import type { Sql } from '../db/pool.ts'
+import type { AlertAttempt, AlertHistory, AlertRule, NewAlertRule } from '../domain/alert-rule.ts'
+
+/** More than anybody reads, and few enough that a look at all of them stays short. */
+export const RULES_PER_CUSTOMER_MAX = 20
+
+const RULE_COLUMNS = `r.rule_id AS "ruleId", r.customer_id AS "customerId", r.kind, r.threshold_nanos AS "thresholdNanos", r.channel, r.target,
+  r.created_at AS "createdAt"`
+
+/** Adds a rule; undefined when the customer has as many as may be. */
+export async function insertRule(
+  sql: Sql,
+  rule: Omit<NewAlertRule, 'target'> & {
+    readonly ruleId: string
+    readonly customerId: string
+    readonly target: string
+    readonly secretSealed: Buffer | null
+  },
+): Promise<AlertRule | undefined> {
+  const { rows } = await sql.query<AlertRule>(
+    `INSERT INTO alert_rule AS r (rule_id, customer_id, kind, threshold_nanos, channel, target, secret_sealed)
+     SELECT $1, $2, $3, $4, $5, $6, $7
+     WHERE (SELECT count(*) FROM alert_rule WHERE customer_id = $2 AND disabled_at IS NULL) < $8
+     RETURNING ${RULE_COLUMNS}`,
+    [
+      rule.ruleId,
+      rule.customerId,
+      rule.kind,
+      rule.thresholdNanos,
+      rule.channel,
+      rule.target,
+      rule.secretSealed,
+      RULES_PER_CUSTOMER_MAX,
+    ],
+  )
+  return rows[0]
+}
+
+/** The rules that are in force, oldest first: of one customer, or of all. */
+export async function listRules(sql: Sql, customerId: string | null): Promise<(AlertRule & { email: string })[]> {
+  const { rows } = await sql.query<AlertRule & { email: string }>(
+    `SELECT ${RULE_COLUMNS}, c.email FROM alert_rule r JOIN customer c USING (customer_id)
+     WHERE r.disabled_at IS NULL AND ($1::uuid IS NULL OR r.customer_id = $1) ORDER BY r.created_at, r.rule_id`,
+    [customerId],
+  )
+  return rows
+}
+
+/** A rule that is in force. `customerId` null finds that of any customer. */
+export async function findRule(sql: Sql, ruleId: string, customerId: string | null): Promise<AlertRule | undefined> {
+  const { rows } = await sql.query<AlertRule>(
+    `SELECT ${RULE_COLUMNS} FROM alert_rule r
+     WHERE r.rule_id::text = lower($1) AND ($2::uuid IS NULL OR r.customer_id = $2) AND r.disabled_at IS NULL`,
+    [ruleId, customerId],
+  )
+  return rows[0]
+}
+
+/** Ends a rule; what it has not delivered yet is not delivered any more. */
+export async function disableRule(sql: Sql, ruleId: string): Promise<void> {
+  await sql.query('UPDATE alert_rule SET disabled_at = now() WHERE rule_id = $1 AND disabled_at IS NULL', [ruleId])
+}
+
+/** Makes a test alert of a rule and returns its id; undefined when the customer made `perHour` of them in the last hour. */
+export async function insertTestAlert(sql: Sql, rule: AlertRule, perHour: number): Promise<string | undefined> {
+  const alertId = randomUUID()
+  const { rowCount } = await sql.query(
+    `INSERT INTO alert (alert_id, rule_id, kind, occurrence, facts)
+     SELECT $1::uuid, $2, 'test', 'test/' || $1::text, '{}'
+     WHERE (SELECT count(*) FROM alert a JOIN alert_rule r USING (rule_id)
+            WHERE r.customer_id = $3 AND a.kind = 'test' AND a.created_at > now() - interval '1 hour') < $4`,
+    [alertId, rule.ruleId, rule.customerId, perHour],
+  )
+  return rowCount === 1 ? alertId : undefined
+}
+
+/** The last alerts of a rule, newest first, each with its attempts in their order. */
+export async function readHistory(sql: Sql, ruleId: string, limit: number): Promise<AlertHistory[]> {
+  const { rows } = await sql.query<
+    Omit<AlertHistory, 'attempts'> & { [K in keyof AlertAttempt]: AlertAttempt[K] | null }
+  >(
+    `SELECT a.alert_id AS "alertId", a.kind, a.created_at AS "createdAt", a.delivered_at AS "deliveredAt",
+       d.attempt, d.outcome, d.status, d.error, d.at
+     FROM (SELECT * FROM alert WHERE rule_id = $1 ORDER BY created_at DESC, alert_id DESC LIMIT $2) a
+     LEFT JOIN alert_delivery d USING (alert_id)
+     ORDER BY a.created_at DESC, a.alert_id DESC, d.attempt`,
+    [ruleId, limit],
+  )
+  return [...Map.groupBy(rows, row => row.alertId).values()].map(group => {
+    const { alertId, kind, createdAt, deliveredAt } = group[0]!
+    const attempts = group.filter((row): row is typeof row & AlertAttempt => row.attempt !== null)
+    return {
+      alertId,
+      kind,
+      createdAt,
+      deliveredAt,
+      attempts: attempts.map(({ attempt, outcome, status, error, at }) => ({ attempt, outcome, status, error, at })),
+    }
+  })
+}
+
+/** What is needed to deliver an alert. */
+export interface DueAlert {
+  readonly alertId: string
+  readonly ruleId: string
+  readonly customerId: string
+  readonly kind: AlertHistory['kind']
+  readonly facts: Readonly<Record<string, string | number | null>>
+  readonly createdAt: Date
+  readonly channel: AlertRule['channel']
+  readonly target: string
+  readonly secretSealed: Buffer | null
+}
+
+/** The alert, unless it was delivered or its rule has ended meanwhile. */
+export async function findDueAlert(sql: Sql, alertId: string): Promise<DueAlert | undefined> {
+  const { rows } = await sql.query<DueAlert>(
+    `SELECT a.alert_id AS "alertId", r.rule_id AS "ruleId", r.customer_id AS "customerId", a.kind, a.facts, a.created_at AS "createdAt",
+       r.channel, r.target, r.secret_sealed AS "secretSealed"
+     FROM alert a JOIN alert_rule r USING (rule_id)
+     WHERE a.alert_id = $1 AND a.delivered_at IS NULL AND r.disabled_at IS NULL`,
+    [alertId],
+  )
+  return rows[0]
+}
+
+/** Writes an attempt down; one that did not fail ends the alert. */
+export async function recordAttempt(
+  sql: Sql,
+  alertId: string,
+  { outcome, status, error }: Pick<AlertAttempt, 'outcome' | 'status' | 'error'>,
+): Promise<void> {
+  await sql.query(
+    `WITH tried AS (
+       INSERT INTO alert_delivery (alert_id, attempt, outcome, status, error)
+       SELECT $1, coalesce(max(attempt), 0) + 1, $2, $3, $4 FROM alert_delivery WHERE alert_id = $1
+     )
+     UPDATE alert SET delivered_at = now() WHERE alert_id = $1 AND $2 <> 'failed'`,
+    [alertId, outcome, status, error],
+  )
+}
+
+/** Forgets alerts and ended rules of more than `days` days ago. Returns how many alerts went. */
+export async function pruneAlerts(sql: Sql, days: number): Promise<number> {
+  const { rowCount } = await sql.query(`DELETE FROM alert WHERE created_at < now() - make_interval(days => $1)`, [days])
+  await sql.query(
+    `DELETE FROM alert_rule r WHERE disabled_at < now() - make_interval(days => $1)
+     AND NOT EXISTS (SELECT FROM alert a WHERE a.rule_id = r.rule_id)`,
+    [days],
+  )
+  return rowCount ?? 0
+}

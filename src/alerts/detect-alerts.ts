@@ -1,0 +1,136 @@
+import type { Sql } from '../db/pool.ts'
+import type { Nanos } from '../domain/money.ts'
+
+/** The daily spend cap of each account tier, for customers who have none of their own. `fallback` is that of tiers that are gone. */
+export interface TierCaps {
+  readonly byTier: ReadonlyMap<string, Nanos>
+  readonly fallback: Nanos
+}
+
+/** Nobody wants to be told of more large charges a day than this by one rule. */
+const LARGE_CHARGES_PER_DAY_MAX = 50
+
+// The accounts of the customers with rules of the kind in $1: as GET /v1/usage shows them, from the very columns that readBalance reads.
+const ACCOUNT = `
+account AS (
+  SELECT b.customer_id, b.posted_nanos - s.settled AS balance_nanos, greatest(b.day, today) AS day,
+    CASE WHEN b.day >= today THEN b.day_spent_nanos + s.settled_today ELSE 0 END AS spent_nanos
+  FROM (SELECT DISTINCT customer_id FROM alert_rule WHERE kind = $1 AND disabled_at IS NULL) w
+  JOIN balance b USING (customer_id),
+  (SELECT (now() AT TIME ZONE 'UTC')::date AS today) t,
+  LATERAL (
+    SELECT coalesce(sum(l.settled_nanos), 0)::bigint AS settled, coalesce(sum(l.settled_nanos) FILTER (WHERE l.cap_day = b.day), 0)::bigint AS settled_today
+    FROM lease l WHERE l.customer_id = b.customer_id AND l.slots IS NOT NULL
+  ) s
+)`
+
+const LOW_BALANCE = `
+WITH ${ACCOUNT}, crossed AS (
+  UPDATE alert_rule r SET is_below = true, crossings = r.crossings + 1
+  FROM account a
+  WHERE r.customer_id = a.customer_id AND r.kind = $1 AND r.disabled_at IS NULL AND NOT r.is_below AND a.balance_nanos < r.threshold_nanos
+  RETURNING r.rule_id, r.crossings, r.threshold_nanos, a.balance_nanos
+), recovered AS (
+  UPDATE alert_rule r SET is_below = false
+  FROM account a
+  WHERE r.customer_id = a.customer_id AND r.kind = $1 AND r.disabled_at IS NULL AND r.is_below AND a.balance_nanos >= r.threshold_nanos
+)
+INSERT INTO alert (alert_id, rule_id, kind, occurrence, facts)
+SELECT gen_random_uuid(), rule_id, $1, crossings::text,
+  jsonb_build_object('balance_nanos', balance_nanos::text, 'threshold_nanos', threshold_nanos::text)
+FROM crossed
+ON CONFLICT (rule_id, occurrence) DO NOTHING
+RETURNING alert_id`
+
+/** Alerts for balances that fell below the threshold of a rule since the last look; one that rose above it may fall again. */
+export async function detectLowBalances(sql: Sql): Promise<string[]> {
+  return alertIds(await sql.query<AlertId>(LOW_BALANCE, ['low_balance']))
+}
+
+const DAILY_SPEND = `
+WITH ${ACCOUNT}
+INSERT INTO alert (alert_id, rule_id, kind, occurrence, facts)
+SELECT gen_random_uuid(), r.rule_id, $1, a.day || '/' || step.percent, jsonb_build_object(
+  'day', a.day, 'percent', step.percent, 'spent_nanos', a.spent_nanos::text, 'cap_nanos', cap.nanos::text)
+FROM alert_rule r
+JOIN account a USING (customer_id)
+JOIN customer c USING (customer_id)
+LEFT JOIN unnest($2::text[], $3::bigint[]) AS t(tier, cap_nanos) ON t.tier = c.account_tier,
+LATERAL (SELECT coalesce(c.daily_spend_cap_nanos, t.cap_nanos, $4) AS nanos) cap,
+(VALUES (80), (100)) AS step(percent)
+WHERE r.kind = $1 AND r.disabled_at IS NULL AND cap.nanos > 0
+  AND (a.spent_nanos::numeric * 100 >= cap.nanos::numeric * step.percent
+    -- What is left of a cap rarely fits the next request to the cent, so spending stops short of 100 %: the refusal is what tells.
+    OR a.customer_id = ANY ($5::uuid[]) AND a.spent_nanos::numeric * 100 >= cap.nanos::numeric * 80)
+ON CONFLICT (rule_id, occurrence) DO NOTHING
+RETURNING alert_id`
+
+/**
+ * Alerts for customers who have spent 80 or 100 % of their daily cap, each once per UTC day.
+ *
+ * @param refused customers whom the cap refused a request since the last look: for them 80 % is as good as all
+ */
+export async function detectDailySpend(sql: Sql, caps: TierCaps, refused: readonly string[]): Promise<string[]> {
+  const values = ['daily_spend', [...caps.byTier.keys()], [...caps.byTier.values()], caps.fallback, refused]
+  return alertIds(await sql.query<AlertId>(DAILY_SPEND, values))
+}
+
+const KEY_LIMITS = `
+INSERT INTO alert (alert_id, rule_id, kind, occurrence, facts)
+SELECT gen_random_uuid(), r.rule_id, r.kind, k.key_id || '/' || w.starts, jsonb_build_object(
+  'key_id', k.key_id, 'key_name', k.name, 'key_hint', k.hint, 'limit_nanos', k.spend_limit_nanos::text,
+  'spent_nanos', coalesce(w.spent_nanos, 0)::text, 'reset', k.limit_reset)
+FROM api_key k
+JOIN alert_rule r ON r.customer_id = k.customer_id AND r.kind = 'key_limit_reached' AND r.disabled_at IS NULL
+JOIN balance b ON b.customer_id = k.customer_id,
+LATERAL (
+  SELECT starts, (SELECT s.spent_nanos FROM key_spend s WHERE s.customer_id = k.customer_id AND s.key_id = k.key_id AND s.window_start = starts)
+  FROM key_window_start(k.limit_reset, greatest(b.day, (now() AT TIME ZONE 'UTC')::date)) AS starts
+) w
+WHERE k.key_id = ANY ($1::uuid[]) AND k.spend_limit_nanos IS NOT NULL
+ON CONFLICT (rule_id, occurrence) DO NOTHING
+RETURNING alert_id`
+
+/**
+ * Alerts for keys whose spend limit is reached, each once per window of that limit.
+ *
+ * @param refused keys whose spend limit refused a request since the last look
+ */
+export async function detectKeyLimits(sql: Sql, refused: readonly string[]): Promise<string[]> {
+  return alertIds(await sql.query<AlertId>(KEY_LIMITS, [refused]))
+}
+
+const LARGE_CHARGES = `
+INSERT INTO alert (alert_id, rule_id, kind, occurrence, facts)
+SELECT gen_random_uuid(), r.rule_id, r.kind, u.request_id::text, jsonb_build_object(
+  'request_id', u.request_id, 'model', u.model_id, 'cost_nanos', u.cost_nanos::text, 'threshold_nanos', r.threshold_nanos::text,
+  'key_id', u.key_id)
+FROM alert_rule r, LATERAL (
+  SELECT e.request_id, e.model_id, e.cost_nanos, e.key_id
+  FROM usage_event e
+  WHERE e.customer_id = r.customer_id AND e.cost_nanos >= 100000000 AND e.cost_nanos >= r.threshold_nanos
+    AND e.request_id >= $1 AND e.started_at >= r.created_at
+    AND NOT EXISTS (SELECT FROM alert a WHERE a.rule_id = r.rule_id AND a.occurrence = e.request_id::text)
+  ORDER BY e.request_id
+  LIMIT greatest(0, $2 - (SELECT count(*) FROM alert a WHERE a.rule_id = r.rule_id AND a.created_at > now() - interval '1 day'))
+) u
+WHERE r.kind = 'large_charge' AND r.disabled_at IS NULL
+ON CONFLICT (rule_id, occurrence) DO NOTHING
+RETURNING alert_id`
+
+/**
+ * Alerts for single charges of at least the threshold of a rule, of requests that began after the rule was made.
+ *
+ * @param sinceRequestId the lowest id that is looked at: what began a day ago, since a node that died may settle that late
+ */
+export async function detectLargeCharges(sql: Sql, sinceRequestId: string): Promise<string[]> {
+  return alertIds(await sql.query<AlertId>(LARGE_CHARGES, [sinceRequestId, LARGE_CHARGES_PER_DAY_MAX]))
+}
+
+interface AlertId {
+  readonly alert_id: string
+}
+
+function alertIds({ rows }: { rows: readonly AlertId[] }): string[] {
+  return rows.map(row => row.alert_id)
+}

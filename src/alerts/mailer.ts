@@ -1,0 +1,78 @@
+import type { Transporter } from 'nodemailer'
+import type { Sent } from './post-webhook.ts'
+
+/** The mail server of the operator. */
+export interface SmtpSettings {
+  /** Null: there is none, and mails are logged. */
+  readonly host: string | null
+  readonly port: number
+  /** `starttls` and `tls` refuse to send without encryption. */
+  readonly security: 'starttls' | 'tls' | 'none'
+  readonly user: string | null
+  readonly password: string | null
+  readonly from: string
+}
+
+export interface Mail {
+  readonly to: string
+  readonly subject: string
+  readonly text: string
+  /** The same for each attempt, so that a mailbox shows a mail that was sent twice once. */
+  readonly id: string
+}
+
+export interface Mailer {
+  /** Never rejects; the error is worded for the customer, and the cause is logged. */
+  send(mail: Mail): Promise<Sent>
+}
+
+export interface MailerLog {
+  info(facts: object, message: string): void
+  warn(facts: object, message: string): void
+}
+
+const TIMEOUT_MS = 10_000
+
+export function createMailer(smtp: SmtpSettings, log: MailerLog): Mailer {
+  const { host } = smtp
+  if (host === null) {
+    return {
+      async send({ id, subject, text }) {
+        log.info({ alertId: id, subject, text }, 'no smtp.host is set: this alert would have been mailed')
+        return { outcome: 'logged', status: null, error: null }
+      },
+    }
+  }
+  let transport: Promise<Transporter> | undefined
+  return {
+    async send({ to, subject, text, id }) {
+      try {
+        transport ??= openTransport(host, smtp)
+        await (await transport).sendMail({ from: smtp.from, to, subject, text, messageId: `<${id}@switchyard>` })
+        return { outcome: 'delivered', status: null, error: null }
+      } catch (error) {
+        log.warn({ alertId: id, err: error }, 'an alert could not be mailed')
+        return { outcome: 'failed', status: null, error: 'The mail server did not take it.' }
+      }
+    },
+  }
+}
+
+/** Loaded when there is something to send: it takes 90 ms, which every start and every command would pay. */
+async function openTransport(host: string, { port, security, user, password }: SmtpSettings): Promise<Transporter> {
+  const { createTransport } = await import('nodemailer')
+  return createTransport({
+    host,
+    port,
+    secure: security === 'tls',
+    requireTLS: security === 'starttls',
+    ignoreTLS: security === 'none',
+    ...(user !== null && { auth: { user, pass: password ?? '' } }),
+    connectionTimeout: TIMEOUT_MS,
+    greetingTimeout: TIMEOUT_MS,
+    socketTimeout: TIMEOUT_MS,
+    // A mail is text and nothing else: no part of it is read from a disk or fetched.
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  })
+}

@@ -1,0 +1,163 @@
+import { z } from 'zod'
+import {
+  type AlertHistory,
+  type AlertRule,
+  alertChannels,
+  alertKinds,
+  type NewAlertRule,
+} from '../domain/alert-rule.ts'
+import { ApiError } from '../domain/errors.ts'
+import type { JsonObject } from '../domain/json-object.ts'
+import { type Nanos, parseUsd, usd } from '../domain/money.ts'
+import { parseJsonObject } from './parse-json-object.ts'
+
+/** Of a webhook URL, as long as the longest that are in use. */
+const TARGET_CHARACTERS_MAX = 2_048
+const THRESHOLD_ALLOWED = 'must be USD above zero, such as 5 or "0.50", with at most 9 decimals'
+
+/** Body of POST /v1/alerts. `error` texts complete the sentence "`param` ...". */
+export const alertRequest = z
+  .strictObject({
+    kind: z.enum(alertKinds, { error: `must be one of ${alertKinds.join(', ')}` }).describe('What to be told of.'),
+    threshold_usd: z
+      .union([z.number(), z.string()], { error: THRESHOLD_ALLOWED })
+      .nullish()
+      .describe(
+        'Of `low_balance`: told when the balance falls below it. Of `large_charge`: from this charge on, at least 0.10.',
+      ),
+    channel: z.enum(alertChannels, { error: `must be one of ${alertChannels.join(', ')}` }),
+    target: z
+      .string({ error: 'must be text' })
+      .min(1, { error: 'must not be empty' })
+      .max(TARGET_CHARACTERS_MAX, { error: `must have at most ${TARGET_CHARACTERS_MAX} characters` })
+      .nullish()
+      .describe('Of `webhook`: the https URL. Of `email` it may be left out; it is your own address.'),
+  })
+  .meta({
+    id: 'AlertRequest',
+    examples: [
+      { kind: 'low_balance', threshold_usd: 5, channel: 'webhook', target: 'https://example.com/hooks/switchyard' },
+    ],
+  })
+
+const time = z.iso.datetime()
+const ruleFields = {
+  id: z.uuid(),
+  object: z.literal('alert'),
+  kind: z.enum(alertKinds),
+  threshold_usd: z.number().nullable(),
+  channel: z.enum(alertChannels),
+  target: z.string(),
+  created_at: time,
+}
+const ruleExample = {
+  id: '0d2f9e0c-4b4a-4f0e-9f52-6f2f7f3b8a11',
+  object: 'alert',
+  kind: 'low_balance',
+  threshold_usd: 5,
+  channel: 'webhook',
+  target: 'https://example.com/hooks/switchyard',
+  created_at: '2026-11-21T09:42:50.203Z',
+}
+
+const alertRule = z.object(ruleFields).meta({ id: 'AlertRule', examples: [ruleExample] })
+
+export const alertList = z.object({ object: z.literal('list'), data: z.array(alertRule) }).meta({ id: 'AlertList' })
+
+export const createdAlert = z
+  .object({
+    ...ruleFields,
+    secret: z.string().nullable().describe('Signs the webhooks; shown this once. Null for e-mail.'),
+  })
+  .meta({ id: 'CreatedAlert', examples: [{ ...ruleExample, secret: 'whsec_EXAMPLE' }] })
+
+export const deletedAlert = z
+  .object({ id: z.uuid(), object: z.literal('alert'), deleted: z.literal(true) })
+  .meta({ id: 'DeletedAlert' })
+
+export const testedAlert = z
+  .object({
+    id: z.uuid().describe('The rule.'),
+    alert_id: z.uuid().describe('The test alert, which is also the webhook-id.'),
+  })
+  .meta({ id: 'TestedAlert' })
+
+export const alertDeliveries = z
+  .object({
+    object: z.literal('list'),
+    data: z.array(
+      z.object({
+        alert_id: z.uuid(),
+        kind: z.enum([...alertKinds, 'test']),
+        created_at: time,
+        delivered_at: time.nullable(),
+        attempts: z.array(
+          z.object({
+            attempt: z.int().positive(),
+            at: time,
+            outcome: z.enum(['delivered', 'logged', 'failed']),
+            status: z.int().nullable().describe("The receiver's HTTP status."),
+            error: z.string().nullable(),
+          }),
+        ),
+      }),
+    ),
+  })
+  .meta({ id: 'AlertDeliveries' })
+
+/** Reads the body of POST /v1/alerts. Throws `invalid_json`, and `missing_parameter` and `invalid_value` with the field. */
+export function parseAlertRequest(bytes: Buffer): NewAlertRule {
+  const body = parseJsonObject(bytes)
+  const parsed = alertRequest.safeParse(body)
+  if (!parsed.success) throw refusal(parsed.error.issues[0]!, body)
+  const { kind, threshold_usd, channel, target } = parsed.data
+  return { kind, thresholdNanos: thresholdOf(threshold_usd ?? null), channel, target: target ?? null }
+}
+
+function thresholdOf(written: number | string | null): Nanos | null {
+  if (written === null) return null
+  const nanos = parseUsd(String(written))
+  if (nanos !== undefined && nanos > 0n) return nanos
+  throw new ApiError('invalid_value', { param: 'threshold_usd', message: `threshold_usd ${THRESHOLD_ALLOWED}.` })
+}
+
+function refusal(issue: z.core.$ZodIssue, body: JsonObject): ApiError {
+  if (issue.code === 'unrecognized_keys') {
+    const [key] = issue.keys
+    return new ApiError('invalid_value', { param: key, message: `${key} is not a field of an alert rule.` })
+  }
+  const param = String(issue.path[0])
+  if (body[param] === undefined) return new ApiError('missing_parameter', { param, message: `${param} is missing.` })
+  return new ApiError('invalid_value', { param, message: `${param} ${issue.message}.` })
+}
+
+export function showAlert({ ruleId, kind, thresholdNanos, channel, target, createdAt }: AlertRule) {
+  return {
+    id: ruleId,
+    object: 'alert',
+    kind,
+    threshold_usd: thresholdNanos === null ? null : usd(thresholdNanos),
+    channel,
+    target,
+    created_at: createdAt.toISOString(),
+  }
+}
+
+export function showDeliveries(history: readonly AlertHistory[]) {
+  return {
+    object: 'list',
+    data: history.map(({ alertId, kind, createdAt, deliveredAt, attempts }) => ({
+      alert_id: alertId,
+      kind,
+      created_at: createdAt.toISOString(),
+      delivered_at: deliveredAt?.toISOString() ?? null,
+      attempts: attempts.map(({ attempt, at, outcome, status, error }) => ({
+        attempt,
+        at: at.toISOString(),
+        outcome,
+        status,
+        error,
+      })),
+    })),
+  }
+}

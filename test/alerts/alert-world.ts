@@ -1,0 +1,116 @@
+import { randomBytes } from 'node:crypto'
+import { Logger, runOnce } from 'graphile-worker'
+import { vi } from 'vitest'
+import { alertTasks } from '../../src/alerts/alert-jobs.ts'
+import { type AddedRule, addRule } from '../../src/alerts/alerts.ts'
+import type { DeliverDeps } from '../../src/alerts/deliver-alert.ts'
+import { createMailer, type SmtpSettings } from '../../src/alerts/mailer.ts'
+import { type AlertWatch, createAlertWatch } from '../../src/alerts/watch-alerts.ts'
+import { addCustomer } from '../../src/auth/customers.ts'
+import { createPool, transaction } from '../../src/db/pool.ts'
+import type { NewAlertRule } from '../../src/domain/alert-rule.ts'
+import { systemClock } from '../../src/domain/clock.ts'
+import { systemScheduler } from '../../src/domain/scheduler.ts'
+import { openAccount } from '../../src/ledger/open-account.ts'
+import { createPinnedLookup } from '../../src/market/pinned-lookup.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+
+export const noSmtp: SmtpSettings = {
+  host: null,
+  port: 587,
+  security: 'none',
+  user: null,
+  password: null,
+  from: 'Switchyard <gateway@example.com>',
+}
+
+/** The alerts of a gateway without the gateway: a look, or a round of the job queue, happens when a test says so. */
+export interface AlertWorld {
+  readonly database: TestDatabase
+  readonly logged: string[]
+  customer(balanceNanos: bigint): Promise<{ customerId: string; email: string }>
+  rule(owner: { customerId: string; email: string }, rule: Partial<NewAlertRule>): Promise<AddedRule>
+  /** A node's own watch. It looks whenever it is asked to, unless it is given `everyMs`. */
+  watch(everyMs?: number): AlertWatch
+  /** Runs all jobs that are due, as one node. */
+  runJobs(deps?: Partial<DeliverDeps>): Promise<void>
+  /** Makes waiting jobs due, and answers with how long they would have waited, s. */
+  skipWait(): Promise<number[]>
+  close(): Promise<void>
+}
+
+export async function createAlertWorld(
+  options: { allowPrivate?: boolean; smtp?: SmtpSettings } = {},
+): Promise<AlertWorld> {
+  const { allowPrivate = true, smtp = noSmtp } = options
+  const database = await createTestDatabase()
+  const queuePool = createPool(database.connection, { max: 6, applicationName: 'test queue', standardTypes: true })
+  const masterKey = randomBytes(32)
+  const logged: string[] = []
+  const note = (facts: object, message: string) => {
+    logged.push(`${message} ${JSON.stringify(facts)}`)
+  }
+  const log = { info: note, warn: note }
+  let customers = 0
+  return {
+    database,
+    logged,
+    async customer(balanceNanos) {
+      const email = `customer-${++customers}@example.com`
+      return await transaction(database.pool, async sql => {
+        const { customerId } = (await addCustomer(sql, { email, accountTier: 'standard' }))!
+        await openAccount(sql, customerId, balanceNanos)
+        return { customerId, email }
+      })
+    },
+    rule: (owner, rule) =>
+      addRule(
+        database.pool,
+        owner,
+        { kind: 'low_balance', thresholdNanos: null, channel: 'email', target: null, ...rule },
+        { masterKey, allowPrivateUrls: allowPrivate },
+      ),
+    watch: (everyMs = 0) =>
+      createAlertWatch({
+        pool: database.pool,
+        scheduler: systemScheduler,
+        caps: { byTier: new Map([['standard', 10_000_000_000n]]), fallback: 1_000_000_000n },
+        log,
+        everyMs,
+      }),
+    async runJobs(deps = {}) {
+      await runOnce({
+        pgPool: queuePool.pg,
+        noHandleSignals: true,
+        concurrency: 2,
+        logger: new Logger(() => () => {}),
+        taskList: alertTasks({
+          sql: database.pool,
+          clock: systemClock,
+          masterKey,
+          mailer: createMailer(smtp, log),
+          webhooks: { allowPrivate, publicLookup: createPinnedLookup() },
+          ...deps,
+        }),
+      })
+      // A failure is written down after its job has ended.
+      await vi.waitFor(async () => {
+        const { rows } = await database.pool.query(
+          'SELECT FROM graphile_worker._private_jobs WHERE locked_at IS NOT NULL',
+        )
+        if (rows.length > 0) throw new Error('a job still runs')
+      })
+    },
+    async skipWait() {
+      const { rows } = await database.pool.query<{ wait_s: number }>(
+        `UPDATE graphile_worker._private_jobs j SET run_at = now() FROM graphile_worker._private_jobs o
+         WHERE o.id = j.id AND o.run_at > now() RETURNING extract(epoch FROM o.run_at - now())::float8 AS wait_s`,
+      )
+      return rows.map(row => row.wait_s)
+    },
+    async close() {
+      await queuePool.end()
+      await database.drop()
+    },
+  }
+}

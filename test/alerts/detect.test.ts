@@ -1,0 +1,253 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { issueKey } from '../../src/auth/keys.ts'
+import { transaction } from '../../src/db/pool.ts'
+import { grantCredit } from '../../src/ledger/grant-credit.ts'
+import { type AlertWorld, createAlertWorld } from './alert-world.ts'
+
+let world: AlertWorld
+beforeAll(async () => {
+  world = await createAlertWorld()
+})
+afterAll(() => world?.close())
+
+const USD = 1_000_000_000n
+
+async function alertsOf(customerId: string) {
+  const { rows } = await world.database.pool.query<{
+    kind: string
+    occurrence: string
+    facts: Record<string, unknown>
+  }>(
+    `SELECT a.kind, a.occurrence, a.facts FROM alert a JOIN alert_rule r USING (rule_id) WHERE r.customer_id = $1
+     ORDER BY a.created_at, a.occurrence`,
+    [customerId],
+  )
+  return rows
+}
+
+/** What a settlement leaves behind, as far as it matters here. */
+async function spend(customerId: string, nanos: bigint): Promise<void> {
+  await world.database.pool.query(
+    `UPDATE balance SET posted_nanos = posted_nanos - $2::bigint, day_spent_nanos = CASE WHEN day = today THEN day_spent_nanos ELSE 0 END + $2::bigint, day = today
+     FROM (SELECT (now() AT TIME ZONE 'UTC')::date AS today) t WHERE customer_id = $1`,
+    [customerId, nanos],
+  )
+}
+
+async function charge(customerId: string, nanos: bigint, { ageMs = 0 } = {}): Promise<string> {
+  const epochMs = Date.now() - ageMs
+  const random = randomUUIDv7()
+  const time = epochMs.toString(16).padStart(12, '0')
+  const requestId = `${time.slice(0, 8)}-${time.slice(8)}${random.slice(13)}`
+  await world.database.pool.query(
+    `INSERT INTO usage_event (customer_id, request_id, started_at, model_id, provider, input_tokens, output_tokens, usage_source,
+       input_pico_per_token, output_pico_per_token, hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms, success, outcome)
+     VALUES ($1, $2, to_timestamp($3 / 1000.0), 'qwen', 'local', 1, 1, 'gateway', 1, 1, $4, $4, 0, $4, 1, true, 'finished')`,
+    [customerId, requestId, epochMs, nanos],
+  )
+  return requestId
+}
+
+describe('low_balance', () => {
+  test('is raised once per crossing, whoever looks and however often', async () => {
+    const customer = await world.customer(10n * USD)
+    await world.rule(customer, { thresholdNanos: 5n * USD })
+    const watch = world.watch()
+    await watch.look()
+    expect(await alertsOf(customer.customerId)).toEqual([])
+
+    await spend(customer.customerId, 6n * USD)
+    await Promise.all([watch.look(), world.watch().look(), world.watch().look()])
+    await watch.look()
+    const facts = { balance_nanos: '4000000000', threshold_nanos: '5000000000' }
+    expect(await alertsOf(customer.customerId)).toEqual([{ kind: 'low_balance', occurrence: '1', facts }])
+
+    await grantCredit(world.database.pool, { ...customer, amountNanos: USD, ref: 'top-up', reason: 'x' })
+    await watch.look()
+    await spend(customer.customerId, 1n)
+    await watch.look()
+    expect((await alertsOf(customer.customerId)).map(({ occurrence }) => occurrence)).toEqual(['1', '2'])
+  })
+
+  test('counts what bulk leases were charged and did not fold yet', async () => {
+    const customer = await world.customer(10n * USD)
+    await world.rule(customer, { thresholdNanos: 5n * USD })
+    await world.database.pool.query(
+      `WITH held AS (UPDATE balance SET leased_nanos = 7000000000 WHERE customer_id = $1)
+       INSERT INTO lease (lease_id, customer_id, node_id, granted_nanos, settled_nanos, slots, slot_minute, cap_day)
+       VALUES (gen_random_uuid(), $1, gen_random_uuid(), 7000000000, 6000000000, 10, now(), current_date)`,
+      [customer.customerId],
+    )
+    await world.watch().look()
+    expect(await alertsOf(customer.customerId)).toMatchObject([{ facts: { balance_nanos: '4000000000' } }])
+  })
+})
+
+describe('daily_spend', () => {
+  test('is raised at 80 and at 100 %, once per UTC day each', async () => {
+    const customer = await world.customer(100n * USD)
+    await world.rule(customer, { kind: 'daily_spend' })
+    const watch = world.watch()
+    await spend(customer.customerId, 7_999_999_999n)
+    await watch.look()
+    expect(await alertsOf(customer.customerId)).toEqual([])
+    await spend(customer.customerId, 1n)
+    await watch.look()
+    await watch.look()
+    expect(await alertsOf(customer.customerId)).toMatchObject([
+      { facts: { percent: 80, spent_nanos: '8000000000', cap_nanos: '10000000000' } },
+    ])
+    await spend(customer.customerId, 2n * USD)
+    await watch.look()
+    expect((await alertsOf(customer.customerId)).map(({ facts }) => facts.percent)).toEqual([80, 100])
+
+    await world.database.pool.query('UPDATE balance SET day = day + 1 WHERE customer_id = $1', [customer.customerId])
+    await watch.look()
+    expect(await alertsOf(customer.customerId)).toHaveLength(4)
+  })
+
+  test('a refusal by the cap is as good as 100 %, from 80 % on', async () => {
+    const customer = await world.customer(100n * USD)
+    await world.rule(customer, { kind: 'daily_spend' })
+    const watch = world.watch()
+    const refused = { customerId: customer.customerId, keyId: 'k' }
+    await spend(customer.customerId, 1n * USD)
+    watch.noteRefusal(refused, 'daily_spend_cap_reached')
+    await watch.look()
+    expect(await alertsOf(customer.customerId)).toEqual([])
+    await spend(customer.customerId, 8n * USD)
+    // The other node looked just now, and knows of no refusal.
+    const slow = world.watch(3_600_000)
+    slow.noteRefusal(refused, 'insufficient_credits')
+    slow.noteRefusal(refused, 'daily_spend_cap_reached')
+    await slow.look()
+    expect((await alertsOf(customer.customerId)).map(({ facts }) => facts.percent).sort()).toEqual([100, 80])
+  })
+
+  test("a customer's own cap counts, and one of zero is no cap to be reached", async () => {
+    const customer = await world.customer(100n * USD)
+    await world.rule(customer, { kind: 'daily_spend' })
+    const setCap = (nanos: bigint) =>
+      world.database.pool.query('UPDATE customer SET daily_spend_cap_nanos = $2 WHERE customer_id = $1', [
+        customer.customerId,
+        nanos,
+      ])
+    await setCap(0n)
+    await spend(customer.customerId, 1n * USD)
+    await world.watch().look()
+    expect(await alertsOf(customer.customerId)).toEqual([])
+    await setCap(USD)
+    await world.watch().look()
+    expect(await alertsOf(customer.customerId)).toHaveLength(2)
+  })
+})
+
+describe('key_limit_reached', () => {
+  test('is raised for the key that was refused, once per window of its limit, and for rules of its customer alone', async () => {
+    const customer = await world.customer(USD)
+    const other = await world.customer(USD)
+    await world.rule(customer, { kind: 'key_limit_reached' })
+    await world.rule(other, { kind: 'key_limit_reached' })
+    const limit = { limitNanos: USD / 2n, reset: 'monthly' as const }
+    const { keyId, hint } = await transaction(world.database.pool, sql =>
+      issueKey(sql, { customerId: customer.customerId, name: 'laptop', limit }),
+    )
+    await world.database.pool.query(
+      `INSERT INTO key_spend (customer_id, key_id, window_start, spent_nanos)
+       VALUES ($1, $2, date_trunc('month', now() AT TIME ZONE 'UTC')::date, 400000000)`,
+      [customer.customerId, keyId],
+    )
+    const watch = world.watch()
+    for (let n = 0; n < 3; n++) {
+      watch.noteRefusal({ customerId: customer.customerId, keyId }, 'key_spend_limit_reached')
+      await watch.look()
+    }
+    const facts = { key_id: keyId, key_name: 'laptop', key_hint: hint, reset: 'monthly' }
+    expect(await alertsOf(customer.customerId)).toMatchObject([
+      { kind: 'key_limit_reached', facts: { ...facts, limit_nanos: '500000000', spent_nanos: '400000000' } },
+    ])
+    expect(await alertsOf(other.customerId)).toEqual([])
+    await world.database.pool.query('UPDATE balance SET day = current_date + 40 WHERE customer_id = $1', [
+      customer.customerId,
+    ])
+    watch.noteRefusal({ customerId: customer.customerId, keyId }, 'key_spend_limit_reached')
+    await watch.look()
+    expect(await alertsOf(customer.customerId)).toHaveLength(2)
+  })
+})
+
+describe('large_charge', () => {
+  test('is raised once for each request from the threshold on, rows that arrive late included', async () => {
+    const customer = await world.customer(USD)
+    const before = await charge(customer.customerId, 3n * USD, { ageMs: 60_000 })
+    await world.rule(customer, { kind: 'large_charge', thresholdNanos: USD })
+    await world.database.pool.query(
+      `UPDATE alert_rule SET created_at = now() - interval '30 minutes' WHERE customer_id = $1`,
+      [customer.customerId],
+    )
+    await world.database.pool.query('DELETE FROM usage_event WHERE request_id = $1', [before])
+    const watch = world.watch()
+    await charge(customer.customerId, USD - 1n)
+    const large = await charge(customer.customerId, USD)
+    await watch.look()
+    await watch.look()
+    const late = await charge(customer.customerId, 2n * USD, { ageMs: 20 * 60_000 })
+    await charge(customer.customerId, 2n * USD, { ageMs: 40 * 60_000 })
+    await watch.look()
+    expect(await alertsOf(customer.customerId)).toMatchObject([
+      { occurrence: large, facts: { request_id: large, model: 'qwen', cost_nanos: '1000000000' } },
+      { occurrence: late },
+    ])
+  })
+
+  test('of a flood, one rule tells fifty a day', async () => {
+    const customer = await world.customer(USD)
+    await world.rule(customer, { kind: 'large_charge', thresholdNanos: USD / 10n })
+    for (let n = 0; n < 53; n++) await charge(customer.customerId, USD)
+    await world.watch().look()
+    await world.watch().look()
+    expect(await alertsOf(customer.customerId)).toHaveLength(50)
+  })
+
+  test('is found by the index of large charges', async () => {
+    const { rows } = await world.database.pool.query<{ indexdef: string }>(
+      "SELECT indexdef FROM pg_indexes WHERE indexname = 'usage_event_large'",
+    )
+    expect(rows[0]!.indexdef).toContain('WHERE (cost_nanos >= 100000000)')
+  })
+})
+
+test('of several nodes one looks, and the next look is after the pause', async () => {
+  const customer = await world.customer(USD)
+  await world.rule(customer, { thresholdNanos: 5n * USD })
+  await world.database.pool.query("UPDATE alert_watch SET looked_at = '-infinity'")
+  const nodes = [world.watch(60_000), world.watch(60_000), world.watch(60_000)]
+  const made = await Promise.all(nodes.map(node => node.look()))
+  expect(made.filter(count => count > 0)).toEqual([1])
+  await world.database.pool.query('UPDATE alert_rule SET is_below = false WHERE customer_id = $1', [
+    customer.customerId,
+  ])
+  expect(await nodes[0]!.look()).toBe(0)
+})
+
+test('what was noted survives a database that is away', async () => {
+  const customer = await world.customer(100n * USD)
+  await world.rule(customer, { kind: 'daily_spend' })
+  await spend(customer.customerId, 9n * USD)
+  const watch = world.watch(3_600_000)
+  watch.noteRefusal({ customerId: customer.customerId, keyId: 'k' }, 'daily_spend_cap_reached')
+  await world.database.pool.query('ALTER TABLE alert_watch RENAME TO alert_watch_away')
+  await expect(watch.look()).rejects.toThrow('alert_watch')
+  await world.database.pool.query('ALTER TABLE alert_watch_away RENAME TO alert_watch')
+  await watch.look()
+  expect(await alertsOf(customer.customerId)).toHaveLength(2)
+})
+
+test('an alert that is removed raises nothing', async () => {
+  const customer = await world.customer(USD)
+  const { rule } = await world.rule(customer, { thresholdNanos: 5n * USD })
+  await world.database.pool.query('UPDATE alert_rule SET disabled_at = now() WHERE rule_id = $1', [rule.ruleId])
+  await world.watch().look()
+  expect(await alertsOf(customer.customerId)).toEqual([])
+})

@@ -1,0 +1,89 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startTestApp, type TestApp, type TestCustomer } from '../harness/app.ts'
+import { readError } from '../harness/event-stream.ts'
+
+let gateway: TestApp
+let customer: TestCustomer
+
+beforeAll(async () => {
+  gateway = await startTestApp()
+  customer = await gateway.customer()
+})
+afterAll(() => gateway?.close())
+
+function send(path: string, method: string, body?: string, contentType = 'application/json') {
+  return fetch(`${gateway.url}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${customer.key}`, ...(body !== undefined && { 'content-type': contentType }) },
+    ...(body !== undefined && { body }),
+  })
+}
+
+const hook = { channel: 'webhook', target: 'https://hooks.acme.dev/x' }
+
+describe('POST /v1/alerts', () => {
+  test.each([
+    [{ ...hook }, 'missing_parameter', 'kind'],
+    [{ kind: 'daily_spend' }, 'missing_parameter', 'channel'],
+    [{ kind: 'low_balance', ...hook }, 'missing_parameter', 'threshold_usd'],
+    [{ kind: 'daily_spend', channel: 'webhook' }, 'missing_parameter', 'target'],
+    [{ kind: 'high_balance', ...hook }, 'invalid_value', 'kind'],
+    [{ kind: 'daily_spend', channel: 'sms' }, 'invalid_value', 'channel'],
+    [{ kind: 'low_balance', threshold_usd: 0, ...hook }, 'invalid_value', 'threshold_usd'],
+    [{ kind: 'low_balance', threshold_usd: -1, ...hook }, 'invalid_value', 'threshold_usd'],
+    [{ kind: 'low_balance', threshold_usd: '1e3', ...hook }, 'invalid_value', 'threshold_usd'],
+    [{ kind: 'low_balance', threshold_usd: true, ...hook }, 'invalid_value', 'threshold_usd'],
+    [{ kind: 'large_charge', threshold_usd: 0.09, ...hook }, 'invalid_value', 'threshold_usd'],
+    [{ kind: 'daily_spend', threshold_usd: 1, ...hook }, 'invalid_value', 'threshold_usd'],
+    [{ kind: 'daily_spend', channel: 'webhook', target: 'http://acme.dev/' }, 'invalid_value', 'target'],
+    [{ kind: 'daily_spend', channel: 'webhook', target: 'https://10.1.2.3/' }, 'invalid_value', 'target'],
+    [{ kind: 'daily_spend', channel: 'email', target: 'victim@example.com' }, 'invalid_value', 'target'],
+    [{ kind: 'daily_spend', customer_id: 'x', ...hook }, 'invalid_value', 'customer_id'],
+  ])('%j is refused', async (body, code, param) => {
+    const error = await readError(await send('/v1/alerts', 'POST', JSON.stringify(body)))
+    expect(error).toMatchObject({ status: 400, code, param })
+  })
+
+  test('a body that is no JSON object', async () => {
+    expect(await readError(await send('/v1/alerts', 'POST', '[1]'))).toMatchObject({
+      status: 400,
+      code: 'invalid_json',
+    })
+    expect(await readError(await send('/v1/alerts', 'POST'))).toMatchObject({ status: 400, code: 'invalid_json' })
+    const text = await readError(await send('/v1/alerts', 'POST', '{}', 'text/plain'))
+    expect(text).toMatchObject({ status: 415, code: 'unsupported_media_type' })
+    const long = await readError(await send('/v1/alerts', 'POST', `{"kind":"${'x'.repeat(4_200_000)}"}`))
+    expect(long).toMatchObject({ status: 413, code: 'request_too_large' })
+  })
+
+  test('more than twenty rules', async () => {
+    const body = JSON.stringify({ kind: 'daily_spend', channel: 'email' })
+    for (let n = 0; n < 20; n++) expect((await send('/v1/alerts', 'POST', body)).status).toBe(200)
+    expect(await readError(await send('/v1/alerts', 'POST', body))).toMatchObject({
+      status: 400,
+      code: 'invalid_value',
+    })
+  })
+})
+
+test('more than ten test alerts an hour are 429', async () => {
+  const { data } = (await (await send('/v1/alerts', 'GET')).json()) as { data: { id: string }[] }
+  const path = `/v1/alerts/${data[0]!.id}/test`
+  for (let n = 0; n < 10; n++) expect((await send(path, 'POST')).status).toBe(200)
+  const refused = await send(path, 'POST')
+  expect(refused.headers.get('retry-after')).toBe('600')
+  expect(await readError(refused)).toMatchObject({ status: 429, code: 'rate_limit_exceeded' })
+})
+
+test('another method is 405 and names those there are', async () => {
+  const refused = await send('/v1/alerts', 'DELETE')
+  expect(refused.headers.get('allow')).toBe('GET, POST')
+  expect(refused.status).toBe(405)
+  const one = await send('/v1/alerts/00000000-0000-4000-8000-000000000000', 'GET')
+  expect(one.headers.get('allow')).toBe('DELETE')
+  expect(one.status).toBe(405)
+})
+
+test.each(['00000000-0000-4000-8000-000000000000', 'x', '%27%20OR%201=1--'])('the unknown rule %s is 404', async id => {
+  expect(await readError(await send(`/v1/alerts/${id}`, 'DELETE'))).toMatchObject({ status: 404, code: 'not_found' })
+})
