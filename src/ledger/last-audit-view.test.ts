@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import type { LastAudit } from './last-audit.ts'
 import { createLastAuditView } from './last-audit-view.ts'
 
-const clean = { atEpochMs: 1_795_252_195_000, violations: 0 }
-const wrong = { atEpochMs: 1_795_252_495_000, violations: 3 }
+const clean = { atEpochMs: 1_795_252_195_000, elapsedMs: 40, violations: 0 }
+const wrong = { atEpochMs: 1_795_252_495_000, elapsedMs: 40, violations: 3 }
 
 test('it is read anew each time, once for all who ask at the same time', async () => {
   const results = [clean, wrong]

@@ -3,6 +3,7 @@ import type { Sql } from '../db/pool.ts'
 /** What came of the last audit that ran to its end, on whatever node. */
 export interface LastAudit {
   readonly atEpochMs: number
+  readonly elapsedMs: number
   /** Of all checks together; 0 is a clean ledger. */
   readonly violations: number
 }

@@ -46,7 +46,7 @@ export async function listTransactions(
   }))
 }
 
-/** After everything that PostgreSQL can date in a million years. */
+/** In the year 5138. */
 const END_OF_TIME_MICROS = 10n ** 17n
 
 interface Row {
@@ -67,13 +67,12 @@ SELECT * FROM (
       CASE WHEN t.kind = 'refund' THEN t.ref END AS "requestId", NULL::bigint AS requests
     FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
     WHERE e.account_kind = 'customer' AND e.account_id = $1 AND e.amount_nanos > 0
-      AND ((extract(epoch FROM t.at) * 1000000)::bigint, t.tx_id) < ($3::bigint, $4::bigint)
-    ORDER BY 3 DESC, t.tx_id DESC LIMIT $2
+      AND (t.at, t.tx_id) < (timestamptz 'epoch' + $3::bigint * interval '1 microsecond', $4::bigint)
+    ORDER BY t.at DESC, t.tx_id DESC LIMIT $2
   ) UNION ALL (
     SELECT 'usage', -sum(cost_nanos)::bigint, (extract(epoch FROM day) * 1000000)::bigint, 0, NULL, NULL, sum(requests)::bigint
     FROM usage_day
-    WHERE customer_id = $1 AND day <= to_timestamp(least($3::bigint, 4102444800000000) / 1000000) AT TIME ZONE 'UTC'
-      AND ((extract(epoch FROM day) * 1000000)::bigint, 0) < ($3::bigint, $4::bigint)
+    WHERE customer_id = $1 AND (day, 0) < (timestamp 'epoch' + $3::bigint * interval '1 microsecond', $4::bigint)
     GROUP BY day HAVING sum(cost_nanos) > 0
     ORDER BY day DESC LIMIT $2
   )
