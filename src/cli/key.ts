@@ -42,7 +42,11 @@ function issue(): Command {
       limitResetArgument,
     )
     .option('--models <ids>', 'the models it may use, comma-separated; without it, all', modelIdsArgument)
-    .option('--scope <scope>', 'manage: it may make, list and delete the keys of its customer', keyScopeArgument)
+    .option(
+      '--scope <scope>',
+      'manage: it may make, list and delete the keys of its customer, and change its alerts',
+      keyScopeArgument,
+    )
     .action(async (emailOrId: string, options) => {
       const session = sessionOf(options)
       const { name, limitUsd, limitReset, models, scope } = options

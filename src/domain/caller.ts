@@ -11,7 +11,7 @@ export const limitResets = ['none', 'daily', 'weekly', 'monthly'] as const
 /** When a key's spend limit starts again: at 00:00 UTC, of Mondays, of the first of the month; or never. */
 export type LimitReset = (typeof limitResets)[number]
 
-/** `manage` may make, list and delete the keys of its customer. */
+/** `manage` may make, list and delete the keys of its customer, and change its alerts. */
 export const keyScopes = ['manage'] as const
 export type KeyScope = (typeof keyScopes)[number]
 
@@ -26,7 +26,7 @@ export interface KeyAccess {
   readonly limit: KeyLimit | null
   /** Null asks for any model. */
   readonly allowedModels: ReadonlySet<string> | null
-  /** May make, list and delete the keys of its customer. */
+  /** May make, list and delete the keys of its customer, and change its alerts. */
   readonly mayManage: boolean
 }
 

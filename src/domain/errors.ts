@@ -62,7 +62,7 @@ export const errorTable = {
   insufficient_scope: row(
     403,
     'permission_error',
-    'This API key may not manage keys. Use one with the scope "manage".',
+    'This API key may not manage keys and alerts. Use one with the scope "manage".',
   ),
   model_not_found: row(
     404,

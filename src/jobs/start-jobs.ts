@@ -49,7 +49,7 @@ export async function startJobs({ pool, queuePool, auditPool, clock, alerts, log
   const runner = await run({
     pgPool: queuePool.pg,
     // An audit may take long, and receivers of alerts may be slow.
-    concurrency: 4,
+    concurrency: 3,
     noHandleSignals: true,
     // New jobs are announced; polling finds those that wait for another attempt.
     pollInterval: 15_000,

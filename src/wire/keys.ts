@@ -28,7 +28,9 @@ const fields = {
   hint: z.string().describe('What may be shown of it: the first ten and the last four characters.'),
   created_at: time,
   expires_at: time.nullable().describe('When it ends; null: never.'),
-  scopes: z.array(z.enum(keyScopes)).describe('`manage`: it may make, list and delete the keys of its customer.'),
+  scopes: z
+    .array(z.enum(keyScopes))
+    .describe('`manage`: it may make, list and delete the keys of its customer, and change its alerts.'),
   allowed_models: z.array(z.string()).nullable().describe('The models it may use; null: all.'),
   limit_usd: usdAmount
     .nullable()
@@ -174,7 +176,9 @@ export const keyRequest = z
         .array(z.enum(keyScopes, { error: `one of ${keyScopes.join(', ')}` }), { error: 'an array of scopes' })
         .max(keyScopes.length, { error: 'an array of scopes, each once' })
         .nullish()
-        .describe('`manage`: it may make, list and delete the keys of its customer. Default: none.'),
+        .describe(
+          '`manage`: it may make, list and delete the keys of its customer, and change its alerts. Default: none.',
+        ),
     },
     { error: 'a JSON object' },
   )

@@ -2,6 +2,7 @@ import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { startWebhookReceiver, type WebhookReceiver } from '../alerts/webhook-receiver.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { readError } from '../harness/event-stream.ts'
 import { answer, type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
 
 let gateway: TestApp
@@ -17,7 +18,7 @@ beforeAll(async () => {
     patience: { alertLookMs: 50 },
   })
   receiver = await startWebhookReceiver()
-  customer = await gateway.customer()
+  customer = await gateway.customer({ key: { scopes: ['manage'] } })
 })
 afterAll(async () => {
   await gateway?.close()
@@ -84,6 +85,7 @@ test("e-mail goes to the customer's own address", async () => {
 
 test('what requests cost, and what they are refused, is told within a look', async () => {
   const spender = await gateway.customer({
+    key: { scopes: ['manage'] },
     creditNanos: 20_000_000_000n,
     limits: { requestsPerMinute: 100, requestsPerDay: 100, dailySpendCapNanos: 10_000_000_000n },
   })
@@ -120,6 +122,25 @@ test('what requests cost, and what they are refused, is told within a look', asy
   }
 })
 
+test('a key at its limit is told of', async () => {
+  const limit = { limitNanos: 2_000_000_000n, reset: 'daily' as const }
+  const limited = await gateway.customer({ creditNanos: 20_000_000_000n, key: { scopes: ['manage'], limit } })
+  const hooks = await startWebhookReceiver()
+  try {
+    await call('POST', '/v1/alerts', { kind: 'key_limit_reached', channel: 'webhook', target: hooks.url }, limited)
+    const ask = { model: 'test-model', max_tokens: 9, messages: [{ role: 'user', content: 'x' }] }
+    const refused = await gateway.chat(limited, ask)
+    expect(await readError(refused)).toMatchObject({ status: 402, code: 'key_spend_limit_reached' })
+    const [webhook] = await hooks.arrived(1)
+    expect(JSON.parse(webhook!.body)).toMatchObject({
+      type: 'alert.key_limit_reached',
+      data: { key_name: 'test', limit_usd: 2, spent_usd: 0, reset: 'daily' },
+    })
+  } finally {
+    await hooks.close()
+  }
+})
+
 test('a receiver that fails is tried again later', async () => {
   const { body: rule } = await call('POST', '/v1/alerts', {
     kind: 'daily_spend',
@@ -140,7 +161,7 @@ test('a receiver that fails is tried again later', async () => {
 
 test("nothing of another customer's can be seen or touched", async () => {
   const { body: rule } = await call('POST', '/v1/alerts', { kind: 'key_limit_reached', channel: 'email' })
-  const stranger = await gateway.customer()
+  const stranger = await gateway.customer({ key: { scopes: ['manage'] } })
   expect((await call('GET', '/v1/alerts', undefined, stranger)).body.data).toEqual([])
   for (const [method, path] of [
     ['DELETE', `/v1/alerts/${rule.id}`],

@@ -7,7 +7,7 @@ let customer: TestCustomer
 
 beforeAll(async () => {
   gateway = await startTestApp()
-  customer = await gateway.customer()
+  customer = await gateway.customer({ key: { scopes: ['manage'] } })
 })
 afterAll(() => gateway?.close())
 
@@ -86,4 +86,19 @@ test('another method is 405 and names those there are', async () => {
 
 test.each(['00000000-0000-4000-8000-000000000000', 'x', '%27%20OR%201=1--'])('the unknown rule %s is 404', async id => {
   expect(await readError(await send(`/v1/alerts/${id}`, 'DELETE'))).toMatchObject({ status: 404, code: 'not_found' })
+})
+
+test('a key without the scope manage reads, and changes nothing', async () => {
+  const reader = await gateway.customer()
+  const as = (method: string, path: string) =>
+    fetch(`${gateway.url}${path}`, { method, headers: { authorization: `Bearer ${reader.key}` } })
+  expect((await as('GET', '/v1/alerts')).status).toBe(200)
+  const id = '00000000-0000-4000-8000-000000000000'
+  for (const [method, path] of [
+    ['POST', '/v1/alerts'],
+    ['POST', `/v1/alerts/${id}/test`],
+    ['DELETE', `/v1/alerts/${id}`],
+  ] as const) {
+    expect(await readError(await as(method, path))).toMatchObject({ status: 403, code: 'insufficient_scope' })
+  }
 })

@@ -38,6 +38,7 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
       method: 'POST',
       path: '/v1/alerts',
       access: 'key',
+      scope: 'manage',
       isReport: true,
       doc: {
         operationId: 'createAlert',
@@ -59,6 +60,7 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
       method: 'DELETE',
       path: '/v1/alerts/:id',
       access: 'key',
+      scope: 'manage',
       isReport: true,
       doc: {
         operationId: 'deleteAlert',
@@ -76,6 +78,7 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
       method: 'POST',
       path: '/v1/alerts/:id/test',
       access: 'key',
+      scope: 'manage',
       isReport: true,
       doc: {
         operationId: 'testAlert',
