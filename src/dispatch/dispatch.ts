@@ -99,8 +99,10 @@ async function tryWhole({ upstream, health, clock }: DispatchDeps, attempt: Try)
 
 /** The offer counts as busy with it until the answer has ended, which is long after this returns. */
 async function tryStream({ upstream, health, clock }: DispatchDeps, attempt: Try): Promise<StreamAnswer> {
+  const { startedMs } = attempt
   const { offerId } = attempt.offer
-  const elapsedMs = () => clock.monotonicMs() - attempt.startedMs
+  // Not of `attempt`, whose request body would then be kept for as long as the answer streams.
+  const elapsedMs = () => clock.monotonicMs() - startedMs
   let firstTokenMs = 0
   health.beginRequest(offerId)
   try {

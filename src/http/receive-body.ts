@@ -13,14 +13,18 @@ export function receiveBody(request: IncomingMessage, limitBytes: number): Promi
   }
   if (Number(headers['content-length']) > limitBytes) return Promise.reject(new ApiError('request_too_large'))
   return new Promise((resolve, reject) => {
-    const pieces: Buffer[] = []
+    let pieces: Buffer[] = []
     let bytes = 0
     request.on('data', (piece: Buffer) => {
       bytes += piece.length
       if (bytes <= limitBytes) pieces.push(piece)
       else reject(new ApiError('request_too_large'))
     })
-    request.on('end', () => resolve(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)))
+    request.on('end', () => {
+      resolve(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces))
+      // The request, and with it this listener, lives as long as its answer, which may be a long stream.
+      pieces = []
+    })
     const breakOff = () => reject(new ApiError('invalid_json', { message: 'The body broke off. Send it whole.' }))
     request.on('error', breakOff)
     // The client may have left while its key was looked up.

@@ -1,7 +1,7 @@
 /**
  * What the events of a stream have in common: in most of them nothing but the text of `delta.content` differs from the one before.
- * Such an event is read by taking the text out from between the two parts that stay the same. Parsing it whole, building a chunk and
- * writing that as JSON again took 4 us of the 14 that a chunk costs us above the bare relay.
+ * Such an event is read by taking the text out from between the two parts that stay the same: parsing it whole, building a chunk and
+ * writing that as JSON again made the way from bytes to bytes half as long again (1.9 against 1.2 us in a tight loop, and more garbage).
  */
 export class ContentPattern {
   readonly #head: string

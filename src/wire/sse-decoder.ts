@@ -11,6 +11,7 @@ const CR = 13
 const SPACE = 32
 const COLON = 58
 const LINE_BYTES_MAX = 1024 * 1024
+const nothing = Buffer.alloc(0)
 
 /**
  * Turns the bytes of an event stream into events, however they are cut into pieces. Lines end in LF, CRLF or CR.
@@ -18,7 +19,7 @@ const LINE_BYTES_MAX = 1024 * 1024
  * put together before anything is decoded. Throws UpstreamFailure `malformed` at a line or event above 1 MiB.
  */
 export class SseDecoder {
-  #kept = Buffer.alloc(0)
+  #kept = nothing
   #keptLength = 0
   #lineFeedMayFollow = false
   #firstLine = true
@@ -52,7 +53,7 @@ export class SseDecoder {
   /** The event that the stream's end completes: some upstreams leave out the last blank line. */
   end(): SseEvent[] {
     const events: SseEvent[] = []
-    if (this.#keptLength > 0) this.#completeLine(Buffer.alloc(0), 0, 0, events)
+    if (this.#keptLength > 0) this.#completeLine(nothing, 0, 0, events)
     this.#dispatch(events)
     return events
   }

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
 import { readEventStream, readUntil } from '../harness/event-stream.ts'
+import { rawRequest } from '../harness/raw-request.ts'
 import {
   answer,
   type Behaviour,
@@ -197,6 +198,56 @@ test('after a ping the status is out: then a failure is an error chunk, with its
   expect(error).toMatchObject({ type: 'server_error', code: 'all_hosters_failed' })
   expect((await reader.read()).done).toBe(true)
   expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n)
+})
+
+describe('on the wire', () => {
+  const asked = (key: string, version: string, connection: string) => {
+    const body = JSON.stringify(hello)
+    return (
+      `POST /v1/chat/completions HTTP/${version}\r\nhost: x\r\nauthorization: Bearer ${key}\r\nconnection: ${connection}\r\n` +
+      `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+    )
+  }
+
+  test('requests sent one behind the other are answered in turn, each in chunks of true length', async () => {
+    const customer = await gateway.customer()
+    upstream.respondWith(answer({ text: 'één 😀 twee' }), answer({ text: 'één 😀 twee' }))
+    const both = asked(customer.key, '1.1', 'keep-alive') + asked(customer.key, '1.1', 'close')
+    const first = await rawRequest(gateway.url, both)
+    expect(first.headers).toMatchObject({ 'transfer-encoding': 'chunked' })
+    const { content, rest } = dechunked(Buffer.from(first.body))
+    expect(textOf(content)).toBe('één 😀 twee')
+    const second = dechunked(rest.subarray(rest.indexOf('\r\n\r\n') + 4))
+    expect(textOf(second.content)).toBe('één 😀 twee')
+    expect(second.rest.length).toBe(0)
+  })
+
+  test('HTTP/1.0 knows no chunks: the stream ends with its connection', async () => {
+    const customer = await gateway.customer()
+    upstream.respondWith(answer({ text: 'one two' }))
+    const { headers, body } = await rawRequest(gateway.url, asked(customer.key, '1.0', 'close'))
+    expect(headers['transfer-encoding']).toBeUndefined()
+    expect(textOf(body)).toBe('one two')
+  })
+
+  /** The body of a chunked response, and what comes behind it. */
+  function dechunked(bytes: Buffer): { content: string; rest: Buffer } {
+    const pieces: Buffer[] = []
+    for (let at = 0; ; ) {
+      const start = bytes.indexOf('\r\n', at) + 2
+      const length = Number.parseInt(bytes.toString('latin1', at, start), 16)
+      expect(bytes.toString('latin1', start + length, start + length + 2)).toBe('\r\n')
+      at = start + length + 2
+      if (length === 0) return { content: Buffer.concat(pieces).toString(), rest: bytes.subarray(at) }
+      pieces.push(bytes.subarray(start, start + length))
+    }
+  }
+
+  function textOf(events: string): string {
+    expect(events.endsWith('data: [DONE]\n\n')).toBe(true)
+    const chunks = events.split('\n\n').filter(event => event.startsWith('data: {'))
+    return chunks.map(event => JSON.parse(event.slice(6)).choices[0]?.delta.content ?? '').join('')
+  }
 })
 
 describe('what fails before the first content is replaced unseen', () => {

@@ -101,7 +101,7 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
         requireHost(request)
         const found = deps.authenticate(request.rawHeaders)
         caller = found instanceof Promise ? await found : found
-        const body = await receiveBody(request, deps.bodyLimitBytes)
+        let body: Buffer | null = await receiveBody(request, deps.bodyLimitBytes)
         running = deps.inFlight.enter()
         if (running.refusal) throw running.refusal
         failpoint('chat-authenticated')
@@ -112,6 +112,8 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
           key === undefined
             ? deps.complete(caller, job, requestId, running.signal)
             : deps.completeOnce({ caller, job, body, requestId, key }, running.signal)
+        // A long prompt is not to stay in memory for as long as its answer streams.
+        body = null
         if (!job.stream) sendWhole(out, await completing, await headers())
         else
           await sendStream(deps, {
