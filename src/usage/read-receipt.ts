@@ -51,6 +51,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
     hoster_share_usd: usd(row.hoster_share_nanos),
     written_off_usd: usd(row.writeoff_nanos),
     ledger: ledgerOf(row),
+    refunds: refundsOf(row),
     policy: {
       tier: wishes?.tier ?? 'balanced',
       privacy_mode: wishes?.privacy_mode ?? false,
@@ -119,15 +120,24 @@ interface ReceiptRow {
   readonly customer_id: string
   readonly tx_id: bigint | null
   readonly charged_at: Date | null
+  readonly refunded_nanos: Nanos | null
+  readonly refund_share_nanos: Nanos
+  readonly refund_fee_nanos: Nanos
+  readonly refund_reason: string
+  readonly refunded_at: Date
+  readonly refund_tx_id: bigint
 }
 
 async function readRow(sql: Sql, customerId: string, requestId: string): Promise<ReceiptRow | null> {
   const { rows } = await sql.query<ReceiptRow>(
-    `SELECT u.*, k.name AS key_name, k.hint AS key_hint, h.name AS hoster_name, t.at AS charged_at
+    `SELECT u.*, k.name AS key_name, k.hint AS key_hint, h.name AS hoster_name, t.at AS charged_at,
+            r.amount_nanos AS refunded_nanos, r.hoster_share_nanos AS refund_share_nanos, r.fee_nanos AS refund_fee_nanos,
+            r.reason AS refund_reason, r.at AS refunded_at, r.tx_id AS refund_tx_id
        FROM usage_event u
-       LEFT JOIN api_key k USING (key_id)
-       LEFT JOIN hoster h USING (hoster_id)
-       LEFT JOIN ledger_tx t USING (tx_id)
+       LEFT JOIN api_key k ON k.key_id = u.key_id
+       LEFT JOIN hoster h ON h.hoster_id = u.hoster_id
+       LEFT JOIN ledger_tx t ON t.tx_id = u.tx_id
+       LEFT JOIN refund r ON r.customer_id = u.customer_id AND r.request_id = u.request_id
       WHERE u.customer_id = $1 AND u.request_id = $2`,
     [customerId, requestId],
   )
@@ -140,19 +150,36 @@ async function readRow(sql: Sql, customerId: string, requestId: string): Promise
  */
 function ledgerOf(row: ReceiptRow): RequestReceipt['ledger'] {
   if (row.tx_id === null || row.charged_at === null) return null
-  const { customer_id, hoster_id, cost_nanos, hoster_share_nanos, fee_nanos } = row
-  const entries = [
-    { account_kind: 'customer' as const, account_id: customer_id, nanos: -cost_nanos },
-    { account_kind: 'hoster_payable' as const, account_id: hoster_id, nanos: hoster_share_nanos },
-    { account_kind: 'platform_revenue' as const, account_id: null, nanos: fee_nanos },
-  ]
   return {
     transaction: row.tx_id.toString(),
     at: row.charged_at.toISOString(),
-    entries: entries
-      .filter(({ nanos }) => nanos !== 0n)
-      .map(({ nanos, ...entry }) => ({ ...entry, amount_usd: usd(nanos) })),
+    entries: entriesOf(row, -row.cost_nanos, row.hoster_share_nanos, row.fee_nanos),
   }
+}
+
+/** A request is refunded once; a list, because that is a rule of today. */
+function refundsOf(row: ReceiptRow): RequestReceipt['refunds'] {
+  if (row.refunded_nanos === null) return []
+  return [
+    {
+      transaction: row.refund_tx_id.toString(),
+      at: row.refunded_at.toISOString(),
+      reason: row.refund_reason,
+      amount_usd: usd(row.refunded_nanos),
+      entries: entriesOf(row, row.refunded_nanos, -row.refund_share_nanos, -row.refund_fee_nanos),
+    },
+  ]
+}
+
+function entriesOf({ customer_id, hoster_id }: ReceiptRow, customer: Nanos, hoster: Nanos, platform: Nanos) {
+  const entries = [
+    { account_kind: 'customer' as const, account_id: customer_id, nanos: customer },
+    { account_kind: 'hoster_payable' as const, account_id: hoster_id, nanos: hoster },
+    { account_kind: 'platform_revenue' as const, account_id: null, nanos: platform },
+  ]
+  return entries
+    .filter(({ nanos }) => nanos !== 0n)
+    .map(({ nanos, ...entry }) => ({ ...entry, amount_usd: usd(nanos) }))
 }
 
 /** Of the hosters on the receipt. */

@@ -165,6 +165,16 @@ const served = z.enum(['local', 'hoster', 'cloud'])
 const tokens = (what: string) =>
   z.object({ input: count.nullable(), output: count.nullable() }).describe(`${what}; null where there is no figure.`)
 
+const entries = z
+  .array(
+    z.object({
+      account_kind: z.enum(['customer', 'hoster_payable', 'platform_revenue']),
+      account_id: z.string().nullable().describe("UUID of the customer or hoster; null for the platform's."),
+      amount_usd: z.number(),
+    }),
+  )
+  .describe('Sum to zero.')
+
 /** `GET /v1/usage/requests/{id}`. */
 export const requestReceipt = z
   .object({
@@ -214,16 +224,13 @@ export const requestReceipt = z
       .object({
         transaction: z.string(),
         at: startedAt,
-        entries: z.array(
-          z.object({
-            account_kind: z.enum(['customer', 'hoster_payable', 'platform_revenue']),
-            account_id: z.string().nullable(),
-            amount_usd: z.number(),
-          }),
-        ),
+        entries,
       })
       .nullable()
       .describe("This request's part of the transaction that settled it; sums to zero. Null when it was free."),
+    refunds: z
+      .array(z.object({ transaction: z.string(), at: startedAt, reason: z.string(), amount_usd: usdNumber, entries }))
+      .describe('What came back later; cost_usd stays what was charged.'),
     policy: z
       .object({
         tier: z.enum(serviceTiers),
@@ -307,6 +314,7 @@ export const requestReceipt = z
             { account_kind: 'platform_revenue', account_id: null, amount_usd: 0.0000169 },
           ],
         },
+        refunds: [],
         policy: {
           tier: 'cheapest',
           privacy_mode: true,

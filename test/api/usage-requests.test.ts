@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { refundRequest } from '../../src/ledger/refund-request.ts'
 import { type RequestPage, type RequestReceipt, requestPage, requestReceipt } from '../../src/wire/activity.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError, readUntil } from '../harness/event-stream.ts'
@@ -160,6 +161,29 @@ test('the receipt of a hoster: its name and price version, our count beside its 
     account_id: hosterId,
     amount_usd: receipt.hoster_share_usd,
   })
+})
+
+test('a refund is on the receipt, with entries of its own', async () => {
+  const customer = await gateway.customer()
+  const requestId = await ask(customer, { model: 'hosted' })
+  expect((await receiptOf(customer, requestId)).refunds).toEqual([])
+  const order = { customerId: customer.customerId, requestId, amountNanos: 5_000n, reason: 'cut off' }
+  await refundRequest(gateway.database.pool, order)
+  const { cost_usd, refunds } = await receiptOf(customer, requestId)
+  expect(cost_usd).toBeGreaterThan(0.000005)
+  expect(refunds).toEqual([
+    {
+      transaction: expect.stringMatching(/^\d+$/),
+      at: expect.any(String),
+      reason: 'cut off',
+      amount_usd: 0.000005,
+      entries: [
+        { account_kind: 'customer', account_id: customer.customerId, amount_usd: 0.000005 },
+        { account_kind: 'hoster_payable', account_id: hosterId, amount_usd: -0.000004 },
+        { account_kind: 'platform_revenue', account_id: null, amount_usd: -0.000001 },
+      ],
+    },
+  ])
 })
 
 test('a failover: who failed first, what was expected of each, and what was asked for', async () => {
