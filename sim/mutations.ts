@@ -91,8 +91,15 @@ export const mutations: readonly Mutation[] = [
     id: 'admit-below-the-floor',
     bug: 'less is held than the request needs at least',
     file: model,
-    find: 'if (least(free, capLeft) >= asked.floor!) {',
-    replace: 'if (least(free, capLeft) > 0n) {',
+    find: 'if (budget >= asked.floor!) {',
+    replace: 'if (budget > 0n) {',
+  },
+  {
+    id: 'admit-overlooks-key-holds',
+    bug: "what other requests of a key hold does not count against the key's limit",
+    file: model,
+    find: 'limitNanos - spent - held, 0n)',
+    replace: 'limitNanos - spent, 0n)',
   },
   // ---------------------------------------------------------------- hand_back_leases
   {
@@ -172,8 +179,8 @@ export const mutations: readonly Mutation[] = [
     id: 'settle-late-without-balance',
     bug: 'what comes after its lease is gone is charged to a balance that others hold',
     file: model,
-    find: 'if (cost > 0n && cost <= free) {',
-    replace: 'if (cost > 0n) {',
+    find: 'cost > 0n && cost <= free && spendLate(',
+    replace: 'cost > 0n && spendLate(',
   },
   {
     id: 'settle-keeps-lease',
@@ -189,6 +196,20 @@ export const mutations: readonly Mutation[] = [
     file: model,
     find: 'if (row.capDay === balances.get(row.customerId)?.day) move.dayCost += row.cost',
     replace: 'move.dayCost += row.cost',
+  },
+  {
+    id: 'settle-spares-the-key',
+    bug: "a charge does not count against its key's limit",
+    file: model,
+    find: 'if (ended.has(row.requestId)) addToKeySpend(row.customerId, row.keyId, row.keyWindow, row.cost, 0n)',
+    replace: '',
+  },
+  {
+    id: 'settle-late-beyond-the-key',
+    bug: 'what comes after its lease is gone is charged beyond the limit of its key',
+    file: model,
+    find: 'if (spent + leased + cost > keyLimits.get(keyId!)!) return false',
+    replace: '',
   },
   {
     id: 'settle-forgets-fee',
@@ -262,6 +283,13 @@ export const mutations: readonly Mutation[] = [
     replace: '',
   },
   // ---------------------------------------------------------------- the ledger
+  {
+    id: 'ledger-serves-limited-keys-in-bulk',
+    bug: 'a key with a spend limit is admitted in memory, where nobody knows what it spent',
+    file: ledger,
+    find: 'if (admission.keyLimit !== null) return admitStrictly(admission)',
+    replace: '',
+  },
   {
     id: 'ledger-books-nothing',
     bug: 'the book takes every request of a bulk lease for free',

@@ -1,3 +1,4 @@
+import type { KeyLimit } from '../src/domain/caller.ts'
 import type { Nanos } from '../src/domain/money.ts'
 import type { Offer } from '../src/domain/offer.ts'
 import type { Admission, AdmissionResult } from '../src/ledger/admission.ts'
@@ -78,6 +79,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   /** When the database counted a request that it admitted itself. */
   const countedAtMs = new Map<string, number>()
   const admissions = new Map<string, number>()
+  /** Those with a limit, by customer. */
+  const keysOf = new Map<string, Map<string, KeyLimit>>()
   const entrySums = new Map<string, Nanos>()
   const reclaimed = new Set<string>()
   const settled = new Set<string>()
@@ -121,7 +124,16 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
 
     asked(record) {
       requests.set(record.admission.requestId, record)
-      customers.set(record.customer.customerId, record.customer)
+      const { customerId } = record.customer
+      customers.set(customerId, record.customer)
+      const { keyId, keyLimit } = record.admission
+      if (keyLimit === null) return
+      let keys = keysOf.get(customerId)
+      if (keys === undefined) {
+        keys = new Map()
+        keysOf.set(customerId, keys)
+      }
+      keys.set(keyId, keyLimit)
     },
     admitted(record, result) {
       const { requestId } = record.admission
@@ -251,9 +263,31 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       world.fail('balances_equal_entries', `${customerId}: ${balance.posted - settled} of ${sum}`)
     if (balance.minuteRequests < minuteSlots || balance.dayRequests < daySlots)
       world.fail('windows_count_slots', customerId)
+    checkKeys(customerId)
     const cap = customers.get(customerId)?.limits.dailySpendCapNanos
     if (cap !== undefined && balance.daySpent + balance.dayLeased > cap) world.fail('day_spend_within_cap', customerId)
     if (cap !== undefined && balance.daySpent + daySettled > cap) world.fail('day_spend_within_cap', customerId)
+  }
+
+  /** Keys with a spend limit: what is counted as held is what their leases hold, and both together keep within the limit. */
+  function checkKeys(customerId: string): void {
+    const keys = keysOf.get(customerId)
+    if (keys === undefined) return
+    const { keySpend, leasesOf } = serverOf().model.tables
+    const held = new Map<string, Nanos>()
+    for (const { keyId, keyWindow, granted } of leasesOf.get(customerId)?.values() ?? []) {
+      if (keyWindow === null) continue
+      const key = `${customerId} ${keyId} ${keyWindow}`
+      held.set(key, (held.get(key) ?? 0n) + granted)
+    }
+    for (const [key, { spent, leased }] of keySpend) {
+      if (!key.startsWith(customerId)) continue
+      if (leased !== (held.get(key) ?? 0n))
+        world.fail('key_leased_equals_open_leases', `${key}: ${leased} of ${held.get(key) ?? 0n}`)
+      const { limitNanos } = keys.get(key.split(' ')[1]!)!
+      if (spent + leased > limitNanos)
+        world.fail('key_spend_within_limit', `${key}: ${spent} + ${leased} of ${limitNanos}`)
+    }
   }
 
   function sawAdmit(nodeId: string, sent: readonly LeaseRequest[], verdicts: readonly LeaseVerdict[]): void {
@@ -507,16 +541,28 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     }
     for (const [customerId, balance] of tables.balances) {
       const byDay = new Map<number, Nanos>()
+      const byKey = new Map<string, Nanos>()
       let spent = 0n
       for (const row of tables.usage.get(customerId)?.values() ?? []) {
         spent += row.cost
         if (row.cost > row.hold || row.cost < 0n) world.fail('cost_within_hold', row.requestId)
         if (row.cost !== row.hosterShare + row.fee) world.fail('cost_is_share_plus_fee', row.requestId)
+        const limit = keysOf.get(customerId)?.get(row.keyId ?? '')
+        if (limit !== undefined) {
+          // Whatever window it says it counts in: a limit that never starts again bounds all of it.
+          const window = limit.reset === 'none' ? -Infinity : row.keyWindow
+          const key = `${customerId} ${row.keyId} ${window}`
+          byKey.set(key, (byKey.get(key) ?? 0n) + row.cost)
+        }
         if (row.capDay !== null) byDay.set(row.capDay, (byDay.get(row.capDay) ?? 0n) + row.cost)
         const key = `${customerId} ${Math.floor(row.startedAtMs / 3_600_000) * 3_600_000} ${row.modelId} ${row.provider}`
         const sum = rollups.get(key)
         if (sum !== undefined) rollups.set(key, { requests: sum.requests - 1, cost: sum.cost - row.cost })
         else world.fail('rollups_equal_usage', key)
+      }
+      for (const [key, cost] of byKey) {
+        const spent = tables.keySpend.get(key)?.spent ?? 0n
+        if (cost !== spent) world.fail('key_spend_equals_usage', `${key}: ${spent} of ${cost}`)
       }
       const customer = customers.get(customerId)
       if (customer === undefined) continue

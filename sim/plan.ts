@@ -138,7 +138,8 @@ function planRequests(random: Random, customers: readonly Customer[], slots: num
   const isBursty = random.next()
   // The first customers ask most: bulk leases are for those who ask often.
   const favour = random.pick([1, 2, 4])
-  const habits = customers.map(() => ({
+  const habits = customers.map((_, index) => ({
+    keys: planKeys(random, index),
     scale: random.skewed(1e5, 5e7),
     slot: random.between(0, slots - 1),
     stays: random.pick([1, 0.9, 0.5, 0]),
@@ -161,15 +162,26 @@ function planRequests(random: Random, customers: readonly Customer[], slots: num
       admission: {
         requestId: idOf('request', index),
         customerId: customer.customerId,
-        keyId: KEY_ID,
         modelId,
         limits: customer.limits,
-        keyLimit: null,
+        ...random.pick(habit.keys),
         hold: random.chance(0.04) ? null : { wantNanos, floorNanos },
       },
     })
   }
   return requests
+}
+
+/** Keys of one customer: most may spend what it may, some have a limit of their own. */
+function planKeys(random: Random, customer: number): Pick<Admission, 'keyId' | 'keyLimit'>[] {
+  const free = { keyId: idOf('key', 2 * customer), keyLimit: null }
+  if (random.chance(0.7)) return [free]
+  const keyLimit = {
+    limitNanos: BigInt(Math.round(random.skewed(1e6, 5e9))),
+    reset: random.pick(['none', 'none', 'daily', 'weekly', 'monthly'] as const),
+  }
+  const limited = { keyId: idOf('key', 2 * customer + 1), keyLimit }
+  return random.chance(0.5) ? [limited] : [free, limited]
 }
 
 function planTopUps(random: Random, customers: readonly Customer[], loadMs: number): Plan['topUps'] {
@@ -182,4 +194,3 @@ function planTopUps(random: Random, customers: readonly Customer[], loadMs: numb
 
 const USD = 1_000_000_000n
 const MODELS = ['small', 'large'] as const
-const KEY_ID = idOf('key', 0)

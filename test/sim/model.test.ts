@@ -3,6 +3,7 @@ import { idOf } from '../../sim/id-of.ts'
 import { createModelDatabase, type ModelDatabase } from '../../sim/model-database.ts'
 import { createRandom, type Random } from '../../sim/random.ts'
 import { splitCost } from '../../src/domain/money.ts'
+import type { Admission } from '../../src/ledger/admission.ts'
 import { grantCredit } from '../../src/ledger/grant-credit.ts'
 import type { LeaseRequest, LeaseReturn, LedgerStore } from '../../src/ledger/ledger-store.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
@@ -22,7 +23,8 @@ let store: LedgerStore
 let model: ModelDatabase
 /** The clock of the windows, for both. */
 let windowMs = 0
-let ids = 0
+/** 0 is the key of the customer that does not exist. */
+let ids = 1
 
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -49,6 +51,7 @@ test(`${HISTORIES} random histories end alike in the model and in PostgreSQL`, a
   ]
   reached.push(
     'daily_spend_cap_reached',
+    'key_spend_limit_reached',
     'recallable',
     'duplicate',
     'clamped',
@@ -91,9 +94,11 @@ function createHistory(random: Random) {
   const customers = Array.from({ length: random.between(1, 4) }, () => idOf('customer', ids++))
   const stranger = idOf('customer', ids++)
   const nodes = Array.from({ length: random.between(1, 3) }, () => idOf('node', ids++))
+  const keys = new Map(customers.map(customerId => [customerId, keysOf(random)]))
   const limits = new Map(customers.map(customerId => [customerId, limitsOf(random)]))
   const requests: { requestId: string; customerId: string }[] = []
   const settled: Settlement[] = []
+  const keyOfRequest = new Map<string, Key>()
   const kinds: string[] = []
   windowMs = Date.UTC(
     2026,
@@ -124,6 +129,13 @@ function createHistory(random: Random) {
           `${customerId}@example.org`,
           'free',
         ])
+        for (const { keyId, keyLimit } of keys.get(customerId)!) {
+          await database.pool.query(
+            `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, spend_limit_nanos, limit_reset)
+            VALUES ($1::uuid, $2, 'key', sha256($1::uuid::text::bytea), 'sk', $3, $4)`,
+            [keyId, customerId, keyLimit?.limitNanos ?? null, keyLimit?.reset ?? 'none'],
+          )
+        }
         const credit = creditOf()
         await openAccount(database.pool, customerId, credit)
         model.openAccount(customerId, credit)
@@ -152,6 +164,14 @@ function createHistory(random: Random) {
     if (random.chance(0.05))
       windowMs += random.pick([3_600_000, -3_600_000, 86_400_000, -86_400_000, 3 * 86_400_000, -3 * 86_400_000])
     else if (random.chance(0.7)) windowMs += random.between(0, 20_000)
+  }
+
+  /** A request has one key from its admission to its settlement. */
+  function keyOf(requestId: string, customerId: string): Key {
+    const key =
+      keyOfRequest.get(requestId) ?? random.pick(keys.get(customerId) ?? [{ keyId: idOf('key', 0), keyLimit: null }])
+    keyOfRequest.set(requestId, key)
+    return key
   }
 
   function creditOf(): bigint {
@@ -190,14 +210,7 @@ function createHistory(random: Random) {
       }
       if (!isAgain) requests.push({ requestId, customerId })
       const hold = random.chance(0.1) ? null : { wantNanos, floorNanos }
-      return {
-        requestId,
-        ...common,
-        keyId: idOf('key', 0),
-        modelId: random.pick(['small', 'large']),
-        keyLimit: null,
-        hold,
-      }
+      return { requestId, ...common, ...keyOf(requestId, customerId), modelId: random.pick(['small', 'large']), hold }
     })
     return {
       name: `admit ${shown(items)}`,
@@ -246,7 +259,7 @@ function createHistory(random: Random) {
       requestId,
       leaseId,
       customerId,
-      keyId: idOf('key', 0),
+      keyId: keyOf(requestId, customerId).keyId,
       startedAtEpochMs: Math.floor(windowMs - random.between(0, 10_000)),
       modelId: random.pick(['small', 'large']),
       provider: costNanos > 0n ? 'hoster' : 'none',
@@ -355,9 +368,20 @@ function createHistory(random: Random) {
   }
 }
 
+type Key = Pick<Admission, 'keyId' | 'keyLimit'>
+
+function keysOf(random: Random): Key[] {
+  const limitNanos = BigInt(Math.round(random.skewed(100, 1_000_000)))
+  const reset = random.pick(['none', 'daily', 'weekly', 'monthly'] as const)
+  return [
+    { keyId: idOf('key', ids++), keyLimit: null },
+    { keyId: idOf('key', ids++), keyLimit: { limitNanos, reset } },
+  ]
+}
+
 function limitsOf(random: Random) {
   return {
-    requestsPerMinute: random.pick([1_000_000, 200, random.between(1, 60)]),
+    requestsPerMinute: random.pick([1_000_000, random.between(1, 10), random.between(20, 60)]),
     requestsPerDay: random.pick([1_000_000, 1_000_000, random.between(1, 15), random.between(20, 300)]),
     dailySpendCapNanos: random.chance(0.6) ? 1_000_000_000_000n : BigInt(Math.round(random.skewed(100, 1_000_000))),
   }
@@ -395,7 +419,7 @@ function shown(value: unknown): string {
 // ---------------------------------------------------------------- all rows of some customers, in one form for both
 
 function rowsInModel(customers: readonly string[]) {
-  const { balances, leases, usage, entries } = model.tables
+  const { balances, leases, usage, entries, keySpend } = model.tables
   const isOurs = ({ customerId }: { readonly customerId: string }) => customers.includes(customerId)
   const sums = new Map<string, bigint>()
   for (const { kind, accountId, amount } of entries)
@@ -405,25 +429,49 @@ function rowsInModel(customers: readonly string[]) {
     balances: byText(
       [...balances.values()].filter(isOurs).map(row => ({ ...row, minute: finite(row.minute), day: finite(row.day) })),
     ),
-    leases: byText([...leases.values()].filter(isOurs).map(({ grantedAtMs: _, ...row }) => row)),
+    leases: byText(
+      [...leases.values()]
+        .filter(isOurs)
+        .map(({ grantedAtMs: _, ...row }) => ({ ...row, keyWindow: windowDay(row.keyWindow) })),
+    ),
     usage: byText(
       customers.flatMap(customerId =>
         [...(usage.get(customerId)?.values() ?? [])].map(({ txId, startedAtMs, ...row }) => ({
           ...row,
           isCharged: txId !== null,
+          keyWindow: windowDay(row.keyWindow),
           startedAtMs: row.outcome === 'node_died' ? null : startedAtMs,
         })),
       ),
+    ),
+    keySpend: byText(
+      [...keySpend]
+        .filter(([key]) => customers.some(customerId => key.startsWith(customerId)))
+        .map(([key, row]) => ({ key: key.replace('-Infinity', String(ALWAYS)), ...row })),
     ),
     entries: byText([...sums].filter(([, amount]) => amount !== 0n).map(([account, amount]) => ({ account, amount }))),
   }
 }
 
 async function rowsInPostgres(customers: readonly string[]) {
-  const [balances, leases, usage, entries] = await Promise.all(
-    [BALANCES, LEASES, USAGE, ENTRIES].map(async text => (await database.pool.query<object>(text, [customers])).rows),
+  const [balances, leases, usage, entries, keySpend] = await Promise.all(
+    [BALANCES, LEASES, USAGE, ENTRIES, KEY_SPEND].map(
+      async text => (await database.pool.query<object>(text, [customers])).rows,
+    ),
   )
-  return { balances: byText(balances!), leases: byText(leases!), usage: byText(usage!), entries: byText(entries!) }
+  return {
+    balances: byText(balances!),
+    leases: byText(leases!),
+    usage: byText(usage!),
+    entries: byText(entries!),
+    keySpend: byText(keySpend!),
+  }
+}
+
+const ALWAYS = -1_000_000
+
+function windowDay(window: number | null): number | null {
+  return window === -Infinity ? ALWAYS : window
 }
 
 const BALANCES = `
@@ -433,18 +481,26 @@ SELECT customer_id AS "customerId", posted_nanos AS posted, leased_nanos AS leas
   day_spent_nanos AS "daySpent", day_leased_nanos AS "dayLeased"
 FROM balance WHERE customer_id = ANY ($1)`
 
+/** The window of a key's limit as a day since the epoch: what never starts again began at -infinity. */
+const WINDOW_DAY = `CASE WHEN isfinite(key_window) THEN key_window - date '1970-01-01' WHEN key_window IS NOT NULL THEN ${ALWAYS} END AS "keyWindow"`
+
 const LEASES = `
 SELECT lease_id AS "leaseId", customer_id AS "customerId", node_id AS "nodeId", key_id AS "keyId", model_id AS "modelId",
   granted_nanos AS granted, settled_nanos AS settled, slots, (extract(epoch FROM slot_minute) * 1000)::float8 AS "slotMinute", recalled,
-  cap_day - date '1970-01-01' AS "capDay"
+  cap_day - date '1970-01-01' AS "capDay", ${WINDOW_DAY}
 FROM lease WHERE customer_id = ANY ($1)`
 
 const USAGE = `
 SELECT customer_id AS "customerId", request_id AS "requestId", model_id AS "modelId", provider, hoster_id AS "hosterId",
   input_tokens AS "inputTokens", output_tokens AS "outputTokens", hold_nanos AS hold, cost_nanos AS cost, hoster_share_nanos AS "hosterShare",
   fee_nanos AS fee, writeoff_nanos AS writeoff, latency_ms AS "latencyMs", success, outcome, cap_day - date '1970-01-01' AS "capDay",
-  tx_id IS NOT NULL AS "isCharged", CASE WHEN outcome <> 'node_died' THEN (extract(epoch FROM started_at) * 1000)::float8 END AS "startedAtMs"
+  key_id AS "keyId", ${WINDOW_DAY}, tx_id IS NOT NULL AS "isCharged", CASE WHEN outcome <> 'node_died' THEN (extract(epoch FROM started_at) * 1000)::float8 END AS "startedAtMs"
 FROM usage_event WHERE customer_id = ANY ($1)`
+
+const KEY_SPEND = `
+SELECT customer_id || ' ' || key_id || ' ' || CASE WHEN isfinite(window_start) THEN window_start - date '1970-01-01' ELSE ${ALWAYS} END AS key,
+  spent_nanos AS spent, leased_nanos AS leased
+FROM key_spend WHERE customer_id = ANY ($1)`
 
 const ENTRIES = `
 SELECT account_kind || ' ' || account_id AS account, sum(amount_nanos)::bigint AS amount
