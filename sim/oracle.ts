@@ -143,6 +143,10 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
         return
       }
       countAdmission(record)
+      const { minuteUsed, dayUsed } = result.windows
+      const { requestsPerMinute, requestsPerDay } = record.customer.limits
+      if (minuteUsed < 0 || minuteUsed > requestsPerMinute || dayUsed < 0 || dayUsed > requestsPerDay)
+        world.fail('windows_are_true', `request ${requestId} is told ${minuteUsed} a minute, ${dayUsed} a day`)
       if (result.kind === 'counted') {
         record.state = 'counted'
         return
