@@ -453,10 +453,14 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       world.fail('charges_are_exact', `${name}: written off ${writeoffNanos}`)
     if (share <= 1_000 && measured > heldNanos)
       world.fail('holds_pay_the_worst_case', `${name}: ${measured} of ${heldNanos} within its limit of tokens`)
-    const askedTokens = job.maxTokens ?? pricing.hold.maxTokens
+    const { maxTokens } = pricing.hold
+    if (job.maxTokens !== null && maxTokens > job.maxTokens)
+      world.fail('holds_pay_the_worst_case', `${name}: ${maxTokens} tokens, asked for ${job.maxTokens}`)
+    if (share <= 1_000 && job.maxCostNanos !== null && measured > job.maxCostNanos)
+      world.fail('costs_keep_within_their_cap', `${name}: ${measured} of ${job.maxCostNanos}`)
     let worstPicos = 0n
     for (const each of offers) {
-      const picos = picosOf(each, job.inputTokensBound, askedTokens * job.choices)
+      const picos = picosOf(each, job.inputTokensBound, maxTokens * job.choices)
       if (picos > worstPicos) worstPicos = picos
     }
     if (!isRoundedUp(admission.hold!.wantNanos, worstPicos))

@@ -52,12 +52,16 @@ export function planPricing(random: Random, modelId: string, aboutNanos: number)
   const inputTokensBound = Math.max(1, Math.round((picos * random.next() * 0.5) / dearest))
   const choices = random.pick([1, 1, 1, 2])
   const maxTokens = Math.max(1, Math.round((picos * random.between(500, 1_000)) / 1_000 / dearest / choices))
+  // A cap pays for the prompt and a token at least; others are refused before.
+  const leastNanos = Math.max(...offers.map(({ price }) => Number(costNanos(price, inputTokensBound, choices))))
   const job = {
     model: modelId,
     maxTokens: random.chance(0.7) ? maxTokens : null,
     choices,
     inputTokensBound,
     mediaTokensBound: 0,
+    maxCostNanos: random.chance(0.1) ? BigInt(leastNanos + random.between(0, Math.ceil(aboutNanos))) : null,
+    onInsufficient: random.chance(0.1) ? 'clamp' : 'reject',
   } as unknown as ChatJob
   return {
     offers,
