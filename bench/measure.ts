@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises'
 import type { LoadJob, LoadResult } from './load.ts'
 import type { PacedJob, PacedResult } from './paced-load.ts'
 import { percentile } from './percentile.ts'
@@ -142,13 +141,11 @@ export async function measure(
       rounds.spread.push(await spreadRound())
       if (round % 2 === 1) rounds.hot.push(await hotRound())
     }
-    await delay(statisticsLagMs)
-    const before = await subject.countBalanceUpdates!()
+    const stopWatching = await subject.watchBalanceRow!()
     const startedMs = performance.now()
     await hotRound()
     const seconds = (performance.now() - startedMs) / 1000
-    await delay(statisticsLagMs)
-    return { ...rounds, balanceUpdatesPerS: ((await subject.countBalanceUpdates!()) - before) / seconds }
+    return { ...rounds, balanceUpdatesPerS: (await stopWatching()) / seconds }
   }
 
   async function wholeRound(name: SubjectName, connections: number, seconds: number): Promise<LoadResult> {
@@ -184,8 +181,6 @@ type StreamShape = Pick<StreamJob, 'body' | 'streams' | 'rampMs' | 'chunksPerStr
 const fastStreams: StreamShape = { body: streamBody, streams: 500, rampMs: 2000, chunksPerStream: 100 }
 const manyStreams: StreamShape = { body: slowStreamBody, streams: 1000, rampMs: 3000, chunksPerStream: 60 }
 const spreadCustomers = 1000
-// A backend reports its counts when it is idle, ten seconds after its last report at the latest.
-const statisticsLagMs = 11_000
 
 /** Requests a second, as a guess before anything was measured; low, since the slowest subject has to get through them. */
 function coldPace(connections: number): number {

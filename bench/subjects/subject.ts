@@ -25,8 +25,8 @@ export type Subject = {
   check?: (sent: Tally) => Promise<Finding[]>
   /** Adds customers as rich as the first, and returns the headers of a request of each (switchyard only). */
   addCustomers?: (count: number) => Promise<Record<string, string>[]>
-  /** How many updates balance rows have seen so far (switchyard only). PostgreSQL counts up to ten seconds late. */
-  countBalanceUpdates?: () => Promise<number>
+  /** Watches the balance row of the first customer (switchyard only). The function it resolves with ends that, and returns its updates. */
+  watchBalanceRow?: () => Promise<() => Promise<number>>
   stop: () => Promise<void>
 }
 

@@ -27,7 +27,7 @@ export async function startSwitchyard(setting: Setting): Promise<Subject> {
       pid: gateway.pid,
       check: sent => checkBooks(gateway.origin, headers, sent, () => gateway.command('ledger', 'audit')),
       addCustomers: count => withDatabase(gateway, pool => addCustomers(pool, count)),
-      countBalanceUpdates: () => withDatabase(gateway, countBalanceUpdates),
+      watchBalanceRow: () => watchBalanceRow(gateway),
       stop: gateway.stop,
     }
   } catch (error) {
@@ -117,12 +117,32 @@ function addCustomers(pool: Pool, count: number): Promise<Record<string, string>
   })
 }
 
-async function countBalanceUpdates(pool: Pool): Promise<number> {
-  const { rows } = await pool.query<{ updates: bigint }>(
-    `SELECT n_tup_upd AS updates FROM pg_stat_user_tables WHERE relname = 'balance'`,
-  )
-  return Number(rows[0]!.updates)
+/** Counts the versions of the row that it sees: exact while they are further apart than its looks, as they should be by far. */
+async function watchBalanceRow(gateway: Gateway): Promise<() => Promise<number>> {
+  let updates = 0
+  let watching = true
+  const watched = withDatabase(gateway, async pool => {
+    const version = async () => {
+      const { rows } = await pool.query<{ version: string }>(
+        'SELECT b.xmin::text AS version FROM balance b JOIN customer c USING (customer_id) WHERE lower(c.email) = $1',
+        [customer],
+      )
+      return rows[0]!.version
+    }
+    for (let last = await version(); watching; await delay(rowLookMs)) {
+      const now = await version()
+      if (now !== last) updates++
+      last = now
+    }
+  })
+  return async () => {
+    watching = false
+    await watched
+    return updates
+  }
 }
+
+const rowLookMs = 10
 
 /** Joins the PostgreSQL that the gateway runs. */
 async function withDatabase<T>({ dataDir }: Gateway, work: (pool: Pool) => Promise<T>): Promise<T> {
