@@ -402,8 +402,8 @@ export const mutations: readonly Mutation[] = [
     id: 'record-forgets-its-lease',
     bug: 'a record of the journal does not tell which lease pays',
     file: 'src/ledger/settlement-record.ts',
-    find: 'JSON.stringify(settlement, bigintAsText)',
-    replace: 'JSON.stringify({ ...settlement, leaseId: settlement.requestId }, bigintAsText)',
+    find: 'holdNanos: holdNanos.toString(),',
+    replace: 'leaseId: settlement.requestId,\n    holdNanos: holdNanos.toString(),',
   },
   {
     id: 'lane-gives-up',
