@@ -617,7 +617,12 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       if (done === undefined || done.keyWindow === null) return true
       const { customerId, requestId, keyId, keyWindow } = done
       const { spent, leased } = keySpend.get(keySpendKey(customerId, keyId!, keyWindow)) ?? { spent: 0n, leased: 0n }
-      if (spent + leased + cost > keyLimits.get(keyId!)!) return false
+      // What ends in this batch is still held: its charges are added when all of them are known.
+      let ending = 0n
+      for (const lease of ended.values())
+        if (lease.customerId === customerId && lease.keyId === keyId && lease.keyWindow === keyWindow)
+          ending += lease.granted
+      if (spent + leased + ending + cost > keyLimits.get(keyId!)!) return false
       lateWindows.set(requestId, keyWindow)
       addToKeySpend(customerId, keyId, keyWindow, cost, 0n)
       return true

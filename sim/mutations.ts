@@ -208,7 +208,7 @@ export const mutations: readonly Mutation[] = [
     id: 'settle-late-beyond-the-key',
     bug: 'what comes after its lease is gone is charged beyond the limit of its key',
     file: model,
-    find: 'if (spent + leased + cost > keyLimits.get(keyId!)!) return false',
+    find: 'if (spent + leased + ending + cost > keyLimits.get(keyId!)!) return false',
     replace: '',
   },
   {

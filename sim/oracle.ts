@@ -207,7 +207,9 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     },
     clockStepped() {
       stepped = true
-      exactFromMs = world.nowMs
+      // A minute that comes a second time was counted before, and slots of the old minute are used for as long as it lasts.
+      admissions.clear()
+      exactFromMs = world.nowMs + 60_000
     },
     checkEnd,
   }
