@@ -38,6 +38,8 @@ const paths: [path: string, times: number][] = [
 ]
 
 const LINE_FEED = 10
+/** Of 1,000 requests. */
+const PAGES_READ = 1000
 const rows = Number(values.rows)
 const dir = mkdtempSync(join(tmpdir(), 'switchyard-bench-'))
 // PostgreSQL does not run as root: started by root, it runs as another user, who must be able to reach its files.
@@ -266,9 +268,6 @@ async function measurePaging(gateway: Gateway, headers: Record<string, string>) 
     receiptP99Ms: percentile(receiptsMs, 0.99),
   }
 }
-
-/** One million requests. */
-const PAGES_READ = 1000
 
 /** Exports the fewest days that hold `rowsMin` rows, counts what arrives, and watches the gateway's memory and how `/v1/usage` fares meanwhile. */
 async function measureExport(gateway: Gateway, headers: Record<string, string>, rowsMin: number) {
