@@ -3,10 +3,10 @@ import type { ChatJob } from '../src/domain/chat-job.ts'
 import type { Receipt, Ticket } from '../src/domain/handoff.ts'
 import { costNanos, type Nanos, splitCost } from '../src/domain/money.ts'
 import type { Offer } from '../src/domain/offer.ts'
+import type { Admission } from '../src/ledger/admission.ts'
 import type { Settlement } from '../src/ledger/settlement.ts'
 import { settlementOf } from '../src/settle/settle.ts'
 import { idOf } from './id-of.ts'
-import type { RequestPlan } from './plan.ts'
 import type { Random } from './random.ts'
 
 /** What a request may cost, and how long its answer turns out to be. */
@@ -91,7 +91,7 @@ export function tokensOf({ offers, job, hold, share }: Pricing, heldNanos: Nanos
 
 /** How the request ended, as the product puts it. */
 export function settle(
-  { admission, pricing }: RequestPlan,
+  { admission, pricing }: { readonly admission: Admission; readonly pricing: Pricing },
   granted: { readonly leaseId: string; readonly heldNanos: Nanos },
   clock: { readonly startedAtEpochMs: number; readonly latencyMs: number },
 ): Settlement {

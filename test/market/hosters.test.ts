@@ -85,6 +85,7 @@ describe('the catalog', () => {
         modelId: 'qwen3-8b',
         upstreamModel: 'qwen3-8b',
         price,
+        priceVersion: 1,
         contextTokens: 32_768,
         maxOutputTokens: 8_192,
         features: new Set(['tools']),
@@ -107,7 +108,7 @@ describe('the catalog', () => {
     const dearer = { inputPicoPerToken: 300_000n, outputPicoPerToken: 900_000n }
     expect(await setHosterPrice(database.pool, 'acme', { modelId: 'qwen3-8b', price: dearer })).toEqual({ version: 2 })
     await source.refresh()
-    expect(source.current().offersOf('qwen3-8b')[0]).toEqual({ ...admitted, price: dearer })
+    expect(source.current().offersOf('qwen3-8b')[0]).toEqual({ ...admitted, price: dearer, priceVersion: 2 })
     expect(admitted.price).toEqual(price)
     expect(source.current().models.get('qwen3-8b')!.created).toBe(created)
 
