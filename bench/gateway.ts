@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setPriority } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -68,6 +69,7 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
   const origin = `http://127.0.0.1:${port}`
   try {
     await untilReady(`${origin}/readyz`, gateway, logFile)
+    yieldToInstruments(dataDir)
   } catch (error) {
     await stop()
     throw error
@@ -106,16 +108,35 @@ async function untilReady(url: string, gateway: Running, logFile: string): Promi
   throw new Error(`switchyard was not ready within 60 s${logTail(logFile)}`)
 }
 
-/** A gateway that had to be killed leaves its PostgreSQL behind; its pid is in the first line of postmaster.pid. */
+/** A gateway that had to be killed leaves its PostgreSQL behind. */
 function stopOrphanedPostgres(dataDir: string): void {
-  if (!existsSync(dataDir)) return
-  const files = readdirSync(dataDir, { recursive: true, encoding: 'utf8' })
-  for (const file of files.filter(name => name.endsWith('postmaster.pid'))) {
-    const pid = Number(readFileSync(join(dataDir, file), 'utf8').split('\n')[0])
-    // SIGQUIT is PostgreSQL's immediate shutdown: the data is thrown away anyway.
-    if (pid > 1) process.kill(pid, 'SIGQUIT')
+  // SIGQUIT is PostgreSQL's immediate shutdown: the data is thrown away anyway.
+  for (const pid of postmasters(dataDir)) process.kill(pid, 'SIGQUIT')
+}
+
+/** Where there are few cores PostgreSQL shares one with the load and the upstream, whose delays would be taken for the gateway's. */
+function yieldToInstruments(dataDir: string): void {
+  if (process.platform !== 'linux') return
+  for (const postmaster of postmasters(dataDir)) {
+    for (const pid of [postmaster, ...childrenOf(postmaster)]) setPriority(pid, postgresNiceness)
   }
 }
+
+function childrenOf(parent: number): number[] {
+  return readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
+}
+
+/** Of a running PostgreSQL: the pid in the first line of its postmaster.pid. */
+function postmasters(dataDir: string): number[] {
+  if (!existsSync(dataDir)) return []
+  return readdirSync(dataDir, { recursive: true, encoding: 'utf8' })
+    .filter(name => name.endsWith('postmaster.pid'))
+    .map(name => Number(readFileSync(join(dataDir, name), 'utf8').split('\n')[0]))
+    .filter(pid => pid > 1)
+}
+
+// The lowest is 19.
+const postgresNiceness = 10
 
 async function freePort(): Promise<number> {
   const server = createServer()
