@@ -261,8 +261,8 @@ BEGIN
       held := r.already;
       slots := r.slots_already;
       IF r.minute_already <> v_minute THEN
-        -- Asked again after the minute that its slots were counted in.
-        minute_ends_ms := extract(epoch FROM r.minute_already + interval '1 minute') * 1000;
+        -- Asked again after the minute that its slots were counted in, or, by a clock that was set back, before it: it serves no more.
+        minute_ends_ms := least(extract(epoch FROM r.minute_already + interval '1 minute') * 1000, now_ms);
       END IF;
     ELSIF r.slots IS NOT NULL THEN
       verdict := 'no_bulk';

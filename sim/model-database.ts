@@ -427,9 +427,9 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
         }
       }
       const windows = windowsOf(account)
-      if (already !== undefined && already.slotMinute !== null)
-        windows.minuteEndsAtEpochMs = already.slotMinute + MINUTE_MS
       const databaseNowMs = Math.ceil(nowMs)
+      if (already !== undefined && already.slotMinute !== null && already.slotMinute !== account.minute)
+        windows.minuteEndsAtEpochMs = Math.min(already.slotMinute + MINUTE_MS, databaseNowMs)
       if (code !== undefined) {
         const isCurable =
           code === 'rate_limit_exceeded' ||
