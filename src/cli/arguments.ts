@@ -2,6 +2,7 @@ import { InvalidArgumentError } from 'commander'
 import { type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
 import { isEmail } from '../domain/email.ts'
 import { type Nanos, parsePricePerMillion, parseUsd } from '../domain/money.ts'
+import { UUID } from '../domain/uuid.ts'
 
 // Readers of what is typed after a command. Each throws commander's InvalidArgumentError, which names the argument for us.
 
@@ -84,7 +85,7 @@ export function requestIdArgument(text: string): string {
     .trim()
     .toLowerCase()
     .replace(/^chatcmpl-/, '')
-  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) {
+  if (!UUID.test(id)) {
     throw new InvalidArgumentError('It must be the x-request-id of an answer, or the id in its body.')
   }
   return id

@@ -1,6 +1,7 @@
 import type { Sql } from '../db/pool.ts'
 import type { Caller } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
+import { UUID } from '../domain/uuid.ts'
 import type { RequestPage, RequestReceipt, RequestsQuery } from '../wire/activity.ts'
 import { listRequests } from './list-requests.ts'
 import { readReceipt } from './read-receipt.ts'
@@ -25,5 +26,3 @@ export function createActivity(deps: { sql: Sql }): Activity {
     },
   }
 }
-
-const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i

@@ -1,13 +1,12 @@
 import { z } from 'zod'
 import { serviceTiers } from '../domain/chat-job.ts'
 import { clampReasons } from '../domain/handoff.ts'
+import { UUID } from '../domain/uuid.ts'
+import { queryInteger } from './query-integer.ts'
 import { reportProviders } from './reports.ts'
 
-const LIMIT_ALLOWED = 'must be a whole number from 1 to 1000 in plain digits, such as 20'
 const INSTANT_ALLOWED =
   'must be a UTC date such as 2026-11-21, or a time with its offset such as 2026-11-21T09:30:00Z (from 1970 on)'
-const UUID_ALLOWED = 'must be the UUID of a key'
-const uuid = /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a model id must not contain
 const modelId = /^[^\u0000-\u001f\u007f-\u009f]{1,256}$/
 const instant = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/
@@ -15,12 +14,7 @@ const isInstant = (text: string) => instant.test(text) && Date.parse(text) >= 0
 
 /** Query of `GET /v1/usage/requests`. */
 export const requestsQuery = z.object({
-  limit: z
-    .preprocess(
-      // Only the canonical decimal form, as for `days`.
-      value => (typeof value === 'string' && /^[1-9]\d{0,3}$/.test(value) ? Number(value) : value),
-      z.int(LIMIT_ALLOWED).min(1, LIMIT_ALLOWED).max(1000, LIMIT_ALLOWED),
-    )
+  limit: queryInteger({ max: 1000, example: 20 })
     .default(20)
     .meta({ description: 'How many requests a page holds at most.', examples: [20] }),
   cursor: z
@@ -35,7 +29,7 @@ export const requestsQuery = z.object({
     .meta({ description: 'Only requests that this model served, or that asked for it and were served by nobody.' }),
   key: z
     .string('must be sent once')
-    .regex(uuid, UUID_ALLOWED)
+    .regex(UUID, 'must be the UUID of a key')
     .optional()
     .meta({ description: 'Only requests with the key of this id.' }),
   provider: z

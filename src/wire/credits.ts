@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { queryInteger } from './query-integer.ts'
 
 /** Where a page of transactions ends. What is in a cursor is nobody's business but ours: callers get and send it as text. */
 export interface TransactionsCursor {
@@ -19,17 +20,11 @@ function readTransactionsCursor(text: string): TransactionsCursor | undefined {
   return writeTransactionsCursor(cursor) === text ? cursor : undefined
 }
 
-const LIMIT_ALLOWED = 'must be a whole number from 1 to 100 in plain digits, such as 50'
 const CURSOR_ALLOWED = 'must be the next_cursor of an earlier answer, unchanged'
 
 /** Query of the list of transactions. */
 export const transactionsQuery = z.object({
-  limit: z
-    .preprocess(
-      // Only the canonical decimal form, as for days.
-      value => (typeof value === 'string' && /^[1-9]\d{0,2}$/.test(value) ? Number(value) : value),
-      z.int(LIMIT_ALLOWED).min(1, LIMIT_ALLOWED).max(100, LIMIT_ALLOWED),
-    )
+  limit: queryInteger({ max: 100, example: 50 })
     .default(50)
     .meta({ description: 'The most transactions to answer with.', examples: [50] }),
   cursor: z

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { ApiError } from '../domain/errors.ts'
 import { providerKinds } from '../domain/offer.ts'
+import { queryInteger } from './query-integer.ts'
 
 export const intervals = ['hour', 'day', 'week', 'month'] as const
 export type Interval = (typeof intervals)[number]
@@ -8,15 +9,9 @@ export type Interval = (typeof intervals)[number]
 /** What served a request. `none`: nobody did, so it cost nothing. */
 export const reportProviders = [...providerKinds, 'none'] as const
 
-const DAYS_ALLOWED = 'must be a whole number from 1 to 365 in plain digits, such as 30'
 const INTERVAL_ALLOWED = `must be one of ${intervals.join(', ')}`
 
-const days = z
-  .preprocess(
-    // Only the canonical decimal form: Number() would also take "1e2", "0x1f", " 5" and "".
-    value => (typeof value === 'string' && /^[1-9]\d{0,2}$/.test(value) ? Number(value) : value),
-    z.int(DAYS_ALLOWED).min(1, DAYS_ALLOWED).max(365, DAYS_ALLOWED),
-  )
+const days = queryInteger({ max: 365, example: 30 })
   .default(30)
   .meta({
     description: 'How far back to look: the last N UTC days, today included.',
