@@ -74,3 +74,9 @@ export interface Offer {
   readonly maxOutputTokens: number
   readonly features: ReadonlySet<Feature>
 }
+
+/** The two halves of an offer's id. Ids of endpoints have no slash, those of models may. */
+export function splitOfferId(offerId: string): { endpointId: string; modelId: string } {
+  const slash = offerId.indexOf('/')
+  return { endpointId: offerId.slice(0, slash), modelId: offerId.slice(slash + 1) }
+}

@@ -1,7 +1,7 @@
 import { AUTO_MODEL } from '../domain/chat-job.ts'
 import type { Attempt, AttemptOutcome, ExclusionReason } from '../domain/handoff.ts'
 import { usd } from '../domain/money.ts'
-import type { ProviderKind } from '../domain/offer.ts'
+import { type ProviderKind, splitOfferId } from '../domain/offer.ts'
 import type { NotedRank, RoutingNote } from '../domain/routing-note.ts'
 import type { LowerRankReason } from '../wire/activity.ts'
 
@@ -33,7 +33,7 @@ export function explainCandidates(note: RoutingNote | null, attempts: readonly A
     ranked(rank, index, lastOutcome.get(rank.offerId), index === 0 ? null : whyLower(note, rank, note.ranked[0]!)),
   )
   const excluded = note.excluded.map(({ offerId, provider, reason }): Candidate => {
-    return { ...nameOf(offerId), provider, status: 'excluded', reason, rank: null, ...noFigures }
+    return { ...placeOf(offerId), provider, status: 'excluded', reason, rank: null, ...noFigures }
   })
   return [...candidates, ...excluded]
 }
@@ -45,7 +45,7 @@ function ranked(
   whyLower: LowerRankReason | null,
 ): Candidate {
   return {
-    ...nameOf(rank.offerId),
+    ...placeOf(rank.offerId),
     provider: rank.provider,
     status: tried === undefined ? 'not_tried' : tried === 'answered' ? 'answered' : 'failed',
     reason: tried === undefined ? whyLower : tried === 'answered' ? null : tried,
@@ -59,6 +59,11 @@ function ranked(
           in_flight: rank.inFlight ?? null,
         }),
   }
+}
+
+function placeOf(offerId: string): Pick<Candidate, 'model' | 'endpointId'> {
+  const { endpointId, modelId } = splitOfferId(offerId)
+  return { model: modelId, endpointId }
 }
 
 const noFigures = { expected_cost_usd: null, predicted_ms: null, trust_score: null, in_flight: null }
@@ -78,12 +83,6 @@ function whyLower(note: RoutingNote, rank: NotedRank, first: NotedRank): LowerRa
 /** `auto` stands for every model that is not named, wherever it stands itself. */
 function modelOrder({ model, wishes }: RoutingNote, { offerId }: NotedRank): number {
   const models = [model, ...(wishes.fallback_models ?? [])]
-  const named = models.indexOf(nameOf(offerId).model)
+  const named = models.indexOf(splitOfferId(offerId).modelId)
   return named === -1 ? models.indexOf(AUTO_MODEL) : named
-}
-
-/** An offer's id is `endpoint/model`; names of endpoints have no slash, those of models may. */
-function nameOf(offerId: string): { endpointId: string; model: string } {
-  const slash = offerId.indexOf('/')
-  return { endpointId: offerId.slice(0, slash), model: offerId.slice(slash + 1) }
 }

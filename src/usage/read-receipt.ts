@@ -1,6 +1,7 @@
 import type { Sql } from '../db/pool.ts'
 import type { Attempt, Outcome } from '../domain/handoff.ts'
 import { type Nanos, usd, usdPerMillion } from '../domain/money.ts'
+import { splitOfferId } from '../domain/offer.ts'
 import type { RoutingNote } from '../domain/routing-note.ts'
 import type { RequestReceipt } from '../wire/activity.ts'
 import { explainCandidates } from './explain-candidates.ts'
@@ -64,7 +65,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
     },
     max_tokens_clamp: clamp === undefined ? null : { asked: clamp.asked, allowed: clamp.allowed, by: clamp.by },
     attempts: row.attempts.map(({ offerId, endpointId, provider, outcome, elapsedMs }) => ({
-      model: offerId.slice(endpointId.length + 1),
+      model: splitOfferId(offerId).modelId,
       provider,
       endpoint: endpointId,
       hoster_id: nameOf(endpointId).hosterId,
@@ -185,7 +186,9 @@ function entriesOf({ customer_id, hoster_id }: ReceiptRow, customer: Nanos, host
 /** Of the hosters on the receipt. */
 function endpointIdsOf({ attempts, routing }: ReceiptRow): string[] {
   const offers = [...(routing?.ranked ?? []), ...(routing?.excluded ?? [])]
-  const hosted = offers.filter(({ provider }) => provider === 'hoster').map(({ offerId }) => offerId.split('/')[0]!)
+  const hosted = offers
+    .filter(({ provider }) => provider === 'hoster')
+    .map(({ offerId }) => splitOfferId(offerId).endpointId)
   const tried = attempts.filter(({ provider }) => provider === 'hoster').map(({ endpointId }) => endpointId)
   return [...new Set([...hosted, ...tried])]
 }
