@@ -1,4 +1,5 @@
 import type { Sql } from '../db/pool.ts'
+import { LARGE_CHARGE_NANOS_MIN } from '../domain/alert-rule.ts'
 import type { Nanos } from '../domain/money.ts'
 
 /** The daily spend cap of each account tier, for customers who have none of their own. `fallback` is that of tiers that are gone. */
@@ -100,6 +101,7 @@ export async function detectKeyLimits(sql: Sql, refused: readonly string[]): Pro
   return alertIds(await sql.query<AlertId>(KEY_LIMITS, [refused]))
 }
 
+// The smallest threshold stands there as a number, not as a parameter: only so does the planner see that the partial index will do.
 const LARGE_CHARGES = `
 INSERT INTO alert (alert_id, rule_id, kind, occurrence, facts)
 SELECT gen_random_uuid(), r.rule_id, r.kind, u.request_id::text, jsonb_build_object(
@@ -108,7 +110,7 @@ SELECT gen_random_uuid(), r.rule_id, r.kind, u.request_id::text, jsonb_build_obj
 FROM alert_rule r, LATERAL (
   SELECT e.request_id, e.model_id, e.cost_nanos, e.key_id
   FROM usage_event e
-  WHERE e.customer_id = r.customer_id AND e.cost_nanos >= 100000000 AND e.cost_nanos >= r.threshold_nanos
+  WHERE e.customer_id = r.customer_id AND e.cost_nanos >= ${LARGE_CHARGE_NANOS_MIN} AND e.cost_nanos >= r.threshold_nanos
     AND e.request_id >= $1 AND e.started_at >= r.created_at
     AND NOT EXISTS (SELECT FROM alert a WHERE a.rule_id = r.rule_id AND a.occurrence = e.request_id::text)
   ORDER BY e.request_id
