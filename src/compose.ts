@@ -236,6 +236,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       request,
     )
   }
+
   // -- alerts
   const alertWatch = createAlertWatch({
     pool: pools.general,
@@ -351,7 +352,10 @@ export async function compose(input: ComposeInput): Promise<App> {
   }
 }
 
-/** Money has its own connections, so that no report makes an admission wait; the heartbeat too, so that a full pool kills no node (and one more for reaping). */
+/**
+ * Money has its own connections, so that no report makes an admission wait; the heartbeat too, so that a full pool kills no node (and one
+ * more for reaping); the audit, because its statements may take minutes.
+ */
 function openPools({
   config,
   connection,

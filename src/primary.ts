@@ -45,7 +45,10 @@ export async function primary(config: Config): Promise<void> {
   if (unwell > 0) throw new Error(`${unwell} of the workers did not end well. What they said is above.`)
 }
 
-/** Each node has two for heartbeats, three for jobs and two for the audit besides. PostgreSQL keeps three for superusers; a few more are for the primary, commands and whoever looks at the database. */
+/**
+ * Each node has two for heartbeats, three for jobs and two for the audit besides. PostgreSQL keeps three for superusers; a few more are for
+ * the primary, commands and whoever looks at the database.
+ */
 function connectionsNeeded({ server, postgres }: Config): number {
   return server.workers * (postgres.moneyConnections + postgres.generalConnections + 7) + 20
 }

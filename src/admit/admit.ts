@@ -26,9 +26,8 @@ export interface AdmitDeps {
 
 /**
  * May this request run? Finds its eligible offers, then counts it against its windows and holds its worst case in one round trip.
- * Throws 403 `model_not_allowed`, 404 `model_not_found`, 400 `context_length_exceeded` or `max_cost_too_low`, 500 `no_eligible_offer`, 429, 402 or
- * 503. From the returned ticket on money is held, and the
- * ticket has to be settled.
+ * Throws 403 `model_not_allowed`, 404 `model_not_found`, 400 `context_length_exceeded` or `max_cost_too_low`, 500 `no_eligible_offer`,
+ * 429, 402 or 503. From the returned ticket on money is held, and the ticket has to be settled.
  */
 export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Ticket> {
   const startedAtEpochMs = deps.clock.epochMs()

@@ -21,8 +21,8 @@ export interface Appraisal {
 
 /**
  * What `admit` would find, without holding anything: so whether the balance covers it is not asked. It counts against the windows like a
- * request that runs, or quotes would be a way to look at the market for free. Throws 403
- * `model_not_allowed`, 404 `model_not_found`, 429 or 503.
+ * request that runs, or quotes would be a way to look at the market for free.
+ * Throws 403 `model_not_allowed`, 404 `model_not_found`, 429 or 503.
  */
 export async function appraise(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Appraisal> {
   await count(deps, caller, job, requestId)

@@ -8,7 +8,8 @@ import { outputRoom } from '../domain/output-cap.ts'
 
 /**
  * The refusal of a request that no offer may serve: which wish excluded how many of what, and what to do. Names no server and no
- * address. `max_cost_too_low` when a higher one would let it run; `context_length_exceeded` when size alone ruled every offer out, which the caller can cure; `no_eligible_offer` otherwise.
+ * address. `max_cost_too_low` when a higher `max_cost_usd` would let it run, `context_length_exceeded` when size alone ruled every offer
+ * out: both the caller can cure. `no_eligible_offer` otherwise.
  *
  * @param candidates the offers that were asked about
  */

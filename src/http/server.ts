@@ -31,7 +31,8 @@ export interface ServerOptions {
 }
 
 /**
- * The HTTP server: one route per endpoint row, one guard in front, one renderer of errors. Whoever takes a body reads its bytes. Time-outs and sizes are set against slow and oversized senders.
+ * The HTTP server: one route per endpoint row, one guard in front, one renderer of errors. Time-outs and sizes are set against slow and
+ * oversized senders.
  */
 export function createServer(options: ServerOptions): FastifyInstance {
   const app = Fastify({

@@ -74,9 +74,9 @@ export function keyDelete({ keys }: KeysDeps): Endpoint {
       response: { contentType: 'application/json', schema: deletedKey, description: 'It is shut off.' },
     },
     async handle({ caller, request }) {
-      const { '*': id } = request.params as { '*': string }
-      await keys.revoke(caller.customerId, id.toLowerCase())
-      return { id: id.toLowerCase(), object: 'key', deleted: true }
+      const id = (request.params as { '*': string })['*'].toLowerCase()
+      await keys.revoke(caller.customerId, id)
+      return { id, object: 'key', deleted: true }
     },
   }
 }
