@@ -7,7 +7,7 @@ import type { OnceRequest, Replayed } from '../../chat/complete-once.ts'
 import type { Caller } from '../../domain/caller.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Clock } from '../../domain/clock.ts'
-import type { ErrorCode } from '../../domain/errors.ts'
+import type { ApiError, ErrorCode } from '../../domain/errors.ts'
 import { usdText } from '../../domain/money.ts'
 import type { StopSignal } from '../../domain/stop-signal.ts'
 import type { WindowCounts } from '../../domain/windows.ts'
@@ -85,7 +85,7 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
       out.once('close', () => {
         if (!out.writableFinished) running?.abort('client_gone')
       })
-      const headers = (): OutgoingHttpHeaders | Promise<OutgoingHttpHeaders> => {
+      const headers: HeadersOf = () => {
         const counts = caller && deps.windows.current(caller)
         return counts instanceof Promise ? counts.then(headersWith) : headersWith(counts)
       }
@@ -130,15 +130,7 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
         if (isFault(error) && !running?.signal.aborted) {
           deps.log.error({ requestId, err: error.internal ?? thrown, code: error.code }, 'chat request failed')
         }
-        if (!out.headersSent && !out.destroyed) {
-          const body = errorBody(error)
-          const all = Object.assign(await headers(), jsonHeaders(body), errorHeaders(error))
-          // Node reads the rest of a refused body, so that the connection can serve again; not of one that may never end.
-          if (error.code === 'request_too_large') all.connection = 'close'
-          out.writeHead(error.row.status, all).end(body)
-        } else if (!out.writableEnded) {
-          out.destroy()
-        }
+        await sendError(out, error, headers)
       } finally {
         running?.leave()
       }
@@ -155,6 +147,19 @@ function sendWhole(out: ServerResponse, served: Served, headers: OutgoingHttpHea
   if (delivery.kind !== 'whole') throw new Error('a stream was made for a request that asked for none')
   const cost = { 'x-switchyard-cost-usd': usdText(delivery.costNanos) }
   out.writeHead(200, Object.assign(headers, jsonHeaders(delivery.body), servedBy(served), cost)).end(delivery.body)
+}
+
+/** Once the status has left, all that can be said is that the answer breaks off. */
+async function sendError(out: ServerResponse, error: ApiError, headers: HeadersOf): Promise<void> {
+  if (out.headersSent || out.destroyed) {
+    if (!out.writableEnded) out.destroy()
+    return
+  }
+  const body = errorBody(error)
+  const all = Object.assign(await headers(), jsonHeaders(body), errorHeaders(error))
+  // Node reads the rest of a refused body, so that the connection can serve again; not of one that may never end.
+  if (error.code === 'request_too_large') all.connection = 'close'
+  out.writeHead(error.row.status, all).end(body)
 }
 
 /** Also where a stream was asked for. */
