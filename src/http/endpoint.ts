@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ZodType } from 'zod'
 import type { Caller, KeyScope } from '../domain/caller.ts'
+import type { ErrorCode } from '../domain/errors.ts'
 
 /** One row of the routes table: everything the server, the guard and the OpenAPI document need to know of an address. */
 export type Endpoint = ReplyingEndpoint | RawEndpoint
@@ -44,6 +45,8 @@ export interface EndpointDoc {
   /** Request headers beside the credential, by their names. */
   readonly headers?: ZodType
   readonly body?: ZodType
+  /** What it can answer with beside what follows from its access, scope, query and body. */
+  readonly errors?: readonly ErrorCode[]
   readonly response?: { readonly contentType: string; readonly schema?: ZodType; readonly description: string }
 }
 

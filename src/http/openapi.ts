@@ -67,53 +67,18 @@ const withBody: readonly ErrorCode[] = [
   'request_too_large',
   'unsupported_media_type',
 ]
-const byTag: Record<EndpointDoc['tag'], readonly ErrorCode[]> = {
-  Chat: [
-    'context_length_exceeded',
-    'max_cost_too_low',
-    'upstream_rejected',
-    'insufficient_credits',
-    'daily_spend_cap_reached',
-    'key_spend_limit_reached',
-    'in_flight_budget',
-    'model_not_allowed',
-    'model_not_found',
-    'rate_limit_exceeded',
-    'daily_limit_exceeded',
-    'idempotency_key_in_use',
-    'already_completed',
-    'idempotency_key_reused',
-    'all_hosters_failed',
-    'no_eligible_offer',
-    'upstream_unavailable',
-    'stream_interrupted',
-    'overloaded',
-    'server_shutdown',
-    'settlement_unavailable',
-  ],
-  Usage: [],
-  Keys: [],
-  Models: [],
-  Alerts: [],
-  Service: [],
-}
 
 /** The codes an endpoint can answer with. */
-function errorsOf({ access, scope, isReport, path, doc }: Endpoint): ErrorCode[] {
+function errorsOf({ access, scope, isReport, doc }: Endpoint): ErrorCode[] {
   const codes = new Set<ErrorCode>([
     ...anywhere,
     ...(access === 'key' ? withKey : []),
     ...(access === 'loopback' ? (['not_found'] as const) : []),
     ...(doc.query ? withQuery : []),
     ...(doc.body ? withBody : []),
-    ...byTag[doc.tag],
     ...(scope ? (['insufficient_scope'] as const) : []),
-    ...(doc.tag === 'Keys' && path.endsWith('*') ? (['not_found'] as const) : []),
-    ...(doc.tag === 'Alerts' && path.includes(':') ? (['not_found'] as const) : []),
     ...(isReport ? (['rate_limit_exceeded'] as const) : []),
-    ...(doc.tag === 'Models' && path.endsWith('*') ? (['model_not_allowed', 'model_not_found'] as const) : []),
-    ...(doc.operationId === 'getRequestReceipt' ? (['request_not_found'] as const) : []),
-    ...(doc.operationId === 'getReadiness' ? (['server_shutdown', 'database_unavailable'] as const) : []),
+    ...(doc.errors ?? []),
   ])
   return errorCodes.filter(code => codes.has(code))
 }

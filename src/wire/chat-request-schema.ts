@@ -146,7 +146,10 @@ export const chatRequestSchema = chatFieldsSchema
   .extend({
     messages: z.array(messageSchema).min(1).max(bounds.messages).describe('The conversation so far, oldest first.'),
   })
-  .meta({ id: 'ChatCompletionRequest' })
+  .meta({
+    id: 'ChatCompletionRequest',
+    examples: [{ model: 'demo', messages: [{ role: 'user', content: 'Hello!' }] }],
+  })
 
 export type ChatMessage = z.infer<typeof messageSchema>
 export type ContentPart = z.infer<typeof contentPart>

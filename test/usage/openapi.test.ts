@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { z } from 'zod'
 import packageJson from '../../package.json' with { type: 'json' }
 import { errorTable } from '../../src/domain/errors.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
+import { alertEndpoints } from '../../src/http/endpoints/alerts.ts'
+import { chatCompletions } from '../../src/http/endpoints/chat-completions.ts'
 import { creditTransactions } from '../../src/http/endpoints/credit-transactions.ts'
 import { credits } from '../../src/http/endpoints/credits.ts'
 import { docs } from '../../src/http/endpoints/docs.ts'
@@ -22,23 +23,7 @@ import { openapiDocument } from '../../src/http/openapi.ts'
 // Describing an endpoint calls nothing of what it would need to answer.
 const none = undefined as never
 const endpoints: Endpoint[] = [
-  {
-    method: 'POST',
-    path: '/v1/chat/completions',
-    access: 'key',
-    doc: {
-      operationId: 'createChatCompletion',
-      summary: 'Chat',
-      tag: 'Chat',
-      body: z.object({ model: z.string() }).meta({ id: 'ChatRequest', examples: [{ model: 'auto' }] }),
-      response: {
-        contentType: 'application/json',
-        schema: z.object({ id: z.string() }),
-        description: 'The completion.',
-      },
-    },
-    handle: () => none,
-  },
+  chatCompletions(none),
   usageSummary({ reports: none }),
   usageTokens({ reports: none }),
   usageBreakdown({ reports: none }),
@@ -53,6 +38,7 @@ const endpoints: Endpoint[] = [
   keyDelete({ keys: none }),
   modelsList({ models: none }),
   modelShow({ models: none }),
+  ...alertEndpoints({ alerts: none, bodyLimitBytes: none }),
   healthz(),
   readyz({ isDraining: none, pingDatabase: none }),
   metricsText({ contentType: 'text/plain', text: none }),
@@ -100,6 +86,10 @@ describe('the OpenAPI document', () => {
       '/metrics',
       '/openapi.json',
       '/readyz',
+      '/v1/alerts',
+      '/v1/alerts/{id}',
+      '/v1/alerts/{id}/deliveries',
+      '/v1/alerts/{id}/test',
       '/v1/chat/completions',
       '/v1/credits',
       '/v1/credits/transactions',
@@ -171,7 +161,8 @@ describe('the OpenAPI document', () => {
       expect(media!.example, path).toBeDefined()
     }
     expect(document.paths['/v1/chat/completions'].post.requestBody.content['application/json'].example).toEqual({
-      model: 'auto',
+      model: 'demo',
+      messages: [{ role: 'user', content: 'Hello!' }],
     })
   })
 

@@ -67,6 +67,7 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
         summary: 'Be told no more',
         tag: 'Alerts',
         openapiPath: '/v1/alerts/{id}',
+        errors: ['not_found'],
         response: json(deletedAlert, 'The rule is gone, and what it did not deliver yet.'),
       },
       async handle(context) {
@@ -85,6 +86,7 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
         summary: 'Send a test alert',
         tag: 'Alerts',
         openapiPath: '/v1/alerts/{id}/test',
+        errors: ['not_found'],
         response: json(testedAlert, 'It is on its way; the deliveries tell how it went.'),
       },
       async handle(context) {
@@ -102,6 +104,7 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
         summary: 'What a rule told, and how that went',
         tag: 'Alerts',
         openapiPath: '/v1/alerts/{id}/deliveries',
+        errors: ['not_found'],
         response: json(alertDeliveries, 'The last 50 alerts, newest first.'),
       },
       handle: async context => showDeliveries(await alerts.history(context.caller, idOf(context))),

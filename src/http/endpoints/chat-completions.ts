@@ -57,6 +57,30 @@ const chatHeadersSchema = z.object({
     .describe('A name for this request: sent again within 24 hours, it is answered again and not charged again.'),
 })
 
+const chatErrors: readonly ErrorCode[] = [
+  'context_length_exceeded',
+  'max_cost_too_low',
+  'upstream_rejected',
+  'insufficient_credits',
+  'daily_spend_cap_reached',
+  'key_spend_limit_reached',
+  'in_flight_budget',
+  'model_not_allowed',
+  'model_not_found',
+  'rate_limit_exceeded',
+  'daily_limit_exceeded',
+  'idempotency_key_in_use',
+  'already_completed',
+  'idempotency_key_reused',
+  'all_hosters_failed',
+  'no_eligible_offer',
+  'upstream_unavailable',
+  'stream_interrupted',
+  'overloaded',
+  'server_shutdown',
+  'settlement_unavailable',
+]
+
 /** POST /v1/chat/completions. */
 export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
   return {
@@ -69,6 +93,7 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
       summary: 'Create a chat completion',
       headers: chatHeadersSchema,
       body: chatRequestSchema,
+      errors: chatErrors,
       response: {
         contentType: 'application/json',
         schema: z.union([chatCompletionSchema, chatQuoteSchema]),

@@ -30,6 +30,7 @@ export function readyz(deps: { isDraining: () => boolean; pingDatabase: () => Pr
       operationId: 'getReadiness',
       summary: 'Can it take requests?',
       tag: 'Service',
+      errors: ['server_shutdown', 'database_unavailable'],
       response: { contentType: 'application/json', schema: status, description: 'It can.' },
     },
     async handle() {

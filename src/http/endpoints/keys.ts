@@ -71,6 +71,7 @@ export function keyDelete({ keys }: KeysDeps): Endpoint {
         'For good, on all nodes within two seconds; running requests finish. Needs a key with the scope `manage`.',
       tag: 'Keys',
       openapiPath: '/v1/keys/{id}',
+      errors: ['not_found'],
       response: { contentType: 'application/json', schema: deletedKey, description: 'It is shut off.' },
     },
     async handle({ caller, request }) {

@@ -42,6 +42,7 @@ export function modelShow(deps: ModelsDeps): Endpoint {
       summary: 'One model',
       tag: 'Models',
       openapiPath: '/v1/models/{id}',
+      errors: ['model_not_allowed', 'model_not_found'],
       response: { contentType: 'application/json', schema: model, description: 'The model.' },
     },
     handle({ caller, request }) {

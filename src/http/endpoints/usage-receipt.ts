@@ -16,6 +16,7 @@ export function usageReceipt(deps: { activity: Activity }): Endpoint {
         'What it cost and why, who served it, and who else might have. No text of the request or answer is stored.',
       tag: 'Usage',
       openapiPath: '/v1/usage/requests/{id}',
+      errors: ['request_not_found'],
       response: { contentType: 'application/json', schema: requestReceipt, description: 'The receipt.' },
     },
     handle: ({ caller, request }) => deps.activity.receipt(caller, (request.params as { '*': string })['*']),
