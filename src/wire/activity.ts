@@ -4,6 +4,7 @@ import { clampReasons } from '../domain/handoff.ts'
 import { UUID } from '../domain/uuid.ts'
 import { queryInteger } from './query-integer.ts'
 import { reportProviders } from './reports.ts'
+import { serverFields } from './server-fields.ts'
 
 const INSTANT_ALLOWED =
   'must be a UTC date such as 2026-11-21, or a time with its offset such as 2026-11-21T09:30:00Z (from 1970 on)'
@@ -58,7 +59,6 @@ const usdNumber = z.number().nonnegative()
 const requestId = z.string().describe('The `x-request-id` of its answer.')
 const startedAt = z.string().describe('ISO 8601 in UTC, with milliseconds.')
 const provider = z.enum(reportProviders)
-const hosterId = z.string().nullable().describe('UUID; null where no hoster is meant.')
 const finishReason = z.string().nullable().describe('As the answer gave it; null where it had none.')
 const latencyMs = count.describe('Milliseconds from admission to the end.')
 const firstTokenMs = count
@@ -84,7 +84,7 @@ const listedRequest = z.object({
   started_at: startedAt,
   model: z.string().describe('The model that served, or the one asked for when nobody did.'),
   provider,
-  hoster_id: hosterId,
+  hoster_id: serverFields.hoster_id,
   key_id: z.string().nullable().describe('UUID of the key it came with.'),
   input_tokens: count.describe('As billed.'),
   output_tokens: count.describe('As billed.'),
@@ -150,12 +150,7 @@ export const lowerRankReasons = [
 ] as const
 export type LowerRankReason = (typeof lowerRankReasons)[number]
 
-const server = {
-  endpoint: z.string().describe('Name of the endpoint, or the UUID of a hoster’s.'),
-  hoster_id: hosterId,
-  hoster_name: z.string().nullable(),
-}
-const served = z.enum(['local', 'hoster', 'cloud'])
+const server = { model: z.string(), ...serverFields }
 const tokens = (what: string) =>
   z.object({ input: count.nullable(), output: count.nullable() }).describe(`${what}; null where there is no figure.`)
 
@@ -190,10 +185,7 @@ export const requestReceipt = z
     client_disconnected: z.boolean().describe('The client left before the end.'),
     latency_ms: latencyMs,
     first_token_ms: firstTokenMs,
-    served_by: z
-      .object({ provider: served, ...server })
-      .nullable()
-      .describe('Null when nobody served it.'),
+    served_by: z.object(serverFields).nullable().describe('Null when nobody served it.'),
     price: z
       .object({
         version: z.int().nullable().describe("Version in the hoster's price list; null for prices of the operator."),
@@ -246,13 +238,11 @@ export const requestReceipt = z
       .nullable()
       .describe('What lowered max_tokens; null when nothing did.'),
     attempts: z
-      .array(z.object({ model: z.string(), provider: served, ...server, outcome: z.string(), elapsed_ms: count }))
+      .array(z.object({ ...server, outcome: z.string(), elapsed_ms: count }))
       .describe('Each try at a server, in order.'),
     candidates: z
       .array(
         z.object({
-          model: z.string(),
-          provider: served,
           ...server,
           status: z.enum(['answered', 'failed', 'not_tried', 'excluded']),
           reason: z

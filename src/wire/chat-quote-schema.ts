@@ -1,16 +1,10 @@
 import { z } from 'zod'
-import { providerKinds } from '../domain/offer.ts'
+import { serverFields } from './server-fields.ts'
 
 const usdNumber = z.number().nonnegative()
 const count = z.int().nonnegative()
 
-const server = {
-  model: z.string(),
-  provider: z.enum(providerKinds),
-  endpoint: z.string().describe("Name of the endpoint, or the UUID of a hoster's."),
-  hoster_id: z.string().nullable(),
-  hoster_name: z.string().nullable(),
-}
+const server = { model: z.string(), ...serverFields }
 
 /** The answer to a chat request with `dry_run: true`. */
 export const chatQuoteSchema = z
