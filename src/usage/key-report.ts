@@ -3,12 +3,12 @@ import type { Caller } from '../domain/caller.ts'
 import { type Nanos, usd } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 import { type KeyReport, type ListedKey, showKey } from '../wire/keys.ts'
+import { rateLimits } from './rate-limits.ts'
 
 /** What the key of the caller may do and has used, exact to the last settled request. */
 export async function keyReport(sql: Sql, caller: Caller, windows: WindowCounts, nowMs: number): Promise<KeyReport> {
   const { rows } = await sql.query<KeyRow>(READ_KEY, [caller.customerId, caller.keyId, new Date(nowMs).toISOString()])
   const row = rows[0]!
-  const { limits } = caller
   return {
     ...showKey(row),
     customer: caller.email,
@@ -21,13 +21,7 @@ export async function keyReport(sql: Sql, caller: Caller, windows: WindowCounts,
       month_usd: usd(row.monthNanos),
       total_usd: usd(row.totalNanos),
     },
-    rate_limits: {
-      limit_per_minute: limits.requestsPerMinute,
-      limit_per_day: limits.requestsPerDay,
-      // A limit that was lowered within the window can lie below what was used already.
-      remaining_this_minute: Math.max(0, limits.requestsPerMinute - windows.minuteUsed),
-      remaining_today: Math.max(0, limits.requestsPerDay - windows.dayUsed),
-    },
+    rate_limits: rateLimits(caller.limits, windows),
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Sql } from '../db/pool.ts'
 import type { Attempt, Outcome } from '../domain/handoff.ts'
 import { type Nanos, usd, usdPerMillion } from '../domain/money.ts'
-import { splitOfferId } from '../domain/offer.ts'
+import { type ProviderKind, splitOfferId } from '../domain/offer.ts'
 import type { RoutingNote } from '../domain/routing-note.ts'
 import type { RequestReceipt } from '../wire/activity.ts'
 import { explainCandidates } from './explain-candidates.ts'
@@ -92,7 +92,7 @@ interface ReceiptRow {
   readonly key_name: string | null
   readonly key_hint: string | null
   readonly model_id: string
-  readonly provider: 'local' | 'hoster' | 'cloud' | 'none'
+  readonly provider: ProviderKind | 'none'
   readonly endpoint_id: string | null
   readonly hoster_id: string | null
   readonly hoster_name: string | null

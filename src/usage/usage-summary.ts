@@ -1,10 +1,11 @@
 import type { Sql } from '../db/pool.ts'
-import type { AccountLimits, Caller } from '../domain/caller.ts'
+import type { Caller } from '../domain/caller.ts'
 import { microdollars, type Nanos, usd } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 import type { UsageSummary } from '../wire/reports.ts'
 import { meanLatencyMs } from './mean-latency.ts'
 import { lastDays, type Period } from './period.ts'
+import { rateLimits } from './rate-limits.ts'
 import { readRefunded } from './read-refunded.ts'
 
 /** SPEC 2.1: what the caller has left, may still ask for, and used in the last 30 UTC days. */
@@ -24,7 +25,11 @@ export async function usageSummary(
     customer: caller.email,
     tier: caller.accountTier,
     credit_balance_usd: usd(balanceNanos),
-    rate_limits: rateLimits(caller.limits, windows),
+    rate_limits: {
+      requests_this_minute: windows.minuteUsed,
+      requests_today: windows.dayUsed,
+      ...rateLimits(caller.limits, windows),
+    },
     usage_30d: {
       total_requests: Number(sums.requests),
       total_input_tokens: Number(sums.input_tokens),
@@ -33,18 +38,6 @@ export async function usageSummary(
       refunded_usd: usd(refundedNanos),
       avg_latency_ms: meanLatencyMs(sums.latency_ms_sum, sums.successes),
     },
-  }
-}
-
-function rateLimits(limits: AccountLimits, windows: WindowCounts): UsageSummary['rate_limits'] {
-  return {
-    requests_this_minute: windows.minuteUsed,
-    requests_today: windows.dayUsed,
-    limit_per_minute: limits.requestsPerMinute,
-    limit_per_day: limits.requestsPerDay,
-    // A limit that was lowered within the window can lie below what was used already.
-    remaining_this_minute: Math.max(0, limits.requestsPerMinute - windows.minuteUsed),
-    remaining_today: Math.max(0, limits.requestsPerDay - windows.dayUsed),
   }
 }
 
