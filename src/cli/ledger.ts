@@ -116,7 +116,8 @@ async function refund(
         `The request ${requestId} was refunded ${usdText(result.refund.amountNanos)} USD at ${shownTime(result.refund.at)} UTC. A request is refunded once; nothing was changed.`,
       )
   }
-  const [customer, balance] = [await findCustomer(sql, customerId), await readBalance(sql, customerId)]
+  const customer = await findCustomer(sql, customerId)
+  const balance = await readBalance(sql, customerId)
   return {
     customerId,
     email: customer!.email,
@@ -130,8 +131,9 @@ async function refund(
 function sentence({ email, chargedNanos, refund, isNew, balanceNanos }: Refunded, dryRun: boolean): string {
   const balance = `${usdText(balanceNanos)} USD`
   const amount = `${usdText(refund.amountNanos)} of ${usdText(chargedNanos)} USD`
-  if (!isNew)
+  if (!isNew) {
     return `${amount} was refunded at ${shownTime(refund.at)} UTC (${refund.reason}): nothing changed. The balance of ${email} is ${balance}.`
+  }
   const { hosterShareNanos: share, feeNanos: fee } = refund
   const parts = [
     ...(share > 0n ? [`${usdText(share)} USD from the hoster`] : []),

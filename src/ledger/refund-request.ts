@@ -27,8 +27,9 @@ export type RefundResult =
  */
 export async function refundRequest(sql: Sql, order: RefundOrder): Promise<RefundResult> {
   const { customerId, requestId, amountNanos, reason } = order
-  if (amountNanos !== null && amountNanos <= 0n)
+  if (amountNanos !== null && amountNanos <= 0n) {
     throw new RangeError(`a refund must be more than zero, not ${amountNanos} nano-USD`)
+  }
   const { rows } = await sql.query<Row>('SELECT * FROM refund_request($1, $2, $3, $4)', [
     customerId,
     requestId,

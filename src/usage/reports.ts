@@ -43,11 +43,11 @@ export function createReports(deps: {
     },
     tokens: (caller, days, interval) => tokenUsage(sql, caller.customerId, days, interval, clock.epochMs()),
     breakdown: (caller, days) => usageBreakdown(sql, caller.customerId, days, clock.epochMs()),
+    export: (caller, days) => usageExport(sql, caller.customerId, days, clock.epochMs()),
     async key(caller) {
       const nowMs = clock.epochMs()
       const windows = await deps.readWindows(caller.customerId, nowMs).catch(refuseReport)
       return keyReport(sql, caller, windows, nowMs)
     },
-    export: (caller, days) => usageExport(sql, caller.customerId, days, clock.epochMs()),
   }
 }

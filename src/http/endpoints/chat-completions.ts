@@ -139,15 +139,12 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
             : deps.completeOnce({ caller, job, body, requestId, key }, running.signal)
         // A long prompt is not to stay in memory for as long as its answer streams.
         body = null
-        if (!job.stream) sendWhole(out, await completing, await headers())
-        else
-          await sendStream(deps, {
-            out,
-            completing,
-            headers,
-            signal: running.signal,
-            envelope: envelopeOf({ requestId, startedAtEpochMs: deps.clock.epochMs() }, job.model),
-          })
+        if (job.stream) {
+          const envelope = envelopeOf({ requestId, startedAtEpochMs: deps.clock.epochMs() }, job.model)
+          await sendStream(deps, { out, completing, headers, signal: running.signal, envelope })
+        } else {
+          sendWhole(out, await completing, await headers())
+        }
         failpoint('answer-sent')
       } catch (thrown) {
         const error = toApiError(thrown)
