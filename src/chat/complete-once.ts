@@ -42,7 +42,7 @@ export interface Replayed {
 
 /**
  * A chat completion that happens once for its Idempotency-Key, however often and to whatever node it is sent: what was served or charged
- * is answered from memory, or with 409 `already_completed`; what cost nothing is done again.
+ * is answered with what was kept of it, or with 409 `already_completed`; what cost nothing is done again.
  *
  * Throws `idempotency_key_in_use`, `already_completed`, `idempotency_key_reused` and what `complete` throws.
  */
