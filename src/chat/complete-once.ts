@@ -57,11 +57,10 @@ export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest)
     modelId: job.model,
   }
   const claimed = await deps.claims.claim(claim)
+  if (claimed.kind === 'mine') return run(deps, claim, job)
+  await deps.count()
   switch (claimed.kind) {
-    case 'mine':
-      return run(deps, claim, job)
     case 'done': {
-      await deps.count()
       const { answer, costNanos } = claimed
       if (answer !== null) return { replayOf: claimed.requestId, delivery: deliveryOf(answer, job, costNanos) }
       throw new ApiError('already_completed', {
@@ -69,21 +68,16 @@ export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest)
       })
     }
     case 'running':
-      await deps.count()
       throw new ApiError('idempotency_key_in_use', { retryAfterS: 2 })
     case 'other_body':
-      await deps.count()
       throw new ApiError('idempotency_key_reused')
   }
 }
 
 async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<Completed> {
   let settlement: Settled | undefined
-  let isEnded = false
-  /** Once, when it is settled or can be no more. What fails here leaves a claim that a usage row explains to the next who asks. */
+  /** Called once, when it is settled or can be no more. What fails here leaves a claim that a usage row explains to the next who asks. */
   const end = async (answer: string | null) => {
-    if (isEnded) return
-    isEnded = true
     try {
       if (settlement !== undefined && (settlement.success || settlement.costNanos > 0n)) {
         const mayKeep = settlement.success && !job.wishes.privacyMode
