@@ -160,7 +160,9 @@ DECLARE
   l_cap_day date[] := '{}';
   l_key_window date[] := '{}';
 BEGIN
-  IF NOT EXISTS (SELECT FROM node WHERE node_id = p_node AND state = 'alive') THEN
+  -- Locked against its burial, not against its heartbeat: no lease of a node comes after its death.
+  PERFORM FROM node WHERE node_id = p_node AND state = 'alive' FOR KEY SHARE;
+  IF NOT FOUND THEN
     RAISE EXCEPTION 'node % is not alive', p_node USING ERRCODE = 'SY001';
   END IF;
   SELECT greatest(count(*), 1) INTO v_nodes FROM node WHERE state = 'alive' AND expires_at > clock_timestamp();

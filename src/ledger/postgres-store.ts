@@ -36,7 +36,10 @@ export function createPostgresStore({ money, heartbeat, windowClock }: PostgresS
       return { isAlive: rows.length > 0, recalled: rows[0]?.recalled ?? [] }
     },
     async retireNode(nodeId) {
-      await heartbeat.query(`UPDATE node SET state = 'dead', expires_at = now() WHERE node_id = $1`, [nodeId])
+      await heartbeat.query(
+        `UPDATE node SET state = 'dead', expires_at = now() WHERE node_id IN (SELECT node_id FROM node WHERE node_id = $1 FOR UPDATE)`,
+        [nodeId],
+      )
     },
     reclaim: options => reclaimDeadLeases(heartbeat, options),
     async admit(nodeId, requests) {

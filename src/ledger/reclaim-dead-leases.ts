@@ -8,8 +8,8 @@ import { NODE_TTL_MS, type ReclaimOptions } from './ledger-store.ts'
  */
 export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promise<number> {
   const { onlyNodeAlive, deadNodes = [], graceMs = GRACE_MS } = options
-  if (onlyNodeAlive !== undefined) await buryAllNodesBut(db, onlyNodeAlive)
-  if (deadNodes.length > 0) await buryNodes(db, deadNodes)
+  if (onlyNodeAlive !== undefined) await bury(db, 'node_id <> $1', onlyNodeAlive)
+  if (deadNodes.length > 0) await bury(db, 'node_id = ANY ($1)', deadNodes)
   await buryExpiredNodes(db, graceMs)
   failpoint('reap-buried')
   let reclaimed = 0
@@ -33,19 +33,20 @@ async function buryExpiredNodes(db: Sql, graceMs: number): Promise<void> {
     `UPDATE node SET expires_at = now() + $1 * interval '1 ms' WHERE state = 'alive' AND expires_at > now() + 2 * $1 * interval '1 ms'`,
     [NODE_TTL_MS],
   )
-  await db.query(
-    `UPDATE node SET state = 'dead' FROM (SELECT now() - $1 * interval '1 ms' AS before) AS grace
-    WHERE state = 'alive' AND expires_at < before AND (pg_postmaster_start_time() < before OR pg_postmaster_start_time() > now())`,
-    [graceMs],
+  await bury(
+    db,
+    `(SELECT expires_at < before AND (pg_postmaster_start_time() < before OR pg_postmaster_start_time() > now())
+      FROM (SELECT now() - $1 * interval '1 ms' AS before) AS grace)`,
+    graceMs,
   )
 }
 
-async function buryAllNodesBut(db: Sql, nodeId: string): Promise<void> {
-  await db.query(`UPDATE node SET state = 'dead' WHERE state = 'alive' AND node_id <> $1`, [nodeId])
-}
-
-async function buryNodes(db: Sql, nodeIds: readonly string[]): Promise<void> {
-  await db.query(`UPDATE node SET state = 'dead' WHERE state = 'alive' AND node_id = ANY ($1)`, [nodeIds])
+/** Waits for the admissions of these nodes that are under way: after its death a node gets no lease. See `admit_batch`. */
+async function bury(db: Sql, condition: string, value: unknown): Promise<void> {
+  await db.query(
+    `UPDATE node SET state = 'dead' WHERE node_id IN (SELECT node_id FROM node WHERE state = 'alive' AND ${condition} FOR UPDATE)`,
+    [value],
+  )
 }
 
 async function customersOfDeadNodes(db: Sql): Promise<string[]> {

@@ -251,17 +251,19 @@ function commandsFor(run: Run, wishes: readonly Wish[]): Command[] {
     return [{ kind: 'settle', node: wish.node, settlement, keyLimit: admission.keyLimit }]
   })
   // Left out is what nobody does and what means something else in one batch than one after the other: an admission sent again beside the
-  // first, and two settlements at once of a request that is admitted again, perhaps after its node was taken for dead.
+  // first, two settlements at once of a request that is admitted again, perhaps after its node was taken for dead, and two deaths of a node.
   const admitted = commands.filter(command => command.kind === 'admit').map(idOf)
   const isAgain = (id: string) => run.requests.get(id)?.isAgain === true || admitted.includes(id)
   return commands.filter((command, i) => {
     const twin = commands.slice(0, i).find(earlier => earlier.kind === command.kind && idOf(earlier) === idOf(command))
-    return twin === undefined || !(command.kind === 'admit' || (command.kind === 'settle' && isAgain(idOf(command))))
+    if (twin === undefined || command.kind === 'nodeDies') return twin === undefined
+    return !(command.kind === 'admit' || (command.kind === 'settle' && isAgain(idOf(command))))
   })
 }
 
 function idOf(command: Command): string {
   if (command.kind === 'admit') return command.admission.requestId
+  if (command.kind === 'nodeDies') return String(command.node)
   return command.kind === 'settle' ? command.settlement.requestId : ''
 }
 

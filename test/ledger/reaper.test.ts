@@ -104,6 +104,27 @@ test('leases of a node that nobody knows are reclaimed, and old nodes are forgot
   expect(await world.violations()).toEqual([])
 })
 
+test('an admission that is under way is before the death of its node, whose reaper waits for it', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const holder = await world.pool.pg.connect()
+  await holder.query('BEGIN')
+  await holder.query('SELECT FROM balance WHERE customer_id = $1 FOR UPDATE', [customerId])
+  const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`
+  const isWaiting = (count: number) =>
+    expect.poll(async () => (await world.pool.query(waiting)).rows.length, { interval: 10, timeout: 1_500 }).toBe(count)
+
+  const admitted = dead.ledger.admit(admissionOf(customerId, 300n))
+  await isWaiting(1)
+  const reclaimed = reclaimDeadLeases(world.pool, { nodeShard: 3, onlyNodeAlive: alive.nodeId })
+  await isWaiting(2)
+  await holder.query('COMMIT')
+  holder.release()
+
+  expect(await admitted).toMatchObject({ kind: 'granted' })
+  expect(await reclaimed).toBe(1)
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 0n })
+})
+
 test('two reapers at once reclaim each lease once', async () => {
   const customers = await Promise.all(Array.from({ length: 8 }, () => world.addCustomer(1_000n)))
   await Promise.all(customers.flatMap(id => [1n, 2n, 3n].map(nanos => dead.ledger.admit(admissionOf(id, nanos)))))
