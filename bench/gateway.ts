@@ -14,6 +14,8 @@ export type Gateway = {
   /** `http://127.0.0.1:PORT` */
   origin: string
   pid: number
+  /** The pids of the gateway's own processes: the first one, and its workers. Without PostgreSQL. */
+  processes: () => number[]
   dataDir: string
   /** Runs a command line such as `ledger audit` beside it and returns what it prints as JSON. Throws when it fails. */
   command: (...args: string[]) => Promise<unknown>
@@ -74,7 +76,14 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
     await stop()
     throw error
   }
-  return { origin, pid: gateway.pid, dataDir, command: (...args) => runCli(args, env), stop }
+  return {
+    origin,
+    pid: gateway.pid,
+    processes: () => [gateway.pid, ...childrenOf(gateway.pid).filter(runsNode)],
+    dataDir,
+    command: (...args) => runCli(args, env),
+    stop,
+  }
 }
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -124,6 +133,11 @@ function yieldToInstruments(dataDir: string): void {
 
 function childrenOf(parent: number): number[] {
   return readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
+}
+
+/** Rather than PostgreSQL, the other child of the first process. */
+function runsNode(pid: number): boolean {
+  return readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith(process.execPath)
 }
 
 /** Of a running PostgreSQL: the pid in the first line of its postmaster.pid. */

@@ -164,7 +164,7 @@ function onCore(core: string | undefined, commandLine: string[]): string[] {
   return core === undefined ? commandLine : ['taskset', '-c', core, ...commandLine]
 }
 
-function allowedCores(): number[] {
+export function allowedCores(): number[] {
   const list = coresOf('self')
   if (list === null) return []
   try {

@@ -1,7 +1,7 @@
 import type { LoadResult } from './load.ts'
 import { describeMachine, type Machine } from './machine.ts'
 import { type Goal, goalRow, markdownTable as table } from './markdown.ts'
-import { percentile } from './percentile.ts'
+import { type Figure, median, spread } from './spread.ts'
 import type { StreamResult } from './stream-load.ts'
 import { type Finding, type SubjectName, subjectNames } from './subjects/subject.ts'
 
@@ -268,26 +268,6 @@ function ran(measured: Measured): SubjectName[] {
 
 function wholeRounds(measured: Measured, name: SubjectName, connections: number): LoadResult[] {
   return measured.whole.get(`${name} c${connections}`) ?? []
-}
-
-type Figure = number | null
-
-function sorted(figures: Figure[]): number[] {
-  return figures.filter(figure => figure !== null).sort((a, b) => a - b)
-}
-
-/** Nearest rank, so that a median is always a figure that was measured; null when there is none. */
-function median(figures: Figure[]): Figure {
-  const known = sorted(figures)
-  return known.length === 0 ? null : percentile(known, 0.5)
-}
-
-function spread(figures: Figure[], digits: number): string {
-  const known = sorted(figures)
-  if (known.length === 0) return ''
-  const text = (value: number) => value.toFixed(digits)
-  const middle = text(percentile(known, 0.5))
-  return known.length === 1 ? middle : `${middle} (${text(known[0]!)} to ${text(known.at(-1)!)})`
 }
 
 function quotient(a: Figure, b: Figure): Figure {

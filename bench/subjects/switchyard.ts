@@ -17,8 +17,8 @@ export async function startSwitchyard(setting: Setting): Promise<Subject> {
   const { cores, dir, profile } = setting
   const gateway = await startGateway({ dir, cores, profile, config: benchConfig(setting.upstreamOrigin) })
   try {
-    await gateway.command('customer', 'add', customer)
-    const { key } = (await gateway.command('key', 'issue', customer, '--name', 'bench')) as { key: string }
+    await gateway.command('customer', 'add', benchCustomer)
+    const { key } = (await gateway.command('key', 'issue', benchCustomer, '--name', 'bench')) as { key: string }
     pin(gateway.pid, cores?.subject)
     const headers = { authorization: `Bearer ${key}` }
     return {
@@ -36,7 +36,7 @@ export async function startSwitchyard(setting: Setting): Promise<Subject> {
   }
 }
 
-const customer = 'bench@example.com'
+export const benchCustomer = 'bench@example.com'
 const creditUsd = 1_000_000
 const usdPerMillion = { input: 0.15, output: 0.6 }
 
@@ -62,7 +62,7 @@ export function benchConfig(upstreamOrigin: string): object {
 }
 
 /** Every request that was answered must be in the usage, priced to the nano-USD, and the ledger must add up. */
-async function checkBooks(
+export async function checkBooks(
   origin: string,
   headers: Record<string, string>,
   sent: Tally,
@@ -125,7 +125,7 @@ async function watchBalanceRow(gateway: Gateway): Promise<() => Promise<number>>
     const version = async () => {
       const { rows } = await pool.query<{ version: string }>(
         'SELECT b.xmin::text AS version FROM balance b JOIN customer c USING (customer_id) WHERE lower(c.email) = $1',
-        [customer],
+        [benchCustomer],
       )
       return rows[0]!.version
     }

@@ -1,0 +1,22 @@
+import { percentile } from './percentile.ts'
+
+export type Figure = number | null
+
+function sorted(figures: Figure[]): number[] {
+  return figures.filter(figure => figure !== null).sort((a, b) => a - b)
+}
+
+/** Nearest rank, so that a median is always a figure that was measured; null when there is none. */
+export function median(figures: Figure[]): Figure {
+  const known = sorted(figures)
+  return known.length === 0 ? null : percentile(known, 0.5)
+}
+
+/** Median (lowest to highest). Empty when nothing was measured. */
+export function spread(figures: Figure[], digits: number): string {
+  const known = sorted(figures)
+  if (known.length === 0) return ''
+  const text = (value: number) => value.toFixed(digits)
+  const middle = text(percentile(known, 0.5))
+  return known.length === 1 ? middle : `${middle} (${text(known[0]!)} to ${text(known.at(-1)!)})`
+}
