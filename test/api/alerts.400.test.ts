@@ -84,9 +84,21 @@ test('another method is 405 and names those there are', async () => {
   expect(one.status).toBe(405)
 })
 
-test.each(['00000000-0000-4000-8000-000000000000', 'x', '%27%20OR%201=1--'])('the unknown rule %s is 404', async id => {
-  expect(await readError(await send(`/v1/alerts/${id}`, 'DELETE'))).toMatchObject({ status: 404, code: 'not_found' })
-})
+test.each(['00000000-0000-4000-8000-000000000000', 'x', '%27%20OR%201=1--', '%00'])(
+  'the unknown rule %s is 404',
+  async id => {
+    for (const [method, path] of [
+      ['DELETE', ''],
+      ['POST', '/test'],
+      ['GET', '/deliveries'],
+    ] as const) {
+      expect(await readError(await send(`/v1/alerts/${id}${path}`, method))).toMatchObject({
+        status: 404,
+        code: 'not_found',
+      })
+    }
+  },
+)
 
 test('a key without the scope manage reads, and changes nothing', async () => {
   const reader = await gateway.customer()
