@@ -17,6 +17,7 @@ import type { Connection } from './db/embedded.ts'
 import { createPool, type Pool } from './db/pool.ts'
 import { UpstreamClient } from './dispatch/upstream-client.ts'
 import { type Clock, systemClock } from './domain/clock.ts'
+import { standardTimeouts } from './domain/endpoint-defaults.ts'
 import type { Offer } from './domain/offer.ts'
 import { type Scheduler, systemScheduler } from './domain/scheduler.ts'
 import type { StopSignal } from './domain/stop-signal.ts'
@@ -223,7 +224,15 @@ export async function compose(input: ComposeInput): Promise<App> {
     isEarlyLeaveCharged: (customerId, inputNanos) => earlyLeaves.isCharged(customerId, inputNanos),
   }
 
-  const claims = createClaims({ sql: pools.general, store, nodeShard, node, masterKey: input.masterKey })
+  const claims = createClaims({
+    sql: pools.general,
+    store,
+    nodeShard,
+    node,
+    masterKey: input.masterKey,
+    // Those of hosters are the standard ones.
+    longestAnswerMs: Math.max(standardTimeouts.totalMs, ...input.offers.map(offer => offer.endpoint.timeouts.totalMs)),
+  })
   const chatOnce = (request: OnceRequest, signal: StopSignal) => {
     const { caller, job, requestId } = request
     return completeOnce(
