@@ -2,7 +2,7 @@ import { randomInt, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
-import { count } from './admit/admit.ts'
+import { count, refuseExhausted } from './admit/admit.ts'
 import { createAlerts } from './alerts/alerts.ts'
 import { createMailer } from './alerts/mailer.ts'
 import { createAlertWatch } from './alerts/watch-alerts.ts'
@@ -239,6 +239,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       {
         claims,
         complete: onSettled => complete(withSettled(chat, onSettled), caller, job, requestId, signal),
+        refuseExhausted: () => refuseExhausted(chat.admit, caller, job, requestId),
         count: () => count(chat.admit, caller, job, requestId),
         onFault: chat.onFault,
       },

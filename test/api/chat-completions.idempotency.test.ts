@@ -214,6 +214,24 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     expect(await readError(await ask())).toMatchObject({ status: 429, code: 'rate_limit_exceeded' })
   })
 
+  test('is not even claimed by one who is known to be over a limit', async () => {
+    const limited = await one.customer({
+      limits: { requestsPerMinute: 1, requestsPerDay: 100, dailySpendCapNanos: 10n ** 12n },
+    })
+    const ask = () =>
+      one.chat(limited, { model: 'test-model', messages }, { headers: { 'idempotency-key': randomUUID() } })
+    expect([(await ask()).status, (await ask()).status]).toEqual([200, 429])
+    // Whatever is asked of PostgreSQL about claims waits now.
+    const lock = await database.pool.pg.connect()
+    try {
+      await lock.query('BEGIN; LOCK TABLE idempotency IN ACCESS EXCLUSIVE MODE')
+      expect(await readError(await ask())).toMatchObject({ status: 429, code: 'rate_limit_exceeded' })
+    } finally {
+      await lock.query('ROLLBACK')
+      lock.release()
+    }
+  })
+
   test('is forgotten after a day, with the answer that was kept for it', async () => {
     const key = randomUUID()
     await (await chat(one, key)).text()
