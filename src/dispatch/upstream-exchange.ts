@@ -12,7 +12,11 @@ type Phase = 'connecting' | 'waiting' | 'streaming' | 'completing' | 'draining' 
 
 const QUEUE_BYTES_MAX = 256 * 1024
 const WHOLE_BYTES_MAX = 16 * 1024 * 1024
-const STREAM_BYTES_MAX = 64 * 1024 * 1024
+/**
+ * Text that outgrows max_tokens is cut by its reader, and time bounds the rest: this ends an upstream that has gone mad. Far above what a
+ * request can ask for (16 choices with 20 logprobs for each of 10,000 tokens are 400 MB), since a stream that breaks off is free.
+ */
+const STREAM_BYTES_MAX = 1024 * 1024 * 1024
 const ERROR_BYTES_MAX = 64 * 1024
 /** How long a finished answer waits for its usage report, at most. */
 const COMPLETING_MS = 3_000
