@@ -2,7 +2,7 @@ import { randomInt, randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
-import { count } from './admit/admit.ts'
+import { count, refuseExhausted } from './admit/admit.ts'
 import { createAlerts } from './alerts/alerts.ts'
 import { createMailer } from './alerts/mailer.ts'
 import { createAlertWatch } from './alerts/watch-alerts.ts'
@@ -17,6 +17,7 @@ import type { Connection } from './db/embedded.ts'
 import { createPool, type Pool } from './db/pool.ts'
 import { UpstreamClient } from './dispatch/upstream-client.ts'
 import { type Clock, systemClock } from './domain/clock.ts'
+import { standardTimeouts } from './domain/endpoint-defaults.ts'
 import type { Offer } from './domain/offer.ts'
 import { type Scheduler, systemScheduler } from './domain/scheduler.ts'
 import type { StopSignal } from './domain/stop-signal.ts'
@@ -223,13 +224,22 @@ export async function compose(input: ComposeInput): Promise<App> {
     isEarlyLeaveCharged: (customerId, inputNanos) => earlyLeaves.isCharged(customerId, inputNanos),
   }
 
-  const claims = createClaims({ sql: pools.general, store, nodeShard, node, masterKey: input.masterKey })
+  const claims = createClaims({
+    sql: pools.general,
+    store,
+    nodeShard,
+    node,
+    masterKey: input.masterKey,
+    // Those of hosters are the standard ones.
+    longestAnswerMs: Math.max(standardTimeouts.totalMs, ...input.offers.map(offer => offer.endpoint.timeouts.totalMs)),
+  })
   const chatOnce = (request: OnceRequest, signal: StopSignal) => {
     const { caller, job, requestId } = request
     return completeOnce(
       {
         claims,
         complete: onSettled => complete(withSettled(chat, onSettled), caller, job, requestId, signal),
+        refuseExhausted: () => refuseExhausted(chat.admit, caller, job, requestId),
         count: () => count(chat.admit, caller, job, requestId),
         onFault: chat.onFault,
       },

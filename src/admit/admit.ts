@@ -18,7 +18,7 @@ import { budgetNanos, refusal } from './refusal.ts'
 export interface AdmitDeps {
   readonly catalog: () => Catalog
   readonly health: HealthView
-  readonly ledger: Pick<Ledger, 'admit'>
+  readonly ledger: Pick<Ledger, 'admit' | 'refusalOf'>
   readonly windows: Pick<WindowView, 'remember'>
   readonly clock: Clock
   readonly outputDefaults: OutputDefaults
@@ -74,6 +74,13 @@ function clampOf(
 export async function count(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<void> {
   const admission = admissionOf(caller, job, requestId, null)
   resultOf(deps, admission, job, [], await ask(deps, admission))
+}
+
+/** Throws 429 when a window of the caller is known to be used up, without counting anything or asking anybody. */
+export function refuseExhausted(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): void {
+  const admission = admissionOf(caller, job, requestId, null)
+  const refused = deps.ledger.refusalOf(admission)
+  if (refused !== undefined) resultOf(deps, admission, job, [], refused)
 }
 
 function admissionOf(caller: Caller, job: ChatJob, requestId: string, hold: Admission['hold']): Admission {

@@ -9,6 +9,7 @@ import {
 } from '../domain/alert-rule.ts'
 import { ApiError } from '../domain/errors.ts'
 import { usdText } from '../domain/money.ts'
+import { UUID } from '../domain/uuid.ts'
 import { parseOutboundUrl } from '../market/outbound-url.ts'
 import { sealSecret } from '../market/sealed-secret.ts'
 import {
@@ -52,6 +53,12 @@ const HISTORY_MAX = 50
 
 export function createAlerts(deps: { pool: Pool; masterKey: Buffer; allowPrivateUrls: boolean }): Alerts {
   const sql: Sql = { query: (statement, values) => deps.pool.query<never>(statement, values).catch(refuse) }
+  /** One at a time for each customer, so that the counts of rules and of tests hold. */
+  const inTurn = <T>({ customerId }: Pick<AlertOwner, 'customerId'>, work: (sql: Sql) => Promise<T>) =>
+    transaction(deps.pool, async sql => {
+      await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR NO KEY UPDATE', [customerId])
+      return work(sql)
+    }).catch(refuse)
   return {
     list: ({ customerId }) => listRules(sql, customerId),
     async add(owner, rule) {
@@ -59,7 +66,7 @@ export function createAlerts(deps: { pool: Pool; masterKey: Buffer; allowPrivate
       if (rule.channel === 'email' && rule.target !== null && rule.target.toLowerCase() !== owner.email.toLowerCase()) {
         throw invalid('target', `Alerts are mailed to your own address only, ${owner.email}. Leave target out.`)
       }
-      return addRule(sql, owner, rule, deps)
+      return inTurn(owner, sql => addRule(sql, owner, rule, deps))
     },
     async remove({ customerId }, ruleId) {
       const rule = await requireRule(sql, ruleId, customerId)
@@ -68,11 +75,11 @@ export function createAlerts(deps: { pool: Pool; masterKey: Buffer; allowPrivate
     },
     async test({ customerId }, ruleId) {
       const rule = await requireRule(sql, ruleId, customerId)
-      const alertId = await transaction(deps.pool, async sql => {
+      const alertId = await inTurn(rule, async sql => {
         const made = await insertTestAlert(sql, rule, TESTS_PER_HOUR)
         if (made !== undefined) await enqueueDeliveries(sql, [made])
         return made
-      }).catch(refuse)
+      })
       if (alertId !== undefined) return alertId
       throw new ApiError('rate_limit_exceeded', {
         message: `There were ${TESTS_PER_HOUR} test alerts within the last hour. Wait before you make another.`,
@@ -127,7 +134,8 @@ function webhookUrl(target: string | null, allowPrivate: boolean): string {
 }
 
 async function requireRule(sql: Sql, ruleId: string, customerId: string): Promise<AlertRule> {
-  const rule = await findRule(sql, ruleId, customerId)
+  // What is no id is not asked for: PostgreSQL takes no text with a NUL.
+  const rule = UUID.test(ruleId) ? await findRule(sql, ruleId, customerId) : undefined
   if (rule) return rule
   throw new ApiError('not_found', { message: 'There is no such alert rule. GET /v1/alerts lists yours.' })
 }
@@ -137,5 +145,6 @@ function invalid(param: string, message: string): ApiError {
 }
 
 function refuse(internal: unknown): never {
+  if (internal instanceof ApiError) throw internal
   throw new ApiError('database_unavailable', { message: 'The database does not answer. Retry later.', internal })
 }

@@ -12,6 +12,8 @@ export interface CompleteOnceDeps {
   readonly claims: Claims
   /** Runs the chat; `onSettled` hears of its one settlement. */
   readonly complete: (onSettled: (settled: Settled) => void) => Promise<Completed>
+  /** Throws 429 when that costs nothing to find out. */
+  readonly refuseExhausted: () => void
   /** Counts a request that does not run against the windows. Throws what refuses it. */
   readonly count: () => Promise<void>
   /** Told what broke without being of use to the caller. */
@@ -56,6 +58,8 @@ export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest)
     requestId,
     modelId: job.model,
   }
+  // A claim is made and given back in PostgreSQL: whoever is over a limit is not to have that done at every try.
+  deps.refuseExhausted()
   const claimed = await deps.claims.claim(claim)
   if (claimed.kind === 'mine') return run(deps, claim, job)
   await deps.count()

@@ -12,7 +12,11 @@ type Phase = 'connecting' | 'waiting' | 'streaming' | 'completing' | 'draining' 
 
 const QUEUE_BYTES_MAX = 256 * 1024
 const WHOLE_BYTES_MAX = 16 * 1024 * 1024
-const STREAM_BYTES_MAX = 64 * 1024 * 1024
+/**
+ * Text that outgrows max_tokens is cut by its reader, and time bounds the rest: this ends an upstream that has gone mad. Far above what a
+ * request can ask for (16 choices with 20 logprobs for each of 10,000 tokens are 400 MB), since a stream that breaks off is free.
+ */
+const STREAM_BYTES_MAX = 1024 * 1024 * 1024
 const ERROR_BYTES_MAX = 64 * 1024
 /** How long a finished answer waits for its usage report, at most. */
 const COMPLETING_MS = 3_000
@@ -62,6 +66,8 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
   #failure: UpstreamFailure | null = null
   #take: TakePiece | null = null
   #isTaking = false
+  /** The reader was so far behind that the upstream had to wait for it. */
+  #heldUp = false
   #bodyDone: PromiseWithResolvers<void> | null = null
 
   /** `remainingMs` bounds the whole exchange together with the endpoint's own total limit. */
@@ -177,7 +183,10 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
       this.#queue.push(piece)
       if (this.#stream) {
         this.#queuedBytes += piece.length
-        if (this.#queuedBytes > QUEUE_BYTES_MAX) controller.pause()
+        if (this.#queuedBytes > QUEUE_BYTES_MAX) {
+          this.#heldUp = true
+          controller.pause()
+        }
       } else if (this.#isError && this.#bodyBytes > ERROR_BYTES_MAX) {
         this.#arrived.resolve(this)
         this.release()
@@ -302,6 +311,10 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
       case 'waiting':
         return new UpstreamFailure('first_token_timeout', 'No answer within the first-token or total limit.')
       default:
+        // Or whoever reads slowly enough would have the answer for free, and the upstream the blame.
+        if (this.#heldUp || this.#queue.length > 0) {
+          return new UpstreamFailure('cancelled', 'The answer was read too slowly for the total limit.')
+        }
         return new UpstreamFailure(
           'server_error',
           'The stream stood still longer than the idle limit, or took too long.',

@@ -43,19 +43,21 @@ export interface ClaimsDeps {
   readonly nodeShard: number
   readonly node: { readonly nodeId: string }
   readonly masterKey: Buffer
+  /** The longest time limit that a server has for its answer. */
+  readonly longestAnswerMs: number
 }
 
 /** Larger answers are not kept. */
 export const ANSWER_BYTES_MAX = 256 * 1024
 const KEPT = `interval '24 hours'`
-/** No request runs longer: a key that is claimed for longer was forgotten. */
-const RUNNING_AT_MOST = `interval '1 hour'`
+/** Beyond the longest answer, for what its client still has to read of it: a key that is claimed for longer was forgotten. */
+const FORGOTTEN_AFTER_MS = 3_600_000
 /** From the commit of a charge until its claim is finished. */
 const FINISHED_WITHIN = `interval '10 s'`
 /** Each try but the last was overtaken by another request with the same key. */
 const TRIES = 5
 
-export function createClaims({ sql, store, nodeShard, node, masterKey }: ClaimsDeps): Claims {
+export function createClaims({ sql, store, nodeShard, node, masterKey, longestAnswerMs }: ClaimsDeps): Claims {
   return {
     async claim(claim) {
       try {
@@ -103,14 +105,14 @@ export function createClaims({ sql, store, nodeShard, node, masterKey }: ClaimsD
   async function claimOld(claim: Claim): Promise<Claimed | undefined> {
     const { rows } = await sql.query<ClaimRow>(
       `SELECT i.request_id, i.body_hash = $3 AS is_same_body, i.state = 'done' AS is_done, i.cost_nanos, i.answer_sealed,
-         coalesce(n.state = 'alive' AND n.expires_at > now() AND i.claimed_at > now() - ${RUNNING_AT_MOST}
+         coalesce(n.state = 'alive' AND n.expires_at > now() AND i.claimed_at > now() - $4 * interval '1 ms'
            AND coalesce(u.started_at + u.latency_ms * interval '1 ms' > now() - ${FINISHED_WITHIN}, true), false) AS is_running,
          u.outcome, u.success, u.cost_nanos AS charged_nanos
        FROM idempotency i
        LEFT JOIN node n ON n.node_id = i.node_id
        LEFT JOIN usage_event u ON u.customer_id = i.customer_id AND u.request_id = i.request_id
        WHERE i.customer_id = $1 AND i.key = $2`,
-      [claim.customerId, claim.key, claim.bodyHash],
+      [claim.customerId, claim.key, claim.bodyHash, longestAnswerMs + FORGOTTEN_AFTER_MS],
     )
     const row = rows[0]
     if (row === undefined) return undefined

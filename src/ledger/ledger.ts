@@ -21,6 +21,8 @@ export interface Ledger {
    * when too much is queued.
    */
   admit(admission: Admission): Promise<AdmissionResult>
+  /** What `admit` would answer from memory to one whose window is used up; undefined when it has to be asked. */
+  refusalOf(admission: Admission): AdmissionResult | undefined
   /**
    * Resolves when the charge can no longer be lost: it is in the journal, or committed where there is none. What is in the journal is
    * committed soon after, by this process or the next one. Rejects with `settlement_unavailable` when that takes longer than
@@ -203,6 +205,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
   })
 
   return {
+    refusalOf: admission => exhausted.refuse(admission),
     admit(admission) {
       const refusal = exhausted.refuse(admission)
       if (refusal !== undefined) return Promise.resolve(refusal)

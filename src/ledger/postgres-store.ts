@@ -199,11 +199,19 @@ function settlementColumns(nodeShard: number, settlements: readonly Settlement[]
     arrayLiteral(settlements, s => s.success),
     arrayLiteral(settlements, s => s.outcome),
     arrayLiteral(settlements, s => (s.finishReason === null ? null : quoted(s.finishReason))),
-    // JSON escapes control characters, and \u0000, which jsonb rejects, cannot be in names we configured.
-    JSON.stringify(settlements.map(s => s.attempts)),
-    // Model ids and hoster ids of requests hold no control characters either.
-    settlements.some(s => s.routing !== null) ? JSON.stringify(settlements.map(s => s.routing)) : null,
+    jsonb(settlements.map(s => s.attempts)),
+    settlements.some(s => s.routing !== null) ? jsonb(settlements.map(s => s.routing)) : null,
   ]
 }
+
+/** As JSON that jsonb takes. The wire lets no NUL and no half of a surrogate pair through; should one come all the same, the charge counts more. */
+function jsonb(value: unknown): string {
+  const text = JSON.stringify(value)
+  if (!mayBeRefused.test(text)) return text
+  return text.replace(/\\\\|\\u(?:0000|d[89a-f][0-9a-f]{2})/g, found => (found === '\\\\' ? found : '\\ufffd'))
+}
+
+/** Of surrogates JSON.stringify escapes only those without their other half. */
+const mayBeRefused = /\\u(?:0000|d[89a-f])/
 
 const HAND_BACK = { name: 'hand_back_leases', text: 'SELECT * FROM hand_back_leases($1, $2, $3)' }

@@ -104,7 +104,7 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
     })
   } catch (error) {
     failure = error
-    outcome = signal.aborted ? (signal.reason instanceof ApiError ? 'shutdown' : 'client_gone') : 'interrupted'
+    outcome = brokenOffAs(error, signal)
     if (outcome === 'interrupted') onFault(error)
   }
 
@@ -121,15 +121,32 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
     outcome = 'interrupted'
     failure = error
   }
-  if (outcome === 'client_gone') return
+  if (outcome === 'client_gone' && signal.aborted) return
   if (outcome !== 'served') await write(encodeErrorChunk(envelope, endError(failure, signal)))
   else if (!job.includeUsage) await write(DONE)
   else await write(encodeChunk(usageChunk(envelope, billedUsage(seen.reported ?? undefined, end, costNanos))) + DONE)
 }
 
+function brokenOffAs(error: unknown, { aborted, reason }: StopSignal): Outcome {
+  if (aborted) return reason instanceof ApiError ? 'shutdown' : 'client_gone'
+  return isReadTooSlowly(error) ? 'client_gone' : 'interrupted'
+}
+
+/** Nobody else cancels an answer that its client still reads. */
+function isReadTooSlowly(error: unknown): boolean {
+  return error instanceof UpstreamFailure && error.outcome === 'cancelled'
+}
+
 function endError(failure: unknown, signal: StopSignal): ApiError {
   if (failure instanceof ApiError) return failure
   if (signal.reason instanceof ApiError) return signal.reason
+  if (isReadTooSlowly(failure)) {
+    return new ApiError('stream_interrupted', {
+      message:
+        'The answer was read so slowly that its time limit passed; what was generated until then is charged. Read faster, or ask for less.',
+      internal: failure,
+    })
+  }
   return new ApiError(failure instanceof UpstreamFailure ? 'stream_interrupted' : 'internal_error', {
     internal: failure,
   })

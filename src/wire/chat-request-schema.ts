@@ -23,13 +23,15 @@ const noControlCharacters = /^[^\u0000-\u001f\u007f-\u009f]*$/
 
 const string = z.string({ error: 'a string' })
 const boolean = z.boolean({ error: 'true or false' })
-const modelId = (() => {
+/** Goes into the routing note of a usage row, where PostgreSQL refuses NUL and halves of surrogate pairs: the charge would go with them. */
+export const modelId = (() => {
   const error = `a model id (1 to ${bounds.modelCharacters} characters, no control characters)`
   return z
     .string({ error })
     .min(1, { error })
     .max(bounds.modelCharacters, { error })
     .regex(noControlCharacters, { error })
+    .refine(text => text.isWellFormed(), { error })
 })()
 const hosterIds = list(
   z.string({ error: 'a hoster UUID' }).regex(uuidPattern, { error: 'a hoster UUID' }),

@@ -66,6 +66,16 @@ describe('an accepted request', () => {
     })
   })
 
+  it('caps its cost at whole nano-USD, rounded down', () => {
+    const capOf = (max_cost_usd: number) => parse({ ...minimal, max_cost_usd }).maxCostNanos
+    expect(capOf(0.29)).toBe(290_000_000n)
+    expect(capOf(0.1 + 0.2)).toBe(300_000_000n)
+    expect(capOf(1e-9)).toBe(1n)
+    expect(capOf(1.6e-9)).toBe(1n)
+    expect(capOf(0.0000164006)).toBe(16_400n)
+    expect(capOf(1_000_000)).toBe(1_000_000_000_000_000n)
+  })
+
   it('may say null for any optional field', () => {
     const nulls = Object.fromEntries(
       Object.keys(chatRequestSchema.shape)

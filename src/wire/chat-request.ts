@@ -3,7 +3,7 @@ import type { ChatJob, Feature } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../domain/json-object.ts'
 import { keyPath } from '../domain/key-path.ts'
-import { parseUsd } from '../domain/money.ts'
+import { type Nanos, parseUsd } from '../domain/money.ts'
 import { bounds, type ChatMessage, chatFieldsSchema, messageSchema } from './chat-request-schema.ts'
 import { estimateTokens } from './estimate-tokens.ts'
 import { parseJsonObject } from './parse-json-object.ts'
@@ -61,7 +61,7 @@ export function parseChatRequest(body: Buffer): ChatJob {
     includeUsage: fields.stream_options?.include_usage ?? false,
     maxTokens: maxTokensOf(fields),
     onInsufficient: fields.on_insufficient ?? 'refuse',
-    maxCostNanos: fields.max_cost_usd ? parseUsd(fields.max_cost_usd.toFixed(9))! : null,
+    maxCostNanos: fields.max_cost_usd ? wholeNanosOf(fields.max_cost_usd) : null,
     dryRun: fields.dry_run ?? false,
     choices: fields.n ?? 1,
     features: featuresOf(messages, input),
@@ -71,6 +71,13 @@ export function parseChatRequest(body: Buffer): ChatJob {
     messageCount: messages.length,
     forward,
   }
+}
+
+/** Rounded down where it has more than nine decimals: a cap is never raised. */
+function wholeNanosOf(amountUsd: number): Nanos {
+  const nearest = amountUsd.toFixed(9)
+  const nanos = parseUsd(nearest)!
+  return Number(nearest) > amountUsd ? nanos - 1n : nanos
 }
 
 /**

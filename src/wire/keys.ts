@@ -3,7 +3,7 @@ import { type KeyLimit, type KeyScope, keyScopes, type LimitReset, limitResets }
 import { ApiError } from '../domain/errors.ts'
 import { keyPath } from '../domain/key-path.ts'
 import { type Nanos, parseUsd, usd } from '../domain/money.ts'
-import { bounds } from './chat-request-schema.ts'
+import { modelId } from './chat-request-schema.ts'
 import { parseJsonObject } from './parse-json-object.ts'
 
 /** A key as it is listed. */
@@ -134,7 +134,6 @@ export function showKey(listed: ListedKey): Key {
 const nameText = 'a text of 1 to 200 characters without control characters'
 const limitText = 'USD above zero and below a billion with at most 9 decimals, as a number or as text'
 const expiryText = 'a time in the future, as 2030-01-31T12:00:00Z'
-const modelText = `a model id (1 to ${bounds.modelCharacters} characters)`
 const modelsText = 'null, or an array of 1 to 256 model ids'
 
 /** The body of `POST /v1/keys`. */
@@ -158,12 +157,7 @@ export const keyRequest = z
           'When that limit starts again: `daily`, `weekly` (Mondays), `monthly`, at 00:00 UTC; default `none`.',
         ),
       allowed_models: z
-        .array(
-          z.string({ error: modelText }).min(1, { error: modelText }).max(bounds.modelCharacters, { error: modelText }),
-          {
-            error: modelsText,
-          },
-        )
+        .array(modelId, { error: modelsText })
         .min(1, { error: modelsText })
         .max(256, { error: modelsText })
         .nullish()

@@ -75,6 +75,23 @@ test('more than ten test alerts an hour are 429', async () => {
   expect(await readError(refused)).toMatchObject({ status: 429, code: 'rate_limit_exceeded' })
 })
 
+test('rules and test alerts that are asked for at once are no more than one after the other', async () => {
+  const eager = await gateway.customer({ key: { scopes: ['manage'] } })
+  const post = async (path: string, body?: object) => {
+    const response = await fetch(`${gateway.url}${path}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${eager.key}`, 'content-type': 'application/json' },
+      ...(body && { body: JSON.stringify(body) }),
+    })
+    return { status: response.status, id: ((await response.json()) as { id?: string }).id }
+  }
+  const add = () => post('/v1/alerts', { kind: 'daily_spend', channel: 'email' })
+  const added = (await Promise.all(Array.from({ length: 40 }, add))).filter(({ status }) => status === 200)
+  expect(added).toHaveLength(20)
+  const tested = await Promise.all(Array.from({ length: 40 }, (_, n) => post(`/v1/alerts/${added[n % 20]!.id}/test`)))
+  expect(tested.filter(({ status }) => status === 200)).toHaveLength(10)
+})
+
 test('another method is 405 and names those there are', async () => {
   const refused = await send('/v1/alerts', 'DELETE')
   expect(refused.headers.get('allow')).toBe('GET, POST')
@@ -84,9 +101,21 @@ test('another method is 405 and names those there are', async () => {
   expect(one.status).toBe(405)
 })
 
-test.each(['00000000-0000-4000-8000-000000000000', 'x', '%27%20OR%201=1--'])('the unknown rule %s is 404', async id => {
-  expect(await readError(await send(`/v1/alerts/${id}`, 'DELETE'))).toMatchObject({ status: 404, code: 'not_found' })
-})
+test.each(['00000000-0000-4000-8000-000000000000', 'x', '%27%20OR%201=1--', '%00'])(
+  'the unknown rule %s is 404',
+  async id => {
+    for (const [method, path] of [
+      ['DELETE', ''],
+      ['POST', '/test'],
+      ['GET', '/deliveries'],
+    ] as const) {
+      expect(await readError(await send(`/v1/alerts/${id}${path}`, method))).toMatchObject({
+        status: 404,
+        code: 'not_found',
+      })
+    }
+  },
+)
 
 test('a key without the scope manage reads, and changes nothing', async () => {
   const reader = await gateway.customer()

@@ -71,6 +71,24 @@ test('role first, one id and model throughout, one finish_reason, [DONE] last', 
   expect(new Set(stream.chunks.map(({ created }) => created)).size).toBe(1)
 })
 
+test('a stream of far more bytes than text is served to its end and paid, as many choices with logprobs are', async () => {
+  const customer = await gateway.customer()
+  const [role, ...rest] = streamEvents({ pieces: ['one'], usage: usageOf(10, 5) })
+  const logprobs = { content: [{ token: 'two', bytes: 'x'.repeat(1_000_000) }] }
+  const event = { ...chunk({ content: 'two' }), choices: [{ index: 0, delta: { content: 'two' }, logprobs }] }
+  upstream.respondWith(sse([role, ...Array(70).fill(event), ...rest]))
+  const response = await gateway.chat(customer, { ...hello, logprobs: true, max_tokens: 100 })
+  let bytes = 0
+  let tail = ''
+  for await (const piece of response.body!) {
+    bytes += piece.length
+    tail = (tail + Buffer.from(piece).toString('latin1')).slice(-100)
+  }
+  expect(bytes).toBeGreaterThan(64 * 1024 * 1024)
+  expect(tail).toMatch(/\[DONE\]\n\n$/)
+  expect(await gateway.settled(customer, 1)).toMatchObject([{ outcome: 'served', cost_nanos: 20_000n }])
+})
+
 test('usage is always asked for upstream and shown only on request: null until a last chunk of its own', async () => {
   const customer = await gateway.customer()
   upstream.respondWith(answer({ usage: usageOf(12, 6) }), answer({ usage: usageOf(12, 6) }))

@@ -56,6 +56,9 @@ describe('a value that is not allowed is refused with the name of its field', ()
   const nested: [param: string, body: object][] = [
     ['fallback_models[1]', { fallback_models: ['test-model', 5] }],
     ['fallback_models[0]', { fallback_models: [''] }],
+    // Half of a surrogate pair: jsonb takes none, and the settlement of a request that was served would be refused.
+    ['fallback_models[0]', { fallback_models: ['\ud83d'] }],
+    ['model', { model: 'a\udc00' }],
     ['fallback_models', { fallback_models: Array(17).fill('test-model') }],
     ['allow_hosters[1]', { allow_hosters: [uuid, 'not-a-uuid'] }],
     ['allow_hosters[0]', { allow_hosters: [`${uuid}0`] }],

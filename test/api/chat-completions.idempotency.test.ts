@@ -135,6 +135,28 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await charged(1)
   })
 
+  test('is not taken from a request whose server may take its time', async () => {
+    const timeouts = { connectMs: 1_000, firstTokenMs: 20_000, idleMs: 20_000, totalMs: 3 * 3_600_000 }
+    const patient = await startTestApp({ database, offers: [testOffer(upstream.baseUrl, { endpoint: { timeouts } })] })
+    try {
+      const gate = Promise.withResolvers<void>()
+      upstream.respondWith(async (request, response) => {
+        await gate.promise
+        await answer()(request, response)
+      })
+      const key = randomUUID()
+      const first = chat(patient, key)
+      await upstream.next()
+      await database.pool.query(`UPDATE idempotency SET claimed_at = now() - interval '2 hours' WHERE key = $1`, [key])
+      expect(await readError(await chat(patient, key))).toMatchObject({ status: 409, code: 'idempotency_key_in_use' })
+      gate.resolve()
+      expect((await first).status).toBe(200)
+      expect((await charged(1))[0]).toBeGreaterThan(0n)
+    } finally {
+      await patient.close()
+    }
+  })
+
   test('stands for one body', async () => {
     const key = randomUUID()
     await (await chat(one, key)).text()
@@ -190,6 +212,24 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     expect((await ask()).status).toBe(200)
     expect((await ask()).status).toBe(200)
     expect(await readError(await ask())).toMatchObject({ status: 429, code: 'rate_limit_exceeded' })
+  })
+
+  test('is not even claimed by one who is known to be over a limit', async () => {
+    const limited = await one.customer({
+      limits: { requestsPerMinute: 1, requestsPerDay: 100, dailySpendCapNanos: 10n ** 12n },
+    })
+    const ask = () =>
+      one.chat(limited, { model: 'test-model', messages }, { headers: { 'idempotency-key': randomUUID() } })
+    expect([(await ask()).status, (await ask()).status]).toEqual([200, 429])
+    // Whatever is asked of PostgreSQL about claims waits now.
+    const lock = await database.pool.pg.connect()
+    try {
+      await lock.query('BEGIN; LOCK TABLE idempotency IN ACCESS EXCLUSIVE MODE')
+      expect(await readError(await ask())).toMatchObject({ status: 429, code: 'rate_limit_exceeded' })
+    } finally {
+      await lock.query('ROLLBACK')
+      lock.release()
+    }
   })
 
   test('is forgotten after a day, with the answer that was kept for it', async () => {

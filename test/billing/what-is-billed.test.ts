@@ -1,10 +1,11 @@
 // The table "What is billed" of docs/money.md, one test for each row, named by the row's first cell: test/docs/money.test.ts compares
 // the two. Money at 1 USD per million input tokens and 2 USD per million output tokens; a hoster earns 80 %.
 import { randomUUID } from 'node:crypto'
+import { connect } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { refundRequest } from '../../src/ledger/refund-request.ts'
 import { countTokens } from '../../src/wire/count-tokens.ts'
-import { startTestApp, type TestApp, type TestCustomer, type UsageRow } from '../harness/app.ts'
+import { startTestApp, type TestApp, type TestCustomer, testOffer, type UsageRow } from '../harness/app.ts'
 import { cutOff } from '../harness/cut-off.ts'
 import { readError, readEventStream, readUntil } from '../harness/event-stream.ts'
 import {
@@ -13,6 +14,7 @@ import {
   chunk,
   closeAfter,
   contentChunk,
+  neverEnding,
   type ScriptedUpstream,
   sse,
   stall,
@@ -293,6 +295,38 @@ describe('what is billed', () => {
     const [row] = await ended()
     expect(row).toMatchObject({ outcome: 'client_gone', usage_source: 'gateway', input_tokens: inputTokens })
     expect(row).toMatchObject({ output_tokens: 3, cost_nanos: inputNanos + 6_000n, hoster_share_nanos: 10_400n })
+  })
+
+  it('client reads so slowly that the time limit of the answer passes', async () => {
+    const price = { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 1n }
+    const timeouts = { connectMs: 1_000, firstTokenMs: 1_000, idleMs: 1_000, totalMs: 1_000 }
+    const large = { price, contextTokens: 2 ** 30, maxOutputTokens: 2 ** 29, endpoint: { timeouts } }
+    const slow = await startTestApp({ offers: [testOffer(upstream.baseUrl, large)] })
+    const customer = await slow.customer({ creditNanos: credit })
+    upstream.respondWith(neverEnding({ piece: 'one two '.repeat(8_000), everyMs: 0 }))
+    const socket = connect(Number(new URL(slow.url).port), '127.0.0.1')
+    try {
+      socket.pause()
+      const body = JSON.stringify({ model: 'test-model', messages, stream: true, max_tokens: 100_000_000 })
+      socket.write(
+        `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${customer.key}\r\n` +
+          `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+      )
+      expect(await (await upstream.next()).aborted).toBe(true)
+      let tail = ''
+      socket.setEncoding('utf8').on('data', text => {
+        tail = (tail + text).slice(-1_000)
+      })
+      socket.resume()
+      const [row] = await slow.settled(customer, 1)
+      expect(row).toMatchObject({ outcome: 'client_gone', usage_source: 'gateway', input_tokens: inputTokens })
+      expect(row!.cost_nanos).toBe(inputNanos + (BigInt(row!.output_tokens) + 999n) / 1_000n)
+      expect(row!.output_tokens).toBeGreaterThan(100_000)
+      await expect.poll(() => tail).toContain('what was generated until then is charged')
+    } finally {
+      socket.destroy()
+      await slow.close()
+    }
   })
 
   it("the gateway's drain limit passes in mid-stream", async () => {

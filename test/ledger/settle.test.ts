@@ -56,6 +56,20 @@ test('requests whose leases are gone are charged while the free balance covers t
   expect(await world.violations()).toEqual([])
 })
 
+test('a text that jsonb cannot hold costs the text and not the charge', async () => {
+  const customerId = await world.addCustomer(500n)
+  const admission = admissionOf(customerId, 200n)
+  await node.ledger.admit(admission)
+  const wishes = { fallback_models: ['\ud800', '\0', '\\u0000', '\\\ud800', '\ud83d\ude00'] }
+  const routing: RoutingNote = { model: 'auto', wishes, ranked: [], excluded: [] }
+  await node.ledger.settle(settlementOf(admission, 200n, 150n, { routing }))
+  const { rows } = await world.pool.query('SELECT cost_nanos, routing FROM usage_event WHERE customer_id = $1', [
+    customerId,
+  ])
+  const kept = { fallback_models: ['\ufffd', '\ufffd', '\\u0000', '\\\ufffd', '\ud83d\ude00'] }
+  expect(rows).toEqual([{ cost_nanos: 150n, routing: { ...routing, wishes: kept } }])
+})
+
 test('the usage row holds every field as it was given', async () => {
   const customerId = await world.addCustomer(500n)
   const admission = admissionOf(customerId, 200n)
