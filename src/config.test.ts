@@ -132,6 +132,7 @@ test.each([
   ['srever: {}', 'switchyard.yaml:1: srever is not a key; did you mean server?'],
   ['log: { xyzzy: 1 }', 'switchyard.yaml:1: log.xyzzy is not a key; allowed are level'],
   ['\nserver: []', 'switchyard.yaml:2: server must have keys of its own'],
+  ['- a', 'switchyard.yaml:1: has a list or a text where keys such as server: belong'],
   ['endpoints: {}', 'switchyard.yaml:1: endpoints must be a list'],
   ['server: { port: 1e3 }', 'switchyard.yaml:1: server.port is 1e3; allowed is a whole number, 0 to 65535'],
   ['server: { port: 65536 }', 'switchyard.yaml:1: server.port is 65536; allowed is a whole number, 0 to 65535'],
@@ -193,6 +194,6 @@ test('all faults are named at once, in the order of the file', () => {
 test('a secret of the wrong shape is not repeated', () => {
   const [fault] = faultsOf('', { SWITCHYARD_MASTER_KEY: 'hunter2' })
   expect(fault).toBe(
-    'environment: SWITCHYARD_MASTER_KEY is not usable (not shown, since it is a secret); allowed is a 32 bytes as hex or base64',
+    'environment: SWITCHYARD_MASTER_KEY is not usable (not shown, since it is a secret); allowed is 32 bytes as hex or base64',
   )
 })

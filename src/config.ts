@@ -223,7 +223,12 @@ function settingsOf(file: YamlFile, where: string): FileSettings {
   if (problems.length > 0 || !parsed.success) {
     throw new ConfigError(
       problems
-        .map(({ path, message }) => ({ where, line: file.lineOf(path), key: keyPath(path), message }))
+        .map(({ path, message }) => ({
+          where,
+          line: file.lineOf(path),
+          key: path.length === 0 ? null : keyPath(path),
+          message,
+        }))
         .sort((a, b) => a.line - b.line),
     )
   }
@@ -246,6 +251,7 @@ function problemsOf(issue: z.core.$ZodIssue, written: unknown): PlacedProblem[] 
     const hint = price ? ': a model without a price cannot be sold; write input and output, 0 if it is free' : ''
     return [{ path: issue.path, message: `is missing${hint}` }]
   }
+  if (issue.path.length === 0) return [{ path: [], message: 'has a list or a text where keys such as server: belong' }]
   return [{ path: issue.path, message: issue.expected === 'array' ? 'must be a list' : 'must have keys of its own' }]
 }
 

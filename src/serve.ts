@@ -27,7 +27,10 @@ async function listen(app: App, { server: { host, port } }: Config): Promise<voi
   try {
     await app.server.listen({ host, port })
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EADDRNOTAVAIL')
+      throw new Error(`This machine has no address ${host}. Set HOST or server.host to one it has.`)
+    if (code !== 'EADDRINUSE') throw error
     throw new Error(
       `Port ${port} on ${host} is taken by another program. Choose another one: PORT=${port + 1} npm start`,
     )

@@ -68,13 +68,14 @@ export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest)
       const { answer, costNanos } = claimed
       if (answer !== null) return { replayOf: claimed.requestId, delivery: deliveryOf(answer, job, costNanos) }
       throw new ApiError('already_completed', {
+        param: 'Idempotency-Key',
         message: `The request with this Idempotency-Key was completed as ${claimed.requestId}, and charged ${usdText(costNanos)} USD once; its answer is not kept. Send a new key for a new answer.`,
       })
     }
     case 'running':
-      throw new ApiError('idempotency_key_in_use', { retryAfterS: 2 })
+      throw new ApiError('idempotency_key_in_use', { param: 'Idempotency-Key', retryAfterS: 2 })
     case 'other_body':
-      throw new ApiError('idempotency_key_reused')
+      throw new ApiError('idempotency_key_reused', { param: 'Idempotency-Key' })
   }
 }
 

@@ -4,7 +4,7 @@ import { addRule } from '../alerts/alerts.ts'
 import { deliverAlert } from '../alerts/deliver-alert.ts'
 import { createMailer } from '../alerts/mailer.ts'
 import type { Sql } from '../db/pool.ts'
-import { type AlertKind, type AlertRule, alertKinds } from '../domain/alert-rule.ts'
+import { type AlertKind, type AlertRule, alertKinds, kindsWithThreshold } from '../domain/alert-rule.ts'
 import { systemClock } from '../domain/clock.ts'
 import { usdText } from '../domain/money.ts'
 import { createPinnedLookup } from '../market/pinned-lookup.ts'
@@ -35,6 +35,9 @@ function add(): Command {
       const session = sessionOf(options)
       const { webhook, email } = options as { webhook?: string; email?: string | true }
       if (webhook === undefined && email === undefined) throw new UsageError('Give --webhook <url> or --email.')
+      const needsThreshold = kindsWithThreshold.includes(kind)
+      if (needsThreshold && options.threshold === undefined) throw new UsageError(`${kind} needs --threshold <usd>.`)
+      if (!needsThreshold && options.threshold !== undefined) throw new UsageError(`${kind} takes no --threshold.`)
       const target = webhook ?? (typeof email === 'string' ? emailArgument(email) : null)
       const { customer, added } = await withDatabase(session, async pool => {
         const customer = await resolveCustomer(pool, emailOrId)
@@ -55,6 +58,9 @@ function add(): Command {
         { ...jsonOf(rule), secret },
         secret ?? `${customer.email} is told of ${kind} by mail to ${rule.target}.`,
       )
+      if (webhook === undefined && session.config.smtp.host === null) {
+        session.output.note('No smtp.host is set: until there is one, mails are logged instead of sent.')
+      }
       session.output.note(`Try it with: switchyard alert test ${rule.ruleId}`)
     })
 }

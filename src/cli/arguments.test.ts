@@ -25,7 +25,7 @@ test('what is typed becomes exact values', () => {
 })
 
 test.each([
-  [amountArgument, ['0', '-5', '1e3', '1.0000000001', '', 'five', 'Infinity']],
+  [amountArgument, ['0', '-5', '1e3', '1.0000000001', '', 'five', 'Infinity', '1000000000']],
   [priceArgument, ['-1', '0.0000001', 'free', '']],
   [countArgument, ['-1', '1.5', '1e3', '10000000000', '']],
   [scoreArgument, ['1.1', '-0.1', '80%', '.5', '']],

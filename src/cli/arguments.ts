@@ -15,7 +15,9 @@ export function emailArgument(text: string): string {
 export function amountArgument(text: string): Nanos {
   const nanos = parseUsd(text)
   if (nanos === undefined || nanos === 0n) {
-    throw new InvalidArgumentError('It must be USD above zero, such as 25 or 0.50, with at most 9 decimals.')
+    throw new InvalidArgumentError(
+      'It must be USD above zero and below a billion, such as 25 or 0.50, with at most 9 decimals.',
+    )
   }
   return nanos
 }

@@ -10,7 +10,7 @@ import {
   modelIdsArgument,
   textArgument,
 } from './arguments.ts'
-import { Failure } from './failure.ts'
+import { Failure, UsageError } from './failure.ts'
 import { type Json, shownTime, table } from './output.ts'
 import { resolveCustomer } from './resolve-customer.ts'
 import { noun, sessionOf, verb } from './verb.ts'
@@ -51,7 +51,7 @@ function issue(): Command {
       const session = sessionOf(options)
       const { name, limitUsd, limitReset, models, scope } = options
       if (limitReset !== undefined && limitUsd === undefined) {
-        throw new Failure('--limit-reset needs a limit that it starts again: add --limit-usd.')
+        throw new UsageError('--limit-reset needs a limit that it starts again: add --limit-usd.')
       }
       const order = {
         name,

@@ -124,5 +124,9 @@ function shown(written: unknown): string {
 }
 
 function article(type: string): string {
-  return /^(text|true|one of|USD|failpoints)/.test(type) ? type : /^(http|e-)/.test(type) ? `an ${type}` : `a ${type}`
+  return /^(text|true|one of|USD|failpoints|32 bytes)/.test(type)
+    ? type
+    : /^(http|e-)/.test(type)
+      ? `an ${type}`
+      : `a ${type}`
 }

@@ -96,7 +96,8 @@ async function waitForTurn(dataDir: string): Promise<FileLock> {
     if (isNew) giveToSameOwner(path)
     return lock
   } catch (error) {
-    if (codeOf(error) !== 'ERR_SQLITE_ERROR') throw error
+    // EACCES is of our own look whether the lock may be written to, ERR_SQLITE_ERROR of the attempt to take it.
+    if (!['ERR_SQLITE_ERROR', 'EACCES'].includes(String(codeOf(error)))) throw error
     const { uid } = statSync(dataDir)
     throw new Error(
       `Cannot lock ${path}. The data directory belongs to user ${uid}; run this as that user or as root, and keep it on a file system that has locks.`,

@@ -2,6 +2,7 @@ import type { Sql } from '../db/pool.ts'
 import type { Feature } from '../domain/chat-job.ts'
 import { standardDialect, standardTimeouts } from '../domain/endpoint-defaults.ts'
 import type { Endpoint, Offer } from '../domain/offer.ts'
+import { checkHosterUrl } from './hoster-url.ts'
 import { openSecret } from './sealed-secret.ts'
 import { SupplyError } from './supply-error.ts'
 
@@ -17,7 +18,7 @@ export interface HosterOffersOptions {
   readonly onProblem: (message: string) => void
 }
 
-/** The current prices of active hosters, as offers. An endpoint whose key does not open is reported and left out. */
+/** The current prices of active hosters, as offers. An endpoint whose key does not open or whose address may not be called is reported and left out. */
 export async function readHosterOffers(sql: Sql, options: HosterOffersOptions): Promise<HosterOffers> {
   const { rows } = await sql.query<HosterPriceRow>(SELECT_CURRENT_PRICES)
   const endpoints = new Map<string, Endpoint | undefined>()
@@ -68,6 +69,9 @@ function toEndpoint(row: HosterPriceRow, options: HosterOffersOptions): Endpoint
   const owner = { ownerId: row.hoster_id, purpose: 'upstream_key' } as const
   let apiKey: string | null = null
   try {
+    // Judged when it was added, but perhaps while private addresses were allowed; and an address that is no name is never looked up,
+    // so no socket would ask again.
+    checkHosterUrl(row.base_url, { allowPrivate: options.allowPrivateHosters })
     if (row.key_sealed) apiKey = openSecret(options.masterKey, row.key_sealed, owner)
   } catch (error) {
     if (!(error instanceof SupplyError)) throw error

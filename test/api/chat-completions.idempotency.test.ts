@@ -111,7 +111,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await first.text()
     const again = await chat(two, key, body)
     const error = await readError(again)
-    expect(error).toMatchObject({ status: 409, code: 'already_completed' })
+    expect(error).toMatchObject({ status: 409, code: 'already_completed', param: 'Idempotency-Key' })
     expect(error.message).toContain(first.headers.get('x-request-id'))
     expect(error.message).toMatch(/charged 0\.\d+ USD once/)
     expect(again.headers.get('x-should-retry')).toBe('false')
@@ -129,7 +129,11 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await upstream.next()
     const second = await chat(two, key)
     expect(second.headers.get('retry-after')).toBe('2')
-    expect(await readError(second)).toMatchObject({ status: 409, code: 'idempotency_key_in_use' })
+    expect(await readError(second)).toMatchObject({
+      status: 409,
+      code: 'idempotency_key_in_use',
+      param: 'Idempotency-Key',
+    })
     gate.resolve()
     expect((await first).status).toBe(200)
     await charged(1)
@@ -161,7 +165,11 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     const key = randomUUID()
     await (await chat(one, key)).text()
     const other = await chat(two, key, { temperature: 0.5 })
-    expect(await readError(other)).toMatchObject({ status: 422, code: 'idempotency_key_reused' })
+    expect(await readError(other)).toMatchObject({
+      status: 422,
+      code: 'idempotency_key_reused',
+      param: 'Idempotency-Key',
+    })
     await charged(1)
   })
 

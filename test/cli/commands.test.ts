@@ -68,7 +68,7 @@ describe('customers, keys and credit', () => {
     expect((await json('key list'))[0]).toMatchObject({ ...access, key_id: issued.key_id })
     expect((await switchyard('key list')).stdout).toContain('2.50 USD weekly  qwen3, llama3  manage')
     expect(await switchyard('key issue ada@example.com --name bot --limit-reset daily')).toMatchObject({
-      code: 1,
+      code: 2,
       stderr: expect.stringContaining('add --limit-usd'),
     })
   })
@@ -184,7 +184,9 @@ describe('alerts', () => {
   })
 
   test('the operator may have mail sent to anybody; without a mail server it is told instead', async () => {
-    const rule = await json('alert add bob@example.com daily_spend --email billing@example.com')
+    const added = await switchyard('alert add bob@example.com daily_spend --email billing@example.com --json')
+    expect(added.stderr).toContain('mails are logged instead of sent')
+    const rule = JSON.parse(added.stdout)
     expect(rule).toMatchObject({ channel: 'email', target: 'billing@example.com', secret: null })
     const tried = await switchyard(`alert test ${rule.id}`)
     expect(tried).toMatchObject({ code: 0, stdout: 'There is no mail server to send it with.\n' })
@@ -202,6 +204,8 @@ describe('usage errors end with 2 and say what to do', () => {
     ['credit grant a@example.com 1e3 --reason x', /must be USD above zero/],
     ['hoster key acme', /--key-file, --key or --none/],
     ['alert add a@example.com daily_spend', /--webhook <url> or --email/],
+    ['alert add a@example.com low_balance --email', /low_balance needs --threshold/],
+    ['alert add a@example.com daily_spend --email --threshold 1', /daily_spend takes no --threshold/],
     ['alert add a@example.com high_balance --email', /There are: low_balance, daily_spend/],
   ])('switchyard %s', async (line, message) => {
     const run = await switchyard(line)

@@ -97,6 +97,23 @@ describe('the catalog', () => {
     expect(ids()).toEqual(['llama'])
   })
 
+  test.each(['http://models.acme.dev/v1', 'https://10.0.0.5/v1'])(
+    'leaves out %s, which was added while private addresses were allowed, once they are not',
+    async baseUrl => {
+      await addHoster(database.pool, { ...acme, baseUrl }, { masterKey, allowPrivateUrls: true })
+      await activateHoster(database.pool, 'acme')
+      const allowing = sourceOf({ allowPrivateHosters: true })
+      await allowing.refresh()
+      expect(allowing.current().offersOf('qwen3-8b')).toHaveLength(1)
+
+      const told: string[] = []
+      const refusing = sourceOf({ onProblem: message => told.push(message) })
+      await refusing.refresh()
+      expect(refusing.current().offersOf('qwen3-8b')).toEqual([])
+      expect(told).toEqual([expect.stringMatching(/^Hoster "acme" is not offered\. This hoster URL is refused: /)])
+    },
+  )
+
   test('a new price makes a new offer, and whoever holds the old one keeps its price', async () => {
     await addHoster(database.pool, acme, secrets)
     await activateHoster(database.pool, 'acme')
