@@ -14,6 +14,7 @@ import { systemScheduler } from '../../src/domain/scheduler.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
 import { createPinnedLookup } from '../../src/market/pinned-lookup.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { patiently } from '../harness/patience.ts'
 
 export const noSmtp: SmtpSettings = {
   host: null,
@@ -99,7 +100,7 @@ export async function createAlertWorld(
           'SELECT FROM graphile_worker._private_jobs WHERE locked_at IS NOT NULL',
         )
         if (rows.length > 0) throw new Error('a job still runs')
-      })
+      }, patiently)
     },
     async skipWait() {
       const { rows } = await database.pool.query<{ wait_s: number }>(
