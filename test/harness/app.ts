@@ -119,7 +119,9 @@ function yamlOf(yaml: string): string {
 export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
   const database = options.database ?? (await createTestDatabase())
   const masterKey = options.masterKey ?? randomBytes(32)
-  const config = configOf(yamlOf(options.yaml ?? ''))
+  // Of its configuration and its journal.
+  const directory = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
+  const config = configIn(directory, yamlOf(options.yaml ?? ''))
   const proxy = options.mayBeCutOff ? await startFaultProxy(database.connection) : undefined
   const app = await compose({
     config,
@@ -219,6 +221,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
         if (violated.length > 0) throw new Error(`The ledger is not clean: ${JSON.stringify(violated)}`)
       } finally {
         await proxy?.close()
+        rmSync(directory, { recursive: true, force: true })
         if (database !== options.database) await database.drop()
       }
     },
@@ -226,15 +229,10 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   return testApp
 }
 
-function configOf(yaml: string) {
-  const directory = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
-  try {
-    const file = join(directory, 'switchyard.yaml')
-    writeFileSync(file, yaml)
-    return loadConfig({ env: {}, cwd: directory, file })
-  } finally {
-    rmSync(directory, { recursive: true })
-  }
+function configIn(directory: string, yaml: string) {
+  const file = join(directory, 'switchyard.yaml')
+  writeFileSync(file, yaml)
+  return loadConfig({ env: {}, cwd: directory, file })
 }
 
 /** A local offer at a scripted upstream: 1 USD per million input tokens, 2 USD per million output tokens. */
