@@ -153,7 +153,7 @@ describe('a webhook', () => {
 })
 
 describe('where a webhook may go', () => {
-  const options = { allowPrivate: false, publicLookup: createPinnedLookup(), timeoutMs: 2_000 }
+  const options = { allowPrivate: false, publicLookup: createPinnedLookup(), timeoutMs: 30_000 }
   let closed: AlertWorld
   beforeAll(async () => {
     closed = await createAlertWorld({ allowPrivate: false })
@@ -201,7 +201,7 @@ describe('where a webhook may go', () => {
   })
 
   test('a receiver that says nothing is given up, and one that never stops is not listened to', async () => {
-    const open = { ...options, allowPrivate: true, timeoutMs: 5_000 }
+    const open = { ...options, allowPrivate: true }
     receiver.answerWith(
       () => {},
       response => {
