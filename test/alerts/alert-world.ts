@@ -33,8 +33,8 @@ export interface AlertWorld {
   rule(owner: { customerId: string; email: string }, rule: Partial<NewAlertRule>): Promise<AddedRule>
   /** A node's own watch. It looks whenever it is asked to, unless it is given `everyMs`. */
   watch(everyMs?: number): AlertWatch
-  /** Runs all jobs that are due, as one node. */
-  runJobs(deps?: Partial<DeliverDeps>): Promise<void>
+  /** Runs all jobs that are due, as one node: two at a time, unless `atOnce` says otherwise. */
+  runJobs(deps?: Partial<DeliverDeps> & { atOnce?: number }): Promise<void>
   /** Makes waiting jobs due, and answers with how long they would have waited, s. */
   skipWait(): Promise<number[]>
   close(): Promise<void>
@@ -79,11 +79,11 @@ export async function createAlertWorld(
         log,
         everyMs,
       }),
-    async runJobs(deps = {}) {
+    async runJobs({ atOnce = 2, ...deps } = {}) {
       await runOnce({
         pgPool: queuePool.pg,
         noHandleSignals: true,
-        concurrency: 2,
+        concurrency: atOnce,
         logger: new Logger(() => () => {}),
         taskList: alertTasks({
           sql: database.pool,
