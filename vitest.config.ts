@@ -6,8 +6,10 @@ export default defineConfig({
     globalSetup: ['test/harness/global-setup.ts'],
     pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 20_000,
-    hookTimeout: 30_000,
+    // These end what hangs, and nothing else: a machine under load must not fail a test. What a test has to see in time it says itself.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    expect: { poll: { timeout: 30_000, interval: 10 } },
     // Real servers and real databases: a test that passes only the second time has found something.
     retry: 0,
   },

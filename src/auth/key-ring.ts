@@ -8,7 +8,7 @@ export interface KeyRing {
   list(customerId: string): Promise<KeyListing[]>
   /** Rejects with `invalid_value` when the customer has KEYS_MAX already. */
   issue(order: KeyOrder): Promise<IssuedKey & { readonly listing: KeyListing }>
-  /** Shuts a key off on all nodes within two seconds; again is no error. Rejects with `not_found` when the customer has no such key. */
+  /** Shuts a key off on all nodes within two seconds. Rejects with `not_found` when `list` would not show it: it is another's, or was revoked. */
   revoke(customerId: string, keyId: string): Promise<void>
 }
 
@@ -36,8 +36,8 @@ export function createKeyRing(pool: Pool): KeyRing {
     revoke: (customerId, keyId) =>
       transaction(pool, async sql => {
         const keys = await listKeys(sql, customerId)
-        if (!keys.some(key => key.keyId === keyId)) throw new ApiError('not_found', { message: noSuchKey(keyId) })
-        await revokeKey(sql, keyId)
+        const isMine = keys.some(key => key.keyId === keyId)
+        if (!isMine || !(await revokeKey(sql, keyId))) throw new ApiError('not_found', { message: noSuchKey(keyId) })
       }).catch(refuse),
   }
 }

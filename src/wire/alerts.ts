@@ -47,7 +47,11 @@ const ruleFields = {
   kind: z.enum(alertKinds),
   threshold_usd: z.number().nullable(),
   channel: z.enum(alertChannels),
-  target: z.string(),
+  target: z
+    .string()
+    .describe(
+      'Where it is told. Of a webhook a key without the scope `manage` sees scheme and host alone: the rest may be a secret.',
+    ),
   created_at: time,
 }
 const ruleExample = {
@@ -131,14 +135,16 @@ function refusal(issue: z.core.$ZodIssue, body: JsonObject): ApiError {
   return new ApiError('invalid_value', { param, message: `${param} ${issue.message}.` })
 }
 
-export function showAlert({ ruleId, kind, thresholdNanos, channel, target, createdAt }: AlertRule) {
+/** `targetShown`: `whole`, or `origin` for a reader who might post to the webhook's URL, whose path or query is often all that guards it. */
+export function showAlert(rule: AlertRule, targetShown: 'whole' | 'origin') {
+  const { ruleId, kind, thresholdNanos, channel, target, createdAt } = rule
   return {
     id: ruleId,
     object: 'alert',
     kind,
     threshold_usd: thresholdNanos === null ? null : usd(thresholdNanos),
     channel,
-    target,
+    target: channel === 'webhook' && targetShown === 'origin' ? new URL(target).origin : target,
     created_at: createdAt.toISOString(),
   }
 }

@@ -14,6 +14,7 @@ import { systemScheduler } from '../../src/domain/scheduler.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
 import { createPinnedLookup } from '../../src/market/pinned-lookup.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { patiently } from '../harness/patience.ts'
 
 export const noSmtp: SmtpSettings = {
   host: null,
@@ -32,8 +33,8 @@ export interface AlertWorld {
   rule(owner: { customerId: string; email: string }, rule: Partial<NewAlertRule>): Promise<AddedRule>
   /** A node's own watch. It looks whenever it is asked to, unless it is given `everyMs`. */
   watch(everyMs?: number): AlertWatch
-  /** Runs all jobs that are due, as one node. */
-  runJobs(deps?: Partial<DeliverDeps>): Promise<void>
+  /** Runs all jobs that are due, as one node: two at a time, unless `atOnce` says otherwise. */
+  runJobs(deps?: Partial<DeliverDeps> & { atOnce?: number }): Promise<void>
   /** Makes waiting jobs due, and answers with how long they would have waited, s. */
   skipWait(): Promise<number[]>
   close(): Promise<void>
@@ -78,11 +79,11 @@ export async function createAlertWorld(
         log,
         everyMs,
       }),
-    async runJobs(deps = {}) {
+    async runJobs({ atOnce = 2, ...deps } = {}) {
       await runOnce({
         pgPool: queuePool.pg,
         noHandleSignals: true,
-        concurrency: 2,
+        concurrency: atOnce,
         logger: new Logger(() => () => {}),
         taskList: alertTasks({
           sql: database.pool,
@@ -99,7 +100,7 @@ export async function createAlertWorld(
           'SELECT FROM graphile_worker._private_jobs WHERE locked_at IS NOT NULL',
         )
         if (rows.length > 0) throw new Error('a job still runs')
-      })
+      }, patiently)
     },
     async skipWait() {
       const { rows } = await database.pool.query<{ wait_s: number }>(

@@ -125,10 +125,10 @@ describe('a webhook', () => {
     }
     await world.watch().look()
     const { customer } = await raised()
-    await world.runJobs()
+    // One at a time: of two that are sent side by side either may arrive first.
+    await world.runJobs({ atOnce: 1 })
     expect(receiver.received).toHaveLength(7)
-    const first = receiver.received.slice(0, 2).map(({ body }) => JSON.parse(body).data.customer_id)
-    expect(first).toContain(customer.customerId)
+    expect(JSON.parse(receiver.received[0]!.body).data.customer_id).toBe(customer.customerId)
   })
 
   test('of a rule that was removed meanwhile is not sent', async () => {
@@ -153,7 +153,7 @@ describe('a webhook', () => {
 })
 
 describe('where a webhook may go', () => {
-  const options = { allowPrivate: false, publicLookup: createPinnedLookup(), timeoutMs: 2_000 }
+  const options = { allowPrivate: false, publicLookup: createPinnedLookup(), timeoutMs: 30_000 }
   let closed: AlertWorld
   beforeAll(async () => {
     closed = await createAlertWorld({ allowPrivate: false })
@@ -201,7 +201,7 @@ describe('where a webhook may go', () => {
   })
 
   test('a receiver that says nothing is given up, and one that never stops is not listened to', async () => {
-    const open = { ...options, allowPrivate: true, timeoutMs: 5_000 }
+    const open = { ...options, allowPrivate: true }
     receiver.answerWith(
       () => {},
       response => {

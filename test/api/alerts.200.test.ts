@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { startWebhookReceiver, type WebhookReceiver } from '../alerts/webhook-receiver.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
+import { patiently } from '../harness/patience.ts'
 import { answer, type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
 
 let gateway: TestApp
@@ -63,7 +64,7 @@ test('a rule is made, tried, looked up and removed', async () => {
     const { body } = await call('GET', `/v1/alerts/${rule.id}/deliveries`)
     expect(body.data[0].delivered_at).not.toBeNull()
     return body
-  })
+  }, patiently)
   expect(deliveries).toMatchObject({
     object: 'list',
     data: [{ alert_id: tested.alert_id, kind: 'test', attempts: [{ attempt: 1, outcome: 'delivered', status: 204 }] }],
@@ -73,6 +74,19 @@ test('a rule is made, tried, looked up and removed', async () => {
   expect(removed).toEqual({ status: 200, body: { id: rule.id, object: 'alert', deleted: true } })
   expect((await call('GET', '/v1/alerts')).body.data).toEqual([])
   expect((await call('DELETE', `/v1/alerts/${rule.id}`)).status).toBe(404)
+})
+
+test('a key without the scope manage reads what is told of, but of a webhook only scheme and host', async () => {
+  const owner = await gateway.customer({ key: { scopes: ['manage'] } })
+  const plain = await gateway.anotherKey(owner)
+  const { url } = receiver
+  await call('POST', '/v1/alerts', { kind: 'daily_spend', channel: 'webhook', target: url }, owner)
+  await call('POST', '/v1/alerts', { kind: 'daily_spend', channel: 'email' }, owner)
+  const targets = async (who: TestCustomer) =>
+    (await call('GET', '/v1/alerts', undefined, who)).body.data.map((rule: { target: string }) => rule.target)
+  const { customer: address } = (await call('GET', '/v1/usage', undefined, owner)).body
+  expect(await targets(owner)).toEqual([url, address])
+  expect(await targets(plain)).toEqual([new URL(url).origin, address])
 })
 
 test("e-mail goes to the customer's own address", async () => {
@@ -154,7 +168,7 @@ test('a receiver that fails is tried again later', async () => {
       'SELECT attempts, locked_at, run_at > now() AS waits FROM graphile_worker._private_jobs',
     )
     expect(rows).toEqual([{ attempts: 1, locked_at: null, waits: true }])
-  })
+  }, patiently)
   const { body } = await call('GET', `/v1/alerts/${rule.id}/deliveries`)
   expect(body.data[0]).toMatchObject({ delivered_at: null, attempts: [{ outcome: 'failed', status: 503 }] })
 })

@@ -2,6 +2,7 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestApp, type TestApp, testOffer, type UsageRow } from '../harness/app.ts'
 import { type EventStream, parseEventStream } from '../harness/event-stream.ts'
+import { patient } from '../harness/patience.ts'
 import {
   answer,
   type Behaviour,
@@ -31,10 +32,12 @@ let gateway: TestApp
 
 beforeAll(async () => {
   upstream = await startScriptedUpstream()
-  const quick = { connectMs: 500, firstTokenMs: 300, idleMs: 300, totalMs: 1_000 }
   // A model for each case, so that no case suffers from the breaker that an earlier one tripped.
-  const offers = cases.map((_, index) =>
-    testOffer(upstream.baseUrl, { modelId: `model-${index}`, endpoint: { timeouts: quick, ...endpointOf(index) } }),
+  const offers = cases.map(({ limits }, index) =>
+    testOffer(upstream.baseUrl, {
+      modelId: `model-${index}`,
+      endpoint: { timeouts: { ...patient, ...limits }, ...endpointOf(index) },
+    }),
   )
   gateway = await startTestApp({ offers, yaml: 'server: { ping_seconds: 60 }' })
 })
@@ -64,6 +67,8 @@ interface Case {
   readonly whole?: boolean
   readonly hoster?: boolean
   readonly maxTokens?: number
+  /** Of those that fall silent or never end: what makes an end of it. */
+  readonly limits?: Partial<typeof patient>
   /** What the customer gets: the text of a complete answer, an error chunk after that text, or a status. */
   readonly gets: { text: string; finish?: string } | { text: string; error: string } | { status: number; code: string }
   /** Input and output tokens that are paid; nothing unless given. Prices are 1,000 and 2,000 nano-USD. */
@@ -236,6 +241,7 @@ const cases: Case[] = [
   {
     name: 'silent after the finish_reason',
     behaviour: sse([role, one, two, stop], { ending: 'stall' }),
+    limits: { idleMs: 500 },
     gets: served,
     pays: [ours, 2],
   },
@@ -247,13 +253,23 @@ const cases: Case[] = [
   },
   { name: 'reset in the middle', behaviour: sse([role, one, two], { ending: 'reset' }), gets: interrupted },
   { name: 'ended in the middle', behaviour: sse([role, one, two]), gets: interrupted },
-  { name: 'silent in the middle', behaviour: sse([role, one, two], { ending: 'stall' }), gets: interrupted },
+  {
+    name: 'silent in the middle',
+    behaviour: sse([role, one, two], { ending: 'stall' }),
+    limits: { idleMs: 500 },
+    gets: interrupted,
+  },
   {
     name: 'usage does not make half an answer whole',
     behaviour: sse([role, one, two, usage(9, 2)]),
     gets: interrupted,
   },
-  { name: 'never ends', behaviour: neverEnding({ everyMs: 20 }), gets: { text: 'more', error: 'stream_interrupted' } },
+  {
+    name: 'never ends',
+    behaviour: neverEnding({ everyMs: 20 }),
+    limits: { totalMs: 1_000 },
+    gets: { text: 'more', error: 'stream_interrupted' },
+  },
   {
     name: 'ignores max_tokens: cut as length, paid up to it',
     maxTokens: 10,
@@ -281,10 +297,21 @@ const cases: Case[] = [
   // Before anything was said.
   { name: 'hangs up without a byte', behaviour: hangUp(), gets: failed },
   { name: 'resets without a byte', behaviour: hangUp('reset'), gets: failed },
-  { name: 'never answers', behaviour: stall(), gets: failed },
-  { name: 'never answers a request that is no stream', whole: true, behaviour: stall(), gets: failed },
-  { name: 'nothing after the headers', behaviour: stall('headers'), gets: failed },
-  { name: 'only the role, then silence', behaviour: sse([role], { ending: 'stall' }), gets: failed },
+  { name: 'never answers', behaviour: stall(), limits: { firstTokenMs: 300 }, gets: failed },
+  {
+    name: 'never answers a request that is no stream',
+    whole: true,
+    behaviour: stall(),
+    limits: { totalMs: 500 },
+    gets: failed,
+  },
+  { name: 'nothing after the headers', behaviour: stall('headers'), limits: { firstTokenMs: 300 }, gets: failed },
+  {
+    name: 'only the role, then silence',
+    behaviour: sse([role], { ending: 'stall' }),
+    limits: { firstTokenMs: 300 },
+    gets: failed,
+  },
   { name: 'an empty body', behaviour: sse([]), gets: failed },
   { name: 'only comments', behaviour: rawResponse(': hi\n\n: hi\n\n', { framing: 'chunked' }), gets: failed },
   { name: 'only [DONE]', behaviour: sse(['[DONE]']), gets: failed },

@@ -21,7 +21,7 @@ beforeAll(async () => {
   upstream = await startScriptedUpstream()
   gateway = await startTestApp({
     offers: [
-      testOffer(upstream.baseUrl, { endpoint: { timeouts: patient } }),
+      testOffer(upstream.baseUrl),
       testOffer(upstream.baseUrl, {
         modelId: 'free-model',
         price: { inputPicoPerToken: 0n, outputPicoPerToken: 0n },
@@ -41,7 +41,6 @@ afterAll(async () => {
 })
 
 const startedMs = Date.now()
-const patient = { connectMs: 1_000, firstTokenMs: 20_000, idleMs: 20_000, totalMs: 20_000 }
 const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] }
 /** "Hello" is one token; 3 for the message, 3 for the request. */
 const inputTokens = 7

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
 import { readEventStream, readUntil } from '../harness/event-stream.ts'
+import { patient } from '../harness/patience.ts'
 import { rawRequest } from '../harness/raw-request.ts'
 import {
   answer,
@@ -30,6 +31,10 @@ beforeAll(async () => {
       testOffer(upstream.baseUrl, {
         modelId: 'two-servers',
         price: { inputPicoPerToken: 1n, outputPicoPerToken: 1n },
+      }),
+      testOffer(upstream.baseUrl, {
+        modelId: 'soon-idle',
+        endpoint: { timeouts: { ...patient, idleMs: 500 } },
       }),
       testOffer(upstream.baseUrl, {
         modelId: 'free-model',
@@ -299,11 +304,11 @@ describe('what fails before the first content is replaced unseen', () => {
 
 describe('what fails after the first content is an error chunk, never [DONE], and free', () => {
   const begun = [chunk({ role: 'assistant', content: '' }), contentChunk('one '), contentChunk('two ')]
-  const failures: [name: string, behaviour: Behaviour][] = [
+  const failures: [name: string, behaviour: Behaviour, model?: string][] = [
     ['the end of the connection', sse(begun, { ending: 'close' })],
     ['a proper end without finish_reason', sse(begun)],
     ['a reset', sse(begun, { ending: 'reset' })],
-    ['silence', sse(begun, { ending: 'stall' })],
+    ['silence', sse(begun, { ending: 'stall' }), 'soon-idle'],
     ['an error object', sse([...begun, { error: { message: 'CUDA error at 10.0.0.7:9000', type: 'server_error' } }])],
     ['an error with a numeric code', sse([...begun, { error: { message: 'x', code: 429 } }])],
     [
@@ -312,10 +317,10 @@ describe('what fails after the first content is an error chunk, never [DONE], an
     ],
     ['broken JSON', sse([...begun, '{"choices":[{"index":0,"delta":{"content":"x"'])],
   ]
-  test.each(failures)('%s', async (_name, behaviour) => {
+  test.each(failures)('%s', async (_name, behaviour, model = hello.model) => {
     const customer = await gateway.customer()
     upstream.respondWith(behaviour)
-    const response = await gateway.chat(customer, { ...hello, stream_options: { include_usage: true } })
+    const response = await gateway.chat(customer, { ...hello, model, stream_options: { include_usage: true } })
     const stream = await readEventStream(response)
     expect(stream).toMatchObject({ done: false, text: 'one two ', usage: null })
     expect(stream.error).toMatchObject({ type: 'upstream_error', param: null, code: 'stream_interrupted' })
@@ -364,7 +369,7 @@ test('a slow reader gets everything, and slows the upstream instead of filling o
         before = written
         return stopped
       },
-      { interval: 150, timeout: 10_000 },
+      { interval: 150 },
     )
     .toBe(true)
   expect(written).toBeLessThan(pieces)

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
 import { readError, readEventStream } from '../harness/event-stream.ts'
+import { patient } from '../harness/patience.ts'
 import {
   answer,
   hangUp,
@@ -18,17 +19,23 @@ let fourth: ScriptedUpstream
 let gateway: TestApp
 
 /** Cheaper comes first, so that the order of the attempts is known. */
-const priced = (upstream: ScriptedUpstream, rank: number, modelId = 'test-model') =>
+const priced = (
+  upstream: ScriptedUpstream,
+  rank: number,
+  modelId = 'test-model',
+  firstTokenMs = patient.firstTokenMs,
+) =>
   testOffer(upstream.baseUrl, {
     modelId,
+    endpoint: { timeouts: { ...patient, firstTokenMs } },
     price: { inputPicoPerToken: 1_000_000n * BigInt(rank), outputPicoPerToken: 2_000_000n },
   })
 
-/** A gateway of its own for each test: health remembers failures. */
-async function start(): Promise<void> {
+/** A gateway of its own for each test: health remembers failures. It waits for `first` no longer than `firstTokenMs`. */
+async function start({ firstTokenMs }: { firstTokenMs?: number } = {}): Promise<void> {
   gateway = await startTestApp({
     offers: [
-      priced(first, 1),
+      priced(first, 1, 'test-model', firstTokenMs),
       priced(second, 2),
       priced(third, 3),
       priced(fourth, 4),
@@ -105,7 +112,7 @@ describe.each([true, false])('all_hosters_failed, stream: %s', stream => {
   })
 
   test('a server that fails before its first content is replaced unseen', async () => {
-    await start()
+    await start({ firstTokenMs: 500 })
     const customer = await gateway.customer()
     first.respondWith(...(stream ? [stall('headers')] : [hangUp('reset'), hangUp('reset')]))
     second.respondWith(status(200, { error: { message: 'out of memory', code: 500 } }))

@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from 'vitest'
 import { startTestApp, type TestApp, type TestAppOptions, testOffer } from '../harness/app.ts'
-import { cutOff } from '../harness/cut-off.ts'
 import { readError, readEventStream, readUntil } from '../harness/event-stream.ts'
+import { patiently } from '../harness/patience.ts'
 import {
   answer,
   type ScriptedUpstream,
@@ -98,10 +98,10 @@ test('beyond the drain limit a stream gets an error chunk and is free', async ()
 })
 
 test('database_unavailable: nothing is admitted without a ledger, and it serves again once there is one', async () => {
-  const { upstream, gateway } = await start()
+  const { upstream, gateway } = await start({ mayBeCutOff: true })
   const customer = await gateway.customer()
   expect((await gateway.chat(customer, hello)).status).toBe(200)
-  const restore = await cutOff(gateway.database)
+  const restore = gateway.cutOff()
   const refused = await gateway.chat(customer, hello)
   expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
   expect(await readError(refused)).toMatchObject({
@@ -113,27 +113,27 @@ test('database_unavailable: nothing is admitted without a ledger, and it serves 
   expect(stranger.status).toBe(401)
   expect((await fetch(`${gateway.url}/readyz`)).status).toBe(503)
   expect(upstream.requests.length).toBe(1)
-  await restore()
-  await vi.waitFor(async () => expect((await gateway.chat(customer, hello)).status).toBe(200), { timeout: 8_000 })
+  restore()
+  await vi.waitFor(async () => expect((await gateway.chat(customer, hello)).status).toBe(200), patiently)
 })
 
 test('a database that comes back in time charges the running answer once, and only then ends it', async () => {
-  const { upstream, gateway } = await start()
+  const { upstream, gateway } = await start({ mayBeCutOff: true })
   const customer = await gateway.customer()
   const gate = Promise.withResolvers<void>()
   upstream.respondWith(gated(gate.promise))
   const running = await gateway.chat(customer, { ...hello, stream: true })
-  const restore = await cutOff(gateway.database)
+  const restore = gateway.cutOff()
   gate.resolve()
   const reader = running.body!.getReader()
   await readUntil(reader, 'two')
-  await restore()
+  restore()
   expect(await readUntil(reader, '[DONE]')).not.toContain('error')
   expect(await gateway.usage(customer)).toMatchObject([{ outcome: 'served', success: true }])
 })
 
 test('settlement_unavailable: an answer whose charge cannot be recorded is void and free', async () => {
-  const { upstream, gateway } = await start({ patience: { commitMs: 500 } })
+  const { upstream, gateway } = await start({ mayBeCutOff: true, patience: { commitMs: 500 } })
   const customer = await gateway.customer()
   const gate = Promise.withResolvers<void>()
   upstream.respondWith(gated(gate.promise), async (request, response) => {
@@ -144,13 +144,13 @@ test('settlement_unavailable: an answer whose charge cannot be recorded is void 
   const whole = gateway.chat(customer, hello)
   await upstream.next()
   await upstream.next()
-  const restore = await cutOff(gateway.database)
+  const restore = gateway.cutOff()
   gate.resolve()
   const [stream, refused] = await Promise.all([readEventStream(streaming), whole])
   expect(stream.done).toBe(false)
   expect(stream.error).toMatchObject({ code: 'settlement_unavailable' })
   expect(await readError(refused)).toMatchObject({ status: 503, code: 'settlement_unavailable' })
-  await restore()
+  restore()
   const rows = await gateway.settled(customer, 2)
   expect(rows.map(row => [row.success, row.cost_nanos])).toEqual([
     [false, 0n],

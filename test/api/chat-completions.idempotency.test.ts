@@ -5,6 +5,7 @@ import { deleteExpiredClaims } from '../../src/idempotency/delete-expired-claims
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { readError, readUntil } from '../harness/event-stream.ts'
+import { patiently } from '../harness/patience.ts'
 import { answer, type ScriptedUpstream, stall, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
 
 // Two gateways on one database: a retry may come to either.
@@ -49,14 +50,11 @@ async function charged(count: number): Promise<bigint[]> {
 
 /** A stream's client reads its end a moment before its answer is kept. */
 async function retried(app: TestApp, key: string, body: object = {}): Promise<Response> {
-  return await vi.waitFor(
-    async () => {
-      const response = await chat(app, key, body)
-      if (response.status === 409 && response.headers.has('retry-after')) throw new Error('still running')
-      return response
-    },
-    { timeout: 10_000, interval: 20 },
-  )
+  return await vi.waitFor(async () => {
+    const response = await chat(app, key, body)
+    if (response.status === 409 && response.headers.has('retry-after')) throw new Error('still running')
+    return response
+  }, patiently)
 }
 
 describe('POST /v1/chat/completions with an Idempotency-Key', () => {

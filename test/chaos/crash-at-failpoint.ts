@@ -93,9 +93,9 @@ export function crashAt(name: FailpointName, lease?: 'bulk' | 'strict'): Scenari
       // Without notice, so that the next start finds what it leaves; but not where a start with something to replay comes to the place.
       const isPassedInReplay = crash.way === 'storm' || crash.way === 'start'
       await ended(world, isPassedInReplay ? 'SIGTERM' : 'SIGKILL')
-      // The second has too little for a bulk lease, the third just enough for one.
+      // The second has too little for a bulk lease, the third just enough for one: two cents more than a `dear` request holds.
       const [rich, poor, middling] = await Promise.all(
-        [200n * USD, (9n * USD) / 10n, (13n * USD) / 10n].map(credit => world.openCustomer(credit)),
+        [200n * USD, (9n * USD) / 10n, (102n * USD) / 100n].map(credit => world.openCustomer(credit)),
       )
       const customers = [rich!, poor!, middling!]
       const chosen = lease === 'strict' ? [poor!] : lease === 'bulk' ? [rich!] : [rich!, poor!]
@@ -179,8 +179,8 @@ const ways: Readonly<Record<Way, (reaching: Reaching) => Promise<Victim | undefi
   },
   async recall({ world, failpoints, survivor, middling }) {
     const node = await world.start('victim', { failpoints })
-    await trafficUntil(sent => sent > 8, node, [middling])
-    // Asks for a dollar of which a part is in the bulk lease of the other.
+    await trafficUntil(() => hasBulkLease(world, middling), node, [middling])
+    // Asks for a dollar of which a part is in the bulk lease of the other, however many nodes have a share.
     await Promise.all([
       trafficUntil(() => node.exit !== undefined, node, [middling]),
       sendChat(survivor, middling, { model: 'dear' }),
@@ -224,13 +224,18 @@ async function oneByOne({ world, failpoints, chosen }: Reaching, stream: boolean
 
 /** One request after the other, streams and others, in turn for each customer. */
 async function trafficUntil(
-  isEnough: (sent: number) => boolean,
+  isEnough: (sent: number) => boolean | Promise<boolean>,
   node: GatewayProcess,
   customers: readonly ChaosCustomer[],
 ): Promise<void> {
-  for (let sent = 0; !isEnough(sent) && sent < REQUESTS_MAX; sent++) {
+  for (let sent = 0; sent < REQUESTS_MAX && !(await isEnough(sent)); sent++) {
     await sendChat(node, customers[sent % customers.length]!, { stream: sent % 2 === 0, words: 6, gapMs: 4 })
   }
+}
+
+async function hasBulkLease({ pool }: ChaosWorld, { customerId }: ChaosCustomer): Promise<boolean> {
+  const { rowCount } = await pool.query('SELECT FROM lease WHERE customer_id = $1 AND slots IS NOT NULL', [customerId])
+  return rowCount !== 0
 }
 
 /** A stream for each customer, from when the model server has begun with all of them. */

@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { patient } from '../harness/patience.ts'
 import {
   answer,
   type Behaviour,
@@ -22,7 +23,7 @@ import {
   usageChunk,
   usageOf,
 } from '../harness/scripted-upstream.ts'
-import { completionId, type Dispatching, offerAt, patient, readStream, startDispatching } from './dispatching.ts'
+import { completionId, type Dispatching, offerAt, readStream, startDispatching } from './dispatching.ts'
 
 let upstream: ScriptedUpstream
 let dispatching: Dispatching
@@ -187,7 +188,7 @@ describe('a stream is delivered whole although', () => {
 
   it('its usage report never comes', async () => {
     const silent = sse([role, hello, stop], { ending: 'stall' })
-    expect(await streamed(silent, { idleMs: 50 })).toMatchObject({ ...good, usage: null })
+    expect(await streamed(silent, { idleMs: 500 })).toMatchObject({ ...good, usage: null })
   })
 
   it('tool calls have neither index nor id', async () => {
@@ -346,12 +347,12 @@ describe('a stream breaks with a failure, never quietly, when after its first co
   })
 
   it('nothing more comes within the idle limit', async () => {
-    const result = await streamed(stall({ pieces: ['Hel', 'lo'] }), { idleMs: 60 })
+    const result = await streamed(stall({ pieces: ['Hel', 'lo'] }), { idleMs: 500 })
     expect(result).toMatchObject({ text: 'Hello', failure: { outcome: 'server_error' } })
   })
 
   it('it goes on longer than the total limit', async () => {
-    const result = await streamed(neverEnding(), { totalMs: 150 })
+    const result = await streamed(neverEnding(), { totalMs: 1_000 })
     expect(result).toMatchObject({ finishReasons: [], failure: { outcome: 'server_error' } })
   })
 })

@@ -10,12 +10,10 @@ import type { Endpoint, Offer } from '../../src/domain/offer.ts'
 import { createHealth } from '../../src/market/health.ts'
 import { parseChatRequest } from '../../src/wire/chat-request.ts'
 import { textChunk } from '../../src/wire/sse-encode.ts'
+import { patient } from '../harness/patience.ts'
 
 export const requestId = '0198c0de-0000-7000-8000-00000000abcd'
 export const completionId = `chatcmpl-${requestId}`
-
-/** Long enough that only what a test stalls on purpose runs into them. */
-export const patient = { connectMs: 5_000, firstTokenMs: 10_000, idleMs: 10_000, totalMs: 15_000 }
 
 /** An offer of `public-model` at an address; the endpoint is named after `name`. */
 export function offerAt(

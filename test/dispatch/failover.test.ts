@@ -1,6 +1,7 @@
 import { createServer } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Unserved } from '../../src/domain/unserved.ts'
+import { patient } from '../harness/patience.ts'
 import {
   answer,
   type Behaviour,
@@ -14,7 +15,7 @@ import {
   startScriptedUpstream,
   status,
 } from '../harness/scripted-upstream.ts'
-import { type Dispatching, offerAt, patient, readStream, startDispatching } from './dispatching.ts'
+import { type Dispatching, offerAt, readStream, startDispatching } from './dispatching.ts'
 
 let dispatching: Dispatching
 let upstreams: ScriptedUpstream[]

@@ -20,6 +20,8 @@ import { openAccount } from '../../src/ledger/open-account.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { activateHoster, addHoster, type HostedModel } from '../../src/market/hosters.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
+import { startFaultProxy } from './fault-proxy.ts'
+import { patient, patiently } from './patience.ts'
 
 export interface TestAppOptions {
   /** switchyard.yaml as text; endpoints are usually given as `offers` made with `testOffer`. */
@@ -33,6 +35,8 @@ export interface TestAppOptions {
   readonly masterKey?: Buffer
   /** One that outlives this gateway: the caller drops it. */
   readonly database?: TestDatabase
+  /** For tests that call `cutOff`: the gateway reaches PostgreSQL through a proxy. The test itself does not. */
+  readonly mayBeCutOff?: boolean
 }
 
 export interface TestHoster {
@@ -77,6 +81,11 @@ export interface TestApp {
   usage(customer: TestCustomer): Promise<UsageRow[]>
   /** Waits until this many requests of the customer are settled: a client that left is not told. */
   settled(customer: TestCustomer, count: number): Promise<UsageRow[]>
+  /**
+   * Takes PostgreSQL away from the gateway, under its open connections too; the returned function gives it back. Nothing that the gateway
+   * sends from now on arrives. Needs `mayBeCutOff`.
+   */
+  cutOff(): () => void
   /** What SIGTERM does. The database stays readable until `close`. */
   stop(options?: { drainMs?: number }): Promise<void>
   close(): Promise<void>
@@ -110,10 +119,13 @@ function yamlOf(yaml: string): string {
 export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
   const database = options.database ?? (await createTestDatabase())
   const masterKey = options.masterKey ?? randomBytes(32)
-  const config = configOf(yamlOf(options.yaml ?? ''))
+  // Of its configuration and its journal.
+  const directory = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
+  const config = configIn(directory, yamlOf(options.yaml ?? ''))
+  const proxy = options.mayBeCutOff ? await startFaultProxy(database.connection) : undefined
   const app = await compose({
     config,
-    connection: database.connection,
+    connection: proxy?.connection ?? database.connection,
     masterKey,
     offers: [...configuredOffers(config), ...(options.offers ?? [])],
     log: pino({ level: 'silent' }),
@@ -188,14 +200,15 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
       return rows
     },
     async settled(customer, count) {
-      return await vi.waitFor(
-        async () => {
-          const rows = await testApp.usage(customer)
-          if (rows.length < count) throw new Error(`${rows.length} of ${count} requests are settled`)
-          return rows
-        },
-        { timeout: 10_000, interval: 10 },
-      )
+      return await vi.waitFor(async () => {
+        const rows = await testApp.usage(customer)
+        if (rows.length < count) throw new Error(`${rows.length} of ${count} requests are settled`)
+        return rows
+      }, patiently)
+    },
+    cutOff() {
+      proxy!.cut()
+      return () => proxy!.pass()
     },
     stop({ drainMs = 1_000 } = {}) {
       stopped ??= app.close({ drainMs })
@@ -207,6 +220,8 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
         const violated = (await audit(database.pool)).filter(check => check.violations > 0)
         if (violated.length > 0) throw new Error(`The ledger is not clean: ${JSON.stringify(violated)}`)
       } finally {
+        await proxy?.close()
+        rmSync(directory, { recursive: true, force: true })
         if (database !== options.database) await database.drop()
       }
     },
@@ -214,15 +229,10 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   return testApp
 }
 
-function configOf(yaml: string) {
-  const directory = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
-  try {
-    const file = join(directory, 'switchyard.yaml')
-    writeFileSync(file, yaml)
-    return loadConfig({ env: {}, cwd: directory, file })
-  } finally {
-    rmSync(directory, { recursive: true })
-  }
+function configIn(directory: string, yaml: string) {
+  const file = join(directory, 'switchyard.yaml')
+  writeFileSync(file, yaml)
+  return loadConfig({ env: {}, cwd: directory, file })
 }
 
 /** A local offer at a scripted upstream: 1 USD per million input tokens, 2 USD per million output tokens. */
@@ -249,7 +259,7 @@ export function testOffer(
       baseUrl,
       apiKey: null,
       dialect: { ...standardDialect, developerRole: false },
-      timeouts: { connectMs: 1_000, firstTokenMs: 2_000, idleMs: 2_000, totalMs: 10_000 },
+      timeouts: patient,
       trustScore: null,
       hosterShareBps: 0,
       demo: false,

@@ -35,7 +35,7 @@ async function runOnServer(sql: string): Promise<void> {
   // Not the template: PostgreSQL does not clone a database that somebody is connected to.
   const pool = createPool(
     { ...inject('templateConnection'), database: 'switchyard' },
-    { max: 1, applicationName: 'test databases', statementTimeoutMs: 30_000 },
+    { max: 1, applicationName: 'test databases', statementTimeoutMs: 0, connectTimeoutMs: 0 },
   )
   try {
     await pool.query(sql)

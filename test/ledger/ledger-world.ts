@@ -5,6 +5,7 @@ import { systemScheduler } from '../../src/domain/scheduler.ts'
 import type { Admission } from '../../src/ledger/admission.ts'
 import { type AuditFinding, audit } from '../../src/ledger/audit.ts'
 import { createLedger, type Ledger, type LedgerDeps } from '../../src/ledger/ledger.ts'
+import { type NodeLife, startNodeLife } from '../../src/ledger/node-life.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
 import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
 import type { Settlement } from '../../src/ledger/settlement.ts'
@@ -14,10 +15,14 @@ import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 export interface LedgerWorld extends TestDatabase {
   /** A ledger with a pool and a registered node of its own, as another process would have. */
   addNode(more?: Partial<LedgerDeps> & { windowClock?: () => number }): Promise<TestNode>
+  /** One that also sends heartbeats, as another process does: others do not take it for dead, and it hears of recalls. */
+  addLivingNode(more?: Partial<LedgerDeps>): Promise<TestNode>
   /** A customer with an account of exactly this credit; undefined makes the customer without an account. */
   addCustomer(creditNanos?: bigint): Promise<string>
   /** The findings that are not clean. */
   violations(): Promise<AuditFinding[]>
+  /** Ends the nodes, whatever they are doing, before the database. */
+  drop(): Promise<void>
 }
 
 export interface TestNode {
@@ -30,26 +35,43 @@ export async function createLedgerWorld(given?: TestDatabase): Promise<LedgerWor
   const database = given ?? (await createTestDatabase())
   const { pool, connection } = database
   const pools: Pool[] = []
+  const ledgers: Ledger[] = []
+  const lives: NodeLife[] = []
+  const addPool = (max: number) => {
+    const own = createPool(connection, { max, applicationName: `ledger ${pools.length}` })
+    pools.push(own)
+    return own
+  }
+  const addLedger = (deps: Pick<LedgerDeps, 'store' | 'node'> & Partial<LedgerDeps>) => {
+    const ledger = createLedger({
+      nodeShard: pools.length,
+      scheduler: systemScheduler,
+      newId: randomUUIDv7,
+      journal: null,
+      bulkLeases: false,
+      ...deps,
+    })
+    ledgers.push(ledger)
+    return ledger
+  }
   return {
     ...database,
-    async addNode(more = {}) {
+    async addNode({ windowClock, ...more } = {}) {
       const nodeId = randomUUIDv7()
-      const own = createPool(connection, { max: 4, applicationName: `ledger ${pools.length}` })
-      pools.push(own)
-      const { windowClock } = more
+      const own = addPool(4)
       const store = createPostgresStore({ money: own, heartbeat: own, ...(windowClock && { windowClock }) })
       await store.registerNode(nodeId)
-      const ledger = createLedger({
-        store,
-        node: { nodeId, mayAdmit: () => true },
-        nodeShard: pools.length,
-        scheduler: systemScheduler,
-        newId: randomUUIDv7,
-        journal: null,
-        bulkLeases: false,
-        ...more,
-      })
+      const ledger = addLedger({ store, node: { nodeId, mayAdmit: () => true }, ...more })
       return { nodeId, pool: own, ledger }
+    },
+    async addLivingNode(more = {}) {
+      const own = addPool(4)
+      const store = createPostgresStore({ money: own, heartbeat: addPool(1) })
+      const life = await startNodeLife({ store, scheduler: systemScheduler, newId: randomUUIDv7 })
+      lives.push(life)
+      const ledger = addLedger({ store, node: life, ...more })
+      life.listen({ onFenced: ledger.fenced, onRecalled: ledger.recall })
+      return { nodeId: life.nodeId, pool: own, ledger }
     },
     async addCustomer(creditNanos) {
       const customerId = randomUUIDv7()
@@ -65,6 +87,8 @@ export async function createLedgerWorld(given?: TestDatabase): Promise<LedgerWor
       return (await audit(pool)).filter(finding => finding.violations > 0)
     },
     async drop() {
+      for (const ledger of ledgers) ledger.stop()
+      await Promise.all(lives.map(life => life.stop()))
       await Promise.all(pools.map(own => own.end()))
       await database.drop()
     },

@@ -49,7 +49,7 @@ test(`the oracle explains ${DATABASES * SEQUENCES_EACH} random concurrent sequen
       }
     }),
   )
-}, 60_000)
+})
 
 /** A command before it is known which requests exist: `pick` chooses one of them. */
 type Wish =

@@ -1,7 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { databaseUrl, runCli } from '../cli/run-cli.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
@@ -9,8 +9,6 @@ import { eventually, type GatewayProcess, startGatewayProcess } from './gateway-
 
 // Two nodes that share nothing but the database. Each change is made by a third process, the command line. It has to be
 // effective on both within 2 s, which is promised; a busy machine gets more.
-
-vi.setConfig({ testTimeout: 60_000 })
 
 let directory: string
 let upstream: ScriptedUpstream

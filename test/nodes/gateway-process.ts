@@ -102,7 +102,7 @@ export async function startGatewayProcess(options: GatewayProcessOptions): Promi
 }
 
 /** Asks again and again, for at most `forMs`, until `look` resolves with something. */
-export async function eventually<T>(look: () => Promise<T | undefined>, forMs = 15_000): Promise<T> {
+export async function eventually<T>(look: () => Promise<T | undefined>, forMs = 60_000): Promise<T> {
   const deadlineMs = performance.now() + forMs
   for (;;) {
     const found = await look()

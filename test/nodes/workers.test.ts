@@ -7,16 +7,13 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { audit } from '../../src/ledger/audit.ts'
 import { databaseUrl, runCli } from '../cli/run-cli.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { readEventStream } from '../harness/event-stream.ts'
 import { type ScriptedUpstream, sse, startScriptedUpstream, streamEvents } from '../harness/scripted-upstream.ts'
 import { eventually, type GatewayProcess, startGatewayProcess } from './gateway-process.ts'
-
-// Each test starts several processes, and the suite runs beside others.
-vi.setConfig({ testTimeout: 60_000 })
 
 let directory: string
 let upstream: ScriptedUpstream
@@ -188,7 +185,7 @@ test('workers that crash again and again stop the gateway with a sentence', asyn
       }
     }
     return isOver || undefined
-  }, 60_000)
+  })
   expect(await gateway.ended).toBe(1)
   expect(gateway.complaints.join()).toContain('The workers crash again and again.')
   expect(gateway.log.filter(({ msg }) => msg.startsWith('a worker crashed'))).toHaveLength(7)

@@ -32,7 +32,11 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
         tag: 'Alerts',
         response: json(alertList, 'The rules, oldest first.'),
       },
-      handle: async ({ caller }) => ({ object: 'list', data: (await alerts.list(caller)).map(showAlert) }),
+      async handle({ caller }) {
+        const rules = await alerts.list(caller)
+        const targetShown = caller.access.mayManage ? 'whole' : 'origin'
+        return { object: 'list', data: rules.map(rule => showAlert(rule, targetShown)) }
+      },
     },
     {
       method: 'POST',
@@ -53,7 +57,7 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
           parseAlertRequest(await receiveBody(request.raw, deps.bodyLimitBytes)),
         )
         reply.header('cache-control', 'no-store')
-        return { ...showAlert(rule), secret }
+        return { ...showAlert(rule, 'whole'), secret }
       },
     },
     {
