@@ -164,7 +164,8 @@ export function createLink(
             if (isCopy) return
             // No network doubles a statement by itself. Who sends one again knows that the first may have been carried out, and has to know
             // it of what takes something, an admission or a key: nobody else could end what comes after its request was settled.
-            const isAnswerLost = link.answersCut || random.chance(link.lossRate) || (isDoubled && ghostly.has(operation))
+            const isAnswerLost =
+              link.answersCut || random.chance(link.lossRate) || (isDoubled && ghostly.has(operation))
             if (isAnswerLost) breakOff()
             else {
               const delayMs = passageMs()

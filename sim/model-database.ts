@@ -1,8 +1,8 @@
 import type { LimitReset } from '../src/domain/caller.ts'
 import type { Nanos } from '../src/domain/money.ts'
 import type { WindowCounts } from '../src/domain/windows.ts'
-import type { KeySpend, RefusalCode } from '../src/ledger/admission.ts'
 import type { Claim, StoredClaim } from '../src/idempotency/claim-store.ts'
+import type { KeySpend, RefusalCode } from '../src/ledger/admission.ts'
 import {
   type BulkRequest,
   type Heartbeat,

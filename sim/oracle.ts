@@ -1,6 +1,8 @@
 import type { KeyLimit } from '../src/domain/caller.ts'
 import type { Nanos } from '../src/domain/money.ts'
 import type { Offer } from '../src/domain/offer.ts'
+import type { Claim } from '../src/idempotency/claim-store.ts'
+import type { Claimed } from '../src/idempotency/claims.ts'
 import type { Admission, AdmissionResult } from '../src/ledger/admission.ts'
 import type {
   LeaseRequest,
@@ -9,11 +11,13 @@ import type {
   ReclaimOptions,
   SettleEffect,
 } from '../src/ledger/ledger-store.ts'
+import type { RefundOrder } from '../src/ledger/refund-request.ts'
 import type { Settlement } from '../src/ledger/settlement.ts'
 import type { DatabaseServer } from './database-server.ts'
 import type { Volume } from './gateway.ts'
 import type { LinkObserver } from './link.ts'
-import type { LeaseRow, UsageRow } from './model-database.ts'
+import { claimKey, type LeaseRow, type RefundVerdict, type UsageRow } from './model-database.ts'
+import type { OncePlan } from './plan.ts'
 import type { Pricing } from './pricing.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
@@ -36,6 +40,13 @@ export interface RequestRecord {
   leaseId: string | undefined
   heldNanos: Nanos
   settlement: Settlement | undefined
+  readonly once: OncePlan | null
+  /** It was let run by its Idempotency-Key, and has not come to its end. */
+  holdsKey: boolean
+  /** Told that another one with the same key is running. */
+  isKeyInUse: boolean
+  /** What its client was sent, with an Idempotency-Key. */
+  sentText: string | undefined
   readonly askedAtMs: number
   voidedAtMs: number
   /** Of the journal's disk, when the answer ended. */
@@ -53,7 +64,12 @@ export interface Oracle extends LinkObserver {
   asked(record: RequestRecord): void
   admitted(record: RequestRecord, result: AdmissionResult): void
   refused(record: RequestRecord): void
-  settling(record: RequestRecord, settlement: Settlement, pricing: Pricing): void
+  /** `offer`: who served it. */
+  settling(record: RequestRecord, settlement: Settlement, pricing: Pricing, offer: Offer | null): void
+  /** What the Idempotency-Key of the request stands for. */
+  claimed(record: RequestRecord, claimed: Claimed): void
+  /** What the operator was told. */
+  refunded(order: RefundOrder, verdict: RefundVerdict): void
   answered(record: RequestRecord): void
   voided(record: RequestRecord): void
   died(process: Process): void
@@ -61,6 +77,9 @@ export interface Oracle extends LinkObserver {
   lost(volume: Volume): void
   /** The clock of the database jumped: windows that it touched promise nothing. */
   clockStepped(): void
+  /** The clock of a machine jumped. */
+  machineClockStepped(): void
+  readonly hasSteppedClocks: boolean
   /** Nothing is under way any more: everything is where it belongs. */
   checkEnd(): void
   readonly counts: {
@@ -68,6 +87,10 @@ export interface Oracle extends LinkObserver {
     readonly writtenOff: number
     readonly inMemory: number
     readonly charged: number
+    readonly keyed: number
+    readonly replayed: number
+    readonly superseded: number
+    readonly refunded: number
   }
 }
 
@@ -84,14 +107,19 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   const entrySums = new Map<string, Nanos>()
   const reclaimed = new Set<string>()
   const settled = new Set<string>()
+  /** The requests of each Idempotency-Key, and which of them is charged. */
+  const tries = new Map<string, { readonly records: RequestRecord[]; chargedId: string | undefined }>()
+  const superseded = new Set<string>()
+  const refunds = new Map<string, { readonly customerId: string; readonly amount: Nanos }>()
   const presumedDead: { readonly customerId: string; readonly requestId: string }[] = []
   const deadNodes = new Set<string>()
   const losses = new Map<Volume, number>()
   const heard = new Map<Process, number>()
   const heartbeats = new Map<string, { atMs: number; process: Process }>()
-  const counts = { late: 0, writtenOff: 0, inMemory: 0, charged: 0 }
+  const counts = { late: 0, writtenOff: 0, inMemory: 0, charged: 0, keyed: 0, replayed: 0, superseded: 0, refunded: 0 }
   let entriesSeen = 0
   let stepped = false
+  let haveMachinesStepped = false
   let exactFromMs = Number.NEGATIVE_INFINITY
 
   return {
@@ -120,12 +148,21 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       else if (operation === 'heartbeat') sawHeartbeat(first as string, process)
       else if (operation === 'retireNode') sawRetire(first as string)
       else if (operation === 'reclaim') sawReclaim(first as ReclaimOptions)
+      else if (operation === 'refund') sawRefund(first as RefundOrder, result as RefundVerdict)
+      else if (operation === 'findClaim') sawFindClaim(first as Claim)
     },
 
     asked(record) {
       requests.set(record.admission.requestId, record)
       const { customerId } = record.customer
       customers.set(customerId, record.customer)
+      if (record.once !== null) {
+        counts.keyed++
+        const ofKey = keyOfRecord(record)
+        if (ofKey === undefined)
+          tries.set(`${customerId} ${record.once.key}`, { records: [record], chargedId: undefined })
+        else ofKey.records.push(record)
+      }
       const { keyId, keyLimit } = record.admission
       if (keyLimit === null) return
       let keys = keysOf.get(customerId)
@@ -178,8 +215,10 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     refused(record) {
       record.state = 'failed'
     },
-    settling(record, settlement, pricing) {
-      checkPrice(record, settlement, pricing)
+    claimed: checkClaimed,
+    refunded: checkRefunded,
+    settling(record, settlement, pricing, offer) {
+      checkPrice(record, settlement, pricing, offer)
       record.state = 'settling'
       record.settlement = settlement
       claim(record.leaseId!, settlement.requestId, least(settlement.costNanos, record.heldNanos))
@@ -210,6 +249,12 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       // A minute that comes a second time was counted before, and slots of the old minute are used for as long as it lasts.
       admissions.clear()
       exactFromMs = world.nowMs + 60_000
+    },
+    machineClockStepped() {
+      haveMachinesStepped = true
+    },
+    get hasSteppedClocks() {
+      return stepped || haveMachinesStepped
     },
     checkEnd,
   }
@@ -323,6 +368,11 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
         world.fail('settlements_leave_a_row', requestId)
         continue
       }
+      if (settlement.outcome === 'superseded' && row.outcome === 'superseded' && !superseded.has(requestId)) {
+        superseded.add(requestId)
+        counts.superseded++
+      }
+      if (row.cost > 0n) checkOneCharge(record)
       if (effect === 'late' || effect === 'written_off') {
         counts[effect === 'late' ? 'late' : 'writtenOff']++
         const lost = record.leaseId
@@ -392,6 +442,120 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     }
   }
 
+  // ---------------------------------------------------------------- Idempotency-Keys
+
+  function keyOfRecord({ customer, once }: RequestRecord) {
+    return once === null ? undefined : tries.get(`${customer.customerId} ${once.key}`)
+  }
+
+  /** I10: whatever happens, a key is charged once. */
+  function checkOneCharge(record: RequestRecord): void {
+    const ofKey = keyOfRecord(record)
+    if (ofKey === undefined) return
+    const { requestId } = record.admission
+    ofKey.chargedId ??= requestId
+    if (ofKey.chargedId !== requestId)
+      world.fail('keys_are_charged_once', `${record.once!.key}: requests ${ofKey.chargedId} and ${requestId}`)
+  }
+
+  /** A request that runs on a node that is heard of keeps its key. */
+  function sawFindClaim(claim: Claim): void {
+    const { claims, nodes, usage } = serverOf().model.tables
+    const row = claims.get(claimKey(claim))
+    if (row === undefined || row.done !== null || stepped) return
+    const record = requests.get(row.requestId)
+    const heardMs = heartbeats.get(row.nodeId)?.atMs ?? Number.NEGATIVE_INFINITY
+    const isLiving = nodes.get(row.nodeId)?.state === 'alive' && world.nowMs - heardMs < 14_900
+    const isOver = usage.get(row.customerId)?.has(row.requestId) === true
+    if (!isLiving || isOver || record?.holdsKey !== true || !record.process.isAlive) return
+    if (serverOf().model.findClaim(claim)?.isRunning !== true)
+      world.fail('the_running_keep_their_key', `${row.key}: request ${row.requestId} of node ${row.nodeId}`)
+  }
+
+  function checkClaimed(record: RequestRecord, claimed: Claimed): void {
+    const { records, chargedId } = keyOfRecord(record)!
+    const { key, body } = record.once!
+    const { usage } = serverOf().model.tables
+    const ofCustomer = usage.get(record.customer.customerId)
+    if (claimed.kind === 'mine') {
+      if (chargedId !== undefined)
+        world.fail('what_was_charged_is_not_done_again', `${key}: request ${chargedId} was charged`)
+      for (const { admission, holdsKey } of records) {
+        if (holdsKey && !ofCustomer?.has(admission.requestId))
+          world.fail('keys_run_once', `${key}: request ${admission.requestId} runs, and may be charged`)
+      }
+      record.holdsKey = true
+      return
+    }
+    if (claimed.kind === 'other_body') {
+      if (records.every(({ once }) => once!.body === body))
+        world.fail('only_other_bodies_are_refused', `${key}: there is one body`)
+      return
+    }
+    if (claimed.kind === 'running') {
+      record.isKeyInUse = true
+      return
+    }
+    const { requestId, costNanos, answer } = claimed
+    const earlier = records.find(({ admission }) => admission.requestId === requestId)
+    const settlement = earlier?.settlement
+    if (earlier === undefined || settlement === undefined) {
+      world.fail('answers_are_of_the_same_request', `${key}: ${requestId} was never answered`)
+      return
+    }
+    if (earlier.once!.body !== body) world.fail('other_bodies_are_refused', `${key}: request ${requestId}`)
+    if (!settlement.success && settlement.costNanos === 0n)
+      world.fail('what_cost_nothing_runs_again', `${key}: request ${requestId}`)
+    const due = least(settlement.costNanos, earlier.heldNanos)
+    const charged = ofCustomer?.get(requestId)?.cost ?? 0n
+    if (costNanos < charged || (costNanos !== due && costNanos !== charged))
+      world.fail('costs_are_told', `${key}: ${costNanos} for ${requestId}, charged ${charged} of ${due}`)
+    if (answer === null) return
+    counts.replayed++
+    if (answer !== earlier.sentText)
+      world.fail('answers_are_of_the_same_request', `${key}: ${answer}, not ${earlier.sentText}`)
+  }
+
+  // ---------------------------------------------------------------- refunds
+
+  /** I8: once, at most what was charged, from whoever earned it, in proportion. */
+  function sawRefund({ customerId, requestId, amountNanos }: RefundOrder, verdict: RefundVerdict): void {
+    const { usage, entries, refunds: rows } = serverOf().model.tables
+    const charge = usage.get(customerId)?.get(requestId)
+    const name = `request ${requestId}: ${verdict.kind}`
+    if (verdict.kind !== 'refunded') {
+      const isPayable = charge !== undefined && charge.cost > 0n && !refunds.has(requestId)
+      if (isPayable && (amountNanos ?? charge.cost) <= charge.cost) world.fail('refunds_are_given', name)
+      return
+    }
+    const amount = verdict.amountNanos!
+    if (refunds.has(requestId)) world.fail('refunds_happen_once', name)
+    refunds.set(requestId, { customerId, amount })
+    counts.refunded++
+    if (charge === undefined || amount > charge.cost || amount !== (amountNanos ?? charge.cost)) {
+      world.fail('refunds_within_charges', `${name}: ${amount} of ${charge?.cost}`)
+      return
+    }
+    const share = verdict.hosterShareNanos!
+    if (share * charge.cost > charge.hosterShare * amount || (share + 1n) * charge.cost <= charge.hosterShare * amount)
+      world.fail('refunds_reverse_shares', `${name}: ${share} of ${charge.hosterShare} for ${amount} of ${charge.cost}`)
+    const row = rows.get(`${customerId} ${requestId}`)
+    const sums = { customer: 0n, hoster_payable: 0n, platform_revenue: 0n, platform_promo: 0n, cash: 0n }
+    for (let at = entries.length - 1; at >= 0 && entries[at]!.txId === row?.txId; at--)
+      sums[entries[at]!.kind] += entries[at]!.amount
+    if (sums.customer !== amount || sums.hoster_payable !== -share || sums.platform_revenue !== share - amount)
+      world.fail('refunds_equal_entries', `${name}: ${sums.customer}, ${sums.hoster_payable}, ${sums.platform_revenue}`)
+  }
+
+  function checkRefunded({ requestId, amountNanos }: RefundOrder, verdict: RefundVerdict): void {
+    const refund = refunds.get(requestId)
+    const isTold = verdict.kind === 'refunded' || verdict.kind === 'duplicate'
+    if (isTold && (refund === undefined || refund.amount !== verdict.amountNanos))
+      world.fail('refunds_are_given', `request ${requestId}: ${verdict.amountNanos}, not ${refund?.amount}`)
+    if (verdict.kind === 'refunded_before' && (refund === undefined || refund.amount === amountNanos))
+      world.fail('refunds_are_given', `request ${requestId}: ${verdict.kind}`)
+  }
+
   // ---------------------------------------------------------------- holds
 
   function claim(leaseId: string, requestId: string, nanos: Nanos): void {
@@ -438,15 +602,19 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   // ---------------------------------------------------------------- prices
 
   /** The arithmetic of docs/money.md, written another way: the cost is rounded up once, the hoster's part down, and the fee is the rest. */
-  function checkPrice({ admission, heldNanos }: RequestRecord, settlement: Settlement, pricing: Pricing): void {
+  function checkPrice(
+    { admission, heldNanos }: RequestRecord,
+    settlement: Settlement,
+    pricing: Pricing,
+    offer: Offer | null,
+  ): void {
     const { requestId, costNanos, writeoffNanos, hosterShareNanos, feeNanos } = settlement
     const name = `request ${requestId}`
     const { offers, job, share, isRaw } = pricing
     const picosOf = ({ price }: Offer, input: number, output: number) =>
       price.inputPicoPerToken * BigInt(input) + price.outputPicoPerToken * BigInt(output)
     const isRoundedUp = (nanos: Nanos, picos: bigint) => nanos * 1_000n >= picos && (nanos - 1n) * 1_000n < picos
-    const offer = share > 0 ? offers[pricing.served]! : undefined
-    const billedPicos = offer === undefined ? 0n : picosOf(offer, settlement.inputTokens, settlement.outputTokens)
+    const billedPicos = offer === null ? 0n : picosOf(offer, settlement.inputTokens, settlement.outputTokens)
     const measured = costNanos + writeoffNanos
     if (!isRoundedUp(measured, billedPicos))
       world.fail('costs_are_rounded_up_once', `${name}: ${measured} for ${billedPicos}`)
@@ -513,7 +681,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   function checkCharge(record: RequestRecord, row: UsageRow | undefined): void {
     const { settlement, state, admission, heldNanos } = record
     const name = `request ${admission.requestId}, ${state}`
-    const isSettled = row !== undefined && row.outcome !== 'node_died'
+    const isSettled = row !== undefined && row.outcome !== 'node_died' && !superseded.has(row.requestId)
     const cost = row?.cost ?? 0n
     if (settlement === undefined) {
       if (isSettled || cost > 0n) world.fail('only_answers_are_charged', `${name}: ${cost}`)
@@ -530,6 +698,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     }
     if (!isSettled) {
       const isDiskLost = (losses.get(record.volume) ?? 0) > record.lossesAtAnswer
+      // The same request was sent again meanwhile, and was let run on the condition that this one stays free.
+      if (superseded.has(admission.requestId) && cost === 0n) return
       if (!isDiskLost) world.fail('answers_are_charged_once', `${name}: no usage row`)
       return
     }
@@ -549,6 +719,9 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       const sum = rollups.get(key) ?? { requests: 0, cost: 0n }
       rollups.set(key, { requests: sum.requests + requests, cost: sum.cost + cost })
     }
+    const refundedOf = new Map<string, Nanos>()
+    for (const { customerId, amount } of refunds.values())
+      refundedOf.set(customerId, (refundedOf.get(customerId) ?? 0n) + amount)
     for (const [customerId, balance] of tables.balances) {
       const byDay = new Map<number, Nanos>()
       const byKey = new Map<string, Nanos>()
@@ -576,10 +749,11 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       }
       const customer = customers.get(customerId)
       if (customer === undefined) continue
-      if (balance.posted !== customer.creditNanos - spent) {
+      const refunded = refundedOf.get(customerId) ?? 0n
+      if (balance.posted !== customer.creditNanos - spent + refunded) {
         world.fail(
           'charges_equal_customer_entries',
-          `${customerId}: ${balance.posted}, not ${customer.creditNanos} - ${spent}`,
+          `${customerId}: ${balance.posted}, not ${customer.creditNanos} - ${spent} + ${refunded}`,
         )
       }
       if (balance.daySpent !== (byDay.get(balance.day) ?? 0n))

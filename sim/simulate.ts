@@ -1,3 +1,17 @@
+import { eligible } from '../src/admit/eligible.ts'
+import type { Completed } from '../src/chat/complete.ts'
+import { completeOnce, type SettlementWatch } from '../src/chat/complete-once.ts'
+import { dispatch } from '../src/dispatch/dispatch.ts'
+import type { Caller } from '../src/domain/caller.ts'
+import type { Answer, Outcome, Ticket } from '../src/domain/handoff.ts'
+import type { Offer } from '../src/domain/offer.ts'
+import { Stop } from '../src/domain/stop-signal.ts'
+import type { RefundOrder } from '../src/ledger/refund-request.ts'
+import type { Settlement } from '../src/ledger/settlement.ts'
+import type { WriteFrames } from '../src/relay/relay.ts'
+import { route } from '../src/route/route.ts'
+import { settle } from '../src/settle/settle.ts'
+import { DONE } from '../src/wire/sse-encode.ts'
 import { createDatabaseServer, type DatabaseServer } from './database-server.ts'
 import { createSimDisk } from './disk.ts'
 import { createFaults } from './faults.ts'
@@ -5,10 +19,11 @@ import { type Gateway, startGateway, type Volume } from './gateway.ts'
 import { idOf } from './id-of.ts'
 import { createLink, createLinkState, type LinkState } from './link.ts'
 import { type Customer, createOracle, type Oracle, type RequestRecord } from './oracle.ts'
-import { type Plan, planOf, type RequestPlan, type SlotPlan } from './plan.ts'
-import { planPricing, settle } from './pricing.ts'
+import { MODELS, type Plan, planOf, type RefundPlan, type RequestPlan, type SlotPlan } from './plan.ts'
+import { offerIdOf, planPricing, rawOf, receiptOf } from './pricing.ts'
 import { createProcess, type MachineClock, type Process } from './process.ts'
-import { createWorld, type Failure, type World } from './world.ts'
+import { createUpstreams } from './upstreams.ts'
+import { createWorld, type Fact, type Failure, type World } from './world.ts'
 
 export interface Run {
   readonly seed: number
@@ -30,6 +45,11 @@ export interface RunCounts {
   readonly late: number
   readonly writtenOff: number
   readonly charged: number
+  readonly keyed: number
+  readonly replayed: number
+  readonly superseded: number
+  readonly refunded: number
+  readonly ejections: number
 }
 
 /** Runs one seed: load with faults, healing, quiet, and a last request to each node. `trace` gets a line for everything that happens. */
@@ -43,21 +63,36 @@ export async function simulate(seed: number, trace?: (line: string) => void): Pr
   await waitFor(world, run.isQuiet, LIVENESS_MS, () => world.fail('everything_ends', run.whatIsLeft()))
   run.probe()
   await waitFor(world, run.isProbed, PROBE_MS, () => world.fail('healed_nodes_serve', run.whatIsLeft()))
+  run.restoreOffers()
+  await waitFor(world, run.isProbed, RESTORE_MS, () => world.fail('healed_offers_are_restored', run.whatIsLeft()))
+  run.repeatRequests()
+  await waitFor(world, run.isProbed, REPEAT_MS, () => world.fail('keys_come_to_an_end', run.whatIsLeft()))
   await waitFor(world, run.isQuiet, LIVENESS_MS, () => world.fail('everything_ends', run.whatIsLeft()))
-  if (world.failure === undefined) run.oracle.checkEnd()
+  if (world.failure === undefined) run.checkEnd()
   return {
     seed,
     failure: world.failure,
     fingerprint: world.fingerprint,
     events: world.events,
-    counts: countsOf(run.oracle),
+    counts: run.counts(),
   }
 }
 
 /** I11: everything leased is back by then. */
 const LIVENESS_MS = 15 * 60_000
 const PROBE_MS = 15_000
+/** Twice as long as an offer rests at most. */
+const RESTORE_MS = 900_000
+/** A key that was taken by a statement whose answer never came is looked for again after a minute. */
+const REPEAT_MS = 90_000
 const LOOK_MS = 2_000
+const ENDPOINTS = [0, 1, 2, 3, 4]
+/** Three successes end the trial, and a request may fail for other reasons. */
+const RESTORE_ATTEMPTS = 12
+
+function shortId({ admission }: RequestRecord): string {
+  return `a${Number.parseInt(admission.requestId.slice(-12), 16)}`
+}
 
 async function waitFor(world: World, isDone: () => boolean, withinMs: number, onOverdue: () => void): Promise<void> {
   const deadlineMs = world.nowMs + withinMs
@@ -127,7 +162,30 @@ function createRun(world: World, plan: Plan) {
     }
   })
 
-  return { oracle, begin, heal, isQuiet, whatIsLeft, probe, isProbed: () => probesLeft === 0 }
+  const upstreams = createUpstreams(world, plan.troubles)
+  // A person at a terminal: never killed, and its link is as bad as the others'.
+  const operator = createProcess(world, 'operator', { epochMs: plan.epochMs, driftPpm: 0 })
+  const operatorLinkState: LinkState = { ...createLinkState(), ...faults }
+  const operatorLink = createLink(world, operator, operatorLinkState, server, oracle)
+  let refundsLeft = 0
+  let ejections = 0
+  const onEjected = () => {
+    ejections++
+  }
+  const probeCustomers = new Map<number, Customer>()
+
+  return {
+    begin,
+    heal,
+    isQuiet,
+    whatIsLeft,
+    probe,
+    restoreOffers,
+    repeatRequests,
+    isProbed: () => probesLeft === 0,
+    checkEnd,
+    counts,
+  }
 
   function begin(): void {
     for (const { customerId, creditNanos } of plan.customers) server.model.openAccount(customerId, creditNanos)
@@ -140,6 +198,7 @@ function createRun(world: World, plan: Plan) {
         server.model.grantCredit(customer.customerId, amountNanos)
       })
     }
+    for (const refund of plan.refunds) world.at(refund.atMs, () => giveBack(refund))
     const ways = createFaults({
       world,
       machines: machines.map(machine => {
@@ -180,8 +239,8 @@ function createRun(world: World, plan: Plan) {
         world.at(world.nowMs + (healing ? random.skewed(100, 5_000) : random.skewed(50, 100_000)), () => start(slot))
     })
     const { volumes } = slot.machine
-    const store = createLink(world, process, slot.machine.link, server, oracle)
-    startGateway({ world, process, store, volumes, nodeShard: slot.index, config: plan.config, newId }).then(
+    const link = createLink(world, process, slot.machine.link, server, oracle)
+    startGateway({ world, process, link, volumes, nodeShard: slot.index, config: plan.config, newId, onEjected }).then(
       gateway => {
         if (process.isAlive) slot.gateway = gateway
         world.note(name, 'serves')
@@ -213,50 +272,76 @@ function createRun(world: World, plan: Plan) {
     if (slot?.gateway !== undefined) void serve(slot, slot.gateway, request)
   }
 
-  /** One request through src/chat/complete.ts: admit, run, settle, last byte. */
+  /** One request as src/compose.ts wires it: once for its Idempotency-Key, if it has one. */
   async function serve(slot: Slot, gateway: Gateway, request: RequestPlan): Promise<RequestRecord> {
-    const { process, ledger, volume } = gateway
-    const { admission, customer } = request
-    const { scheduler } = process
+    const { process, claims } = gateway
+    const { admission, customer, once, pricing } = request
     const record: RequestRecord = {
       admission,
       customer,
       process,
-      volume,
+      volume: gateway.volume,
       state: 'asked',
       leaseId: undefined,
       heldNanos: 0n,
       settlement: undefined,
+      once,
+      holdsKey: false,
+      isKeyInUse: false,
+      sentText: undefined,
       askedAtMs: world.nowMs,
       voidedAtMs: 0,
       lossesAtAnswer: 0,
     }
     oracle.asked(record)
     slot.inFlight++
-    const startedAtEpochMs = scheduler.epochMs()
-    const startedMs = scheduler.monotonicMs()
+    const note = (what: string, ...facts: Fact[]) => world.note(process.name, shortId(record), what, ...facts)
     try {
-      const result = await ledger.admit(admission)
-      if (!process.isAlive) return record
-      oracle.admitted(record, result)
-      note(result.kind, result.kind === 'granted' ? result.leaseId : null)
-      if (result.kind !== 'granted') return record
-      await new Promise<void>(resolve => scheduler.after(request.runsMs, resolve))
-      if (!process.isAlive) return record
-      const settlement = settle(request, result, {
-        startedAtEpochMs,
-        latencyMs: scheduler.monotonicMs() - startedMs,
-      })
-      oracle.settling(record, settlement, request.pricing)
-      note('settles', settlement.costNanos)
-      await ledger.settle(settlement)
-      if (!process.isAlive) return record
-      oracle.answered(record)
-      note('answered')
+      const ignored: SettlementWatch = { onSettled() {}, onUnsure() {} }
+      if (once === null) await deliver(record, await complete(gateway, request, record, note, ignored))
+      else {
+        const served = await completeOnce(
+          {
+            claims: {
+              ...claims,
+              async claim(claim) {
+                const claimed = await claims.claim(claim)
+                if (process.isAlive) oracle.claimed(record, claimed)
+                note('claims', claimed.kind)
+                return claimed
+              },
+            },
+            complete: async watch => {
+              try {
+                const completed = await complete(gateway, request, record, note, watch)
+                if (completed.delivery.kind === 'whole') record.holdsKey = false
+                return completed
+              } catch (failure) {
+                if (process.isAlive) record.holdsKey = false
+                throw failure
+              }
+            },
+            async count() {
+              const result = await gateway.ledger.admit({ ...admission, hold: null })
+              if (process.isAlive) oracle.admitted(record, result)
+            },
+            onFault: (_, fault) => note('its key stays as it is', String(fault)),
+          },
+          {
+            caller: { customerId: customer.customerId, keyId: admission.keyId } as Caller,
+            job: pricing.job,
+            body: Buffer.from(once.body),
+            requestId: admission.requestId,
+            key: once.key,
+          },
+        )
+        if ('replayOf' in served) note('replays', served.replayOf)
+        else await deliver(record, served)
+      }
     } catch (error) {
       if (!process.isAlive) return record
       if (record.state === 'settling') oracle.voided(record)
-      else oracle.refused(record)
+      else if (record.state === 'asked') oracle.refused(record)
       note(record.state, String(error))
     } finally {
       if (process.isAlive) {
@@ -265,9 +350,150 @@ function createRun(world: World, plan: Plan) {
       }
     }
     return record
+  }
 
-    function note(what: string, ...facts: (string | bigint | null)[]): void {
-      world.note(process.name, `a${Number.parseInt(admission.requestId.slice(-12), 16)}`, what, ...facts)
+  /** The steps of src/chat/complete.ts. */
+  async function complete(
+    gateway: Gateway,
+    request: RequestPlan,
+    record: RequestRecord,
+    note: (what: string, ...facts: Fact[]) => void,
+    watch: SettlementWatch,
+  ): Promise<Completed> {
+    const { process, ledger, breaker } = gateway
+    const { admission, pricing, leaves } = request
+    const { job } = pricing
+    const { scheduler } = process
+    const startedAtEpochMs = scheduler.epochMs()
+    const startedMonotonicMs = scheduler.monotonicMs()
+    const choice = eligible(pricing.offers, job, breaker.health)
+    breaker.sawEligible(pricing.offers, choice)
+    const result = await ledger.admit(admission)
+    assertAlive()
+    oracle.admitted(record, result)
+    note(result.kind, result.kind === 'granted' ? result.leaseId : null)
+    if (result.kind !== 'granted') throw new Error(result.kind)
+
+    const { requestId, customerId, keyId, modelId, limits } = admission
+    const ticket: Ticket = {
+      requestId,
+      leaseId: result.leaseId,
+      caller: { customerId, keyId, limits } as Caller,
+      startedAtEpochMs,
+      startedMonotonicMs,
+      models: [modelId],
+      ...choice,
+      holdNanos: result.heldNanos,
+      maxTokens: pricing.hold.maxTokens,
+      clamp: null,
+    }
+    const stop = new Stop()
+    if (leaves !== null && leaves !== 'midway') scheduler.after(leaves.afterMs, () => stop.abort('left'))
+    const settleAs = async (outcome: Outcome, offer: Offer | null) => {
+      const raw = {
+        async settle(settlement: Settlement) {
+          const measured = rawOf(settlement, pricing, offer)
+          oracle.settling(record, measured, pricing, offer)
+          note('settles', measured.costNanos)
+          await ledger.settle(measured)
+          assertAlive()
+        },
+      }
+      const receipt = receiptOf(pricing, offer, outcome, result.heldNanos)
+      return settle({ ledger: raw, clock: scheduler, ...watch }, ticket, receipt, null)
+    }
+
+    let answer: Answer
+    try {
+      const ranked = route(ticket, job, { health: breaker.health }, random.next)
+      breaker.sawPlan(ranked)
+      const upstream = upstreams.clientFor(process, { runsMs: request.runsMs, isRejected: pricing.share === 0 })
+      answer = await dispatch({ upstream, health: breaker.health, clock: scheduler }, ranked, job, stop)
+      assertAlive()
+      breaker.sawAttempts(answer.attempts)
+    } catch (failure) {
+      assertAlive()
+      await settleAs('unserved', null)
+      oracle.answered(record)
+      throw failure
+    }
+    const { offer } = answer
+    note('served by', offer.offerId)
+    if (answer.kind === 'whole') {
+      const costNanos = await settleAs('served', offer)
+      record.sentText = `answer ${requestId}`
+      return { ticket, offer, delivery: { kind: 'whole', body: record.sentText, costNanos } }
+    }
+    const { chunks } = answer
+    const sendTo = async (write: WriteFrames) => {
+      try {
+        await write(`answer ${requestId}`)
+        let outcome: Outcome = 'served'
+        try {
+          await chunks.read(() => {
+            if (leaves !== 'midway') return
+            outcome = 'client_gone'
+            chunks.leave()
+          })
+        } catch (failure) {
+          assertAlive()
+          await settleAs('interrupted', null)
+          oracle.answered(record)
+          throw failure
+        }
+        assertAlive()
+        await settleAs(outcome, offer)
+        await write(DONE)
+      } finally {
+        if (process.isAlive) record.holdsKey = false
+      }
+    }
+    return { ticket, offer, delivery: { kind: 'stream', sendTo } }
+
+    /** What a dead process would do next happens nowhere. */
+    function assertAlive(): void {
+      if (!process.isAlive) throw new Error('dead')
+    }
+  }
+
+  /** To its client, down to the last byte. */
+  async function deliver(record: RequestRecord, { delivery }: Completed): Promise<void> {
+    if (delivery.kind === 'stream') {
+      let text = ''
+      await delivery.sendTo(frames => {
+        text += frames
+        record.sentText = text
+      })
+    }
+    if (!record.process.isAlive) return
+    oracle.answered(record)
+    world.note(record.process.name, shortId(record), 'answered')
+  }
+
+  // ---------------------------------------------------------------- the operator
+
+  function giveBack({ which, share, again }: RefundPlan): void {
+    const records = [...oracle.requests.values()]
+    const record = records[Math.floor(which * records.length)]
+    if (record === undefined) return
+    const cost = record.settlement?.costNanos ?? 0n
+    const amountOf = (thousandths: number | null) =>
+      thousandths === null ? null : (cost * BigInt(thousandths)) / 1_000n || 1n
+    const order = { customerId: record.customer.customerId, requestId: record.admission.requestId, reason: 'sorry' }
+    refundsLeft++
+    void giveBackAs({ ...order, amountNanos: amountOf(share) })
+    if (again === null) return
+    refundsLeft++
+    world.at(world.nowMs + again.afterMs, () => void giveBackAs({ ...order, amountNanos: amountOf(again.share) }))
+  }
+
+  /** Ordered until there is an answer. */
+  async function giveBackAs(order: RefundOrder): Promise<void> {
+    try {
+      oracle.refunded(order, await operatorLink.refund(order))
+      refundsLeft--
+    } catch {
+      operator.scheduler.after(2_000, () => void giveBackAs(order))
     }
   }
 
@@ -276,6 +502,8 @@ function createRun(world: World, plan: Plan) {
   function heal(): void {
     world.note('world', 'heals')
     healing = true
+    upstreams.heal()
+    Object.assign(operatorLinkState, createLinkState())
     for (const { link, volumes } of machines) {
       Object.assign(link, createLinkState())
       for (const { disk } of volumes) disk.mend()
@@ -314,6 +542,7 @@ function createRun(world: World, plan: Plan) {
         if (slot.inFlight > 0) left.push(`${process.name} runs ${slot.inFlight} requests`)
       }
     }
+    if (refundsLeft > 0) left.push(`${refundsLeft} refunds`)
     for (const { leaseId, nodeId } of server.model.tables.leases.values()) left.push(`lease ${leaseId} of ${nodeId}`)
     return left.slice(0, 5).join('; ')
   }
@@ -325,46 +554,116 @@ function createRun(world: World, plan: Plan) {
       probesLeft++
       const customer: Customer = {
         customerId: idOf('customer', 1000 + slot.index),
-        creditNanos: 5_000_000n,
-        limits: { requestsPerMinute: 100, requestsPerDay: 100, dailySpendCapNanos: 1_000_000_000n },
+        creditNanos: 50_000_000n,
+        limits: { requestsPerMinute: 1_000, requestsPerDay: 1_000, dailySpendCapNanos: 1_000_000_000n },
       }
+      probeCustomers.set(slot.index, customer)
       server.model.openAccount(customer.customerId, customer.creditNanos)
       void probeSlot(slot, customer)
     }
   }
 
   async function probeSlot(slot: Slot, customer: Customer): Promise<void> {
-    if (slot.gateway !== undefined) {
-      const pricing = planPricing(random, 'small', 1_000_000)
-      const { customerId, limits } = customer
-      const admission = {
-        requestId: idOf('request', 100_000 + ids++),
-        customerId,
-        keyId: idOf('key', 1),
-        keyLimit: null,
-        modelId: 'small',
-        limits,
-        hold: pricing.hold,
-      }
-      const { state } = await serve(slot, slot.gateway, {
-        atMs: world.nowMs,
-        admission,
-        customer,
-        slot: slot.index,
-        runsMs: 10,
-        pricing,
-      })
-      if (state === 'answered') {
-        probesLeft--
-        return
-      }
+    const request = probeRequest(slot, customer, 'small', [0, 1, 2])
+    if (slot.gateway !== undefined && (await serve(slot, slot.gateway, request)).state === 'answered') {
+      probesLeft--
+      return
     }
     // It may just have learnt that it was taken for dead.
     world.at(world.nowMs + 3_000, () => void probeSlot(slot, customer))
   }
+
+  function probeRequest(slot: Slot, customer: Customer, modelId: string, endpoints: readonly number[]): RequestPlan {
+    const pricing = planPricing(random, modelId, 100_000, endpoints)
+    const { customerId, limits } = customer
+    return {
+      atMs: world.nowMs,
+      admission: {
+        requestId: newRequestId(),
+        customerId,
+        keyId: idOf('key', 1_000_000),
+        keyLimit: null,
+        modelId,
+        limits,
+        hold: pricing.hold,
+      },
+      customer,
+      slot: slot.index,
+      runsMs: 10,
+      pricing: { ...pricing, share: 700 },
+      once: null,
+      leaves: null,
+    }
+  }
+
+  function newRequestId(): string {
+    return idOf('request', 100_000 + ids++)
+  }
+
+  /** Requests for the offers that each node keeps away from, one after the other, when their rest is over. */
+  function restoreOffers(): void {
+    // Minutes of quiet cost more than all the rest of a run: most runs wait only for short ones.
+    const patienceMs = random.chance(0.05) ? Number.POSITIVE_INFINITY : 20_000
+    for (const slot of slots) {
+      const tripped = slot.gateway?.breaker.trippedOffers() ?? []
+      for (const { offerId, restsMs } of tripped) {
+        if (restsMs > patienceMs) continue
+        probesLeft++
+        world.at(world.nowMs + restsMs + 1, () => void restoreOffer(slot, offerId, 1))
+      }
+    }
+  }
+
+  async function restoreOffer(slot: Slot, offerId: string, attempt: number): Promise<void> {
+    const customer = probeCustomers.get(slot.index)!
+    for (const modelId of MODELS) {
+      const index = ENDPOINTS.findIndex(endpoint => offerIdOf(endpoint, modelId) === offerId)
+      if (index >= 0 && slot.gateway !== undefined)
+        await serve(slot, slot.gateway, probeRequest(slot, customer, modelId, [index]))
+    }
+    const tripped = slot.gateway?.breaker.trippedOffers().find(offer => offer.offerId === offerId)
+    if (tripped === undefined) probesLeft--
+    else if (attempt === RESTORE_ATTEMPTS) world.fail('healed_offers_are_restored', `node ${slot.index}, ${offerId}`)
+    else world.at(world.nowMs + tripped.restsMs + 1, () => void restoreOffer(slot, offerId, attempt + 1))
+  }
+
+  /** Some of the keys once more: none of them is in use for ever. */
+  function repeatRequests(): void {
+    // Whether a request just ended is told by the clock of its node.
+    if (oracle.hasSteppedClocks) return
+    const keyed = plan.requests.filter(({ once }) => once !== null)
+    for (const request of keyed.slice(0, 8)) {
+      probesLeft++
+      void repeatRequest(request)
+    }
+  }
+
+  async function repeatRequest(request: RequestPlan): Promise<void> {
+    const slot = slots.find(({ gateway }) => gateway !== undefined)
+    if (slot?.gateway !== undefined) {
+      const admission = { ...request.admission, requestId: newRequestId() }
+      const { state, isKeyInUse } = await serve(slot, slot.gateway, { ...request, admission, leaves: null })
+      if (state !== 'asked' && !isKeyInUse) {
+        probesLeft--
+        return
+      }
+    }
+    world.at(world.nowMs + 3_000, () => void repeatRequest(request))
+  }
+
+  // ---------------------------------------------------------------- the end
+
+  function checkEnd(): void {
+    oracle.checkEnd()
+    for (const { gateway } of slots) gateway?.breaker.checkIdle()
+  }
+
+  function counts(): RunCounts {
+    return { ...countsOf(oracle), ejections }
+  }
 }
 
-function countsOf(oracle: Oracle): RunCounts {
+function countsOf(oracle: Oracle): Omit<RunCounts, 'ejections'> {
   const states = { answered: 0, refused: 0, failed: 0, voided: 0, cut: 0 }
   for (const { state } of oracle.requests.values()) if (state in states) states[state as keyof typeof states]++
   return { requests: oracle.requests.size, ...states, ...oracle.counts }
