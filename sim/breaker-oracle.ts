@@ -140,7 +140,8 @@ export function createBreakerOracle(
       if (dropped.length < Math.min(ejected.length, droppedMost))
         fail('the_ejected_are_left_out', 'all offers', `${dropped.length} of ${ejected.length} ejected ones`)
     },
-    sawPlan({ ranks }) {
+    sawPlan({ ticket, ranks }) {
+      if (ranks.length !== ticket.eligible.length) fail('all_eligible_are_planned', 'all offers', `${ranks.length}`)
       let lastMs = 0
       for (const { offer } of ranks) {
         const { offerId } = offer
@@ -156,6 +157,9 @@ export function createBreakerOracle(
       const endpoints = new Set(attempts.map(({ endpointId }) => endpointId))
       if (attempts.length > ATTEMPTS_MAX || endpoints.size < attempts.length)
         fail('attempts_are_few_and_different', attempts[0]!.offerId, `${attempts.length} at ${endpoints.size}`)
+      const rejected = attempts.findIndex(({ outcome }) => outcome === 'request_rejected')
+      if (rejected >= 0 && rejected < attempts.length - 1)
+        fail('rejected_requests_end', attempts[rejected]!.offerId, 'asked elsewhere after a rejection')
     },
     trippedOffers() {
       const tripped: { offerId: string; restsMs: number }[] = []

@@ -115,7 +115,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   const deadNodes = new Set<string>()
   const losses = new Map<Volume, number>()
   const heard = new Map<Process, number>()
-  const heartbeats = new Map<string, { atMs: number; process: Process }>()
+  const heartbeats = new Map<string, { atMs: number; process: Process; wasSilent: boolean }>()
   const counts = { late: 0, writtenOff: 0, inMemory: 0, charged: 0, keyed: 0, replayed: 0, superseded: 0, refunded: 0 }
   let entriesSeen = 0
   let stepped = false
@@ -369,6 +369,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
         continue
       }
       if (settlement.outcome === 'superseded' && row.outcome === 'superseded' && !superseded.has(requestId)) {
+        checkSuperseded(record)
         superseded.add(requestId)
         counts.superseded++
       }
@@ -431,7 +432,9 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   function sawHeartbeat(nodeId: string, process: Process): void {
     if (serverOf().model.tables.nodes.get(nodeId)?.state !== 'alive') return
     heard.set(process, world.nowMs)
-    heartbeats.set(nodeId, { atMs: world.nowMs, process })
+    const last = heartbeats.get(nodeId)
+    const wasSilent = last !== undefined && (last.wasSilent || world.nowMs - last.atMs > SURELY_ALIVE_MS)
+    heartbeats.set(nodeId, { atMs: world.nowMs, process, wasSilent })
   }
 
   function sawRetire(nodeId: string): void {
@@ -465,10 +468,20 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     if (row === undefined || row.done !== null || stepped) return
     const record = requests.get(row.requestId)
     const heardMs = heartbeats.get(row.nodeId)?.atMs ?? Number.NEGATIVE_INFINITY
-    const isLiving = nodes.get(row.nodeId)?.state === 'alive' && world.nowMs - heardMs < 14_900
+    const isLiving = nodes.get(row.nodeId)?.state === 'alive' && world.nowMs - heardMs < SURELY_ALIVE_MS
     const isOver = usage.get(row.customerId)?.has(row.requestId) === true
     if (!isLiving || isOver || record?.holdsKey !== true || !record.process.isAlive) return
     if (serverOf().model.findClaim(claim)?.isRunning !== true)
+      world.fail('the_running_keep_their_key', `${row.key}: request ${row.requestId} of node ${row.nodeId}`)
+  }
+
+  function checkSuperseded({ customer, once, admission, process, holdsKey }: RequestRecord): void {
+    const { claims, nodes } = serverOf().model.tables
+    const row = claims.get(claimKey({ customerId: customer.customerId, key: once!.key }))
+    if (row?.requestId !== admission.requestId || stepped || !holdsKey || !process.isAlive) return
+    const heard = heartbeats.get(row.nodeId)
+    if (heard === undefined || heard.wasSilent || nodes.get(row.nodeId)?.state !== 'alive') return
+    if (world.nowMs - heard.atMs < SURELY_ALIVE_MS)
       world.fail('the_running_keep_their_key', `${row.key}: request ${row.requestId} of node ${row.nodeId}`)
   }
 
@@ -478,13 +491,16 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     const { usage } = serverOf().model.tables
     const ofCustomer = usage.get(record.customer.customerId)
     if (claimed.kind === 'mine') {
+      record.holdsKey = true
+      // A process that slept meanwhile: whatever it does now is free.
+      if (superseded.has(record.admission.requestId)) return
       if (chargedId !== undefined)
         world.fail('what_was_charged_is_not_done_again', `${key}: request ${chargedId} was charged`)
-      for (const { admission, holdsKey } of records) {
-        if (holdsKey && !ofCustomer?.has(admission.requestId))
+      for (const other of records) {
+        const { admission, holdsKey } = other
+        if (other !== record && holdsKey && !ofCustomer?.has(admission.requestId))
           world.fail('keys_run_once', `${key}: request ${admission.requestId} runs, and may be charged`)
       }
-      record.holdsKey = true
       return
     }
     if (claimed.kind === 'other_body') {
@@ -766,6 +782,9 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       if (requests !== 0 || cost !== 0n) world.fail('rollups_equal_usage', `${key}: ${requests}, ${cost}`)
   }
 }
+
+/** A heartbeat counts for 15 s. */
+const SURELY_ALIVE_MS = 14_900
 
 function least(a: Nanos, b: Nanos): Nanos {
   return a < b ? a : b

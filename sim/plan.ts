@@ -177,6 +177,8 @@ function planRequests(
     scale: random.skewed(1e5, 5e7),
     slot: random.between(0, slots - 1),
     stays: random.pick([1, 0.9, 0.5, 0]),
+    // Now and then most of its credit at once, which sits in the leases of its other requests.
+    grasps: random.pick([0, 0, 0, 0.1]),
   }))
   // The clients of some runs name their requests, and send some of them again.
   const keyed = random.pick([0, 0, 0.2, 0.5])
@@ -194,14 +196,18 @@ function planRequests(
       requests.push(planRepetition(random, random.pick(named), idOf('request', index), slot))
       continue
     }
-    const pricing = planPricing(random, modelId, habit.scale * random.skewed(0.3, 3), planEndpoints(random, endpoints))
+    const isLarge = random.chance(habit.grasps)
+    const aboutNanos = isLarge
+      ? Number(customer.creditNanos) * (0.5 + random.next() * 0.5)
+      : habit.scale * random.skewed(0.3, 3)
+    const pricing = planPricing(random, modelId, aboutNanos, planEndpoints(random, endpoints))
     const { wantNanos, floorNanos } = pricing.hold
     const once = random.chance(keyed) ? { key: `key ${index}`, body: `body ${index}` } : null
     const request: RequestPlan = {
       atMs: random.chance(isBursty) ? burst.atMs + random.next() * burst.widthMs : random.next() * loadMs,
       customer,
       slot,
-      runsMs: random.chance(0.03) ? random.skewed(1_000, 60_000) : random.skewed(1, 3_000),
+      runsMs: random.chance(isLarge ? 0.5 : 0.03) ? random.skewed(1_000, 60_000) : random.skewed(1, 3_000),
       pricing,
       admission: {
         requestId: idOf('request', index),

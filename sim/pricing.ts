@@ -51,8 +51,8 @@ export function planPricing(
       upstreamModel: modelId,
       features: NO_FEATURES,
       price,
-      contextTokens: 1e9,
-      maxOutputTokens: 1e9,
+      contextTokens: 1e15,
+      maxOutputTokens: 1e15,
     } as unknown as Offer
   })
   const dearest = Math.max(...offers.map(({ price }) => Number(price.outputPicoPerToken)))

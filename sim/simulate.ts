@@ -6,6 +6,7 @@ import type { Caller } from '../src/domain/caller.ts'
 import type { Answer, Outcome, Ticket } from '../src/domain/handoff.ts'
 import type { Offer } from '../src/domain/offer.ts'
 import { Stop } from '../src/domain/stop-signal.ts'
+import { Unserved } from '../src/domain/unserved.ts'
 import type { RefundOrder } from '../src/ledger/refund-request.ts'
 import type { Settlement } from '../src/ledger/settlement.ts'
 import type { WriteFrames } from '../src/relay/relay.ts'
@@ -413,6 +414,7 @@ function createRun(world: World, plan: Plan) {
       breaker.sawAttempts(answer.attempts)
     } catch (failure) {
       assertAlive()
+      if (failure instanceof Unserved) breaker.sawAttempts(failure.attempts)
       await settleAs('unserved', null)
       oracle.answered(record)
       throw failure
