@@ -45,6 +45,8 @@ interface Books {
   restsUntilMs: number
   /** Apart from the breaker: a busy server is not ill. */
   pausedUntilMs: number
+  /** At most so long: nobody can see yet how long the product drew it, behind an ejection that is longer. */
+  hiddenPauseUntilMs: number
   isTried: boolean
   successesLeft: number
   ejections: number
@@ -193,6 +195,8 @@ export function createBreakerOracle(
     books.restsUntilMs = 0
     books.restoredAtMs = now()
     books.results = []
+    if (books.hiddenPauseUntilMs > now())
+      books.pausedUntilMs = now() + Math.min(health.ejectedForMs(offerId), books.hiddenPauseUntilMs - now())
   }
 
   function paused(offerId: string, retryAfterS: number | undefined): void {
@@ -210,10 +214,10 @@ export function createBreakerOracle(
     }
     if (!isInBounds(leastMs, true) || !isInBounds(mostMs, false))
       fail('the_busy_rest_as_they_ask', offerId, `${restsMs} ms, not ${leastMs} to ${mostMs}`)
-    books.pausedUntilMs = Math.max(
-      books.pausedUntilMs,
-      retryAfterS === undefined ? now() + restsMs : now() + Math.min(retryAfterS * 1_000, PAUSE_MS_MAX),
-    )
+    const pauseMs = retryAfterS === undefined ? restsMs : Math.min(retryAfterS * 1_000, PAUSE_MS_MAX)
+    const isHidden = retryAfterS === undefined && books.restsUntilMs > now() && restsMs <= restedMs + CLOCK_MS
+    if (isHidden) books.hiddenPauseUntilMs = now() + Math.min(mostMs, PAUSE_MS_MAX)
+    else books.pausedUntilMs = Math.max(books.pausedUntilMs, now() + pauseMs)
   }
 
   function lockedOut(offerId: string): void {
@@ -317,6 +321,7 @@ export function createBreakerOracle(
         isTripped: false,
         restsUntilMs: 0,
         pausedUntilMs: 0,
+        hiddenPauseUntilMs: 0,
         isTried: false,
         successesLeft: TRIAL_SUCCESSES,
         ejections: 0,

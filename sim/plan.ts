@@ -218,7 +218,11 @@ function planRequests(
         hold: once === null && random.chance(0.04) ? null : { wantNanos, floorNanos },
       },
       once,
-      leaves: random.chance(0.02) ? { afterMs: random.skewed(1, 3_000) } : random.chance(0.03) ? 'midway' : null,
+      leaves: random.chance(0.02)
+        ? { afterMs: random.skewed(1, 3_000) }
+        : random.chance(once === null ? 0.03 : 0.2)
+          ? 'midway'
+          : null,
     }
     requests.push(request)
     if (once !== null) named.push(request)
