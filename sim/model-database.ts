@@ -582,10 +582,11 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       account.dayRequests = 0
       account.daySpent = 0n
       account.dayLeased = 0n
-      if (row.day > today) {
+      const own = [...(leasesOf.get(row.customerId)?.values() ?? [])]
+      if (row.day > today || own.some(({ capDay }) => capDay === today)) {
         for (const event of usage.get(row.customerId)?.values() ?? [])
           if (event.capDay === today) account.daySpent += event.cost
-        for (const lease of leasesOf.get(row.customerId)?.values() ?? []) {
+        for (const lease of own) {
           if (lease.capDay !== today) continue
           account.dayLeased += lease.granted
           account.daySpent -= lease.settled
@@ -656,13 +657,12 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     for (const { requestId, leaseId, customerId, costNanos, holdNanos } of settlements) {
       if (leaseId === requestId) continue
       const lease = leases.get(leaseId)
-      if (lease !== undefined && lease.slots !== null && lease.customerId === customerId) {
-        const room = lease.granted - lease.settled
-        if (asked.get(leaseId)! > room && usage.get(customerId)?.has(requestId)) continue
-        const soFar = (used.get(leaseId) ?? 0n) + least(costNanos, holdNanos)
-        used.set(leaseId, soFar)
-        if (soFar <= room) continue
-      }
+      const isPayer = lease !== undefined && lease.slots !== null && lease.customerId === customerId
+      const room = isPayer ? lease.granted - lease.settled : undefined
+      if (room !== undefined && asked.get(leaseId)! > room && usage.get(customerId)?.has(requestId)) continue
+      const soFar = (used.get(leaseId) ?? 0n) + least(costNanos, holdNanos)
+      used.set(leaseId, soFar)
+      if (room !== undefined && soFar <= room) continue
       effects.set(requestId, 'fenced')
       skipped.add(requestId)
     }

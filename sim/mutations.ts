@@ -176,8 +176,8 @@ export const mutations: readonly Mutation[] = [
     id: 'settle-spares-the-last-nano',
     bug: 'a charge that uses a bulk lease up finds no room in it',
     file: model,
-    find: 'if (soFar <= room) continue',
-    replace: 'if (soFar < room) continue',
+    find: 'if (room !== undefined && soFar <= room) continue',
+    replace: 'if (room !== undefined && soFar < room) continue',
   },
   {
     id: 'settle-late-without-balance',

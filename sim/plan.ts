@@ -252,7 +252,7 @@ function planTroubles(random: Random, endpoints: number, loadMs: number): Troubl
   return Array.from({ length: random.pick([0, 0, 0, 1, 2, 5]) }, () => {
     const fromMs = random.next() * loadMs
     return {
-      endpointId: endpointIdOf(random.between(0, endpoints - 1)),
+      endpointId: random.chance(0.15) ? null : endpointIdOf(random.between(0, endpoints - 1)),
       fromMs,
       untilMs: fromMs + random.skewed(1_000, 60_000),
       kind: random.pick(troubleKinds),

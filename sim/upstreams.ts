@@ -18,7 +18,8 @@ export const troubleKinds = [
 ] as const
 
 export interface TroublePlan {
-  readonly endpointId: string
+  /** Null for all of them at once. */
+  readonly endpointId: string | null
   readonly fromMs: number
   readonly untilMs: number
   readonly kind: (typeof troubleKinds)[number]
@@ -91,7 +92,8 @@ export function createUpstreams(world: World, troubles: readonly TroublePlan[]):
   function troubleOf(endpointId: string): TroublePlan['kind'] | undefined {
     if (isHealed) return undefined
     for (const trouble of troubles) {
-      if (trouble.endpointId !== endpointId || world.nowMs < trouble.fromMs || world.nowMs >= trouble.untilMs) continue
+      if (trouble.endpointId !== null && trouble.endpointId !== endpointId) continue
+      if (world.nowMs < trouble.fromMs || world.nowMs >= trouble.untilMs) continue
       if (random.chance(trouble.rate)) return trouble.kind
     }
     return undefined
