@@ -15,11 +15,13 @@ import type { RefundOrder } from '../src/ledger/refund-request.ts'
 import type { Settlement } from '../src/ledger/settlement.ts'
 import type { DatabaseServer } from './database-server.ts'
 import type { Volume } from './gateway.ts'
+import { createKeyOracle, SURELY_ALIVE_MS } from './key-oracle.ts'
 import type { LinkObserver } from './link.ts'
-import { claimKey, type LeaseRow, type RefundVerdict, type UsageRow } from './model-database.ts'
+import type { LeaseRow, RefundVerdict, UsageRow } from './model-database.ts'
 import type { OncePlan } from './plan.ts'
 import type { Pricing } from './pricing.ts'
 import type { Process } from './process.ts'
+import { createRefundOracle } from './refund-oracle.ts'
 import type { World } from './world.ts'
 
 /** A customer as whoever sold the credit knows it. */
@@ -107,16 +109,20 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   const entrySums = new Map<string, Nanos>()
   const reclaimed = new Set<string>()
   const settled = new Set<string>()
-  /** The requests of each Idempotency-Key, and which of them is charged. */
-  const tries = new Map<string, { readonly records: RequestRecord[]; chargedId: string | undefined }>()
-  const superseded = new Set<string>()
-  const refunds = new Map<string, { readonly customerId: string; readonly amount: Nanos }>()
   const presumedDead: { readonly customerId: string; readonly requestId: string }[] = []
   const deadNodes = new Set<string>()
   const losses = new Map<Volume, number>()
   const heard = new Map<Process, number>()
   const heartbeats = new Map<string, { atMs: number; process: Process; wasSilent: boolean }>()
-  const counts = { late: 0, writtenOff: 0, inMemory: 0, charged: 0, keyed: 0, replayed: 0, superseded: 0, refunded: 0 }
+  const counts = { late: 0, writtenOff: 0, inMemory: 0, charged: 0 }
+  const idempotencyKeys = createKeyOracle({
+    world,
+    serverOf,
+    requests,
+    heardOf: nodeId => heartbeats.get(nodeId),
+    hasDatabaseStepped: () => stepped,
+  })
+  const refunds = createRefundOracle(world, serverOf)
   let entriesSeen = 0
   let stepped = false
   let haveMachinesStepped = false
@@ -124,7 +130,9 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
 
   return {
     requests,
-    counts,
+    get counts() {
+      return { ...counts, ...idempotencyKeys.counts, refunded: refunds.count }
+    },
     onCommit(customerIds) {
       checkEntries()
       for (const customerId of customerIds) checkCustomer(customerId)
@@ -148,21 +156,15 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       else if (operation === 'heartbeat') sawHeartbeat(first as string, process)
       else if (operation === 'retireNode') sawRetire(first as string)
       else if (operation === 'reclaim') sawReclaim(first as ReclaimOptions)
-      else if (operation === 'refund') sawRefund(first as RefundOrder, result as RefundVerdict)
-      else if (operation === 'findClaim') sawFindClaim(first as Claim)
+      else if (operation === 'refund') refunds.saw(first as RefundOrder, result as RefundVerdict)
+      else if (operation === 'findClaim') idempotencyKeys.sawFind(first as Claim)
     },
 
     asked(record) {
       requests.set(record.admission.requestId, record)
       const { customerId } = record.customer
       customers.set(customerId, record.customer)
-      if (record.once !== null) {
-        counts.keyed++
-        const ofKey = keyOfRecord(record)
-        if (ofKey === undefined)
-          tries.set(`${customerId} ${record.once.key}`, { records: [record], chargedId: undefined })
-        else ofKey.records.push(record)
-      }
+      idempotencyKeys.asked(record)
       const { keyId, keyLimit } = record.admission
       if (keyLimit === null) return
       let keys = keysOf.get(customerId)
@@ -215,8 +217,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     refused(record) {
       record.state = 'failed'
     },
-    claimed: checkClaimed,
-    refunded: checkRefunded,
+    claimed: idempotencyKeys.claimed,
+    refunded: refunds.told,
     settling(record, settlement, pricing, offer) {
       checkPrice(record, settlement, pricing, offer)
       record.state = 'settling'
@@ -368,12 +370,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
         world.fail('settlements_leave_a_row', requestId)
         continue
       }
-      if (settlement.outcome === 'superseded' && row.outcome === 'superseded' && !superseded.has(requestId)) {
-        checkSuperseded(record)
-        superseded.add(requestId)
-        counts.superseded++
-      }
-      if (row.cost > 0n) checkOneCharge(record)
+      if (settlement.outcome === 'superseded' && row.outcome === 'superseded') idempotencyKeys.sawSuperseded(record)
+      if (row.cost > 0n) idempotencyKeys.charged(record)
       if (effect === 'late' || effect === 'written_off') {
         counts[effect === 'late' ? 'late' : 'writtenOff']++
         const lost = record.leaseId
@@ -443,133 +441,6 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       if (lease.nodeId === nodeId && claims.get(lease.leaseId)?.size)
         world.fail('leases_cover_their_holds', `node ${nodeId} left lease ${lease.leaseId} in use`)
     }
-  }
-
-  // ---------------------------------------------------------------- Idempotency-Keys
-
-  function keyOfRecord({ customer, once }: RequestRecord) {
-    return once === null ? undefined : tries.get(`${customer.customerId} ${once.key}`)
-  }
-
-  /** I10: whatever happens, a key is charged once. */
-  function checkOneCharge(record: RequestRecord): void {
-    const ofKey = keyOfRecord(record)
-    if (ofKey === undefined) return
-    const { requestId } = record.admission
-    ofKey.chargedId ??= requestId
-    if (ofKey.chargedId !== requestId)
-      world.fail('keys_are_charged_once', `${record.once!.key}: requests ${ofKey.chargedId} and ${requestId}`)
-  }
-
-  /** A request that runs on a node that is heard of keeps its key. */
-  function sawFindClaim(claim: Claim): void {
-    const { claims, nodes, usage } = serverOf().model.tables
-    const row = claims.get(claimKey(claim))
-    if (row === undefined || row.done !== null || stepped) return
-    const record = requests.get(row.requestId)
-    const heardMs = heartbeats.get(row.nodeId)?.atMs ?? Number.NEGATIVE_INFINITY
-    const isLiving = nodes.get(row.nodeId)?.state === 'alive' && world.nowMs - heardMs < SURELY_ALIVE_MS
-    const isOver = usage.get(row.customerId)?.has(row.requestId) === true
-    if (!isLiving || isOver || record?.holdsKey !== true || !record.process.isAlive) return
-    if (serverOf().model.findClaim(claim)?.isRunning !== true)
-      world.fail('the_running_keep_their_key', `${row.key}: request ${row.requestId} of node ${row.nodeId}`)
-  }
-
-  function checkSuperseded({ customer, once, admission, process, holdsKey }: RequestRecord): void {
-    const { claims, nodes } = serverOf().model.tables
-    const row = claims.get(claimKey({ customerId: customer.customerId, key: once!.key }))
-    if (row?.requestId !== admission.requestId || stepped || !holdsKey || !process.isAlive) return
-    const heard = heartbeats.get(row.nodeId)
-    if (heard === undefined || heard.wasSilent || nodes.get(row.nodeId)?.state !== 'alive') return
-    if (world.nowMs - heard.atMs < SURELY_ALIVE_MS)
-      world.fail('the_running_keep_their_key', `${row.key}: request ${row.requestId} of node ${row.nodeId}`)
-  }
-
-  function checkClaimed(record: RequestRecord, claimed: Claimed): void {
-    const { records, chargedId } = keyOfRecord(record)!
-    const { key, body } = record.once!
-    const { usage } = serverOf().model.tables
-    const ofCustomer = usage.get(record.customer.customerId)
-    if (claimed.kind === 'mine') {
-      record.holdsKey = true
-      // A process that slept meanwhile: whatever it does now is free.
-      if (superseded.has(record.admission.requestId)) return
-      if (chargedId !== undefined)
-        world.fail('what_was_charged_is_not_done_again', `${key}: request ${chargedId} was charged`)
-      for (const other of records) {
-        const { admission, holdsKey } = other
-        if (other !== record && holdsKey && !ofCustomer?.has(admission.requestId))
-          world.fail('keys_run_once', `${key}: request ${admission.requestId} runs, and may be charged`)
-      }
-      return
-    }
-    if (claimed.kind === 'other_body') {
-      if (records.every(({ once }) => once!.body === body))
-        world.fail('only_other_bodies_are_refused', `${key}: there is one body`)
-      return
-    }
-    if (claimed.kind === 'running') {
-      record.isKeyInUse = true
-      return
-    }
-    const { requestId, costNanos, answer } = claimed
-    const earlier = records.find(({ admission }) => admission.requestId === requestId)
-    const settlement = earlier?.settlement
-    if (earlier === undefined || settlement === undefined) {
-      world.fail('answers_are_of_the_same_request', `${key}: ${requestId} was never answered`)
-      return
-    }
-    if (earlier.once!.body !== body) world.fail('other_bodies_are_refused', `${key}: request ${requestId}`)
-    if (!settlement.success && settlement.costNanos === 0n)
-      world.fail('what_cost_nothing_runs_again', `${key}: request ${requestId}`)
-    const due = least(settlement.costNanos, earlier.heldNanos)
-    const charged = ofCustomer?.get(requestId)?.cost ?? 0n
-    if (costNanos < charged || (costNanos !== due && costNanos !== charged))
-      world.fail('costs_are_told', `${key}: ${costNanos} for ${requestId}, charged ${charged} of ${due}`)
-    if (answer === null) return
-    counts.replayed++
-    if (answer !== earlier.sentText)
-      world.fail('answers_are_of_the_same_request', `${key}: ${answer}, not ${earlier.sentText}`)
-  }
-
-  // ---------------------------------------------------------------- refunds
-
-  /** I8: once, at most what was charged, from whoever earned it, in proportion. */
-  function sawRefund({ customerId, requestId, amountNanos }: RefundOrder, verdict: RefundVerdict): void {
-    const { usage, entries, refunds: rows } = serverOf().model.tables
-    const charge = usage.get(customerId)?.get(requestId)
-    const name = `request ${requestId}: ${verdict.kind}`
-    if (verdict.kind !== 'refunded') {
-      const isPayable = charge !== undefined && charge.cost > 0n && !refunds.has(requestId)
-      if (isPayable && (amountNanos ?? charge.cost) <= charge.cost) world.fail('refunds_are_given', name)
-      return
-    }
-    const amount = verdict.amountNanos!
-    if (refunds.has(requestId)) world.fail('refunds_happen_once', name)
-    refunds.set(requestId, { customerId, amount })
-    counts.refunded++
-    if (charge === undefined || amount > charge.cost || amount !== (amountNanos ?? charge.cost)) {
-      world.fail('refunds_within_charges', `${name}: ${amount} of ${charge?.cost}`)
-      return
-    }
-    const share = verdict.hosterShareNanos!
-    if (share * charge.cost > charge.hosterShare * amount || (share + 1n) * charge.cost <= charge.hosterShare * amount)
-      world.fail('refunds_reverse_shares', `${name}: ${share} of ${charge.hosterShare} for ${amount} of ${charge.cost}`)
-    const row = rows.get(`${customerId} ${requestId}`)
-    const sums = { customer: 0n, hoster_payable: 0n, platform_revenue: 0n, platform_promo: 0n, cash: 0n }
-    for (let at = entries.length - 1; at >= 0 && entries[at]!.txId === row?.txId; at--)
-      sums[entries[at]!.kind] += entries[at]!.amount
-    if (sums.customer !== amount || sums.hoster_payable !== -share || sums.platform_revenue !== share - amount)
-      world.fail('refunds_equal_entries', `${name}: ${sums.customer}, ${sums.hoster_payable}, ${sums.platform_revenue}`)
-  }
-
-  function checkRefunded({ requestId, amountNanos }: RefundOrder, verdict: RefundVerdict): void {
-    const refund = refunds.get(requestId)
-    const isTold = verdict.kind === 'refunded' || verdict.kind === 'duplicate'
-    if (isTold && (refund === undefined || refund.amount !== verdict.amountNanos))
-      world.fail('refunds_are_given', `request ${requestId}: ${verdict.amountNanos}, not ${refund?.amount}`)
-    if (verdict.kind === 'refunded_before' && (refund === undefined || refund.amount === amountNanos))
-      world.fail('refunds_are_given', `request ${requestId}: ${verdict.kind}`)
   }
 
   // ---------------------------------------------------------------- holds
@@ -697,7 +568,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   function checkCharge(record: RequestRecord, row: UsageRow | undefined): void {
     const { settlement, state, admission, heldNanos } = record
     const name = `request ${admission.requestId}, ${state}`
-    const isSettled = row !== undefined && row.outcome !== 'node_died' && !superseded.has(row.requestId)
+    const isSettled = row !== undefined && row.outcome !== 'node_died' && !idempotencyKeys.isSuperseded(row.requestId)
     const cost = row?.cost ?? 0n
     if (settlement === undefined) {
       if (isSettled || cost > 0n) world.fail('only_answers_are_charged', `${name}: ${cost}`)
@@ -715,7 +586,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     if (!isSettled) {
       const isDiskLost = (losses.get(record.volume) ?? 0) > record.lossesAtAnswer
       // The same request was sent again meanwhile, and was let run on the condition that this one stays free.
-      if (superseded.has(admission.requestId) && cost === 0n) return
+      if (idempotencyKeys.isSuperseded(admission.requestId) && cost === 0n) return
       if (!isDiskLost) world.fail('answers_are_charged_once', `${name}: no usage row`)
       return
     }
@@ -735,9 +606,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       const sum = rollups.get(key) ?? { requests: 0, cost: 0n }
       rollups.set(key, { requests: sum.requests + requests, cost: sum.cost + cost })
     }
-    const refundedOf = new Map<string, Nanos>()
-    for (const { customerId, amount } of refunds.values())
-      refundedOf.set(customerId, (refundedOf.get(customerId) ?? 0n) + amount)
+    const refundedOf = refunds.sums()
     for (const [customerId, balance] of tables.balances) {
       const byDay = new Map<number, Nanos>()
       const byKey = new Map<string, Nanos>()
@@ -782,9 +651,6 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       if (requests !== 0 || cost !== 0n) world.fail('rollups_equal_usage', `${key}: ${requests}, ${cost}`)
   }
 }
-
-/** A heartbeat counts for 15 s. */
-const SURELY_ALIVE_MS = 14_900
 
 function least(a: Nanos, b: Nanos): Nanos {
   return a < b ? a : b

@@ -1,30 +1,17 @@
-import { eligible } from '../src/admit/eligible.ts'
-import type { Completed } from '../src/chat/complete.ts'
-import { completeOnce, type SettlementWatch } from '../src/chat/complete-once.ts'
-import { dispatch } from '../src/dispatch/dispatch.ts'
-import type { Caller } from '../src/domain/caller.ts'
-import type { Answer, Outcome, Ticket } from '../src/domain/handoff.ts'
-import type { Offer } from '../src/domain/offer.ts'
-import { Stop } from '../src/domain/stop-signal.ts'
-import { Unserved } from '../src/domain/unserved.ts'
-import type { RefundOrder } from '../src/ledger/refund-request.ts'
-import type { Settlement } from '../src/ledger/settlement.ts'
-import type { WriteFrames } from '../src/relay/relay.ts'
-import { route } from '../src/route/route.ts'
-import { settle } from '../src/settle/settle.ts'
-import { DONE } from '../src/wire/sse-encode.ts'
 import { createDatabaseServer, type DatabaseServer } from './database-server.ts'
 import { createSimDisk } from './disk.ts'
 import { createFaults } from './faults.ts'
 import { type Gateway, startGateway, type Volume } from './gateway.ts'
 import { idOf } from './id-of.ts'
 import { createLink, createLinkState, type LinkState } from './link.ts'
+import { createOperator } from './operator.ts'
 import { type Customer, createOracle, type Oracle, type RequestRecord } from './oracle.ts'
-import { MODELS, type Plan, planOf, type RefundPlan, type RequestPlan, type SlotPlan } from './plan.ts'
-import { offerIdOf, planPricing, rawOf, receiptOf } from './pricing.ts'
+import { MODELS, type Plan, planOf, type RequestPlan, type SlotPlan } from './plan.ts'
+import { offerIdOf, planPricing } from './pricing.ts'
 import { createProcess, type MachineClock, type Process } from './process.ts'
+import { createServeRequest } from './serve-request.ts'
 import { createUpstreams } from './upstreams.ts'
-import { createWorld, type Fact, type Failure, type World } from './world.ts'
+import { createWorld, type Failure, type World } from './world.ts'
 
 export interface Run {
   readonly seed: number
@@ -90,10 +77,6 @@ const LOOK_MS = 2_000
 const ENDPOINTS = [0, 1, 2, 3, 4]
 /** Three successes end the trial, and a request may fail for other reasons. */
 const RESTORE_ATTEMPTS = 12
-
-function shortId({ admission }: RequestRecord): string {
-  return `a${Number.parseInt(admission.requestId.slice(-12), 16)}`
-}
 
 async function waitFor(world: World, isDone: () => boolean, withinMs: number, onOverdue: () => void): Promise<void> {
   const deadlineMs = world.nowMs + withinMs
@@ -164,11 +147,8 @@ function createRun(world: World, plan: Plan) {
   })
 
   const upstreams = createUpstreams(world, plan.troubles)
-  // A person at a terminal: never killed, and its link is as bad as the others'.
-  const operator = createProcess(world, 'operator', { epochMs: plan.epochMs, driftPpm: 0 })
-  const operatorLinkState: LinkState = { ...createLinkState(), ...faults }
-  const operatorLink = createLink(world, operator, operatorLinkState, server, oracle)
-  let refundsLeft = 0
+  const serveRequest = createServeRequest(world, oracle, upstreams)
+  const operator = createOperator(world, server, oracle, plan.epochMs, faults)
   let ejections = 0
   const onEjected = () => {
     ejections++
@@ -199,7 +179,7 @@ function createRun(world: World, plan: Plan) {
         server.model.grantCredit(customer.customerId, amountNanos)
       })
     }
-    for (const refund of plan.refunds) world.at(refund.atMs, () => giveBack(refund))
+    for (const refund of plan.refunds) world.at(refund.atMs, () => operator.giveBack(refund))
     const ways = createFaults({
       world,
       machines: machines.map(machine => {
@@ -273,230 +253,12 @@ function createRun(world: World, plan: Plan) {
     if (slot?.gateway !== undefined) void serve(slot, slot.gateway, request)
   }
 
-  /** One request as src/compose.ts wires it: once for its Idempotency-Key, if it has one. */
-  async function serve(slot: Slot, gateway: Gateway, request: RequestPlan): Promise<RequestRecord> {
-    const { process, claims } = gateway
-    const { admission, customer, once, pricing } = request
-    const record: RequestRecord = {
-      admission,
-      customer,
-      process,
-      volume: gateway.volume,
-      state: 'asked',
-      leaseId: undefined,
-      heldNanos: 0n,
-      settlement: undefined,
-      once,
-      holdsKey: false,
-      isKeyInUse: false,
-      sentText: undefined,
-      askedAtMs: world.nowMs,
-      voidedAtMs: 0,
-      lossesAtAnswer: 0,
-    }
-    oracle.asked(record)
+  function serve(slot: Slot, gateway: Gateway, request: RequestPlan): Promise<RequestRecord> {
     slot.inFlight++
-    const note = (what: string, ...facts: Fact[]) => world.note(process.name, shortId(record), what, ...facts)
-    try {
-      const ignored: SettlementWatch = { onSettled() {}, onUnsure() {} }
-      if (once === null) await deliver(record, await complete(gateway, request, record, note, ignored))
-      else {
-        const served = await completeOnce(
-          {
-            claims: {
-              ...claims,
-              async claim(claim) {
-                const claimed = await claims.claim(claim)
-                if (process.isAlive) oracle.claimed(record, claimed)
-                note('claims', claimed.kind)
-                return claimed
-              },
-            },
-            complete: async watch => {
-              try {
-                const completed = await complete(gateway, request, record, note, watch)
-                if (completed.delivery.kind === 'whole') record.holdsKey = false
-                return completed
-              } catch (failure) {
-                if (process.isAlive) record.holdsKey = false
-                throw failure
-              }
-            },
-            async count() {
-              const result = await gateway.ledger.admit({ ...admission, hold: null })
-              if (process.isAlive) oracle.admitted(record, result)
-            },
-            onFault: (_, fault) => note('its key stays as it is', String(fault)),
-          },
-          {
-            caller: { customerId: customer.customerId, keyId: admission.keyId } as Caller,
-            job: pricing.job,
-            body: Buffer.from(once.body),
-            requestId: admission.requestId,
-            key: once.key,
-          },
-        )
-        if ('replayOf' in served) note('replays', served.replayOf)
-        else await deliver(record, served)
-      }
-    } catch (error) {
-      if (!process.isAlive) return record
-      if (record.state === 'settling') oracle.voided(record)
-      else if (record.state === 'asked') oracle.refused(record)
-      note(record.state, String(error))
-    } finally {
-      if (process.isAlive) {
-        slot.inFlight--
-        if (slot.inFlight === 0) slot.whenIdle?.()
-      }
-    }
-    return record
-  }
-
-  /** The steps of src/chat/complete.ts. */
-  async function complete(
-    gateway: Gateway,
-    request: RequestPlan,
-    record: RequestRecord,
-    note: (what: string, ...facts: Fact[]) => void,
-    watch: SettlementWatch,
-  ): Promise<Completed> {
-    const { process, ledger, breaker } = gateway
-    const { admission, pricing, leaves } = request
-    const { job } = pricing
-    const { scheduler } = process
-    const startedAtEpochMs = scheduler.epochMs()
-    const startedMonotonicMs = scheduler.monotonicMs()
-    const choice = eligible(pricing.offers, job, breaker.health)
-    breaker.sawEligible(pricing.offers, choice)
-    const result = await ledger.admit(admission)
-    assertAlive()
-    oracle.admitted(record, result)
-    note(result.kind, result.kind === 'granted' ? result.leaseId : null)
-    if (result.kind !== 'granted') throw new Error(result.kind)
-
-    const { requestId, customerId, keyId, modelId, limits } = admission
-    const ticket: Ticket = {
-      requestId,
-      leaseId: result.leaseId,
-      caller: { customerId, keyId, limits } as Caller,
-      startedAtEpochMs,
-      startedMonotonicMs,
-      models: [modelId],
-      ...choice,
-      holdNanos: result.heldNanos,
-      maxTokens: pricing.hold.maxTokens,
-      clamp: null,
-    }
-    const stop = new Stop()
-    if (leaves !== null && leaves !== 'midway') scheduler.after(leaves.afterMs, () => stop.abort('left'))
-    const settleAs = async (outcome: Outcome, offer: Offer | null) => {
-      const raw = {
-        async settle(settlement: Settlement) {
-          const measured = rawOf(settlement, pricing, offer)
-          oracle.settling(record, measured, pricing, offer)
-          note('settles', measured.costNanos)
-          await ledger.settle(measured)
-          assertAlive()
-        },
-      }
-      const receipt = receiptOf(pricing, offer, outcome, result.heldNanos)
-      return settle({ ledger: raw, clock: scheduler, ...watch }, ticket, receipt, null)
-    }
-
-    let answer: Answer
-    try {
-      const ranked = route(ticket, job, { health: breaker.health }, random.next)
-      breaker.sawPlan(ranked)
-      const upstream = upstreams.clientFor(process, { runsMs: request.runsMs, isRejected: pricing.share === 0 })
-      answer = await dispatch({ upstream, health: breaker.health, clock: scheduler }, ranked, job, stop)
-      assertAlive()
-      breaker.sawAttempts(answer.attempts)
-    } catch (failure) {
-      assertAlive()
-      if (failure instanceof Unserved) breaker.sawAttempts(failure.attempts)
-      await settleAs('unserved', null)
-      oracle.answered(record)
-      throw failure
-    }
-    const { offer } = answer
-    note('served by', offer.offerId)
-    if (answer.kind === 'whole') {
-      const costNanos = await settleAs('served', offer)
-      record.sentText = `answer ${requestId}`
-      return { ticket, offer, delivery: { kind: 'whole', body: record.sentText, costNanos } }
-    }
-    const { chunks } = answer
-    const sendTo = async (write: WriteFrames) => {
-      try {
-        await write(`answer ${requestId}`)
-        let outcome: Outcome = 'served'
-        try {
-          await chunks.read(() => {
-            if (leaves !== 'midway') return
-            outcome = 'client_gone'
-            chunks.leave()
-          })
-        } catch (failure) {
-          assertAlive()
-          await settleAs('interrupted', null)
-          oracle.answered(record)
-          throw failure
-        }
-        assertAlive()
-        await settleAs(outcome, offer)
-        await write(DONE)
-      } finally {
-        if (process.isAlive) record.holdsKey = false
-      }
-    }
-    return { ticket, offer, delivery: { kind: 'stream', sendTo } }
-
-    /** What a dead process would do next happens nowhere. */
-    function assertAlive(): void {
-      if (!process.isAlive) throw new Error('dead')
-    }
-  }
-
-  /** To its client, down to the last byte. */
-  async function deliver(record: RequestRecord, { delivery }: Completed): Promise<void> {
-    if (delivery.kind === 'stream') {
-      let text = ''
-      await delivery.sendTo(frames => {
-        text += frames
-        record.sentText = text
-      })
-    }
-    if (!record.process.isAlive) return
-    oracle.answered(record)
-    world.note(record.process.name, shortId(record), 'answered')
-  }
-
-  // ---------------------------------------------------------------- the operator
-
-  function giveBack({ which, share, again }: RefundPlan): void {
-    const records = [...oracle.requests.values()]
-    const record = records[Math.floor(which * records.length)]
-    if (record === undefined) return
-    const cost = record.settlement?.costNanos ?? 0n
-    const amountOf = (thousandths: number | null) =>
-      thousandths === null ? null : (cost * BigInt(thousandths)) / 1_000n || 1n
-    const order = { customerId: record.customer.customerId, requestId: record.admission.requestId, reason: 'sorry' }
-    refundsLeft++
-    void giveBackAs({ ...order, amountNanos: amountOf(share) })
-    if (again === null) return
-    refundsLeft++
-    world.at(world.nowMs + again.afterMs, () => void giveBackAs({ ...order, amountNanos: amountOf(again.share) }))
-  }
-
-  /** Ordered until there is an answer. */
-  async function giveBackAs(order: RefundOrder): Promise<void> {
-    try {
-      oracle.refunded(order, await operatorLink.refund(order))
-      refundsLeft--
-    } catch {
-      operator.scheduler.after(2_000, () => void giveBackAs(order))
-    }
+    return serveRequest(gateway, request, () => {
+      slot.inFlight--
+      if (slot.inFlight === 0) slot.whenIdle?.()
+    })
   }
 
   // ---------------------------------------------------------------- healing
@@ -505,7 +267,7 @@ function createRun(world: World, plan: Plan) {
     world.note('world', 'heals')
     healing = true
     upstreams.heal()
-    Object.assign(operatorLinkState, createLinkState())
+    operator.heal()
     for (const { link, volumes } of machines) {
       Object.assign(link, createLinkState())
       for (const { disk } of volumes) disk.mend()
@@ -544,7 +306,7 @@ function createRun(world: World, plan: Plan) {
         if (slot.inFlight > 0) left.push(`${process.name} runs ${slot.inFlight} requests`)
       }
     }
-    if (refundsLeft > 0) left.push(`${refundsLeft} refunds`)
+    if (operator.refundsLeft > 0) left.push(`${operator.refundsLeft} refunds`)
     for (const { leaseId, nodeId } of server.model.tables.leases.values()) left.push(`lease ${leaseId} of ${nodeId}`)
     return left.slice(0, 5).join('; ')
   }
