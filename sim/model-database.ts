@@ -860,7 +860,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       isRunning:
         node?.state === 'alive' &&
         node.expiresAtMs > epochMs() &&
-        row.claimedAtMs > epochMs() - HOUR_MS &&
+        row.claimedAtMs > epochMs() - CLAIM_FORGOTTEN_MS &&
         (event === undefined || event.startedAtMs + event.latencyMs > epochMs() - FINISHED_WITHIN_MS),
       row: event === undefined ? null : { outcome: event.outcome, success: event.success, costNanos: event.cost },
     }
@@ -965,12 +965,16 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   }
 }
 
+/** How long an answer may take, by the endpoints that are simulated. */
+export const LONGEST_ANSWER_MS = 600_000
 const GRACE_MS = 60_000
 /** Fewer requests than this are not worth a bulk lease. */
 const BULK_SLOTS_MIN = 8
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
+/** An hour after the longest answer. */
+const CLAIM_FORGOTTEN_MS = LONGEST_ANSWER_MS + HOUR_MS
 /** How young a usage row is whose claim may be finished yet. */
 const FINISHED_WITHIN_MS = 10_000
 const PLATFORM = '00000000-0000-0000-0000-000000000000'

@@ -5,6 +5,7 @@ import { costNanos, type Nanos, splitCost } from '../src/domain/money.ts'
 import type { Offer } from '../src/domain/offer.ts'
 import type { Settlement } from '../src/ledger/settlement.ts'
 import { idOf } from './id-of.ts'
+import { LONGEST_ANSWER_MS } from './model-database.ts'
 import type { Random } from './random.ts'
 import { FIRST_TOKEN_MS } from './upstreams.ts'
 
@@ -41,7 +42,7 @@ export function planPricing(
       hosterShareBps,
       trustScore: 0.5,
       dialect: { maxTokensField: 'max_tokens', developerRole: false, streamOptions: false, dropFields: [] },
-      timeouts: { connectMs: 3_000, firstTokenMs: FIRST_TOKEN_MS, idleMs: 30_000, totalMs: 600_000 },
+      timeouts: { connectMs: 3_000, firstTokenMs: FIRST_TOKEN_MS, idleMs: 30_000, totalMs: LONGEST_ANSWER_MS },
     }
     // What the simulated parts read of an offer and a job; the rest is for other parts of the product.
     return {

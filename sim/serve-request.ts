@@ -74,6 +74,12 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
                 throw failure
               }
             },
+            refuseExhausted() {
+              const refused = gateway.ledger.refusalOf({ ...admission, hold: null })
+              if (refused === undefined) return
+              oracle.admitted(record, refused)
+              throw new Error(refused.kind)
+            },
             async count() {
               const result = await gateway.ledger.admit({ ...admission, hold: null })
               if (process.isAlive) oracle.admitted(record, result)

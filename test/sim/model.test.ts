@@ -1,6 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { idOf } from '../../sim/id-of.ts'
-import { createModelDatabase, type ModelDatabase, type RefundVerdict } from '../../sim/model-database.ts'
+import {
+  createModelDatabase,
+  LONGEST_ANSWER_MS,
+  type ModelDatabase,
+  type RefundVerdict,
+} from '../../sim/model-database.ts'
 import { createRandom, type Random } from '../../sim/random.ts'
 import { splitCost } from '../../src/domain/money.ts'
 import type { Claim, ClaimStore } from '../../src/idempotency/claim-store.ts'
@@ -33,7 +38,7 @@ let ids = 1
 beforeAll(async () => {
   database = await createTestDatabase()
   store = createPostgresStore({ money: database.pool, heartbeat: database.pool, windowClock: () => windowMs })
-  claims = createPostgresClaimStore(database.pool)
+  claims = createPostgresClaimStore(database.pool, LONGEST_ANSWER_MS)
   model = createModelDatabase({ epochMs: Date.now, windowMs: () => windowMs })
 })
 afterAll(() => database.drop())
