@@ -214,8 +214,8 @@ BEGIN
         day_used := 0;
         v_day_spent := 0;
         v_day_leased := 0;
-        IF r.day > v_today THEN
-          -- Back from a clock that was days ahead: this day may have leases and charges already.
+        -- Back from a clock that was days ahead, or forward again after it: this day has leases and charges already.
+        IF r.day > v_today OR EXISTS (SELECT FROM lease o WHERE o.customer_id = r.customer AND o.cap_day = v_today) THEN
           SELECT coalesce(sum(u.cost_nanos), 0) INTO v_day_spent FROM usage_event u WHERE u.customer_id = r.customer AND u.cap_day = v_today;
           SELECT coalesce(sum(o.granted_nanos), 0), v_day_spent - coalesce(sum(o.settled_nanos), 0) INTO v_day_leased, v_day_spent
             FROM lease o WHERE o.customer_id = r.customer AND o.cap_day = v_today;

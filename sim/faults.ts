@@ -53,7 +53,10 @@ export function createFaults({
     () => cut(someMachine().link),
     () => server.stop(random.skewed(200, 90_000)),
     () => server.hang(random.skewed(200, 50_000)),
-    () => stepClock(someMachine().clock, 'a machine'),
+    () => {
+      oracle.machineClockStepped()
+      stepClock(someMachine().clock, 'a machine')
+    },
     () => someMachine().shutDownOne(),
     () => someMachine().shutDownOne(),
   ]

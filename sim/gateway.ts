@@ -1,8 +1,10 @@
+import { type Claims, createClaims } from '../src/idempotency/claims.ts'
 import { startNode } from '../src/jobs/start-node.ts'
 import { type Journal, openJournal } from '../src/journal/journal.ts'
 import { createLedger, type Ledger } from '../src/ledger/ledger.ts'
-import type { LedgerStore } from '../src/ledger/ledger-store.ts'
+import { type BreakerOracle, createBreakerOracle } from './breaker-oracle.ts'
 import type { SimDisk } from './disk.ts'
+import type { Link } from './link.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
@@ -27,6 +29,8 @@ export interface GatewayConfig {
 export interface Gateway {
   readonly process: Process
   readonly ledger: Ledger
+  readonly claims: Claims
+  readonly breaker: BreakerOracle
   readonly volume: Volume
   readonly journal: Journal
   /** Drains and ends the process as SIGTERM does. */
@@ -36,17 +40,19 @@ export interface Gateway {
 export interface GatewayDeps {
   readonly world: World
   readonly process: Process
-  readonly store: LedgerStore
+  readonly link: Link
   /** Of the machine, in the order of their numbers. */
   readonly volumes: readonly Volume[]
   readonly nodeShard: number
   readonly config: GatewayConfig
   readonly newId: (kind: 'node' | 'lease') => string
+  readonly onEjected: () => void
 }
 
 /** Starts it; resolves when it may take requests. Rejects when the database is away: the process ends then, and is started again. */
 export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
-  const { process, store, config, nodeShard, newId } = deps
+  const { process, link, config, nodeShard, newId } = deps
+  const { store } = link
   const { scheduler } = process
   const own = deps.volumes.find(volume => volume.claimedBy === undefined)!
   claim(own)
@@ -106,12 +112,24 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
     release(volume)
   }
 
+  const claims = createClaims({
+    store: link.claims,
+    ledgerStore: store,
+    nodeShard,
+    node,
+    scheduler,
+    masterKey: MASTER_KEY,
+  })
+  const random = deps.world.random.fork()
   return {
     process,
     ledger,
+    claims,
+    breaker: createBreakerOracle(deps.world, process, random.next, deps.onEjected),
     volume: own,
     journal,
     async stop() {
+      claims.stop()
       const unsettled = await ledger.drain(10_000)
       ledger.stop()
       await node.stop()
@@ -136,4 +154,5 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
   }
 }
 
+const MASTER_KEY = Buffer.alloc(32, 7)
 const silent = { info() {}, warn() {}, error() {} }

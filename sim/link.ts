@@ -1,5 +1,8 @@
+import type { ClaimStore } from '../src/idempotency/claim-store.ts'
 import type { LedgerStore } from '../src/ledger/ledger-store.ts'
+import type { RefundOrder } from '../src/ledger/refund-request.ts'
 import type { DatabaseServer } from './database-server.ts'
+import type { RefundVerdict } from './model-database.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
@@ -24,14 +27,32 @@ export function createLinkState(): LinkState {
 export interface LinkObserver {
   onStatement<K extends Operation>(
     operation: K,
-    args: Parameters<LedgerStore[K]>,
+    args: Parameters<Statements[K]>,
     result: unknown,
     sentAtMs: number,
     process: Process,
   ): void
 }
 
-type Operation = keyof LedgerStore
+interface Statements extends LedgerStore {
+  refund(order: RefundOrder): Promise<RefundVerdict>
+  takeClaim: ClaimStore['take']
+  findClaim: ClaimStore['find']
+  takeOverClaim: ClaimStore['takeOver']
+  finishClaim: ClaimStore['finish']
+  releaseClaim: ClaimStore['release']
+}
+
+type Operation = keyof Statements
+
+/** All that a process asks of the database. */
+export interface Link {
+  readonly store: LedgerStore
+  readonly claims: ClaimStore
+  refund(order: RefundOrder): Promise<RefundVerdict>
+}
+
+const ghostly: ReadonlySet<Operation> = new Set(['admit', 'takeClaim', 'takeOverClaim'])
 
 /** How long a client waits for an answer before it gives its connection up; see src/db/pool.ts. The statement may run all the same. */
 const QUERY_TIMEOUT_MS = 6_000
@@ -46,10 +67,10 @@ export function createLink(
   link: LinkState,
   server: DatabaseServer,
   observer: LinkObserver,
-): LedgerStore {
+): Link {
   const { random } = world
   const { model } = server
-  return {
+  const store: LedgerStore = {
     registerNode: nodeId => call('registerNode', [nodeId], () => model.registerNode(nodeId)),
     heartbeat: nodeId => call('heartbeat', [nodeId], () => model.heartbeat(nodeId)),
     retireNode: nodeId => call('retireNode', [nodeId], () => model.retireNode(nodeId)),
@@ -80,8 +101,20 @@ export function createLink(
       return call('release', [sent], () => model.release(sent))
     },
   }
+  return {
+    store,
+    claims: {
+      take: (claim, nodeId) => call('takeClaim', [claim, nodeId], () => model.takeClaim(claim, nodeId)),
+      find: claim => call('findClaim', [claim], () => model.findClaim(claim)),
+      takeOver: (claim, earlier, nodeId) =>
+        call('takeOverClaim', [claim, earlier, nodeId], () => model.takeOverClaim(claim, earlier, nodeId)),
+      finish: (claim, ending) => call('finishClaim', [claim, ending], () => model.finishClaim(claim, ending)),
+      release: claim => call('releaseClaim', [claim], () => model.releaseClaim(claim)),
+    },
+    refund: order => call('refund', [order], () => model.refund(order)),
+  }
 
-  function call<K extends Operation, T>(operation: K, args: Parameters<LedgerStore[K]>, work: () => T): Promise<T> {
+  function call<K extends Operation, T>(operation: K, args: Parameters<Statements[K]>, work: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
       if (!process.enter(operation)) return
       const sentAtMs = world.nowMs
@@ -130,8 +163,9 @@ export function createLink(
             const answer = () => (error === undefined ? resolve(result as T) : reject(error))
             if (isCopy) return
             // No network doubles a statement by itself. Who sends one again knows that the first may have been carried out, and has to know
-            // it of an admission: nobody else could end the lease of one that comes after its request was settled.
-            const isAnswerLost = link.answersCut || random.chance(link.lossRate) || (isDoubled && operation === 'admit')
+            // it of what takes something, an admission or a key: nobody else could end what comes after its request was settled.
+            const isAnswerLost =
+              link.answersCut || random.chance(link.lossRate) || (isDoubled && ghostly.has(operation))
             if (isAnswerLost) breakOff()
             else {
               const delayMs = passageMs()
@@ -179,6 +213,13 @@ function summaryOf(operation: Operation, args: readonly unknown[]): string {
       return (first as readonly string[]).map(short).join(' ')
     case 'reclaim':
       return ''
+    case 'refund':
+    case 'takeClaim':
+    case 'findClaim':
+    case 'takeOverClaim':
+    case 'finishClaim':
+    case 'releaseClaim':
+      return short((first as Record<string, unknown>).requestId)
     default:
       return short(first)
   }

@@ -1,6 +1,7 @@
 import type { LimitReset } from '../src/domain/caller.ts'
 import type { Nanos } from '../src/domain/money.ts'
 import type { WindowCounts } from '../src/domain/windows.ts'
+import type { Claim, StoredClaim } from '../src/idempotency/claim-store.ts'
 import type { KeySpend, RefusalCode } from '../src/ledger/admission.ts'
 import {
   type BulkRequest,
@@ -13,11 +14,12 @@ import {
   type ReclaimOptions,
   type SettleEffect,
 } from '../src/ledger/ledger-store.ts'
+import type { RefundOrder } from '../src/ledger/refund-request.ts'
 import type { Settlement } from '../src/ledger/settlement.ts'
 
 /**
- * What migrations/0001_tables.sql and 0002_money.sql do, in memory: each call is one transaction that happens at once, or not at all when it
- * throws. test/sim/model.test.ts holds it against PostgreSQL.
+ * What migrations/0001_tables.sql to 0004_refunds.sql and postgres-claim-store.ts do, in memory: each call is one transaction that happens
+ * at once, or not at all when it throws. test/sim/model.test.ts holds it against PostgreSQL.
  */
 export interface ModelDatabase {
   readonly tables: Tables
@@ -35,6 +37,13 @@ export interface ModelDatabase {
   settle(nodeShard: number, settlements: readonly Settlement[]): Map<string, SettleEffect>
   handBack(returns: readonly LeaseReturn[]): void
   release(leaseIds: readonly string[]): Set<string>
+  refund(order: RefundOrder): RefundVerdict
+  // The calls of ClaimStore.
+  takeClaim(claim: Claim, nodeId: string): boolean
+  findClaim(claim: Claim): StoredClaim | undefined
+  takeOverClaim(claim: Claim, earlierRequestId: string, nodeId: string): boolean
+  finishClaim(claim: Claim, ending: { readonly costNanos: Nanos; readonly answerSealed: Buffer | null }): void
+  releaseClaim(claim: Claim): void
   /** The server starts again: nobody is declared dead before it has been up for a while. */
   restart(): void
 }
@@ -50,6 +59,38 @@ export interface Tables {
   readonly rollups: ReadonlyMap<string, Readonly<RollupRow>>
   /** By customer, key and window. */
   readonly keySpend: ReadonlyMap<string, Readonly<KeySpendRow>>
+  /** By customer and request. */
+  readonly refunds: ReadonlyMap<string, Readonly<RefundRow>>
+  /** By customer and Idempotency-Key. */
+  readonly claims: ReadonlyMap<string, Readonly<ClaimRow>>
+}
+
+export interface RefundRow {
+  customerId: string
+  requestId: string
+  amount: Nanos
+  hosterShare: Nanos
+  fee: Nanos
+  txId: number
+}
+
+/** What came of it, and what is given back now or was before. */
+export interface RefundVerdict {
+  readonly kind: 'refunded' | 'duplicate' | 'refunded_before' | 'above_charge' | 'free' | 'no_request'
+  readonly amountNanos: Nanos | null
+  readonly hosterShareNanos: Nanos | null
+  readonly feeNanos: Nanos | null
+}
+
+export interface ClaimRow {
+  customerId: string
+  key: string
+  bodyHash: Buffer
+  requestId: string
+  nodeId: string
+  done: StoredClaim['done']
+  claimedAtMs: number
+  expiresAtMs: number
 }
 
 export interface BalanceRow {
@@ -165,6 +206,8 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   const keySpend = new Map<string, KeySpendRow>()
   /** What `api_key` says, as admissions told it. */
   const keyLimits = new Map<string, Nanos>()
+  const refunds = new Map<string, RefundRow>()
+  const claims = new Map<string, ClaimRow>()
   let startedAtMs = epochMs()
   let txIds = 0
   /** Takes the running transaction back, step by step. */
@@ -172,7 +215,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   const touched = new Set<string>()
 
   return {
-    tables: { balances, nodes, leases, leasesOf, usage, entries, rollups, keySpend },
+    tables: { balances, nodes, leases, leasesOf, usage, entries, rollups, keySpend, refunds, claims },
 
     openAccount: (customerId, creditNanos) =>
       transaction(() => {
@@ -228,6 +271,20 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     settle: (nodeShard, settlements) => transaction(() => settle(nodeShard, settlements)),
     handBack: returns => transaction(() => handBack(returns)),
     release: leaseIds => transaction(() => release(leaseIds)),
+    refund: order => transaction(() => refund(order)),
+    takeClaim: (claim, nodeId) => transaction(() => takeClaim(claim, nodeId)),
+    findClaim,
+    takeOverClaim: (claim, earlierRequestId, nodeId) =>
+      transaction(() => takeOverClaim(claim, earlierRequestId, nodeId)),
+    finishClaim: (claim, done) =>
+      transaction(() => {
+        const row = runningClaim(claim, claim.requestId)
+        if (row !== undefined) putClaim({ ...row, done })
+      }),
+    releaseClaim: claim =>
+      transaction(() => {
+        if (runningClaim(claim, claim.requestId) !== undefined) put(claims, claimKey(claim), undefined)
+      }),
     restart() {
       startedAtMs = epochMs()
     },
@@ -525,10 +582,11 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       account.dayRequests = 0
       account.daySpent = 0n
       account.dayLeased = 0n
-      if (row.day > today) {
+      const own = [...(leasesOf.get(row.customerId)?.values() ?? [])]
+      if (row.day > today || own.some(({ capDay }) => capDay === today)) {
         for (const event of usage.get(row.customerId)?.values() ?? [])
           if (event.capDay === today) account.daySpent += event.cost
-        for (const lease of leasesOf.get(row.customerId)?.values() ?? []) {
+        for (const lease of own) {
           if (lease.capDay !== today) continue
           account.dayLeased += lease.granted
           account.daySpent -= lease.settled
@@ -599,13 +657,12 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     for (const { requestId, leaseId, customerId, costNanos, holdNanos } of settlements) {
       if (leaseId === requestId) continue
       const lease = leases.get(leaseId)
-      if (lease !== undefined && lease.slots !== null && lease.customerId === customerId) {
-        const room = lease.granted - lease.settled
-        if (asked.get(leaseId)! > room && usage.get(customerId)?.has(requestId)) continue
-        const soFar = (used.get(leaseId) ?? 0n) + least(costNanos, holdNanos)
-        used.set(leaseId, soFar)
-        if (soFar <= room) continue
-      }
+      const isPayer = lease !== undefined && lease.slots !== null && lease.customerId === customerId
+      const room = isPayer ? lease.granted - lease.settled : undefined
+      if (room !== undefined && asked.get(leaseId)! > room && usage.get(customerId)?.has(requestId)) continue
+      const soFar = (used.get(leaseId) ?? 0n) + least(costNanos, holdNanos)
+      used.set(leaseId, soFar)
+      if (room !== undefined && soFar <= room) continue
       effects.set(requestId, 'fenced')
       skipped.add(requestId)
     }
@@ -759,6 +816,76 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     addToRollup({ ...rollupKey(row, nodeShard), ...nothing, requests: -1 })
   }
 
+  // ---------------------------------------------------------------- refund_request
+
+  function refund({ customerId, requestId, amountNanos }: RefundOrder): RefundVerdict {
+    const charge = usage.get(customerId)?.get(requestId)
+    if (charge === undefined) return verdictOf('no_request')
+    const amount = amountNanos ?? charge.cost
+    if (charge.cost === 0n) return verdictOf('free')
+    const earlier = refunds.get(`${customerId} ${requestId}`)
+    if (earlier !== undefined) return verdictOf(earlier.amount === amount ? 'duplicate' : 'refunded_before', earlier)
+    if (amount > charge.cost) return verdictOf('above_charge')
+    const hosterShare = (charge.hosterShare * amount) / charge.cost
+    const txId = ++txIds
+    const row = { customerId, requestId, amount, hosterShare, fee: amount - hosterShare, txId }
+    put(refunds, `${customerId} ${requestId}`, row)
+    addEntry({ txId, kind: 'customer', accountId: customerId, amount })
+    if (row.hosterShare > 0n)
+      addEntry({ txId, kind: 'hoster_payable', accountId: charge.hosterId!, amount: -row.hosterShare })
+    if (row.fee > 0n) addEntry({ txId, kind: 'platform_revenue', accountId: PLATFORM, amount: -row.fee })
+    const balance = balances.get(customerId)!
+    putBalance({ ...balance, posted: balance.posted + amount })
+    return verdictOf('refunded', row)
+  }
+
+  // ---------------------------------------------------------------- Idempotency-Keys
+
+  function takeClaim({ customerId, key, bodyHash, requestId }: Claim, nodeId: string): boolean {
+    const row = claims.get(claimKey({ customerId, key }))
+    if (row !== undefined && row.expiresAtMs > epochMs()) return false
+    putClaim({ customerId, key, bodyHash, requestId, nodeId, done: null, ...claimTimes() })
+    return true
+  }
+
+  function findClaim(claim: Claim): StoredClaim | undefined {
+    const row = claims.get(claimKey(claim))
+    if (row === undefined) return undefined
+    const node = nodes.get(row.nodeId)
+    const event = usage.get(row.customerId)?.get(row.requestId)
+    return {
+      requestId: row.requestId,
+      isSameBody: row.bodyHash.equals(claim.bodyHash),
+      done: row.done,
+      isRunning:
+        node?.state === 'alive' &&
+        node.expiresAtMs > epochMs() &&
+        row.claimedAtMs > epochMs() - CLAIM_FORGOTTEN_MS &&
+        (event === undefined || event.startedAtMs + event.latencyMs > epochMs() - FINISHED_WITHIN_MS),
+      row: event === undefined ? null : { outcome: event.outcome, success: event.success, costNanos: event.cost },
+    }
+  }
+
+  function takeOverClaim(claim: Claim, earlierRequestId: string, nodeId: string): boolean {
+    const row = runningClaim(claim, earlierRequestId)
+    if (row === undefined) return false
+    putClaim({ ...row, requestId: claim.requestId, nodeId, ...claimTimes() })
+    return true
+  }
+
+  function runningClaim(claim: Claim, requestId: string): ClaimRow | undefined {
+    const row = claims.get(claimKey(claim))
+    return row?.requestId === requestId && row.done === null ? row : undefined
+  }
+
+  function claimTimes() {
+    return { claimedAtMs: epochMs(), expiresAtMs: epochMs() + DAY_MS }
+  }
+
+  function putClaim(row: ClaimRow): void {
+    put(claims, claimKey(row), row)
+  }
+
   // ---------------------------------------------------------------- leases whose owner is gone
 
   function release(leaseIds: readonly string[]): Set<string> {
@@ -838,12 +965,18 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   }
 }
 
+/** How long an answer may take, by the endpoints that are simulated. */
+export const LONGEST_ANSWER_MS = 600_000
 const GRACE_MS = 60_000
 /** Fewer requests than this are not worth a bulk lease. */
 const BULK_SLOTS_MIN = 8
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
+/** An hour after the longest answer. */
+const CLAIM_FORGOTTEN_MS = LONGEST_ANSWER_MS + HOUR_MS
+/** How young a usage row is whose claim may be finished yet. */
+const FINISHED_WITHIN_MS = 10_000
 const PLATFORM = '00000000-0000-0000-0000-000000000000'
 const nothing = { successes: 0, inputTokens: 0, outputTokens: 0, cost: 0n, hosterShare: 0n, fee: 0n, latencyMsSum: 0 }
 
@@ -908,6 +1041,19 @@ function usageRow(
     capDay: of.capDay,
     keyId: settlement.keyId,
     keyWindow: of.keyWindow,
+  }
+}
+
+export function claimKey({ customerId, key }: Pick<Claim, 'customerId' | 'key'>): string {
+  return `${customerId} ${key}`
+}
+
+function verdictOf(kind: RefundVerdict['kind'], row?: RefundRow): RefundVerdict {
+  return {
+    kind,
+    amountNanos: row?.amount ?? null,
+    hosterShareNanos: row?.hosterShare ?? null,
+    feeNanos: row?.fee ?? null,
   }
 }
 

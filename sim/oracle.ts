@@ -1,6 +1,8 @@
 import type { KeyLimit } from '../src/domain/caller.ts'
 import type { Nanos } from '../src/domain/money.ts'
 import type { Offer } from '../src/domain/offer.ts'
+import type { Claim } from '../src/idempotency/claim-store.ts'
+import type { Claimed } from '../src/idempotency/claims.ts'
 import type { Admission, AdmissionResult } from '../src/ledger/admission.ts'
 import type {
   LeaseRequest,
@@ -9,13 +11,17 @@ import type {
   ReclaimOptions,
   SettleEffect,
 } from '../src/ledger/ledger-store.ts'
+import type { RefundOrder } from '../src/ledger/refund-request.ts'
 import type { Settlement } from '../src/ledger/settlement.ts'
 import type { DatabaseServer } from './database-server.ts'
 import type { Volume } from './gateway.ts'
+import { createKeyOracle, SURELY_ALIVE_MS } from './key-oracle.ts'
 import type { LinkObserver } from './link.ts'
-import type { LeaseRow, UsageRow } from './model-database.ts'
+import type { LeaseRow, RefundVerdict, UsageRow } from './model-database.ts'
+import type { OncePlan } from './plan.ts'
 import type { Pricing } from './pricing.ts'
 import type { Process } from './process.ts'
+import { createRefundOracle } from './refund-oracle.ts'
 import type { World } from './world.ts'
 
 /** A customer as whoever sold the credit knows it. */
@@ -36,6 +42,13 @@ export interface RequestRecord {
   leaseId: string | undefined
   heldNanos: Nanos
   settlement: Settlement | undefined
+  readonly once: OncePlan | null
+  /** It was let run by its Idempotency-Key, and has not come to its end. */
+  holdsKey: boolean
+  /** Told that another one with the same key is running. */
+  isKeyInUse: boolean
+  /** What its client was sent, with an Idempotency-Key. */
+  sentText: string | undefined
   readonly askedAtMs: number
   voidedAtMs: number
   /** Of the journal's disk, when the answer ended. */
@@ -53,7 +66,12 @@ export interface Oracle extends LinkObserver {
   asked(record: RequestRecord): void
   admitted(record: RequestRecord, result: AdmissionResult): void
   refused(record: RequestRecord): void
-  settling(record: RequestRecord, settlement: Settlement, pricing: Pricing): void
+  /** `offer`: who served it. */
+  settling(record: RequestRecord, settlement: Settlement, pricing: Pricing, offer: Offer | null): void
+  /** What the Idempotency-Key of the request stands for. */
+  claimed(record: RequestRecord, claimed: Claimed): void
+  /** What the operator was told. */
+  refunded(order: RefundOrder, verdict: RefundVerdict): void
   answered(record: RequestRecord): void
   voided(record: RequestRecord): void
   died(process: Process): void
@@ -61,6 +79,9 @@ export interface Oracle extends LinkObserver {
   lost(volume: Volume): void
   /** The clock of the database jumped: windows that it touched promise nothing. */
   clockStepped(): void
+  /** The clock of a machine jumped. */
+  machineClockStepped(): void
+  readonly hasSteppedClocks: boolean
   /** Nothing is under way any more: everything is where it belongs. */
   checkEnd(): void
   readonly counts: {
@@ -68,6 +89,10 @@ export interface Oracle extends LinkObserver {
     readonly writtenOff: number
     readonly inMemory: number
     readonly charged: number
+    readonly keyed: number
+    readonly replayed: number
+    readonly superseded: number
+    readonly refunded: number
   }
 }
 
@@ -88,15 +113,26 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   const deadNodes = new Set<string>()
   const losses = new Map<Volume, number>()
   const heard = new Map<Process, number>()
-  const heartbeats = new Map<string, { atMs: number; process: Process }>()
+  const heartbeats = new Map<string, { atMs: number; process: Process; wasSilent: boolean }>()
   const counts = { late: 0, writtenOff: 0, inMemory: 0, charged: 0 }
+  const idempotencyKeys = createKeyOracle({
+    world,
+    serverOf,
+    requests,
+    heardOf: nodeId => heartbeats.get(nodeId),
+    hasDatabaseStepped: () => stepped,
+  })
+  const refunds = createRefundOracle(world, serverOf)
   let entriesSeen = 0
   let stepped = false
+  let haveMachinesStepped = false
   let exactFromMs = Number.NEGATIVE_INFINITY
 
   return {
     requests,
-    counts,
+    get counts() {
+      return { ...counts, ...idempotencyKeys.counts, refunded: refunds.count }
+    },
     onCommit(customerIds) {
       checkEntries()
       for (const customerId of customerIds) checkCustomer(customerId)
@@ -120,12 +156,15 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       else if (operation === 'heartbeat') sawHeartbeat(first as string, process)
       else if (operation === 'retireNode') sawRetire(first as string)
       else if (operation === 'reclaim') sawReclaim(first as ReclaimOptions)
+      else if (operation === 'refund') refunds.saw(first as RefundOrder, result as RefundVerdict)
+      else if (operation === 'findClaim') idempotencyKeys.sawFind(first as Claim)
     },
 
     asked(record) {
       requests.set(record.admission.requestId, record)
       const { customerId } = record.customer
       customers.set(customerId, record.customer)
+      idempotencyKeys.asked(record)
       const { keyId, keyLimit } = record.admission
       if (keyLimit === null) return
       let keys = keysOf.get(customerId)
@@ -178,8 +217,10 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     refused(record) {
       record.state = 'failed'
     },
-    settling(record, settlement, pricing) {
-      checkPrice(record, settlement, pricing)
+    claimed: idempotencyKeys.claimed,
+    refunded: refunds.told,
+    settling(record, settlement, pricing, offer) {
+      checkPrice(record, settlement, pricing, offer)
       record.state = 'settling'
       record.settlement = settlement
       claim(record.leaseId!, settlement.requestId, least(settlement.costNanos, record.heldNanos))
@@ -210,6 +251,12 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       // A minute that comes a second time was counted before, and slots of the old minute are used for as long as it lasts.
       admissions.clear()
       exactFromMs = world.nowMs + 60_000
+    },
+    machineClockStepped() {
+      haveMachinesStepped = true
+    },
+    get hasSteppedClocks() {
+      return stepped || haveMachinesStepped
     },
     checkEnd,
   }
@@ -323,6 +370,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
         world.fail('settlements_leave_a_row', requestId)
         continue
       }
+      if (settlement.outcome === 'superseded' && row.outcome === 'superseded') idempotencyKeys.sawSuperseded(record)
+      if (row.cost > 0n) idempotencyKeys.charged(record)
       if (effect === 'late' || effect === 'written_off') {
         counts[effect === 'late' ? 'late' : 'writtenOff']++
         const lost = record.leaseId
@@ -381,7 +430,9 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   function sawHeartbeat(nodeId: string, process: Process): void {
     if (serverOf().model.tables.nodes.get(nodeId)?.state !== 'alive') return
     heard.set(process, world.nowMs)
-    heartbeats.set(nodeId, { atMs: world.nowMs, process })
+    const last = heartbeats.get(nodeId)
+    const wasSilent = last !== undefined && (last.wasSilent || world.nowMs - last.atMs > SURELY_ALIVE_MS)
+    heartbeats.set(nodeId, { atMs: world.nowMs, process, wasSilent })
   }
 
   function sawRetire(nodeId: string): void {
@@ -438,15 +489,19 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   // ---------------------------------------------------------------- prices
 
   /** The arithmetic of docs/money.md, written another way: the cost is rounded up once, the hoster's part down, and the fee is the rest. */
-  function checkPrice({ admission, heldNanos }: RequestRecord, settlement: Settlement, pricing: Pricing): void {
+  function checkPrice(
+    { admission, heldNanos }: RequestRecord,
+    settlement: Settlement,
+    pricing: Pricing,
+    offer: Offer | null,
+  ): void {
     const { requestId, costNanos, writeoffNanos, hosterShareNanos, feeNanos } = settlement
     const name = `request ${requestId}`
     const { offers, job, share, isRaw } = pricing
     const picosOf = ({ price }: Offer, input: number, output: number) =>
       price.inputPicoPerToken * BigInt(input) + price.outputPicoPerToken * BigInt(output)
     const isRoundedUp = (nanos: Nanos, picos: bigint) => nanos * 1_000n >= picos && (nanos - 1n) * 1_000n < picos
-    const offer = share > 0 ? offers[pricing.served]! : undefined
-    const billedPicos = offer === undefined ? 0n : picosOf(offer, settlement.inputTokens, settlement.outputTokens)
+    const billedPicos = offer === null ? 0n : picosOf(offer, settlement.inputTokens, settlement.outputTokens)
     const measured = costNanos + writeoffNanos
     if (!isRoundedUp(measured, billedPicos))
       world.fail('costs_are_rounded_up_once', `${name}: ${measured} for ${billedPicos}`)
@@ -513,7 +568,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   function checkCharge(record: RequestRecord, row: UsageRow | undefined): void {
     const { settlement, state, admission, heldNanos } = record
     const name = `request ${admission.requestId}, ${state}`
-    const isSettled = row !== undefined && row.outcome !== 'node_died'
+    const isSettled = row !== undefined && row.outcome !== 'node_died' && !idempotencyKeys.isSuperseded(row.requestId)
     const cost = row?.cost ?? 0n
     if (settlement === undefined) {
       if (isSettled || cost > 0n) world.fail('only_answers_are_charged', `${name}: ${cost}`)
@@ -530,6 +585,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     }
     if (!isSettled) {
       const isDiskLost = (losses.get(record.volume) ?? 0) > record.lossesAtAnswer
+      // The same request was sent again meanwhile, and was let run on the condition that this one stays free.
+      if (idempotencyKeys.isSuperseded(admission.requestId) && cost === 0n) return
       if (!isDiskLost) world.fail('answers_are_charged_once', `${name}: no usage row`)
       return
     }
@@ -549,6 +606,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       const sum = rollups.get(key) ?? { requests: 0, cost: 0n }
       rollups.set(key, { requests: sum.requests + requests, cost: sum.cost + cost })
     }
+    const refundedOf = refunds.sums()
     for (const [customerId, balance] of tables.balances) {
       const byDay = new Map<number, Nanos>()
       const byKey = new Map<string, Nanos>()
@@ -576,10 +634,11 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       }
       const customer = customers.get(customerId)
       if (customer === undefined) continue
-      if (balance.posted !== customer.creditNanos - spent) {
+      const refunded = refundedOf.get(customerId) ?? 0n
+      if (balance.posted !== customer.creditNanos - spent + refunded) {
         world.fail(
           'charges_equal_customer_entries',
-          `${customerId}: ${balance.posted}, not ${customer.creditNanos} - ${spent}`,
+          `${customerId}: ${balance.posted}, not ${customer.creditNanos} - ${spent} + ${refunded}`,
         )
       }
       if (balance.daySpent !== (byDay.get(balance.day) ?? 0n))

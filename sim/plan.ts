@@ -2,8 +2,9 @@ import type { Admission } from '../src/ledger/admission.ts'
 import type { GatewayConfig } from './gateway.ts'
 import { idOf } from './id-of.ts'
 import type { Customer } from './oracle.ts'
-import { type Pricing, planPricing } from './pricing.ts'
+import { endpointIdOf, type Pricing, planPricing } from './pricing.ts'
 import type { Random } from './random.ts'
+import { type TroublePlan, troubleKinds } from './upstreams.ts'
 
 /** What a seed decides before anything happens. */
 export interface Plan {
@@ -15,8 +16,28 @@ export interface Plan {
   readonly customers: readonly Customer[]
   readonly requests: readonly RequestPlan[]
   readonly topUps: readonly { readonly atMs: number; readonly customer: Customer; readonly amountNanos: bigint }[]
+  readonly refunds: readonly RefundPlan[]
+  readonly troubles: readonly TroublePlan[]
   readonly config: GatewayConfig
   readonly faults: FaultPlan
+}
+
+/** Somebody at the operator's gives money back for a request that ran before. */
+export interface RefundPlan {
+  readonly atMs: number
+  /** Which of the requests so far, 0..1. */
+  readonly which: number
+  /** In thousandths of what it cost; null for all of it. */
+  readonly share: number | null
+  /** Ordered once more, after so long and perhaps otherwise. */
+  readonly again: { readonly afterMs: number; readonly share: number | null } | null
+}
+
+/** A request that happens once, however often it is sent. */
+export interface OncePlan {
+  /** The Idempotency-Key. */
+  readonly key: string
+  readonly body: string
 }
 
 /** A place where a process of the product runs. */
@@ -32,6 +53,9 @@ export interface RequestPlan {
   readonly slot: number
   readonly runsMs: number
   readonly pricing: Pricing
+  readonly once: OncePlan | null
+  /** The client hangs up then, or, `midway`, as soon as its stream has begun. */
+  readonly leaves: 'midway' | { readonly afterMs: number } | null
 }
 
 export interface FaultPlan {
@@ -58,14 +82,18 @@ export function planOf(random: Random): Plan {
   }
   const customers = planCustomers(random)
   const isCalm = random.chance(0.15)
+  const endpoints = random.between(1, 5)
+  const requests = planRequests(random, customers, slots.length, loadMs, endpoints)
   return {
     epochMs: planEpoch(random, loadMs),
     loadMs,
     slots,
     machines,
     customers,
-    requests: planRequests(random, customers, slots.length, loadMs),
+    requests,
     topUps: planTopUps(random, customers, loadMs),
+    refunds: planRefunds(random, loadMs),
+    troubles: planTroubles(random, endpoints, loadMs),
     config: {
       settlement: random.chance(0.8) ? 'journal' : 'commit',
       fsync: random.chance(0.3),
@@ -127,7 +155,13 @@ function planCredit(random: Random): bigint {
   return BigInt(Math.round(usd * 1e9))
 }
 
-function planRequests(random: Random, customers: readonly Customer[], slots: number, loadMs: number): RequestPlan[] {
+function planRequests(
+  random: Random,
+  customers: readonly Customer[],
+  slots: number,
+  loadMs: number,
+  endpoints: number,
+): RequestPlan[] {
   const count = Math.round(
     random.chance(0.97) ? random.skewed(40, 400) : random.skewed(400, random.chance(0.1) ? 5_000 : 1_500),
   )
@@ -143,7 +177,13 @@ function planRequests(random: Random, customers: readonly Customer[], slots: num
     scale: random.skewed(1e5, 5e7),
     slot: random.between(0, slots - 1),
     stays: random.pick([1, 0.9, 0.5, 0]),
+    // Now and then most of its credit at once, which sits in the leases of its other requests.
+    grasps: random.pick([0, 0, 0, 0.1]),
   }))
+  // The clients of some runs name their requests, and send some of them again.
+  const keyed = random.pick([0, 0, 0.2, 0.5])
+  const repeated = random.pick([0.2, 0.5])
+  const named: RequestPlan[] = []
   const requests: RequestPlan[] = []
   for (let index = 0; index < count; index++) {
     const which = Math.floor(random.next() ** favour * customers.length)
@@ -151,13 +191,23 @@ function planRequests(random: Random, customers: readonly Customer[], slots: num
     const habit = habits[which]!
     const burst = random.pick(bursts)
     const modelId = random.pick(MODELS)
-    const pricing = planPricing(random, modelId, habit.scale * random.skewed(0.3, 3))
+    const slot = random.chance(habit.stays) ? habit.slot : random.between(0, slots - 1)
+    if (named.length > 0 && random.chance(keyed * repeated)) {
+      requests.push(planRepetition(random, random.pick(named), idOf('request', index), slot))
+      continue
+    }
+    const isLarge = random.chance(habit.grasps)
+    const aboutNanos = isLarge
+      ? Number(customer.creditNanos) * (0.5 + random.next() * 0.5)
+      : habit.scale * random.skewed(0.3, 3)
+    const pricing = planPricing(random, modelId, aboutNanos, planEndpoints(random, endpoints))
     const { wantNanos, floorNanos } = pricing.hold
-    requests.push({
+    const once = random.chance(keyed) ? { key: `key ${index}`, body: `body ${index}` } : null
+    const request: RequestPlan = {
       atMs: random.chance(isBursty) ? burst.atMs + random.next() * burst.widthMs : random.next() * loadMs,
       customer,
-      slot: random.chance(habit.stays) ? habit.slot : random.between(0, slots - 1),
-      runsMs: random.chance(0.03) ? random.skewed(1_000, 60_000) : random.skewed(1, 3_000),
+      slot,
+      runsMs: random.chance(isLarge ? 0.5 : 0.03) ? random.skewed(1_000, 60_000) : random.skewed(1, 3_000),
       pricing,
       admission: {
         requestId: idOf('request', index),
@@ -165,11 +215,65 @@ function planRequests(random: Random, customers: readonly Customer[], slots: num
         modelId,
         limits: customer.limits,
         ...random.pick(habit.keys),
-        hold: random.chance(0.04) ? null : { wantNanos, floorNanos },
+        hold: once === null && random.chance(0.04) ? null : { wantNanos, floorNanos },
       },
-    })
+      once,
+      leaves: random.chance(0.02)
+        ? { afterMs: random.skewed(1, 3_000) }
+        : random.chance(once === null ? 0.03 : 0.2)
+          ? 'midway'
+          : null,
+    }
+    requests.push(request)
+    if (once !== null) named.push(request)
   }
   return requests
+}
+
+/** A client that has no answer yet, or lost it, sends its request again: at once, or much later, and now and then with another body. */
+function planRepetition(random: Random, request: RequestPlan, requestId: string, slot: number): RequestPlan {
+  return {
+    ...request,
+    atMs: request.atMs + random.skewed(1, random.pick([3_000, 100_000])),
+    slot,
+    admission: { ...request.admission, requestId },
+    once: random.chance(0.05) ? { ...request.once!, body: `${request.once!.body}, changed` } : request.once,
+    leaves: null,
+  }
+}
+
+function planEndpoints(random: Random, count: number): number[] {
+  const first = random.between(0, count - 1)
+  const used = Math.min(random.pick([1, 1, 2, 3, 5]), count)
+  return Array.from({ length: used }, (_, index) => (first + index) % count)
+}
+
+function planTroubles(random: Random, endpoints: number, loadMs: number): TroublePlan[] {
+  return Array.from({ length: random.pick([0, 0, 0, 1, 2, 5]) }, () => {
+    const fromMs = random.next() * loadMs
+    return {
+      endpointId: random.chance(0.15) ? null : endpointIdOf(random.between(0, endpoints - 1)),
+      fromMs,
+      untilMs: fromMs + random.skewed(1_000, 60_000),
+      kind: random.pick(troubleKinds),
+      rate: random.pick([1, 1, 0.5, 0.6]),
+    }
+  })
+}
+
+function planRefunds(random: Random, loadMs: number): RefundPlan[] {
+  const shareOf = () => random.pick([null, null, 1_000, 1_001, random.between(1, 1_000)])
+  return Array.from({ length: random.pick([0, 0, 1, 4, 12]) }, () => {
+    const share = shareOf()
+    return {
+      atMs: random.skewed(0.1, 1) * loadMs,
+      which: random.next(),
+      share,
+      again: random.chance(0.4)
+        ? { afterMs: random.skewed(1, 10_000), share: random.chance(0.5) ? share : shareOf() }
+        : null,
+    }
+  })
 }
 
 /** Keys of one customer: most may spend what it may, some have a limit of their own. */
@@ -193,4 +297,4 @@ function planTopUps(random: Random, customers: readonly Customer[], loadMs: numb
 }
 
 const USD = 1_000_000_000n
-const MODELS = ['small', 'large'] as const
+export const MODELS = ['small', 'large'] as const

@@ -1,31 +1,34 @@
 import { type HoldRequest, holdFor, maxTokensFor } from '../src/admit/hold.ts'
-import type { ChatJob } from '../src/domain/chat-job.ts'
-import type { Receipt, Ticket } from '../src/domain/handoff.ts'
+import { type ChatJob, serviceTiers } from '../src/domain/chat-job.ts'
+import type { Outcome, Receipt } from '../src/domain/handoff.ts'
 import { costNanos, type Nanos, splitCost } from '../src/domain/money.ts'
 import type { Offer } from '../src/domain/offer.ts'
-import type { Admission } from '../src/ledger/admission.ts'
 import type { Settlement } from '../src/ledger/settlement.ts'
-import { settlementOf } from '../src/settle/settle.ts'
 import { idOf } from './id-of.ts'
+import { LONGEST_ANSWER_MS } from './model-database.ts'
 import type { Random } from './random.ts'
+import { FIRST_TOKEN_MS } from './upstreams.ts'
 
 /** What a request may cost, and how long its answer turns out to be. */
 export interface Pricing {
   readonly offers: readonly Offer[]
   readonly job: ChatJob
   readonly hold: HoldRequest
-  /** Which of the offers serves it. */
-  readonly served: number
-  /** What is used of prompt and answer, in thousandths of what the hold pays for; 0 when nobody serves, above 1000 when a hoster overruns. */
+  /** What is used of prompt and answer, in thousandths of what the hold pays for; 0 when every server rejects it, above 1000 when one overruns. */
   readonly share: number
   /** An overrun reaches the ledger as it is, which has to cut it by itself. */
   readonly isRaw: boolean
 }
 
-/** A request that holds about so much. The prices have remainders, so that roundings show. */
-export function planPricing(random: Random, modelId: string, aboutNanos: number): Pricing {
+/** A request that holds about so much. The prices have remainders, so that roundings show. `endpoints`: who offers it. */
+export function planPricing(
+  random: Random,
+  modelId: string,
+  aboutNanos: number,
+  endpoints: readonly number[],
+): Pricing {
   const picos = aboutNanos * 1_000
-  const offers = Array.from({ length: random.pick([1, 1, 2, 3]) }, (_, index) => {
+  const offers = endpoints.map(index => {
     const inputPico = Math.round(random.skewed(10_000, 3_000_000))
     const price = {
       inputPicoPerToken: BigInt(inputPico),
@@ -33,19 +36,24 @@ export function planPricing(random: Random, modelId: string, aboutNanos: number)
     }
     const hosterShareBps = random.pick([0, 7_777, 8_000, 10_000])
     const endpoint = {
-      endpointId: `endpoint ${index}`,
+      endpointId: endpointIdOf(index),
       kind: 'hoster',
       hosterId: idOf('hoster', index),
       hosterShareBps,
+      trustScore: 0.5,
+      dialect: { maxTokensField: 'max_tokens', developerRole: false, streamOptions: false, dropFields: [] },
+      timeouts: { connectMs: 3_000, firstTokenMs: FIRST_TOKEN_MS, idleMs: 30_000, totalMs: LONGEST_ANSWER_MS },
     }
-    // What pricing reads of an offer, a job and a ticket; the rest is for other parts of the product.
+    // What the simulated parts read of an offer and a job; the rest is for other parts of the product.
     return {
-      offerId: `${index}/${modelId}`,
+      offerId: offerIdOf(index, modelId),
       endpoint,
       modelId,
+      upstreamModel: modelId,
+      features: NO_FEATURES,
       price,
-      contextTokens: 1e9,
-      maxOutputTokens: 1e9,
+      contextTokens: 1e15,
+      maxOutputTokens: 1e15,
     } as unknown as Offer
   })
   const dearest = Math.max(...offers.map(({ price }) => Number(price.outputPicoPerToken)))
@@ -56,18 +64,29 @@ export function planPricing(random: Random, modelId: string, aboutNanos: number)
   const leastNanos = Math.max(...offers.map(({ price }) => Number(costNanos(price, inputTokensBound, choices))))
   const job = {
     model: modelId,
+    wishes: {
+      serviceTier: random.pick(serviceTiers),
+      privacyMode: random.chance(0.1),
+      trustedOnly: false,
+      maxLatencyMs: null,
+      fallbackModels: [],
+      allowHosters: null,
+      denyHosters: NO_HOSTERS,
+    },
+    stream: random.chance(0.5),
+    features: NO_FEATURES,
+    forward: NO_FIELDS,
     maxTokens: random.chance(0.7) ? maxTokens : null,
     choices,
     inputTokensBound,
     mediaTokensBound: 0,
     maxCostNanos: random.chance(0.1) ? BigInt(leastNanos + random.between(0, Math.ceil(aboutNanos))) : null,
-    onInsufficient: random.chance(0.1) ? 'clamp' : 'reject',
+    onInsufficient: random.chance(0.1) ? 'clamp' : 'refuse',
   } as unknown as ChatJob
   return {
     offers,
     job,
     hold: holdFor(offers, job, { maxTokens }),
-    served: random.between(0, offers.length - 1),
     share: random.pick([
       0,
       1000,
@@ -89,27 +108,11 @@ export function tokensOf({ offers, job, hold, share }: Pricing, heldNanos: Nanos
   }
 }
 
-/** How the request ended, as the product puts it. */
-export function settle(
-  { admission, pricing }: { readonly admission: Admission; readonly pricing: Pricing },
-  granted: { readonly leaseId: string; readonly heldNanos: Nanos },
-  clock: { readonly startedAtEpochMs: number; readonly latencyMs: number },
-): Settlement {
-  const { requestId, customerId, keyId, modelId, limits } = admission
-  const ticket = {
-    requestId,
-    leaseId: granted.leaseId,
-    caller: { customerId, keyId, limits },
-    startedAtEpochMs: clock.startedAtEpochMs,
-    startedMonotonicMs: 0,
-    models: [modelId],
-    holdNanos: granted.heldNanos,
-  } as unknown as Ticket
-  const isServed = pricing.share > 0
-  const { input, output } = isServed ? tokensOf(pricing, granted.heldNanos) : { input: 0, output: 0 }
-  const offer = isServed ? pricing.offers[pricing.served]! : null
-  const receipt: Receipt = {
-    outcome: isServed ? 'served' : 'unserved',
+/** How a request ended that `offer` served, or nobody. */
+export function receiptOf(pricing: Pricing, offer: Offer | null, outcome: Outcome, heldNanos: Nanos): Receipt {
+  const { input, output } = offer === null ? { input: 0, output: 0 } : tokensOf(pricing, heldNanos)
+  return {
+    outcome,
     offer,
     attempts: [],
     billedInputTokens: input,
@@ -118,13 +121,16 @@ export function settle(
     reportedOutputTokens: null,
     countedInputTokens: null,
     countedOutputTokens: null,
-    usageSource: isServed ? 'gateway' : 'none',
+    usageSource: offer === null ? 'none' : 'gateway',
     finishReason: null,
     firstTokenMs: null,
   }
-  const settlement = settlementOf(ticket, receipt, null, clock.latencyMs)
+}
+
+/** The same, with an overrun as it was measured: the ledger has to cut it by itself. */
+export function rawOf(settlement: Settlement, pricing: Pricing, offer: Offer | null): Settlement {
   if (!pricing.isRaw || offer === null) return settlement
-  const measuredNanos = costNanos(offer.price, input, output)
+  const measuredNanos = costNanos(offer.price, settlement.inputTokens, settlement.outputTokens)
   return {
     ...settlement,
     costNanos: measuredNanos,
@@ -132,3 +138,15 @@ export function settle(
     writeoffNanos: 0n,
   }
 }
+
+export function endpointIdOf(index: number): string {
+  return `endpoint ${index}`
+}
+
+export function offerIdOf(index: number, modelId: string): string {
+  return `${endpointIdOf(index)}/${modelId}`
+}
+
+const NO_FEATURES: ReadonlySet<never> = new Set()
+const NO_HOSTERS: ReadonlySet<never> = new Set()
+const NO_FIELDS = {}

@@ -4,10 +4,13 @@ import { createFaults } from './faults.ts'
 import { type Gateway, startGateway, type Volume } from './gateway.ts'
 import { idOf } from './id-of.ts'
 import { createLink, createLinkState, type LinkState } from './link.ts'
+import { createOperator } from './operator.ts'
 import { type Customer, createOracle, type Oracle, type RequestRecord } from './oracle.ts'
-import { type Plan, planOf, type RequestPlan, type SlotPlan } from './plan.ts'
-import { planPricing, settle } from './pricing.ts'
+import { MODELS, type Plan, planOf, type RequestPlan, type SlotPlan } from './plan.ts'
+import { offerIdOf, planPricing } from './pricing.ts'
 import { createProcess, type MachineClock, type Process } from './process.ts'
+import { createServeRequest } from './serve-request.ts'
+import { createUpstreams } from './upstreams.ts'
 import { createWorld, type Failure, type World } from './world.ts'
 
 export interface Run {
@@ -30,6 +33,11 @@ export interface RunCounts {
   readonly late: number
   readonly writtenOff: number
   readonly charged: number
+  readonly keyed: number
+  readonly replayed: number
+  readonly superseded: number
+  readonly refunded: number
+  readonly ejections: number
 }
 
 /** Runs one seed: load with faults, healing, quiet, and a last request to each node. `trace` gets a line for everything that happens. */
@@ -43,21 +51,32 @@ export async function simulate(seed: number, trace?: (line: string) => void): Pr
   await waitFor(world, run.isQuiet, LIVENESS_MS, () => world.fail('everything_ends', run.whatIsLeft()))
   run.probe()
   await waitFor(world, run.isProbed, PROBE_MS, () => world.fail('healed_nodes_serve', run.whatIsLeft()))
+  run.restoreOffers()
+  await waitFor(world, run.isProbed, RESTORE_MS, () => world.fail('healed_offers_are_restored', run.whatIsLeft()))
+  run.repeatRequests()
+  await waitFor(world, run.isProbed, REPEAT_MS, () => world.fail('keys_come_to_an_end', run.whatIsLeft()))
   await waitFor(world, run.isQuiet, LIVENESS_MS, () => world.fail('everything_ends', run.whatIsLeft()))
-  if (world.failure === undefined) run.oracle.checkEnd()
+  if (world.failure === undefined) run.checkEnd()
   return {
     seed,
     failure: world.failure,
     fingerprint: world.fingerprint,
     events: world.events,
-    counts: countsOf(run.oracle),
+    counts: run.counts(),
   }
 }
 
 /** I11: everything leased is back by then. */
 const LIVENESS_MS = 15 * 60_000
 const PROBE_MS = 15_000
+/** Twice as long as an offer rests at most. */
+const RESTORE_MS = 900_000
+/** A key that was taken by a statement whose answer never came is looked for again after a minute. */
+const REPEAT_MS = 90_000
 const LOOK_MS = 2_000
+const ENDPOINTS = [0, 1, 2, 3, 4]
+/** Three successes end the trial, and a request may fail for other reasons. */
+const RESTORE_ATTEMPTS = 12
 
 async function waitFor(world: World, isDone: () => boolean, withinMs: number, onOverdue: () => void): Promise<void> {
   const deadlineMs = world.nowMs + withinMs
@@ -127,7 +146,27 @@ function createRun(world: World, plan: Plan) {
     }
   })
 
-  return { oracle, begin, heal, isQuiet, whatIsLeft, probe, isProbed: () => probesLeft === 0 }
+  const upstreams = createUpstreams(world, plan.troubles)
+  const serveRequest = createServeRequest(world, oracle, upstreams)
+  const operator = createOperator(world, server, oracle, plan.epochMs, faults)
+  let ejections = 0
+  const onEjected = () => {
+    ejections++
+  }
+  const probeCustomers = new Map<number, Customer>()
+
+  return {
+    begin,
+    heal,
+    isQuiet,
+    whatIsLeft,
+    probe,
+    restoreOffers,
+    repeatRequests,
+    isProbed: () => probesLeft === 0,
+    checkEnd,
+    counts,
+  }
 
   function begin(): void {
     for (const { customerId, creditNanos } of plan.customers) server.model.openAccount(customerId, creditNanos)
@@ -140,6 +179,7 @@ function createRun(world: World, plan: Plan) {
         server.model.grantCredit(customer.customerId, amountNanos)
       })
     }
+    for (const refund of plan.refunds) world.at(refund.atMs, () => operator.giveBack(refund))
     const ways = createFaults({
       world,
       machines: machines.map(machine => {
@@ -180,8 +220,8 @@ function createRun(world: World, plan: Plan) {
         world.at(world.nowMs + (healing ? random.skewed(100, 5_000) : random.skewed(50, 100_000)), () => start(slot))
     })
     const { volumes } = slot.machine
-    const store = createLink(world, process, slot.machine.link, server, oracle)
-    startGateway({ world, process, store, volumes, nodeShard: slot.index, config: plan.config, newId }).then(
+    const link = createLink(world, process, slot.machine.link, server, oracle)
+    startGateway({ world, process, link, volumes, nodeShard: slot.index, config: plan.config, newId, onEjected }).then(
       gateway => {
         if (process.isAlive) slot.gateway = gateway
         world.note(name, 'serves')
@@ -213,62 +253,12 @@ function createRun(world: World, plan: Plan) {
     if (slot?.gateway !== undefined) void serve(slot, slot.gateway, request)
   }
 
-  /** One request through src/chat/complete.ts: admit, run, settle, last byte. */
-  async function serve(slot: Slot, gateway: Gateway, request: RequestPlan): Promise<RequestRecord> {
-    const { process, ledger, volume } = gateway
-    const { admission, customer } = request
-    const { scheduler } = process
-    const record: RequestRecord = {
-      admission,
-      customer,
-      process,
-      volume,
-      state: 'asked',
-      leaseId: undefined,
-      heldNanos: 0n,
-      settlement: undefined,
-      askedAtMs: world.nowMs,
-      voidedAtMs: 0,
-      lossesAtAnswer: 0,
-    }
-    oracle.asked(record)
+  function serve(slot: Slot, gateway: Gateway, request: RequestPlan): Promise<RequestRecord> {
     slot.inFlight++
-    const startedAtEpochMs = scheduler.epochMs()
-    const startedMs = scheduler.monotonicMs()
-    try {
-      const result = await ledger.admit(admission)
-      if (!process.isAlive) return record
-      oracle.admitted(record, result)
-      note(result.kind, result.kind === 'granted' ? result.leaseId : null)
-      if (result.kind !== 'granted') return record
-      await new Promise<void>(resolve => scheduler.after(request.runsMs, resolve))
-      if (!process.isAlive) return record
-      const settlement = settle(request, result, {
-        startedAtEpochMs,
-        latencyMs: scheduler.monotonicMs() - startedMs,
-      })
-      oracle.settling(record, settlement, request.pricing)
-      note('settles', settlement.costNanos)
-      await ledger.settle(settlement)
-      if (!process.isAlive) return record
-      oracle.answered(record)
-      note('answered')
-    } catch (error) {
-      if (!process.isAlive) return record
-      if (record.state === 'settling') oracle.voided(record)
-      else oracle.refused(record)
-      note(record.state, String(error))
-    } finally {
-      if (process.isAlive) {
-        slot.inFlight--
-        if (slot.inFlight === 0) slot.whenIdle?.()
-      }
-    }
-    return record
-
-    function note(what: string, ...facts: (string | bigint | null)[]): void {
-      world.note(process.name, `a${Number.parseInt(admission.requestId.slice(-12), 16)}`, what, ...facts)
-    }
+    return serveRequest(gateway, request, () => {
+      slot.inFlight--
+      if (slot.inFlight === 0) slot.whenIdle?.()
+    })
   }
 
   // ---------------------------------------------------------------- healing
@@ -276,6 +266,8 @@ function createRun(world: World, plan: Plan) {
   function heal(): void {
     world.note('world', 'heals')
     healing = true
+    upstreams.heal()
+    operator.heal()
     for (const { link, volumes } of machines) {
       Object.assign(link, createLinkState())
       for (const { disk } of volumes) disk.mend()
@@ -314,6 +306,7 @@ function createRun(world: World, plan: Plan) {
         if (slot.inFlight > 0) left.push(`${process.name} runs ${slot.inFlight} requests`)
       }
     }
+    if (operator.refundsLeft > 0) left.push(`${operator.refundsLeft} refunds`)
     for (const { leaseId, nodeId } of server.model.tables.leases.values()) left.push(`lease ${leaseId} of ${nodeId}`)
     return left.slice(0, 5).join('; ')
   }
@@ -325,46 +318,116 @@ function createRun(world: World, plan: Plan) {
       probesLeft++
       const customer: Customer = {
         customerId: idOf('customer', 1000 + slot.index),
-        creditNanos: 5_000_000n,
-        limits: { requestsPerMinute: 100, requestsPerDay: 100, dailySpendCapNanos: 1_000_000_000n },
+        creditNanos: 50_000_000n,
+        limits: { requestsPerMinute: 1_000, requestsPerDay: 1_000, dailySpendCapNanos: 1_000_000_000n },
       }
+      probeCustomers.set(slot.index, customer)
       server.model.openAccount(customer.customerId, customer.creditNanos)
       void probeSlot(slot, customer)
     }
   }
 
   async function probeSlot(slot: Slot, customer: Customer): Promise<void> {
-    if (slot.gateway !== undefined) {
-      const pricing = planPricing(random, 'small', 1_000_000)
-      const { customerId, limits } = customer
-      const admission = {
-        requestId: idOf('request', 100_000 + ids++),
-        customerId,
-        keyId: idOf('key', 1),
-        keyLimit: null,
-        modelId: 'small',
-        limits,
-        hold: pricing.hold,
-      }
-      const { state } = await serve(slot, slot.gateway, {
-        atMs: world.nowMs,
-        admission,
-        customer,
-        slot: slot.index,
-        runsMs: 10,
-        pricing,
-      })
-      if (state === 'answered') {
-        probesLeft--
-        return
-      }
+    const request = probeRequest(slot, customer, 'small', [0, 1, 2])
+    if (slot.gateway !== undefined && (await serve(slot, slot.gateway, request)).state === 'answered') {
+      probesLeft--
+      return
     }
     // It may just have learnt that it was taken for dead.
     world.at(world.nowMs + 3_000, () => void probeSlot(slot, customer))
   }
+
+  function probeRequest(slot: Slot, customer: Customer, modelId: string, endpoints: readonly number[]): RequestPlan {
+    const pricing = planPricing(random, modelId, 100_000, endpoints)
+    const { customerId, limits } = customer
+    return {
+      atMs: world.nowMs,
+      admission: {
+        requestId: newRequestId(),
+        customerId,
+        keyId: idOf('key', 1_000_000),
+        keyLimit: null,
+        modelId,
+        limits,
+        hold: pricing.hold,
+      },
+      customer,
+      slot: slot.index,
+      runsMs: 10,
+      pricing: { ...pricing, share: 700 },
+      once: null,
+      leaves: null,
+    }
+  }
+
+  function newRequestId(): string {
+    return idOf('request', 100_000 + ids++)
+  }
+
+  /** Requests for the offers that each node keeps away from, one after the other, when their rest is over. */
+  function restoreOffers(): void {
+    // Minutes of quiet cost more than all the rest of a run: most runs wait only for short ones.
+    const patienceMs = random.chance(0.05) ? Number.POSITIVE_INFINITY : 20_000
+    for (const slot of slots) {
+      const tripped = slot.gateway?.breaker.trippedOffers() ?? []
+      for (const { offerId, restsMs } of tripped) {
+        if (restsMs > patienceMs) continue
+        probesLeft++
+        world.at(world.nowMs + restsMs + 1, () => void restoreOffer(slot, offerId, 1))
+      }
+    }
+  }
+
+  async function restoreOffer(slot: Slot, offerId: string, attempt: number): Promise<void> {
+    const customer = probeCustomers.get(slot.index)!
+    for (const modelId of MODELS) {
+      const index = ENDPOINTS.findIndex(endpoint => offerIdOf(endpoint, modelId) === offerId)
+      if (index >= 0 && slot.gateway !== undefined)
+        await serve(slot, slot.gateway, probeRequest(slot, customer, modelId, [index]))
+    }
+    const tripped = slot.gateway?.breaker.trippedOffers().find(offer => offer.offerId === offerId)
+    if (tripped === undefined) probesLeft--
+    else if (attempt === RESTORE_ATTEMPTS) world.fail('healed_offers_are_restored', `node ${slot.index}, ${offerId}`)
+    else world.at(world.nowMs + tripped.restsMs + 1, () => void restoreOffer(slot, offerId, attempt + 1))
+  }
+
+  /** Some of the keys once more: none of them is in use for ever. */
+  function repeatRequests(): void {
+    // Whether a request just ended is told by the clock of its node.
+    if (oracle.hasSteppedClocks) return
+    const keyed = plan.requests.filter(({ once }) => once !== null)
+    for (const request of keyed.slice(0, 8)) {
+      probesLeft++
+      void repeatRequest(request)
+    }
+  }
+
+  async function repeatRequest(request: RequestPlan): Promise<void> {
+    const slot = slots.find(({ gateway }) => gateway !== undefined)
+    if (slot?.gateway !== undefined) {
+      const admission = { ...request.admission, requestId: newRequestId() }
+      const { state, isKeyInUse } = await serve(slot, slot.gateway, { ...request, admission, leaves: null })
+      if (state !== 'asked' && !isKeyInUse) {
+        probesLeft--
+        return
+      }
+    }
+    world.at(world.nowMs + 3_000, () => void repeatRequest(request))
+  }
+
+  // ---------------------------------------------------------------- the end
+
+  function checkEnd(): void {
+    oracle.checkEnd()
+    for (const { gateway } of slots) gateway?.breaker.checkIdle()
+  }
+
+  function counts(): RunCounts {
+    return { ...countsOf(oracle), ejections }
+  }
 }
 
-function countsOf(oracle: Oracle): RunCounts {
+function countsOf(oracle: Oracle): Omit<RunCounts, 'ejections'> {
   const states = { answered: 0, refused: 0, failed: 0, voided: 0, cut: 0 }
   for (const { state } of oracle.requests.values()) if (state in states) states[state as keyof typeof states]++
   return { requests: oracle.requests.size, ...states, ...oracle.counts }

@@ -9,7 +9,7 @@ import { createAlertWatch } from './alerts/watch-alerts.ts'
 import { createAuthenticator } from './auth/authenticate.ts'
 import { createKeyRing } from './auth/key-ring.ts'
 import { type CompleteDeps, complete } from './chat/complete.ts'
-import { completeOnce, type OnceRequest } from './chat/complete-once.ts'
+import { completeOnce, type OnceRequest, type SettlementWatch } from './chat/complete-once.ts'
 import { quote } from './chat/quote.ts'
 import { type Config, limitsOfTier } from './config.ts'
 import { watchControlVersions } from './db/control-version.ts'
@@ -44,6 +44,7 @@ import { createInFlight } from './http/in-flight.ts'
 import { createMetrics } from './http/metrics.ts'
 import { createServer } from './http/server.ts'
 import { createClaims } from './idempotency/claims.ts'
+import { createPostgresClaimStore } from './idempotency/postgres-claim-store.ts'
 import { startJobs } from './jobs/start-jobs.ts'
 import { startNode } from './jobs/start-node.ts'
 import { openJournals } from './journal/open-journals.ts'
@@ -54,7 +55,6 @@ import { listTransactions } from './ledger/list-transactions.ts'
 import { createPostgresStore } from './ledger/postgres-store.ts'
 import { readBalance } from './ledger/read-balance.ts'
 import { readCredits } from './ledger/read-credits.ts'
-import type { Settlement } from './ledger/settlement.ts'
 import { createCatalogSource } from './market/catalog-source.ts'
 import { createHealth } from './market/health.ts'
 import { createPinnedLookup } from './market/pinned-lookup.ts'
@@ -225,20 +225,24 @@ export async function compose(input: ComposeInput): Promise<App> {
   }
 
   const claims = createClaims({
-    sql: pools.general,
-    store,
+    // Those of hosters are the standard ones.
+    store: createPostgresClaimStore(
+      pools.general,
+      Math.max(standardTimeouts.totalMs, ...input.offers.map(offer => offer.endpoint.timeouts.totalMs)),
+    ),
+    ledgerStore: store,
     nodeShard,
     node,
+    scheduler,
     masterKey: input.masterKey,
-    // Those of hosters are the standard ones.
-    longestAnswerMs: Math.max(standardTimeouts.totalMs, ...input.offers.map(offer => offer.endpoint.timeouts.totalMs)),
   })
+  started.defer(() => claims.stop())
   const chatOnce = (request: OnceRequest, signal: StopSignal) => {
     const { caller, job, requestId } = request
     return completeOnce(
       {
         claims,
-        complete: onSettled => complete(withSettled(chat, onSettled), caller, job, requestId, signal),
+        complete: watch => complete(withWatch(chat, watch), caller, job, requestId, signal),
         refuseExhausted: () => refuseExhausted(chat.admit, caller, job, requestId),
         count: () => count(chat.admit, caller, job, requestId),
         onFault: chat.onFault,
@@ -389,15 +393,16 @@ function openPools({
 }
 
 /** The same chat, of which somebody else hears too what a request came to. */
-function withSettled(chat: CompleteDeps, onSettled: (settlement: Settlement) => void): CompleteDeps {
+function withWatch(chat: CompleteDeps, watch: SettlementWatch): CompleteDeps {
   return {
     ...chat,
     settle: {
       ...chat.settle,
       onSettled: settlement => {
         chat.settle.onSettled?.(settlement)
-        onSettled(settlement)
+        watch.onSettled(settlement)
       },
+      onUnsure: watch.onUnsure,
     },
   }
 }

@@ -3,21 +3,28 @@ import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
-import { ANSWER_BYTES_MAX, type Claim, type Claims } from '../idempotency/claims.ts'
+import type { Claim } from '../idempotency/claim-store.ts'
+import { ANSWER_BYTES_MAX, type Claims } from '../idempotency/claims.ts'
 import type { Delivery, WriteFrames } from '../relay/relay.ts'
 import { DONE } from '../wire/sse-encode.ts'
 import type { Completed } from './complete.ts'
 
 export interface CompleteOnceDeps {
-  readonly claims: Claims
-  /** Runs the chat; `onSettled` hears of its one settlement. */
-  readonly complete: (onSettled: (settled: Settled) => void) => Promise<Completed>
+  readonly claims: Pick<Claims, 'claim' | 'finish' | 'release'>
+  /** Runs the chat; `watch` hears of its one settlement. */
+  readonly complete: (watch: SettlementWatch) => Promise<Completed>
   /** Throws 429 when that costs nothing to find out. */
   readonly refuseExhausted: () => void
   /** Counts a request that does not run against the windows. Throws what refuses it. */
   readonly count: () => Promise<void>
   /** Told what broke without being of use to the caller. */
   readonly onFault: (requestId: string, fault: unknown) => void
+}
+
+export interface SettlementWatch {
+  onSettled(settled: Settled): void
+  /** The caller was told that it is free, and yet its charge may have been committed: nobody here knows. */
+  onUnsure(): void
 }
 
 /** The part of a settlement that matters here. */
@@ -81,13 +88,17 @@ export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest)
 
 async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<Completed> {
   let settlement: Settled | undefined
-  /** Called once, when it is settled or can be no more. What fails here leaves a claim that a usage row explains to the next who asks. */
+  let isUnsure = false
+  /**
+   * Called once, when it is settled or can be no more. What fails here, and a charge that nobody is sure of, leaves a claim that a usage row
+   * explains to the next who asks: a key that was free again too early would be charged twice.
+   */
   const end = async (answer: string | null) => {
     try {
       if (settlement !== undefined && (settlement.success || settlement.costNanos > 0n)) {
         const mayKeep = settlement.success && !job.wishes.privacyMode
         await deps.claims.finish(claim, { costNanos: settlement.costNanos, answer: mayKeep ? answer : null })
-      } else {
+      } else if (!isUnsure) {
         await deps.claims.release(claim)
       }
     } catch (fault) {
@@ -95,8 +106,13 @@ async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<
     }
   }
   try {
-    const completed = await deps.complete(settled => {
-      settlement = settled
+    const completed = await deps.complete({
+      onSettled(settled) {
+        settlement = settled
+      },
+      onUnsure() {
+        isUnsure = true
+      },
     })
     if (completed.delivery.kind === 'stream') return { ...completed, delivery: keeping(completed.delivery, end) }
     await end(completed.delivery.body)

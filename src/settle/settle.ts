@@ -10,6 +10,8 @@ export interface SettleDeps {
   readonly ledger: Pick<Ledger, 'settle'>
   readonly clock: Clock
   readonly onSettled?: (settlement: Settlement) => void
+  /** Told when the settlement was given up: whether it was committed before is not known. */
+  readonly onUnsure?: (settlement: Settlement) => void
 }
 
 /**
@@ -25,7 +27,12 @@ export async function settle(
   failpoint('settlement-before-build')
   const settlement = settlementOf(ticket, receipt, routing, deps.clock.monotonicMs() - ticket.startedMonotonicMs)
   failpoint('settlement-built')
-  await deps.ledger.settle(settlement)
+  try {
+    await deps.ledger.settle(settlement)
+  } catch (error) {
+    deps.onUnsure?.(settlement)
+    throw error
+  }
   failpoint('settlement-acknowledged')
   deps.onSettled?.(settlement)
   return settlement.costNanos

@@ -262,6 +262,38 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await charged(1)
   })
 
+  test('is not free again while nobody knows whether its request was charged', async () => {
+    // Its rows seem old, so that they are believed at once.
+    const late = { epochMs: () => Date.now() - 60_000, monotonicMs: () => performance.now() }
+    const three = await startTestApp({
+      database,
+      offers: [testOffer(upstream.baseUrl)],
+      clock: late,
+      patience: { commitMs: 1 },
+    })
+    const holder = await database.pool.pg.connect()
+    try {
+      const key = randomUUID()
+      const gate = Promise.withResolvers<void>()
+      upstream.respondWith(async (request, response) => {
+        await gate.promise
+        await answer()(request, response)
+      })
+      const first = chat(three, key)
+      await upstream.next()
+      // Its settlement waits for this lock, and is committed after its caller has heard that it is free.
+      await holder.query('BEGIN; LOCK TABLE ledger_entry IN ACCESS EXCLUSIVE MODE')
+      gate.resolve()
+      expect(await readError(await first)).toMatchObject({ status: 503, code: 'settlement_unavailable' })
+      await holder.query('ROLLBACK')
+      expect(await readError(await retried(one, key))).toMatchObject({ status: 409, code: 'already_completed' })
+      expect((await charged(1))[0]).toBeGreaterThan(0n)
+    } finally {
+      holder.release()
+      await three.close()
+    }
+  })
+
   test.each(['', ' ', 'x'.repeat(256), 'ünïcode'])('refuses the key %j', async key => {
     const { status: code, body } = await new Promise<{ status: number; body: string }>((resolve, reject) => {
       import('node:http').then(({ request }) => {

@@ -164,3 +164,21 @@ test('a clock that was days ahead and comes back finds the day as it was left', 
   await ledger.settle(settlementOf(held, 150n, 150n))
   expect(await world.violations()).toEqual([])
 })
+
+test('a clock that was set back by days and goes forward again finds the leases of the day', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const limits = { requestsPerMinute: 100, requestsPerDay: 100, dailySpendCapNanos: 300n }
+  let nowMs = Date.UTC(2026, 10, 21, 12)
+  const { ledger } = await world.addNode({ windowClock: () => nowMs })
+  const held = admissionOf(customerId, 150n, { limits })
+  await ledger.admit(held)
+  nowMs -= 40 * 86_400_000
+  expect(await ledger.admit(admissionOf(customerId, 10n, { limits }))).toMatchObject({ kind: 'granted' })
+  nowMs += 40 * 86_400_000
+  expect(await ledger.admit(admissionOf(customerId, 151n, { limits }))).toMatchObject({
+    code: 'in_flight_budget',
+    capLeftNanos: 150n,
+  })
+  await ledger.settle(settlementOf(held, 150n, 150n))
+  expect(await world.violations()).toEqual([])
+})

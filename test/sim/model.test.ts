@@ -1,13 +1,21 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { idOf } from '../../sim/id-of.ts'
-import { createModelDatabase, type ModelDatabase } from '../../sim/model-database.ts'
+import {
+  createModelDatabase,
+  LONGEST_ANSWER_MS,
+  type ModelDatabase,
+  type RefundVerdict,
+} from '../../sim/model-database.ts'
 import { createRandom, type Random } from '../../sim/random.ts'
 import { splitCost } from '../../src/domain/money.ts'
+import type { Claim, ClaimStore } from '../../src/idempotency/claim-store.ts'
+import { createPostgresClaimStore } from '../../src/idempotency/postgres-claim-store.ts'
 import type { Admission } from '../../src/ledger/admission.ts'
 import { grantCredit } from '../../src/ledger/grant-credit.ts'
 import type { LeaseRequest, LeaseReturn, LedgerStore } from '../../src/ledger/ledger-store.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
 import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
+import { refundRequest } from '../../src/ledger/refund-request.ts'
 import type { Settlement } from '../../src/ledger/settlement.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 
@@ -15,11 +23,12 @@ import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 // the answers and all rows of the customers are the same.
 
 const HISTORIES = 30
-const STEPS = 24
+const STEPS = 36
 const SHARD = 3
 
 let database: TestDatabase
 let store: LedgerStore
+let claims: ClaimStore
 let model: ModelDatabase
 /** The clock of the windows, for both. */
 let windowMs = 0
@@ -29,6 +38,7 @@ let ids = 1
 beforeAll(async () => {
   database = await createTestDatabase()
   store = createPostgresStore({ money: database.pool, heartbeat: database.pool, windowClock: () => windowMs })
+  claims = createPostgresClaimStore(database.pool, LONGEST_ANSWER_MS)
   model = createModelDatabase({ epochMs: Date.now, windowMs: () => windowMs })
 })
 afterAll(() => database.drop())
@@ -62,6 +72,20 @@ test(`${HISTORIES} random histories end alike in the model and in PostgreSQL`, a
     'released',
     'reclaimed',
     'NodeFenced',
+    'refunded',
+    'refunded_before',
+    'above_charge',
+    'free',
+    'no_request',
+    'taken',
+    'not_taken',
+    'running',
+    'not_running',
+    'done',
+    'ended',
+    'other_body',
+    'taken_over',
+    'not_taken_over',
   )
   expect(reached.filter(kind => !kinds.has(kind))).toEqual([])
 }, 180_000)
@@ -116,6 +140,8 @@ function createHistory(random: Random) {
     [1, releaseStep],
     [1, reclaimStep],
     [1, creditStep],
+    [3, refundStep],
+    [6, claimStep],
   ]
   const urn = steps.flatMap(([weight, step]) => Array<() => Step>(weight).fill(step))
 
@@ -260,7 +286,8 @@ function createHistory(random: Random) {
       leaseId,
       customerId,
       keyId: keyOf(requestId, customerId).keyId,
-      startedAtEpochMs: Math.floor(windowMs - random.between(0, 10_000)),
+      // Some end in an hour by the real clock: their claims may be finished yet.
+      startedAtEpochMs: random.chance(0.2) ? Date.now() + 3_600_000 : Math.floor(windowMs - random.between(0, 10_000)),
       modelId: random.pick(['small', 'large']),
       provider: costNanos > 0n ? 'hoster' : 'none',
       endpointId: null,
@@ -366,6 +393,121 @@ function createHistory(random: Random) {
       },
     }
   }
+
+  function refundStep(): Step {
+    const rows = customers.flatMap(customerId => [...(model.tables.usage.get(customerId)?.values() ?? [])])
+    const charged = rows.filter(({ cost }) => cost > 0n)
+    const refunds = [...model.tables.refunds.values()].filter(({ customerId }) => customers.includes(customerId))
+    const from: readonly { customerId: string; requestId: string }[] = random.pick([rows, charged, charged, refunds])
+    const { customerId, requestId } =
+      from.length > 0 && random.chance(0.95)
+        ? random.pick(from)
+        : { customerId: someCustomer(), requestId: idOf('request', ids++) }
+    const cost = model.tables.usage.get(customerId)?.get(requestId)?.cost ?? 0n
+    const amountNanos = random.pick([null, null, cost + 1n, BigInt(random.between(1, Math.max(Number(cost), 1)))])
+    const order = { customerId, requestId, amountNanos, reason: 'sorry' }
+    return {
+      name: `refund ${shown(order)}`,
+      inModel: () => model.refund(order),
+      async inPostgres(): Promise<RefundVerdict> {
+        const result = await refundRequest(database.pool, order)
+        const refund = 'refund' in result ? result.refund : undefined
+        return {
+          kind: result.kind,
+          amountNanos: refund?.amountNanos ?? null,
+          hosterShareNanos: refund?.hosterShareNanos ?? null,
+          feeNanos: refund?.feeNanos ?? null,
+        }
+      },
+    }
+  }
+
+  /** What requests with an Idempotency-Key do, in any order. */
+  function claimStep(): Step {
+    const own = [...model.tables.claims.values()].filter(({ customerId }) => customers.includes(customerId))
+    const existing = own.length > 0 && random.chance(0.8) ? random.pick(own) : undefined
+    const known = [...requests, ...settled]
+    const { customerId, requestId } =
+      known.length > 0 && random.chance(0.8)
+        ? random.pick(known)
+        : { customerId: random.pick(customers), requestId: idOf('request', ids++) }
+    const claim: Claim = {
+      customerId: existing?.customerId ?? customerId,
+      keyId: idOf('key', 0),
+      key: existing?.key ?? `key ${random.between(1, 3)}`,
+      bodyHash: Buffer.alloc(32, random.pick([1, 1, 1, 2])),
+      requestId: existing !== undefined && random.chance(0.6) ? existing.requestId : requestId,
+      modelId: 'small',
+    }
+    const nodeId = random.chance(0.2) ? idOf('node', 0) : random.pick(nodes)
+    const kind = random.pick(['take', 'take', 'find', 'find', 'find', 'takeOver', 'finish', 'release', 'age'] as const)
+    const name = `${kind} ${shown({ ...claim, bodyHash: claim.bodyHash[0], nodeId })}`
+    switch (kind) {
+      case 'take': {
+        const told = (isTaken: boolean) => (isTaken ? ['taken'] : ['not_taken'])
+        return {
+          name,
+          inModel: () => told(model.takeClaim(claim, nodeId)),
+          inPostgres: async () => told(await claims.take(claim, nodeId)),
+        }
+      }
+      case 'find': {
+        const told = (found: Awaited<ReturnType<typeof claims.find>>) => [
+          found,
+          found && [
+            found.isRunning ? 'running' : 'not_running',
+            found.done && 'done',
+            found.row && 'ended',
+            !found.isSameBody && 'other_body',
+          ],
+        ]
+        return {
+          name,
+          inModel: () => told(model.findClaim(claim)),
+          inPostgres: async () => told(await claims.find(claim)),
+        }
+      }
+      case 'takeOver': {
+        const earlier = existing === undefined || random.chance(0.3) ? requestId : existing.requestId
+        const told = (isTaken: boolean) => (isTaken ? ['taken_over'] : ['not_taken_over'])
+        return {
+          name: `${name} from ${earlier}`,
+          inModel: () => told(model.takeOverClaim(claim, earlier, nodeId)),
+          inPostgres: async () => told(await claims.takeOver(claim, earlier, nodeId)),
+        }
+      }
+      case 'finish': {
+        const answerSealed = random.chance(0.5) ? Buffer.from(`answer ${ids++}`) : null
+        const ending = { costNanos: BigInt(random.between(0, 1_000)), answerSealed }
+        return {
+          name: `${name} ${shown(ending.costNanos)}`,
+          inModel: () => model.finishClaim(claim, ending),
+          inPostgres: () => claims.finish(claim, ending),
+        }
+      }
+      case 'release':
+        return { name, inModel: () => model.releaseClaim(claim), inPostgres: () => claims.release(claim) }
+      case 'age': {
+        const hours = random.pick([2, 2, 25])
+        return {
+          name: `${hours} hours pass for the keys`,
+          inModel() {
+            for (const row of own as { claimedAtMs: number; expiresAtMs: number }[]) {
+              row.claimedAtMs -= hours * 3_600_000
+              row.expiresAtMs -= hours * 3_600_000
+            }
+          },
+          async inPostgres() {
+            await database.pool.query(
+              `UPDATE idempotency SET claimed_at = claimed_at - $2 * interval '1 hour', expires_at = expires_at - $2 * interval '1 hour'
+               WHERE customer_id = ANY ($1)`,
+              [customers, hours],
+            )
+          },
+        }
+      }
+    }
+  }
 }
 
 type Key = Pick<Admission, 'keyId' | 'keyLimit'>
@@ -419,7 +561,7 @@ function shown(value: unknown): string {
 // ---------------------------------------------------------------- all rows of some customers, in one form for both
 
 function rowsInModel(customers: readonly string[]) {
-  const { balances, leases, usage, entries, keySpend } = model.tables
+  const { balances, leases, usage, entries, keySpend, refunds, claims } = model.tables
   const isOurs = ({ customerId }: { readonly customerId: string }) => customers.includes(customerId)
   const sums = new Map<string, bigint>()
   for (const { kind, accountId, amount } of entries)
@@ -449,13 +591,30 @@ function rowsInModel(customers: readonly string[]) {
         .filter(([key]) => customers.some(customerId => key.startsWith(customerId)))
         .map(([key, row]) => ({ key: key.replace('-Infinity', String(ALWAYS)), ...row })),
     ),
+    refunds: byText(
+      [...refunds.values()].filter(isOurs).map(({ txId, ...row }) => ({
+        ...row,
+        entries: entries
+          .filter(entry => entry.txId === txId)
+          .map(({ kind, accountId, amount }) => `${kind} ${accountId} ${amount}`)
+          .sort(),
+      })),
+    ),
+    claims: byText(
+      [...claims.values()].filter(isOurs).map(({ claimedAtMs: _, expiresAtMs: __, bodyHash, done, ...row }) => ({
+        ...row,
+        body: bodyHash[0],
+        cost: done?.costNanos ?? null,
+        answer: done?.answerSealed?.toString() ?? null,
+      })),
+    ),
     entries: byText([...sums].filter(([, amount]) => amount !== 0n).map(([account, amount]) => ({ account, amount }))),
   }
 }
 
 async function rowsInPostgres(customers: readonly string[]) {
-  const [balances, leases, usage, entries, keySpend] = await Promise.all(
-    [BALANCES, LEASES, USAGE, ENTRIES, KEY_SPEND].map(
+  const [balances, leases, usage, entries, keySpend, refunds, claims] = await Promise.all(
+    [BALANCES, LEASES, USAGE, ENTRIES, KEY_SPEND, REFUNDS, CLAIMS].map(
       async text => (await database.pool.query<object>(text, [customers])).rows,
     ),
   )
@@ -465,6 +624,8 @@ async function rowsInPostgres(customers: readonly string[]) {
     usage: byText(usage!),
     entries: byText(entries!),
     keySpend: byText(keySpend!),
+    refunds: byText(refunds!),
+    claims: byText(claims!),
   }
 }
 
@@ -501,6 +662,16 @@ const KEY_SPEND = `
 SELECT customer_id || ' ' || key_id || ' ' || CASE WHEN isfinite(window_start) THEN window_start - date '1970-01-01' ELSE ${ALWAYS} END AS key,
   spent_nanos AS spent, leased_nanos AS leased
 FROM key_spend WHERE customer_id = ANY ($1)`
+
+const REFUNDS = `
+SELECT customer_id AS "customerId", request_id AS "requestId", amount_nanos AS amount, hoster_share_nanos AS "hosterShare", fee_nanos AS fee,
+  ARRAY(SELECT account_kind || ' ' || account_id || ' ' || amount_nanos FROM ledger_entry e WHERE e.tx_id = r.tx_id ORDER BY account_kind) AS entries
+FROM refund r WHERE customer_id = ANY ($1)`
+
+const CLAIMS = `
+SELECT customer_id AS "customerId", key, request_id AS "requestId", node_id AS "nodeId", get_byte(body_hash, 0) AS body, cost_nanos AS cost,
+  convert_from(answer_sealed, 'UTF8') AS answer
+FROM idempotency WHERE customer_id = ANY ($1)`
 
 const ENTRIES = `
 SELECT account_kind || ' ' || account_id AS account, sum(amount_nanos)::bigint AS amount

@@ -21,6 +21,9 @@ test.each([
   'node-reuses-its-id',
   'ledger-answers-before-journal',
   'price-rounds-twice',
+  'refund-twice',
+  'once-takes-over-unseen',
+  'breaker-forgets-an-end',
 ])('the planted bug %s is found', async id => {
   const mutation = mutations.find(candidate => candidate.id === id)!
   expect(await prove(mutation, 1, 500)).toBeDefined()

@@ -1,7 +1,16 @@
-import { expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { simulate } from '../../sim/simulate.ts'
 
 const SEEDS = 1_000
+
+// Refusals are errors by the thousand, and their stack traces a tenth of the time.
+const { stackTraceLimit } = Error
+beforeAll(() => {
+  Error.stackTraceLimit = 0
+})
+afterAll(() => {
+  Error.stackTraceLimit = stackTraceLimit
+})
 
 test(`${SEEDS} simulated histories of crashes, pauses, partitions and lost messages break no invariant`, async () => {
   const failures: string[] = []

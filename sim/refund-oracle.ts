@@ -1,0 +1,68 @@
+import type { Nanos } from '../src/domain/money.ts'
+import type { RefundOrder } from '../src/ledger/refund-request.ts'
+import type { DatabaseServer } from './database-server.ts'
+import type { RefundVerdict } from './model-database.ts'
+import type { World } from './world.ts'
+
+/** Knows who was given what back, and watches that it is right. */
+export interface RefundOracle {
+  /** The database carried an order out. */
+  saw(order: RefundOrder, verdict: RefundVerdict): void
+  /** The operator has the answer. */
+  told(order: RefundOrder, verdict: RefundVerdict): void
+  sums(): ReadonlyMap<string, Nanos>
+  readonly count: number
+}
+
+export function createRefundOracle(world: World, serverOf: () => DatabaseServer): RefundOracle {
+  const refunds = new Map<string, { readonly customerId: string; readonly amount: Nanos }>()
+  return {
+    saw,
+    told,
+    sums() {
+      const sums = new Map<string, Nanos>()
+      for (const { customerId, amount } of refunds.values()) sums.set(customerId, (sums.get(customerId) ?? 0n) + amount)
+      return sums
+    },
+    get count() {
+      return refunds.size
+    },
+  }
+
+  /** I8: once, at most what was charged, from whoever earned it, in proportion. */
+  function saw({ customerId, requestId, amountNanos }: RefundOrder, verdict: RefundVerdict): void {
+    const { usage, entries, refunds: rows } = serverOf().model.tables
+    const charge = usage.get(customerId)?.get(requestId)
+    const name = `request ${requestId}: ${verdict.kind}`
+    if (verdict.kind !== 'refunded') {
+      const isPayable = charge !== undefined && charge.cost > 0n && !refunds.has(requestId)
+      if (isPayable && (amountNanos ?? charge.cost) <= charge.cost) world.fail('refunds_are_given', name)
+      return
+    }
+    const amount = verdict.amountNanos!
+    if (refunds.has(requestId)) world.fail('refunds_happen_once', name)
+    refunds.set(requestId, { customerId, amount })
+    if (charge === undefined || amount > charge.cost || amount !== (amountNanos ?? charge.cost)) {
+      world.fail('refunds_within_charges', `${name}: ${amount} of ${charge?.cost}`)
+      return
+    }
+    const share = verdict.hosterShareNanos!
+    if (share * charge.cost > charge.hosterShare * amount || (share + 1n) * charge.cost <= charge.hosterShare * amount)
+      world.fail('refunds_reverse_shares', `${name}: ${share} of ${charge.hosterShare} for ${amount} of ${charge.cost}`)
+    const row = rows.get(`${customerId} ${requestId}`)
+    const sums = { customer: 0n, hoster_payable: 0n, platform_revenue: 0n, platform_promo: 0n, cash: 0n }
+    for (let at = entries.length - 1; at >= 0 && entries[at]!.txId === row?.txId; at--)
+      sums[entries[at]!.kind] += entries[at]!.amount
+    if (sums.customer !== amount || sums.hoster_payable !== -share || sums.platform_revenue !== share - amount)
+      world.fail('refunds_equal_entries', `${name}: ${sums.customer}, ${sums.hoster_payable}, ${sums.platform_revenue}`)
+  }
+
+  function told({ requestId, amountNanos }: RefundOrder, verdict: RefundVerdict): void {
+    const refund = refunds.get(requestId)
+    const isTold = verdict.kind === 'refunded' || verdict.kind === 'duplicate'
+    if (isTold && (refund === undefined || refund.amount !== verdict.amountNanos))
+      world.fail('refunds_are_given', `request ${requestId}: ${verdict.amountNanos}, not ${refund?.amount}`)
+    if (verdict.kind === 'refunded_before' && (refund === undefined || refund.amount === amountNanos))
+      world.fail('refunds_are_given', `request ${requestId}: ${verdict.kind}`)
+  }
+}

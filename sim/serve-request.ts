@@ -1,0 +1,233 @@
+import { eligible } from '../src/admit/eligible.ts'
+import type { Completed } from '../src/chat/complete.ts'
+import { completeOnce, type SettlementWatch } from '../src/chat/complete-once.ts'
+import { dispatch } from '../src/dispatch/dispatch.ts'
+import type { Caller } from '../src/domain/caller.ts'
+import type { Answer, Outcome, Ticket } from '../src/domain/handoff.ts'
+import type { Offer } from '../src/domain/offer.ts'
+import { Stop } from '../src/domain/stop-signal.ts'
+import { Unserved } from '../src/domain/unserved.ts'
+import type { Settlement } from '../src/ledger/settlement.ts'
+import type { WriteFrames } from '../src/relay/relay.ts'
+import { route } from '../src/route/route.ts'
+import { settle } from '../src/settle/settle.ts'
+import { DONE } from '../src/wire/sse-encode.ts'
+import type { Gateway } from './gateway.ts'
+import type { Oracle, RequestRecord } from './oracle.ts'
+import type { RequestPlan } from './plan.ts'
+import { rawOf, receiptOf } from './pricing.ts'
+import type { Upstreams } from './upstreams.ts'
+import type { Fact, World } from './world.ts'
+
+/** Takes a request through a gateway, down to the last byte at its client. `onEnd` is called in the moment of its end, unless its process died before. */
+export type ServeRequest = (gateway: Gateway, request: RequestPlan, onEnd: () => void) => Promise<RequestRecord>
+
+export function createServeRequest(world: World, oracle: Oracle, upstreams: Upstreams): ServeRequest {
+  const { random } = world
+  return serveRequest
+
+  /** One request as src/compose.ts wires it: once for its Idempotency-Key, if it has one. */
+  async function serveRequest(gateway: Gateway, request: RequestPlan, onEnd: () => void): Promise<RequestRecord> {
+    const { process, claims } = gateway
+    const { admission, customer, once, pricing } = request
+    const record: RequestRecord = {
+      admission,
+      customer,
+      process,
+      volume: gateway.volume,
+      state: 'asked',
+      leaseId: undefined,
+      heldNanos: 0n,
+      settlement: undefined,
+      once,
+      holdsKey: false,
+      isKeyInUse: false,
+      sentText: undefined,
+      askedAtMs: world.nowMs,
+      voidedAtMs: 0,
+      lossesAtAnswer: 0,
+    }
+    oracle.asked(record)
+    const note = (what: string, ...facts: Fact[]) => world.note(process.name, shortId(record), what, ...facts)
+    try {
+      const ignored: SettlementWatch = { onSettled() {}, onUnsure() {} }
+      if (once === null) await deliver(record, await complete(gateway, request, record, note, ignored))
+      else {
+        const served = await completeOnce(
+          {
+            claims: {
+              ...claims,
+              async claim(claim) {
+                const claimed = await claims.claim(claim)
+                if (process.isAlive) oracle.claimed(record, claimed)
+                note('claims', claimed.kind)
+                return claimed
+              },
+            },
+            complete: async watch => {
+              try {
+                const completed = await complete(gateway, request, record, note, watch)
+                if (completed.delivery.kind === 'whole') record.holdsKey = false
+                return completed
+              } catch (failure) {
+                if (process.isAlive) record.holdsKey = false
+                throw failure
+              }
+            },
+            refuseExhausted() {
+              const refused = gateway.ledger.refusalOf({ ...admission, hold: null })
+              if (refused === undefined) return
+              oracle.admitted(record, refused)
+              throw new Error(refused.kind)
+            },
+            async count() {
+              const result = await gateway.ledger.admit({ ...admission, hold: null })
+              if (process.isAlive) oracle.admitted(record, result)
+            },
+            onFault: (_, fault) => note('its key stays as it is', String(fault)),
+          },
+          {
+            caller: { customerId: customer.customerId, keyId: admission.keyId } as Caller,
+            job: pricing.job,
+            body: Buffer.from(once.body),
+            requestId: admission.requestId,
+            key: once.key,
+          },
+        )
+        if ('replayOf' in served) note('replays', served.replayOf)
+        else await deliver(record, served)
+      }
+    } catch (error) {
+      if (!process.isAlive) return record
+      if (record.state === 'settling') oracle.voided(record)
+      else if (record.state === 'asked') oracle.refused(record)
+      note(record.state, String(error))
+    } finally {
+      if (process.isAlive) onEnd()
+    }
+    return record
+  }
+
+  /** The steps of src/chat/complete.ts. */
+  async function complete(
+    gateway: Gateway,
+    request: RequestPlan,
+    record: RequestRecord,
+    note: (what: string, ...facts: Fact[]) => void,
+    watch: SettlementWatch,
+  ): Promise<Completed> {
+    const { process, ledger, breaker } = gateway
+    const { admission, pricing, leaves } = request
+    const { job } = pricing
+    const { scheduler } = process
+    const startedAtEpochMs = scheduler.epochMs()
+    const startedMonotonicMs = scheduler.monotonicMs()
+    const choice = eligible(pricing.offers, job, breaker.health)
+    breaker.sawEligible(pricing.offers, choice)
+    const result = await ledger.admit(admission)
+    assertAlive()
+    oracle.admitted(record, result)
+    note(result.kind, result.kind === 'granted' ? result.leaseId : null)
+    if (result.kind !== 'granted') throw new Error(result.kind)
+
+    const { requestId, customerId, keyId, modelId, limits } = admission
+    const ticket: Ticket = {
+      requestId,
+      leaseId: result.leaseId,
+      caller: { customerId, keyId, limits } as Caller,
+      startedAtEpochMs,
+      startedMonotonicMs,
+      models: [modelId],
+      ...choice,
+      holdNanos: result.heldNanos,
+      maxTokens: pricing.hold.maxTokens,
+      clamp: null,
+    }
+    const stop = new Stop()
+    if (leaves !== null && leaves !== 'midway') scheduler.after(leaves.afterMs, () => stop.abort('left'))
+    const settleAs = async (outcome: Outcome, offer: Offer | null) => {
+      const raw = {
+        async settle(settlement: Settlement) {
+          const measured = rawOf(settlement, pricing, offer)
+          oracle.settling(record, measured, pricing, offer)
+          note('settles', measured.costNanos)
+          await ledger.settle(measured)
+          assertAlive()
+        },
+      }
+      const receipt = receiptOf(pricing, offer, outcome, result.heldNanos)
+      return settle({ ledger: raw, clock: scheduler, ...watch }, ticket, receipt, null)
+    }
+
+    let answer: Answer
+    try {
+      const ranked = route(ticket, job, { health: breaker.health }, random.next)
+      breaker.sawPlan(ranked)
+      const upstream = upstreams.clientFor(process, { runsMs: request.runsMs, isRejected: pricing.share === 0 })
+      answer = await dispatch({ upstream, health: breaker.health, clock: scheduler }, ranked, job, stop)
+      assertAlive()
+      breaker.sawAttempts(answer.attempts)
+    } catch (failure) {
+      assertAlive()
+      if (failure instanceof Unserved) breaker.sawAttempts(failure.attempts)
+      await settleAs('unserved', null)
+      oracle.answered(record)
+      throw failure
+    }
+    const { offer } = answer
+    note('served by', offer.offerId)
+    if (answer.kind === 'whole') {
+      const costNanos = await settleAs('served', offer)
+      record.sentText = `answer ${requestId}`
+      return { ticket, offer, delivery: { kind: 'whole', body: record.sentText, costNanos } }
+    }
+    const { chunks } = answer
+    const sendTo = async (write: WriteFrames) => {
+      try {
+        await write(`answer ${requestId}`)
+        let outcome: Outcome = 'served'
+        try {
+          await chunks.read(() => {
+            if (leaves !== 'midway') return
+            outcome = 'client_gone'
+            chunks.leave()
+          })
+        } catch (failure) {
+          assertAlive()
+          await settleAs('interrupted', null)
+          oracle.answered(record)
+          throw failure
+        }
+        assertAlive()
+        await settleAs(outcome, offer)
+        await write(DONE)
+      } finally {
+        if (process.isAlive) record.holdsKey = false
+      }
+    }
+    return { ticket, offer, delivery: { kind: 'stream', sendTo } }
+
+    /** What a dead process would do next happens nowhere. */
+    function assertAlive(): void {
+      if (!process.isAlive) throw new Error('dead')
+    }
+  }
+
+  /** To its client, down to the last byte. */
+  async function deliver(record: RequestRecord, { delivery }: Completed): Promise<void> {
+    if (delivery.kind === 'stream') {
+      let text = ''
+      await delivery.sendTo(frames => {
+        text += frames
+        record.sentText = text
+      })
+    }
+    if (!record.process.isAlive) return
+    oracle.answered(record)
+    world.note(record.process.name, shortId(record), 'answered')
+  }
+}
+
+function shortId({ admission }: RequestRecord): string {
+  return `a${Number.parseInt(admission.requestId.slice(-12), 16)}`
+}

@@ -1,0 +1,154 @@
+import type { UpstreamAsk, UpstreamClient } from '../src/dispatch/upstream-client.ts'
+import { UpstreamFailure } from '../src/domain/upstream-failure.ts'
+import type { Process } from './process.ts'
+import type { World } from './world.ts'
+
+/** What can be wrong with a model server. */
+export const troubleKinds = [
+  'refuses',
+  'fails',
+  'hangs',
+  'garbles',
+  'says_nothing',
+  'is_busy',
+  'asks_to_wait',
+  'locks_out',
+  'breaks_off',
+  'is_slow',
+] as const
+
+export interface TroublePlan {
+  /** Null for all of them at once. */
+  readonly endpointId: string | null
+  readonly fromMs: number
+  readonly untilMs: number
+  readonly kind: (typeof troubleKinds)[number]
+  /** Which part of the requests meets it. */
+  readonly rate: number
+}
+
+/** The model servers of the world, as one request meets them. */
+export interface Upstreams {
+  /** A client for one request, whose answer takes `runsMs`; `isRejected`: every server calls it wrong. */
+  clientFor(process: Process, request: { readonly runsMs: number; readonly isRejected: boolean }): UpstreamClient
+  /** All of them are well from now on. */
+  heal(): void
+}
+
+/** No content within this is a fault: the `firstTokenMs` of the simulated endpoints. */
+export const FIRST_TOKEN_MS = 8_000
+
+export function createUpstreams(world: World, troubles: readonly TroublePlan[]): Upstreams {
+  const { random } = world
+  let isHealed = false
+
+  return {
+    clientFor(process, request) {
+      const ask = ({ endpoint, stream, signal }: UpstreamAsk) =>
+        new Promise<Exchange>((resolve, reject) => {
+          const trouble = troubleOf(endpoint.endpointId)
+          const end = (afterMs: number, finish: () => void) => {
+            process.scheduler.after(afterMs, () =>
+              signal.aborted ? reject(new UpstreamFailure('cancelled', 'The client gave up.')) : finish(),
+            )
+          }
+          const give = (afterMs: number, exchange: Exchange) => end(afterMs, () => resolve(exchange))
+          const fail = (afterMs: number, outcome: 'connect_failed' | 'first_token_timeout' | 'server_error') =>
+            end(afterMs, () => reject(new UpstreamFailure(outcome, `simulated: ${trouble}`)))
+          const soonMs = random.skewed(0.5, 50)
+          const { runsMs } = request
+          switch (trouble) {
+            case 'refuses':
+              return fail(random.chance(0.8) ? soonMs : 3_000, 'connect_failed')
+            case 'fails':
+              return give(soonMs, whole(500, '{"error":{"message":"simulated"}}'))
+            case 'hangs':
+              return fail(FIRST_TOKEN_MS, 'first_token_timeout')
+            case 'garbles':
+              return give(soonMs, whole(200, '<html>'))
+            case 'says_nothing':
+              return give(runsMs, whole(200, '{"choices":[]}'))
+            case 'is_busy':
+              return give(soonMs, whole(429, ''))
+            case 'asks_to_wait':
+              return give(soonMs, whole(429, '', { 'retry-after': String(random.pick([0, 1, 5, 30, 900])) }))
+            case 'locks_out':
+              return give(soonMs, whole(401, '{"error":{"message":"simulated"}}'))
+          }
+          if (request.isRejected) return give(soonMs, whole(400, '{"error":{"message":"simulated"}}'))
+          const takesMs = trouble === 'is_slow' ? Math.min(runsMs * 20 + 500, FIRST_TOKEN_MS) : runsMs
+          if (stream) give(takesMs / 2, streamed(process, takesMs / 2, trouble === 'breaks_off'))
+          else if (trouble === 'breaks_off') fail(takesMs / 2, 'server_error')
+          else give(takesMs, whole(200, ANSWER))
+        })
+      // What dispatch uses of the two classes: their fields that it cannot reach are of sockets.
+      return { ask } as unknown as UpstreamClient
+    },
+    heal() {
+      isHealed = true
+    },
+  }
+
+  function troubleOf(endpointId: string): TroublePlan['kind'] | undefined {
+    if (isHealed) return undefined
+    for (const trouble of troubles) {
+      if (trouble.endpointId !== null && trouble.endpointId !== endpointId) continue
+      if (world.nowMs < trouble.fromMs || world.nowMs >= trouble.untilMs) continue
+      if (random.chance(trouble.rate)) return trouble.kind
+    }
+    return undefined
+  }
+}
+
+/** What dispatch reads of an UpstreamExchange. */
+interface Exchange {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly text: string
+  read(take: (piece: Buffer) => void | Promise<void>): Promise<void>
+  readText(): Promise<string>
+  release(): void
+  abort(): void
+  contentStarted(): void
+  answerComplete(): void
+}
+
+const noop = () => {}
+
+function whole(status: number, text: string, headers: Record<string, string> = {}): Exchange {
+  return {
+    status,
+    headers: { 'content-type': 'application/json', ...headers },
+    text,
+    read: async take => take(Buffer.from(text)),
+    readText: async () => text,
+    release: noop,
+    abort: noop,
+    contentStarted: noop,
+    answerComplete: noop,
+  }
+}
+
+/** Its first content at once, the rest after `restMs`. */
+function streamed(process: Process, restMs: number, isBreakingOff: boolean): Exchange {
+  let abort = noop
+  return {
+    ...whole(200, ''),
+    headers: { 'content-type': 'text/event-stream' },
+    async read(take) {
+      await take(FIRST_EVENT)
+      await new Promise<void>((resolve, reject) => {
+        abort = () => reject(new UpstreamFailure('cancelled', 'The client gave up.'))
+        process.scheduler.after(restMs, () =>
+          isBreakingOff ? reject(new UpstreamFailure('server_error', 'simulated: breaks_off')) : resolve(),
+        )
+      })
+      await take(LAST_EVENTS)
+    },
+    abort: () => abort(),
+  }
+}
+
+const ANSWER = '{"choices":[{"index":0,"message":{"role":"assistant","content":"x"},"finish_reason":"stop"}]}'
+const FIRST_EVENT = Buffer.from('data: {"choices":[{"index":0,"delta":{"content":"x"}}]}\n\n')
+const LAST_EVENTS = Buffer.from('data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n')
