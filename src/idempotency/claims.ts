@@ -1,6 +1,7 @@
 import type { Sql } from '../db/pool.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Nanos } from '../domain/money.ts'
+import type { ProviderKind } from '../domain/offer.ts'
 import { isTransient } from '../ledger/is-transient.ts'
 import type { LedgerStore } from '../ledger/ledger-store.ts'
 import type { Settlement } from '../ledger/settlement.ts'
@@ -24,15 +25,30 @@ export type Claimed =
   /** An earlier one still runs. */
   | { readonly kind: 'running' }
   /** An earlier one was served, or charged: `answer` is what its client was sent, null when that is not kept. */
-  | { readonly kind: 'done'; readonly requestId: string; readonly costNanos: Nanos; readonly answer: string | null }
+  | { readonly kind: 'done'; readonly requestId: string; readonly costNanos: Nanos; readonly answer: KeptAnswer | null }
   | { readonly kind: 'other_body' }
+
+/** What a client was sent. */
+export interface KeptAnswer {
+  /** A whole answer, or the events of a stream. */
+  readonly body: string
+  readonly servedBy: ServedBy
+}
+
+/** What the headers of an answer say of how it came about. */
+export interface ServedBy {
+  readonly provider: ProviderKind
+  readonly hosterId: string | null
+  /** What `max_tokens` was lowered to; null when it was not. */
+  readonly maxTokens: number | null
+}
 
 /** What Idempotency-Keys stand for, in PostgreSQL, for all nodes. */
 export interface Claims {
   /** Rejects with `database_unavailable`. */
   claim(claim: Claim): Promise<Claimed>
   /** The request was served or charged: from now on its key stands for this. `answer` is null when it must not be kept. */
-  finish(claim: Claim, ending: { readonly costNanos: Nanos; readonly answer: string | null }): Promise<void>
+  finish(claim: Claim, ending: { readonly costNanos: Nanos; readonly answer: KeptAnswer | null }): Promise<void>
   /** The request cost nothing: its key is free again. */
   release(claim: Claim): Promise<void>
 }
@@ -71,8 +87,10 @@ export function createClaims({ sql, store, nodeShard, node, masterKey, longestAn
       }
     },
     async finish({ customerId, key, requestId }, { costNanos, answer }) {
-      const isKept = answer !== null && Buffer.byteLength(answer) <= ANSWER_BYTES_MAX
-      const sealed = isKept ? sealSecret(masterKey, answer, { ownerId: requestId, purpose: 'stored_answer' }) : null
+      const isKept = answer !== null && Buffer.byteLength(answer.body) <= ANSWER_BYTES_MAX
+      const sealed = isKept
+        ? sealSecret(masterKey, textOf(answer), { ownerId: requestId, purpose: 'stored_answer' })
+        : null
       await sql.query(
         `UPDATE idempotency SET state = 'done', cost_nanos = $4, answer_sealed = $5
          WHERE customer_id = $1 AND key = $2 AND request_id = $3 AND state = 'running'`,
@@ -147,15 +165,25 @@ export function createClaims({ sql, store, nodeShard, node, masterKey, longestAn
     return rowCount === 1 ? { kind: 'mine' } : undefined
   }
 
-  function answerOf({ answer_sealed: sealed, request_id: ownerId }: ClaimRow): string | null {
+  function answerOf({ answer_sealed: sealed, request_id: ownerId }: ClaimRow): KeptAnswer | null {
     if (sealed === null) return null
     try {
-      return openSecret(masterKey, sealed, { ownerId, purpose: 'stored_answer' })
+      return keptIn(openSecret(masterKey, sealed, { ownerId, purpose: 'stored_answer' }))
     } catch {
       // Sealed with an earlier master key.
       return null
     }
   }
+}
+
+/** One line of JSON, then the body as it is: as JSON it would be a tenth longer. */
+function textOf({ body, servedBy }: KeptAnswer): string {
+  return `${JSON.stringify(servedBy)}\n${body}`
+}
+
+function keptIn(text: string): KeptAnswer {
+  const end = text.indexOf('\n')
+  return { servedBy: JSON.parse(text.slice(0, end)), body: text.slice(end + 1) }
 }
 
 interface ClaimRow {
