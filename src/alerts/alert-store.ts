@@ -50,6 +50,7 @@ export async function listRules(sql: Sql, customerId: string | null): Promise<(A
 
 /** A rule that is in force. `customerId` null finds that of any customer. */
 export async function findRule(sql: Sql, ruleId: string, customerId: string | null): Promise<AlertRule | undefined> {
+  // What is no id is not asked for: PostgreSQL takes no text with a NUL.
   if (!UUID.test(ruleId)) return undefined
   const { rows } = await sql.query<AlertRule>(
     `SELECT ${RULE_COLUMNS} FROM alert_rule r

@@ -81,7 +81,8 @@ interface GivenRow {
 }
 
 // In the order of the transactions, whose numbers are drawn under the lock of the balance; the index has nothing else than these. Each
-// transaction is looked up by itself: a merge of the two, which looks cheaper, reads every settlement down to the last one wanted.
+// transaction is looked up by itself, to which OFFSET 0 holds the planner: a merge of the two, which looks cheaper, reads every settlement
+// down to the last one wanted (5,367 rows for 2 lines, of 600,000 requests).
 const LIST_GIVEN = `
 SELECT t.kind, e.amount_nanos AS "amountNanos", t.at, e.tx_id, t.reason, CASE WHEN t.kind = 'refund' THEN t.ref END AS "requestId"
 FROM (
@@ -89,7 +90,7 @@ FROM (
   WHERE account_kind = 'customer' AND account_id = $1 AND amount_nanos > 0 AND tx_id < $3
   ORDER BY tx_id DESC
   LIMIT $2
-) AS e, LATERAL (SELECT * FROM ledger_tx WHERE tx_id = e.tx_id LIMIT 1) AS t
+) AS e, LATERAL (SELECT * FROM ledger_tx WHERE tx_id = e.tx_id OFFSET 0) AS t
 ORDER BY e.tx_id DESC`
 
 interface UsedRow {
