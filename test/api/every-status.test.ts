@@ -85,7 +85,11 @@ const hook = { kind: 'daily_spend', channel: 'webhook', target: 'https://hooks.a
 
 beforeAll(async () => {
   upstream = await startScriptedUpstream()
-  const offers = ['test-model', 'other-model'].map(modelId => testOffer(upstream.baseUrl, { modelId }))
+  // No server is to be slow for a busy machine.
+  const timeouts = { connectMs: 15_000, firstTokenMs: 15_000, idleMs: 15_000, totalMs: 60_000 }
+  const offers = ['test-model', 'other-model'].map(modelId =>
+    testOffer(upstream.baseUrl, { modelId, endpoint: { timeouts } }),
+  )
   gateway = await startTestApp({ yaml: 'reports: { requests_per_minute: 10000 }', offers })
   // Its minute never ends, and has room for one report.
   const clock = { epochMs: () => Date.UTC(2026, 10, 21, 9, 30, 15), monotonicMs: () => performance.now() }
