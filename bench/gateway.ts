@@ -7,6 +7,8 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { openDatabase } from '../src/db/embedded.ts'
+import { createPool, type Pool } from '../src/db/pool.ts'
 import { type Cores, type Environment, logTail, type Running, startCommand } from './process.ts'
 
 /** A gateway that runs as an operator starts it, ready for requests. */
@@ -83,6 +85,18 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
     dataDir,
     command: (...args) => runCli(args, env),
     stop,
+  }
+}
+
+/** Joins the PostgreSQL that the gateway runs. */
+export async function withDatabase<T>({ dataDir }: Gateway, work: (pool: Pool) => Promise<T>): Promise<T> {
+  const database = await openDatabase({ dataDir, log: { info() {}, warn: console.error } })
+  const pool = createPool(database.connection, { max: 1, applicationName: 'bench', statementTimeoutMs: 0 })
+  try {
+    return await work(pool)
+  } finally {
+    await pool.end()
+    await database.close()
   }
 }
 

@@ -140,8 +140,8 @@ export function createKeyOracle({ world, serverOf, requests, heardOf, hasDatabas
       world.fail('costs_are_told', `${key}: ${costNanos} for ${requestId}, charged ${charged} of ${due}`)
     if (answer === null) return
     replayed++
-    if (answer !== earlier.sentText)
-      world.fail('answers_are_of_the_same_request', `${key}: ${answer}, not ${earlier.sentText}`)
+    if (answer.body !== earlier.sentText)
+      world.fail('answers_are_of_the_same_request', `${key}: ${answer.body}, not ${earlier.sentText}`)
   }
 }
 

@@ -1,10 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { addCustomer } from '../../src/auth/customers.ts'
 import { issueKey } from '../../src/auth/keys.ts'
-import { openDatabase } from '../../src/db/embedded.ts'
-import { createPool, type Pool, transaction } from '../../src/db/pool.ts'
+import { type Pool, transaction } from '../../src/db/pool.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
-import { type Gateway, startGateway } from '../gateway.ts'
+import { type Gateway, startGateway, withDatabase } from '../gateway.ts'
 import { pin } from '../process.ts'
 import type { Finding, Setting, Subject, Tally } from './subject.ts'
 
@@ -143,15 +142,3 @@ async function watchBalanceRow(gateway: Gateway): Promise<() => Promise<number>>
 }
 
 const rowLookMs = 10
-
-/** Joins the PostgreSQL that the gateway runs. */
-async function withDatabase<T>({ dataDir }: Gateway, work: (pool: Pool) => Promise<T>): Promise<T> {
-  const database = await openDatabase({ dataDir, log: { info() {}, warn: console.error } })
-  const pool = createPool(database.connection, { max: 1, applicationName: 'bench', statementTimeoutMs: 0 })
-  try {
-    return await work(pool)
-  } finally {
-    await pool.end()
-    await database.close()
-  }
-}

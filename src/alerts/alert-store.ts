@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../db/pool.ts'
 import type { AlertAttempt, AlertHistory, AlertRule, NewAlertRule } from '../domain/alert-rule.ts'
+import { UUID } from '../domain/uuid.ts'
 
 /** More than anybody reads, and few enough that a look at all of them stays short. */
 export const RULES_PER_CUSTOMER_MAX = 20
@@ -49,9 +50,11 @@ export async function listRules(sql: Sql, customerId: string | null): Promise<(A
 
 /** A rule that is in force. `customerId` null finds that of any customer. */
 export async function findRule(sql: Sql, ruleId: string, customerId: string | null): Promise<AlertRule | undefined> {
+  // What is no id is not asked for: PostgreSQL takes no text with a NUL.
+  if (!UUID.test(ruleId)) return undefined
   const { rows } = await sql.query<AlertRule>(
     `SELECT ${RULE_COLUMNS} FROM alert_rule r
-     WHERE r.rule_id::text = lower($1) AND ($2::uuid IS NULL OR r.customer_id = $2) AND r.disabled_at IS NULL`,
+     WHERE r.rule_id = $1 AND ($2::uuid IS NULL OR r.customer_id = $2) AND r.disabled_at IS NULL`,
     [ruleId, customerId],
   )
   return rows[0]

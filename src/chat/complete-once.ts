@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
-import { type Nanos, usdText } from '../domain/money.ts'
+import { type Nanos, usd, usdText } from '../domain/money.ts'
 import type { Claim } from '../idempotency/claim-store.ts'
-import { ANSWER_BYTES_MAX, type Claims } from '../idempotency/claims.ts'
+import { ANSWER_BYTES_MAX, type Claims, type KeptAnswer, type ServedBy } from '../idempotency/claims.ts'
 import type { Delivery, WriteFrames } from '../relay/relay.ts'
 import { DONE } from '../wire/sse-encode.ts'
 import type { Completed } from './complete.ts'
@@ -46,6 +46,7 @@ export interface OnceRequest {
 export interface Replayed {
   /** The id of that request. */
   readonly replayOf: string
+  readonly servedBy: ServedBy
   readonly delivery: Delivery
 }
 
@@ -73,17 +74,28 @@ export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest)
   switch (claimed.kind) {
     case 'done': {
       const { answer, costNanos } = claimed
-      if (answer !== null) return { replayOf: claimed.requestId, delivery: deliveryOf(answer, job, costNanos) }
+      if (answer !== null) {
+        const { body, servedBy } = answer
+        return { replayOf: claimed.requestId, servedBy, delivery: deliveryOf(body, job, costNanos) }
+      }
       throw new ApiError('already_completed', {
-        param: 'Idempotency-Key',
+        param: HEADER,
+        facts: { request_id: claimed.requestId, cost_usd: usd(costNanos) },
         message: `The request with this Idempotency-Key was completed as ${claimed.requestId}, and charged ${usdText(costNanos)} USD once; its answer is not kept. Send a new key for a new answer.`,
       })
     }
     case 'running':
-      throw new ApiError('idempotency_key_in_use', { param: 'Idempotency-Key', retryAfterS: 2 })
+      throw new ApiError('idempotency_key_in_use', { param: HEADER, retryAfterS: 2 })
     case 'other_body':
-      throw new ApiError('idempotency_key_reused', { param: 'Idempotency-Key' })
+      throw new ApiError('idempotency_key_reused', { param: HEADER })
   }
+}
+
+const HEADER = 'Idempotency-Key'
+
+/** What the headers say of an answer. */
+export function servedBy({ offer: { endpoint }, ticket: { clamp, maxTokens } }: Completed): ServedBy {
+  return { provider: endpoint.kind, hosterId: endpoint.hosterId, maxTokens: clamp === null ? null : maxTokens }
 }
 
 async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<Completed> {
@@ -93,7 +105,7 @@ async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<
    * Called once, when it is settled or can be no more. What fails here, and a charge that nobody is sure of, leaves a claim that a usage row
    * explains to the next who asks: a key that was free again too early would be charged twice.
    */
-  const end = async (answer: string | null) => {
+  const end = async (answer: KeptAnswer | null) => {
     try {
       if (settlement !== undefined && (settlement.success || settlement.costNanos > 0n)) {
         const mayKeep = settlement.success && !job.wishes.privacyMode
@@ -114,8 +126,10 @@ async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<
         isUnsure = true
       },
     })
-    if (completed.delivery.kind === 'stream') return { ...completed, delivery: keeping(completed.delivery, end) }
-    await end(completed.delivery.body)
+    const { delivery } = completed
+    const endWith = (body: string | null) => end(body === null ? null : { body, servedBy: servedBy(completed) })
+    if (delivery.kind === 'stream') return { ...completed, delivery: keeping(delivery, endWith) }
+    await endWith(delivery.body)
     return completed
   } catch (failure) {
     await end(null)
@@ -123,15 +137,15 @@ async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<
   }
 }
 
-function deliveryOf(answer: string, { stream }: ChatJob, costNanos: Nanos): Delivery {
-  if (!stream) return { kind: 'whole', body: answer, costNanos }
-  return { kind: 'stream', sendTo: async write => write(answer) }
+function deliveryOf(body: string, { stream }: ChatJob, costNanos: Nanos): Delivery {
+  if (!stream) return { kind: 'whole', body, costNanos }
+  return { kind: 'stream', sendTo: async write => write(body) }
 }
 
 /** The same stream, whose events are kept as they pass, up to the bound, and which ends the claim when it ends. */
 function keeping(
   delivery: Extract<Delivery, { kind: 'stream' }>,
-  end: (answer: string | null) => Promise<void>,
+  end: (body: string | null) => Promise<void>,
 ): Delivery {
   return {
     kind: 'stream',

@@ -30,7 +30,7 @@ function add(): Command {
     .argument('<kind>', `one of ${alertKinds.join(', ')}`, kindArgument)
     .option('--threshold <usd>', 'USD; of low_balance and large_charge', amountArgument)
     .addOption(new Option('--webhook <url>', 'post to this https address').conflicts('email'))
-    .option('--email [address]', "mail to this address; without one, to the customer's own")
+    .option('--email [address]', "mail to this address; without one, to the customer's own", emailArgument)
     .action(async (emailOrId: string, kind: AlertKind, options) => {
       const session = sessionOf(options)
       const { webhook, email } = options as { webhook?: string; email?: string | true }
@@ -38,7 +38,7 @@ function add(): Command {
       const needsThreshold = kindsWithThreshold.includes(kind)
       if (needsThreshold && options.threshold === undefined) throw new UsageError(`${kind} needs --threshold <usd>.`)
       if (!needsThreshold && options.threshold !== undefined) throw new UsageError(`${kind} takes no --threshold.`)
-      const target = webhook ?? (typeof email === 'string' ? emailArgument(email) : null)
+      const target = webhook ?? (typeof email === 'string' ? email : null)
       const { customer, added } = await withDatabase(session, async pool => {
         const customer = await resolveCustomer(pool, emailOrId)
         const rule = {

@@ -203,6 +203,15 @@ const moneyFacts = {
   },
 }
 
+/** src/chat/complete-once.ts says them. */
+const completedFacts = {
+  request_id: {
+    type: 'string',
+    description: 'With 409 `already_completed`: the request that was answered; it has a receipt.',
+  },
+  cost_usd: { type: 'number', description: 'With 409 `already_completed`, USD: what that request was charged.' },
+}
+
 const errorSchema = {
   type: 'object',
   required: ['error'],
@@ -216,6 +225,7 @@ const errorSchema = {
         param: { type: ['string', 'null'], description: 'The body field, query parameter or header at fault.' },
         code: { type: 'string', enum: errorCodes, description: 'What was wrong, for a program.' },
         ...moneyFacts,
+        ...completedFacts,
       },
     },
   },

@@ -1,5 +1,6 @@
 import { ApiError } from '../domain/errors.ts'
 import type { Nanos } from '../domain/money.ts'
+import type { ProviderKind } from '../domain/offer.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { isTransient } from '../ledger/is-transient.ts'
 import type { LedgerStore } from '../ledger/ledger-store.ts'
@@ -14,8 +15,23 @@ export type Claimed =
   /** An earlier one still runs. */
   | { readonly kind: 'running' }
   /** An earlier one was served, or charged: `answer` is what its client was sent, null when that is not kept. */
-  | { readonly kind: 'done'; readonly requestId: string; readonly costNanos: Nanos; readonly answer: string | null }
+  | { readonly kind: 'done'; readonly requestId: string; readonly costNanos: Nanos; readonly answer: KeptAnswer | null }
   | { readonly kind: 'other_body' }
+
+/** What a client was sent. */
+export interface KeptAnswer {
+  /** A whole answer, or the events of a stream. */
+  readonly body: string
+  readonly servedBy: ServedBy
+}
+
+/** What the headers of an answer say of how it came about. */
+export interface ServedBy {
+  readonly provider: ProviderKind
+  readonly hosterId: string | null
+  /** What `max_tokens` was lowered to; null when it was not. */
+  readonly maxTokens: number | null
+}
 
 /** What Idempotency-Keys stand for, in PostgreSQL, for all nodes. */
 export interface Claims {
@@ -25,7 +41,7 @@ export interface Claims {
    * The request was served or charged: from now on its key stands for this. `answer` is null when it must not be kept. When the database
    * is away it rejects, and is done as soon as it is back.
    */
-  finish(claim: Claim, ending: { readonly costNanos: Nanos; readonly answer: string | null }): Promise<void>
+  finish(claim: Claim, ending: { readonly costNanos: Nanos; readonly answer: KeptAnswer | null }): Promise<void>
   /** The request cost nothing: its key is free again. When the database is away it rejects, and is done as soon as it is back. */
   release(claim: Claim): Promise<void>
   /** The end: what could not be written is given up. */
@@ -69,9 +85,9 @@ export function createClaims(deps: ClaimsDeps): Claims {
       }
     },
     finish(claim, { costNanos, answer }) {
-      const isKept = answer !== null && Buffer.byteLength(answer) <= ANSWER_BYTES_MAX
+      const isKept = answer !== null && Buffer.byteLength(answer.body) <= ANSWER_BYTES_MAX
       const owner = { ownerId: claim.requestId, purpose: 'stored_answer' } as const
-      const answerSealed = isKept ? sealSecret(masterKey, answer, owner) : null
+      const answerSealed = isKept ? sealSecret(masterKey, textOf(answer), owner) : null
       return end(() => store.finish(claim, { costNanos, answerSealed }))
     },
     release: claim => end(() => store.release(claim)),
@@ -110,11 +126,11 @@ export function createClaims(deps: ClaimsDeps): Claims {
     return effects.get(requestId) === 'duplicate' ? 'too_late' : 'superseded'
   }
 
-  function answerOf({ done, requestId: ownerId }: StoredClaim): string | null {
+  function answerOf({ done, requestId: ownerId }: StoredClaim): KeptAnswer | null {
     const sealed = done?.answerSealed ?? null
     if (sealed === null) return null
     try {
-      return openSecret(masterKey, sealed, { ownerId, purpose: 'stored_answer' })
+      return keptIn(openSecret(masterKey, sealed, { ownerId, purpose: 'stored_answer' }))
     } catch {
       // Sealed with an earlier master key.
       return null
@@ -123,6 +139,15 @@ export function createClaims(deps: ClaimsDeps): Claims {
 }
 
 const mine: Claimed = { kind: 'mine' }
+/** One line of JSON, then the body as it is: as JSON it would be a tenth longer. */
+function textOf({ body, servedBy }: KeptAnswer): string {
+  return `${JSON.stringify(servedBy)}\n${body}`
+}
+
+function keptIn(text: string): KeptAnswer {
+  const end = text.indexOf('\n')
+  return { servedBy: JSON.parse(text.slice(0, end)), body: text.slice(end + 1) }
+}
 
 /** The free row that keeps a request of a lost node from being charged later. */
 function supersededSettlement({ customerId, keyId, modelId }: Claim, requestId: string): Settlement {

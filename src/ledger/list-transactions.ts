@@ -13,69 +13,97 @@ export interface Transaction {
   readonly requestId: string | null
   /** Of usage: how many requests the day had, free ones included. */
   readonly requests: number | null
+  /** How far the list has come with this line. */
   readonly position: Position
 }
 
-/** Where a line stands in the order of the list: its time in microseconds since 1970, then its ledger transaction; 0 for usage. */
+/** How far a list has come: the lines of usage from `day` (since 1970) on, and the others from `txId` on. */
 export interface Position {
-  readonly atMicros: bigint
+  readonly day: number
   readonly txId: bigint
 }
 
 /**
- * Up to `limit` lines of a customer's statement that are older than `before`, newest first. All lines together are the balance, exactly.
+ * Up to `limit` lines of a customer's statement after those of `before`, newest first. All lines together are the balance, exactly.
  * Credits and refunds stand for themselves. Charges are summed by the UTC day in which their requests began: in the ledger they come in
  * batches, a thousand an hour of a busy customer, and which requests met in a batch means nothing.
+ *
+ * Two lists, each along its index and with its own place in the cursor, become one: so a page reads as many lines as it shows, also of a
+ * customer with a million refunds.
  */
 export async function listTransactions(
   sql: Sql,
   customerId: string,
   { limit, before }: { limit: number; before: Position | null },
 ): Promise<Transaction[]> {
-  const { rows } = await sql.query<Row>(LIST_TRANSACTIONS, [
-    customerId,
-    limit,
-    before?.atMicros ?? END_OF_TIME_MICROS,
-    before?.txId ?? 0n,
+  let position = before ?? NEWEST
+  const [given, used] = await Promise.all([
+    sql.query<GivenRow>(LIST_GIVEN, [customerId, limit, position.txId]),
+    sql.query<UsedRow>(LIST_USED, [customerId, limit, position.day]),
   ])
-  return rows.map(({ at_micros, tx_id, requests, ...line }) => ({
-    ...line,
-    at: new Date(Number(at_micros / 1000n)),
-    requests: requests === null ? null : Number(requests),
-    position: { atMicros: at_micros, txId: tx_id },
-  }))
+  const lines: Transaction[] = []
+  for (let g = 0, u = 0; lines.length < limit; ) {
+    const [gift, use] = [given.rows[g], used.rows[u]]
+    if (gift !== undefined && (use === undefined || gift.at.getTime() >= use.day * DAY_MS)) {
+      g++
+      const { tx_id: txId, ...line } = gift
+      position = { ...position, txId }
+      lines.push({ ...line, requests: null, position })
+    } else if (use !== undefined) {
+      u++
+      const { day, amountNanos, requests } = use
+      position = { ...position, day }
+      const nobody = { reason: null, requestId: null }
+      lines.push({
+        kind: 'usage',
+        amountNanos,
+        at: new Date(day * DAY_MS),
+        ...nobody,
+        requests: Number(requests),
+        position,
+      })
+    } else break
+  }
+  return lines
 }
 
-/** In the year 5138. */
-const END_OF_TIME_MICROS = 10n ** 17n
+const DAY_MS = 86_400_000
+/** After all there will be: in the year 4707, and as many digits as a cursor has room for. */
+const NEWEST: Position = { day: 999_999, txId: 10n ** 18n - 1n }
 
-interface Row {
+interface GivenRow {
   readonly kind: Transaction['kind']
   readonly amountNanos: Nanos
-  readonly at_micros: bigint
+  readonly at: Date
   readonly tx_id: bigint
   readonly reason: string | null
   readonly requestId: string | null
-  readonly requests: bigint | null
 }
 
-// Each part stops at the limit by itself: the days along the key of usage_day, what was given along an index that has nothing else.
-const LIST_TRANSACTIONS = `
-SELECT * FROM (
-  (
-    SELECT t.kind, e.amount_nanos AS "amountNanos", (extract(epoch FROM t.at) * 1000000)::bigint AS at_micros, t.tx_id, t.reason,
-      CASE WHEN t.kind = 'refund' THEN t.ref END AS "requestId", NULL::bigint AS requests
-    FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
-    WHERE e.account_kind = 'customer' AND e.account_id = $1 AND e.amount_nanos > 0
-      AND (t.at, t.tx_id) < (timestamptz 'epoch' + $3::bigint * interval '1 microsecond', $4::bigint)
-    ORDER BY t.at DESC, t.tx_id DESC LIMIT $2
-  ) UNION ALL (
-    SELECT 'usage', -sum(cost_nanos)::bigint, (extract(epoch FROM day) * 1000000)::bigint, 0, NULL, NULL, sum(requests)::bigint
-    FROM usage_day
-    WHERE customer_id = $1 AND (day, 0) < (timestamp 'epoch' + $3::bigint * interval '1 microsecond', $4::bigint)
-    GROUP BY day HAVING sum(cost_nanos) > 0
-    ORDER BY day DESC LIMIT $2
-  )
-) AS line
-ORDER BY at_micros DESC, tx_id DESC
+// In the order of the transactions, whose numbers are drawn under the lock of the balance; the index has nothing else than these. Each
+// transaction is looked up by itself, to which OFFSET 0 holds the planner: a merge of the two, which looks cheaper, reads every settlement
+// down to the last one wanted (5,367 rows for 2 lines, of 600,000 requests).
+const LIST_GIVEN = `
+SELECT t.kind, e.amount_nanos AS "amountNanos", t.at, e.tx_id, t.reason, CASE WHEN t.kind = 'refund' THEN t.ref END AS "requestId"
+FROM (
+  SELECT tx_id, amount_nanos FROM ledger_entry
+  WHERE account_kind = 'customer' AND account_id = $1 AND amount_nanos > 0 AND tx_id < $3
+  ORDER BY tx_id DESC
+  LIMIT $2
+) AS e, LATERAL (SELECT * FROM ledger_tx WHERE tx_id = e.tx_id OFFSET 0) AS t
+ORDER BY e.tx_id DESC`
+
+interface UsedRow {
+  readonly day: number
+  readonly amountNanos: Nanos
+  readonly requests: bigint
+}
+
+const LIST_USED = `
+SELECT day - date '1970-01-01' AS day, -sum(cost_nanos)::bigint AS "amountNanos", sum(requests)::bigint AS requests
+FROM usage_day
+WHERE customer_id = $1 AND day < date '1970-01-01' + $3::integer
+GROUP BY usage_day.day
+HAVING sum(cost_nanos) > 0
+ORDER BY usage_day.day DESC
 LIMIT $2`

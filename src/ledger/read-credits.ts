@@ -23,8 +23,8 @@ export async function readCredits(sql: Sql, customerId: string): Promise<Credits
 // One statement, so that all of it is of one moment. What was spent is what was given and is not there any more: an account may have a
 // million charges, and to sum them here would tell nothing that the audit does not prove.
 const READ_CREDITS = `
-SELECT b.balance AS "balanceNanos", g.granted AS "grantedNanos", g.granted + g.refunded - b.balance AS "spentNanos",
-  g.refunded AS "refundedNanos", b.held AS "heldNanos"
+SELECT b.balance AS "balanceNanos", g.given - r.refunded AS "grantedNanos", g.given - b.balance AS "spentNanos",
+  r.refunded AS "refundedNanos", b.held AS "heldNanos"
 FROM (
   SELECT o.posted_nanos - l.settled AS balance, o.leased_nanos - l.settled AS held
   FROM balance o, LATERAL (
@@ -32,8 +32,8 @@ FROM (
   ) AS l
   WHERE o.customer_id = $1
 ) AS b, (
-  SELECT coalesce(sum(e.amount_nanos) FILTER (WHERE t.kind <> 'refund'), 0)::bigint AS granted,
-    coalesce(sum(e.amount_nanos) FILTER (WHERE t.kind = 'refund'), 0)::bigint AS refunded
-  FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
-  WHERE e.account_kind = 'customer' AND e.account_id = $1 AND e.amount_nanos > 0
-) AS g`
+  SELECT coalesce(sum(amount_nanos), 0)::bigint AS given FROM ledger_entry
+  WHERE account_kind = 'customer' AND account_id = $1 AND amount_nanos > 0
+) AS g, (
+  SELECT coalesce(sum(amount_nanos), 0)::bigint AS refunded FROM refund WHERE customer_id = $1
+) AS r`

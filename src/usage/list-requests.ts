@@ -3,7 +3,8 @@ import { ApiError } from '../domain/errors.ts'
 import type { Outcome } from '../domain/handoff.ts'
 import { lowestUuidAt } from '../domain/lowest-uuid.ts'
 import { type Nanos, usd } from '../domain/money.ts'
-import type { ListedRequest, RequestPage, RequestsQuery } from '../wire/activity.ts'
+import { type ListedRequest, type RequestPage, type RequestsQuery, requestIdAt } from '../wire/activity.ts'
+import { writeCursor } from '../wire/cursor.ts'
 
 /**
  * One page of a customer's requests, newest first, along the primary key: a cursor names the last row seen and not a number of rows, so
@@ -16,39 +17,42 @@ export async function listRequests(sql: Sql, customerId: string, query: Requests
     throw new ApiError('invalid_value', { param: 'from', message: '"from" must be earlier than "to".' })
   }
   const below = earlier(
-    query.cursor === undefined ? HIGHEST_UUID : requestIdOf(query.cursor),
+    query.cursor === undefined ? HIGHEST_UUID : requestIdAt(query.cursor),
     toMs === undefined ? HIGHEST_UUID : lowestUuidAt(toMs + ID_SLACK_MS),
   )
-  const lowest = lowestUuidAt(Math.max(0, (fromMs ?? 0) - ID_SLACK_MS))
+  const span = [customerId, below, lowestUuidAt(Math.max(0, (fromMs ?? 0) - ID_SLACK_MS))] as const
   const wanted = conditions(query, fromMs, toMs)
-  const floor = wanted.areRare ? await floorOfScan(sql, customerId, below, lowest) : null
-  const rows = await readPage(sql, [customerId, below, floor ?? lowest, query.limit + 1], wanted)
+  const rows = await readPage(sql, [...span, query.limit + 1], wanted)
 
   const page = rows.slice(0, query.limit)
-  const last = rows.length > query.limit ? page.at(-1)!.request_id : floor
+  const lastListed = page.at(-1)?.request_id ?? HIGHEST_UUID
+  const endOfScan = rows.length > query.limit || wanted.sql === '' ? null : await readEndOfScan(sql, span)
+  // Rows that were added since the page was read move the end of its scan up: no further than to what it lists.
+  const last = rows.length > query.limit ? lastListed : endOfScan && earlier(endOfScan, lastListed)
   return {
     object: 'list',
     data: page.map(listed),
     has_more: last !== null,
-    next_cursor: last === null ? null : cursorAt(last),
+    next_cursor: last === null ? null : writeCursor(last),
   }
 }
 
-/** Id and start of a request may come from two clocks: of a node that died, the start is when PostgreSQL granted the lease. */
-const ID_SLACK_MS = 86_400_000
+/**
+ * Id and start of a request may come from two clocks: of a node that died, the start is when PostgreSQL granted the lease. Clocks that are
+ * further apart than an hour are broken, and what is lost to a period then are free rows at its edge.
+ */
+const ID_SLACK_MS = 3_600_000
 const HIGHEST_UUID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
 /**
- * A page looks through this many rows at most. A filter that hardly any row passes would otherwise read millions of them for one page;
- * so it gets short pages, even empty ones, each of which takes some 15 ms.
+ * A filtered page looks through this many rows at most. A filter that hardly any row passes would otherwise read millions of them for one
+ * page; so it gets short pages, even empty ones, each of which takes some 15 ms.
  */
 const ROWS_SCANNED = 10_000
 
 interface Conditions {
   readonly sql: string
   readonly values: readonly unknown[]
-  /** They may pass few of the rows they look at. The period is no such condition: rows are in the order of time. */
-  readonly areRare: boolean
 }
 
 /** The filters, with parameters from $5 on. */
@@ -58,25 +62,26 @@ function conditions(query: RequestsQuery, fromMs: number | undefined, toMs: numb
   if (query.key !== undefined) filters.push(['key_id =', query.key])
   if (query.provider !== undefined) filters.push(['provider =', query.provider])
   if (query.success !== undefined) filters.push(['success =', query.success === 'true'])
-  const areRare = filters.length > 0
   if (fromMs !== undefined) filters.push(['started_at >=', new Date(fromMs)])
   if (toMs !== undefined) filters.push(['started_at <', new Date(toMs)])
   return {
-    sql: filters.map(([condition], index) => ` AND ${condition} $${5 + index}`).join(''),
+    sql: filters.map(([condition], index) => `${condition} $${5 + index}`).join(' AND '),
     values: filters.map(([, value]) => value),
-    areRare,
   }
 }
 
-/** The id that this page may look down to; null when fewer rows than that are left. An index alone answers it. */
-async function floorOfScan(sql: Sql, customerId: string, below: string, lowest: string): Promise<string | null> {
+/** Which ids to look at: of whom, below which, down to which. */
+type Span = readonly [customerId: string, below: string, lowest: string]
+
+/** The last id that a filtered page of this span looks at; null when that is all there are. An index alone answers it. */
+async function readEndOfScan(sql: Sql, span: Span): Promise<string | null> {
   const { rows } = await sql.query<{ request_id: string }>(
     `SELECT request_id
        FROM usage_event
       WHERE customer_id = $1 AND request_id < $2 AND request_id >= $3
       ORDER BY request_id DESC
      OFFSET ${ROWS_SCANNED - 1} LIMIT 1`,
-    [customerId, below, lowest],
+    span,
   )
   return rows[0]?.request_id ?? null
 }
@@ -98,15 +103,26 @@ interface EventRow {
   readonly finish_reason: string | null
 }
 
-async function readPage(sql: Sql, keyset: readonly unknown[], wanted: Conditions): Promise<EventRow[]> {
+/** Reads until `limit` rows pass the filter, or the scan has reached its bound; without a filter each row passes. */
+async function readPage(
+  sql: Sql,
+  spanAndLimit: readonly [...Span, limit: number],
+  wanted: Conditions,
+): Promise<EventRow[]> {
+  const scanned = `
+    SELECT *
+      FROM usage_event
+     WHERE customer_id = $1 AND request_id < $2 AND request_id >= $3
+     ORDER BY request_id DESC`
+  const passed =
+    wanted.sql === '' ? scanned : `SELECT * FROM (${scanned} LIMIT ${ROWS_SCANNED}) AS scanned WHERE ${wanted.sql}`
   const { rows } = await sql.query<EventRow>(
     `SELECT request_id, started_at, key_id, model_id, provider, hoster_id, input_tokens, output_tokens, cost_nanos,
             latency_ms, first_token_ms, success, outcome, finish_reason
-       FROM usage_event
-      WHERE customer_id = $1 AND request_id < $2 AND request_id >= $3${wanted.sql}
+       FROM (${passed}) AS passed
       ORDER BY request_id DESC
       LIMIT $4`,
-    [...keyset, ...wanted.values],
+    [...spanAndLimit, ...wanted.values],
   )
   return rows
 }
@@ -133,13 +149,3 @@ function listed(row: EventRow): ListedRequest {
 
 /** Lower-case UUIDs of the same length compare as text as PostgreSQL compares them. */
 const earlier = (a: string, b: string) => (a < b ? a : b)
-
-/** A cursor is the id in another spelling, so that nobody is led to compute one. */
-function cursorAt(requestId: string): string {
-  return Buffer.from(requestId.replaceAll('-', ''), 'hex').toString('base64url')
-}
-
-function requestIdOf(cursor: string): string {
-  const hex = Buffer.from(cursor, 'base64url').toString('hex')
-  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
-}

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { serviceTiers } from '../domain/chat-job.ts'
 import { clampReasons } from '../domain/handoff.ts'
 import { UUID } from '../domain/uuid.ts'
+import { cursorParameter, readCursor } from './cursor.ts'
 import { queryInteger } from './query-integer.ts'
 import { reportProviders } from './reports.ts'
 import { serverFields } from './server-fields.ts'
@@ -18,11 +19,7 @@ export const requestsQuery = z.object({
   limit: queryInteger({ max: 1000, example: 20 })
     .default(20)
     .meta({ description: 'How many requests a page holds at most.', examples: [20] }),
-  cursor: z
-    .string('must be sent once')
-    .regex(/^[A-Za-z0-9_-]{22}$/, 'must be the next_cursor of a page')
-    .optional()
-    .meta({ description: 'The `next_cursor` of the page before.', examples: ['AZ-LCYpycACAAAAAAAAAAA'] }),
+  cursor: cursorParameter(UUID),
   model: z
     .string('must be sent once')
     .regex(modelId, 'must be a model id of 1 to 256 characters')
@@ -53,6 +50,11 @@ export const requestsQuery = z.object({
     .meta({ description: 'Only requests that began earlier.', examples: ['2026-11-21T09:30:00Z'] }),
 })
 export type RequestsQuery = z.infer<typeof requestsQuery>
+
+/** The request that a page ended with, from the parsed cursor of a query. */
+export function requestIdAt(cursor: string): string {
+  return readCursor(cursor, UUID)!.toLowerCase()
+}
 
 const count = z.int().nonnegative()
 const usdNumber = z.number().nonnegative()

@@ -6,30 +6,30 @@ import {
   alertKinds,
   type NewAlertRule,
 } from '../domain/alert-rule.ts'
-import { ApiError } from '../domain/errors.ts'
-import type { JsonObject } from '../domain/json-object.ts'
 import { type Nanos, parseUsd, usd } from '../domain/money.ts'
+import { bodyRefusal, invalidField } from './body-refusal.ts'
 import { parseJsonObject } from './parse-json-object.ts'
 
 /** Of a webhook URL, as long as the longest that are in use. */
 const TARGET_CHARACTERS_MAX = 2_048
-const THRESHOLD_ALLOWED = 'must be USD above zero, such as 5 or "0.50", with at most 9 decimals'
+const thresholdText = 'USD above zero, such as 5 or "0.50", with at most 9 decimals'
+const targetText = `text of 1 to ${TARGET_CHARACTERS_MAX} characters`
 
-/** Body of POST /v1/alerts. `error` texts complete the sentence "`param` ...". */
+/** Body of POST /v1/alerts. `error` texts complete the sentence "`param` must be ...". */
 export const alertRequest = z
   .strictObject({
-    kind: z.enum(alertKinds, { error: `must be one of ${alertKinds.join(', ')}` }).describe('What to be told of.'),
+    kind: z.enum(alertKinds, { error: `one of ${alertKinds.join(', ')}` }).describe('What to be told of.'),
     threshold_usd: z
-      .union([z.number(), z.string()], { error: THRESHOLD_ALLOWED })
+      .union([z.number(), z.string()], { error: thresholdText })
       .nullish()
       .describe(
         'Of `low_balance`: told when the balance falls below it. Of `large_charge`: from this charge on, at least 0.10.',
       ),
-    channel: z.enum(alertChannels, { error: `must be one of ${alertChannels.join(', ')}` }),
+    channel: z.enum(alertChannels, { error: `one of ${alertChannels.join(', ')}` }),
     target: z
-      .string({ error: 'must be text' })
-      .min(1, { error: 'must not be empty' })
-      .max(TARGET_CHARACTERS_MAX, { error: `must have at most ${TARGET_CHARACTERS_MAX} characters` })
+      .string({ error: targetText })
+      .min(1, { error: targetText })
+      .max(TARGET_CHARACTERS_MAX, { error: targetText })
       .nullish()
       .describe('Of `webhook`: the https URL. Of `email` it may be left out; it is your own address.'),
   })
@@ -113,7 +113,7 @@ export const alertDeliveries = z
 export function parseAlertRequest(bytes: Buffer): NewAlertRule {
   const body = parseJsonObject(bytes)
   const parsed = alertRequest.safeParse(body)
-  if (!parsed.success) throw refusal(parsed.error.issues[0]!, body)
+  if (!parsed.success) throw bodyRefusal(parsed.error, body, { what: 'an alert rule', schema: alertRequest })
   const { kind, threshold_usd, channel, target } = parsed.data
   return { kind, thresholdNanos: thresholdOf(threshold_usd ?? null), channel, target: target ?? null }
 }
@@ -122,17 +122,7 @@ function thresholdOf(written: number | string | null): Nanos | null {
   if (written === null) return null
   const nanos = parseUsd(String(written))
   if (nanos !== undefined && nanos > 0n) return nanos
-  throw new ApiError('invalid_value', { param: 'threshold_usd', message: `threshold_usd ${THRESHOLD_ALLOWED}.` })
-}
-
-function refusal(issue: z.core.$ZodIssue, body: JsonObject): ApiError {
-  if (issue.code === 'unrecognized_keys') {
-    const [key] = issue.keys
-    return new ApiError('invalid_value', { param: key, message: `${key} is not a field of an alert rule.` })
-  }
-  const param = String(issue.path[0])
-  if (body[param] === undefined) return new ApiError('missing_parameter', { param, message: `${param} is missing.` })
-  return new ApiError('invalid_value', { param, message: `${param} ${issue.message}.` })
+  throw invalidField('threshold_usd', thresholdText, written)
 }
 
 /** `targetShown`: `whole`, or `origin` for a reader who might post to the webhook's URL, whose path or query is often all that guards it. */

@@ -4,6 +4,7 @@ import { ApiError } from '../domain/errors.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../domain/json-object.ts'
 import { keyPath } from '../domain/key-path.ts'
 import { type Nanos, parseUsd } from '../domain/money.ts'
+import { invalidField, missingField } from './body-refusal.ts'
 import { bounds, type ChatMessage, chatFieldsSchema, messageSchema } from './chat-request-schema.ts'
 import { estimateTokens } from './estimate-tokens.ts'
 import { parseJsonObject } from './parse-json-object.ts'
@@ -90,9 +91,9 @@ export function countPromptTokens(job: ChatJob): number {
 }
 
 function checkMessages(value: unknown): ChatMessage[] {
-  if (value === undefined || value === null) throw missing('messages')
+  if (value === undefined || value === null) throw missingField('messages')
   if (!Array.isArray(value) || value.length === 0) {
-    throw invalid('messages', `an array of 1 to ${bounds.messages} messages`, value)
+    throw invalidField('messages', `an array of 1 to ${bounds.messages} messages`, value)
   }
   for (let i = 0; i < value.length; i++) {
     const message: unknown = value[i]
@@ -161,7 +162,7 @@ function check<Schema extends z.ZodType>(schema: Schema, value: unknown, at: str
   let found = value
   for (const step of path) found = (found as JsonObject | undefined)?.[step as string]
   const param = keyPath(path, at)
-  throw found === undefined ? missing(param, message) : invalid(param, message, found)
+  throw found === undefined ? missingField(param, message) : invalidField(param, message, found)
 }
 
 /** Inside a union, what is wrong with the branch that got furthest says more than the union itself. */
@@ -185,23 +186,6 @@ function refuseLongList(value: unknown, max: number, param: string): void {
       param,
     })
   }
-}
-
-function missing(param: string, allowed?: string): ApiError {
-  const message = `"${param}" is required${allowed === undefined ? '' : `: it must be ${allowed}`}.`
-  return new ApiError('missing_parameter', { message, param })
-}
-
-function invalid(param: string, allowed: string, found: unknown): ApiError {
-  return new ApiError('invalid_value', { message: `"${param}" must be ${allowed}; got ${shown(found)}.`, param })
-}
-
-/** What was sent, short enough for an error message. */
-function shown(value: unknown): string {
-  if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : 'an array'
-  if (isJsonObject(value)) return 'an object'
-  if (typeof value !== 'string') return String(value)
-  return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value)
 }
 
 function isNonEmptyList(value: unknown): boolean {

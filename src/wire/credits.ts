@@ -1,42 +1,33 @@
 import { z } from 'zod'
+import { cursorParameter, readCursor, writeCursor } from './cursor.ts'
 import { queryInteger } from './query-integer.ts'
 
-/** Where a page of transactions ends. What is in a cursor is nobody's business but ours: callers get and send it as text. */
+/** Where a page of transactions ends: it told the usage from this day on, and all else from this ledger transaction on. */
 export interface TransactionsCursor {
-  readonly atMicros: bigint
+  /** Since 1970. */
+  readonly day: number
   readonly txId: bigint
 }
 
-export function writeTransactionsCursor({ atMicros, txId }: TransactionsCursor): string {
-  return Buffer.from(`${atMicros}.${txId}`).toString('base64url')
-}
+const cursorKey = /^(\d{1,6})\.(\d{1,18})$/
 
-/** Undefined when no answer of ours had such a cursor. */
-function readTransactionsCursor(text: string): TransactionsCursor | undefined {
-  const match = /^(\d{1,17})\.(\d{1,18})$/.exec(Buffer.from(text, 'base64url').toString('latin1'))
-  if (!match) return undefined
-  const cursor = { atMicros: BigInt(match[1]!), txId: BigInt(match[2]!) }
-  // The decoder overlooks what does not belong there; one cursor has one spelling.
-  return writeTransactionsCursor(cursor) === text ? cursor : undefined
+export function writeTransactionsCursor({ day, txId }: TransactionsCursor): string {
+  return writeCursor(`${day}.${txId}`)
 }
-
-const CURSOR_ALLOWED = 'must be the next_cursor of an earlier answer, unchanged'
 
 /** Query of the list of transactions. */
 export const transactionsQuery = z.object({
   limit: queryInteger({ max: 100, example: 50 })
     .default(50)
     .meta({ description: 'The most transactions to answer with.', examples: [50] }),
-  cursor: z
-    .string(CURSOR_ALLOWED)
-    .refine(text => readTransactionsCursor(text) !== undefined, CURSOR_ALLOWED)
-    .optional()
-    .meta({ description: 'Where to go on: the next_cursor of the answer before. Without it, the newest come first.' }),
+  cursor: cursorParameter(cursorKey),
 })
 
 /** The place a parsed query asks for; null is the newest. */
 export function cursorOf({ cursor }: z.output<typeof transactionsQuery>): TransactionsCursor | null {
-  return cursor === undefined ? null : readTransactionsCursor(cursor)!
+  if (cursor === undefined) return null
+  const [, day, txId] = cursorKey.exec(readCursor(cursor, cursorKey)!)!
+  return { day: Number(day), txId: BigInt(txId!) }
 }
 
 export const credits = z

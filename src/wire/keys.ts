@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { type KeyLimit, type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
-import { keyPath } from '../domain/key-path.ts'
 import { type Nanos, parseUsd, usd } from '../domain/money.ts'
+import { bodyRefusal, invalidField } from './body-refusal.ts'
 import { modelId } from './chat-request-schema.ts'
 import { parseJsonObject } from './parse-json-object.ts'
 
@@ -193,7 +193,7 @@ export interface RequestedKey {
 export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey {
   const input = parseJsonObject(body)
   const result = keyRequest.safeParse(input)
-  if (!result.success) throw explain(result.error.issues[0]!, input)
+  if (!result.success) throw bodyRefusal(result.error, input, { what: 'a key', schema: keyRequest })
   const { name, spend_limit_usd, limit_reset, allowed_models, expires_at, scopes } = result.data
   const reset = limit_reset ?? 'none'
   if (reset !== 'none' && spend_limit_usd == null) {
@@ -203,7 +203,8 @@ export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey 
     })
   }
   const expiresAt = expires_at == null ? null : new Date(expires_at)
-  if (expiresAt !== null && !(expiresAt.getTime() > nowEpochMs)) throw invalid('expires_at', expiryText, expires_at)
+  if (expiresAt !== null && !(expiresAt.getTime() > nowEpochMs))
+    throw invalidField('expires_at', expiryText, expires_at)
   return {
     name,
     limit: spend_limit_usd == null ? null : { limitNanos: limitNanosOf(spend_limit_usd), reset },
@@ -218,32 +219,6 @@ function limitNanosOf(amount: number | string): Nanos {
   const text = typeof amount === 'string' ? amount : /e/.test(String(amount)) ? amount.toFixed(9) : String(amount)
   const nanos = parseUsd(text)
   const isWhole = typeof amount === 'string' || Number(text) === amount
-  if (nanos === undefined || nanos === 0n || !isWhole) throw invalid('spend_limit_usd', limitText, amount)
+  if (nanos === undefined || nanos === 0n || !isWhole) throw invalidField('spend_limit_usd', limitText, amount)
   return nanos
-}
-
-function explain(issue: z.core.$ZodIssue, input: unknown): ApiError {
-  if (issue.code === 'unrecognized_keys') {
-    const [field] = issue.keys as [string]
-    const param = field.slice(0, 40)
-    return new ApiError('invalid_value', {
-      param,
-      message: `${JSON.stringify(param)} is not a field of a key. The fields are ${Object.keys(keyRequest.shape).join(', ')}.`,
-    })
-  }
-  const param = keyPath(issue.path)
-  let found = input
-  for (const step of issue.path) found = (found as Record<PropertyKey, unknown> | undefined)?.[step]
-  if (found === undefined) {
-    return new ApiError('missing_parameter', { param, message: `"${param}" is required: it must be ${issue.message}.` })
-  }
-  return invalid(param, issue.message, found)
-}
-
-function invalid(param: string, allowed: string, found: unknown): ApiError {
-  const text = JSON.stringify(found) ?? ''
-  return new ApiError('invalid_value', {
-    param,
-    message: `"${param}" must be ${allowed}; got ${text.length > 42 ? `${text.slice(0, 40)}...` : text}.`,
-  })
 }

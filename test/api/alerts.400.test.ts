@@ -44,6 +44,17 @@ describe('POST /v1/alerts', () => {
     expect(error).toMatchObject({ status: 400, code, param })
   })
 
+  test('a field that is missing, wrong or unknown is told in the words of every other body', async () => {
+    const said = async (body: object) =>
+      (await readError(await send('/v1/alerts', 'POST', JSON.stringify(body)))).message
+    const kinds = 'one of low_balance, daily_spend, key_limit_reached, large_charge'
+    expect(await said({})).toBe(`"kind" is required: it must be ${kinds}.`)
+    expect(await said({ kind: 'rain' })).toBe(`"kind" must be ${kinds}; got "rain".`)
+    expect(await said({ kind: 'daily_spend', channel: 'email', rain: 1 })).toBe(
+      '"rain" is not a field of an alert rule. The fields are kind, threshold_usd, channel, target.',
+    )
+  })
+
   test('a body that is no JSON object', async () => {
     expect(await readError(await send('/v1/alerts', 'POST', '[1]'))).toMatchObject({
       status: 400,

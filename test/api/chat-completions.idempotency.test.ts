@@ -86,6 +86,20 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await charged(1)
   })
 
+  test.each([false, true])('repeats what the headers said of the first answer, stream: %s', async stream => {
+    const body = { stream, max_tokens: 4_000, max_cost_usd: 0.0003 }
+    const key = randomUUID()
+    const first = await chat(one, key, body)
+    await first.text()
+    const again = await retried(two, key, body)
+    const said = ({ headers }: Response) =>
+      ['x-switchyard-provider', 'x-switchyard-max-tokens', 'x-switchyard-cost-usd'].map(name => headers.get(name))
+    expect(said(first).slice(0, 2)).toEqual(['local', expect.stringMatching(/^\d+$/)])
+    expect(said(again)).toEqual(said(first))
+    await again.text()
+    await charged(1)
+  })
+
   test('what is kept cannot be read in the database', async () => {
     upstream.respondWith(answer({ text: 'a very private answer' }))
     const key = randomUUID()
@@ -109,7 +123,11 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await first.text()
     const again = await chat(two, key, body)
     const error = await readError(again)
-    expect(error).toMatchObject({ status: 409, code: 'already_completed', param: 'Idempotency-Key' })
+    const [row] = await one.settled(customer, 1)
+    expect(error).toMatchObject({
+      ...{ status: 409, code: 'already_completed', param: 'Idempotency-Key' },
+      ...{ request_id: first.headers.get('x-request-id'), cost_usd: Number(row!.cost_nanos) / 1e9 },
+    })
     expect(error.message).toContain(first.headers.get('x-request-id'))
     expect(error.message).toMatch(/charged 0\.\d+ USD once/)
     expect(again.headers.get('x-should-retry')).toBe('false')

@@ -27,13 +27,14 @@ test.each([
   '',
   'null',
   'abc',
-  encoded('1795252195000000'),
+  encoded('20778'),
   encoded('-1.5'),
   encoded('1.5; DROP TABLE refund'),
-  encoded(`${'9'.repeat(18)}.1`),
-  `${encoded('1795252195000000.7')}==`,
-  `${encoded('1795252195000000.7')}!`,
-  `${encoded('1795252195000000.7')}&cursor=${encoded('1795252195000000.7')}`,
+  encoded(`${'9'.repeat(7)}.1`),
+  encoded(`1.${'9'.repeat(19)}`),
+  `${encoded('20778.7')}==`,
+  `${encoded('20778.7')}!`,
+  `${encoded('20778.7')}&cursor=${encoded('20778.7')}`,
   'x'.repeat(4_000),
 ])('cursor=%s is refused by name', async value => {
   const error = await readError(await gateway.get(customer, `/v1/credits/transactions?cursor=${value}`))
@@ -48,7 +49,7 @@ test('any place in the list is taken, and unknown names too', async () => {
     '?limit=100',
     '?limit=1&page=2',
     `?cursor=${encoded('0.0')}`,
-    `?cursor=${encoded('99999999999999999.999999999999999999')}`,
+    `?cursor=${encoded('999999.999999999999999999')}`,
   ]) {
     const response = await gateway.get(customer, `/v1/credits/transactions${query}`)
     expect([query, response.status]).toEqual([query, 200])

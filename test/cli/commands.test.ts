@@ -207,6 +207,9 @@ describe('usage errors end with 2 and say what to do', () => {
     ['alert add a@example.com low_balance --email', /low_balance needs --threshold/],
     ['alert add a@example.com daily_spend --email --threshold 1', /daily_spend takes no --threshold/],
     ['alert add a@example.com high_balance --email', /There are: low_balance, daily_spend/],
+    ['alert add a@example.com daily_spend --email nobody', /must be an e-mail address/],
+    ['ledger refund nonsense --reason x', /must be the x-request-id of an answer/],
+    ['ledger refund 00000000-0000-7000-8000-000000000001 --reason x --amount 0', /must be USD above zero/],
   ])('switchyard %s', async (line, message) => {
     const run = await switchyard(line)
     expect(run).toMatchObject({ code: 2, stdout: '' })

@@ -11,6 +11,7 @@ import {
   tool,
 } from 'ai'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type ChatQuote, chatQuoteSchema } from '../../src/wire/chat-quote-schema.ts'
 import type { TestCustomer } from '../harness/app.ts'
 import { answer, sse, stall, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
 import {
@@ -55,6 +56,47 @@ test('a chat', async () => {
   expect(result.finishReason).toBe('stop')
   expect(result.usage).toMatchObject({ inputTokens: 9, outputTokens: 2, totalTokens: 11, raw: { cost_usd: 0.000013 } })
   expect(result.response.id).toBe(`chatcmpl-${result.response.headers?.['x-request-id']}`)
+})
+
+test('a quote is asked for with the very request that the SDK makes, by the fetch of the provider', async () => {
+  const quotes: ChatQuote[] = []
+  const { customer, provider } = await setUp({
+    fetch: async (url, init) => {
+      const dryRun = { ...JSON.parse(init!.body as string), dry_run: true }
+      const asked = await fetch(url, { ...init, body: JSON.stringify(dryRun) })
+      quotes.push(chatQuoteSchema.parse(await asked.json()))
+      return fetch(url, init)
+    },
+  })
+  const ask = {
+    model: provider('test-model'),
+    maxOutputTokens: 50,
+    messages: [{ role: 'user' as const, content: 'Hello' }],
+  }
+  const { usage } = await generateText(ask)
+  await streamText(ask).consumeStream()
+  expect(quotes).toMatchObject([
+    { object: 'chat.completion.quote', model: 'test-model', max_tokens: 50, refusal: null },
+    { object: 'chat.completion.quote', model: 'test-model', max_tokens: 50, refusal: null },
+  ])
+  expect(usage.raw!.cost_usd).toBeLessThanOrEqual(quotes[0]!.worst_case_cost_usd!)
+  // The quotes left nothing behind.
+  expect(await world.gateway.usage(customer)).toHaveLength(2)
+})
+
+test('a quote is not taken for an answer', async () => {
+  const { customer, provider } = await setUp()
+  const asked = generateText({
+    model: provider('test-model'),
+    prompt: 'Hello',
+    maxRetries: 0,
+    providerOptions: { switchyard: { dry_run: true } },
+  })
+  const refused = (await asked.catch(error => error)) as APICallError
+  expect(refused).toBeInstanceOf(APICallError)
+  expect(refused.statusCode).toBe(200)
+  expect(JSON.parse(refused.responseBody!)).toMatchObject({ object: 'chat.completion.quote', refusal: null })
+  expect(await world.gateway.usage(customer)).toEqual([])
 })
 
 test('max_cost_usd is a provider option, and a header says what it left of maxOutputTokens', async () => {
@@ -222,6 +264,22 @@ describe('errors', () => {
       providerOptions: { switchyard: { on_insufficient: 'clamp' } },
     })
     expect(Number(response.headers?.['x-switchyard-max-tokens'])).toBeGreaterThan(16)
+    expect(String(world.upstream.requests.at(-1)!.body.max_tokens)).toBe(response.headers?.['x-switchyard-max-tokens'])
+  })
+
+  test('402 avoided by on_insufficient: clamp in a stream, which tells its cost too', async () => {
+    const { provider } = await setUp({ creditNanos: 1_000_000n, includeUsage: true })
+    world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
+    const result = streamText({
+      model: provider('test-model'),
+      prompt: 'Hello',
+      maxOutputTokens: 5_000,
+      providerOptions: { switchyard: { on_insufficient: 'clamp' } },
+    })
+    expect(await result.text).toBe('Good morning')
+    expect((await result.usage).raw).toMatchObject({ cost_usd: 0.000013 })
+    const { headers } = await result.response
+    expect(headers?.['x-switchyard-max-tokens']).toBe(String(world.upstream.requests.at(-1)!.body.max_tokens))
   })
 
   test('404', async () => {

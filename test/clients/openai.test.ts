@@ -93,7 +93,9 @@ describe.each(versions)('%s', (_name, Client) => {
     const completion = await stream.finalChatCompletion()
     expect(deltas.join('')).toBe('Good morning')
     expect(completion.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: 'Good morning' } })
+    // `totalUsage` keeps the figures that the SDK knows; the completion keeps all.
     expect(await stream.totalUsage()).toMatchObject(usageOf(9, 2))
+    expect(completion.usage).toMatchObject({ ...usageOf(9, 2), cost_usd: 0.000013 })
   })
 
   test('.stream() assembles tool calls', async () => {
@@ -224,6 +226,7 @@ describe.each(versions)('%s', (_name, Client) => {
     const asked = { ...hello, max_tokens: 1_000, dry_run: true } as OpenAI.ChatCompletionCreateParamsNonStreaming
     const quote: { object: string } = await client.chat.completions.create(asked)
     expect(quote).toMatchObject({ object: 'chat.completion.quote', max_tokens: 1_000, refusal: null })
+    expect(quote).toHaveProperty('expected.cost_usd', expect.any(Number))
     expect(await world.gateway.usage(customer)).toEqual([])
 
     const capped = {
@@ -288,6 +291,20 @@ describe.each(versions)('%s', (_name, Client) => {
       const { data, response } = await client.chat.completions.create(clamped).withResponse()
       expect(data.object).toBe('chat.completion')
       expect(response.headers.get('x-switchyard-max-tokens')).toBe(String(fits))
+    })
+
+    test('402 avoided by on_insufficient: clamp in a stream, which tells its cost too', async () => {
+      const { client } = await setUp({ creditNanos: 1_000_000n })
+      world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
+      const clamped = { ...hello, max_tokens: 5_000, on_insufficient: 'clamp' as const }
+      const asked = { ...clamped, stream: true as const, stream_options: { include_usage: true } }
+      const { data, response } = await client.chat.completions.create(asked).withResponse()
+      const chunks: OpenAI.ChatCompletionChunk[] = []
+      for await (const chunk of data) chunks.push(chunk)
+      const allowed = Number(response.headers.get('x-switchyard-max-tokens'))
+      expect(world.upstream.requests.at(-1)!.body.max_tokens).toBe(allowed)
+      expect(allowed).toBeLessThan(500)
+      expect(chunks.at(-1)!.usage).toMatchObject({ cost_usd: 0.000013 })
     })
 
     test('404', async () => {

@@ -44,6 +44,7 @@ describe.each(['openai-js.md', 'vercel-ai-sdk.md', 'langchain.md'])('%s', page =
     expect(code).toBe(0)
     expect(output).toMatch(/^\[demo model\] .+\n\d+ tokens/)
     expect(output).toContain('served by demo\n')
+    if (page !== 'langchain.md') expect(output).toMatch(/^expected to cost 0\.\d+ USD, at most 0\.\d+$/m)
     expect(output).toMatch(/^\d+ output tokens$/m)
     expect(output).toContain('The tool answered: sunny in')
     expect(output).toMatch(/^404 invalid_request_error model_not_found model [0-9a-f-]{36}$/m)

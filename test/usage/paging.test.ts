@@ -1,5 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Sql } from '../../src/db/pool.ts'
 import type { Caller } from '../../src/domain/caller.ts'
+import { listTransactions } from '../../src/ledger/list-transactions.ts'
+import { refundRequest } from '../../src/ledger/refund-request.ts'
+import type { Settlement } from '../../src/ledger/settlement.ts'
 import { type Activity, createActivity } from '../../src/usage/activity.ts'
 import { requestsQuery } from '../../src/wire/activity.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
@@ -65,6 +69,137 @@ test('three thousand requests are paged newest first, none missed or doubled, wh
   expect(ids).toEqual(before)
   expect(sizes).toEqual([...Array(30).fill(97), 90])
 })
+
+test('what is refunded or begins later moves no page, with filters neither', async () => {
+  const caller = await createRichCustomer(database.pool)
+  const served = { ...use, modelId: 'demo' }
+  const history = Array.from({ length: 2_400 }, (_, index) => ({
+    ...(index % 3 === 0 ? served : use),
+    agoMs: 5_000 + Math.floor(index / 50),
+    isSuccess: index % 5 !== 0,
+  }))
+  const used = await gateway.use(caller, history)
+  const inOrder = (wanted: (settlement: Settlement) => boolean) =>
+    used
+      .filter(wanted)
+      .map(({ requestId }) => requestId)
+      .toSorted()
+      .toReversed()
+  const { customerId } = caller
+  let refunds = 0
+  /** After each page come new requests that pass the filter, and a request ahead of and one behind the page is refunded. */
+  const happen = async (page: number) => {
+    await gateway.use(caller, [
+      { ...served, agoMs: page % 900 },
+      { ...use, agoMs: page % 900 },
+    ])
+    for (const { requestId } of [used[refunds]!, used.at(-1 - refunds)!]) {
+      const refund = await refundRequest(database.pool, { customerId, requestId, amountNanos: 1n, reason: 'a test' })
+      expect(refund.kind).toBe('refunded')
+    }
+    refunds++
+  }
+  // The oldest that arrive meanwhile began after this.
+  const period = { to: '2026-11-21T11:59:56Z' }
+  for (const [query, wanted] of [
+    [{}, () => true],
+    [{ model: 'demo' }, ({ modelId }) => modelId === 'demo'],
+    [{ success: 'false', key: caller.keyId }, ({ success }) => !success],
+    [{ model: 'demo', success: 'true', provider: 'hoster' }, ({ modelId, success }) => modelId === 'demo' && success],
+  ] as [object, (settlement: Settlement) => boolean][]) {
+    const { ids } = await readAll(caller, { ...query, ...period, limit: '50' }, happen)
+    expect(ids).toEqual(inOrder(wanted))
+  }
+  expect(refunds).toBeGreaterThan(80)
+})
+
+test('a page of any filters reads ten thousand rows at most, also when PostgreSQL knows nothing of the table yet', async () => {
+  const caller = await createRichCustomer(database.pool)
+  await database.pool.query(
+    `INSERT INTO usage_event (customer_id, request_id, key_id, started_at, model_id, provider, input_tokens, output_tokens, usage_source,
+       input_pico_per_token, output_pico_per_token, hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms, success, outcome)
+     SELECT $1, (lpad(to_hex(extract(epoch FROM at)::bigint * 1000), 12, '0') || '7000' || '8000' || lpad(to_hex(i), 12, '0'))::uuid,
+       $1, at, 'common', 'none', 0, 0, 'none', 0, 0, 0, 0, 0, 0, 1, false, 'unserved'
+     FROM generate_series(1, 30000) AS i, LATERAL (SELECT timestamptz '2026-11-20T00:00:00Z' + i * interval '1 second' AS at) AS t`,
+    [caller.customerId],
+  )
+  const explained = explaining(database.pool)
+  const looking = createActivity({ sql: explained })
+  let queries: Record<string, string>[] = [{}]
+  for (const [name, rare, common] of [
+    ['model', 'rare', 'common'],
+    ['key', caller.keyId, caller.customerId],
+    ['provider', 'cloud', 'none'],
+    ['success', 'true', 'false'],
+    ['from', '2026-11-20T05:00:00Z', '2026-11-01'],
+    ['to', '2026-11-20T06:00:00Z', '2026-11-22'],
+  ] as const) {
+    // The rare ones all at once would say no more than each of them.
+    const isRare = (query: object) => Object.values(query).some(value => value === 'rare' || value === caller.keyId)
+    queries = queries.flatMap(query => [
+      query,
+      { ...query, [name]: common },
+      ...(isRare(query) ? [] : [{ ...query, [name]: rare }]),
+    ])
+  }
+  for (const query of queries) {
+    explained.rowsRead = 0
+    await looking.list(caller, requestsQuery.parse(query))
+    // And one of each partition, to know which comes first.
+    expect({ query, isBounded: explained.rowsRead <= 10_050 }).toEqual({ query, isBounded: true })
+  }
+})
+
+test('a page of the statement reads what it shows, however much else is in the ledger', async () => {
+  const { customerId } = await createRichCustomer(database.pool)
+  const insert = (kind: string, count: number) =>
+    database.pool.query(
+      `WITH tx AS (
+         INSERT INTO ledger_tx (kind, ref) SELECT $2, $2 || ' ' || $1::uuid || ' ' || i FROM generate_series(1, $3::integer) AS i RETURNING tx_id
+       )
+       INSERT INTO ledger_entry SELECT tx_id, 'customer', $1::uuid, CASE $2 WHEN 'settle' THEN -1 ELSE 1 END FROM tx`,
+      [customerId, kind, count],
+    )
+  await insert('credit', 2_000)
+  await insert('settle', 5_000)
+  await database.pool.query('ANALYZE ledger_tx, ledger_entry')
+  const explained = explaining(database.pool)
+  const lines = await listTransactions(explained, customerId, { limit: 50, before: null })
+  const next = await listTransactions(explained, customerId, { limit: 50, before: lines.at(-1)!.position })
+  expect(new Set([...lines, ...next].map(({ position }) => position.txId)).size).toBe(100)
+  expect(explained.rowsRead).toBeLessThanOrEqual(100)
+})
+
+/** Runs each statement, and tells how many rows the scans of the most thorough one read together. */
+function explaining(sql: Sql): Sql & { rowsRead: number } {
+  const explained = {
+    rowsRead: 0,
+    async query<Row>(statement: Parameters<Sql['query']>[0], values?: readonly unknown[]) {
+      const { rows } = await sql.query<{ 'QUERY PLAN': [{ Plan: PlanNode }] }>(
+        `EXPLAIN (ANALYZE, TIMING off, FORMAT JSON) ${statement}`,
+        values,
+      )
+      explained.rowsRead = Math.max(explained.rowsRead, rowsReadBy(rows[0]!['QUERY PLAN'][0].Plan))
+      return sql.query<Row>(statement, values)
+    },
+  }
+  return explained
+}
+
+interface PlanNode {
+  readonly 'Node Type': string
+  readonly 'Actual Rows': number
+  readonly 'Actual Loops': number
+  readonly 'Rows Removed by Filter'?: number
+  readonly Plans?: readonly PlanNode[]
+}
+
+/** By all scans of tables and indexes together. */
+function rowsReadBy(node: PlanNode): number {
+  const below = (node.Plans ?? []).reduce((sum, child) => sum + rowsReadBy(child), 0)
+  if (below > 0 || !node['Node Type'].endsWith('Scan')) return below
+  return (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']
+}
 
 test('a filter that hardly any request passes gets short pages, and misses none', async () => {
   const caller = await createRichCustomer(database.pool)

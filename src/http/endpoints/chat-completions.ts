@@ -3,7 +3,7 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { z } from 'zod'
 import type { Authenticator } from '../../auth/authenticate.ts'
 import type { Completed } from '../../chat/complete.ts'
-import type { OnceRequest, Replayed } from '../../chat/complete-once.ts'
+import { type OnceRequest, type Replayed, servedBy } from '../../chat/complete-once.ts'
 import type { Caller } from '../../domain/caller.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Clock } from '../../domain/clock.ts'
@@ -168,7 +168,9 @@ function sendWhole(out: ServerResponse, served: Served, headers: OutgoingHttpHea
   const { delivery } = served
   if (delivery.kind !== 'whole') throw new Error('a stream was made for a request that asked for none')
   const cost = { 'x-switchyard-cost-usd': usdText(delivery.costNanos) }
-  out.writeHead(200, Object.assign(headers, jsonHeaders(delivery.body), servedBy(served), cost)).end(delivery.body)
+  out
+    .writeHead(200, Object.assign(headers, jsonHeaders(delivery.body), servedByHeaders(served), cost))
+    .end(delivery.body)
 }
 
 /** Once the status has left, all that can be said is that the answer breaks off. */
@@ -213,7 +215,7 @@ async function sendStream(
     const served = await completing
     const { delivery } = served
     if (delivery.kind !== 'stream') throw new Error('no stream was made for a request that asked for one')
-    await events.open(servedBy(served)).catch(() => out.destroy())
+    await events.open(servedByHeaders(served)).catch(() => out.destroy())
     // Also when the socket is gone: only a stream that was begun settles its request.
     await delivery.sendTo(frames => {
       if (!events.write(frames)) return events.drained(signal)
@@ -234,14 +236,14 @@ function jsonHeaders(body: string): Record<string, string> {
   return { 'content-type': 'application/json; charset=utf-8', 'content-length': String(Buffer.byteLength(body)) }
 }
 
-function servedBy(served: Served): Record<string, string> {
-  // The id of the request that the receipt is of.
-  if ('replayOf' in served) return { 'idempotent-replayed': 'true', 'x-request-id': served.replayOf }
-  const { endpoint } = served.offer
-  const { clamp, maxTokens } = served.ticket
+function servedByHeaders(served: Served): Record<string, string> {
+  const isReplay = 'replayOf' in served
+  const { provider, hosterId, maxTokens } = isReplay ? served.servedBy : servedBy(served)
   return {
-    'x-switchyard-provider': endpoint.kind,
-    ...(endpoint.hosterId === null ? {} : { 'x-switchyard-hoster': endpoint.hosterId }),
-    ...(clamp === null ? {} : { 'x-switchyard-max-tokens': String(maxTokens) }),
+    // The id of the request that the receipt is of.
+    ...(isReplay ? { 'idempotent-replayed': 'true', 'x-request-id': served.replayOf } : {}),
+    'x-switchyard-provider': provider,
+    ...(hosterId === null ? {} : { 'x-switchyard-hoster': hosterId }),
+    ...(maxTokens === null ? {} : { 'x-switchyard-max-tokens': String(maxTokens) }),
   }
 }

@@ -1,0 +1,335 @@
+import Fastify from 'fastify'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Caller } from '../../src/domain/caller.ts'
+import { systemClock } from '../../src/domain/clock.ts'
+import { type ErrorCode, errorTable } from '../../src/domain/errors.ts'
+import type { Endpoint } from '../../src/http/endpoint.ts'
+import { alertEndpoints } from '../../src/http/endpoints/alerts.ts'
+import { chatCompletions } from '../../src/http/endpoints/chat-completions.ts'
+import { creditTransactions } from '../../src/http/endpoints/credit-transactions.ts'
+import { credits } from '../../src/http/endpoints/credits.ts'
+import { keyShow } from '../../src/http/endpoints/key.ts'
+import { keyCreate, keyDelete, keysList } from '../../src/http/endpoints/keys.ts'
+import { usageReceipt } from '../../src/http/endpoints/usage-receipt.ts'
+import { usageRequests } from '../../src/http/endpoints/usage-requests.ts'
+import { openapiDocument } from '../../src/http/openapi.ts'
+import { createServer } from '../../src/http/server.ts'
+import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { rawRequest } from '../harness/raw-request.ts'
+import { type ScriptedUpstream, stall, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
+
+// Whatever an endpoint needs, nothing of it works: for what it says of itself, and for what a caller sees of a bug.
+const broken = new Proxy({} as never, {
+  get: () => () => {
+    throw new Error('secret of the inside')
+  },
+})
+const brokenDeps = { bodyLimitBytes: 1_000, clock: systemClock }
+const endpoints: readonly Endpoint[] = [
+  usageRequests({ activity: broken }),
+  usageReceipt({ activity: broken }),
+  credits({ reports: broken }),
+  creditTransactions({ reports: broken }),
+  keyShow({ reports: broken }),
+  keysList({ keys: broken }),
+  keyCreate({ keys: broken, ...brokenDeps }),
+  keyDelete({ keys: broken }),
+  ...alertEndpoints({ alerts: broken, ...brokenDeps }),
+  chatCompletions({
+    ...brokenDeps,
+    ...{ complete: broken, completeOnce: broken, quote: broken, windows: broken, onRefused: broken },
+    log: { error() {} },
+    authenticate: () => {
+      throw new Error('secret of the inside')
+    },
+    inFlight: { isClosed: false } as never,
+    ...{ pingMs: 1_000, slowReaderMs: 1_000 },
+  }),
+]
+
+/** Each endpoint with each status that the OpenAPI document declares for it, and the error codes declared for that. */
+const declared = endpoints.flatMap(endpoint => {
+  const path = endpoint.doc.openapiPath ?? endpoint.path
+  // biome-ignore lint/suspicious/noExplicitAny: a document, read as what it is
+  const { paths } = openapiDocument([endpoint]) as any
+  const responses = paths[path][endpoint.method.toLowerCase()].responses as Record<string, { content?: Media }>
+  return Object.entries(responses).map(([status, { content }]) => ({
+    name: `${endpoint.method} ${path}`,
+    status: Number(status),
+    codes: Object.keys(content?.['application/json']?.examples ?? {}) as ErrorCode[],
+    endpoint,
+  }))
+})
+
+type Media = Record<string, { examples?: Record<string, unknown> }>
+
+let upstream: ScriptedUpstream
+let gateway: TestApp
+let strict: TestApp
+let customer: TestCustomer
+/** May not manage, and may use one model. */
+let plain: TestCustomer
+/** A request, a key and an alert rule of `customer`, and their like of somebody else. */
+let mine: Ids
+let theirs: Ids
+
+interface Ids {
+  readonly requests: string
+  readonly keys: string
+  readonly alerts: string
+}
+
+const hello = { model: 'test-model', max_tokens: 10, messages: [{ role: 'user', content: 'Hello' }] }
+const hook = { kind: 'daily_spend', channel: 'webhook', target: 'https://hooks.acme.dev/x' }
+
+beforeAll(async () => {
+  upstream = await startScriptedUpstream()
+  // No server is to be slow for a busy machine.
+  const timeouts = { connectMs: 15_000, firstTokenMs: 15_000, idleMs: 15_000, totalMs: 60_000 }
+  const offers = ['test-model', 'other-model'].map(modelId =>
+    testOffer(upstream.baseUrl, { modelId, endpoint: { timeouts } }),
+  )
+  gateway = await startTestApp({ yaml: 'reports: { requests_per_minute: 10000 }', offers })
+  // Its minute never ends, and has room for one report.
+  const clock = { epochMs: () => Date.UTC(2026, 10, 21, 9, 30, 15), monotonicMs: () => performance.now() }
+  strict = await startTestApp({ yaml: 'reports: { requests_per_minute: 1 }', clock })
+  customer = await manager()
+  plain = await gateway.anotherKey(customer, { allowedModels: ['test-model'] })
+  mine = await idsOf(customer)
+  theirs = await idsOf(await manager())
+})
+afterAll(async () => {
+  await strict?.close()
+  await gateway?.close()
+  await upstream?.close()
+})
+
+const manager = (app = gateway) => app.customer({ tier: 'scale', key: { scopes: ['manage'] } })
+
+async function idsOf(owner: TestCustomer): Promise<Ids> {
+  const made = async (path: string, body: object) => {
+    const { json } = await send('POST', path, { who: owner, body })
+    return json.id as string
+  }
+  const { headers } = await send('POST', '/v1/chat/completions', { who: owner, body: hello })
+  const requests = headers.get('x-request-id')!
+  return { requests, keys: await made('/v1/keys', { name: 'other' }), alerts: await made('/v1/alerts', hook) }
+}
+
+interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  // biome-ignore lint/suspicious/noExplicitAny: any body of any endpoint
+  readonly json: any
+}
+
+interface Sending {
+  readonly app?: Pick<TestApp, 'url'>
+  readonly who?: TestCustomer
+  readonly body?: unknown
+  readonly headers?: Record<string, string>
+}
+
+async function send(method: string, path: string, sending: Sending = {}): Promise<Answer> {
+  const { app = gateway, who = customer, body, headers } = sending
+  const response = await fetch(app.url + path, {
+    method,
+    headers: {
+      authorization: `Bearer ${who.key}`,
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  })
+  return { status: response.status, headers: response.headers, json: await response.json() }
+}
+
+async function sendRaw(...[url, ...bytes]: Parameters<typeof rawRequest>): Promise<Answer> {
+  const { status, headers, body } = await rawRequest(url, ...bytes)
+  return { status, headers: new Headers(headers), json: JSON.parse(body) }
+}
+
+/** A request that the endpoint answers with 200. */
+function right({ method, path }: Endpoint, ids = mine): { method: string; path: string; body?: object } {
+  const [, , kind] = path.split('/')
+  const id = kind === 'usage' ? ids.requests : kind === 'keys' ? ids.keys : ids.alerts
+  const address = { method, path: path.replace(/:id|\*/, id) }
+  const body = { '/v1/keys': { name: 'a bot' }, '/v1/alerts': hook, '/v1/chat/completions': hello }[path]
+  return method === 'POST' && body !== undefined ? { ...address, body } : address
+}
+
+function ask(endpoint: Endpoint, sending: Sending = {}, ids = mine): Promise<Answer> {
+  const { method, path, body } = right(endpoint, ids)
+  return send(method, path, { ...(body !== undefined && { body }), ...sending })
+}
+
+const chat = (body: object, sending: Sending = {}) =>
+  send('POST', '/v1/chat/completions', { body: { ...hello, ...body }, ...sending })
+const isChat = (endpoint: Endpoint) => endpoint.path === '/v1/chat/completions'
+
+let names = 0
+const onceAs = (key = `order-${++names}`) => ({ headers: { 'idempotency-key': key } })
+
+/** What makes an endpoint answer with a status; several ways where the endpoint has several. */
+const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = {
+  200: async endpoint => {
+    if (isChat(endpoint))
+      return Promise.all([
+        chat({}),
+        chat({}, onceAs()),
+        chat({ dry_run: true }),
+        chat({ max_cost_usd: 0.0001 }),
+        chat({ on_insufficient: 'clamp' }),
+      ])
+    // What is deleted has to be there, and be of no further use.
+    return [await ask(endpoint, {}, endpoint.method === 'DELETE' ? await idsOf(customer) : mine)]
+  },
+  400: async endpoint => {
+    const { method, path, body } = right(endpoint)
+    const noHost = `${method} ${path} HTTP/1.1\r\nauthorization: Bearer ${customer.key}\r\ncontent-length: 0\r\n\r\n`
+    return Promise.all([
+      sendRaw(gateway.url, noHost),
+      ...(endpoint.doc.query ? [send(method, `${path}?limit=0`), send(method, `${path}?cursor=x`)] : []),
+      ...(body ? [[], '{', {}].map(wrong => send(method, path, { body: wrong })) : []),
+      ...(isChat(endpoint)
+        ? [
+            chat({ max_cost_usd: 1e-9 }),
+            chat({ max_cost_usd: 0 }),
+            chat({ on_insufficient: 'shrink' }),
+            chat({ dry_run: 1 }),
+            chat({}, onceAs(' '.repeat(300))),
+          ]
+        : []),
+    ])
+  },
+  401: endpoint => Promise.all(['', `${customer.key}x`].map(key => ask(endpoint, { who: { ...customer, key } }))),
+  402: async () => {
+    const poor = await gateway.customer({ creditNanos: 1_000n })
+    const limited = await gateway.customer({ key: { limit: { limitNanos: 1_000n, reset: 'daily' } } })
+    const capped = await gateway.customer({ limits: { dailySpendCapNanos: 1_000n } })
+    const refused = [poor, limited, capped].map(who => chat({}, { who }))
+    return Promise.all([
+      ...refused,
+      chat({ on_insufficient: 'clamp' }, { who: poor }),
+      chat({}, { who: poor, ...onceAs() }),
+    ])
+  },
+  403: endpoint =>
+    Promise.all(
+      isChat(endpoint)
+        ? [{}, { dry_run: true }].map(body => chat({ ...body, model: 'other-model' }, { who: plain }))
+        : [ask(endpoint, { who: plain })],
+    ),
+  404: endpoint => {
+    if (isChat(endpoint)) return Promise.all([{}, { dry_run: true }].map(body => chat({ ...body, model: 'nobody' })))
+    const nobody = '00000000-0000-4000-8000-000000000000'
+    const unknown = [nobody, 'x', '%00'].map(id => ({ requests: id, keys: id, alerts: id }))
+    return Promise.all([theirs, ...unknown].map(ids => ask(endpoint, {}, ids)))
+  },
+  408: endpoint => waited.get(endpoint)!.timedOut,
+  409: async () => {
+    const [private_, running] = [onceAs(), onceAs()]
+    await chat({ privacy_mode: true }, private_)
+    const leaving = new AbortController()
+    const asked = upstream.requests.length
+    upstream.respondWith(stall())
+    const first = gateway.chat(customer, hello, { ...running, signal: leaving.signal }).catch(() => {})
+    await expect.poll(() => upstream.requests.length).toBe(asked + 1)
+    const refused = await Promise.all([chat({ privacy_mode: true }, private_), chat({}, running)])
+    leaving.abort()
+    await first
+    return refused
+  },
+  413: endpoint => Promise.all([ask(endpoint, { body: `{"name":"${'x'.repeat(4_200_000)}"}` })]),
+  415: endpoint => Promise.all([ask(endpoint, { headers: { 'content-type': 'text/plain' } })]),
+  422: async () => {
+    const key = onceAs()
+    await chat({}, key)
+    return [await chat({ max_tokens: 11 }, key)]
+  },
+  429: async endpoint => {
+    if (isChat(endpoint)) {
+      const limits = [{ requestsPerMinute: 1 }, { requestsPerDay: 1 }]
+      const spent = await Promise.all(limits.map(limits => gateway.customer({ limits })))
+      await Promise.all(spent.map(who => chat({}, { who })))
+      return Promise.all(
+        spent.flatMap(who => [chat({}, { who }), chat({ dry_run: true }, { who }), chat({}, { who, ...onceAs() })]),
+      )
+    }
+    const who = await manager(strict)
+    expect((await send('GET', '/v1/key', { app: strict, who })).status).toBe(200)
+    return [await ask(endpoint, { app: strict, who })]
+  },
+  431: async endpoint => {
+    const { method, path } = right(endpoint)
+    return [await sendRaw(gateway.url, `${method} ${path} HTTP/1.1\r\nhost: x\r\nx-big: ${'x'.repeat(17_000)}\r\n\r\n`)]
+  },
+  500: async endpoint => {
+    const refused = [await ask(endpoint, { app: buggy })]
+    if (!isChat(endpoint)) return refused
+    upstream.respondWith(status(500), status(500))
+    return [...refused, await chat({}), await chat({}, onceAs())]
+  },
+  503: endpoint => waited.get(endpoint)!.refused,
+}
+
+/** What takes seconds of waiting is provoked for all endpoints at once. */
+const waited = new Map<Endpoint, { timedOut: Promise<Answer[]>; refused: Promise<Answer[]> }>()
+let impatient: TestApp
+let buggy: { url: string; close(): Promise<void> }
+let withoutDatabase: TestApp
+let knownToIt: TestCustomer
+let restore: () => void
+
+beforeAll(async () => {
+  impatient = await startTestApp()
+  impatient.app.server.server.headersTimeout = 1
+  const caller = { access: { mayManage: true } } as Caller
+  const server = createServer({
+    endpoints,
+    guard: {
+      for: () => async request => {
+        request.caller = caller
+      },
+    },
+    log: Fastify({ logger: false }).log,
+  })
+  buggy = { url: await server.listen({ host: '127.0.0.1', port: 0 }), close: () => server.close() }
+  withoutDatabase = await startTestApp({ offers: [testOffer(upstream.baseUrl)], mayBeCutOff: true })
+  knownToIt = await manager(withoutDatabase)
+  expect((await send('GET', '/v1/key', { app: withoutDatabase, who: knownToIt })).status).toBe(200)
+  restore = withoutDatabase.cutOff()
+  for (const endpoint of endpoints) {
+    const { method, path } = right(endpoint)
+    waited.set(endpoint, {
+      timedOut: Promise.all([sendRaw(impatient.url, `${method} ${path} HTTP/1.1\r\nhost: x\r\n`)]),
+      refused: Promise.all([ask(endpoint, { app: withoutDatabase, who: knownToIt })]),
+    })
+  }
+}, 60_000)
+afterAll(async () => {
+  restore?.()
+  await withoutDatabase?.close()
+  await buggy?.close()
+  await impatient?.close()
+}, 60_000)
+
+test.each(declared)('$name: $status', async ({ status, codes, endpoint }) => {
+  const answers = await provocations[status]!(endpoint)
+  expect(answers).not.toEqual([])
+  for (const { status: answered, headers, json } of answers) {
+    expect([answered, json.error?.code]).toEqual([status, status === 200 ? undefined : expect.any(String)])
+    expect(headers.get('x-request-id')).toMatch(/^[0-9a-f-]{36}$/)
+    if (status === 200) {
+      expect(endpoint.doc.response!.schema!.parse(json)).toEqual(json)
+      continue
+    }
+    const { error } = json
+    expect(codes).toContain(error.code)
+    expect(error.type).toBe(errorTable[error.code as ErrorCode].type)
+    expect(error.message.length).toBeGreaterThan(20)
+    expect(JSON.stringify(json)).not.toContain('secret of the inside')
+    const isWorthWaiting = [429, 503].includes(status) || error.code === 'idempotency_key_in_use'
+    expect([error.code, headers.has('retry-after')]).toEqual([error.code, isWorthWaiting])
+  }
+})
