@@ -139,6 +139,7 @@ export function createClaims(deps: ClaimsDeps): Claims {
 }
 
 const mine: Claimed = { kind: 'mine' }
+
 /** One line of JSON, then the body as it is: as JSON it would be a tenth longer. */
 function textOf({ body, servedBy }: KeptAnswer): string {
   return `${JSON.stringify(servedBy)}\n${body}`

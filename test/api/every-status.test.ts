@@ -84,11 +84,7 @@ const hook = { kind: 'daily_spend', channel: 'webhook', target: 'https://hooks.a
 
 beforeAll(async () => {
   upstream = await startScriptedUpstream()
-  // No server is to be slow for a busy machine.
-  const timeouts = { connectMs: 15_000, firstTokenMs: 15_000, idleMs: 15_000, totalMs: 60_000 }
-  const offers = ['test-model', 'other-model'].map(modelId =>
-    testOffer(upstream.baseUrl, { modelId, endpoint: { timeouts } }),
-  )
+  const offers = ['test-model', 'other-model'].map(modelId => testOffer(upstream.baseUrl, { modelId }))
   gateway = await startTestApp({ yaml: 'reports: { requests_per_minute: 10000 }', offers })
   // Its minute never ends, and has room for one report.
   const clock = { epochMs: () => Date.UTC(2026, 10, 21, 9, 30, 15), monotonicMs: () => performance.now() }
@@ -295,7 +291,7 @@ beforeAll(async () => {
     log: Fastify({ logger: false }).log,
   })
   buggy = { url: await server.listen({ host: '127.0.0.1', port: 0 }), close: () => server.close() }
-  withoutDatabase = await startTestApp({ offers: [testOffer(upstream.baseUrl)], mayBeCutOff: true })
+  withoutDatabase = await startTestApp({ mayBeCutOff: true, offers: [testOffer(upstream.baseUrl)] })
   knownToIt = await manager(withoutDatabase)
   expect((await send('GET', '/v1/key', { app: withoutDatabase, who: knownToIt })).status).toBe(200)
   restore = withoutDatabase.cutOff()
