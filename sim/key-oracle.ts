@@ -2,7 +2,7 @@ import type { Claim } from '../src/idempotency/claim-store.ts'
 import type { Claimed } from '../src/idempotency/claims.ts'
 import type { DatabaseServer } from './database-server.ts'
 import { claimKey } from './model-database.ts'
-import type { RequestRecord } from './oracle.ts'
+import type { RequestRecord } from './request-record.ts'
 import type { World } from './world.ts'
 
 /** Knows every request of every Idempotency-Key, and watches that each key is charged once and answered truly. */

@@ -3,7 +3,7 @@ import type { Nanos } from '../src/domain/money.ts'
 import type { Offer } from '../src/domain/offer.ts'
 import type { Claim } from '../src/idempotency/claim-store.ts'
 import type { Claimed } from '../src/idempotency/claims.ts'
-import type { Admission, AdmissionResult } from '../src/ledger/admission.ts'
+import type { AdmissionResult } from '../src/ledger/admission.ts'
 import type {
   LeaseRequest,
   LeaseReturn,
@@ -13,47 +13,17 @@ import type {
 } from '../src/ledger/ledger-store.ts'
 import type { RefundOrder } from '../src/ledger/refund-request.ts'
 import type { Settlement } from '../src/ledger/settlement.ts'
+import type { Customer } from './customer.ts'
 import type { DatabaseServer } from './database-server.ts'
 import type { Volume } from './gateway.ts'
 import { createKeyOracle, SURELY_ALIVE_MS } from './key-oracle.ts'
 import type { LinkObserver } from './link.ts'
 import type { LeaseRow, RefundVerdict, UsageRow } from './model-database.ts'
-import type { OncePlan } from './plan.ts'
 import type { Pricing } from './pricing.ts'
 import type { Process } from './process.ts'
 import { createRefundOracle } from './refund-oracle.ts'
+import type { RequestRecord } from './request-record.ts'
 import type { World } from './world.ts'
-
-/** A customer as whoever sold the credit knows it. */
-export interface Customer {
-  readonly customerId: string
-  readonly limits: Admission['limits']
-  creditNanos: Nanos
-}
-
-/** A request as its client saw it. */
-export interface RequestRecord {
-  readonly admission: Admission
-  readonly customer: Customer
-  readonly process: Process
-  readonly volume: Volume
-  /** `cut`: the connection broke. `voided`: told that the answer is free. `answered`: the last byte arrived. */
-  state: 'asked' | 'refused' | 'failed' | 'counted' | 'running' | 'settling' | 'answered' | 'voided' | 'cut'
-  leaseId: string | undefined
-  heldNanos: Nanos
-  settlement: Settlement | undefined
-  readonly once: OncePlan | null
-  /** It was let run by its Idempotency-Key, and has not come to its end. */
-  holdsKey: boolean
-  /** Told that another one with the same key is running. */
-  isKeyInUse: boolean
-  /** What its client was sent, with an Idempotency-Key. */
-  sentText: string | undefined
-  readonly askedAtMs: number
-  voidedAtMs: number
-  /** Of the journal's disk, when the answer ended. */
-  lossesAtAnswer: number
-}
 
 /**
  * Knows what was promised to whom, and watches that it is kept: after every transaction, at every answer and at the end of the run.

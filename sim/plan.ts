@@ -1,7 +1,7 @@
 import type { Admission } from '../src/ledger/admission.ts'
+import type { Customer } from './customer.ts'
 import type { GatewayConfig } from './gateway.ts'
 import { idOf } from './id-of.ts'
-import type { Customer } from './oracle.ts'
 import { endpointIdOf, type Pricing, planPricing } from './pricing.ts'
 import type { Random } from './random.ts'
 import { type TroublePlan, troubleKinds } from './upstreams.ts'
