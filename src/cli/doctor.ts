@@ -15,6 +15,7 @@ import { createPinnedLookup } from '../market/pinned-lookup.ts'
 import { baseUrlOf } from './base-url.ts'
 import { Failure } from './failure.ts'
 import { getJson } from './get-json.ts'
+import { hasDatabase } from './has-database.ts'
 import { masterKeyOf } from './master-key-of.ts'
 import { table } from './output.ts'
 import { outputOf, type Session, sessionOf, verb } from './verb.ts'
@@ -105,7 +106,7 @@ async function portState(config: Config): Promise<string> {
 
 async function examineDatabase(session: Session): Promise<Finding[]> {
   const { config, output } = session
-  if (config.databaseUrl === null && !existsSync(join(config.dataDir, 'postgres'))) {
+  if (!hasDatabase(config)) {
     return [{ check: 'database', ok: true, detail: 'none yet; the first start creates it in the data directory' }]
   }
   try {

@@ -18,7 +18,7 @@ export function initCommand(): Command {
     .action(async options => {
       const session = sessionOf(options)
       const { config, output } = await choosing(session, options.email)
-      const made = await withDatabase({ config, output }, pool => ensureFirstRun({ pool, config }))
+      const made = await withDatabase({ config, output }, pool => ensureFirstRun({ pool, config }), { mayCreate: true })
       if (!made) {
         output.result({ created: false }, 'This installation was set up before; nothing was changed.')
         output.note('Another API key: switchyard key issue <customer> --name <name>')

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -42,6 +43,14 @@ describe('customers, keys and credit', () => {
       { customer_id: added.customer_id, account_tier: 'scale', balance_usd: '5.00' },
     ])
     await json('customer tier ada@example.com free')
+  })
+
+  test('where there is no database a command says so and creates none', async () => {
+    const env = { DATABASE_URL: '', SWITCHYARD_DATA: join(directory, 'elsewhere') }
+    const { code, stdout, stderr } = await switchyard('customer list', { env })
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    expect(stderr).toContain(`There is no database in ${env.SWITCHYARD_DATA}. Is this the server's directory?`)
+    expect(existsSync(env.SWITCHYARD_DATA)).toBe(false)
   })
 
   test('a key is the only thing on stdout, and never shown again', async () => {
