@@ -109,13 +109,15 @@ async function readPage(
   spanAndLimit: readonly [...Span, limit: number],
   wanted: Conditions,
 ): Promise<EventRow[]> {
-  const scanned = `
+  // Both limits stand where the rows are read: a sorted subquery without one is planned for all of the customer's rows.
+  const newest = (limit: string) => `
     SELECT *
       FROM usage_event
      WHERE customer_id = $1 AND request_id < $2 AND request_id >= $3
-     ORDER BY request_id DESC`
+     ORDER BY request_id DESC
+     LIMIT ${limit}`
   const passed =
-    wanted.sql === '' ? scanned : `SELECT * FROM (${scanned} LIMIT ${ROWS_SCANNED}) AS scanned WHERE ${wanted.sql}`
+    wanted.sql === '' ? newest('$4') : `SELECT * FROM (${newest(String(ROWS_SCANNED))}) AS scanned WHERE ${wanted.sql}`
   const { rows } = await sql.query<EventRow>(
     `SELECT request_id, started_at, key_id, model_id, provider, hoster_id, input_tokens, output_tokens, cost_nanos,
             latency_ms, first_token_ms, success, outcome, finish_reason
