@@ -146,6 +146,7 @@ function yieldToInstruments(dataDir: string): void {
 }
 
 function childrenOf(parent: number): number[] {
+  if (process.platform !== 'linux') return []
   return readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
 }
 

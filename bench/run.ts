@@ -1,11 +1,12 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { readMachine } from './machine.ts'
 import { type MeasurePlan, measure, type Workload, workloads } from './measure.ts'
-import { type Cores, pin, planCores, startServer, startWorker, stopAll } from './process.ts'
+import { type Cores, pin, planCores, startServer, startWorker } from './process.ts'
 import { toJson, toMarkdown } from './report.ts'
+import { makeBenchmarkDir, runBenchmark } from './run-benchmark.ts'
+import { say } from './say.ts'
 import { startDirect } from './subjects/direct.ts'
 import { startPortkey } from './subjects/portkey.ts'
 import { startRelay } from './subjects/relay.ts'
@@ -21,20 +22,8 @@ const starters: Record<SubjectName, (setting: Setting) => Promise<Subject>> = {
 
 /** `npm run bench`: see bench/README.md for what it measures and how to read it. */
 const plan = readPlanOrLeave()
-const dir = makeDir()
-let isLeaving = false
-process.once('SIGINT', () => leave(130))
-process.once('SIGTERM', () => leave(143))
-try {
-  await bench(plan, dir)
-  await leave(0)
-} catch (error) {
-  // On the way out after Ctrl-C, everything that was waited for fails; that is no news.
-  if (!isLeaving) {
-    say(error instanceof Error ? (error.stack ?? error.message) : String(error))
-    await leave(1)
-  }
-}
+const dir = makeBenchmarkDir()
+await runBenchmark(dir, () => bench(plan, dir), plan)
 
 type Plan = MeasurePlan & {
   json: boolean
@@ -147,23 +136,4 @@ function positive(flag: string, text: string | undefined, otherwise: number): nu
   const value = text === undefined ? otherwise : Number(text)
   if (!(value > 0 && value <= 3600)) throw new Error(`--${flag} must be a number above 0 and at most 3600`)
   return value
-}
-
-function makeDir(): string {
-  const dir = mkdtempSync(join(tmpdir(), 'switchyard-bench-'))
-  // PostgreSQL does not run as root: started by root, it runs as another user, who must be able to reach its files.
-  chmodSync(dir, 0o755)
-  return dir
-}
-
-async function leave(exitCode: number): Promise<void> {
-  isLeaving = true
-  await stopAll()
-  if (plan.profile) say(`profile and logs: ${dir}`)
-  else rmSync(dir, { recursive: true, force: true })
-  process.exit(exitCode)
-}
-
-function say(text: string): void {
-  process.stderr.write(`${text}\n`)
 }

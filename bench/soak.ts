@@ -1,14 +1,15 @@
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { LoadJob, LoadResult } from './load.ts'
 import { describeMachine, readMachine } from './machine.ts'
 import { goalRow, markdownTable } from './markdown.ts'
 import type { PacedJob, PacedResult } from './paced-load.ts'
-import { ask, pin, planCores, startServer, startWorker, stopAll } from './process.ts'
+import { ask, pin, planCores, startServer, startWorker } from './process.ts'
 import { readRssMb } from './process-usage.ts'
 import { streamBody, wholeBody } from './request-bodies.ts'
+import { makeBenchmarkDir, runBenchmark } from './run-benchmark.ts'
+import { say } from './say.ts'
 import type { StreamJob, StreamResult } from './stream-load.ts'
 import type { Tally } from './subjects/subject.ts'
 import { startSwitchyard } from './subjects/switchyard.ts'
@@ -34,18 +35,8 @@ const SETTLING_SHARE = 0.2
 /** Shorter runs are for looking at, not for keeping. */
 const MINUTES_KEPT = 10
 
-const dir = mkdtempSync(join(tmpdir(), 'switchyard-bench-'))
-// PostgreSQL does not run as root: started by root, it runs as another user, who must be able to reach its files.
-chmodSync(dir, 0o755)
-process.once('SIGINT', () => leave(130))
-process.once('SIGTERM', () => leave(143))
-try {
-  await soak()
-  await leave(0)
-} catch (error) {
-  say(error instanceof Error ? (error.stack ?? error.message) : String(error))
-  await leave(1)
-}
+const dir = makeBenchmarkDir()
+await runBenchmark(dir, soak)
 
 async function soak(): Promise<void> {
   const cores = planCores()
@@ -244,14 +235,4 @@ function countDescriptors(pid: number): number | null {
   } catch {
     return null
   }
-}
-
-async function leave(exitCode: number): Promise<void> {
-  await stopAll()
-  rmSync(dir, { recursive: true, force: true })
-  process.exit(exitCode)
-}
-
-function say(text: string): void {
-  process.stderr.write(`${text}\n`)
 }

@@ -1,5 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Pool as HttpPool } from 'undici'
@@ -12,8 +11,10 @@ import { describeMachine, readMachine } from './machine.ts'
 import { goalRow, markdownTable } from './markdown.ts'
 import { measurePaging } from './measure-paging.ts'
 import { percentile } from './percentile.ts'
-import { pin, planCores, startServer, stopAll } from './process.ts'
+import { pin, planCores, startServer } from './process.ts'
 import { readRssMb } from './process-usage.ts'
+import { makeBenchmarkDir, runBenchmark } from './run-benchmark.ts'
+import { say } from './say.ts'
 import { benchConfig } from './subjects/switchyard.ts'
 
 /** `npm run bench:usage`: what the reports take with years of usage behind them. See bench/README.md. */
@@ -45,19 +46,9 @@ const paths: [path: string, times: number][] = [
 
 const LINE_FEED = 10
 const rows = Number(values.rows)
-const dir = mkdtempSync(join(tmpdir(), 'switchyard-bench-'))
-// PostgreSQL does not run as root: started by root, it runs as another user, who must be able to reach its files.
-chmodSync(dir, 0o755)
+const dir = makeBenchmarkDir()
 const dataDir = values['data-dir'] ?? join(dir, 'data')
-process.once('SIGINT', () => leave(130))
-process.once('SIGTERM', () => leave(143))
-try {
-  await bench()
-  await leave(0)
-} catch (error) {
-  say(error instanceof Error ? (error.stack ?? error.message) : String(error))
-  await leave(1)
-}
+await runBenchmark(dir, bench, { profile: values.profile })
 
 async function bench(): Promise<void> {
   const cores = planCores()
@@ -314,15 +305,4 @@ async function timeAudit(gateway: Gateway): Promise<string> {
 function commandLine(): string {
   const flags = process.argv.slice(2)
   return flags.length === 0 ? '' : ` -- ${flags.join(' ')}`
-}
-
-async function leave(exitCode: number): Promise<void> {
-  await stopAll()
-  if (values.profile) say(`profile and logs: ${dir}`)
-  else if (existsSync(dir)) rmSync(dir, { recursive: true, force: true })
-  process.exit(exitCode)
-}
-
-function say(text: string): void {
-  process.stderr.write(`${text}\n`)
 }

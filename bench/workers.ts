@@ -1,17 +1,17 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { type Gateway, startGateway } from './gateway.ts'
 import type { LoadJob, LoadResult } from './load.ts'
 import { readMachine } from './machine.ts'
 import { goalRow, markdownTable } from './markdown.ts'
-import { allowedCores, ask, pin, type Running, startServer, startWorker, stopAll } from './process.ts'
+import { allowedCores, ask, pin, type Running, startServer, startWorker } from './process.ts'
 import { readCpuMicros } from './process-usage.ts'
 import { wholeBody } from './request-bodies.ts'
+import { makeBenchmarkDir, runBenchmark } from './run-benchmark.ts'
+import { say } from './say.ts'
 import { median, spread } from './spread.ts'
-import type { Finding, Tally } from './subjects/subject.ts'
-import { benchConfig, benchCustomer, checkBooks } from './subjects/switchyard.ts'
+import type { Finding, Subject, Tally } from './subjects/subject.ts'
+import { startSwitchyard } from './subjects/switchyard.ts'
 
 /** `npm run bench:workers`: what several workers on two cores do against one process on one. See bench/README.md. */
 const { values } = parseArgs({
@@ -34,18 +34,8 @@ const ROUNDS_KEPT = 5
 /** Two for the gateway, one for the load and the upstream, one for PostgreSQL: with fewer, what is compared is not the gateway. */
 const CORES_NEEDED = 4
 
-const dir = mkdtempSync(join(tmpdir(), 'switchyard-bench-'))
-// PostgreSQL does not run as root: started by root, it runs as another user, who must be able to reach its files.
-chmodSync(dir, 0o755)
-process.once('SIGINT', () => leave(130))
-process.once('SIGTERM', () => leave(143))
-try {
-  await compare()
-  await leave(0)
-} catch (error) {
-  say(error instanceof Error ? (error.stack ?? error.message) : String(error))
-  await leave(1)
-}
+const dir = makeBenchmarkDir()
+await runBenchmark(dir, compare)
 
 async function compare(): Promise<void> {
   const allowed = allowedCores()
@@ -55,14 +45,21 @@ async function compare(): Promise<void> {
   const machine = readMachine(null)
   const upstream = await startServer('upstream.ts', [], { core: places.others, logFile: join(dir, 'upstream.log') })
   const load = startWorker('load.ts', [], { core: places.others, logFile: join(dir, 'load.log') })
-  const one = await start('one process', places.oneCore, {}, upstream.origin, places.database)
-  const many = await start(
-    `${workers} workers`,
-    places.twoCores,
-    { server: { workers } },
-    upstream.origin,
-    places.database,
-  )
+  const start = async (name: string, count: number, cores: string): Promise<Measured> => {
+    const gatewayDir = join(dir, name.replaceAll(' ', '-'))
+    mkdirSync(gatewayDir)
+    const { others, database } = places
+    const subject = await startSwitchyard({
+      upstreamOrigin: upstream.origin,
+      cores: { subject: cores, upstream: others, load: others, database },
+      dir: gatewayDir,
+      profile: false,
+      workers: count,
+    })
+    return { name, subject, rps: 0, tally: { sent: 0, ok: 0, failed: 0 }, results: [] }
+  }
+  const one = await start('one process', 1, places.oneCore)
+  const many = await start(`${workers} workers`, workers, places.twoCores)
   for (const subject of [one, many]) {
     subject.rps = (await measure(load, subject, WARM_UP_REQUESTS)).rps
     say(`${subject.name}: warm`)
@@ -75,11 +72,11 @@ async function compare(): Promise<void> {
     }
   }
   const findings: Finding[] = []
-  for (const { name, tally, gateway, headers } of [one, many]) {
+  for (const { name, tally, subject } of [one, many]) {
     const { sent, ok, failed } = tally
     findings.push({ ok: failed === 0, text: `${name}: ${sent} requests sent, ${ok} answered whole, ${failed} failed` })
-    findings.push(...(await checkBooks(gateway.origin, headers, tally, () => gateway.command('ledger', 'audit'))))
-    await gateway.stop()
+    findings.push(...(await subject.check!(tally)))
+    await subject.stop()
   }
 
   const ratios = one.results.map((result, round) => many.results[round]!.rps / result.rps)
@@ -142,11 +139,9 @@ function placesOn(allowed: readonly number[]) {
   }
 }
 
-type Subject = {
+type Measured = {
   name: string
-  gateway: Gateway
-  headers: Record<string, string>
-  pids: number[]
+  subject: Subject
   /** Of the warm-up: how many requests make a round. */
   rps: number
   tally: Tally
@@ -155,41 +150,12 @@ type Subject = {
 
 type Result = LoadResult & { cpuUs: number }
 
-async function start(
-  name: string,
-  cores: string,
-  config: object,
-  upstreamOrigin: string,
-  database: string,
-): Promise<Subject> {
-  const gatewayDir = join(dir, name.replaceAll(' ', '-'))
-  mkdirSync(gatewayDir)
-  const gateway = await startGateway({
-    dir: gatewayDir,
-    config: { ...benchConfig(upstreamOrigin), ...config },
-    cores: { subject: cores, upstream: database, load: database, database },
-  })
-  await gateway.command('customer', 'add', benchCustomer)
-  const { key } = (await gateway.command('key', 'issue', benchCustomer, '--name', 'bench')) as { key: string }
-  const pids = gateway.processes()
-  for (const pid of pids) pin(pid, cores)
-  return {
-    name,
-    gateway,
-    headers: { authorization: `Bearer ${key}` },
-    pids,
-    rps: 0,
-    tally: { sent: 0, ok: 0, failed: 0 },
-    results: [],
-  }
-}
-
-async function measure(load: Running, { gateway, headers, pids, tally }: Subject, requests: number): Promise<Result> {
-  const cpuMicros = () => pids.reduce((sum, pid) => sum + readCpuMicros(pid)!, 0)
+async function measure(load: Running, { subject, tally }: Measured, requests: number): Promise<Result> {
+  const cpuMicros = () => subject.pids!.reduce((sum, pid) => sum + readCpuMicros(pid)!, 0)
   const before = cpuMicros()
   const job: LoadJob = {
-    url: `${gateway.origin}/v1/chat/completions`,
-    headers: [headers],
+    url: subject.url,
+    headers: [subject.headers],
     body: wholeBody,
     connections: CONNECTIONS,
     requests,
@@ -200,14 +166,4 @@ async function measure(load: Running, { gateway, headers, pids, tally }: Subject
   tally.ok += result.ok
   tally.failed += result.failed
   return { ...result, cpuUs: (cpuMicros() - before) / result.ok }
-}
-
-async function leave(exitCode: number): Promise<void> {
-  await stopAll()
-  rmSync(dir, { recursive: true, force: true })
-  process.exit(exitCode)
-}
-
-function say(text: string): void {
-  process.stderr.write(`${text}\n`)
 }

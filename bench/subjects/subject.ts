@@ -13,6 +13,8 @@ export type Setting = {
   dir: string
   /** Write a CPU profile on exit (switchyard only). */
   profile: boolean
+  /** Nodes behind the port (switchyard only). Default 1. */
+  workers?: number
 }
 
 /** A subject that is up: where its chat completions are and how to ask for them. */
@@ -21,6 +23,8 @@ export type Subject = {
   headers: Record<string, string>
   /** The process whose CPU time and memory count; null when there is none in between. */
   pid: number | null
+  /** All processes of the gateway, its workers included (switchyard only). */
+  pids?: readonly number[]
   /** Says, after all rounds, whether the subject's books agree with what it was sent. */
   check?: (sent: Tally) => Promise<Finding[]>
   /** Adds customers as rich as the first, and returns the headers of a request of each (switchyard only). */

@@ -13,17 +13,20 @@ import type { Finding, Setting, Subject, Tally } from './subject.ts'
  * Authentication, limits, holds, settlement and usage are all on.
  */
 export async function startSwitchyard(setting: Setting): Promise<Subject> {
-  const { cores, dir, profile } = setting
-  const gateway = await startGateway({ dir, cores, profile, config: benchConfig(setting.upstreamOrigin) })
+  const { cores, dir, profile, workers = 1 } = setting
+  const config = { ...benchConfig(setting.upstreamOrigin), server: { workers } }
+  const gateway = await startGateway({ dir, cores, profile, config })
   try {
-    await gateway.command('customer', 'add', benchCustomer)
-    const { key } = (await gateway.command('key', 'issue', benchCustomer, '--name', 'bench')) as { key: string }
-    pin(gateway.pid, cores?.subject)
+    await gateway.command('customer', 'add', customer)
+    const { key } = (await gateway.command('key', 'issue', customer, '--name', 'bench')) as { key: string }
+    const pids = gateway.processes()
+    for (const pid of pids) pin(pid, cores?.subject)
     const headers = { authorization: `Bearer ${key}` }
     return {
       url: `${gateway.origin}/v1/chat/completions`,
       headers,
       pid: gateway.pid,
+      pids,
       check: sent => checkBooks(gateway.origin, headers, sent, () => gateway.command('ledger', 'audit')),
       addCustomers: count => withDatabase(gateway, pool => addCustomers(pool, count)),
       watchBalanceRow: () => watchBalanceRow(gateway),
@@ -35,7 +38,7 @@ export async function startSwitchyard(setting: Setting): Promise<Subject> {
   }
 }
 
-export const benchCustomer = 'bench@example.com'
+const customer = 'bench@example.com'
 const creditUsd = 1_000_000
 const usdPerMillion = { input: 0.15, output: 0.6 }
 
@@ -61,7 +64,7 @@ export function benchConfig(upstreamOrigin: string): object {
 }
 
 /** Every request that was answered must be in the usage, priced to the nano-USD, and the ledger must add up. */
-export async function checkBooks(
+async function checkBooks(
   origin: string,
   headers: Record<string, string>,
   sent: Tally,
@@ -124,7 +127,7 @@ async function watchBalanceRow(gateway: Gateway): Promise<() => Promise<number>>
     const version = async () => {
       const { rows } = await pool.query<{ version: string }>(
         'SELECT b.xmin::text AS version FROM balance b JOIN customer c USING (customer_id) WHERE lower(c.email) = $1',
-        [benchCustomer],
+        [customer],
       )
       return rows[0]!.version
     }

@@ -39,6 +39,16 @@ afterEach(async () => {
 const chat = (app: TestApp, key: string, body: object = {}, init: RequestInit = {}) =>
   app.chat(customer, { model: 'test-model', messages, ...body }, { ...init, headers: { 'idempotency-key': key } })
 
+/** The upstream answers when the returned function is called, not before. */
+function holdAnswers(): () => void {
+  const gate = Promise.withResolvers<void>()
+  upstream.respondWith(async (request, response) => {
+    await gate.promise
+    await answer()(request, response)
+  })
+  return gate.resolve
+}
+
 /** What the customer was charged, which its balance confirms. */
 async function charged(count: number): Promise<bigint[]> {
   const rows = await one.settled(customer, count)
@@ -135,11 +145,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
   })
 
   test('is told to wait while the first one runs', async () => {
-    const gate = Promise.withResolvers<void>()
-    upstream.respondWith(async (request, response) => {
-      await gate.promise
-      await answer()(request, response)
-    })
+    const goOn = holdAnswers()
     const key = randomUUID()
     const first = chat(one, key)
     await upstream.next()
@@ -150,7 +156,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
       code: 'idempotency_key_in_use',
       param: 'Idempotency-Key',
     })
-    gate.resolve()
+    goOn()
     expect((await first).status).toBe(200)
     await charged(1)
   })
@@ -159,17 +165,13 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     const timeouts = { connectMs: 1_000, firstTokenMs: 20_000, idleMs: 20_000, totalMs: 3 * 3_600_000 }
     const patient = await startTestApp({ database, offers: [testOffer(upstream.baseUrl, { endpoint: { timeouts } })] })
     try {
-      const gate = Promise.withResolvers<void>()
-      upstream.respondWith(async (request, response) => {
-        await gate.promise
-        await answer()(request, response)
-      })
+      const goOn = holdAnswers()
       const key = randomUUID()
       const first = chat(patient, key)
       await upstream.next()
       await database.pool.query(`UPDATE idempotency SET claimed_at = now() - interval '2 hours' WHERE key = $1`, [key])
       expect(await readError(await chat(patient, key))).toMatchObject({ status: 409, code: 'idempotency_key_in_use' })
-      gate.resolve()
+      goOn()
       expect((await first).status).toBe(200)
       expect((await charged(1))[0]).toBeGreaterThan(0n)
     } finally {
@@ -292,16 +294,12 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     const holder = await database.pool.pg.connect()
     try {
       const key = randomUUID()
-      const gate = Promise.withResolvers<void>()
-      upstream.respondWith(async (request, response) => {
-        await gate.promise
-        await answer()(request, response)
-      })
+      const goOn = holdAnswers()
       const first = chat(three, key)
       await upstream.next()
       // Its settlement waits for this lock, and is committed after its caller has heard that it is free.
       await holder.query('BEGIN; LOCK TABLE ledger_entry IN ACCESS EXCLUSIVE MODE')
-      gate.resolve()
+      goOn()
       expect(await readError(await first)).toMatchObject({ status: 503, code: 'settlement_unavailable' })
       await holder.query('ROLLBACK')
       expect(await readError(await retried(one, key))).toMatchObject({ status: 409, code: 'already_completed' })
