@@ -1,6 +1,8 @@
 import type { ClaimStore } from '../src/idempotency/claim-store.ts'
 import type { LedgerStore } from '../src/ledger/ledger-store.ts'
 import type { RefundOrder } from '../src/ledger/refund-request.ts'
+import type { Settlement } from '../src/ledger/settlement.ts'
+import { decodeSettlements } from '../src/ledger/settlement-record.ts'
 import type { DatabaseServer } from './database-server.ts'
 import type { RefundVerdict } from './model-database.ts'
 import type { Process } from './process.ts'
@@ -34,7 +36,8 @@ export interface LinkObserver {
   ): void
 }
 
-interface Statements extends LedgerStore {
+interface Statements extends Omit<LedgerStore, 'settle'> {
+  settle(nodeShard: number, settlements: readonly Settlement[]): ReturnType<LedgerStore['settle']>
   refund(order: RefundOrder): Promise<RefundVerdict>
   takeClaim: ClaimStore['take']
   findClaim: ClaimStore['find']
@@ -89,7 +92,7 @@ export function createLink(
       return call('admit', [nodeId, sent], () => model.admit(nodeId, sent))
     },
     settle(nodeShard, settlements) {
-      const sent = [...settlements]
+      const sent = decodeSettlements(settlements)
       return call('settle', [nodeShard, sent], () => model.settle(nodeShard, sent))
     },
     handBack(returns) {

@@ -554,15 +554,15 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-forgets-before-commit',
     bug: 'the journal may drop a record that is not committed',
     file: ledger,
-    find: 'if (entry.isListed) entry.forget = forget\n      else forget()',
-    replace: 'forget()',
+    find: 'if (entry.isListed) entry.written = written\n      else journal.forget(written)',
+    replace: 'journal.forget(written)',
   },
   {
     id: 'ledger-answers-before-journal',
     bug: 'the answer ends before its record is in the journal',
     file: ledger,
-    find: 'journal.write(encodeSettlement(entry.settlement), (failure',
-    replace: 'makeSafe(entry)\n    journal.write(encodeSettlement(entry.settlement), (failure',
+    find: 'journal.write(record, (failure',
+    replace: 'answer(entry, undefined)\n    journal.write(record, (failure',
   },
   {
     id: 'ledger-answers-without-journal',
@@ -571,14 +571,14 @@ export const mutations: readonly Mutation[] = [
     find: `        void settlements.flush()
         watch()
         return`,
-    replace: `        makeSafe(entry)
+    replace: `        answer(entry, undefined)
         return`,
   },
   {
     id: 'ledger-charges-void-answers',
     bug: 'an answer that its caller was told is free is charged',
     file: ledger,
-    find: 'entry.settlement = freeOf(entry.settlement)',
+    find: 'rewrite(entry, freeOf(settlementOf(entry)))',
     replace: '',
   },
   {
@@ -627,22 +627,22 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-late-under-old-lease',
     bug: 'a charge whose bulk lease is gone is sent again as it is',
     file: ledger,
-    find: 'entry.settlement = { ...entry.settlement, leaseId: entry.settlement.requestId }',
+    find: 'rewrite(entry, { ...settlementOf(entry), leaseId: requestId })',
     replace: '',
   },
   {
     id: 'ledger-leaves-settled-open',
     bug: 'the book is not told what was committed, so leases never close',
     file: ledger,
-    find: 'unsettled.remove(entry)\n    if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)',
-    replace: 'unsettled.remove(entry)',
+    find: 'arena.drop(entry.record)\n    if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)',
+    replace: 'arena.drop(entry.record)',
   },
   {
     id: 'ledger-skips-a-recovered-record',
     bug: 'the oldest record of a journal is not replayed',
     file: ledger,
-    find: 'const all = recovered.map(',
-    replace: 'const all = recovered.slice(1).map(',
+    find: 'const records = recovered.map(',
+    replace: 'const records = recovered.slice(1).map(',
   },
   {
     id: 'ledger-hides-what-is-left',
@@ -653,10 +653,10 @@ export const mutations: readonly Mutation[] = [
   },
   {
     id: 'record-forgets-its-lease',
-    bug: 'a record of the journal does not tell which lease pays',
+    bug: 'a record does not tell which lease pays',
     file: 'src/ledger/settlement-record.ts',
-    find: 'holdNanos: holdNanos.toString(),',
-    replace: 'leaseId: settlement.requestId,\n    holdNanos: holdNanos.toString(),',
+    find: 'lease: settlement.leaseId,',
+    replace: 'lease: settlement.requestId,',
   },
   {
     id: 'lane-gives-up',

@@ -5,6 +5,7 @@ import type { Scheduler } from '../domain/scheduler.ts'
 import { isTransient } from '../ledger/is-transient.ts'
 import type { LedgerStore } from '../ledger/ledger-store.ts'
 import type { Settlement } from '../ledger/settlement.ts'
+import { encodeSettlements } from '../ledger/settlement-record.ts'
 import { openSecret, sealSecret } from '../market/sealed-secret.ts'
 import type { Claim, ClaimStore, StoredClaim } from './claim-store.ts'
 import { createInsisting } from './insist.ts'
@@ -122,7 +123,7 @@ export function createClaims(deps: ClaimsDeps): Claims {
   }
 
   async function supersede(claim: Claim, requestId: string): Promise<'superseded' | 'too_late'> {
-    const effects = await ledgerStore.settle(nodeShard, [supersededSettlement(claim, requestId)])
+    const effects = await ledgerStore.settle(nodeShard, encodeSettlements([supersededSettlement(claim, requestId)]))
     return effects.get(requestId) === 'duplicate' ? 'too_late' : 'superseded'
   }
 

@@ -2,7 +2,6 @@ import type { AccountLimits } from '../domain/caller.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 import type { Admission, KeySpend, RefusalCode } from './admission.ts'
-import type { Settlement } from './settlement.ts'
 
 /**
  * The database as the money code sees it. PostgreSQL does it in production (postgres-store.ts, over migrations/0002_money.sql); the
@@ -18,8 +17,8 @@ export interface LedgerStore {
   reclaim(options: ReclaimOptions): Promise<number>
   /** One verdict per request, in any order. Rejects with NodeFenced when the node is not alive; then nothing happened. */
   admit(nodeId: string, requests: readonly LeaseRequest[]): Promise<LeaseVerdict[]>
-  /** The effect by request id for what did not go as asked. */
-  settle(nodeShard: number, settlements: readonly Settlement[]): Promise<Map<string, SettleEffect>>
+  /** Takes a JSON array of settlement records, see settlement-record.ts. The effect by request id for what did not go as asked. */
+  settle(nodeShard: number, settlements: Buffer): Promise<Map<string, SettleEffect>>
   /** Folds bulk leases and takes back what their node does not need. */
   handBack(returns: readonly LeaseReturn[]): Promise<void>
   /** Ends strict leases without a usage row: their requests never ran. Answers the ids that were found. */

@@ -2,7 +2,7 @@ import { type Aged, AgeList } from '../domain/age-list.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { failpoint } from '../failpoint.ts'
-import type { Journal } from '../journal/journal.ts'
+import type { Journal, JournalEntry } from '../journal/journal.ts'
 import type { Admission, AdmissionResult } from './admission.ts'
 import { createExhaustedWindows } from './exhausted-windows.ts'
 import { createLane } from './lane.ts'
@@ -11,6 +11,7 @@ import { type BulkRequest, type LeaseReturn, type LeaseVerdict, type LedgerStore
 import type { NodeView } from './node-life.ts'
 import type { Settlement } from './settlement.ts'
 import { decodeSettlement, encodeSettlement } from './settlement-record.ts'
+import { createTextArena, type KeptText } from './text-arena.ts'
 
 /** The money of this node: holds before a request runs, charges after it. Every method is safe to call from any number of requests at once. */
 export interface Ledger {
@@ -29,7 +30,7 @@ export interface Ledger {
    * `commitWaitMs` (the request is then free), and for a row that PostgreSQL will never take (a bug, logged).
    */
   settle(settlement: Settlement): Promise<void>
-  /** Settles what a process before this one left in the journal; resolves when it is committed. Returns how many there were. */
+  /** Settles what a process before this one left in the journal; resolves when it is committed. Returns how many there were. Rejects when it cannot read them. */
   replay(recovered: readonly RecoveredRecord[]): Promise<number>
   /** The node was declared dead: its leases are others' now. */
   fenced(): void
@@ -103,6 +104,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
     newId: deps.newId,
   })
   const unsettled = new AgeList<PendingSettlement>()
+  const arena = createTextArena()
   /** Per customer, the bulk lease that is being asked for. */
   const renewals = new Map<string, Promise<void>>()
   /**
@@ -158,16 +160,13 @@ export function createLedger(deps: LedgerDeps): Ledger {
     lingerMs: journal === null ? 0 : SETTLE_LINGER_MS,
     async send(batch, attempt) {
       failpoint('settlements-before-send')
-      const effects = await store.settle(
-        deps.nodeShard,
-        batch.map(entry => entry.settlement),
-      )
+      const effects = await store.settle(deps.nodeShard, arena.jsonArrayOf(batch.map(entry => entry.record)))
       failpoint('settlements-committed')
       if (effects.size > 0) reportEffects(batch, effects, attempt)
       for (const entry of batch) {
-        const effect = effects.size === 0 ? undefined : effects.get(entry.settlement.requestId)
+        const effect = effects.size === 0 ? undefined : effects.get(entry.requestId)
         if (effect === 'fenced') settleLate(entry)
-        else finish(entry, effect === 'no_account' ? noAccount(entry.settlement.customerId) : undefined)
+        else finish(entry, effect === 'no_account' ? noAccount(settlementOf(entry).customerId) : undefined)
       }
     },
     isWanted: () => true,
@@ -175,7 +174,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       log?.warn({ err: error, settlements: batch.length }, 'settlements could not be committed, trying again')
     },
     onRefused(entry, error) {
-      const { requestId, leaseId } = entry.settlement
+      const { requestId, leaseId } = entry
       log?.error(
         { err: error, request: requestId },
         'PostgreSQL refuses a settlement: nothing is charged, its lease is released',
@@ -227,18 +226,21 @@ export function createLedger(deps: LedgerDeps): Ledger {
         const { leaseId, requestId, costNanos, holdNanos } = settlement
         // No more than the hold is ever charged.
         const chargedNanos = costNanos < holdNanos ? costNanos : holdNanos
+        const record = encodeSettlement(settlement)
         const isBooked = book.charge(leaseId, requestId, chargedNanos)
-        enqueue(pending(settlement, isBooked ? chargedNanos : null, undefined, resolve, reject))
+        const entry = enlist(settlement, record, isBooked ? chargedNanos : null, resolve, reject)
+        if (journal === null) watch()
+        else writeTo(journal, record, entry)
       })
     },
     async replay(recovered) {
       if (recovered.length > 0) failpoint('replay-begun')
-      const all = recovered.map(
-        ({ payload, forget }) =>
+      const records = recovered.map(({ payload }) => payload.toString())
+      // All of them are read before the first is queued: what another version wrote keeps the gateway from starting.
+      const all = records.map(decodeSettlement).map(
+        (settlement, at) =>
           new Promise<void>((resolve, reject) => {
-            const entry = pending(decodeSettlement(payload), null, forget, resolve, reject)
-            unsettled.add(entry)
-            settlements.push(entry)
+            enlist(settlement, records[at]!, null, resolve, reject).forget = recovered[at]!.forget
           }),
       )
       // One that PostgreSQL refuses was logged, and must not keep the gateway from starting.
@@ -413,77 +415,89 @@ export function createLedger(deps: LedgerDeps): Ledger {
 
   // ---------------------------------------------------------------- settlements
 
-  function pending(
-    settlement: Settlement,
+  /** Queues it. From here on the settlement is bytes alone: see text-arena.ts. */
+  function enlist(
+    { requestId, leaseId }: Settlement,
+    record: string,
     bookedNanos: bigint | null,
-    forget: (() => void) | undefined,
     resolve: () => void,
     reject: (error: unknown) => void,
   ): PendingSettlement {
-    const sinceMs = scheduler.monotonicMs()
-    return {
-      settlement,
+    const entry: PendingSettlement = {
+      requestId,
+      leaseId,
+      record: arena.keep(record),
       bookedNanos,
-      sinceMs,
+      sinceMs: scheduler.monotonicMs(),
       resolve,
       reject,
       isSafe: false,
-      forget,
+      written: undefined,
+      forget: undefined,
       older: undefined,
       newer: undefined,
       isListed: false,
     }
-  }
-
-  function enqueue(entry: PendingSettlement): void {
     unsettled.add(entry)
     settlements.push(entry)
-    if (journal === null) {
-      watch()
-      return
-    }
-    journal.write(encodeSettlement(entry.settlement), (failure, written) => {
+    return entry
+  }
+
+  function writeTo(journal: Journal, record: string, entry: PendingSettlement): void {
+    journal.write(record, (failure, written) => {
       if (written === undefined) {
         log?.error({ err: failure }, 'the journal takes no record: the end of the answer waits for its commit instead')
         void settlements.flush()
         watch()
         return
       }
-      const forget = () => journal.forget(written)
-      if (entry.isListed) entry.forget = forget
-      else forget()
-      makeSafe(entry)
+      if (entry.isListed) entry.written = written
+      else journal.forget(written)
+      answer(entry, undefined)
     })
   }
 
-  function makeSafe(entry: PendingSettlement): void {
+  /** Once: who waited may be gone by then, and is not to be kept alive by what is left to do. */
+  function answer(entry: PendingSettlement, error: unknown): void {
     if (entry.isSafe) return
     entry.isSafe = true
-    entry.resolve()
+    if (error === undefined) entry.resolve()
+    else entry.reject(error)
+    entry.resolve = noop
+    entry.reject = noop
+  }
+
+  function settlementOf(entry: PendingSettlement): Settlement {
+    return decodeSettlement(arena.textOf(entry.record))
+  }
+
+  /** From its next try on it is sent as this. */
+  function rewrite(entry: PendingSettlement, settlement: Settlement): void {
+    arena.drop(entry.record)
+    entry.record = arena.keep(encodeSettlement(settlement))
+    entry.leaseId = settlement.leaseId
   }
 
   /** Its bulk lease was taken from this node while the request ran, or has no room for it: it is charged to the free balance, or written off. */
   function settleLate(entry: PendingSettlement): void {
-    const { leaseId } = entry.settlement
+    const { leaseId, requestId } = entry
     // Not forgotten: should it exist after all, it has to be handed back.
     book.recall([leaseId])
     if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)
-    entry.settlement = { ...entry.settlement, leaseId: entry.settlement.requestId }
+    rewrite(entry, { ...settlementOf(entry), leaseId: requestId })
     entry.bookedNanos = null
     settlements.push(entry)
   }
 
   function finish(entry: PendingSettlement, error: unknown): void {
-    const { requestId, leaseId } = entry.settlement
+    const { requestId, leaseId } = entry
     unsettled.remove(entry)
+    arena.drop(entry.record)
     if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)
+    if (entry.written !== undefined) journal?.forget(entry.written)
     entry.forget?.()
     if (ghosts.size > 0 && ghosts.has(requestId)) bury(requestId)
-    if (error === undefined) makeSafe(entry)
-    else if (!entry.isSafe) {
-      entry.isSafe = true
-      entry.reject(error)
-    }
+    answer(entry, error)
   }
 
   function isLagging(): boolean {
@@ -492,12 +506,11 @@ export function createLedger(deps: LedgerDeps): Ledger {
   }
 
   function reportEffects(batch: readonly PendingSettlement[], effects: Map<string, string>, attempt: number): void {
-    for (const { settlement, forget } of batch) {
-      const request = settlement.requestId
+    for (const { requestId: request, written, forget } of batch) {
       const effect = effects.get(request)
       if (effect === undefined) continue
       // On a second attempt, and in a replay, a duplicate means that an earlier one did commit.
-      const isExpected = effect === 'duplicate' && (attempt > 0 || forget !== undefined)
+      const isExpected = effect === 'duplicate' && (attempt > 0 || written !== undefined || forget !== undefined)
       if (!isExpected) log?.warn({ request, effect }, effectMessages[effect] ?? effect)
     }
   }
@@ -530,9 +543,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
 
   /** Makes a settlement that is not committed yet a free one, because its caller is told so. Whichever commits first wins. */
   function voidSettlement(entry: PendingSettlement): void {
-    entry.isSafe = true
-    entry.settlement = freeOf(entry.settlement)
-    entry.reject(new ApiError('settlement_unavailable', { retryAfterS: 5 }))
+    rewrite(entry, freeOf(settlementOf(entry)))
+    answer(entry, new ApiError('settlement_unavailable', { retryAfterS: 5 }))
   }
 
   function handBackIdle(all = false): void {
@@ -639,17 +651,23 @@ interface PendingGrant {
   answered: boolean
 }
 
+/** Small, since thousands wait: what it leads to lives until it is committed. */
 interface PendingSettlement extends Aged<PendingSettlement> {
+  readonly requestId: string
+  /** Replaced when its lease is gone. */
+  leaseId: string
   /** Replaced when it is voided, or when its lease is gone. */
-  settlement: Settlement
+  record: KeptText
   /** What the lease book counts as charged and not settled; null when it does not know the request. */
   bookedNanos: bigint | null
   readonly sinceMs: number
-  readonly resolve: () => void
-  readonly reject: (error: unknown) => void
+  resolve: () => void
+  reject: (error: unknown) => void
   /** Its caller was answered. */
   isSafe: boolean
-  /** Set when it is in a journal: lets that drop the record. */
+  /** Where it is in our own journal. */
+  written: JournalEntry | undefined
+  /** Drops the record it was recovered from. */
   forget: (() => void) | undefined
 }
 

@@ -11,7 +11,6 @@ import {
   type SettleEffect,
 } from './ledger-store.ts'
 import { reclaimDeadLeases } from './reclaim-dead-leases.ts'
-import type { Settlement } from './settlement.ts'
 
 export interface PostgresStoreDeps {
   /** For admissions, settlements and hand-backs, each of which uses one connection at a time; give it no other work. */
@@ -54,10 +53,10 @@ export function createPostgresStore({ money, heartbeat, windowClock }: PostgresS
       }
     },
     async settle(nodeShard, settlements) {
-      const { rows } = await money.query<{ odd_request: string; effect: SettleEffect }>(
-        SETTLE_BATCH,
-        settlementColumns(nodeShard, settlements),
-      )
+      const { rows } = await money.query<{ odd_request: string; effect: SettleEffect }>(SETTLE_BATCH, [
+        nodeShard,
+        settlements,
+      ])
       return new Map(rows.map(row => [row.odd_request, row.effect]))
     },
     async handBack(returns) {
@@ -161,57 +160,6 @@ function verdictOf(row: VerdictRow): LeaseVerdict {
   }
 }
 
-const SETTLE_BATCH = {
-  name: 'settle_batch',
-  text: `SELECT * FROM settle_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-    $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32)`,
-}
-
-function settlementColumns(nodeShard: number, settlements: readonly Settlement[]): unknown[] {
-  return [
-    nodeShard,
-    arrayLiteral(settlements, s => s.requestId),
-    arrayLiteral(settlements, s => s.customerId),
-    arrayLiteral(settlements, s => s.leaseId),
-    arrayLiteral(settlements, s => s.keyId),
-    arrayLiteral(settlements, s => s.startedAtEpochMs),
-    arrayLiteral(settlements, s => quoted(s.modelId)),
-    arrayLiteral(settlements, s => s.provider),
-    arrayLiteral(settlements, s => (s.endpointId === null ? null : quoted(s.endpointId))),
-    arrayLiteral(settlements, s => s.hosterId),
-    arrayLiteral(settlements, s => s.inputTokens),
-    arrayLiteral(settlements, s => s.outputTokens),
-    arrayLiteral(settlements, s => s.reportedInputTokens),
-    arrayLiteral(settlements, s => s.reportedOutputTokens),
-    arrayLiteral(settlements, s => s.countedInputTokens),
-    arrayLiteral(settlements, s => s.countedOutputTokens),
-    arrayLiteral(settlements, s => s.usageSource),
-    arrayLiteral(settlements, s => s.price.inputPicoPerToken),
-    arrayLiteral(settlements, s => s.price.outputPicoPerToken),
-    arrayLiteral(settlements, s => s.priceVersion),
-    arrayLiteral(settlements, s => s.holdNanos),
-    arrayLiteral(settlements, s => s.costNanos),
-    arrayLiteral(settlements, s => s.hosterShareNanos),
-    arrayLiteral(settlements, s => s.feeNanos),
-    arrayLiteral(settlements, s => s.writeoffNanos),
-    arrayLiteral(settlements, s => s.latencyMs),
-    arrayLiteral(settlements, s => s.firstTokenMs),
-    arrayLiteral(settlements, s => s.success),
-    arrayLiteral(settlements, s => s.outcome),
-    arrayLiteral(settlements, s => (s.finishReason === null ? null : quoted(s.finishReason))),
-    jsonb(settlements.map(s => s.attempts)),
-    settlements.some(s => s.routing !== null) ? jsonb(settlements.map(s => s.routing)) : null,
-  ]
-}
-
-/** As JSON that jsonb takes. The wire lets no NUL and no half of a surrogate pair through; should one come all the same, the charge counts more. */
-function jsonb(value: unknown): string {
-  const text = JSON.stringify(value)
-  if (!mayBeRefused.test(text)) return text
-  return text.replace(/\\\\|\\u(?:0000|d[89a-f][0-9a-f]{2})/g, found => (found === '\\\\' ? found : '\\ufffd'))
-}
-
-/** Of surrogates JSON.stringify escapes only those without their other half. */
-const mayBeRefused = /\\u(?:0000|d[89a-f])/
+const SETTLE_BATCH = { name: 'settle_batch', text: 'SELECT * FROM settle_batch($1, $2)' }
 
 const HAND_BACK = { name: 'hand_back_leases', text: 'SELECT * FROM hand_back_leases($1, $2, $3)' }

@@ -1,39 +1,145 @@
 import type { Settlement } from './settlement.ts'
 
 /**
- * A settlement as a journal record: JSON, with integers of money as text. The version comes first, so that an upgrade can read what is left.
- * The integers are named one by one, since a replacer, called for each of thirty fields, made this four times as dear.
+ * A settlement as it lies in the journal and is sent to PostgreSQL: a JSON object in the names of the type settlement_asked of
+ * migrations/0002_money.sql, with integers of money as text. The version comes first, so that an upgrade can read what is left.
  */
 export function encodeSettlement(settlement: Settlement): string {
-  const { price, holdNanos, costNanos, hosterShareNanos, feeNanos, writeoffNanos } = settlement
-  const record: Record<keyof Settlement, unknown> = {
-    ...settlement,
-    price: {
-      inputPicoPerToken: price.inputPicoPerToken.toString(),
-      outputPicoPerToken: price.outputPicoPerToken.toString(),
-    },
-    holdNanos: holdNanos.toString(),
-    costNanos: costNanos.toString(),
-    hosterShareNanos: hosterShareNanos.toString(),
-    feeNanos: feeNanos.toString(),
-    writeoffNanos: writeoffNanos.toString(),
+  const { price } = settlement
+  const record: Record<keyof SettlementRecord, unknown> = {
+    v: VERSION,
+    request: settlement.requestId,
+    customer: settlement.customerId,
+    lease: settlement.leaseId,
+    key: settlement.keyId,
+    started_ms: settlement.startedAtEpochMs,
+    model: settlement.modelId,
+    provider: settlement.provider,
+    endpoint: settlement.endpointId,
+    hoster: settlement.hosterId,
+    input_tokens: settlement.inputTokens,
+    output_tokens: settlement.outputTokens,
+    reported_input_tokens: settlement.reportedInputTokens,
+    reported_output_tokens: settlement.reportedOutputTokens,
+    counted_input_tokens: settlement.countedInputTokens,
+    counted_output_tokens: settlement.countedOutputTokens,
+    usage_source: settlement.usageSource,
+    input_price: price.inputPicoPerToken.toString(),
+    output_price: price.outputPicoPerToken.toString(),
+    price_version: settlement.priceVersion,
+    hold: settlement.holdNanos.toString(),
+    cost: settlement.costNanos.toString(),
+    hoster_share: settlement.hosterShareNanos.toString(),
+    fee: settlement.feeNanos.toString(),
+    writeoff: settlement.writeoffNanos.toString(),
+    latency_ms: settlement.latencyMs,
+    first_token_ms: settlement.firstTokenMs,
+    success: settlement.success,
+    outcome: settlement.outcome,
+    finish_reason: settlement.finishReason,
+    attempts: settlement.attempts,
+    routing: settlement.routing,
   }
-  return `${VERSION}${JSON.stringify(record)}`
+  return storable(JSON.stringify(record))
 }
 
-/** Throws when the record is of another version. */
-export function decodeSettlement(payload: Buffer): Settlement {
-  const text = payload.toString('utf8')
-  if (!text.startsWith(VERSION)) {
+/** A batch as `LedgerStore.settle` takes it. */
+export function encodeSettlements(settlements: readonly Settlement[]): Buffer {
+  return Buffer.from(`[${settlements.map(encodeSettlement).join(',')}]`)
+}
+
+/** Throws when the record is of another version, or no record at all. */
+export function decodeSettlement(text: string): Settlement {
+  return settlementOf(text.startsWith('{') ? JSON.parse(text) : {})
+}
+
+export function decodeSettlements(batch: Buffer): Settlement[] {
+  return JSON.parse(batch.toString()).map(settlementOf)
+}
+
+function settlementOf(record: SettlementRecord): Settlement {
+  if (record.v !== VERSION) {
     throw new Error(
       'The journal was written by a version of Switchyard that this one cannot read. Start that version once more, let it stop by itself, then upgrade.',
     )
   }
-  const fields = JSON.parse(text.slice(VERSION.length))
-  for (const name of moneyFields) fields[name] = BigInt(fields[name])
-  for (const name of ['inputPicoPerToken', 'outputPicoPerToken']) fields.price[name] = BigInt(fields.price[name])
-  return fields
+  return {
+    requestId: record.request,
+    customerId: record.customer,
+    leaseId: record.lease,
+    keyId: record.key,
+    startedAtEpochMs: record.started_ms,
+    modelId: record.model,
+    provider: record.provider,
+    endpointId: record.endpoint,
+    hosterId: record.hoster,
+    inputTokens: record.input_tokens,
+    outputTokens: record.output_tokens,
+    reportedInputTokens: record.reported_input_tokens,
+    reportedOutputTokens: record.reported_output_tokens,
+    countedInputTokens: record.counted_input_tokens,
+    countedOutputTokens: record.counted_output_tokens,
+    usageSource: record.usage_source,
+    price: { inputPicoPerToken: BigInt(record.input_price), outputPicoPerToken: BigInt(record.output_price) },
+    priceVersion: record.price_version,
+    holdNanos: BigInt(record.hold),
+    costNanos: BigInt(record.cost),
+    hosterShareNanos: BigInt(record.hoster_share),
+    feeNanos: BigInt(record.fee),
+    writeoffNanos: BigInt(record.writeoff),
+    latencyMs: record.latency_ms,
+    firstTokenMs: record.first_token_ms,
+    success: record.success,
+    outcome: record.outcome,
+    finishReason: record.finish_reason,
+    attempts: record.attempts,
+    routing: record.routing,
+  }
 }
 
-const VERSION = '2'
-const moneyFields = ['holdNanos', 'costNanos', 'hosterShareNanos', 'feeNanos', 'writeoffNanos'] as const
+const VERSION = 3
+
+/** Integers of money are text. */
+interface SettlementRecord {
+  readonly v: number
+  readonly request: string
+  readonly customer: string
+  readonly lease: string
+  readonly key: string
+  readonly started_ms: number
+  readonly model: string
+  readonly provider: Settlement['provider']
+  readonly endpoint: string | null
+  readonly hoster: string | null
+  readonly input_tokens: number
+  readonly output_tokens: number
+  readonly reported_input_tokens: number | null
+  readonly reported_output_tokens: number | null
+  readonly counted_input_tokens: number | null
+  readonly counted_output_tokens: number | null
+  readonly usage_source: Settlement['usageSource']
+  readonly input_price: string
+  readonly output_price: string
+  readonly price_version: number | null
+  readonly hold: string
+  readonly cost: string
+  readonly hoster_share: string
+  readonly fee: string
+  readonly writeoff: string
+  readonly latency_ms: number
+  readonly first_token_ms: number | null
+  readonly success: boolean
+  readonly outcome: Settlement['outcome']
+  readonly finish_reason: string | null
+  readonly attempts: Settlement['attempts']
+  readonly routing: Settlement['routing']
+}
+
+/** As JSON that PostgreSQL takes. The wire lets no NUL and no half of a surrogate pair through; should one come all the same, the charge counts more. */
+function storable(json: string): string {
+  if (!mayBeRefused.test(json)) return json
+  return json.replace(/\\\\|\\u(?:0000|d[89a-f][0-9a-f]{2})/g, found => (found === '\\\\' ? found : '\\ufffd'))
+}
+
+/** Of surrogates JSON.stringify escapes only those without their other half. */
+const mayBeRefused = /\\u(?:0000|d[89a-f])/

@@ -6,6 +6,7 @@ import type { Admission, AdmissionResult } from '../../src/ledger/admission.ts'
 import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
+import { encodeSettlements } from '../../src/ledger/settlement-record.ts'
 import { createMemoryDisk } from '../journal/memory-disk.ts'
 import {
   admissionOf,
@@ -55,7 +56,7 @@ test('a lease that is to shrink and to close in one batch, as after a slow answe
   const leaseId = randomUUIDv7()
   const request = { leaseId, customerId, limits: unlimited, wantNanos: USD, floorNanos: USD, slots: 20 }
   expect(await store.admit(nodeId, [request])).toMatchObject([{ kind: 'granted', heldNanos: USD, slots: 20 }])
-  await store.settle(1, [settlementOf(admissionOf(customerId, HOLD), HOLD, 7n, { leaseId })])
+  await store.settle(1, encodeSettlements([settlementOf(admissionOf(customerId, HOLD), HOLD, 7n, { leaseId })]))
   await store.handBack([
     { leaseId, keepNanos: HOLD, slotsUsed: 1 },
     { leaseId, keepNanos: null, slotsUsed: 1 },

@@ -17,6 +17,7 @@ import { openAccount } from '../../src/ledger/open-account.ts'
 import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
 import { refundRequest } from '../../src/ledger/refund-request.ts'
 import type { Settlement } from '../../src/ledger/settlement.ts'
+import { encodeSettlements } from '../../src/ledger/settlement-record.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 
 // What the simulator has in memory instead of PostgreSQL does what PostgreSQL does: random histories go through both, and after each step
@@ -273,7 +274,7 @@ function createHistory(random: Random) {
     return {
       name: `settle ${shown(items)}`,
       inModel: () => model.settle(SHARD, items),
-      inPostgres: () => store.settle(SHARD, items),
+      inPostgres: () => store.settle(SHARD, encodeSettlements(items)),
     }
   }
 

@@ -1,0 +1,49 @@
+import { expect, test } from 'vitest'
+import { createTextArena } from './text-arena.ts'
+
+test('texts come back as they were kept, whatever their characters, alone and as one array', () => {
+  const arena = createTextArena(64)
+  const texts = ['{"a":1}', '{"b":"äöü €"}', `{"c":"${'𝄞'.repeat(100)}"}`, '{"d":"plain"}']
+  const kept = texts.map(text => arena.keep(text))
+  expect(kept.map(arena.textOf)).toEqual(texts)
+  expect(JSON.parse(arena.jsonArrayOf(kept).toString())).toEqual(texts.map(text => JSON.parse(text)))
+  // A shorter one in the same memory.
+  expect(arena.jsonArrayOf([kept[0]!]).toString()).toBe(`[${texts[0]}]`)
+})
+
+test('what is dropped makes room, and what is not dropped stays as it is', () => {
+  const arena = createTextArena(256)
+  const held = new Map(Array.from({ length: 20 }, (_, n) => [`"held ${n}"`, arena.keep(`"held ${n}"`)]))
+  for (let n = 0; n < 10_000; n++) {
+    const text = `"passes by ${n}"`
+    const passing = arena.keep(text)
+    expect(arena.textOf(passing)).toBe(text)
+    arena.drop(passing)
+  }
+  for (const [text, kept] of held) expect(arena.textOf(kept)).toBe(text)
+})
+
+test('the memory of a slab is used again when all of its texts are dropped, in whatever order', () => {
+  const arena = createTextArena(300)
+  const slabs = new Set<unknown>()
+  let held: ReturnType<typeof arena.keep>[] = []
+  for (let n = 0; n < 1_000; n++) {
+    const kept = arena.keep(`"text ${n}"`)
+    slabs.add(kept.slab)
+    held.push(kept)
+    if (held.length < 10) continue
+    for (const each of n % 2 ? held : held.reverse()) arena.drop(each)
+    held = []
+  }
+  expect(slabs.size).toBeLessThan(5)
+})
+
+test('dropping twice frees no memory that somebody else has', () => {
+  const arena = createTextArena(1_000)
+  const first = arena.keep('"first"')
+  const second = arena.keep('"second"')
+  arena.drop(first)
+  arena.drop(first)
+  arena.keep('"third"')
+  expect(arena.textOf(second)).toBe('"second"')
+})
