@@ -160,8 +160,10 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
     else this.#enter('waiting')
   }
 
-  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
     if (status < 200) return
+    // A buffer for each name and value, which would be kept as long as the stream lasts: 2 KB.
+    controller.rawHeaders = null
     this.status = status
     this.headers = headers
     if (this.#stream) this.#arrived.resolve(this)

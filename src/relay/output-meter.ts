@@ -1,5 +1,6 @@
 import type { ChunkDelta } from '../domain/completion.ts'
 import { countTokens } from '../wire/count-tokens.ts'
+import { TextBuffer } from './text-buffer.ts'
 
 /**
  * Keeps the text a model generated, so that it can be counted when the upstream reports nothing, and notices when the
@@ -7,7 +8,7 @@ import { countTokens } from '../wire/count-tokens.ts'
  * needed: more pieces than tokens allowed, or more text than eight characters per allowed token.
  */
 export class OutputMeter {
-  text = ''
+  readonly #text = new TextBuffer()
   #pieces = 0
   #countedChars = 0
   #countedTokens = 0
@@ -17,6 +18,15 @@ export class OutputMeter {
     this.#tokensMax = tokensMax
   }
 
+  get isEmpty(): boolean {
+    return this.#text.length === 0
+  }
+
+  /** Everything so far. */
+  get text(): string {
+    return this.#text.slice(0)
+  }
+
   /** Adds what one delta (or whole message) carries: content, reasoning, refusal, tool names and arguments. */
   add(delta: ChunkDelta): void {
     const { content } = delta
@@ -24,8 +34,7 @@ export class OutputMeter {
     for (const field of ['reasoning_content', 'reasoning', 'refusal'] as const) {
       const text = delta[field]
       if (typeof text === 'string' && text !== '') {
-        this.text += text
-        this.#pieces++
+        this.addText(text)
         break
       }
     }
@@ -42,14 +51,14 @@ export class OutputMeter {
   }
 
   addText(content: string): void {
-    this.text += content
+    this.#text.append(content)
     this.#pieces++
   }
 
   /** Upstreams send all kinds of things as names and arguments; only text was generated. */
   #addCall(call: { name?: unknown; arguments?: unknown } | null | undefined): void {
-    if (typeof call?.name === 'string') this.text += call.name
-    if (typeof call?.arguments === 'string') this.text += call.arguments
+    if (typeof call?.name === 'string') this.#text.append(call.name)
+    if (typeof call?.arguments === 'string') this.#text.append(call.arguments)
     this.#pieces++
   }
 
@@ -58,9 +67,10 @@ export class OutputMeter {
    * tokenizer makes fewer tokens of the same text than ours; what is billed stays within the limit in any case.
    */
   isOverLimit(): boolean {
-    if (this.#pieces <= this.#tokensMax && this.text.length <= this.#tokensMax * 8) return false
-    while (this.text.length - this.#countedChars >= SLICE_CHARS) {
-      this.#countedTokens += countTokens(this.text.slice(this.#countedChars, this.#countedChars + SLICE_CHARS))
+    const { length } = this.#text
+    if (this.#pieces <= this.#tokensMax && length <= this.#tokensMax * 8) return false
+    while (length - this.#countedChars >= SLICE_CHARS) {
+      this.#countedTokens += countTokens(this.#text.slice(this.#countedChars, this.#countedChars + SLICE_CHARS))
       this.#countedChars += SLICE_CHARS
     }
     return this.#countedTokens > this.#tokensMax * 1.25 + 8

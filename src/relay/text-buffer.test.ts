@@ -1,0 +1,18 @@
+import { expect, test } from 'vitest'
+import { TextBuffer } from './text-buffer.ts'
+
+test('pieces are one text, also where a character is cut in two', () => {
+  const buffer = new TextBuffer()
+  expect(buffer.slice(0)).toBe('')
+  let text = ''
+  for (let n = 0; n < 500; n++) {
+    for (const piece of [`${n} `, 'ä', '\ud834', '\udd1e', '']) {
+      buffer.append(piece)
+      text += piece
+    }
+  }
+  expect(buffer.length).toBe(text.length)
+  expect(buffer.slice(0)).toBe(text)
+  expect(buffer.slice(100, 200)).toBe(text.slice(100, 200))
+  expect(buffer.slice(text.length - 5, text.length + 5)).toBe(text.slice(-5))
+})

@@ -1,0 +1,32 @@
+/**
+ * A text that grows by small pieces for as long as a stream lasts, in bytes outside of the JavaScript heap: as a string it is a rope of two
+ * objects per piece, of which a thousand streams have sixty thousand for the garbage collector to walk over.
+ */
+export class TextBuffer {
+  #bytes = nothing
+  #length = 0
+
+  /** In UTF-16 units, as of a string. */
+  get length(): number {
+    return this.#length
+  }
+
+  append(text: string): void {
+    const end = (this.#length + text.length) * 2
+    if (end > this.#bytes.length) {
+      const larger = Buffer.allocUnsafe(Math.max(end * 2, BYTES_MIN))
+      this.#bytes.copy(larger, 0, 0, this.#length * 2)
+      this.#bytes = larger
+    }
+    // UTF-16, since a piece may end between the halves of a character.
+    this.#bytes.write(text, this.#length * 2, 'utf16le')
+    this.#length += text.length
+  }
+
+  slice(start: number, end = this.#length): string {
+    return this.#bytes.toString('utf16le', start * 2, Math.min(end, this.#length) * 2)
+  }
+}
+
+const BYTES_MIN = 256
+const nothing = Buffer.alloc(0)
