@@ -2,7 +2,8 @@ import type { Settlement } from './settlement.ts'
 
 /**
  * A settlement as it lies in the journal and is sent to PostgreSQL: a JSON object in the names of the type settlement_asked of
- * migrations/0002_money.sql, with integers of money as text. The version comes first, so that an upgrade can read what is left.
+ * migrations/0002_money.sql, with integers of money as text, and without what is null. The version comes first, so that an upgrade can
+ * read what is left.
  */
 export function encodeSettlement(settlement: Settlement): string {
   const { price } = settlement
@@ -15,30 +16,30 @@ export function encodeSettlement(settlement: Settlement): string {
     started_ms: settlement.startedAtEpochMs,
     model: settlement.modelId,
     provider: settlement.provider,
-    endpoint: settlement.endpointId,
-    hoster: settlement.hosterId,
+    endpoint: settlement.endpointId ?? undefined,
+    hoster: settlement.hosterId ?? undefined,
     input_tokens: settlement.inputTokens,
     output_tokens: settlement.outputTokens,
-    reported_input_tokens: settlement.reportedInputTokens,
-    reported_output_tokens: settlement.reportedOutputTokens,
-    counted_input_tokens: settlement.countedInputTokens,
-    counted_output_tokens: settlement.countedOutputTokens,
+    reported_input_tokens: settlement.reportedInputTokens ?? undefined,
+    reported_output_tokens: settlement.reportedOutputTokens ?? undefined,
+    counted_input_tokens: settlement.countedInputTokens ?? undefined,
+    counted_output_tokens: settlement.countedOutputTokens ?? undefined,
     usage_source: settlement.usageSource,
     input_price: price.inputPicoPerToken.toString(),
     output_price: price.outputPicoPerToken.toString(),
-    price_version: settlement.priceVersion,
+    price_version: settlement.priceVersion ?? undefined,
     hold: settlement.holdNanos.toString(),
     cost: settlement.costNanos.toString(),
     hoster_share: settlement.hosterShareNanos.toString(),
     fee: settlement.feeNanos.toString(),
     writeoff: settlement.writeoffNanos.toString(),
     latency_ms: settlement.latencyMs,
-    first_token_ms: settlement.firstTokenMs,
+    first_token_ms: settlement.firstTokenMs ?? undefined,
     success: settlement.success,
     outcome: settlement.outcome,
-    finish_reason: settlement.finishReason,
+    finish_reason: settlement.finishReason ?? undefined,
     attempts: settlement.attempts,
-    routing: settlement.routing,
+    routing: settlement.routing ?? undefined,
   }
   return storable(JSON.stringify(record))
 }
@@ -71,29 +72,29 @@ function settlementOf(record: SettlementRecord): Settlement {
     startedAtEpochMs: record.started_ms,
     modelId: record.model,
     provider: record.provider,
-    endpointId: record.endpoint,
-    hosterId: record.hoster,
+    endpointId: record.endpoint ?? null,
+    hosterId: record.hoster ?? null,
     inputTokens: record.input_tokens,
     outputTokens: record.output_tokens,
-    reportedInputTokens: record.reported_input_tokens,
-    reportedOutputTokens: record.reported_output_tokens,
-    countedInputTokens: record.counted_input_tokens,
-    countedOutputTokens: record.counted_output_tokens,
+    reportedInputTokens: record.reported_input_tokens ?? null,
+    reportedOutputTokens: record.reported_output_tokens ?? null,
+    countedInputTokens: record.counted_input_tokens ?? null,
+    countedOutputTokens: record.counted_output_tokens ?? null,
     usageSource: record.usage_source,
     price: { inputPicoPerToken: BigInt(record.input_price), outputPicoPerToken: BigInt(record.output_price) },
-    priceVersion: record.price_version,
+    priceVersion: record.price_version ?? null,
     holdNanos: BigInt(record.hold),
     costNanos: BigInt(record.cost),
     hosterShareNanos: BigInt(record.hoster_share),
     feeNanos: BigInt(record.fee),
     writeoffNanos: BigInt(record.writeoff),
     latencyMs: record.latency_ms,
-    firstTokenMs: record.first_token_ms,
+    firstTokenMs: record.first_token_ms ?? null,
     success: record.success,
     outcome: record.outcome,
-    finishReason: record.finish_reason,
+    finishReason: record.finish_reason ?? null,
     attempts: record.attempts,
-    routing: record.routing,
+    routing: record.routing ?? null,
   }
 }
 
@@ -109,30 +110,30 @@ interface SettlementRecord {
   readonly started_ms: number
   readonly model: string
   readonly provider: Settlement['provider']
-  readonly endpoint: string | null
-  readonly hoster: string | null
+  readonly endpoint?: string
+  readonly hoster?: string
   readonly input_tokens: number
   readonly output_tokens: number
-  readonly reported_input_tokens: number | null
-  readonly reported_output_tokens: number | null
-  readonly counted_input_tokens: number | null
-  readonly counted_output_tokens: number | null
+  readonly reported_input_tokens?: number
+  readonly reported_output_tokens?: number
+  readonly counted_input_tokens?: number
+  readonly counted_output_tokens?: number
   readonly usage_source: Settlement['usageSource']
   readonly input_price: string
   readonly output_price: string
-  readonly price_version: number | null
+  readonly price_version?: number
   readonly hold: string
   readonly cost: string
   readonly hoster_share: string
   readonly fee: string
   readonly writeoff: string
   readonly latency_ms: number
-  readonly first_token_ms: number | null
+  readonly first_token_ms?: number
   readonly success: boolean
   readonly outcome: Settlement['outcome']
-  readonly finish_reason: string | null
+  readonly finish_reason?: string
   readonly attempts: Settlement['attempts']
-  readonly routing: Settlement['routing']
+  readonly routing?: Settlement['routing']
 }
 
 /** As JSON that PostgreSQL takes. The wire lets no NUL and no half of a surrogate pair through; should one come all the same, the charge counts more. */
