@@ -130,10 +130,11 @@ export function createSimDisk(world: World, name: string): SimDisk {
         if (content.gap !== undefined && content.gap.end > length)
           content.gap = content.gap.start < length ? { start: content.gap.start, end: length } : undefined
       },
-      remove(file) {
-        if (!process.enter('remove')) throw diskError('EIO')
+      remove(file, done) {
+        if (!process.enter('remove')) return
         existing(file)
         files.delete(file)
+        done(null)
       },
     }
   }

@@ -641,8 +641,8 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-skips-a-recovered-record',
     bug: 'the oldest record of a journal is not replayed',
     file: ledger,
-    find: 'const records = recovered.map(',
-    replace: 'const records = recovered.slice(1).map(',
+    find: 'const all = recovered.map(',
+    replace: 'const all = recovered.slice(1).map(',
   },
   {
     id: 'ledger-hides-what-is-left',
@@ -650,6 +650,13 @@ export const mutations: readonly Mutation[] = [
     file: ledger,
     find: 'return settlements.size\n',
     replace: 'return 0\n',
+  },
+  {
+    id: 'arena-uses-memory-again',
+    bug: 'memory is used again while other texts in it wait',
+    file: 'src/ledger/text-arena.ts',
+    find: 'if (slab.live > 0) return',
+    replace: '',
   },
   {
     id: 'record-forgets-its-lease',
@@ -798,8 +805,8 @@ export const mutations: readonly Mutation[] = [
     id: 'journal-removes-live-segments',
     bug: 'a segment is removed while it has records that are not settled',
     file: journal,
-    find: 'if (segment.live > 0 || segment === current) continue',
-    replace: 'if (segment === current) continue',
+    find: 'if (segment.live > 0 || segment === current || segment.isLeaving) continue',
+    replace: 'if (segment === current || segment.isLeaving) continue',
   },
   {
     id: 'journal-recovers-the-last-segment-only',

@@ -130,7 +130,7 @@ function passingRaw({ endpoints, onResponse }: ServerOptions, answer: RequestLis
     const endpoint = raw.get(`${request.method} ${query === -1 ? url : url.slice(0, query)}`)
     if (endpoint === undefined) return answer(request, response)
     const startedMs = performance.now()
-    response.once('close', () => {
+    response.on('close', () => {
       onResponse?.({ path: endpoint.path, status: response.statusCode, elapsedMs: performance.now() - startedMs })
     })
     void endpoint.serve(request, response)

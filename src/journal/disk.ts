@@ -8,5 +8,6 @@ export interface Disk {
   /** Resolves when what was appended survives a loss of power. */
   sync(name: string): Promise<void>
   truncate(name: string, length: number): void
-  remove(name: string): void
+  /** `done` is called once, at once or later; with an error when the file is still there. The name is not used again. */
+  remove(name: string, done: (error: Error | null) => void): void
 }

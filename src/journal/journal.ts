@@ -84,6 +84,8 @@ interface Segment {
   /** Its records that are not forgotten. */
   live: number
   isTorn: boolean
+  /** Its removal is under way. */
+  isLeaving: boolean
 }
 
 /** Records that went to the disk in one write. */
@@ -118,6 +120,9 @@ export function openJournal(options: JournalOptions): OpenedJournal {
   let synced = Promise.resolve()
   let closed: Promise<void> | undefined
   let isReleased = false
+  let removals = 0
+  let whenRemoved: PromiseWithResolvers<void> | undefined
+  removeFinished()
 
   function write(payload: string | Uint8Array, onWritten: OnWritten): void {
     const before = batch.length
@@ -255,18 +260,23 @@ export function openJournal(options: JournalOptions): OpenedJournal {
 
   function removeFinished(): void {
     for (const segment of segments) {
-      if (segment.live > 0 || segment === current) continue
-      try {
-        failpoint('segment-before-removal')
-        disk.remove(segment.name)
-      } catch {
-        // It stays counted, and is tried again when the next segment is finished.
-        continue
-      }
-      failpoint('segment-removed')
-      segments.delete(segment)
-      storedBytes -= segment.bytes
+      if (segment.live > 0 || segment === current || segment.isLeaving) continue
+      failpoint('segment-before-removal')
+      segment.isLeaving = true
+      removals++
+      disk.remove(segment.name, error => removed(segment, error))
     }
+  }
+
+  function removed(segment: Segment, error: Error | null): void {
+    segment.isLeaving = false
+    removals--
+    if (removals === 0) whenRemoved?.resolve()
+    // It stays counted then, and is tried again when the next segment is finished.
+    if (error !== null) return
+    failpoint('segment-removed')
+    segments.delete(segment)
+    storedBytes -= segment.bytes
   }
 
   async function closeOnce(): Promise<void> {
@@ -275,6 +285,9 @@ export function openJournal(options: JournalOptions): OpenedJournal {
     current = undefined
     removeFinished()
     isReleased = true
+    if (removals === 0) return
+    whenRemoved = Promise.withResolvers()
+    await whenRemoved.promise
   }
 
   const journal: Journal = {
@@ -330,10 +343,6 @@ function recoverSegments(disk: Disk) {
       else damages.push({ segment: name, offset: end, bytes: rest.length, keptAs: setAside(disk, name, rest) })
       disk.truncate(name, end)
     }
-    if (payloads.length === 0) {
-      disk.remove(name)
-      continue
-    }
     const segment = { ...newSegment(name), bytes: end, syncedBytes: end, live: payloads.length }
     segments.add(segment)
     for (const payload of payloads) recovered.push({ payload, entry: { segment, isLive: true } })
@@ -346,7 +355,7 @@ function recoverSegments(disk: Disk) {
 /** A crash before the segment is cut leaves both files, so this one is written anew then. */
 function setAside(disk: Disk, segment: string, bytes: Buffer): string {
   const name = segment.replace('.log', '.damaged')
-  if (disk.list().includes(name)) disk.remove(name)
+  if (disk.list().includes(name)) disk.truncate(name, 0)
   disk.append(name, bytes)
   return name
 }
@@ -361,7 +370,7 @@ const nameOf = (number: number) => `${String(number).padStart(8, '0')}.log`
 const numberOf = (name: string) => Number.parseInt(name, 10)
 
 function newSegment(name: string): Segment {
-  return { name, bytes: 0, syncedBytes: 0, live: 0, isTorn: false }
+  return { name, bytes: 0, syncedBytes: 0, live: 0, isTorn: false, isLeaving: false }
 }
 
 function diskFailure(what: string, error: unknown): JournalUnavailable {

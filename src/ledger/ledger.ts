@@ -169,7 +169,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
         else finish(entry, effect === 'no_account' ? noAccount(settlementOf(entry).customerId) : undefined)
       }
     },
-    isWanted: () => true,
+    // One that is finished must not be sent again, whatever broke behind its commit: its bytes are not its own any more.
+    isWanted: entry => entry.isListed,
     onBroken(batch, error) {
       log?.warn({ err: error, settlements: batch.length }, 'settlements could not be committed, trying again')
     },
@@ -235,14 +236,14 @@ export function createLedger(deps: LedgerDeps): Ledger {
     },
     async replay(recovered) {
       if (recovered.length > 0) failpoint('replay-begun')
-      const records = recovered.map(({ payload }) => payload.toString())
-      // All of them are read before the first is queued: what another version wrote keeps the gateway from starting.
-      const all = records.map(decodeSettlement).map(
-        (settlement, at) =>
-          new Promise<void>((resolve, reject) => {
-            enlist(settlement, records[at]!, null, resolve, reject).forget = recovered[at]!.forget
-          }),
-      )
+      // Before the first is queued: what another version wrote keeps the gateway from starting.
+      for (const { payload } of recovered) decodeSettlement(payload.toString())
+      const all = recovered.map(({ payload, forget }) => {
+        const record = payload.toString()
+        return new Promise<void>((resolve, reject) => {
+          enlist(decodeSettlement(record), record, null, resolve, reject).forget = forget
+        })
+      })
       // One that PostgreSQL refuses was logged, and must not keep the gateway from starting.
       await Promise.all([Promise.allSettled(all), settlements.flush()])
       return recovered.length
@@ -457,12 +458,12 @@ export function createLedger(deps: LedgerDeps): Ledger {
     })
   }
 
-  /** Once: who waited may be gone by then, and is not to be kept alive by what is left to do. */
   function answer(entry: PendingSettlement, error: unknown): void {
     if (entry.isSafe) return
     entry.isSafe = true
     if (error === undefined) entry.resolve()
     else entry.reject(error)
+    // Whoever waited is not to be kept alive by what is left to do.
     entry.resolve = noop
     entry.reject = noop
   }

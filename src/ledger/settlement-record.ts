@@ -7,7 +7,7 @@ import type { Settlement } from './settlement.ts'
  */
 export function encodeSettlement(settlement: Settlement): string {
   const { price } = settlement
-  const record: Record<keyof SettlementRecord, unknown> = {
+  const record: { [Name in keyof SettlementRecord]-?: SettlementRecord[Name] | undefined } = {
     v: VERSION,
     request: settlement.requestId,
     customer: settlement.customerId,

@@ -2,8 +2,7 @@
  * Texts that wait for something, as bytes outside of the JavaScript heap.
  *
  * What lives for some 50 ms while thousands like it come is old enough to be promoted to the old generation of the heap, and garbage as soon as
- * it is there. As objects settlements were 2 kB a request of that: a quarter of the CPU time of a request went into moving them about, and
- * nearly all full collections of the heap were theirs.
+ * it is there. As objects settlements were 2 kB a request of that, and nearly all full collections of the heap were theirs.
  */
 export interface TextArena {
   keep(text: string): KeptText
@@ -17,6 +16,7 @@ export interface TextArena {
 /** UTF-8, up to the drop. Only this module looks into it. */
 export interface KeptText {
   readonly slab: Slab
+  /** In its bytes. */
   readonly start: number
   readonly end: number
   isKept: boolean

@@ -8,7 +8,8 @@ import { TextBuffer } from './text-buffer.ts'
  * needed: more pieces than tokens allowed, or more text than eight characters per allowed token.
  */
 export class OutputMeter {
-  readonly #text = new TextBuffer()
+  /** Everything so far. */
+  readonly text = new TextBuffer()
   #pieces = 0
   #countedChars = 0
   #countedTokens = 0
@@ -16,15 +17,6 @@ export class OutputMeter {
 
   constructor(tokensMax: number) {
     this.#tokensMax = tokensMax
-  }
-
-  get isEmpty(): boolean {
-    return this.#text.length === 0
-  }
-
-  /** Everything so far. */
-  get text(): string {
-    return this.#text.slice(0)
   }
 
   /** Adds what one delta (or whole message) carries: content, reasoning, refusal, tool names and arguments. */
@@ -51,14 +43,14 @@ export class OutputMeter {
   }
 
   addText(content: string): void {
-    this.#text.append(content)
+    this.text.append(content)
     this.#pieces++
   }
 
   /** Upstreams send all kinds of things as names and arguments; only text was generated. */
   #addCall(call: { name?: unknown; arguments?: unknown } | null | undefined): void {
-    if (typeof call?.name === 'string') this.#text.append(call.name)
-    if (typeof call?.arguments === 'string') this.#text.append(call.arguments)
+    if (typeof call?.name === 'string') this.text.append(call.name)
+    if (typeof call?.arguments === 'string') this.text.append(call.arguments)
     this.#pieces++
   }
 
@@ -67,10 +59,10 @@ export class OutputMeter {
    * tokenizer makes fewer tokens of the same text than ours; what is billed stays within the limit in any case.
    */
   isOverLimit(): boolean {
-    const { length } = this.#text
+    const { length } = this.text
     if (this.#pieces <= this.#tokensMax && length <= this.#tokensMax * 8) return false
     while (length - this.#countedChars >= SLICE_CHARS) {
-      this.#countedTokens += countTokens(this.#text.slice(this.#countedChars, this.#countedChars + SLICE_CHARS))
+      this.#countedTokens += countTokens(this.text.slice(this.#countedChars, this.#countedChars + SLICE_CHARS))
       this.#countedChars += SLICE_CHARS
     }
     return this.#countedTokens > this.#tokensMax * 1.25 + 8

@@ -112,7 +112,7 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
     outcome,
     text: meter.text,
     ...seen,
-    chargeInputOnly: outcome === 'client_gone' && meter.isEmpty && chargeEarlyLeave(),
+    chargeInputOnly: outcome === 'client_gone' && meter.text.length === 0 && chargeEarlyLeave(),
   })
   let costNanos = 0n
   try {

@@ -14,7 +14,7 @@ export class TextBuffer {
   append(text: string): void {
     const end = (this.#length + text.length) * 2
     if (end > this.#bytes.length) {
-      const larger = Buffer.allocUnsafe(Math.max(end * 2, BYTES_MIN))
+      const larger = Buffer.allocUnsafeSlow(Math.max(Math.ceil(end * 1.5), BYTES_MIN))
       this.#bytes.copy(larger, 0, 0, this.#length * 2)
       this.#bytes = larger
     }
@@ -23,8 +23,12 @@ export class TextBuffer {
     this.#length += text.length
   }
 
-  slice(start: number, end = this.#length): string {
+  slice(start: number, end: number): string {
     return this.#bytes.toString('utf16le', start * 2, Math.min(end, this.#length) * 2)
+  }
+
+  toString(): string {
+    return this.slice(0, this.#length)
   }
 }
 

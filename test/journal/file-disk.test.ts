@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { systemScheduler } from '../../src/domain/scheduler.ts'
+import type { Disk } from '../../src/journal/disk.ts'
 import { createFileDisk } from '../../src/journal/file-disk.ts'
 import { openJournal } from '../../src/journal/journal.ts'
 import { killJournalChildren, startJournalChild } from './journal-child.ts'
@@ -18,6 +19,11 @@ afterEach(async () => {
   await rm(parent, { recursive: true })
 })
 
+const removed = (disk: Disk, name: string) =>
+  new Promise<void>((resolve, reject) => {
+    disk.remove(name, error => (error ? reject(error) : resolve()))
+  })
+
 describe('a disk of files', () => {
   it('appends, reads, cuts and removes, and sees only files', async () => {
     const disk = createFileDisk(root)
@@ -30,16 +36,16 @@ describe('a disk of files', () => {
     disk.append('a', Buffer.from('!'))
     expect(String(disk.read('a'))).toBe('12!')
     expect(disk.list().sort()).toEqual(['a', 'b'])
-    disk.remove('a')
-    disk.remove('b')
+    await Promise.all([removed(disk, 'a'), removed(disk, 'b')])
     expect(disk.list()).toEqual([])
-    // A file that was removed while it was open is a new one when it is appended to again.
-    disk.append('a', Buffer.from('new'))
-    expect(await readFile(join(root, 'a'), 'utf8')).toBe('new')
+    await expect(removed(disk, 'b')).rejects.toThrow('ENOENT')
+    // A file that was removed while it was open is not written to again.
+    disk.append('c', Buffer.from('new'))
+    expect(await readFile(join(root, 'c'), 'utf8')).toBe('new')
     disk.close()
     disk.close()
-    disk.append('a', Buffer.from('er'))
-    expect(String(disk.read('a'))).toBe('newer')
+    disk.append('c', Buffer.from('er'))
+    expect(String(disk.read('c'))).toBe('newer')
     disk.close()
   })
 
@@ -49,8 +55,8 @@ describe('a disk of files', () => {
     const first = disk.sync('a')
     disk.append('b', Buffer.from('2'))
     const second = disk.sync('b')
-    disk.remove('b')
-    await Promise.all([first, second, disk.sync('a')])
+    const third = removed(disk, 'b')
+    await Promise.all([first, second, third, disk.sync('a')])
     await expect(disk.sync('b')).rejects.toThrow('ENOENT')
     disk.close()
   })

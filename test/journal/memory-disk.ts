@@ -5,7 +5,7 @@ export interface MemoryDisk extends Disk {
   readonly files: Map<string, Buffer>
   /** The next append keeps that many bytes and throws. */
   failNextAppendAfter(bytes: number): void
-  /** As long as it is true, truncate and remove throw. */
+  /** As long as it is true, nothing can be cut or removed. */
   isReadOnly: boolean
   /** Syncs wait here until they are settled by hand; undefined lets them succeed at once. */
   pendingSyncs: (PromiseWithResolvers<void> & { name: string })[] | undefined
@@ -56,10 +56,9 @@ export function createMemoryDisk(files: Iterable<readonly [string, Buffer]> = []
       checkWritable()
       contents.set(name, contentOf(name).subarray(0, length))
     },
-    remove(name) {
-      checkWritable()
-      contentOf(name)
-      contents.delete(name)
+    remove(name, done) {
+      if (!disk.isReadOnly) contents.delete(name)
+      done(disk.isReadOnly ? new Error('EROFS: read-only file system') : null)
     },
   }
   return disk

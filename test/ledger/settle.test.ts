@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { RoutingNote } from '../../src/domain/routing-note.ts'
 import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
+import { encodeSettlement } from '../../src/ledger/settlement-record.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, type TestNode } from './ledger-world.ts'
 
 let world: LedgerWorld
@@ -83,6 +84,7 @@ test('the usage row holds every field as it was given', async () => {
   const settlement = settlementOf(admission, 200n, 150n, {
     outputTokens: 3,
     finishReason: 'end\\ "quoted", {x}',
+    reportedOutputTokens: 4,
     countedInputTokens: 160,
     countedOutputTokens: 2,
     priceVersion: 7,
@@ -103,7 +105,7 @@ test('the usage row holds every field as it was given', async () => {
       input_tokens: 150,
       output_tokens: 3,
       reported_input_tokens: 150,
-      reported_output_tokens: null,
+      reported_output_tokens: 4,
       counted_input_tokens: 160,
       counted_output_tokens: 2,
       usage_source: 'upstream',
@@ -181,4 +183,22 @@ test('a clock that was set back by days and goes forward again finds the leases 
   })
   await ledger.settle(settlementOf(held, 150n, 150n))
   expect(await world.violations()).toEqual([])
+})
+
+test('a journal of another version is refused as a whole, before anything of it is settled', async () => {
+  const customerId = await world.addCustomer(500n)
+  const admission = admissionOf(customerId, 200n)
+  await node.ledger.admit(admission)
+  const settlement = settlementOf(admission, 200n, 150n)
+  const forgotten: string[] = []
+  const recovered = [encodeSettlement(settlement), '{"v":2}'].map(record => ({
+    payload: Buffer.from(record),
+    forget: () => forgotten.push(record),
+  }))
+  await expect(node.ledger.replay(recovered)).rejects.toThrow('Start that version once more')
+  expect(await world.pool.query('SELECT FROM usage_event WHERE customer_id = $1', [customerId])).toMatchObject({
+    rowCount: 0,
+  })
+  expect(forgotten).toEqual([])
+  await node.ledger.settle(settlement)
 })

@@ -107,7 +107,7 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
       let caller: Caller | undefined
       let running: Running | undefined
       // The request's own 'close' fires as soon as its body is read; only the response knows whether the client left.
-      out.once('close', () => {
+      out.on('close', () => {
         if (!out.writableFinished) running?.abort('client_gone')
       })
       const headers: HeadersOf = () => {
