@@ -34,6 +34,7 @@ interface Target {
 
 /** Kernel limit on how long an abandoned connection attempt lingers; the endpoint's own `connectMs` decides for the request. */
 const CONNECT_MS_MAX = 15_000
+const KEPT_IDLE_MS_MAX = 30_000
 
 /**
  * Speaks HTTP/1.1 to upstreams: one keep-alive pool for each origin, no pipelining, no redirects, no proxy from the
@@ -122,6 +123,8 @@ export class UpstreamClient {
         pipelining: 1,
         // undici 8 would speak HTTP/2 where it is offered: one lost connection would then be a hundred lost streams.
         allowH2: false,
+        // Upstreams may offer ten minutes; after a rush a thousand connections would stand by for that long.
+        keepAliveMaxTimeout: KEPT_IDLE_MS_MAX,
         // All waiting is timed by the exchange.
         headersTimeout: 0,
         bodyTimeout: 0,
