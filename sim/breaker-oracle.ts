@@ -195,8 +195,11 @@ export function createBreakerOracle(
     books.restsUntilMs = 0
     books.restoredAtMs = now()
     books.results = []
-    if (books.hiddenPauseUntilMs > now())
-      books.pausedUntilMs = now() + Math.min(health.ejectedForMs(offerId), books.hiddenPauseUntilMs - now())
+    // A pause that was asked for in words may be longer.
+    if (books.hiddenPauseUntilMs > now()) {
+      const hiddenMs = Math.min(health.ejectedForMs(offerId), books.hiddenPauseUntilMs - now())
+      books.pausedUntilMs = Math.max(books.pausedUntilMs, now() + hiddenMs)
+    }
   }
 
   function paused(offerId: string, retryAfterS: number | undefined): void {
@@ -216,7 +219,8 @@ export function createBreakerOracle(
       fail('the_busy_rest_as_they_ask', offerId, `${restsMs} ms, not ${leastMs} to ${mostMs}`)
     const pauseMs = retryAfterS === undefined ? restsMs : Math.min(retryAfterS * 1_000, PAUSE_MS_MAX)
     const isHidden = retryAfterS === undefined && books.restsUntilMs > now() && restsMs <= restedMs + CLOCK_MS
-    if (isHidden) books.hiddenPauseUntilMs = now() + Math.min(mostMs, PAUSE_MS_MAX)
+    // A shorter one does not end a longer one.
+    if (isHidden) books.hiddenPauseUntilMs = Math.max(books.hiddenPauseUntilMs, now() + Math.min(mostMs, PAUSE_MS_MAX))
     else books.pausedUntilMs = Math.max(books.pausedUntilMs, now() + pauseMs)
   }
 
