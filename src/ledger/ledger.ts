@@ -30,7 +30,10 @@ export interface Ledger {
    * `commitWaitMs` (the request is then free), and for a row that PostgreSQL will never take (a bug, logged).
    */
   settle(settlement: Settlement): Promise<void>
-  /** Settles what a process before this one left in the journal; resolves when it is committed. Returns how many there were. Rejects when it cannot read them. */
+  /**
+   * Settles what a process before this one left in the journal; resolves when it is committed. Returns how many there were. Rejects when
+   * it cannot read them.
+   */
   replay(recovered: readonly RecoveredRecord[]): Promise<number>
   /** The node was declared dead: its leases are others' now. */
   fenced(): void

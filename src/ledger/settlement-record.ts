@@ -6,8 +6,29 @@ import type { Settlement } from './settlement.ts'
  * read what is left.
  */
 export function encodeSettlement(settlement: Settlement): string {
+  return storable(JSON.stringify(recordOf(settlement)))
+}
+
+/** A batch as `LedgerStore.settle` takes it. */
+export function encodeSettlements(settlements: readonly Settlement[]): Buffer {
+  return Buffer.from(`[${settlements.map(encodeSettlement).join(',')}]`)
+}
+
+/** Throws when the record is of another version, or no record at all. */
+export function decodeSettlement(text: string): Settlement {
+  return settlementOf(text.startsWith('{') ? JSON.parse(text) : {})
+}
+
+export function decodeSettlements(batch: Buffer): Settlement[] {
+  return JSON.parse(batch.toString()).map(settlementOf)
+}
+
+/** Integers of money are text; what is undefined is left out. */
+type SettlementRecord = ReturnType<typeof recordOf>
+
+function recordOf(settlement: Settlement) {
   const { price } = settlement
-  const record: { [Name in keyof SettlementRecord]-?: SettlementRecord[Name] | undefined } = {
+  return {
     v: VERSION,
     request: settlement.requestId,
     customer: settlement.customerId,
@@ -41,21 +62,6 @@ export function encodeSettlement(settlement: Settlement): string {
     attempts: settlement.attempts,
     routing: settlement.routing ?? undefined,
   }
-  return storable(JSON.stringify(record))
-}
-
-/** A batch as `LedgerStore.settle` takes it. */
-export function encodeSettlements(settlements: readonly Settlement[]): Buffer {
-  return Buffer.from(`[${settlements.map(encodeSettlement).join(',')}]`)
-}
-
-/** Throws when the record is of another version, or no record at all. */
-export function decodeSettlement(text: string): Settlement {
-  return settlementOf(text.startsWith('{') ? JSON.parse(text) : {})
-}
-
-export function decodeSettlements(batch: Buffer): Settlement[] {
-  return JSON.parse(batch.toString()).map(settlementOf)
 }
 
 function settlementOf(record: SettlementRecord): Settlement {
@@ -99,42 +105,6 @@ function settlementOf(record: SettlementRecord): Settlement {
 }
 
 const VERSION = 3
-
-/** Integers of money are text. */
-interface SettlementRecord {
-  readonly v: number
-  readonly request: string
-  readonly customer: string
-  readonly lease: string
-  readonly key: string
-  readonly started_ms: number
-  readonly model: string
-  readonly provider: Settlement['provider']
-  readonly endpoint?: string
-  readonly hoster?: string
-  readonly input_tokens: number
-  readonly output_tokens: number
-  readonly reported_input_tokens?: number
-  readonly reported_output_tokens?: number
-  readonly counted_input_tokens?: number
-  readonly counted_output_tokens?: number
-  readonly usage_source: Settlement['usageSource']
-  readonly input_price: string
-  readonly output_price: string
-  readonly price_version?: number
-  readonly hold: string
-  readonly cost: string
-  readonly hoster_share: string
-  readonly fee: string
-  readonly writeoff: string
-  readonly latency_ms: number
-  readonly first_token_ms?: number
-  readonly success: boolean
-  readonly outcome: Settlement['outcome']
-  readonly finish_reason?: string
-  readonly attempts: Settlement['attempts']
-  readonly routing?: Settlement['routing']
-}
 
 /** As JSON that PostgreSQL takes. The wire lets no NUL and no half of a surrogate pair through; should one come all the same, the charge counts more. */
 function storable(json: string): string {

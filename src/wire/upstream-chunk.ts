@@ -23,9 +23,7 @@ interface ChoiceState {
 export class ChunkNormaliser {
   readonly #envelope: Envelope
   readonly #choicesMax: number
-  /** By index; those without a chunk yet are undefined. */
-  readonly #choices: (ChoiceState | undefined)[] = []
-  #opened = 0
+  readonly #choices = new Map<number, ChoiceState>()
   #unfinished = 0
   #usage: TokenUsage | null = null
   #done = false
@@ -52,7 +50,7 @@ export class ChunkNormaliser {
 
   /** The answer is whole. What goes wrong from now on costs no more than the usage report. */
   get complete(): boolean {
-    return this.#done || (this.#unfinished === 0 && this.#opened === this.#choicesMax)
+    return this.#done || (this.#unfinished === 0 && this.#choices.size === this.#choicesMax)
   }
 
   /**
@@ -60,7 +58,7 @@ export class ChunkNormaliser {
    * has to be pushed. That is most events of most streams.
    */
   text({ event, data }: SseEvent): string | null {
-    if (this.#pattern === null || event !== '' || this.#done || this.#choices[0]!.finished) return null
+    if (this.#pattern === null || event !== '' || this.#done || this.#choices.get(0)!.finished) return null
     // An empty text amounts to nothing.
     const text = this.#pattern.read(data) || null
     if (text !== null) this.#patternFits = true
@@ -101,13 +99,12 @@ export class ChunkNormaliser {
    * usage was reported. Throws UpstreamFailure when the stream broke off.
    */
   end(): ChatChunk[] {
-    if (!this.#done && (this.#opened === 0 || this.#unfinished > 0)) {
+    if (!this.#done && (this.#choices.size === 0 || this.#unfinished > 0)) {
       throw new UpstreamFailure('server_error', 'The upstream closed the stream before its answer was finished.')
     }
     const chunks: ChatChunk[] = []
-    for (const [index, state] of this.#choices.entries()) {
-      if (state?.finished === false)
-        chunks.push(this.#chunk([{ index, delta: {}, finish_reason: this.#finish(state, 'stop') }]))
+    for (const [index, state] of this.#choices) {
+      if (!state.finished) chunks.push(this.#chunk([{ index, delta: {}, finish_reason: this.#finish(state, 'stop') }]))
     }
     if (this.#usage) chunks.push(usageChunk(this.#envelope, this.#usage))
     return chunks
@@ -121,7 +118,7 @@ export class ChunkNormaliser {
       if (!isJsonObject(raw)) continue
       const index = typeof raw.index === 'number' ? raw.index : position
       if (!(index >= 0 && index < this.#choicesMax && Number.isInteger(index))) continue
-      let state = this.#choices[index]
+      let state = this.#choices.get(index)
       if (state === undefined) {
         state = this.#open(index)
         chunks.push(this.#chunk([{ index, delta: { role: 'assistant', content: '' }, finish_reason: null }]))
@@ -149,8 +146,7 @@ export class ChunkNormaliser {
 
   #open(index: number): ChoiceState {
     const state = { toolCalls: new ToolCalls(`call_${this.#envelope.id.slice(-12)}_${index}_`), finished: false }
-    this.#choices[index] = state
-    this.#opened += 1
+    this.#choices.set(index, state)
     this.#unfinished += 1
     return state
   }
