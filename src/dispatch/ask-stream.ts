@@ -6,6 +6,7 @@ import { SseDecoder, type SseEvent } from '../wire/sse-decoder.ts'
 import { ChunkNormaliser, hasContent } from '../wire/upstream-chunk.ts'
 import { completionAsChunks, normaliseCompletion } from '../wire/upstream-completion.ts'
 import { failureOfResponse } from './classify.ts'
+import type { ResponseHead } from './response-parser.ts'
 import type { UpstreamAsk, UpstreamClient } from './upstream-client.ts'
 import type { UpstreamExchange } from './upstream-exchange.ts'
 
@@ -86,10 +87,9 @@ class ChunkReader implements ChunkSource {
     let ending: StreamEnding = 'left'
     try {
       try {
-        if (exchange.status !== 200)
-          throw failureOfResponse(exchange.status, exchange.headers, await exchange.readText())
-        rejectUnreadable(exchange)
-        if (contentType(exchange).includes('json')) {
+        if (exchange.head.status !== 200) throw failureOfResponse(exchange.head, await exchange.readText())
+        rejectUnreadable(exchange.head)
+        if (isOfType(exchange.head, 'json')) {
           await this.#hand(await wholeAsStream(exchange, normaliser, choices))
         } else {
           const decoder = new SseDecoder()
@@ -173,19 +173,19 @@ async function wholeAsStream(
 }
 
 /** Throws UpstreamFailure for bodies that cannot be an answer. */
-export function rejectUnreadable(exchange: UpstreamExchange): void {
-  const encoding = exchange.headers['content-encoding']
-  if (encoding !== undefined && encoding !== 'identity') {
+export function rejectUnreadable(head: ResponseHead): void {
+  const encoding = head.contentEncoding
+  if (encoding !== '' && encoding !== 'identity') {
     throw new UpstreamFailure(
       'malformed',
       `The upstream compressed its answer (${encoding}) although nobody asked for it.`,
     )
   }
-  if (contentType(exchange).includes('html')) throw new UpstreamFailure('malformed', 'The upstream answered with HTML.')
+  if (isOfType(head, 'html')) throw new UpstreamFailure('malformed', 'The upstream answered with HTML.')
 }
 
-function contentType(exchange: UpstreamExchange): string {
-  return String(exchange.headers['content-type'] ?? '').toLowerCase()
+function isOfType({ contentType }: ResponseHead, name: string): boolean {
+  return contentType.toLowerCase().includes(name)
 }
 
 /** No content, and yet an answer that another upstream would only repeat: a filter refused, or hidden reasoning took all tokens. */

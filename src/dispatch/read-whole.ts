@@ -7,8 +7,8 @@ import type { UpstreamExchange } from './upstream-exchange.ts'
 
 /** The completion in a whole answer that has arrived. Throws UpstreamFailure. */
 export function readWhole(exchange: UpstreamExchange, envelope: Envelope, choices: number): ChatCompletion {
-  const { status, headers, text } = exchange
-  if (status !== 200) throw failureOfResponse(status, headers, text)
-  rejectUnreadable(exchange)
+  const { head, text } = exchange
+  if (head.status !== 200) throw failureOfResponse(head, text)
+  rejectUnreadable(head)
   return normaliseCompletion(text, envelope, choices)
 }

@@ -1,18 +1,16 @@
 import type { LookupFunction } from 'node:net'
-import { Pool } from 'undici'
 import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint } from '../domain/offer.ts'
 import type { StopSignal } from '../domain/stop-signal.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failpoint } from '../failpoint.ts'
+import { ConnectionPool } from './connection-pool.ts'
 import { Deadlines } from './deadlines.ts'
 import { UpstreamExchange } from './upstream-exchange.ts'
 
 export interface UpstreamClientOptions {
   /** Sent as `user-agent: switchyard/<version>`. */
   readonly version: string
-  /** Connections per origin; null (the default) for as many as there are requests. */
-  readonly connectionsPerOrigin?: number | null
   /** Resolves the names of `public_only` endpoints; without it they are refused. */
   readonly publicLookup?: LookupFunction
 }
@@ -27,14 +25,15 @@ export interface UpstreamAsk {
   readonly signal: StopSignal
 }
 
+/** An endpoint's address, and the request up to the length of its body. */
 interface Target {
-  readonly pool: Pool
-  readonly path: string
+  readonly pool: ConnectionPool
+  readonly wholeHead: string
+  readonly streamHead: string
 }
 
-/** Kernel limit on how long an abandoned connection attempt lingers; the endpoint's own `connectMs` decides for the request. */
-const CONNECT_MS_MAX = 15_000
-const KEPT_IDLE_MS_MAX = 30_000
+/** As Node's own client would refuse it: a line break in a key would be a header of its own. */
+const headerValuePattern = /^[\t\x20-\x7e\x80-\xff]*$/
 
 /**
  * Speaks HTTP/1.1 to upstreams: one keep-alive pool for each origin, no pipelining, no redirects, no proxy from the
@@ -43,8 +42,8 @@ const KEPT_IDLE_MS_MAX = 30_000
  */
 export class UpstreamClient {
   readonly #options: UpstreamClientOptions
-  readonly #pools = new Map<string, Pool>()
-  readonly #targets = new Map<string, Target>()
+  readonly #pools = new Map<string, ConnectionPool>()
+  readonly #targets = new WeakMap<Endpoint, Target>()
   readonly #deadlines = new Deadlines()
 
   constructor(options: UpstreamClientOptions) {
@@ -56,80 +55,69 @@ export class UpstreamClient {
     if (ask.signal.aborted) {
       return Promise.reject(new UpstreamFailure('cancelled', 'The request was given up before it was sent.'))
     }
-    const first = this.#send(ask)
+    const first = this.#send(ask, false)
     return first.arrived.then(answered, failure => {
       if (!first.lostAtOnce) throw failure
-      // A kept connection that the upstream was just closing says nothing about the upstream. A second one will.
-      return this.#send(ask).arrived
+      // A kept connection that the upstream was just closing says nothing about the upstream. A new one will.
+      return this.#send(ask, true).arrived
     })
   }
 
   /** Cuts off what is still running and closes all connections. */
-  async close(): Promise<void> {
-    const pools = [...this.#pools.values()]
+  close(): void {
+    for (const pool of this.#pools.values()) pool.destroy()
     this.#pools.clear()
-    this.#targets.clear()
-    await Promise.all(pools.map(pool => pool.destroy()))
   }
 
-  #send(ask: UpstreamAsk): UpstreamExchange {
-    const exchange = new UpstreamExchange(
-      ask.endpoint.timeouts,
-      ask.stream,
-      ask.remainingMs,
-      ask.signal,
-      this.#deadlines,
-    )
+  #send(ask: UpstreamAsk, fresh: boolean): UpstreamExchange {
+    const { endpoint, body, stream } = ask
+    const exchange = new UpstreamExchange(endpoint.timeouts, stream, ask.remainingMs, ask.signal, this.#deadlines)
     try {
-      const { pool, path } = this.#target(ask.endpoint)
-      pool.dispatch({ method: 'POST', path, headers: this.#headers(ask), body: ask.body }, exchange)
+      const { pool, wholeHead, streamHead } = this.#target(endpoint)
+      const request = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}\r\n\r\n${body}`
+      pool.send(request, exchange, fresh)
     } catch (error) {
-      exchange.onResponseError(null, error as Error)
+      exchange.onResponseError(error as Error)
     }
     return exchange
   }
 
-  #headers({ endpoint, stream }: UpstreamAsk): string[] {
-    const headers = [
-      'content-type',
-      'application/json',
-      'accept',
-      stream ? 'text/event-stream' : 'application/json',
-      'user-agent',
-      `switchyard/${this.#options.version}`,
-    ]
-    const credential = credentialHeader(endpoint)
-    if (credential !== null) headers.push(...credential)
-    return headers
-  }
-
-  #target({ baseUrl, egress }: Endpoint): Target {
-    const key = `${egress} ${baseUrl}`
-    let target = this.#targets.get(key)
+  #target(endpoint: Endpoint): Target {
+    let target = this.#targets.get(endpoint)
     if (target === undefined) {
-      const url = new URL(`${baseUrl}/chat/completions`)
-      target = { pool: this.#pool(url.origin, egress), path: url.pathname + url.search }
-      this.#targets.set(key, target)
+      const url = new URL(`${endpoint.baseUrl}/chat/completions`)
+      target = {
+        pool: this.#pool(url.origin, endpoint.egress),
+        wholeHead: this.#head(url, endpoint, 'application/json'),
+        streamHead: this.#head(url, endpoint, 'text/event-stream'),
+      }
+      this.#targets.set(endpoint, target)
     }
     return target
   }
 
-  #pool(origin: string, egress: Endpoint['egress']): Pool {
+  #head(url: URL, endpoint: Endpoint, accept: string): string {
+    const credential = credentialHeader(endpoint)
+    if (credential !== null && !headerValuePattern.test(credential[1])) {
+      throw new UpstreamFailure('connect_failed', 'The key of the endpoint cannot be sent in a header.')
+    }
+    return [
+      `POST ${url.pathname}${url.search} HTTP/1.1`,
+      `host: ${url.host}`,
+      'content-type: application/json',
+      `accept: ${accept}`,
+      'connection: keep-alive',
+      `user-agent: switchyard/${this.#options.version}`,
+      ...(credential === null ? [] : [credential.join(': ')]),
+      'content-length: ',
+    ].join('\r\n')
+  }
+
+  #pool(origin: string, egress: Endpoint['egress']): ConnectionPool {
     const key = `${egress} ${origin}`
     let pool = this.#pools.get(key)
     if (pool === undefined) {
-      pool = new Pool(origin, {
-        connections: this.#options.connectionsPerOrigin ?? null,
-        pipelining: 1,
-        // undici 8 would speak HTTP/2 where it is offered: one lost connection would then be a hundred lost streams.
-        allowH2: false,
-        // Upstreams may offer ten minutes; after a rush a thousand connections would stand by for that long.
-        keepAliveMaxTimeout: KEPT_IDLE_MS_MAX,
-        // All waiting is timed by the exchange.
-        headersTimeout: 0,
-        bodyTimeout: 0,
-        connect: { timeout: CONNECT_MS_MAX, ...(egress === 'public_only' && { lookup: this.#publicLookup() }) },
-      })
+      pool = new ConnectionPool(origin, egress === 'public_only' ? this.#publicLookup() : undefined)
       this.#pools.set(key, pool)
     }
     return pool

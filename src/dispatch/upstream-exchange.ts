@@ -1,11 +1,10 @@
-import type { Dispatcher } from 'undici'
 import type { Timeouts } from '../domain/offer.ts'
 import type { StopSignal } from '../domain/stop-signal.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failureOfException } from './classify.ts'
+import type { Connection, Exchange } from './connection.ts'
 import type { Deadlines, Limited } from './deadlines.ts'
-
-type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>
+import type { ResponseHead } from './response-parser.ts'
 
 /** Each phase has its own limit; a phase never goes back. */
 type Phase = 'connecting' | 'waiting' | 'streaming' | 'completing' | 'draining' | 'closed'
@@ -24,28 +23,29 @@ const COMPLETING_MS = 3_000
 const DRAINING_MS = 1_000
 const DRAINING_BYTES_MAX = 64 * 1024
 const LOST_AT_ONCE_MS = 1_000
-const lossCodes = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
+const lossCodes = new Set(['ECONNRESET', 'EPIPE'])
+/** Of an exchange that has no response yet. */
+const noHead: ResponseHead = { status: 0, contentType: '', contentEncoding: '', retryAfter: '', retryAfterMs: '' }
 
-/** Takes the body as it arrives. While a promise it returned is pending, nothing more is handed over. */
+/** Takes the body as it arrives, and must not keep `piece`, which is overwritten by the next. While a promise it returned is pending, nothing more is handed over. */
 export type TakePiece = (piece: Buffer) => void | Promise<void>
 
 /**
- * One request and its response: undici's handler on one side, a reader of buffers on the other. A slow reader pauses the
+ * One request and its response: a connection on one side, a reader of its bytes on the other. A slow reader pauses the
  * socket. Connect, first-token, idle and total limit are one deadline, which `Deadlines` looks at now and then: data only
  * moves a timestamp.
  */
-export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
+export class UpstreamExchange implements Exchange, Limited {
   older: Limited | undefined = undefined
   newer: Limited | undefined = undefined
   isListed = false
-  status = 0
-  headers: ResponseHeaders = {}
+  head = noHead
   /**
    * Resolves with the headers of a stream, and with the last byte of a whole answer: waiting for its headers first would be one
    * more turn for nothing. Rejects with UpstreamFailure. Somebody has to wait for it.
    */
   readonly arrived: Promise<UpstreamExchange>
-  /** The connection was lost as soon as the request was sent, before any byte of a response: it may have been closing already. */
+  /** A kept connection was lost as soon as the request was sent, before any byte of a response: it may have been closing already. */
   lostAtOnce = false
 
   readonly #timeouts: Timeouts
@@ -55,7 +55,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
   readonly #totalDeadlineMs: number
   readonly #onAbort = () => this.#fail(new UpstreamFailure('cancelled', 'The client gave up.'))
   readonly #arrived = Promise.withResolvers<UpstreamExchange>()
-  #controller: Dispatcher.DispatchController | null = null
+  #connection: Connection | null = null
   #phase: Phase = 'connecting'
   #phaseStartMs = performance.now()
   #lastDataMs = 0
@@ -83,7 +83,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
   }
 
   /**
-   * Hands the body of a stream over, what is here already first and the rest in the very call in which undici delivers it: an async
+   * Hands the body of a stream over, what is here already first and the rest in the very call in which it is read: an async
    * iterator would cost each piece of a stream three promises. Resolves at the end of the body or when the exchange is
    * released; rejects with UpstreamFailure, or with what `take` threw. May be called once.
    */
@@ -107,7 +107,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
     let bytes = 0
     try {
       await this.read(piece => {
-        pieces.push(piece)
+        pieces.push(Buffer.from(piece))
         bytes += piece.length
         if (this.#isError && bytes > ERROR_BYTES_MAX) this.release()
       })
@@ -118,7 +118,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
   }
 
   get #isError(): boolean {
-    return this.status !== 0 && this.status !== 200
+    return this.head.status !== 0 && this.head.status !== 200
   }
 
   /** Content has arrived: from now on the idle limit counts instead of the first-token limit. */
@@ -144,7 +144,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
     this.#enter('draining')
     this.#bodyBytes = 0
     if (this.#stream) this.#queue = []
-    this.#controller?.resume()
+    this.#connection?.resume()
   }
 
   /** Nothing more is wanted, and the upstream is to stop working on it. */
@@ -154,22 +154,20 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
     this.#stopReading(failure)
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller
-    if (this.#failure) controller.abort(this.#failure)
-    else this.#enter('waiting')
+  onConnection(connection: Connection): void {
+    this.#connection = connection
   }
 
-  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: ResponseHeaders): void {
-    if (status < 200) return
-    // A buffer for each name and value, which would be kept as long as the stream lasts: 2 KB.
-    controller.rawHeaders = null
-    this.status = status
-    this.headers = headers
+  onSent(): void {
+    this.#enter('waiting')
+  }
+
+  onResponseStart(head: ResponseHead): void {
+    this.head = head
     if (this.#stream) this.#arrived.resolve(this)
   }
 
-  onResponseData(controller: Dispatcher.DispatchController, piece: Buffer): void {
+  onResponseData(piece: Buffer): void {
     this.#lastDataMs = performance.now()
     this.#bodyBytes += piece.length
     if (this.#phase === 'draining') {
@@ -182,12 +180,12 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
     } else if (this.#take !== null && !this.#isTaking) {
       this.#give(piece)
     } else {
-      this.#queue.push(piece)
+      this.#queue.push(Buffer.from(piece))
       if (this.#stream) {
         this.#queuedBytes += piece.length
         if (this.#queuedBytes > QUEUE_BYTES_MAX) {
           this.#heldUp = true
-          controller.pause()
+          this.#connection?.pause()
         }
       } else if (this.#isError && this.#bodyBytes > ERROR_BYTES_MAX) {
         this.#arrived.resolve(this)
@@ -198,14 +196,16 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
 
   onResponseEnd(): void {
     this.#ended = true
+    this.#connection = null
     this.#close()
     if (!this.#stream) this.#arrived.resolve(this)
     else if (this.#queue.length === 0 && !this.#isTaking) this.#bodyDone?.resolve()
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController | null, error: Error): void {
-    if (this.#failure) return
-    this.lostAtOnce = this.#phase === 'waiting' && this.status === 0 && this.#isLoss(error)
+  onResponseError(error: Error): void {
+    const wasUsed = this.#connection?.isUsed ?? false
+    this.#connection = null
+    this.lostAtOnce = wasUsed && this.#phase === 'waiting' && this.head.status === 0 && this.#isLoss(error)
     this.#fail(failureOfException(error, this.#phase !== 'connecting'))
   }
 
@@ -219,9 +219,9 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
     if (this.#take === null || this.#isTaking) return
     if (this.#failure) this.#bodyDone?.reject(this.#failure)
     else if (this.#ended) this.#bodyDone?.resolve()
-    else if (this.#controller?.paused) {
+    else if (this.#connection?.isPaused) {
       this.#lastDataMs = performance.now()
-      this.#controller.resume()
+      this.#connection.resume()
     }
   }
 
@@ -253,7 +253,8 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
     if (this.#failure || this.#phase === 'closed') return
     this.#failure = failure
     this.#close()
-    this.#controller?.abort(failure)
+    this.#connection?.destroy()
+    this.#connection = null
     if (this.#isError && !this.#stream && !this.#signal.aborted) this.#arrived.resolve(this)
     else this.#arrived.reject(failure)
     // What arrived before is handed over first.
@@ -301,7 +302,7 @@ export class UpstreamExchange implements Dispatcher.DispatchHandler, Limited {
     }
   }
 
-  /** undici does not say whether a connection was used before, so time must: a closing one is noticed within a round trip. */
+  /** A connection that was closing already is noticed within a round trip. */
   #isLoss(error: Error & { code?: string }): boolean {
     return lossCodes.has(error.code ?? '') && performance.now() - this.#phaseStartMs < LOST_AT_ONCE_MS
   }

@@ -119,7 +119,7 @@ export function startDispatching(options: { attemptsMax?: number } = {}): Dispat
         jobOf(body),
         signal,
       ),
-    close: () => upstream.close(),
+    close: async () => upstream.close(),
   }
 }
 

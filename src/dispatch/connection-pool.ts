@@ -1,0 +1,105 @@
+import { connect as connectPlain, isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { Connection, type ConnectionKeeper, type Exchange } from './connection.ts'
+
+const SWEPT_EVERY_MS = 1_000
+/** So long after the last word, TCP asks whether the other side is still there: a load balancer may have forgotten it. */
+const PROBED_AFTER_MS = 60_000
+
+/**
+ * Connections to one origin, as many as there are requests at a time. The one that rested last serves next, so that after a rush the others
+ * reach their end.
+ */
+export class ConnectionPool implements ConnectionKeeper {
+  readonly #url: URL
+  readonly #lookup: LookupFunction | undefined
+  readonly #open = new Set<Connection>()
+  /** Newest last. */
+  #idle: Connection[] = []
+  #sweeper: NodeJS.Timeout | undefined
+  #tlsSession: Buffer | undefined
+
+  /** `lookup` resolves the host's name; by default the system does. */
+  constructor(origin: string, lookup?: LookupFunction) {
+    this.#url = new URL(origin)
+    this.#lookup = lookup
+  }
+
+  /** Sends a request. `fresh` asks for a connection that has never been used. Everything that happens is told to the exchange. */
+  send(request: string, exchange: Exchange, fresh: boolean): void {
+    const kept = fresh ? undefined : this.#takeIdle()
+    if (kept !== undefined) {
+      kept.assign(exchange)
+      kept.send(request)
+      return
+    }
+    const connection: Connection = new Connection(onread => this.#connect(onread, () => connection.send(request)), this)
+    this.#open.add(connection)
+    connection.assign(exchange)
+  }
+
+  /** Cuts off all connections; what they were serving hears nothing. */
+  destroy(): void {
+    for (const connection of this.#open) connection.destroy()
+    this.#stopSweeping()
+  }
+
+  onIdle(connection: Connection): void {
+    this.#idle.push(connection)
+    this.#sweeper ??= setInterval(() => this.#sweep(), SWEPT_EVERY_MS)
+  }
+
+  onClosed(connection: Connection): void {
+    this.#open.delete(connection)
+    const at = this.#idle.indexOf(connection)
+    if (at !== -1) this.#idle.splice(at, 1)
+  }
+
+  #takeIdle(): Connection | undefined {
+    for (let kept = this.#idle.pop(); kept !== undefined; kept = this.#idle.pop()) {
+      if (kept.isUsable) return kept
+      kept.destroy()
+    }
+    return undefined
+  }
+
+  /** The timer outlives the last idle connection by up to one round, or each request of a quiet gateway would start one. */
+  #sweep(): void {
+    const usable = this.#idle.filter(connection => connection.isUsable)
+    for (const connection of this.#idle) if (!usable.includes(connection)) connection.destroy()
+    this.#idle = usable
+    if (usable.length === 0) this.#stopSweeping()
+  }
+
+  #stopSweeping(): void {
+    clearInterval(this.#sweeper)
+    this.#sweeper = undefined
+  }
+
+  #connect(onread: OnReadOpts, connected: () => void): Socket {
+    const { protocol, hostname, port } = this.#url
+    const isSecure = protocol === 'https:'
+    const host = hostname.replace(/^\[(.*)\]$/, '$1')
+    const options = {
+      host,
+      port: Number(port || (isSecure ? 443 : 80)),
+      onread,
+      ...(this.#lookup && { lookup: this.#lookup }),
+    }
+    const socket = isSecure
+      ? connectTls({
+          ...options,
+          ...(isIP(host) === 0 && { servername: host }),
+          // HTTP/2 is not offered: one lost connection would then be a hundred lost streams.
+          ALPNProtocols: ['http/1.1'],
+          session: this.#tlsSession,
+        }).on('session', session => {
+          this.#tlsSession = session
+        })
+      : connectPlain(options)
+    return socket
+      .setNoDelay(true)
+      .setKeepAlive(true, PROBED_AFTER_MS)
+      .once(isSecure ? 'secureConnect' : 'connect', connected)
+  }
+}
