@@ -1,4 +1,6 @@
+import type { ResponseHead } from '../src/dispatch/response-parser.ts'
 import type { UpstreamAsk, UpstreamClient } from '../src/dispatch/upstream-client.ts'
+import type { UpstreamExchange } from '../src/dispatch/upstream-exchange.ts'
 import { UpstreamFailure } from '../src/domain/upstream-failure.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
@@ -71,7 +73,7 @@ export function createUpstreams(world: World, troubles: readonly TroublePlan[]):
             case 'is_busy':
               return give(soonMs, whole(429, ''))
             case 'asks_to_wait':
-              return give(soonMs, whole(429, '', { 'retry-after': String(random.pick([0, 1, 5, 30, 900])) }))
+              return give(soonMs, whole(429, '', String(random.pick([0, 1, 5, 30, 900]))))
             case 'locks_out':
               return give(soonMs, whole(401, '{"error":{"message":"simulated"}}'))
           }
@@ -101,24 +103,16 @@ export function createUpstreams(world: World, troubles: readonly TroublePlan[]):
 }
 
 /** What dispatch reads of an UpstreamExchange. */
-interface Exchange {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  readonly text: string
-  read(take: (piece: Buffer) => void | Promise<void>): Promise<void>
-  readText(): Promise<string>
-  release(): void
-  abort(): void
-  contentStarted(): void
-  answerComplete(): void
-}
+type Exchange = Pick<
+  UpstreamExchange,
+  'head' | 'text' | 'read' | 'readText' | 'release' | 'abort' | 'contentStarted' | 'answerComplete'
+>
 
 const noop = () => {}
 
-function whole(status: number, text: string, headers: Record<string, string> = {}): Exchange {
+function whole(status: number, text: string, retryAfter = ''): Exchange {
   return {
-    status,
-    headers: { 'content-type': 'application/json', ...headers },
+    head: headOf(status, 'application/json', retryAfter),
     text,
     read: async take => take(Buffer.from(text)),
     readText: async () => text,
@@ -129,12 +123,16 @@ function whole(status: number, text: string, headers: Record<string, string> = {
   }
 }
 
+function headOf(status: number, contentType: string, retryAfter = ''): ResponseHead {
+  return { status, contentType, contentEncoding: '', retryAfter, retryAfterMs: '' }
+}
+
 /** Its first content at once, the rest after `restMs`. */
 function streamed(process: Process, restMs: number, isBreakingOff: boolean): Exchange {
   let abort = noop
   return {
     ...whole(200, ''),
-    headers: { 'content-type': 'text/event-stream' },
+    head: headOf(200, 'text/event-stream'),
     async read(take) {
       await take(FIRST_EVENT)
       await new Promise<void>((resolve, reject) => {

@@ -274,7 +274,7 @@ describe('on the wire', () => {
 })
 
 describe('what fails before the first content is replaced unseen', () => {
-  // A connection lost at once may have been closing already, so its request is sent once more.
+  // A kept connection that is lost at once may have been closing already, so its request is sent once more.
   const failures: [name: string, ...behaviours: Behaviour[]][] = [
     ['a status', status(502)],
     ['a hang-up', hangUp(), hangUp()],
