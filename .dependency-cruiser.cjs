@@ -107,7 +107,7 @@ module.exports = {
     ),
     never(
       'outbound-http-only-in-upstream',
-      { path: '^src/', pathNot: '^src/(dispatch|market|demo)/' },
+      { path: '^src/', pathNot: '^src/market/' },
       { path: 'node_modules/undici/' },
       'What leaves the machine goes through the address checks of dispatch and market.',
     ),
