@@ -68,6 +68,11 @@ export function pin(pid: number, core: string | undefined): void {
   execFileSync('taskset', ['-a', '-c', '-p', core, String(pid)], { stdio: 'ignore' })
 }
 
+/** From now on a process runs only while its core has nothing else to do, and so do the children it starts. */
+export function runWhenIdle(pid: number): void {
+  execFileSync('chrt', ['--idle', '--pid', '0', String(pid)], { stdio: 'ignore' })
+}
+
 /** The cores a process may run on, as `taskset` writes them; null where there is no /proc or no such process. */
 export function coresOf(pid: number | 'self'): string | null {
   try {
