@@ -52,6 +52,13 @@ const SEMICOLON = 59
  */
 const headPattern =
   /^HTTP\/1\.[01] [1-9]\d\d(?: [\t\x20-\x7e\x80-\xff]*)?(?:\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*)*$/
+const extensionsPattern =
+  /^(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)+$/
+/** A trailer that spoke of the body's length would be one more way to read it. */
+const trailerPattern = /^(?!(?:content-length|transfer-encoding):)[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*$/i
+/** Options of the connection header, whose values end in a comma here. */
+const closePattern = /(?:^|,)[\t ]*close[\t ]*,/
+const keepPattern = /(?:^|,)[\t ]*keep-alive[\t ]*,/
 const versionOne = 'HTTP/1.'
 
 /**
@@ -66,6 +73,8 @@ export class ResponseParser {
   /** Bytes that are still to come, of the body or of the chunk. */
   #remaining = 0
   #sizeDigits = 0
+  /** The extensions of a chunk, or a trailer. */
+  #unread = ''
   #unreadBytes = 0
   #keepsAlive = false
   #keepAliveS: number | null = null
@@ -122,7 +131,7 @@ export class ResponseParser {
     const kept = this.#kept
     const all = kept === null ? bytes : Buffer.concat([kept, bytes])
     const end = all.indexOf('\r\n\r\n', start, 'latin1')
-    if ((end === -1 ? all.length : end) - start > HEAD_BYTES_MAX) {
+    if ((end === -1 ? all.length : end + 4) - start > HEAD_BYTES_MAX) {
       throw new MalformedResponse(`The head of the response is larger than ${HEAD_BYTES_MAX} bytes.`)
     }
     if (end === -1) {
@@ -151,7 +160,7 @@ export class ResponseParser {
     for (let at = head.indexOf('\r\n') + 2; at !== 1; ) {
       const colon = head.indexOf(':', at)
       const lineEnd = head.indexOf('\r\n', colon)
-      const value = head.slice(colon + 1, lineEnd === -1 ? head.length : lineEnd).trim()
+      const value = withoutBlanks(head, colon + 1, lineEnd === -1 ? head.length : lineEnd)
       switch (head.slice(at, colon).toLowerCase()) {
         case 'content-type':
           contentType = value
@@ -183,15 +192,20 @@ export class ResponseParser {
       }
       at = lineEnd + 2
     }
+    const isFirstVersion = head.charCodeAt(7) === 0x30
+    // Those who know no more than HTTP/1.0 do not know chunks.
+    if (isChunked && isFirstVersion) throw new MalformedResponse('HTTP/1.0 with a transfer-encoding.')
     if (isChunked && length !== null) throw new MalformedResponse('Both content-length and transfer-encoding.')
     if (status === 101) throw new MalformedResponse('The upstream switched protocols, which nobody asked for.')
     // An interim response: the one that counts follows.
     if (status < 200) return
-    const isFirstVersion = head.charCodeAt(7) === 0x30
-    this.#keepsAlive = isFirstVersion ? /\bkeep-alive\b/.test(connection) : !/\bclose\b/.test(connection)
+    const isBodiless = status === 204 || status === 304
+    // A server that announces a body where there is none may send it nevertheless.
+    const isOdd = isBodiless && (isChunked || (length ?? 0) > 0)
+    this.#keepsAlive = !isOdd && !closePattern.test(connection) && (!isFirstVersion || keepPattern.test(connection))
     this.#taker.onHead({ status, contentType, contentEncoding, retryAfter, retryAfterMs })
-    if (isChunked) this.#expectSize()
-    else if (status === 204 || status === 304 || length === 0) this.#finish()
+    if (isBodiless || length === 0) this.#finish()
+    else if (isChunked) this.#expectSize()
     else if (length === null) this.#state = 'until-close'
     else {
       this.#state = 'length'
@@ -221,12 +235,14 @@ export class ResponseParser {
           this.#sizeDigits++
         } else if (digit !== -1 || this.#sizeDigits === 0) throw badChunk()
         else if (byte === CR) this.#state = 'size-lf'
-        else if (byte === SEMICOLON || isBlank(byte)) this.#state = 'extension'
-        else throw badChunk()
+        else if (byte === SEMICOLON) {
+          this.#state = 'extension'
+          this.#readUnread(byte, extensionsPattern, 'size-lf')
+        } else throw badChunk()
         break
       }
       case 'extension':
-        this.#skip(byte, 'size-lf')
+        this.#readUnread(byte, extensionsPattern, 'size-lf')
         break
       case 'size-lf':
         mustBe(byte, LF)
@@ -244,11 +260,11 @@ export class ResponseParser {
         if (byte === CR) this.#state = 'end-lf'
         else {
           this.#state = 'trailer-line'
-          this.#skip(byte, 'trailer-lf')
+          this.#readUnread(byte, trailerPattern, 'trailer-lf')
         }
         break
       case 'trailer-line':
-        this.#skip(byte, 'trailer-lf')
+        this.#readUnread(byte, trailerPattern, 'trailer-lf')
         break
       case 'trailer-lf':
         mustBe(byte, LF)
@@ -261,10 +277,16 @@ export class ResponseParser {
     }
   }
 
-  /** Passes over a byte that nobody reads, to the end of its line. */
-  #skip(byte: number, afterLine: State): void {
-    if (byte === CR) this.#state = afterLine
-    else if (byte === LF || byte === 0 || ++this.#unreadBytes > UNREAD_BYTES_MAX) throw badChunk()
+  /** One byte of a line that nobody needs, and that has to be well-formed all the same. */
+  #readUnread(byte: number, pattern: RegExp, afterLine: State): void {
+    if (byte !== CR) {
+      if (byte === LF || ++this.#unreadBytes > UNREAD_BYTES_MAX) throw badChunk()
+      this.#unread += String.fromCharCode(byte)
+      return
+    }
+    if (!pattern.test(this.#unread)) throw badChunk()
+    this.#unread = ''
+    this.#state = afterLine
   }
 
   #expectSize(): void {
@@ -280,13 +302,22 @@ export class ResponseParser {
   }
 }
 
+/** Part of a text, without the blanks around it. trim() would take away what is no blank to others: a no-break space. */
+function withoutBlanks(text: string, from: number, to: number): string {
+  let start = from
+  let end = to
+  while (start < end && isBlank(text.charCodeAt(start))) start++
+  while (start < end && isBlank(text.charCodeAt(end - 1))) end--
+  return text.slice(start, end)
+}
+
+const isBlank = (code: number) => code === 0x20 || code === 0x09
+
 function hexDigit(byte: number): number {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
   const letter = byte | 0x20
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1
 }
-
-const isBlank = (byte: number) => byte === 0x20 || byte === 0x09
 
 function mustBe(byte: number, expected: number): void {
   if (byte !== expected) throw badChunk()
