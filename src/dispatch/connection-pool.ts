@@ -38,9 +38,9 @@ export class ConnectionPool implements ConnectionKeeper {
     connection.assign(exchange)
   }
 
-  /** Cuts off all connections; what they were serving hears nothing. */
-  destroy(): void {
-    for (const connection of this.#open) connection.destroy()
+  /** Cuts off all connections; what they were serving hears why. */
+  destroy(reason: Error): void {
+    for (const connection of this.#open) connection.fail(reason)
     this.#stopSweeping()
   }
 

@@ -40,8 +40,8 @@ export interface ConnectionKeeper {
 
 /** A connection to an upstream: one request at a time, then the next. */
 export class Connection implements ResponseTaker {
-  /** Has served a request before: the server may be closing it just now. */
-  isUsed = false
+  /** Has served a request before, and not a byte has come since: the server may be closing it just now. */
+  mayBeClosing = false
   /** performance.now() until which another request may be sent. */
   usableUntilMs = Number.POSITIVE_INFINITY
   readonly #socket: Socket
@@ -57,8 +57,8 @@ export class Connection implements ResponseTaker {
     this.#socket = connect({ buffer: readBuffer, callback: bytes => this.#read(bytes) })
     this.#socket
       .on('end', () => this.#readEnd())
-      .on('error', error => this.#lose(error))
-      .on('close', () => this.#lose(new ConnectionLost('The upstream closed the connection.')))
+      .on('error', error => this.fail(error))
+      .on('close', () => this.fail(new ConnectionLost('The upstream closed the connection.')))
   }
 
   get isPaused(): boolean {
@@ -103,6 +103,14 @@ export class Connection implements ResponseTaker {
     this.#socket.destroy()
   }
 
+  /** Ends it, and tells what it is serving why. */
+  fail(error: Error): void {
+    const exchange = this.#exchange
+    this.destroy()
+    this.#keeper.onClosed(this)
+    exchange?.onResponseError(error)
+  }
+
   onHead(head: ResponseHead): void {
     this.#exchange?.onResponseStart(head)
   }
@@ -118,10 +126,11 @@ export class Connection implements ResponseTaker {
   }
 
   #read(bytes: number): boolean {
+    this.mayBeClosing = false
     try {
       this.#parser.push(bytes === readBuffer.length ? readBuffer : readBuffer.subarray(0, bytes))
     } catch (error) {
-      this.#lose(error as Error)
+      this.fail(error as Error)
       return true
     }
     if (this.#exchange === null && this.#isOpen) this.#rest()
@@ -137,21 +146,14 @@ export class Connection implements ResponseTaker {
       this.destroy()
       return
     }
-    this.isUsed = true
+    this.mayBeClosing = true
     this.usableUntilMs = performance.now() + keptS * 1000
     this.resume()
     this.#keeper.onIdle(this)
   }
 
   #readEnd(): void {
-    if (this.#parser.close()) this.#lose(new ConnectionLost('The connection ended before the answer did.'))
-    else this.destroy()
-  }
-
-  #lose(error: Error): void {
-    const exchange = this.#exchange
-    this.destroy()
-    this.#keeper.onClosed(this)
-    exchange?.onResponseError(error)
+    this.#parser.close()
+    this.fail(new ConnectionLost('The connection ended before the answer did.'))
   }
 }

@@ -119,12 +119,10 @@ export class ResponseParser {
     }
   }
 
-  /** The upstream has closed the connection. Returns whether a response is missing bytes by it. */
-  close(): boolean {
-    const state = this.#state
+  /** The upstream has closed the connection, which is the end of a body that has no other. */
+  close(): void {
     this.#keepsAlive = false
-    if (state === 'until-close') this.#finish()
-    return state !== 'idle' && state !== 'until-close'
+    if (this.#state === 'until-close') this.#finish()
   }
 
   #readHead(bytes: Buffer, start: number): number {

@@ -45,6 +45,7 @@ export class UpstreamClient {
   readonly #pools = new Map<string, ConnectionPool>()
   readonly #targets = new WeakMap<Endpoint, Target>()
   readonly #deadlines = new Deadlines()
+  #isClosed = false
 
   constructor(options: UpstreamClientOptions) {
     this.#options = options
@@ -52,9 +53,6 @@ export class UpstreamClient {
 
   /** Sends one chat request; resolves when it has `arrived`. Rejects with UpstreamFailure, and nothing else. */
   ask(ask: UpstreamAsk): Promise<UpstreamExchange> {
-    if (ask.signal.aborted) {
-      return Promise.reject(new UpstreamFailure('cancelled', 'The request was given up before it was sent.'))
-    }
     const first = this.#send(ask, false)
     return first.arrived.then(answered, failure => {
       if (!first.lostAtOnce) throw failure
@@ -63,16 +61,18 @@ export class UpstreamClient {
     })
   }
 
-  /** Cuts off what is still running and closes all connections. */
+  /** Cuts off what is still running and closes all connections. From now on nothing is sent. */
   close(): void {
-    for (const pool of this.#pools.values()) pool.destroy()
-    this.#pools.clear()
+    this.#isClosed = true
+    for (const pool of this.#pools.values()) pool.destroy(cancelled('The gateway is stopping.'))
   }
 
   #send(ask: UpstreamAsk, fresh: boolean): UpstreamExchange {
     const { endpoint, body, stream } = ask
     const exchange = new UpstreamExchange(endpoint.timeouts, stream, ask.remainingMs, ask.signal, this.#deadlines)
     try {
+      if (ask.signal.aborted) throw cancelled('The request was given up before it was sent.')
+      if (this.#isClosed) throw cancelled('The gateway is stopping.')
       const { pool, wholeHead, streamHead } = this.#target(endpoint)
       const request = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}\r\n\r\n${body}`
       pool.send(request, exchange, fresh)
@@ -129,6 +129,8 @@ export class UpstreamClient {
     return publicLookup
   }
 }
+
+const cancelled = (message: string) => new UpstreamFailure('cancelled', message)
 
 function answered(exchange: UpstreamExchange): UpstreamExchange {
   failpoint('upstream-headers')

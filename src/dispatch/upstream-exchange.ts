@@ -203,9 +203,9 @@ export class UpstreamExchange implements Exchange, Limited {
   }
 
   onResponseError(error: Error): void {
-    const wasUsed = this.#connection?.isUsed ?? false
+    const mayHaveBeenClosing = this.#connection?.mayBeClosing ?? false
     this.#connection = null
-    this.lostAtOnce = wasUsed && this.#phase === 'waiting' && this.head.status === 0 && this.#isLoss(error)
+    this.lostAtOnce = mayHaveBeenClosing && this.#phase === 'waiting' && this.#isLoss(error)
     this.#fail(failureOfException(error, this.#phase !== 'connecting'))
   }
 
