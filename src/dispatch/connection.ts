@@ -149,7 +149,10 @@ export class Connection implements ResponseTaker {
     this.mayBeClosing = true
     this.usableUntilMs = performance.now() + keptS * 1000
     this.resume()
-    this.#keeper.onIdle(this)
+    // What came right behind the response is read before the turn is over, and then is not the answer to the next request.
+    setImmediate(() => {
+      if (this.#isOpen) this.#keeper.onIdle(this)
+    })
   }
 
   #readEnd(): void {

@@ -237,6 +237,9 @@ describe('a client that leaves', () => {
 })
 
 describe('connections', () => {
+  /** So long a connection rests after a response. */
+  const turn = () => new Promise(setImmediate)
+
   it('are kept for the next request after streams, whole answers and errors', async () => {
     const ports = new Set<number | undefined>()
     const behaviours = [answer(), boom, answer()].map(
@@ -249,8 +252,11 @@ describe('connections', () => {
     for (let round = 0; round < 10; round++) {
       upstreams[0]!.respondWith(...behaviours)
       await dispatching.send(at(0))
+      await turn()
       await unserved(dispatching.send(at(0)))
+      await turn()
       await readStream(await dispatching.send(at(0), stream))
+      await turn()
     }
     expect(ports.size).toBe(1)
   })
@@ -258,6 +264,7 @@ describe('connections', () => {
   it('that the upstream was just closing cost nothing', async () => {
     upstreams[0]!.respondWith(answer(), hangUp(), answer({ text: 'second connection' }))
     await dispatching.send(at(0))
+    await turn()
     const answered = await dispatching.send(at(0))
     expect(answered).toMatchObject({ completion: { choices: [{ message: { content: 'second connection' } }] } })
     expect(answered.attempts).toHaveLength(1)
