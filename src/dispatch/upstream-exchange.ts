@@ -4,12 +4,15 @@ import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failureOfException } from './classify.ts'
 import type { Connection, Exchange } from './connection.ts'
 import type { Deadlines, Limited } from './deadlines.ts'
+import { GatheredBytes } from './gathered-bytes.ts'
 import type { ResponseHead } from './response-parser.ts'
 
 /** Each phase has its own limit; a phase never goes back. */
 type Phase = 'connecting' | 'waiting' | 'streaming' | 'completing' | 'draining' | 'closed'
 
 const QUEUE_BYTES_MAX = 256 * 1024
+/** Of what is queued, so much is handed over at once: the reader may want a pause before the rest. */
+const PIECE_BYTES_MAX = 64 * 1024
 const WHOLE_BYTES_MAX = 16 * 1024 * 1024
 /**
  * Text that outgrows max_tokens is cut by its reader, and time bounds the rest: this ends an upstream that has gone mad. Far above what a
@@ -59,8 +62,7 @@ export class UpstreamExchange implements Exchange, Limited {
   #phase: Phase = 'connecting'
   #phaseStartMs = performance.now()
   #lastDataMs = 0
-  #queue: Buffer[] = []
-  #queuedBytes = 0
+  readonly #queue = new GatheredBytes()
   #bodyBytes = 0
   #ended = false
   #failure: UpstreamFailure | null = null
@@ -97,24 +99,22 @@ export class UpstreamExchange implements Exchange, Limited {
 
   /** The body of a whole answer, once it has arrived; of an error as much as could be had: its status alone decides enough. */
   get text(): string {
-    const pieces = this.#queue
-    return pieces.length === 1 ? pieces[0]!.toString('utf8') : Buffer.concat(pieces).toString('utf8')
+    return this.#queue.toString()
   }
 
   /** The body of a stream, where it turned out to be something else, read to its end. Of an error as much as can be had. */
   async readText(): Promise<string> {
-    const pieces: Buffer[] = []
-    let bytes = 0
+    const body = new GatheredBytes()
     try {
       await this.read(piece => {
-        pieces.push(Buffer.from(piece))
-        bytes += piece.length
-        if (this.#isError && bytes > ERROR_BYTES_MAX) this.release()
+        body.add(piece)
+        if (this.#isError && body.length > ERROR_BYTES_MAX) this.release()
+        else if (body.length > WHOLE_BYTES_MAX) throw tooLarge(WHOLE_BYTES_MAX)
       })
     } catch (failure) {
       if (!this.#isError || this.#signal.aborted) throw failure
     }
-    return Buffer.concat(pieces).toString('utf8')
+    return body.toString()
   }
 
   get #isError(): boolean {
@@ -143,7 +143,7 @@ export class UpstreamExchange implements Exchange, Limited {
     this.#signal.removeEventListener('abort', this.#onAbort)
     this.#enter('draining')
     this.#bodyBytes = 0
-    if (this.#stream) this.#queue = []
+    if (this.#stream) this.#queue.clear()
     this.#connection?.resume()
   }
 
@@ -176,14 +176,13 @@ export class UpstreamExchange implements Exchange, Limited {
     }
     const bytesMax = this.#stream ? STREAM_BYTES_MAX : WHOLE_BYTES_MAX
     if (this.#bodyBytes > bytesMax) {
-      this.#fail(new UpstreamFailure('malformed', `The answer is larger than ${bytesMax} bytes.`))
+      this.#fail(tooLarge(bytesMax))
     } else if (this.#take !== null && !this.#isTaking) {
       this.#give(piece)
     } else {
-      this.#queue.push(Buffer.from(piece))
+      this.#queue.add(piece)
       if (this.#stream) {
-        this.#queuedBytes += piece.length
-        if (this.#queuedBytes > QUEUE_BYTES_MAX) {
+        if (this.#queue.length > QUEUE_BYTES_MAX) {
           this.#heldUp = true
           this.#connection?.pause()
         }
@@ -212,9 +211,7 @@ export class UpstreamExchange implements Exchange, Limited {
   /** Gives away what is queued, until the reader wants a pause; then the end, if that is here too. */
   #handOver(): void {
     while (this.#queue.length > 0 && this.#take !== null && !this.#isTaking) {
-      const piece = this.#queue.shift()!
-      this.#queuedBytes -= piece.length
-      this.#give(piece)
+      this.#give(this.#queue.take(PIECE_BYTES_MAX))
     }
     if (this.#take === null || this.#isTaking) return
     if (this.#failure) this.#bodyDone?.reject(this.#failure)
@@ -324,4 +321,8 @@ export class UpstreamExchange implements Exchange, Limited {
         )
     }
   }
+}
+
+function tooLarge(bytesMax: number): UpstreamFailure {
+  return new UpstreamFailure('malformed', `The answer is larger than ${bytesMax} bytes.`)
 }

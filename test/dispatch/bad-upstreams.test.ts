@@ -286,6 +286,7 @@ describe('nobody has answered when', () => {
   it('a whole answer is larger than 16 MiB', async () => {
     const flood = rawResponse(Array(17).fill(Buffer.alloc(2 ** 20, ' ')), { framing: 'chunked', headers: json })
     expect(await outcomeOf(flood, {})).toBe('malformed')
+    expect(await outcomeOf(flood, stream)).toBe('malformed')
   })
 
   it('nothing comes within the first-token limit: no headers, only headers, only a role', async () => {
