@@ -59,7 +59,7 @@ describe('a well-formed response', () => {
   const ofKnownEnd: [name: string, response: string, seen: Partial<Seen>][] = [
     ['content-length', `${ok}content-length: 5\r\n\r\nhello`, kept],
     ['content-length with zeros before', `${ok}content-length: 0005\r\n\r\nhello`, kept],
-    ['content-length without a blank, and many behind', `${ok}content-length:5 \t \r\n\r\nhello`, kept],
+    ['content-length without a blank, and many behind', `${ok}content-length:5   \r\n\r\nhello`, kept],
     ['content-length 0', `${ok}content-length: 0\r\n\r\n`, empty],
     ['chunks', `${chunked}${hello}`, kept],
     ['several chunks', `${chunked}1\r\nh\r\n3\r\nell\r\n1\r\no\r\n0\r\n\r\n`, kept],
@@ -78,7 +78,7 @@ describe('a well-formed response', () => {
     ['an interim response before it', `HTTP/1.1 100 Continue\r\n\r\n${ok}content-length: 5\r\n\r\nhello`, kept],
     [
       'several interim responses before it',
-      `HTTP/1.1 102 x\r\nconnection: close\r\n\r\nHTTP/1.1 103 x\r\nlink: </a>\r\n\r\n${chunked}${hello}`,
+      `HTTP/1.1 102 x\r\nconnection: x\r\n\r\nHTTP/1.1 103 x\r\nlink: </a>\r\n\r\n${chunked}${hello}`,
       kept,
     ],
     ['connection: close', `${ok}connection: close\r\ncontent-length: 5\r\n\r\nhello`, left],
@@ -133,7 +133,7 @@ describe('a well-formed response', () => {
 
   it('tells what is looked at of its head, and empty texts for the rest', () => {
     const head =
-      'HTTP/1.1 429 x\r\nContent-Type:\t text/plain; a=b \r\nretry-after: 7\r\nserver: x\r\ncontent-length: 0\r\n\r\n'
+      'HTTP/1.1 429 x\r\nContent-Type:  text/plain; a=b \r\nretry-after: 7\r\nserver: x\r\ncontent-length: 0\r\n\r\n'
     expect(read([bytesOf(head)]).heads).toEqual([
       { status: 429, contentType: 'text/plain; a=b', contentEncoding: '', retryAfter: '7', retryAfterMs: '' },
     ])
@@ -194,10 +194,12 @@ describe('refused is', () => {
     ['no length after its name', head('content-length:')],
     ['a length above counting', head('content-length: 9999999999999999')],
     ['a length with a no-break space', head('content-length: 5\xa0')],
+    ['a length with a tab', head('content-length: 5\t')],
     ['an unknown coding', head('transfer-encoding: gzip')],
     ['a second coding', head('transfer-encoding: gzip, chunked')],
     ['chunked twice', `${ok}transfer-encoding: chunked\r\ntransfer-encoding: chunked\r\n\r\n${hello}`],
     ['a coding with a no-break space', `${ok}transfer-encoding: \xa0chunked\r\n\r\n${hello}`],
+    ['a coding with a tab', `${ok}transfer-encoding: chunked\t\r\n\r\n${hello}`],
     ['no coding after its name', head('transfer-encoding:')],
     ['chunks in HTTP/1.0', `HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${hello}`],
     ['a chunk size too long', `${chunked}0000000000005\r\nhello\r\n0\r\n\r\n`],
@@ -237,6 +239,11 @@ describe('refused is', () => {
     ['a status of four digits', 'HTTP/1.1 2000 OK\r\ncontent-length: 5\r\n\r\nhello'],
     ['a status below 100', 'HTTP/1.1 099 OK\r\ncontent-length: 5\r\n\r\nhello'],
     ['another protocol', 'HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n'],
+    [
+      'an interim response that is the last',
+      `HTTP/1.1 100 x\r\nconnection: close\r\n\r\n${ok}content-length: 5\r\n\r\nhello`,
+    ],
+    ['an interim response in HTTP/1.0', `HTTP/1.0 100 x\r\n\r\n${ok}content-length: 5\r\n\r\nhello`],
     ['the body of an interim response', `HTTP/1.1 100 x\r\ncontent-length: 5\r\n\r\nhello${ok}\r\n\r\n`],
   ])('%s', (_name, response) => {
     const bytes = bytesOf(response)

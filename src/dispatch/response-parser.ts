@@ -44,6 +44,7 @@ const UNREAD_BYTES_MAX = 16 * 1024
 const SIZE_DIGITS_MAX = 12
 const CR = 13
 const LF = 10
+const SPACE = 32
 const SEMICOLON = 59
 
 /**
@@ -195,12 +196,14 @@ export class ResponseParser {
     if (isChunked && isFirstVersion) throw new MalformedResponse('HTTP/1.0 with a transfer-encoding.')
     if (isChunked && length !== null) throw new MalformedResponse('Both content-length and transfer-encoding.')
     if (status === 101) throw new MalformedResponse('The upstream switched protocols, which nobody asked for.')
-    // An interim response: the one that counts follows.
-    if (status < 200) return
     const isBodiless = status === 204 || status === 304
     // A server that announces a body where there is none may send it nevertheless.
     const isOdd = isBodiless && (isChunked || (length ?? 0) > 0)
     this.#keepsAlive = !isOdd && !closePattern.test(connection) && (!isFirstVersion || keepPattern.test(connection))
+    if (status < 200) {
+      if (!this.#keepsAlive) throw new MalformedResponse('Nothing can follow this interim response.')
+      return
+    }
     this.#taker.onHead({ status, contentType, contentEncoding, retryAfter, retryAfterMs })
     if (isBodiless || length === 0) this.#finish()
     else if (isChunked) this.#expectSize()
@@ -300,16 +303,17 @@ export class ResponseParser {
   }
 }
 
-/** Part of a text, without the blanks around it. trim() would take away what is no blank to others: a no-break space. */
+/**
+ * Part of a text, without the blanks around it. trim() would take away what is none to others: a no-break space around a length, and a tab
+ * behind `chunked`, which llhttp takes for the name of another coding.
+ */
 function withoutBlanks(text: string, from: number, to: number): string {
   let start = from
   let end = to
-  while (start < end && isBlank(text.charCodeAt(start))) start++
-  while (start < end && isBlank(text.charCodeAt(end - 1))) end--
+  while (start < end && text.charCodeAt(start) === SPACE) start++
+  while (start < end && text.charCodeAt(end - 1) === SPACE) end--
   return text.slice(start, end)
 }
-
-const isBlank = (code: number) => code === 0x20 || code === 0x09
 
 function hexDigit(byte: number): number {
   if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
