@@ -1,0 +1,554 @@
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import type { LookupFunction } from 'node:net'
+import { getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls'
+import fc from 'fast-check'
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { UpstreamClient } from '../../src/dispatch/upstream-client.ts'
+import type { UpstreamExchange } from '../../src/dispatch/upstream-exchange.ts'
+import type { Endpoint } from '../../src/domain/offer.ts'
+import { authority, elsewhere, localhost, untrusted } from './certificates.ts'
+import { offerAt } from './dispatching.ts'
+import { type RawUpstream, type Respond, type SeenConnection, startRawUpstream } from './raw-upstream.ts'
+
+beforeAll(() => setDefaultCACertificates([...getCACertificates('default'), authority]))
+
+let client: UpstreamClient
+beforeEach(() => {
+  client = new UpstreamClient({ version: '0.0.0-test' })
+})
+const started: RawUpstream[] = []
+afterEach(async () => {
+  client.close()
+  for (const upstream of started.splice(0)) {
+    // The client has let go of every connection it ever made.
+    await Promise.all(upstream.connections.map(connection => connection.closed))
+    await upstream.close()
+  }
+})
+
+async function upstreamThat(respond: Respond, identity?: typeof localhost): Promise<RawUpstream> {
+  const upstream = await startRawUpstream(respond, identity)
+  started.push(upstream)
+  return upstream
+}
+
+interface Asked {
+  body?: string
+  stream?: boolean
+  signal?: AbortSignal
+  endpoint?: Partial<Endpoint>
+  from?: UpstreamClient
+}
+
+function ask({ baseUrl }: Pick<RawUpstream, 'baseUrl'>, asked: Asked = {}): Promise<UpstreamExchange> {
+  const { body = '{}', stream = false, signal = new AbortController().signal, from = client } = asked
+  return from.ask({
+    endpoint: offerAt(baseUrl, { endpoint: asked.endpoint ?? {} }).endpoint,
+    body,
+    stream,
+    signal,
+    remainingMs: 60_000,
+  })
+}
+
+const textOf = async (exchange: Promise<UpstreamExchange>) => (await exchange).text
+
+/** The text of an answer, and then the turn for which its connection rests. */
+async function textAndRest(upstream: RawUpstream, asked?: Asked): Promise<string> {
+  const text = await textOf(ask(upstream, asked))
+  await turn()
+  return text
+}
+
+const turn = () => new Promise(setImmediate)
+
+const answer = (text: string, headers = '') =>
+  `HTTP/1.1 200 OK\r\n${headers}content-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
+
+/** Answers with the number of the connection and of the request on it: `2.1` is the first request on the second connection. */
+const numbered =
+  (upstream: () => RawUpstream, more: { headers?: string; behind?: string } = {}): Respond =>
+  ({ socket, requests }, _body) => {
+    const place = upstream().connections.findIndex(connection => connection.socket === socket) + 1
+    socket.write(answer(`${place}.${requests.length}`, more.headers) + (more.behind ?? ''))
+  }
+
+async function upstreamNumbering(more?: { headers?: string; behind?: string }, identity?: typeof localhost) {
+  const upstream: RawUpstream = await upstreamThat(
+    numbered(() => upstream, more),
+    identity,
+  )
+  return upstream
+}
+
+describe.each([
+  ['TCP', undefined],
+  ['TLS', localhost],
+])('a connection (%s)', (_name, identity) => {
+  it('is used again', async () => {
+    const upstream = await upstreamNumbering({}, identity)
+    expect(await textAndRest(upstream)).toBe('1.1')
+    expect(await textAndRest(upstream)).toBe('1.2')
+    expect(await textAndRest(upstream)).toBe('1.3')
+  })
+
+  it('serves one request at a time, and the one that rested last serves next', async () => {
+    const upstream = await upstreamNumbering({}, identity)
+    await Promise.all([ask(upstream), ask(upstream), ask(upstream)])
+    await turn()
+    expect(upstream.connections.map(({ requests }) => requests.length)).toEqual([1, 1, 1])
+    const first = await textAndRest(upstream)
+    expect(first).toMatch(/\.2$/)
+    expect(await textAndRest(upstream)).toBe(first.replace('.2', '.3'))
+  })
+
+  it.each([['connection: close'], ['keep-alive: timeout=1'], ['keep-alive: timeout=0']])(
+    'is not used again after `%s`',
+    async header => {
+      const upstream = await upstreamNumbering({ headers: `${header}\r\n` }, identity)
+      expect(await textAndRest(upstream)).toBe('1.1')
+      await upstream.connections[0]!.closed
+      expect(await textAndRest(upstream)).toBe('2.1')
+    },
+  )
+
+  it('is used again after `keep-alive: timeout=5`', async () => {
+    const upstream = await upstreamNumbering({ headers: 'keep-alive: timeout=5\r\n' }, identity)
+    expect(await textAndRest(upstream)).toBe('1.1')
+    expect(await textAndRest(upstream)).toBe('1.2')
+  })
+
+  it('is not used again after bytes behind its response', async () => {
+    const upstream = await upstreamNumbering({ behind: answer('planted') }, identity)
+    expect(await textAndRest(upstream)).toBe('1.1')
+    expect(await textAndRest(upstream)).toBe('2.1')
+    await upstream.connections[0]!.closed
+  })
+
+  it('is not used again before what came with its response was read', async () => {
+    const upstream: RawUpstream = await upstreamThat(({ socket }) => {
+      const place = upstream.connections.findIndex(connection => connection.socket === socket) + 1
+      // What is written on its own is a TLS record of its own, and read on its own. Without TLS, that is what fills the memory for reading.
+      const head = 'HTTP/1.1 200 OK\r\ncontent-length: 65000\r\n'
+      const padding = 64 * 1024 - 65_000 - head.length - 'x: \r\n\r\n'.length
+      socket.write(`${head}x: ${' '.repeat(padding)}\r\n\r\n${String(place).repeat(65_000)}`)
+      socket.write(answer('planted'))
+    }, identity)
+    expect((await textOf(ask(upstream))).slice(0, 9)).toBe('111111111')
+    expect((await textOf(ask(upstream))).slice(0, 9)).toBe('222222222')
+  })
+
+  it('is given up when something comes that nobody asked for', async () => {
+    const upstream = await upstreamNumbering({}, identity)
+    expect(await textAndRest(upstream)).toBe('1.1')
+    const { socket, closed } = await upstream.next()
+    socket.write('HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n')
+    await closed
+    expect(await textAndRest(upstream)).toBe('2.1')
+  })
+
+  it('is given up when the server closes it', async () => {
+    const upstream = await upstreamNumbering({}, identity)
+    expect(await textAndRest(upstream)).toBe('1.1')
+    const { socket, closed } = await upstream.next()
+    socket.end()
+    await closed
+    expect(await textAndRest(upstream)).toBe('2.1')
+    expect(upstream.connections).toHaveLength(2)
+  })
+})
+
+describe('a kept connection that the server is just closing', () => {
+  const hangingUpOnSecond =
+    (upstream: () => RawUpstream, hangUp: (connection: SeenConnection) => void): Respond =>
+    (connection, body) => {
+      if (connection.requests.length === 2) hangUp(connection)
+      else numbered(upstream)(connection, body)
+    }
+
+  it.each<[how: string, hangUp: (connection: SeenConnection) => void]>([
+    ['with FIN', ({ socket }) => socket.end()],
+    ['with RST', ({ socket }) => socket.resetAndDestroy()],
+  ])('costs nothing: %s', async (_how, hangUp) => {
+    const upstream: RawUpstream = await upstreamThat(hangingUpOnSecond(() => upstream, hangUp))
+    expect(await textAndRest(upstream)).toBe('1.1')
+    expect(await textAndRest(upstream)).toBe('2.1')
+    expect(upstream.connections.map(({ requests }) => requests.length)).toEqual([2, 1])
+  })
+
+  it('costs nothing where another one is being closed too', async () => {
+    const upstream: RawUpstream = await upstreamThat(
+      hangingUpOnSecond(
+        () => upstream,
+        ({ socket }) => socket.end(),
+      ),
+    )
+    await Promise.all([ask(upstream), ask(upstream)])
+    await turn()
+    expect(await textAndRest(upstream)).toBe('3.1')
+    expect(upstream.connections.flatMap(({ requests }) => requests)).toHaveLength(4)
+  })
+
+  it.each([
+    ['a part of a head', 'HTTP/1.1 2'],
+    ['an interim response', 'HTTP/1.1 100 Continue\r\n\r\n'],
+    ['a head', 'HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n'],
+  ])('had not read the request, unless it sent %s', async (_what, sent) => {
+    const upstream: RawUpstream = await upstreamThat(
+      hangingUpOnSecond(
+        () => upstream,
+        ({ socket }) => socket.end(sent),
+      ),
+    )
+    expect(await textAndRest(upstream)).toBe('1.1')
+    await expect(ask(upstream)).rejects.toMatchObject({ outcome: 'server_error' })
+    expect(upstream.connections).toHaveLength(1)
+  })
+
+  it('and a new one that hangs up too are enough', async () => {
+    const upstream: RawUpstream = await upstreamThat((connection, body) => {
+      if (upstream.connections[0] === connection && connection.requests.length === 1) {
+        numbered(() => upstream)(connection, body)
+      } else connection.socket.end()
+    })
+    expect(await textAndRest(upstream)).toBe('1.1')
+    await expect(ask(upstream)).rejects.toMatchObject({ outcome: 'server_error' })
+    expect(upstream.connections.map(({ requests }) => requests.length)).toEqual([2, 1])
+  })
+})
+
+it('a new connection that hangs up is not tried again', async () => {
+  const upstream = await upstreamThat(({ socket }) => void socket.end())
+  await expect(ask(upstream)).rejects.toMatchObject({ outcome: 'server_error' })
+  expect(upstream.connections).toHaveLength(1)
+})
+
+describe('an answer that comes before the request is written', () => {
+  /** More than the buffers between two sockets hold. */
+  const body = JSON.stringify('x'.repeat(32 * 1024 * 1024))
+
+  it.each([['connection: close'], ['connection: keep-alive']])(
+    'is taken, and the connection is not: %s',
+    async header => {
+      const upstream = await upstreamThat(() => {})
+      const asked = ask(upstream, { body })
+      const { socket, requests, closed } = await upstream.next()
+      await once(socket, 'data')
+      socket.pause()
+      socket.write(`HTTP/1.1 413 Content Too Large\r\n${header}\r\ncontent-length: 7\r\n\r\ntoo big`)
+      const { head, text } = await asked
+      expect({ status: head.status, text }).toEqual({ status: 413, text: 'too big' })
+      socket.resume()
+      await closed
+      expect(requests).toEqual([])
+    },
+  )
+})
+
+describe('TLS', () => {
+  it('is refused under another name, also the second time', async () => {
+    const upstream = await upstreamNumbering({}, elsewhere)
+    for (let round = 0; round < 3; round++) {
+      await expect(ask(upstream)).rejects.toMatchObject({
+        outcome: 'connect_failed',
+        message: expect.stringContaining('ERR_TLS_CERT_ALTNAME_INVALID'),
+      })
+    }
+    expect(upstream.connections.flatMap(({ requests }) => requests)).toEqual([])
+  })
+
+  it('is refused by an authority that nobody trusts', async () => {
+    const upstream = await upstreamNumbering({}, untrusted)
+    await expect(ask(upstream)).rejects.toMatchObject({
+      outcome: 'connect_failed',
+      message: expect.stringContaining('UNABLE_TO_VERIFY_LEAF_SIGNATURE'),
+    })
+    expect(upstream.connections.flatMap(({ requests }) => requests)).toEqual([])
+  })
+
+  it('goes on from an earlier handshake', async () => {
+    const upstream = await upstreamThat(
+      ({ socket }) =>
+        void socket.write(answer(String((socket as TLSSocket).isSessionReused()), 'connection: close\r\n')),
+      localhost,
+    )
+    expect(await textAndRest(upstream)).toBe('false')
+    expect(await textAndRest(upstream)).toBe('true')
+  })
+
+  it.each<[how: string, hangUp: (connection: SeenConnection) => void]>([
+    ['closed', ({ socket }) => socket.end()],
+    ['reset', ({ socket }) => socket.resetAndDestroy()],
+    ['answered with something else', ({ socket }) => void socket.write('HTTP/1.1 400 Bad Request\r\n\r\n')],
+  ])('whose handshake is %s fails at once', async (_how, hangUp) => {
+    const upstream = await upstreamThat(() => {})
+    const asked = ask({ baseUrl: upstream.baseUrl.replace('http:', 'https:') })
+    const connection = await upstream.next()
+    await once(connection.socket, 'data')
+    hangUp(connection)
+    await expect(asked).rejects.toMatchObject({
+      outcome: 'connect_failed',
+      message: expect.not.stringContaining('connect limit'),
+    })
+  })
+})
+
+describe('a request that is given up', () => {
+  const cancelled = { outcome: 'cancelled' }
+
+  it('while its host is looked up makes no connection', async () => {
+    const lookup = Promise.withResolvers<Parameters<LookupFunction>[2]>()
+    const publicClient = new UpstreamClient({
+      version: '0.0.0-test',
+      publicLookup: (_host, _options, callback) => lookup.resolve(callback),
+    })
+    const upstream = await upstreamNumbering()
+    const { baseUrl } = upstream
+    const leaving = new AbortController()
+    const asked = ask(
+      { baseUrl: baseUrl.replace('127.0.0.1', 'localhost') },
+      { from: publicClient, endpoint: { egress: 'public_only' }, signal: leaving.signal },
+    )
+    const found = await lookup.promise
+    leaving.abort()
+    await expect(asked).rejects.toMatchObject(cancelled)
+    found(null, [{ address: '127.0.0.1', family: 4 }])
+    expect(await textOf(ask(upstream))).toBe('1.1')
+    publicClient.close()
+  })
+
+  it('while it connects frees the connection', async () => {
+    const upstream = await upstreamNumbering()
+    const leaving = new AbortController()
+    const asked = ask(upstream, { signal: leaving.signal })
+    leaving.abort()
+    await expect(asked).rejects.toMatchObject(cancelled)
+    expect(await textOf(ask(upstream))).toMatch(/\.1$/)
+    expect(upstream.connections.flatMap(({ requests }) => requests)).toHaveLength(1)
+  })
+
+  it('during the TLS handshake frees the connection', async () => {
+    const upstream = await upstreamThat(() => {})
+    const leaving = new AbortController()
+    const asked = ask({ baseUrl: upstream.baseUrl.replace('http:', 'https:') }, { signal: leaving.signal })
+    const { socket, closed } = await upstream.next()
+    await once(socket, 'data')
+    leaving.abort()
+    await expect(asked).rejects.toMatchObject(cancelled)
+    await closed
+  })
+
+  it('while it is written frees the connection', async () => {
+    const upstream = await upstreamThat(() => {})
+    const leaving = new AbortController()
+    const asked = ask(upstream, { body: JSON.stringify('x'.repeat(32 * 1024 * 1024)), signal: leaving.signal })
+    const { socket, closed } = await upstream.next()
+    await once(socket, 'data')
+    socket.pause()
+    leaving.abort()
+    await expect(asked).rejects.toMatchObject(cancelled)
+    socket.resume()
+    await closed
+  })
+
+  it('before it is asked is not sent', async () => {
+    const upstream = await upstreamNumbering()
+    await expect(ask(upstream, { signal: AbortSignal.abort() })).rejects.toMatchObject(cancelled)
+    expect(await textOf(ask(upstream))).toBe('1.1')
+  })
+})
+
+describe.each([
+  ['TCP', undefined],
+  ['TLS', localhost],
+])('a slow reader (%s)', (_name, identity) => {
+  /** More than the buffers between two sockets hold. */
+  const bytes = 32 * 1024 * 1024
+  const block = Buffer.from(Array.from({ length: 64 * 1024 }, (_, at) => (at * at) % 251))
+  const sent = createHash('sha256')
+  for (let at = 0; at < bytes; at += block.length) sent.update(block)
+  const sentHash = sent.digest('hex')
+
+  it('makes the upstream wait, and then has all of it', async () => {
+    const written: string[] = []
+    const upstream = await upstreamThat(async ({ socket }, body) => {
+      socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${bytes}\r\n\r\n`)
+      for (let at = 0; at < bytes; at += block.length) {
+        if (!socket.write(block)) await once(socket, 'drain')
+      }
+      written.push(body)
+    }, identity)
+    const read = async (body: string, pause: Promise<void> | undefined) => {
+      const received = createHash('sha256')
+      const exchange = await ask(upstream, { body, stream: true })
+      await exchange.read(piece => {
+        received.update(piece)
+        return pause
+      })
+      return received.digest('hex')
+    }
+    const pause = Promise.withResolvers<void>()
+    const slow = read('"slow"', pause.promise)
+    expect(await read('"quick"', undefined)).toBe(sentHash)
+    await expect.poll(() => written).toEqual(['"quick"'])
+    pause.resolve()
+    expect(await slow).toBe(sentHash)
+    await expect.poll(() => written).toEqual(['"quick"', '"slow"'])
+  })
+})
+
+describe('close()', () => {
+  it('ends what is under way, lets go of all connections, and sends nothing more', async () => {
+    const upstream = await upstreamThat(({ socket }, body) => {
+      if (body === '"whole"') socket.write(answer('hello'))
+      if (body === '"stream"') socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello')
+    })
+    const stream = await ask(upstream, { body: '"stream"', stream: true })
+    const started = Promise.withResolvers<void>()
+    const streaming = stream.read(() => started.resolve())
+    await started.promise
+    const waiting = ask(upstream, { body: '"nothing"' })
+    const shaking = ask({ baseUrl: upstream.baseUrl.replace('http:', 'https:') })
+    expect(await textAndRest(upstream, { body: '"whole"' })).toBe('hello')
+    const connecting = ask({ baseUrl: upstream.baseUrl.replace('127.0.0.1', 'localhost') })
+    client.close()
+    for (const cut of [streaming, waiting, shaking, connecting, ask(upstream)]) {
+      await expect(cut).rejects.toMatchObject({ outcome: 'cancelled' })
+    }
+    await Promise.all(upstream.connections.map(({ closed }) => closed))
+    expect(upstream.connections.flatMap(({ requests }) => requests).sort()).toEqual([
+      '"nothing"',
+      '"stream"',
+      '"whole"',
+    ])
+  })
+
+  it('leaves nothing that would keep a process from ending', async () => {
+    const upstream = await upstreamThat(({ socket }, body) => {
+      if (body === '"answered"') socket.write(answer('hello'))
+    })
+    const { endpoint } = offerAt(upstream.baseUrl)
+    const script = `
+      import { UpstreamClient } from ${JSON.stringify(new URL('../../src/dispatch/upstream-client.ts', import.meta.url))}
+      const client = new UpstreamClient({ version: '0.0.0-test' })
+      const ask = body => client.ask({
+        endpoint: ${JSON.stringify(endpoint)}, body, stream: false, remainingMs: 3600e3, signal: new AbortController().signal,
+      })
+      await ask('"answered"')
+      await new Promise(setImmediate)
+      const waiting = ask('"waiting"').catch(failure => console.log(failure.outcome))
+      await ask('"answered"')
+      client.close()
+      await waiting`
+    const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    let output = ''
+    child.stdout.setEncoding('utf8').on('data', piece => {
+      output += piece
+    })
+    expect(await once(child, 'close')).toEqual([0, null])
+    expect(output).toBe('cancelled\n')
+  })
+})
+
+describe.each([
+  ['TCP', undefined],
+  ['TLS', localhost],
+])('two hundred requests at a time (%s)', (_name, identity) => {
+  interface Script {
+    readonly framing: 'length' | 'chunked' | 'close'
+    readonly repeats: number
+    /** Where the response is cut into writes, in thousandths. */
+    readonly cuts: readonly number[]
+    /** The server hangs up after so many thousandths. */
+    readonly lostAt: number | null
+  }
+  interface Plan {
+    readonly script: Script
+    readonly stream: boolean
+    /** After how many bytes its reader leaves, and how. */
+    readonly leaves: { readonly at: number; readonly how: 'abort' | 'signal' | 'release' } | null
+  }
+  const thousandths = fc.noBias(fc.nat(999))
+  const onceIn = <T>(times: number, arbitrary: fc.Arbitrary<T>) =>
+    fc.oneof({ weight: times - 1, arbitrary: fc.constant(null) }, { weight: 1, arbitrary })
+  const plans: fc.Arbitrary<Plan> = fc.record({
+    script: fc.record({
+      framing: fc.constantFrom('length', 'length', 'chunked', 'chunked', 'close'),
+      repeats: fc.oneof(fc.integer({ min: 1, max: 20 }), fc.integer({ min: 1, max: 30_000 })),
+      cuts: fc.array(thousandths, { maxLength: 4 }),
+      lostAt: onceIn(8, thousandths),
+    }),
+    stream: fc.boolean(),
+    leaves: onceIn(3, fc.record({ at: fc.nat(5_000), how: fc.constantFrom('abort', 'signal', 'release') })),
+  })
+  const bodyOf = (id: number, repeats: number) => `<${id}>`.repeat(repeats)
+
+  function responseOf(id: number, { framing, repeats }: Script): string {
+    const body = bodyOf(id, repeats)
+    if (framing === 'length') return answer(body)
+    if (framing === 'close') return `HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n${body}`
+    const chunks = body.match(/.{1,1000}/g)!.map(chunk => `${chunk.length.toString(16)}\r\n${chunk}\r\n`)
+    return `HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${chunks.join('')}0\r\n\r\n`
+  }
+
+  const play: Respond = async ({ socket }, request) => {
+    const { id, script } = JSON.parse(request) as { id: number; script: Script }
+    const whole = responseOf(id, script)
+    const placeOf = (part: number) => Math.floor((part / 1_000) * whole.length)
+    const response = script.lostAt === null ? whole : whole.slice(0, placeOf(script.lostAt))
+    let from = 0
+    for (const to of [...script.cuts.map(placeOf).sort((a, b) => a - b), response.length]) {
+      if (socket.destroyed) return
+      socket.write(response.slice(from, to))
+      from = to
+      await turn()
+    }
+    if (script.lostAt !== null || script.framing === 'close') socket.end()
+  }
+
+  it('have each its own answer', async () => {
+    const upstream = await upstreamThat(play, identity)
+    const seen = { whole: 0, left: 0, lost: 0 }
+
+    async function run({ script, stream, leaves }: Plan, id: number): Promise<void> {
+      const expected = bodyOf(id, script.repeats)
+      const leaving = new AbortController()
+      let text = ''
+      let hasLeft = false
+      try {
+        const exchange = await ask(upstream, { body: JSON.stringify({ id, script }), stream, signal: leaving.signal })
+        if (stream) {
+          await exchange.read(piece => {
+            text += piece.toString('latin1')
+            if (hasLeft || leaves === null || text.length < leaves.at) return
+            hasLeft = true
+            if (leaves.how === 'signal') leaving.abort()
+            else exchange[leaves.how]()
+          })
+        } else text = exchange.text
+      } catch (failure) {
+        expect(failure).toMatchObject({ outcome: hasLeft ? 'cancelled' : 'server_error' })
+        expect(hasLeft || script.lostAt !== null).toBe(true)
+        expect(expected.startsWith(text)).toBe(true)
+        seen[hasLeft ? 'left' : 'lost']++
+        return
+      }
+      const mayLackItsEnd = hasLeft || (script.framing === 'close' && script.lostAt !== null)
+      expect(mayLackItsEnd ? expected.slice(0, text.length) : expected).toBe(text)
+      seen[hasLeft ? 'left' : 'whole']++
+    }
+
+    const waiting = [...fc.sample(plans, { seed: 9112, numRuns: 1_000 }).entries()]
+    await Promise.all(
+      Array.from({ length: 200 }, async () => {
+        for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) await run(next[1], next[0])
+      }),
+    )
+    expect(Math.min(seen.whole, seen.left, seen.lost)).toBeGreaterThan(50)
+    expect(upstream.connections.length).toBeLessThan(700)
+  })
+})
