@@ -202,7 +202,9 @@ BEGIN
         minute_used := r.minute_requests;
       ELSE
         v_minute := v_this_minute;
-        minute_used := 0;
+        -- Zero, but in a minute that comes again after a clock was set back: its leases may still admit what they were granted, and give it back.
+        SELECT coalesce(sum(o.slots), 0) INTO minute_used
+          FROM lease o WHERE o.customer_id = r.customer AND o.slot_minute = v_minute AND o.slots IS NOT NULL;
       END IF;
       IF r.day >= v_today AND r.day <= v_today + 1 THEN
         v_day := r.day;
@@ -217,7 +219,8 @@ BEGIN
         -- Back from a clock that was days ahead, or forward again after it: this day has leases and charges already.
         IF r.day > v_today OR EXISTS (SELECT FROM lease o WHERE o.customer_id = r.customer AND o.cap_day = v_today) THEN
           SELECT coalesce(sum(u.cost_nanos), 0) INTO v_day_spent FROM usage_event u WHERE u.customer_id = r.customer AND u.cap_day = v_today;
-          SELECT coalesce(sum(o.granted_nanos), 0), v_day_spent - coalesce(sum(o.settled_nanos), 0) INTO v_day_leased, v_day_spent
+          SELECT coalesce(sum(o.granted_nanos), 0), v_day_spent - coalesce(sum(o.settled_nanos), 0), coalesce(sum(o.slots), 0)
+            INTO v_day_leased, v_day_spent, day_used
             FROM lease o WHERE o.customer_id = r.customer AND o.cap_day = v_today;
         END IF;
       END IF;

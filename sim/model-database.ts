@@ -573,21 +573,23 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     const thisMinute = Math.floor(nowMs / MINUTE_MS) * MINUTE_MS
     const today = Math.floor(nowMs / DAY_MS)
     const account = { ...row }
+    const own = [...(leasesOf.get(row.customerId)?.values() ?? [])]
     if (!(row.minute >= thisMinute && row.minute <= thisMinute + 2 * MINUTE_MS)) {
       account.minute = thisMinute
       account.minuteRequests = 0
+      for (const lease of own) if (lease.slotMinute === thisMinute) account.minuteRequests += lease.slots!
     }
     if (!(row.day >= today && row.day <= today + 1)) {
       account.day = today
       account.dayRequests = 0
       account.daySpent = 0n
       account.dayLeased = 0n
-      const own = [...(leasesOf.get(row.customerId)?.values() ?? [])]
       if (row.day > today || own.some(({ capDay }) => capDay === today)) {
         for (const event of usage.get(row.customerId)?.values() ?? [])
           if (event.capDay === today) account.daySpent += event.cost
         for (const lease of own) {
           if (lease.capDay !== today) continue
+          account.dayRequests += lease.slots ?? 0
           account.dayLeased += lease.granted
           account.daySpent -= lease.settled
         }

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { systemScheduler } from '../../src/domain/scheduler.ts'
 import { openJournal } from '../../src/journal/journal.ts'
 import type { Admission, AdmissionResult } from '../../src/ledger/admission.ts'
-import { storeOf } from '../../src/ledger/postgres-store.ts'
+import { createPostgresStore, storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
 import { encodeSettlements } from '../../src/ledger/settlement-record.ts'
@@ -70,6 +70,33 @@ test('a lease that is to shrink and to close in one batch, as after a slow answe
   expect(await bulkLeases()).toEqual([])
   expect(await world.violations()).toEqual([])
 })
+
+test.each([
+  ['minute', 3_600_000, { minuteUsed: 21, dayUsed: 22 }],
+  ['day', 3 * 86_400_000, { minuteUsed: 21, dayUsed: 21 }],
+])(
+  'a %s that comes again, after a clock was set back and forward, counts the slots of its leases',
+  async (_, stepMs, windows) => {
+    let nowMs = Date.UTC(2026, 10, 21, 10, 30)
+    const { nodeId } = await world.addNode()
+    const customerId = await world.addCustomer(10n * USD)
+    const store = createPostgresStore({ money: world.pool, heartbeat: world.pool, windowClock: () => nowMs })
+    const leaseId = randomUUIDv7()
+    const request = { leaseId, customerId, limits: unlimited, wantNanos: USD, floorNanos: USD, slots: 20 }
+    const count = () => store.admit(nodeId, [admissionOf(customerId, null)])
+    expect(await store.admit(nodeId, [request])).toMatchObject([{ kind: 'granted', slots: 20 }])
+    nowMs -= stepMs
+    expect(await count()).toMatchObject([{ windows: { minuteUsed: 1 } }])
+    nowMs += stepMs
+    expect(await count()).toMatchObject([{ windows }])
+    expect(await world.violations()).toEqual([])
+    // Where they were not counted they would be taken from zero, which PostgreSQL refuses: the lease would keep its money.
+    await store.handBack([{ leaseId, keepNanos: null, slotsUsed: 3 }])
+    expect(await count()).toMatchObject([{ windows: { minuteUsed: 5 } }])
+    expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 0n })
+    expect(await world.violations()).toEqual([])
+  },
+)
 
 test('newcomers and last dollars are admitted one by one', async () => {
   const node = await world.addNode({ bulkLeases: true })
