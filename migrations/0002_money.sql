@@ -90,6 +90,12 @@ LANGUAGE sql IMMUTABLE AS $$
   END AT TIME ZONE 'UTC'
 $$;
 
+-- The lowest id of a request that began on that UTC day or later: a UUIDv7 begins with its time in milliseconds, 48 bits of it.
+CREATE FUNCTION lowest_uuid_at(p_day date) RETURNS uuid
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT (lpad(to_hex((extract(epoch FROM p_day::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
+$$;
+
 -- Decides a batch of admissions: counts each against its customer's windows and places its lease. One row per item, `item` counting from 1.
 -- A lease that exists already is answered again without counting: the same admission was sent twice.
 -- An item with `slots` asks for a bulk lease of up to `want` and so many requests. It gets at most its node's share of half of what is free,
@@ -216,8 +222,11 @@ BEGIN
         day_used := 0;
         v_day_spent := 0;
         v_day_leased := 0;
-        -- Back from a clock that was days ahead, or forward again after it: this day has leases and charges already.
-        IF r.day > v_today OR EXISTS (SELECT FROM lease o WHERE o.customer_id = r.customer AND o.cap_day = v_today) THEN
+        -- Back from a clock that was days ahead, or forward again after it: this day has leases and charges already. Charges are looked for
+        -- among the ids made since the day began: on a day like any other there are none yet, however much was charged before.
+        IF r.day > v_today OR EXISTS (SELECT FROM lease o WHERE o.customer_id = r.customer AND o.cap_day = v_today) OR EXISTS (
+          SELECT FROM usage_event u WHERE u.customer_id = r.customer AND u.request_id >= lowest_uuid_at(v_today) AND u.cap_day = v_today
+        ) THEN
           SELECT coalesce(sum(u.cost_nanos), 0) INTO v_day_spent FROM usage_event u WHERE u.customer_id = r.customer AND u.cap_day = v_today;
           SELECT coalesce(sum(o.granted_nanos), 0), v_day_spent - coalesce(sum(o.settled_nanos), 0), coalesce(sum(o.slots), 0)
             INTO v_day_leased, v_day_spent, day_used

@@ -584,15 +584,13 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       account.dayRequests = 0
       account.daySpent = 0n
       account.dayLeased = 0n
-      if (row.day > today || own.some(({ capDay }) => capDay === today)) {
-        for (const event of usage.get(row.customerId)?.values() ?? [])
-          if (event.capDay === today) account.daySpent += event.cost
-        for (const lease of own) {
-          if (lease.capDay !== today) continue
-          account.dayRequests += lease.slots ?? 0
-          account.dayLeased += lease.granted
-          account.daySpent -= lease.settled
-        }
+      for (const event of usage.get(row.customerId)?.values() ?? [])
+        if (event.capDay === today) account.daySpent += event.cost
+      for (const lease of own) {
+        if (lease.capDay !== today) continue
+        account.dayRequests += lease.slots ?? 0
+        account.dayLeased += lease.granted
+        account.daySpent -= lease.settled
       }
     }
     return account

@@ -185,6 +185,25 @@ test('a clock that was set back by days and goes forward again finds the leases 
   expect(await world.violations()).toEqual([])
 })
 
+test('a clock that was set back by days and goes forward again finds what the day was charged', async () => {
+  const customerId = await world.addCustomer(1_000n)
+  const limits = { requestsPerMinute: 100, requestsPerDay: 100, dailySpendCapNanos: 300n }
+  // The real time, which is in the ids too.
+  let nowMs = Date.now()
+  const { ledger } = await world.addNode({ windowClock: () => nowMs })
+  const charged = admissionOf(customerId, 200n, { limits })
+  await ledger.admit(charged)
+  await ledger.settle(settlementOf(charged, 200n, 200n))
+  nowMs -= 40 * 86_400_000
+  expect(await ledger.admit(admissionOf(customerId, 10n, { limits }))).toMatchObject({ kind: 'granted' })
+  nowMs += 40 * 86_400_000
+  expect(await ledger.admit(admissionOf(customerId, 101n, { limits }))).toMatchObject({
+    code: 'daily_spend_cap_reached',
+    capLeftNanos: 100n,
+  })
+  expect(await world.violations()).toEqual([])
+})
+
 test('a journal of another version is refused as a whole, before anything of it is settled', async () => {
   const customerId = await world.addCustomer(500n)
   const admission = admissionOf(customerId, 200n)
