@@ -16,6 +16,8 @@ export class ConnectionPool implements ConnectionKeeper {
   readonly #open = new Set<Connection>()
   /** Newest last. */
   #idle: Connection[] = []
+  /** Idle since this turn of the event loop. */
+  #resting: Connection[] = []
   #sweeper: NodeJS.Timeout | undefined
   #tlsSession: Buffer | undefined
 
@@ -45,8 +47,13 @@ export class ConnectionPool implements ConnectionKeeper {
   }
 
   onIdle(connection: Connection): void {
-    this.#idle.push(connection)
-    this.#sweeper ??= setInterval(() => this.#sweep(), SWEPT_EVERY_MS)
+    if (this.#resting.push(connection) > 1) return
+    // What came right behind the response is read before the turn is over, and then is not taken for the answer to the next request.
+    setImmediate(() => {
+      this.#idle.push(...this.#resting.filter(rested => rested.isUsable))
+      this.#resting = []
+      if (this.#idle.length > 0) this.#sweeper ??= setInterval(() => this.#sweep(), SWEPT_EVERY_MS)
+    })
   }
 
   onClosed(connection: Connection): void {
@@ -65,9 +72,9 @@ export class ConnectionPool implements ConnectionKeeper {
 
   /** The timer outlives the last idle connection by up to one round, or each request of a quiet gateway would start one. */
   #sweep(): void {
-    const usable = this.#idle.filter(connection => connection.isUsable)
-    for (const connection of this.#idle) if (!usable.includes(connection)) connection.destroy()
+    const { usable = [], over = [] } = Object.groupBy(this.#idle, idle => (idle.isUsable ? 'usable' : 'over'))
     this.#idle = usable
+    for (const connection of over) connection.destroy()
     if (usable.length === 0) this.#stopSweeping()
   }
 

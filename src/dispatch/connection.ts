@@ -149,10 +149,7 @@ export class Connection implements ResponseTaker {
     this.mayBeClosing = true
     this.usableUntilMs = performance.now() + keptS * 1000
     this.resume()
-    // What came right behind the response is read before the turn is over, and then is not the answer to the next request.
-    setImmediate(() => {
-      if (this.#isOpen) this.#keeper.onIdle(this)
-    })
+    this.#keeper.onIdle(this)
   }
 
   #readEnd(): void {
