@@ -114,8 +114,8 @@ describe.each([
     },
   )
 
-  it('is used again after `keep-alive: timeout=5`', async () => {
-    const upstream = await upstreamNumbering({ headers: 'keep-alive: timeout=5\r\n' }, identity)
+  it('is used again after `keep-alive: timeout=60`', async () => {
+    const upstream = await upstreamNumbering({ headers: 'keep-alive: timeout=60\r\n' }, identity)
     expect(await textAndRest(upstream)).toBe('1.1')
     expect(await textAndRest(upstream)).toBe('1.2')
   })
