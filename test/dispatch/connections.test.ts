@@ -120,6 +120,33 @@ describe.each([
     expect(await textAndRest(upstream)).toBe('1.2')
   })
 
+  it('is used again where its response ended while its reader was far behind', async () => {
+    const heldBytes = 256 * 1024
+    const isRead = Promise.withResolvers<void>()
+    const upstream: RawUpstream = await upstreamThat(async (connection, body) => {
+      if (body !== '"stream"') return numbered(() => upstream, { headers: 'connection: close\r\n' })(connection, body)
+      connection.socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${1 + heldBytes + 1}\r\n\r\n1`)
+      await isRead.promise
+      // More than may wait for the reader, by its very last byte.
+      connection.socket.write('2'.repeat(heldBytes + 1))
+    }, identity)
+    const exchange = await ask(upstream, { body: '"stream"', stream: true })
+    let bytes = 0
+    await exchange.read(async piece => {
+      bytes += piece.length
+      isRead.resolve()
+      if (bytes === 1) await expect.poll(() => textOf(ask(upstream))).toBe('1.2')
+    })
+    expect(bytes).toBe(1 + heldBytes + 1)
+  })
+
+  it('is let go when the time is over for which the server keeps it', async () => {
+    const upstream = await upstreamNumbering({ headers: 'keep-alive: timeout=2\r\n' }, identity)
+    expect(await textAndRest(upstream)).toBe('1.1')
+    await upstream.connections[0]!.closed
+    expect(await textAndRest(upstream)).toBe('2.1')
+  })
+
   it('is not used again after bytes behind its response', async () => {
     const upstream = await upstreamNumbering({ behind: answer('planted') }, identity)
     expect(await textAndRest(upstream)).toBe('1.1')
