@@ -1,6 +1,6 @@
-import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, fork, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { openSync, readFileSync } from 'node:fs'
+import { existsSync, openSync, readFileSync } from 'node:fs'
 import type { Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -68,9 +68,10 @@ export function pin(pid: number, core: string | undefined): void {
   execFileSync('taskset', ['-a', '-c', '-p', core, String(pid)], { stdio: 'ignore' })
 }
 
-/** From now on a process runs only while its core has nothing else to do, and so do the children it starts. */
+/** From now on a process runs only while its core has nothing else to do, and so do the children it starts. One that has ended meanwhile is left alone. */
 export function runWhenIdle(pid: number): void {
-  execFileSync('chrt', ['--idle', '--pid', '0', String(pid)], { stdio: 'ignore' })
+  const { error, status } = spawnSync('chrt', ['--idle', '--pid', '0', String(pid)], { stdio: 'ignore' })
+  if (error !== undefined || (status !== 0 && existsSync(`/proc/${pid}`))) throw error ?? new Error('chrt failed')
 }
 
 /** The cores a process may run on, as `taskset` writes them; null where there is no /proc or no such process. */
