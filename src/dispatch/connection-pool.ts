@@ -50,7 +50,10 @@ export class ConnectionPool implements ConnectionKeeper {
     if (this.#resting.push(connection) > 1) return
     // What came right behind the response is read before the turn is over, and then is not taken for the answer to the next request.
     setImmediate(() => {
-      this.#idle.push(...this.#resting.filter(rested => rested.isUsable))
+      for (const rested of this.#resting) {
+        if (rested.isUsable) this.#idle.push(rested)
+        else rested.destroy()
+      }
       this.#resting = []
       if (this.#idle.length > 0) this.#sweeper ??= setInterval(() => this.#sweep(), SWEPT_EVERY_MS)
     })

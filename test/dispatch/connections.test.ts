@@ -147,6 +147,14 @@ describe.each([
     expect(await textAndRest(upstream)).toBe('2.1')
   })
 
+  it('is let go when that time is over before its turn of the event loop is', async () => {
+    const upstream = await upstreamNumbering({ headers: 'keep-alive: timeout=2\r\n' }, identity)
+    expect(await textOf(ask(upstream))).toBe('1.1')
+    const overMs = performance.now() + 1_000
+    while (performance.now() < overMs);
+    await upstream.connections[0]!.closed
+  })
+
   it('is not used again after bytes behind its response', async () => {
     const upstream = await upstreamNumbering({ behind: answer('planted') }, identity)
     expect(await textAndRest(upstream)).toBe('1.1')
