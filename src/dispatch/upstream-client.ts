@@ -32,8 +32,8 @@ interface Target {
   readonly streamHead: string
 }
 
-/** As Node's own client would refuse it: a line break in a key would be a header of its own. */
-const headerValuePattern = /^[\t\x20-\x7e\x80-\xff]*$/
+/** A line break in a key would be a header of its own, and beyond ASCII servers differ in what they read. */
+const headerValuePattern = /^[\t\x20-\x7e]*$/
 
 /**
  * Speaks HTTP/1.1 to upstreams: one keep-alive pool for each origin, no pipelining, no redirects, no proxy from the
