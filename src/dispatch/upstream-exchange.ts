@@ -1,10 +1,10 @@
+import { GatheredBytes } from '../domain/gathered-bytes.ts'
 import type { Timeouts } from '../domain/offer.ts'
 import type { StopSignal } from '../domain/stop-signal.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failureOfException } from './classify.ts'
 import type { Connection, Exchange } from './connection.ts'
 import type { Deadlines, Limited } from './deadlines.ts'
-import { GatheredBytes } from './gathered-bytes.ts'
 import type { ResponseHead } from './response-parser.ts'
 
 /** Each phase has its own limit; a phase never goes back. */

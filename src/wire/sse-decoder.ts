@@ -1,3 +1,4 @@
+import { GatheredBytes } from '../domain/gathered-bytes.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 
 /** One server-sent event. `event` is empty unless an `event:` line named it. */
@@ -19,8 +20,8 @@ const nothing = Buffer.alloc(0)
  * put together before anything is decoded. Throws UpstreamFailure `malformed` at a line or event above 1 MiB.
  */
 export class SseDecoder {
-  #kept = nothing
-  #keptLength = 0
+  /** The start of a line that has not arrived whole. */
+  readonly #kept = new GatheredBytes()
   #lineFeedMayFollow = false
   #firstLine = true
   #event = ''
@@ -53,21 +54,20 @@ export class SseDecoder {
   /** The event that the stream's end completes: some upstreams leave out the last blank line. */
   end(): SseEvent[] {
     const events: SseEvent[] = []
-    if (this.#keptLength > 0) this.#completeLine(nothing, 0, 0, events)
+    if (this.#kept.length > 0) this.#completeLine(nothing, 0, 0, events)
     this.#dispatch(events)
     return events
   }
 
   #completeLine(bytes: Buffer, start: number, end: number, events: SseEvent[]): void {
-    if (this.#keptLength === 0) {
+    if (this.#kept.length === 0) {
       if (end - start > LINE_BYTES_MAX) throw tooLong()
       this.#readLine(bytes, start, end, events)
       return
     }
     this.#keep(bytes, start, end)
-    const length = this.#keptLength
-    this.#keptLength = 0
-    this.#readLine(this.#kept, 0, length, events)
+    const line = this.#kept.take(this.#kept.length)
+    this.#readLine(line, 0, line.length, events)
   }
 
   #readLine(bytes: Buffer, lineStart: number, end: number, events: SseEvent[]): void {
@@ -105,17 +105,9 @@ export class SseDecoder {
     this.#event = ''
   }
 
-  /** Appends to the unfinished line. Grows by doubling, so that one byte per read stays linear. */
   #keep(bytes: Buffer, start: number, end: number): void {
-    const length = this.#keptLength + end - start
-    if (length > LINE_BYTES_MAX) throw tooLong()
-    if (length > this.#kept.length) {
-      const grown = Buffer.allocUnsafe(Math.max(length, this.#kept.length * 2, 1024))
-      this.#kept.copy(grown, 0, 0, this.#keptLength)
-      this.#kept = grown
-    }
-    bytes.copy(this.#kept, this.#keptLength, start, end)
-    this.#keptLength = length
+    if (this.#kept.length + end - start > LINE_BYTES_MAX) throw tooLong()
+    this.#kept.add(bytes.subarray(start, end))
   }
 }
 
