@@ -15,7 +15,7 @@ export interface Exchange {
 }
 
 /** The upstream closed the connection before its answer was whole. */
-export class ConnectionLost extends Error {
+class ConnectionLost extends Error {
   override readonly name = 'ConnectionLost'
   readonly code = 'ECONNRESET'
 }

@@ -33,7 +33,6 @@ type State =
   | 'chunk-cr'
   | 'chunk-lf'
   | 'trailer'
-  | 'trailer-line'
   | 'trailer-lf'
   | 'end-lf'
 
@@ -47,16 +46,17 @@ const LF = 10
 const SPACE = 32
 const SEMICOLON = 59
 
+const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+const text = String.raw`[\t\x20-\x7e\x80-\xff]`
+const quoted = String.raw`"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\${text})*"`
 /**
  * RFC 9112, without what it lets a recipient put up with: bare LF, folded lines, blanks before the colon and control characters are how two
  * readers of one response come to different ends of it.
  */
-const headPattern =
-  /^HTTP\/1\.[01] [1-9]\d\d(?: [\t\x20-\x7e\x80-\xff]*)?(?:\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*)*$/
-const extensionsPattern =
-  /^(?:;[!#$%&'*+.^_`|~0-9A-Za-z-]+(?:=(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+|"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\[\t\x20-\x7e\x80-\xff])*"))?)+$/
+const headPattern = new RegExp(String.raw`^HTTP/1\.[01] [1-9]\d\d(?: ${text}*)?(?:\r\n${token}:${text}*)*$`)
+const extensionsPattern = new RegExp(`^(?:;${token}(?:=(?:${token}|${quoted}))?)+$`)
 /** A trailer that spoke of the body's length would be one more way to read it. */
-const trailerPattern = /^(?!(?:content-length|transfer-encoding):)[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*$/i
+const trailerPattern = new RegExp(`^(?!(?:content-length|transfer-encoding):)${token}:${text}*$`, 'i')
 /** Options of the connection header, whose values end in a comma here. */
 const closePattern = /(?:^|,)[\t ]*close[\t ]*,/
 const keepPattern = /(?:^|,)[\t ]*keep-alive[\t ]*,/
@@ -154,7 +154,7 @@ export class ResponseParser {
     let connection = ''
     let length: number | null = null
     let isChunked = false
-    this.#keepAliveS = null
+    let keepAliveS: string | undefined
     // Behind the last line, indexOf's -1 makes it 1.
     for (let at = head.indexOf('\r\n') + 2; at !== 1; ) {
       const colon = head.indexOf(':', at)
@@ -176,8 +176,7 @@ export class ResponseParser {
           connection += `${value.toLowerCase()},`
           break
         case 'keep-alive':
-          this.#keepAliveS = Number(/timeout=(\d{1,9})/i.exec(value)?.[1] ?? Number.NaN)
-          if (Number.isNaN(this.#keepAliveS)) this.#keepAliveS = null
+          keepAliveS = /timeout=(\d{1,9})/i.exec(value)?.[1]
           break
         case 'content-encoding':
           contentEncoding = value
@@ -191,6 +190,7 @@ export class ResponseParser {
       }
       at = lineEnd + 2
     }
+    this.#keepAliveS = keepAliveS === undefined ? null : Number(keepAliveS)
     const isFirstVersion = head.charCodeAt(7) === 0x30
     // Those who know no more than HTTP/1.0 do not know chunks.
     if (isChunked && isFirstVersion) throw new MalformedResponse('HTTP/1.0 with a transfer-encoding.')
@@ -258,14 +258,8 @@ export class ResponseParser {
         this.#expectSize()
         break
       case 'trailer':
-        if (byte === CR) this.#state = 'end-lf'
-        else {
-          this.#state = 'trailer-line'
-          this.#readUnread(byte, trailerPattern, 'trailer-lf')
-        }
-        break
-      case 'trailer-line':
-        this.#readUnread(byte, trailerPattern, 'trailer-lf')
+        if (byte === CR && this.#unread === '') this.#state = 'end-lf'
+        else this.#readUnread(byte, trailerPattern, 'trailer-lf')
         break
       case 'trailer-lf':
         mustBe(byte, LF)
