@@ -5,7 +5,7 @@ import type { Envelope } from '../wire/envelope.ts'
 import { SseDecoder, type SseEvent } from '../wire/sse-decoder.ts'
 import { ChunkNormaliser, hasContent } from '../wire/upstream-chunk.ts'
 import { completionAsChunks, normaliseCompletion } from '../wire/upstream-completion.ts'
-import { failureOfResponse } from './classify.ts'
+import { failureOfResponse, isOfType } from './classify.ts'
 import type { ResponseHead } from './response-parser.ts'
 import type { UpstreamAsk, UpstreamClient } from './upstream-client.ts'
 import type { UpstreamExchange } from './upstream-exchange.ts'
@@ -182,10 +182,6 @@ export function rejectUnreadable(head: ResponseHead): void {
     )
   }
   if (isOfType(head, 'html')) throw new UpstreamFailure('malformed', 'The upstream answered with HTML.')
-}
-
-function isOfType({ contentType }: ResponseHead, name: string): boolean {
-  return contentType.toLowerCase().includes(name)
 }
 
 /** No content, and yet an answer that another upstream would only repeat: a filter refused, or hidden reasoning took all tokens. */

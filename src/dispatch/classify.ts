@@ -40,12 +40,17 @@ function atMostADay(seconds: number): number {
   return Math.min(Math.ceil(seconds), RETRY_AFTER_S_MAX)
 }
 
-function jsonOrText(body: string, { contentType }: ResponseHead): unknown {
+/** Whether the content type speaks of `name`, in lower case. */
+export function isOfType({ contentType }: ResponseHead, name: string): boolean {
+  return contentType.toLowerCase().includes(name)
+}
+
+function jsonOrText(body: string, head: ResponseHead): unknown {
   try {
     return JSON.parse(body)
   } catch {
     // An error page of a proxy in between says nothing that a customer could use.
-    return /html/i.test(contentType) || body.trimStart().startsWith('<') ? '' : body
+    return isOfType(head, 'html') || body.trimStart().startsWith('<') ? '' : body
   }
 }
 
