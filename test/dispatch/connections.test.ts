@@ -69,19 +69,13 @@ const answer = (text: string, headers = '') =>
 
 /** Answers with the number of the connection and of the request on it: `2.1` is the first request on the second connection. */
 const numbered =
-  (upstream: () => RawUpstream, more: { headers?: string; behind?: string } = {}): Respond =>
-  ({ socket, requests }, _body) => {
-    const place = upstream().connections.findIndex(connection => connection.socket === socket) + 1
+  (more: { headers?: string; behind?: string } = {}): Respond =>
+  ({ socket, place, requests }) => {
     socket.write(answer(`${place}.${requests.length}`, more.headers) + (more.behind ?? ''))
   }
 
-async function upstreamNumbering(more?: { headers?: string; behind?: string }, identity?: typeof localhost) {
-  const upstream: RawUpstream = await upstreamThat(
-    numbered(() => upstream, more),
-    identity,
-  )
-  return upstream
-}
+const upstreamNumbering = (more?: { headers?: string; behind?: string }, identity?: typeof localhost) =>
+  upstreamThat(numbered(more), identity)
 
 describe.each([
   ['TCP', undefined],
@@ -123,8 +117,8 @@ describe.each([
   it('is used again where its response ended while its reader was far behind', async () => {
     const heldBytes = 256 * 1024
     const isRead = Promise.withResolvers<void>()
-    const upstream: RawUpstream = await upstreamThat(async (connection, body) => {
-      if (body !== '"stream"') return numbered(() => upstream, { headers: 'connection: close\r\n' })(connection, body)
+    const upstream = await upstreamThat(async (connection, body) => {
+      if (body !== '"stream"') return numbered({ headers: 'connection: close\r\n' })(connection, body)
       connection.socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${1 + heldBytes + 1}\r\n\r\n1`)
       await isRead.promise
       // More than may wait for the reader, by its very last byte.
@@ -163,8 +157,7 @@ describe.each([
   })
 
   it('is not used again before what came with its response was read', async () => {
-    const upstream: RawUpstream = await upstreamThat(({ socket }) => {
-      const place = upstream.connections.findIndex(connection => connection.socket === socket) + 1
+    const upstream = await upstreamThat(({ socket, place }) => {
       // What is written on its own is a TLS record of its own, and read on its own. Without TLS, that is what fills the memory for reading.
       const head = 'HTTP/1.1 200 OK\r\ncontent-length: 65000\r\n'
       const padding = 64 * 1024 - 65_000 - head.length - 'x: \r\n\r\n'.length
@@ -197,29 +190,24 @@ describe.each([
 
 describe('a kept connection that the server is just closing', () => {
   const hangingUpOnSecond =
-    (upstream: () => RawUpstream, hangUp: (connection: SeenConnection) => void): Respond =>
+    (hangUp: (connection: SeenConnection) => void): Respond =>
     (connection, body) => {
       if (connection.requests.length === 2) hangUp(connection)
-      else numbered(upstream)(connection, body)
+      else numbered()(connection, body)
     }
 
   it.each<[how: string, hangUp: (connection: SeenConnection) => void]>([
     ['with FIN', ({ socket }) => socket.end()],
     ['with RST', ({ socket }) => socket.resetAndDestroy()],
   ])('costs nothing: %s', async (_how, hangUp) => {
-    const upstream: RawUpstream = await upstreamThat(hangingUpOnSecond(() => upstream, hangUp))
+    const upstream = await upstreamThat(hangingUpOnSecond(hangUp))
     expect(await textAndRest(upstream)).toBe('1.1')
     expect(await textAndRest(upstream)).toBe('2.1')
     expect(upstream.connections.map(({ requests }) => requests.length)).toEqual([2, 1])
   })
 
   it('costs nothing where another one is being closed too', async () => {
-    const upstream: RawUpstream = await upstreamThat(
-      hangingUpOnSecond(
-        () => upstream,
-        ({ socket }) => socket.end(),
-      ),
-    )
+    const upstream = await upstreamThat(hangingUpOnSecond(({ socket }) => socket.end()))
     await Promise.all([ask(upstream), ask(upstream)])
     await turn()
     expect(await textAndRest(upstream)).toBe('3.1')
@@ -231,22 +219,16 @@ describe('a kept connection that the server is just closing', () => {
     ['an interim response', 'HTTP/1.1 100 Continue\r\n\r\n'],
     ['a head', 'HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n'],
   ])('had not read the request, unless it sent %s', async (_what, sent) => {
-    const upstream: RawUpstream = await upstreamThat(
-      hangingUpOnSecond(
-        () => upstream,
-        ({ socket }) => socket.end(sent),
-      ),
-    )
+    const upstream = await upstreamThat(hangingUpOnSecond(({ socket }) => socket.end(sent)))
     expect(await textAndRest(upstream)).toBe('1.1')
     await expect(ask(upstream)).rejects.toMatchObject({ outcome: 'server_error' })
     expect(upstream.connections).toHaveLength(1)
   })
 
   it('and a new one that hangs up too are enough', async () => {
-    const upstream: RawUpstream = await upstreamThat((connection, body) => {
-      if (upstream.connections[0] === connection && connection.requests.length === 1) {
-        numbered(() => upstream)(connection, body)
-      } else connection.socket.end()
+    const upstream = await upstreamThat((connection, body) => {
+      if (connection.place === 1 && connection.requests.length === 1) numbered()(connection, body)
+      else connection.socket.end()
     })
     expect(await textAndRest(upstream)).toBe('1.1')
     await expect(ask(upstream)).rejects.toMatchObject({ outcome: 'server_error' })

@@ -15,6 +15,8 @@ export interface RawUpstream {
 
 export interface SeenConnection {
   readonly socket: Socket
+  /** Its place in the order of connections, from 1. */
+  readonly place: number
   /** The bodies of the requests that came over it. */
   readonly requests: readonly string[]
   readonly closed: Promise<void>
@@ -35,7 +37,7 @@ export async function startRawUpstream(
   const take = (socket: Socket) => {
     const { promise: closed, resolve } = Promise.withResolvers<void>()
     const requests: string[] = []
-    const connection = { socket, requests, closed }
+    const connection = { socket, place: connections.length + 1, requests, closed }
     socket.setNoDelay(true)
     socket.on('error', () => {}) // a client that is gone is part of the test
     socket.once('close', () => resolve())
