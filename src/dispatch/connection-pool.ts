@@ -1,8 +1,8 @@
 import { connect as connectPlain, isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { Connection, type ConnectionKeeper, type Exchange } from './connection.ts'
+import type { Deadlines } from './deadlines.ts'
 
-const SWEPT_EVERY_MS = 1_000
 /** So long after the last word, TCP asks whether the other side is still there: a load balancer may have forgotten it. */
 const PROBED_AFTER_MS = 60_000
 
@@ -12,18 +12,19 @@ const PROBED_AFTER_MS = 60_000
  */
 export class ConnectionPool implements ConnectionKeeper {
   readonly #url: URL
+  readonly #deadlines: Deadlines
   readonly #lookup: LookupFunction | undefined
   readonly #open = new Set<Connection>()
   /** Newest last. */
-  #idle: Connection[] = []
+  readonly #idle: Connection[] = []
   /** Idle since this turn of the event loop. */
   #resting: Connection[] = []
-  #sweeper: NodeJS.Timeout | undefined
   #tlsSession: Buffer | undefined
 
-  /** `lookup` resolves the host's name; by default the system does. */
-  constructor(origin: string, lookup?: LookupFunction) {
+  /** `deadlines` watches the idle ones. `lookup` resolves the host's name; by default the system does. */
+  constructor(origin: string, deadlines: Deadlines, lookup?: LookupFunction) {
     this.#url = new URL(origin)
+    this.#deadlines = deadlines
     this.#lookup = lookup
   }
 
@@ -43,7 +44,6 @@ export class ConnectionPool implements ConnectionKeeper {
   /** Cuts off all connections; what they were serving hears why. */
   destroy(reason: Error): void {
     for (const connection of this.#open) connection.fail(reason)
-    this.#stopSweeping()
   }
 
   onIdle(connection: Connection): void {
@@ -51,39 +51,29 @@ export class ConnectionPool implements ConnectionKeeper {
     // What came right behind the response is read before the turn is over, and then is not taken for the answer to the next request.
     setImmediate(() => {
       for (const rested of this.#resting) {
-        if (rested.isUsable) this.#idle.push(rested)
-        else rested.destroy()
+        if (rested.isUsable) {
+          this.#idle.push(rested)
+          this.#deadlines.add(rested)
+        } else rested.destroy()
       }
       this.#resting = []
-      if (this.#idle.length > 0) this.#sweeper ??= setInterval(() => this.#sweep(), SWEPT_EVERY_MS)
     })
   }
 
   onClosed(connection: Connection): void {
     this.#open.delete(connection)
+    this.#deadlines.remove(connection)
     const at = this.#idle.indexOf(connection)
     if (at !== -1) this.#idle.splice(at, 1)
   }
 
   #takeIdle(): Connection | undefined {
     for (let kept = this.#idle.pop(); kept !== undefined; kept = this.#idle.pop()) {
+      this.#deadlines.remove(kept)
       if (kept.isUsable) return kept
       kept.destroy()
     }
     return undefined
-  }
-
-  /** The timer outlives the last idle connection by up to one round, or each request of a quiet gateway would start one. */
-  #sweep(): void {
-    const { usable = [], over = [] } = Object.groupBy(this.#idle, idle => (idle.isUsable ? 'usable' : 'over'))
-    this.#idle = usable
-    for (const connection of over) connection.destroy()
-    if (usable.length === 0) this.#stopSweeping()
-  }
-
-  #stopSweeping(): void {
-    clearInterval(this.#sweeper)
-    this.#sweeper = undefined
   }
 
   #connect(onread: OnReadOpts, connected: () => void): Socket {

@@ -1,4 +1,5 @@
 import type { OnReadOpts, Socket } from 'node:net'
+import type { Limited } from './deadlines.ts'
 import { type ResponseHead, ResponseParser, type ResponseTaker } from './response-parser.ts'
 
 /** One request as its connection sees it. No call may throw. */
@@ -39,7 +40,10 @@ export interface ConnectionKeeper {
 }
 
 /** A connection to an upstream: one request at a time, then the next. */
-export class Connection implements ResponseTaker {
+export class Connection implements ResponseTaker, Limited {
+  older: Limited | undefined = undefined
+  newer: Limited | undefined = undefined
+  isListed = false
   /** Has served a request before, and not a byte has come since: the server may be closing it just now. */
   mayBeClosing = false
   /** performance.now() until which another request may be sent. */
@@ -67,6 +71,11 @@ export class Connection implements ResponseTaker {
 
   get isUsable(): boolean {
     return this.#isOpen && performance.now() < this.usableUntilMs
+  }
+
+  /** Called now and then by Deadlines while it is idle. */
+  checkDeadline(nowMs: number): void {
+    if (nowMs >= this.usableUntilMs) this.destroy()
   }
 
   /** From now on the connection is this exchange's, until its end. */

@@ -1,6 +1,6 @@
 import { type Aged, AgeList } from '../domain/age-list.ts'
 
-/** Something that may last too long. */
+/** Something that may last too long: an exchange, or the rest of a connection. */
 export interface Limited extends Aged<Limited> {
   /** Looks whether its time is over and acts on it. `nowMs` is performance.now(). */
   checkDeadline(nowMs: number): void

@@ -117,7 +117,7 @@ export class UpstreamClient {
     const key = `${egress} ${origin}`
     let pool = this.#pools.get(key)
     if (pool === undefined) {
-      pool = new ConnectionPool(origin, egress === 'public_only' ? this.#publicLookup() : undefined)
+      pool = new ConnectionPool(origin, this.#deadlines, egress === 'public_only' ? this.#publicLookup() : undefined)
       this.#pools.set(key, pool)
     }
     return pool
