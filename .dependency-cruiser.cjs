@@ -10,18 +10,21 @@ Visitor.prototype.visitStatement = function (statement) {
 }
 
 const stages = 'auth|admit|route|dispatch|relay|settle|usage'
-const roots = '^src/(main|primary|worker|prepare|announce|serve|cli|compose|supply)[.]ts$|^src/cli/'
+const roots = '^src/(main|primary|worker|prepare|announce|serve|compose|supply)[.]ts$|^src/cli[.]js$|^src/cli/'
 
 /** May stand anywhere but in the pure folders: it does nothing unless a test of crashes armed it. */
 const failpoint = '^src/failpoint[.]ts$'
 
-/** Files of `from` import, of our own code, only what matches `to`, and failpoints. */
+/** Stands for node:http, which is not imported. */
+const nodeHttp = '^src/node-http[.]ts$'
+
+/** Files of `from` import, of our own code, only what matches `to`, and failpoints. Who may use HTTP is a rule of its own. */
 const only = (name, from, to, comment) => ({
   name,
   comment,
   severity: 'error',
   from: { path: from, pathNot: '[.]test[.]ts$' },
-  to: { path: '^(src|test|bench|console)/', pathNot: `${to}|${failpoint}` },
+  to: { path: '^(src|test|bench|console)/', pathNot: `${to}|${failpoint}|${nodeHttp}` },
 })
 
 const never = (name, from, to, comment) => ({ name, comment, severity: 'error', from, to })
@@ -106,10 +109,13 @@ module.exports = {
       'Use Pool, Sql and transaction of src/db/pool.ts.',
     ),
     never(
-      'outbound-http-only-in-upstream',
-      { path: '^src/', pathNot: '^src/market/' },
-      { path: 'node_modules/undici/' },
-      'What leaves the machine goes through the address checks of dispatch and market.',
+      'sockets-only-at-the-doors',
+      { path: '^src/', pathNot: '^src/(http|dispatch|market|alerts|demo|cli)/|^src/serve[.]ts$|[.]test[.]ts$' },
+      {
+        path: `${nodeHttp}|^(node:)?(http|http2|https|net|tls)$|node_modules/undici/`,
+        dependencyTypesNot: ['type-only'],
+      },
+      'What leaves the machine goes through the address checks of dispatch, market and alerts.',
     ),
     never(
       'pure-folders-do-no-io',

@@ -100,11 +100,11 @@ export async function withDatabase<T>({ dataDir }: Gateway, work: (pool: Pool) =
 }
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-// `exec node <flags> src/cli.ts start`, as npm start has it.
+// `exec node <flags> src/cli.js start`, as npm start has it.
 const startWords: string[] = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
   .scripts.start.replace(/^exec node /, '')
   .split(' ')
-const cli = 'src/cli.ts'
+const cli = 'src/cli.js'
 
 async function runCli(args: string[], env: Environment): Promise<unknown> {
   const { stdout } = await promisify(execFile)(process.execPath, [cli, ...args, '--json'], {

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { pinnedNode, setup } from '../scripts/setup.mjs'
 
 setup()
-// The flags and the file as the npm script has them: `node <flags> src/cli.ts`.
+// The flags and the file as the npm script has them: `node <flags> src/cli.js`.
 const { scripts } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
 const [, ...words] = scripts.switchyard.split(' ')
 const cli = fileURLToPath(new URL(`../${words.pop()}`, import.meta.url))

@@ -10,15 +10,18 @@ import { migrationsDir } from '../db/migrate.ts'
 import { createPool, type Pool } from '../db/pool.ts'
 import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint, Offer } from '../domain/offer.ts'
+import { getJson } from '../market/get-json.ts'
 import { readHosterOffers } from '../market/hoster-offers.ts'
 import { createPinnedLookup } from '../market/pinned-lookup.ts'
 import { baseUrlOf } from './base-url.ts'
 import { Failure } from './failure.ts'
-import { getJson } from './get-json.ts'
 import { hasDatabase } from './has-database.ts'
 import { masterKeyOf } from './master-key-of.ts'
 import { table } from './output.ts'
 import { outputOf, type Session, sessionOf, verb } from './verb.ts'
+
+/** How long a server may take to answer. */
+const ASK_TIMEOUT_MS = 5_000
 
 /** One thing that was looked at. `detail` says what was found and, when it is not well, what to do. */
 interface Finding {
@@ -98,7 +101,7 @@ async function portState(config: Config): Promise<string> {
   if (!taken) return port === 0 ? 'the system chooses one at the start' : `${port} on ${host} is free`
   if (taken.code !== 'EADDRINUSE') throw new Error(`${host}:${port} cannot be listened on: ${taken.message}`)
   const here = baseUrlOf({ server: { ...config.server, publicBaseUrl: null } })
-  const api = await getJson(`${here}/openapi.json`).catch(() => undefined)
+  const api = await getJson(`${here}/openapi.json`, { timeoutMs: ASK_TIMEOUT_MS }).catch(() => undefined)
   const title = (api?.body as { info?: { title?: unknown } } | undefined)?.info?.title
   if (typeof title === 'string' && title.startsWith('Switchyard')) return `a Switchyard server runs at ${here}`
   throw new Error(`${port} on ${host} is taken by another program. Set PORT to another one.`)
@@ -218,11 +221,10 @@ async function examineEndpoints(offers: readonly Offer[], lookup?: LookupFunctio
 async function endpointState(endpoint: Endpoint, offers: readonly Offer[], lookup?: LookupFunction): Promise<string> {
   const url = `${endpoint.baseUrl}/models`
   const credential = credentialHeader(endpoint)
-  const answer = await getJson(url, credential === null ? {} : Object.fromEntries([credential]), lookup).catch(
-    (error: Error) => {
-      throw new Error(`${url} does not answer (${error.message}). Is it running, and is base_url right?`)
-    },
-  )
+  const headers = credential === null ? {} : Object.fromEntries([credential])
+  const answer = await getJson(url, { timeoutMs: ASK_TIMEOUT_MS, headers, lookup }).catch((error: Error) => {
+    throw new Error(`${url} does not answer (${error.message}). Is it running, and is base_url right?`)
+  })
   if (answer.status === 401 || answer.status === 403) throw new Error(`${url} refuses the key (${answer.status}).`)
   // A server without a list of models can still answer chats.
   if (answer.status === 404 || answer.status === 405) return `${endpoint.baseUrl} answers; it does not list its models`

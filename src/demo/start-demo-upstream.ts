@@ -1,9 +1,10 @@
 import { createHash, randomUUID, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type Clock, systemClock } from '../domain/clock.ts'
 import { DEMO_MODEL } from '../domain/offer.ts'
+import { http } from '../node-http.ts'
 import { answerAtOnce, answerInChunks } from './answer-chat.ts'
 import { systemFingerprint } from './chat-bodies.ts'
 import { parseChatRequest } from './chat-request.ts'
@@ -103,7 +104,7 @@ export async function startDemoUpstream(
     await (chatRequest.stream ? answerInChunks(answer, response) : answerAtOnce(answer, response))
   }
 
-  const server = createServer((request, response) => {
+  const server = http.createServer((request, response) => {
     respond(request, response).catch(error => sendError(response, error))
   })
   // Longer than a client keeps an idle connection, so that it is never the server that closes one about to be used.

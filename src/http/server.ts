@@ -1,14 +1,10 @@
 import { randomUUIDv7 } from 'node:crypto'
-import {
-  createServer as createHttpServer,
-  type IncomingMessage,
-  type RequestListener,
-  type ServerResponse,
-} from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Caller } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
+import { http } from '../node-http.ts'
 import { errorBody } from '../wire/error-body.ts'
 import { answerPreflight, corsHeaders } from './cors.ts'
 import type { Endpoint, RawEndpoint, ReplyingEndpoint } from './endpoint.ts'
@@ -103,7 +99,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
 }
 
 function createNodeServer(listener: RequestListener) {
-  return createHttpServer(
+  return http.createServer(
     {
       headersTimeout: 10_000,
       requestTimeout: 30_000,

@@ -1,8 +1,8 @@
-import { Agent, request } from 'undici'
 import { localTimeouts, standardDialect } from '../domain/endpoint-defaults.ts'
 import { isJsonObject } from '../domain/json-object.ts'
 import type { TokenPrice } from '../domain/money.ts'
 import { type Endpoint, isReservedModel, type Offer } from '../domain/offer.ts'
+import { getJson, type JsonAnswer } from './get-json.ts'
 
 /** Something that was found at start and may be offered; shown to the operator. */
 export interface Finding {
@@ -52,26 +52,19 @@ export interface DetectLocalOptions {
  */
 export async function detectLocal(options: DetectLocalOptions): Promise<DetectedLocal[]> {
   const { price, ownPorts, except, servers = usualLocalServers, timeoutMs = 500 } = options
-  // An agent of its own: nothing stays open after the look round.
-  const agent = new Agent({ connect: { timeout: timeoutMs } })
-  try {
-    const asked = servers
-      .filter(({ name, port }) => !ownPorts.includes(port) && !except?.has(name))
-      .map(server => askServer(server, price, agent, timeoutMs))
-    return (await Promise.all(asked)).filter(found => found !== undefined)
-  } finally {
-    await agent.destroy()
-  }
+  const asked = servers
+    .filter(({ name, port }) => !ownPorts.includes(port) && !except?.has(name))
+    .map(server => askServer(server, price, timeoutMs))
+  return (await Promise.all(asked)).filter(found => found !== undefined)
 }
 
 async function askServer(
   server: LocalServer,
   price: TokenPrice,
-  agent: Agent,
   timeoutMs: number,
 ): Promise<DetectedLocal | undefined> {
   const baseUrl = `http://127.0.0.1:${server.port}/v1`
-  const answer = await get(`${baseUrl}/models`, agent, timeoutMs)
+  const answer = await ask(`${baseUrl}/models`, timeoutMs)
   if (!answer) return undefined
   const describe = (models: readonly string[], note: string): Finding => ({
     name: server.name,
@@ -100,29 +93,9 @@ async function askServer(
   }
 }
 
-/** Far above any list of models, far below what would hurt. */
-const BODY_BYTES_MAX = 1_000_000
-
-async function get(
-  url: string,
-  dispatcher: Agent,
-  timeoutMs: number,
-): Promise<{ status: number; body: string } | undefined> {
-  try {
-    const signal = AbortSignal.timeout(timeoutMs)
-    const { statusCode, body } = await request(url, { dispatcher, signal, headers: { accept: 'application/json' } })
-    const parts: Buffer[] = []
-    let bytes = 0
-    for await (const part of body as AsyncIterable<Buffer>) {
-      bytes += part.length
-      if (bytes > BODY_BYTES_MAX) return undefined
-      parts.push(part)
-    }
-    return { status: statusCode, body: Buffer.concat(parts).toString('utf8') }
-  } catch {
-    // Nothing listens there, it is too slow, or it does not speak HTTP: all the same to us.
-    return undefined
-  }
+/** Undefined when nothing listens there, when it is too slow, and when it does not speak HTTP: all the same to us. */
+function ask(url: string, timeoutMs: number): Promise<JsonAnswer | undefined> {
+  return getJson(url, { timeoutMs, headers: { accept: 'application/json' } }).catch(() => undefined)
 }
 
 interface LocalModel {
@@ -133,13 +106,7 @@ interface LocalModel {
 }
 
 /** Undefined when the body is not a list of models in OpenAI's shape, so not a model server. */
-function readModels(body: string): LocalModel[] | undefined {
-  let list: unknown
-  try {
-    list = JSON.parse(body)
-  } catch {
-    return undefined
-  }
+function readModels(list: unknown): LocalModel[] | undefined {
   const data = isJsonObject(list) ? list.data : undefined
   if (!Array.isArray(data)) return undefined
   const models = data.filter(isJsonObject).flatMap((entry): LocalModel[] => {

@@ -98,7 +98,7 @@ interface Gateway {
   stop(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>
 }
 
-const cli = fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
+const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
 async function startGateway(directory: string): Promise<Gateway> {
   const child = spawn(process.execPath, [cli, 'start'], {

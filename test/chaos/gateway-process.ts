@@ -101,7 +101,7 @@ export async function startGateway(start: GatewayStart): Promise<GatewayProcess>
   return gateway
 }
 
-const cli = fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
+const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
 /** Through the proxy: a host and a port, no socket directory. */
 function tcpUrl(connection: Connection): string {

@@ -10,7 +10,7 @@ export interface CliRun {
   readonly stderr: string
 }
 
-const cli = fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
+const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
 /** Runs `switchyard` for real, in a directory and an environment of its own. */
 export async function runCli(

@@ -38,7 +38,7 @@ export interface GatewayProcessOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-const cli = fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
+const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
 /** Starts it on a free port and waits until it says where it listens. Rejects with what it said when it ends before. */
 export async function startGatewayProcess(options: GatewayProcessOptions): Promise<GatewayProcess> {

@@ -17,11 +17,15 @@ const planted: Record<string, string> = {
   'src/ledger/sum.ts': "import pg from 'pg'\nexport const client = new pg.Client()\n",
   'src/http/page.ts':
     "export async function load() {\n  await using stack = new AsyncDisposableStack()\n  using pool = stack.use(await import('../db/pool.ts'))\n  return pool\n}\n",
+  'src/node-http.ts': "export const http = process.getBuiltinModule('node:http')\n",
+  'src/usage/ask.ts': "import { http } from '../node-http.ts'\nexport const ask = http.get\n",
+  'src/usage/dial.ts':
+    "import { connect, type Socket } from 'node:net'\nimport { ask } from './ask.ts'\nexport const dial = (): [Socket, unknown] => [connect(1), ask]\n",
   'src/usage/one.ts': "import { two } from './two.ts'\nexport const one = (): number => two()\n",
   'src/usage/two.ts': "import { one } from './one.ts'\nexport const two = (): number => one()\n",
   'src/settle/settle.ts': "import { gone } from './gone.ts'\nexport const settle = gone\n",
   'src/relay/alone.ts': 'export const alone = 1\n',
-  'src/cli.ts': "import './compose.ts'\n",
+  'src/cli.js': "import './compose.ts'\n",
   'src/compose.ts': "import './config.ts'\nimport './http/page.ts'\nimport './chat/complete.ts'\n",
   'src/config.ts': 'export const config = {}\n',
   'console/src/main.ts': "import type { Word } from '../../src/wire/word.ts'\nexport type Shown = Word\n",
@@ -59,6 +63,8 @@ it('finds a violation in every kind of import of a .ts file', async () => {
     'src/relay/alone.ts: no-orphans',
     'src/route/rank.ts: pure-folders-do-no-io',
     'src/settle/settle.ts: no-missing-files',
+    'src/usage/ask.ts: sockets-only-at-the-doors',
+    'src/usage/dial.ts: sockets-only-at-the-doors',
     'src/usage/one.ts: no-cycles',
   ])
 })

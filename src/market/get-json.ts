@@ -1,6 +1,6 @@
-import * as http from 'node:http'
 import * as https from 'node:https'
 import type { LookupFunction } from 'node:net'
+import { http } from '../node-http.ts'
 
 export interface JsonAnswer {
   readonly status: number
@@ -10,21 +10,21 @@ export interface JsonAnswer {
 
 /** Above any list of models. */
 const BODY_BYTES_MAX = 1_000_000
-const TIMEOUT_MS = 5_000
 
-/**
- * Asks an address once, for `doctor`: no redirects, no retry, five seconds. Rejects with a short reason when there is no answer.
- *
- * @param lookup resolves the host name; the pinned one for addresses that somebody else chose
- */
-export function getJson(
-  url: string,
-  headers: Readonly<Record<string, string>> = {},
-  lookup?: LookupFunction,
-): Promise<JsonAnswer> {
+export interface GetJsonOptions {
+  /** For the whole of it, from the connection to the last byte. */
+  readonly timeoutMs: number
+  readonly headers?: Readonly<Record<string, string>>
+  /** Resolves the host name; the pinned one for addresses that somebody else chose. */
+  readonly lookup?: LookupFunction | undefined
+}
+
+/** Asks a server for its models, once: no redirects, no retry, no connection kept. Rejects with a short reason when there is no answer. */
+export function getJson(url: string, { timeoutMs, headers = {}, lookup }: GetJsonOptions): Promise<JsonAnswer> {
   const { get } = url.startsWith('https:') ? https : http
   return new Promise((resolve, reject) => {
-    const signal = AbortSignal.timeout(TIMEOUT_MS)
+    const tooSlow = () => new Error(`no answer within ${timeoutMs / 1000} s`)
+    const signal = AbortSignal.timeout(timeoutMs)
     const request = get(url, { headers, signal, agent: false, ...(lookup && { lookup }) }, async response => {
       try {
         const parts: Buffer[] = []
@@ -36,11 +36,11 @@ export function getJson(
         }
         resolve({ status: response.statusCode ?? 0, body: parsed(Buffer.concat(parts).toString('utf8')) })
       } catch (error) {
-        reject(signal.aborted ? new Error('no answer within 5 s') : error)
+        reject(signal.aborted ? tooSlow() : error)
       }
     })
     request.on('error', (error: NodeJS.ErrnoException) => {
-      reject(signal.aborted ? new Error('no answer within 5 s') : new Error(error.code ?? error.message))
+      reject(signal.aborted ? tooSlow() : new Error(error.code ?? error.message))
     })
   })
 }

@@ -1,0 +1,40 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { databaseUrl } from '../cli/run-cli.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { startGatewayProcess } from './gateway-process.ts'
+
+let directory: string
+let database: TestDatabase
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'switchyard-loads-'))
+  database = await createTestDatabase()
+})
+afterAll(async () => {
+  await database?.drop()
+  await rm(directory, { recursive: true })
+})
+
+test('a start from the cache loads neither what strips types nor fetch, which take 33 MB', async () => {
+  const list = join(directory, 'loaded.json')
+  const listing = join(directory, 'listing.mjs')
+  await writeFile(
+    listing,
+    `import { writeFileSync } from 'node:fs'
+process.on('exit', () => writeFileSync(${JSON.stringify(list)}, JSON.stringify(process.moduleLoadList)))`,
+  )
+  await writeFile(join(directory, 'switchyard.yaml'), 'demo: { enabled: false }\ndetect: { enabled: false }\n')
+  const env = { DATABASE_URL: databaseUrl(database.connection), NODE_OPTIONS: `--import ${pathToFileURL(listing)}` }
+  // The first fills the cache, should nobody have done so before.
+  for (const _ of ['first', 'second']) {
+    const gateway = await startGatewayProcess({ directory, env })
+    expect(await gateway.stop()).toBe(0)
+  }
+  const loaded: string[] = JSON.parse(await readFile(list, 'utf8'))
+  expect(loaded.filter(name => /amaro|undici/.test(name))).toEqual([])
+  // It has looked at a gateway, and these are the names that such modules have.
+  expect(loaded).toContain('NativeModule _http_server')
+})
