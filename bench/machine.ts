@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process'
 import { cpus, loadavg, release, totalmem, type } from 'node:os'
+import { isAutogroupOn } from './autogroup.ts'
 import type { Cores } from './process.ts'
 
 /** The facts without which a figure means nothing. */
@@ -14,6 +15,8 @@ export type Machine = {
   /** Runnable processes over the last minute, before the benchmark began: above about 0.5 somebody else was at work. */
   loadBefore: number
   pinned: Cores
+  /** See autogroup.ts: while it is on, PostgreSQL is in the way of what it shares a core with. */
+  autogroup: boolean
 }
 
 export function readMachine(pinned: Cores): Machine {
@@ -27,6 +30,7 @@ export function readMachine(pinned: Cores): Machine {
     node: process.version,
     loadBefore: loadavg()[0]!,
     pinned,
+    autogroup: isAutogroupOn(),
   }
 }
 
@@ -39,6 +43,9 @@ export function describeMachine(machine: Machine): string[] {
     pinned === null
       ? '- nothing was pinned (no `taskset`, or one core)'
       : `- pinned: the gateway under test to core ${pinned.subject}; upstream ${pinned.upstream}, load ${pinned.load}, PostgreSQL ${pinned.database}`,
+    ...(machine.autogroup
+      ? ['- autogroup is on: PostgreSQL delays what it shares a core with (see bench/README.md)']
+      : []),
   ]
 }
 

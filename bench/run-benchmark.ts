@@ -1,6 +1,7 @@
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { turnAutogroupOff } from './autogroup.ts'
 import { stopAll } from './process.ts'
 import { say } from './say.ts'
 
@@ -17,6 +18,7 @@ export function makeBenchmarkDir(): string {
  * is ended by its pid, and the directory is removed unless there is a profile in it.
  */
 export async function runBenchmark(dir: string, work: () => Promise<void>, { profile = false } = {}): Promise<void> {
+  turnAutogroupOff()
   let isLeaving = false
   const leave = async (exitCode: number) => {
     isLeaving = true

@@ -4,6 +4,7 @@ import { collectStartupGarbage } from './collect-startup-garbage.ts'
 import { type App, type ComposeInput, compose } from './compose.ts'
 import type { Config } from './config.ts'
 import { armFailpoints } from './failpoint.ts'
+import { lowerCollectorPriority } from './lower-collector-priority.ts'
 
 /** Builds the gateway of this process and listens. Throws an Error with a sentence for the operator when it cannot. */
 export async function serve(input: Omit<ComposeInput, 'version'>): Promise<{ app: App; port: number }> {
@@ -15,6 +16,7 @@ export async function serve(input: Omit<ComposeInput, 'version'>): Promise<{ app
   const app = await compose({ ...input, version: packageJson.version })
   try {
     collectStartupGarbage()
+    lowerCollectorPriority()
     await listen(app, input.config)
   } catch (error) {
     await app.close({ drainMs: 0 })
