@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { openDatabase } from '../src/db/embedded.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
-import { type Cores, type Environment, logTail, type Running, runWhenIdle, startCommand } from './process.ts'
+import { type Cores, type Environment, logTail, type Running, setYielding, startCommand } from './process.ts'
 
 /** A gateway that runs as an operator starts it, ready for requests. */
 export type Gateway = {
@@ -20,6 +20,11 @@ export type Gateway = {
   dataDir: string
   /** Runs a command line such as `ledger audit` beside it and returns what it prints as JSON. Throws when it fails. */
   command: (...args: string[]) => Promise<unknown>
+  /**
+   * Whether PostgreSQL lets everybody else go first, where it shares a core with the upstream and perhaps the load. Where delays are measured, theirs would be
+   * taken for the gateway's. Where throughput is, it has to be an equal, or it falls behind until the gateway stops lending.
+   */
+  setDatabaseYielding: (yields: boolean) => void
   stop: () => Promise<void>
 }
 
@@ -72,7 +77,6 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
   const origin = `http://127.0.0.1:${port}`
   try {
     await untilReady(`${origin}/readyz`, gateway, logFile)
-    if (cores !== null && cores.database === cores.upstream) yieldToInstruments(dataDir)
   } catch (error) {
     await stop()
     throw error
@@ -83,6 +87,12 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
     processes: () => [gateway.pid, ...childrenOf(gateway.pid).filter(runsNode)],
     dataDir,
     command: (...args) => runCli(args, env),
+    setDatabaseYielding(yields) {
+      if (cores === null || cores.database !== cores.upstream) return
+      for (const postmaster of postmasters(dataDir)) {
+        for (const pid of [postmaster, ...childrenOf(postmaster)]) setYielding(pid, yields)
+      }
+    },
     stop,
   }
 }
@@ -134,17 +144,6 @@ async function untilReady(url: string, gateway: Running, logFile: string): Promi
 function stopOrphanedPostgres(dataDir: string): void {
   // SIGQUIT is PostgreSQL's immediate shutdown: the data is thrown away anyway.
   for (const pid of postmasters(dataDir)) process.kill(pid, 'SIGQUIT')
-}
-
-/**
- * For where PostgreSQL shares a core with the upstream, and may share it with the load: their delays would be taken for the gateway's. Niceness is not
- * enough: Linux lets who runs finish its slice, so beside a process of niceness 10 that works for 8 ms at a time, 148 of 3,241 timers of
- * 1 ms were late by more than 1.5 ms (measured on 6.18), beside one of SCHED_IDLE 5 of 3,691.
- */
-function yieldToInstruments(dataDir: string): void {
-  for (const postmaster of postmasters(dataDir)) {
-    for (const pid of [postmaster, ...childrenOf(postmaster)]) runWhenIdle(pid)
-  }
 }
 
 function childrenOf(parent: number): number[] {

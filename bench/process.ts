@@ -68,10 +68,16 @@ export function pin(pid: number, core: string | undefined): void {
   execFileSync('taskset', ['-a', '-c', '-p', core, String(pid)], { stdio: 'ignore' })
 }
 
-/** From now on a process runs only while its core has nothing else to do, and so do the children it starts. One that has ended meanwhile is left alone. */
-export function runWhenIdle(pid: number): void {
-  const { error, status } = spawnSync('chrt', ['--idle', '--pid', '0', String(pid)], { stdio: 'ignore' })
-  if (error !== undefined || (status !== 0 && existsSync(`/proc/${pid}`))) throw error ?? new Error('chrt failed')
+/**
+ * From now on a process runs only while its core has nothing else to do, or as an equal again, and so do the children it starts. One that has
+ * ended meanwhile is left alone.
+ */
+export function setYielding(pid: number, yields: boolean): void {
+  const policy = yields ? '--idle' : '--other'
+  const { error, status } = spawnSync('chrt', [policy, '--pid', '0', String(pid)], { stdio: 'ignore' })
+  if (error !== undefined) throw error
+  // Back from SCHED_IDLE takes root. Whoever is not root cannot turn autogroup off either, and is an equal all the time.
+  if (status !== 0 && yields && existsSync(`/proc/${pid}`)) throw new Error('chrt failed')
 }
 
 /** The cores a process may run on, as `taskset` writes them; null where there is no /proc or no such process. */

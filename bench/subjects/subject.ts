@@ -31,6 +31,8 @@ export type Subject = {
   addCustomers?: (count: number) => Promise<Record<string, string>[]>
   /** Watches the balance row of the first customer (switchyard only). The function it resolves with ends that, and returns its updates. */
   watchBalanceRow?: () => Promise<() => Promise<number>>
+  /** See Gateway (switchyard only). */
+  setDatabaseYielding?: (yields: boolean) => void
   stop: () => Promise<void>
 }
 
