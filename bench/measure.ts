@@ -50,18 +50,18 @@ export async function measure(
 
   for (const name of plan.subjects) await warmUp(name)
   // Before the others, whose garbage would leave room for streams in the memory that counts as idle.
-  if (plan.workloads.has('many-streams')) await yielding(() => measureStreams(manyStreams, measured.manyStreams))
+  if (plan.workloads.has('many-streams')) await databaseLast(() => measureStreams(manyStreams, measured.manyStreams))
   if (plan.workloads.has('whole')) await measureWhole()
-  if (plan.workloads.has('half-load')) await yielding(measureHalfLoad)
+  if (plan.workloads.has('half-load')) await databaseLast(measureHalfLoad)
   if (plan.workloads.has('hot-customer')) measured.hotCustomer = await measureHotCustomer()
-  if (plan.workloads.has('streams')) await yielding(() => measureStreams(fastStreams, measured.streams))
+  if (plan.workloads.has('streams')) await databaseLast(() => measureStreams(fastStreams, measured.streams))
   return { measured, tallies }
 
   /** For delays: nobody waits for a database that shares their core. */
-  async function yielding(work: () => Promise<void>): Promise<void> {
-    for (const subject of subjects.values()) subject.setDatabaseYielding?.(true)
+  async function databaseLast(work: () => Promise<void>): Promise<void> {
+    for (const subject of subjects.values()) subject.setDatabaseTurn?.('last')
     await work()
-    for (const subject of subjects.values()) subject.setDatabaseYielding?.(false)
+    for (const subject of subjects.values()) subject.setDatabaseTurn?.('first')
   }
 
   /** As many requests for each subject, so that the compiler is done with all of them. The first few thousand find out how fast a cell is. */

@@ -63,7 +63,7 @@ async function soak(): Promise<void> {
   const warm = count(await ask<LoadJob, LoadResult>(load, { ...fullLoad, requests: WARM_UP_REQUESTS }, 300_000))
   const requests = Math.ceil(warm.rps * Math.min(10, minutes * 3))
   const full = count(await ask<LoadJob, LoadResult>(load, { ...fullLoad, requests }, 300_000))
-  subject.setDatabaseYielding?.(true)
+  subject.setDatabaseTurn?.('last')
   const streamJob: Omit<StreamJob, 'measureMs'> = {
     url,
     headers,

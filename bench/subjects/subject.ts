@@ -32,7 +32,7 @@ export type Subject = {
   /** Watches the balance row of the first customer (switchyard only). The function it resolves with ends that, and returns its updates. */
   watchBalanceRow?: () => Promise<() => Promise<number>>
   /** See Gateway (switchyard only). */
-  setDatabaseYielding?: (yields: boolean) => void
+  setDatabaseTurn?: (turn: 'first' | 'last') => void
   stop: () => Promise<void>
 }
 

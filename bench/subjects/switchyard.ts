@@ -30,7 +30,7 @@ export async function startSwitchyard(setting: Setting): Promise<Subject> {
       check: sent => checkBooks(gateway.origin, headers, sent, () => gateway.command('ledger', 'audit')),
       addCustomers: count => withDatabase(gateway, pool => addCustomers(pool, count)),
       watchBalanceRow: () => watchBalanceRow(gateway),
-      setDatabaseYielding: gateway.setDatabaseYielding,
+      setDatabaseTurn: gateway.setDatabaseTurn,
       stop: gateway.stop,
     }
   } catch (error) {
