@@ -9,8 +9,8 @@ const NICENESS = 5
 
 /**
  * Lets requests go before the garbage collector where they share a core: beside 1,000 streams V8 marks 500,000 objects every few seconds, and
- * at equal priority takes half of a core that the streams use to three quarters, so their chunks came 38 ms late (p99); behind
- * this it is 13 to 20 ms. At niceness 10 marking takes so long that a tenth more memory is used meanwhile, at 19 a third.
+ * at equal priority takes half of a core that the streams use to three quarters, so their chunks came 38 to 55 ms late (p99); behind
+ * this it is 14 to 35 ms. At niceness 10 marking takes so long that a tenth more memory is used meanwhile, at 19 a third.
  *
  * Linux alone gives a thread a niceness of its own. Where it cannot be had, all threads stay equal.
  */
