@@ -2,7 +2,7 @@ import type { Sql } from '../db/pool.ts'
 import { type AccountLimits, type Caller, type KeyAccess, plainAccess } from '../domain/caller.ts'
 import type { Clock } from '../domain/clock.ts'
 import { ApiError } from '../domain/errors.ts'
-import { hashApiKey } from './api-key.ts'
+import { hashApiKey, hasValidChecksum } from './api-key.ts'
 import { credentialOf } from './credential.ts'
 import { findKey, type KeyRow } from './find-key.ts'
 
@@ -58,9 +58,13 @@ export function createAuthenticator({ sql, clock, limitsOf, onAccessChange }: Au
 
   return {
     authenticate(rawHeaders) {
-      const keyHash = hashApiKey(credentialOf(rawHeaders))
+      const key = credentialOf(rawHeaders)
+      const keyHash = hashApiKey(key)
       const known = fresh(keyHash)
-      return known === undefined ? lookUp(keyHash).then(callerOf) : callerOf(known)
+      if (known !== undefined) return callerOf(known)
+      // A guess costs no query.
+      if (!hasValidChecksum(key)) throw new ApiError('invalid_api_key')
+      return lookUp(keyHash).then(callerOf)
     },
     close: stopListening,
   }

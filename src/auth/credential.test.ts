@@ -32,10 +32,6 @@ test.each([
   { what: 'the key without a scheme', headers: ['Authorization', key] },
   { what: 'two tokens', headers: ['Authorization', `Bearer ${key}, Bearer ${other}`] },
   { what: 'SQL', headers: ['Authorization', "Bearer ' OR 1=1--"] },
-  {
-    what: 'a broken checksum',
-    headers: ['Authorization', `Bearer ${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`],
-  },
 ])('$what is refused, with the same words', ({ headers }) => {
   const refusal = (() => {
     try {

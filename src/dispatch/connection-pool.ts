@@ -1,5 +1,6 @@
 import { connect as connectPlain, isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
+import { endOfTurn } from '../domain/end-of-turn.ts'
 import { Connection, type ConnectionKeeper, type Exchange } from './connection.ts'
 import type { Deadlines } from './deadlines.ts'
 
@@ -17,8 +18,6 @@ export class ConnectionPool implements ConnectionKeeper {
   readonly #open = new Set<Connection>()
   /** Newest last. */
   readonly #idle: Connection[] = []
-  /** Idle since this turn of the event loop. */
-  #resting: Connection[] = []
   #tlsSession: Buffer | undefined
 
   /** `deadlines` watches the idle ones. `lookup` resolves the host's name; by default the system does. */
@@ -47,16 +46,12 @@ export class ConnectionPool implements ConnectionKeeper {
   }
 
   onIdle(connection: Connection): void {
-    if (this.#resting.push(connection) > 1) return
     // What came right behind the response is read before the turn is over, and then is not taken for the answer to the next request.
-    setImmediate(() => {
-      for (const rested of this.#resting) {
-        if (rested.isUsable) {
-          this.#idle.push(rested)
-          this.#deadlines.add(rested)
-        } else rested.destroy()
-      }
-      this.#resting = []
+    endOfTurn(() => {
+      if (connection.isUsable) {
+        this.#idle.push(connection)
+        this.#deadlines.add(connection)
+      } else connection.destroy()
     })
   }
 

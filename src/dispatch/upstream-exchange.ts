@@ -1,3 +1,4 @@
+import { endOfTurn } from '../domain/end-of-turn.ts'
 import { GatheredBytes } from '../domain/gathered-bytes.ts'
 import type { Timeouts } from '../domain/offer.ts'
 import type { StopSignal } from '../domain/stop-signal.ts'
@@ -197,7 +198,7 @@ export class UpstreamExchange implements Exchange, Limited {
     this.#ended = true
     this.#connection = null
     this.#close()
-    if (!this.#stream) this.#arrived.resolve(this)
+    if (!this.#stream) endOfTurn(() => this.#arrived.resolve(this))
     else if (this.#queue.length === 0 && !this.#isTaking) this.#bodyDone?.resolve()
   }
 

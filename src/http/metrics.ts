@@ -1,4 +1,4 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, type HistogramConfiguration, Registry } from 'prom-client'
 import type { AttemptOutcome } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { ProviderKind } from '../domain/offer.ts'
@@ -34,14 +34,14 @@ export function createMetrics(gauges: {
     'path',
     'status',
   ])
-  const duration = new Histogram({
+  const duration = gathered({
     name: 'switchyard_http_request_duration_seconds',
     help: 'From the request to the last byte of its response.',
     labelNames: ['path'],
     buckets: REQUEST_BUCKETS_S,
     registers,
   })
-  const firstTokens = new Histogram({
+  const firstTokens = gathered({
     name: 'switchyard_first_token_seconds',
     help: 'From the start of the winning attempt to its first content.',
     labelNames: ['provider'],
@@ -103,9 +103,9 @@ export function createMetrics(gauges: {
     registry,
     request({ path, status, elapsedMs }) {
       requests(1, path, status)
-      duration.observe({ path }, elapsedMs / 1000)
+      duration(elapsedMs / 1000, path)
     },
-    firstToken: (provider, firstTokenMs) => firstTokens.observe({ provider }, firstTokenMs / 1000),
+    firstToken: (provider, firstTokenMs) => firstTokens(firstTokenMs / 1000, provider),
     attempt: (provider, outcome) => attempts(1, provider, outcome),
     overReport: () => overReports.inc(),
     charge(provider, { costNanos, inputTokens, outputTokens }) {
@@ -113,6 +113,30 @@ export function createMetrics(gauges: {
       tokens(inputTokens, provider, 'input')
       tokens(outputTokens, provider, 'output')
     },
+  }
+}
+
+const GATHERED_MAX = 256
+
+/**
+ * A histogram with one label that gets what is observed 256 at a time, and all of it before it is read. Each by itself, among everything else
+ * that a request does, took four times as long.
+ */
+function gathered(config: HistogramConfiguration<string> & { labelNames: [string] }) {
+  const [labelName] = config.labelNames
+  let seconds: number[] = []
+  let labels: string[] = []
+  const handOver = () => {
+    seconds.forEach((value, at) => {
+      histogram.observe({ [labelName]: labels[at]! }, value)
+    })
+    seconds = []
+    labels = []
+  }
+  const histogram = new Histogram({ ...config, collect: handOver })
+  return (observedS: number, label: string) => {
+    labels.push(label)
+    if (seconds.push(observedS) === GATHERED_MAX) handOver()
   }
 }
 

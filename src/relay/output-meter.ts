@@ -1,5 +1,6 @@
 import type { ChunkDelta } from '../domain/completion.ts'
 import { countTokens } from '../wire/count-tokens.ts'
+import { eachGeneratedText } from './generated-text.ts'
 import { TextBuffer } from './text-buffer.ts'
 
 /**
@@ -19,38 +20,13 @@ export class OutputMeter {
     this.#tokensMax = tokensMax
   }
 
-  /** Adds what one delta (or whole message) carries: content, reasoning, refusal, tool names and arguments. */
+  /** Adds what one delta carries. */
   add(delta: ChunkDelta): void {
-    const { content } = delta
-    if (typeof content === 'string' && content !== '') this.addText(content)
-    for (const field of ['reasoning_content', 'reasoning', 'refusal'] as const) {
-      const text = delta[field]
-      if (typeof text === 'string' && text !== '') {
-        this.addText(text)
-        break
-      }
-    }
-    // The older form of a tool call, which some servers still speak.
-    const { function_call: call } = delta as { function_call?: object | null }
-    if (call) {
-      this.#addCall(call)
-    }
-    if (delta.tool_calls) {
-      for (const call of delta.tool_calls) {
-        this.#addCall(call.function)
-      }
-    }
+    eachGeneratedText(delta, text => this.addText(text))
   }
 
   addText(content: string): void {
     this.text.append(content)
-    this.#pieces++
-  }
-
-  /** Upstreams send all kinds of things as names and arguments; only text was generated. */
-  #addCall(call: { name?: unknown; arguments?: unknown } | null | undefined): void {
-    if (typeof call?.name === 'string') this.text.append(call.name)
-    if (typeof call?.arguments === 'string') this.text.append(call.arguments)
     this.#pieces++
   }
 

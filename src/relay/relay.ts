@@ -9,6 +9,7 @@ import { failpoint } from '../failpoint.ts'
 import { envelopeOf } from '../wire/envelope.ts'
 import { DONE, encodeChunk, encodeErrorChunk, textChunk, textEncoder, usageChunk } from '../wire/sse-encode.ts'
 import { bill } from './bill.ts'
+import { generatedText } from './generated-text.ts'
 import { OutputMeter } from './output-meter.ts'
 
 /** Ends the ticket; resolves with the charge once it is committed, throws `settlement_unavailable` when that takes too long. */
@@ -49,14 +50,12 @@ async function relayWhole(
   answer: WholeAnswer,
 ): Promise<Delivery> {
   const { completion } = answer
-  const meter = new OutputMeter(ticket.maxTokens * job.choices)
-  for (const { message } of completion.choices) meter.add(message as ChunkDelta)
   // A gateway that has to stop may still hand over what is ready.
   const gone = signal.aborted && !(signal.reason instanceof ApiError)
   const receipt = bill(ticket, job, answer, {
     outcome: gone ? 'client_gone' : 'served',
     // A client that left before the whole answer was ready received nothing, however much was generated.
-    text: gone ? '' : meter.text,
+    text: gone ? '' : generatedText(completion.choices.map(({ message }) => message as ChunkDelta)),
     reported: completion.usage ?? null,
     finishReason: completion.choices[0]?.finish_reason ?? null,
     chargeInputOnly: gone && chargeEarlyLeave(),

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
 import { countPromptTokens, parseChatRequest } from './chat-request.ts'
-import { chatRequestSchema } from './chat-request-schema.ts'
+import { chatRequestSchema, messageSchema } from './chat-request-schema.ts'
 import { countTokens } from './count-tokens.ts'
 
 const user = { role: 'user', content: 'Hello' }
@@ -139,6 +139,12 @@ describe('an accepted request', () => {
     ['unknown keys', { role: 'assistant', content: 'x', reasoning_content: 'r', extra: [1] }],
   ])('may carry a message of the kind: %s', (_name, message) => {
     expect(parse({ model: 'm', messages: [message] }).forward.messages).toEqual([message])
+  })
+
+  it.each(['system', 'developer', 'user', 'assistant'])('has a %s message that the schema takes too', role => {
+    const message = { role, content: '' }
+    expect(parse({ model: 'm', messages: [message] }).forward.messages).toEqual([message])
+    expect(messageSchema.parse(message)).toEqual(message)
   })
 
   it('knows which features it uses', () => {

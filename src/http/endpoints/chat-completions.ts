@@ -7,6 +7,7 @@ import { type OnceRequest, type Replayed, servedBy } from '../../chat/complete-o
 import type { Caller } from '../../domain/caller.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Clock } from '../../domain/clock.ts'
+import { endOfTurn } from '../../domain/end-of-turn.ts'
 import type { ApiError, ErrorCode } from '../../domain/errors.ts'
 import { usdText } from '../../domain/money.ts'
 import type { StopSignal } from '../../domain/stop-signal.ts'
@@ -129,6 +130,7 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
         let body: Buffer | null = await receiveBody(request, deps.bodyLimitBytes)
         running = deps.inFlight.enter()
         if (running.refusal) throw running.refusal
+        await new Promise<void>(endOfTurn)
         failpoint('chat-authenticated')
         const job = parseChatRequest(body)
         if (job.dryRun) return sendQuote(out, await deps.quote(caller, job, requestId), await headers())

@@ -1,0 +1,37 @@
+import type { ChunkDelta } from '../domain/completion.ts'
+
+/** All a model generated of a whole answer. */
+export function generatedText(messages: readonly ChunkDelta[]): string {
+  let all = ''
+  for (const message of messages) {
+    eachGeneratedText(message, text => {
+      all += text
+    })
+  }
+  return all
+}
+
+/** Hands on what one delta (or whole message) carries: content, reasoning, refusal, names and arguments of tool calls. */
+export function eachGeneratedText(delta: ChunkDelta, take: (text: string) => void): void {
+  const { content } = delta
+  if (typeof content === 'string' && content !== '') take(content)
+  for (const field of ['reasoning_content', 'reasoning', 'refusal'] as const) {
+    const text = delta[field]
+    if (typeof text === 'string' && text !== '') {
+      take(text)
+      break
+    }
+  }
+  // The older form of a tool call, which some servers still speak.
+  const { function_call: call } = delta as { function_call?: Call | null }
+  if (call) eachTextOfCall(call, take)
+  if (delta.tool_calls) for (const call of delta.tool_calls) eachTextOfCall(call.function, take)
+}
+
+type Call = { name?: unknown; arguments?: unknown }
+
+/** Upstreams send all kinds of things as names and arguments; only text was generated. */
+function eachTextOfCall(call: Call | null | undefined, take: (text: string) => void): void {
+  if (typeof call?.name === 'string') take(call.name)
+  if (typeof call?.arguments === 'string') take(call.arguments)
+}
