@@ -413,28 +413,28 @@ END $$;
 
 -- ---------------------------------------------------------------- settlement
 
--- One request as `settle_batch` is asked to end it. The names are those of the records in the journal, which are sent as they are.
+-- One request as `settle_batch` is asked to end it. The records of the journal are rows of it as text, and are sent as they are.
 CREATE TYPE settlement_asked AS (
-  request uuid, customer uuid, lease uuid, key uuid, started_ms bigint, model text, provider text, endpoint text, hoster uuid,
+  version integer, request uuid, customer uuid, lease uuid, key uuid, started_ms bigint, model text, provider text, endpoint text, hoster uuid,
   input_tokens integer, output_tokens integer, reported_input_tokens integer, reported_output_tokens integer,
   counted_input_tokens integer, counted_output_tokens integer, usage_source text,
   input_price bigint, output_price bigint, price_version integer,
   hold bigint, cost bigint, hoster_share bigint, fee bigint, writeoff bigint, latency_ms integer, first_token_ms integer,
-  success boolean, outcome text, finish_reason text, attempts jsonb, routing jsonb);
+  success boolean, outcome text, finish_reason text, attempts json, routing jsonb);
 
 -- Ends a batch of requests: writes their usage rows, charges them, returns what their leases held, adds them to the sums of their hours and days.
--- It is an array of settlement_asked as json, not jsonb: that turns each number into a numeric first, and all of this took 30 % longer.
+-- Each is a settlement_asked as text, with a record separator (U+001E) before the next: read in a third of the time that json takes.
 -- A request whose row exists is done already and changes nothing, so a batch may be sent again after an ambiguous commit. The exception is
 -- the row `node_died` of the reaper: it was only presumed, and gives way to what really happened.
 -- A request that names another lease than its own id was admitted by that bulk lease, which is charged; the balance row is not touched.
 -- Answers only for what did not go as asked: 'duplicate', 'clamped' (cost above the lease, the rest written off),
 -- 'late' (lease gone, charged from free balance), 'written_off' (lease gone, balance not free or the key's spend limit used up), 'no_account',
 -- 'fenced' (bulk lease gone or too small: nothing was done; it is to be sent again under its own id, which settles it late).
-CREATE FUNCTION settle_batch(p_node_shard smallint, p_settlements json)
+CREATE FUNCTION settle_batch(p_node_shard smallint, p_settlements text)
 RETURNS TABLE (odd_request uuid, effect text)
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
 DECLARE
-  v_asked settlement_asked[] := ARRAY(SELECT s FROM json_populate_recordset(NULL::settlement_asked, p_settlements) AS s);
+  v_asked settlement_asked[] := ARRAY(SELECT record::settlement_asked FROM string_to_table(p_settlements, E'\x1e') AS record);
   r record;
   v_customer uuid;
   v_free bigint;
@@ -567,7 +567,7 @@ BEGIN
       counted_input_tokens, counted_output_tokens, usage_source, input_pico_per_token, output_pico_per_token, price_version,
       hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, writeoff_nanos,
       latency_ms, first_token_ms, success, outcome, finish_reason, attempts, routing, tx_id, cap_day, key_window)
-    SELECT request, customer, key, to_timestamp(started_ms / 1000.0), model, provider, endpoint, hoster,
+    SELECT request, customer, key, to_timestamp(started_ms / 1000::float8), model, provider, endpoint, hoster,
       input_tokens, output_tokens, reported_input_tokens, reported_output_tokens,
       counted_input_tokens, counted_output_tokens, usage_source, input_price, output_price, price_version,
       held, charge, hoster_part, CASE WHEN charge = cost THEN fee ELSE charge - hoster_part END, writeoff + cost - charge,

@@ -662,8 +662,8 @@ export const mutations: readonly Mutation[] = [
     id: 'record-forgets-its-lease',
     bug: 'a record does not tell which lease pays',
     file: 'src/ledger/settlement-record.ts',
-    find: 'lease: settlement.leaseId,',
-    replace: 'lease: settlement.requestId,',
+    find: 'settlement.leaseId,',
+    replace: 'settlement.requestId,',
   },
   {
     id: 'lane-gives-up',

@@ -17,7 +17,7 @@ export interface LedgerStore {
   reclaim(options: ReclaimOptions): Promise<number>
   /** One verdict per request, in any order. Rejects with NodeFenced when the node is not alive; then nothing happened. */
   admit(nodeId: string, requests: readonly LeaseRequest[]): Promise<LeaseVerdict[]>
-  /** Takes a JSON array of settlement records, see settlement-record.ts. The effect by request id for what did not go as asked. */
+  /** Takes settlement records with separators between them, see settlement-record.ts. The effect by request id for what did not go as asked. */
   settle(nodeShard: number, settlements: Buffer): Promise<Map<string, SettleEffect>>
   /** Folds bulk leases and takes back what their node does not need. */
   handBack(returns: readonly LeaseReturn[]): Promise<void>

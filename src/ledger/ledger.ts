@@ -10,7 +10,7 @@ import { createLeaseBook } from './lease-book.ts'
 import { type BulkRequest, type LeaseReturn, type LeaseVerdict, type LedgerStore, NodeFenced } from './ledger-store.ts'
 import type { NodeView } from './node-life.ts'
 import type { Settlement } from './settlement.ts'
-import { decodeSettlement, encodeSettlement } from './settlement-record.ts'
+import { decodeSettlement, encodeSettlement, RECORD_SEPARATOR } from './settlement-record.ts'
 import { createTextArena, type KeptText } from './text-arena.ts'
 
 /** The money of this node: holds before a request runs, charges after it. Every method is safe to call from any number of requests at once. */
@@ -163,7 +163,13 @@ export function createLedger(deps: LedgerDeps): Ledger {
     lingerMs: journal === null ? 0 : SETTLE_LINGER_MS,
     async send(batch, attempt) {
       failpoint('settlements-before-send')
-      const effects = await store.settle(deps.nodeShard, arena.jsonArrayOf(batch.map(entry => entry.record)))
+      const effects = await store.settle(
+        deps.nodeShard,
+        arena.joined(
+          batch.map(entry => entry.record),
+          RECORD_SEPARATOR,
+        ),
+      )
       failpoint('settlements-committed')
       if (effects.size > 0) reportEffects(batch, effects, attempt)
       for (const entry of batch) {

@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest'
 import type { Settlement } from './settlement.ts'
-import { decodeSettlement, decodeSettlements, encodeSettlement, encodeSettlements } from './settlement-record.ts'
+import {
+  decodeSettlement,
+  decodeSettlements,
+  encodeSettlement,
+  encodeSettlements,
+  RECORD_SEPARATOR,
+} from './settlement-record.ts'
 
 const settlement: Settlement = {
   requestId: '019a0000-0000-7000-8000-000000000001',
@@ -40,6 +46,18 @@ test('a settlement comes back as it was, money to the last digit', () => {
   expect(decodeSettlements(encodeSettlements([settlement, settlement]))).toEqual([settlement, settlement])
 })
 
+test('whatever is in its texts comes back, but no separator, and what is empty is not NULL', () => {
+  const odd: Settlement = {
+    ...settlement,
+    modelId: '(a,"b")\\,\'\u2028',
+    endpointId: '',
+    finishReason: 'two\nlines\x1e',
+    routing: { model: 'x\n"y"\\', wishes: {}, ranked: [], excluded: [] },
+  }
+  expect(encodeSettlement(odd)).not.toContain(RECORD_SEPARATOR)
+  expect(decodeSettlement(encodeSettlement(odd))).toEqual({ ...odd, finishReason: 'two\nlines\ufffd' })
+})
+
 test('what PostgreSQL would refuse in a text is replaced, so that the charge is not lost', () => {
   const odd = { ...settlement, modelId: 'a\0b\ud800c\\u0000', finishReason: '\udfff' }
   expect(decodeSettlement(encodeSettlement(odd))).toMatchObject({
@@ -49,7 +67,7 @@ test('what PostgreSQL would refuse in a text is replaced, so that the charge is 
 })
 
 test('records of another version are refused in words', () => {
-  for (const record of [`2${JSON.stringify({ requestId: 'x' })}`, '{"v":2}', '{}', '']) {
+  for (const record of ['{"v":3}', '(3,x)', '(40,x)', '4,x', '()', '']) {
     expect(() => decodeSettlement(record)).toThrow('Start that version once more')
   }
 })

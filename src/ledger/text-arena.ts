@@ -7,8 +7,8 @@
 export interface TextArena {
   keep(text: string): KeptText
   textOf(text: KeptText): string
-  /** Texts of JSON, at least one, as the text of an array of them. The bytes stay as they are until the next call. */
-  jsonArrayOf(texts: readonly KeptText[]): Buffer
+  /** The texts, at least one, with this sign of ASCII between them. The bytes stay as they are until the next call. */
+  joined(texts: readonly KeptText[], separator: string): Buffer
   /** Its memory is used again. Dropping it twice does nothing. */
   drop(text: KeptText): void
 }
@@ -35,7 +35,7 @@ export function createTextArena(slabBytes = 1 << 18): TextArena {
   const spare: Slab[] = []
   let current = newSlab(slabBytes)
   let used = 0
-  let array = Buffer.alloc(0)
+  let joint = Buffer.alloc(0)
 
   return {
     keep(text) {
@@ -51,18 +51,18 @@ export function createTextArena(slabBytes = 1 << 18): TextArena {
       return { slab: current, start, end: used, isKept: true }
     },
     textOf: ({ slab, start, end }) => slab.bytes.toString('utf8', start, end),
-    jsonArrayOf(texts) {
-      let length = 1
-      for (const { start, end } of texts) length += 1 + end - start
+    joined(texts, separator) {
+      const sign = separator.charCodeAt(0)
+      let length = texts.length - 1
+      for (const { start, end } of texts) length += end - start
       // A new one for each batch would be old by the time the batch is done, and memory is not given back before a full collection.
-      if (length > array.length) array = Buffer.allocUnsafeSlow(length * 2)
+      if (length > joint.length) joint = Buffer.allocUnsafeSlow(length * 2)
       let at = 0
       for (const { slab, start, end } of texts) {
-        array[at] = at === 0 ? OPEN : COMMA
-        at += 1 + slab.bytes.copy(array, at + 1, start, end)
+        if (at > 0) joint[at++] = sign
+        at += slab.bytes.copy(joint, at, start, end)
       }
-      array[at] = CLOSE
-      return array.subarray(0, length)
+      return joint.subarray(0, length)
     },
     drop(text) {
       if (!text.isKept) return
@@ -75,8 +75,6 @@ export function createTextArena(slabBytes = 1 << 18): TextArena {
     },
   }
 }
-
-const [OPEN, COMMA, CLOSE] = [0x5b, 0x2c, 0x5d]
 
 function newSlab(bytes: number): Slab {
   return { bytes: Buffer.allocUnsafeSlow(bytes), live: 0 }
