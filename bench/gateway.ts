@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { openDatabase } from '../src/db/embedded.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
-import { type Cores, type Environment, logTail, type Running, setTurn, startCommand } from './process.ts'
+import { type Cores, type Environment, logTail, type Running, setTurn, startCommand, type Turn } from './process.ts'
 
 /** A gateway that runs as an operator starts it, ready for requests. */
 export type Gateway = {
@@ -21,11 +21,10 @@ export type Gateway = {
   /** Runs a command line such as `ledger audit` beside it and returns what it prints as JSON. Throws when it fails. */
   command: (...args: string[]) => Promise<unknown>
   /**
-   * Whose turn it is where PostgreSQL shares a core with the upstream and perhaps the load. Where delays are measured it comes last: theirs would be
-   * taken for the gateway's. Where throughput is, it comes first, as it is at the start: otherwise a closed loop takes the core, and PostgreSQL falls behind
-   * until the gateway stops lending.
+   * How PostgreSQL shares a core with the upstream and perhaps the load; as an equal at the start. Where delays are measured it comes last: theirs
+   * would be taken for the gateway's. In a closed loop it would fall behind so.
    */
-  setDatabaseTurn: (turn: 'first' | 'last') => void
+  setDatabaseTurn: (turn: Turn) => void
   stop: () => Promise<void>
 }
 
@@ -75,7 +74,7 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
     await gateway.stop()
     stopOrphanedPostgres(dataDir)
   }
-  const setDatabaseTurn = (turn: 'first' | 'last') => {
+  const setDatabaseTurn = (turn: Turn) => {
     if (cores === null || cores.database !== cores.upstream) return
     for (const postmaster of postmasters(dataDir)) {
       for (const pid of [postmaster, ...childrenOf(postmaster)]) setTurn(pid, turn)
@@ -84,7 +83,6 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
   const origin = `http://127.0.0.1:${port}`
   try {
     await untilReady(`${origin}/readyz`, gateway, logFile)
-    setDatabaseTurn('first')
   } catch (error) {
     await stop()
     throw error

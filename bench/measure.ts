@@ -47,6 +47,7 @@ export async function measure(
   const tallies = new Map<SubjectName, Tally>(plan.subjects.map(name => [name, { sent: 0, ok: 0, failed: 0 }]))
   /** What each subject did last, requests a second by subject and number of connections. */
   const paces = new Map<string, number>()
+  const streamsAreMeasured = plan.workloads.has('many-streams') || plan.workloads.has('streams')
 
   for (const name of plan.subjects) await warmUp(name)
   // Before the others, whose garbage would leave room for streams in the memory that counts as idle.
@@ -61,15 +62,20 @@ export async function measure(
   async function databaseLast(work: () => Promise<void>): Promise<void> {
     for (const subject of subjects.values()) subject.setDatabaseTurn?.('last')
     await work()
-    for (const subject of subjects.values()) subject.setDatabaseTurn?.('first')
+    for (const subject of subjects.values()) subject.setDatabaseTurn?.('equal')
   }
 
-  /** As many requests for each subject, so that the compiler is done with all of them. The first few thousand find out how fast a cell is. */
+  /** As many requests and streams for each subject, so that the compiler is done with all of them. The first few thousand find out how fast a cell is. */
   async function warmUp(name: SubjectName): Promise<void> {
     for (const connections of connectionCounts) await wholeRound(name, connections, 0.5)
     while (tallies.get(name)!.sent < plan.warmUpRequests) {
       const missing = plan.warmUpRequests - tallies.get(name)!.sent
       await wholeRound(name, 128, missing / paces.get(`${name} c128`)!)
+    }
+    if (streamsAreMeasured && plan.streamSubjects.includes(name)) {
+      const { url, headers } = subjects.get(name)!
+      const job: StreamJob = { url, headers, pid: null, ...warmStreams, measureMs: 5_000 }
+      count(name, await ask<StreamJob, StreamResult>(workers.streamLoad, job, 60_000))
     }
     say(`${name} is warm after ${tallies.get(name)!.sent} requests`)
   }
@@ -165,14 +171,19 @@ export async function measure(
     return result
   }
 
-  function loadOnce(
-    { url, pid }: Subject,
+  /** A round is over when its charges are committed, so that nobody is faster for putting them off. */
+  async function loadOnce(
+    { url, pid, settled }: Subject,
     headers: Record<string, string>[],
     connections: number,
     requests: number,
   ): Promise<LoadResult> {
     const job: LoadJob = { url, headers, pid, body: wholeBody, connections, requests }
-    return ask<LoadJob, LoadResult>(workers.load, job, 120_000)
+    const result = await ask<LoadJob, LoadResult>(workers.load, job, 120_000)
+    const answeredMs = performance.now()
+    await settled?.()
+    const elapsedMs = (result.ok / result.rps) * 1000 + (performance.now() - answeredMs)
+    return settled === undefined ? result : { ...result, rps: (result.ok / elapsedMs) * 1000 }
   }
 
   function count(name: SubjectName, result: Tally): void {
@@ -187,6 +198,8 @@ type StreamShape = Pick<StreamJob, 'body' | 'streams' | 'rampMs' | 'chunksPerStr
 
 const fastStreams: StreamShape = { body: streamBody, streams: 500, rampMs: 2000, chunksPerStream: 100 }
 const manyStreams: StreamShape = { body: slowStreamBody, streams: 1000, rampMs: 3000, chunksPerStream: 60 }
+/** So few that their memory is none, and some 5,000 chunks. */
+const warmStreams: StreamShape = { body: streamBody, streams: 20, rampMs: 500, chunksPerStream: 100 }
 const spreadCustomers = 1000
 
 /** Requests a second, as a guess before anything was measured; low, since the slowest subject has to get through them. */

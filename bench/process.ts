@@ -68,22 +68,15 @@ export function pin(pid: number, core: string | undefined): void {
   execFileSync('taskset', ['-a', '-c', '-p', core, String(pid)], { stdio: 'ignore' })
 }
 
-/** Above everything that runs at 0: four fifths of a core that one other process wants as well. */
-const FIRST_NICENESS = '-10'
+/** How a process shares its core: as everybody does, or taking only what nobody else wants. */
+export type Turn = 'equal' | 'last'
 
-/**
- * From now on a process has its core before all others, or only while nobody else wants it, and so do the children it starts. Going before others takes
- * root; without it the process stays as it is.
- */
-export function setTurn(pid: number, turn: 'first' | 'last'): void {
-  const set = (command: string, ...args: string[]) => spawnSync(command, args, { stdio: 'ignore' })
-  if (turn === 'last') {
-    const { error, status } = set('chrt', '--idle', '--pid', '0', String(pid))
-    // One that has ended meanwhile is left alone.
-    if (error !== undefined || (status !== 0 && existsSync(`/proc/${pid}`))) throw error ?? new Error('chrt failed')
-  } else if (set('chrt', '--other', '--pid', '0', String(pid)).status === 0) {
-    set('renice', '-n', FIRST_NICENESS, '-p', String(pid))
-  }
+/** From now on a process has its core so, and so do the children it starts. */
+export function setTurn(pid: number, turn: Turn): void {
+  const policy = turn === 'last' ? '--idle' : '--other'
+  const { error, status } = spawnSync('chrt', [policy, '--pid', '0', String(pid)], { stdio: 'ignore' })
+  // One that has ended meanwhile is left alone.
+  if (error !== undefined || (status !== 0 && existsSync(`/proc/${pid}`))) throw error ?? new Error('chrt failed')
 }
 
 /** The cores a process may run on, as `taskset` writes them; null where there is no /proc or no such process. */

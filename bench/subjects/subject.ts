@@ -1,4 +1,4 @@
-import type { Cores } from '../process.ts'
+import type { Cores, Turn } from '../process.ts'
 
 /** What is compared, in the order of the tables. */
 export const subjectNames = ['direct', 'relay', 'switchyard', 'portkey'] as const
@@ -32,7 +32,9 @@ export type Subject = {
   /** Watches the balance row of the first customer (switchyard only). The function it resolves with ends that, and returns its updates. */
   watchBalanceRow?: () => Promise<() => Promise<number>>
   /** See Gateway (switchyard only). */
-  setDatabaseTurn?: (turn: 'first' | 'last') => void
+  setDatabaseTurn?: (turn: Turn) => void
+  /** Waits until nearly all charges are in PostgreSQL (switchyard only): what a closed loop was spared is not to count as done. */
+  settled?: () => Promise<void>
   stop: () => Promise<void>
 }
 

@@ -31,6 +31,7 @@ export async function startSwitchyard(setting: Setting): Promise<Subject> {
       addCustomers: count => withDatabase(gateway, pool => addCustomers(pool, count)),
       watchBalanceRow: () => watchBalanceRow(gateway),
       setDatabaseTurn: gateway.setDatabaseTurn,
+      settled: () => untilSettled(gateway.origin),
       stop: gateway.stop,
     }
   } catch (error) {
@@ -91,6 +92,21 @@ async function checkBooks(
     },
     { ok: auditFailure === null, text: `switchyard: ledger audit ${auditFailure ?? 'clean'}` },
   ]
+}
+
+/** What always waits for company, see SETTLE_LINGER_MS and BATCH_MAX of the ledger, is no arrears. */
+const BATCHES_WAITING = 2 * 256
+
+async function untilSettled(origin: string): Promise<void> {
+  const deadlineMs = performance.now() + 60_000
+  for (;;) {
+    const metrics = await (await fetch(`${origin}/metrics`)).text()
+    const waiting = /^switchyard_settle_queue_length (\d+)$/m.exec(metrics)
+    if (waiting === null) throw new Error('the gateway does not say how many charges wait')
+    if (Number(waiting[1]) <= BATCHES_WAITING) return
+    if (performance.now() > deadlineMs) throw new Error(`${waiting[1]} charges wait still`)
+    await delay(20)
+  }
 }
 
 type Totals = { requests: number; input_tokens: number; output_tokens: number; cost_usd: number }
