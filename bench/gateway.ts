@@ -75,7 +75,8 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
     stopOrphanedPostgres(dataDir)
   }
   const setDatabaseTurn = (turn: Turn) => {
-    if (cores === null || cores.database !== cores.upstream) return
+    // Who is not root gets a process out of the idle class no more.
+    if (cores === null || cores.database !== cores.upstream || process.getuid?.() !== 0) return
     for (const postmaster of postmasters(dataDir)) {
       for (const pid of [postmaster, ...childrenOf(postmaster)]) setTurn(pid, turn)
     }

@@ -2,6 +2,7 @@ import type { LoadJob, LoadResult } from './load.ts'
 import type { PacedJob, PacedResult } from './paced-load.ts'
 import { percentile } from './percentile.ts'
 import { ask, type Running } from './process.ts'
+import { readCpuMicros } from './process-usage.ts'
 import { connectionCounts, type HotCustomer, type Measured } from './report.ts'
 import { slowStreamBody, streamBody, wholeBody } from './request-bodies.ts'
 import type { StreamJob, StreamResult } from './stream-load.ts'
@@ -179,11 +180,15 @@ export async function measure(
     requests: number,
   ): Promise<LoadResult> {
     const job: LoadJob = { url, headers, pid, body: wholeBody, connections, requests }
+    if (settled === undefined || pid === null) return ask<LoadJob, LoadResult>(workers.load, job, 120_000)
+    const cpuBefore = readCpuMicros(pid)
     const result = await ask<LoadJob, LoadResult>(workers.load, job, 120_000)
     const answeredMs = performance.now()
-    await settled?.()
+    await settled()
     const elapsedMs = (result.ok / result.rps) * 1000 + (performance.now() - answeredMs)
-    return settled === undefined ? result : { ...result, rps: (result.ok / elapsedMs) * 1000 }
+    const cpuAfter = readCpuMicros(pid)
+    const cpuShare = cpuBefore === null || cpuAfter === null ? null : (cpuAfter - cpuBefore) / 1000 / elapsedMs
+    return { ...result, rps: (result.ok / elapsedMs) * 1000, cpuShare }
   }
 
   function count(name: SubjectName, result: Tally): void {

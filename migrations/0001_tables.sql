@@ -226,7 +226,7 @@ CREATE TABLE usage_event (
   success       boolean NOT NULL,
   outcome       text NOT NULL,
   finish_reason text,
-  -- json, not jsonb: nobody looks into it here, and taking it apart would cost more than a twentieth of a settlement.
+  -- json, not jsonb: nobody looks into it here, and taking it apart would cost a twentieth of a settlement.
   attempts      json NOT NULL DEFAULT '[]',
   -- The candidates and why they were ranked or excluded, as in src/domain/routing-note.ts. NULL where there was nothing to choose.
   routing       jsonb,

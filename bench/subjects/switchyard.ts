@@ -94,8 +94,8 @@ async function checkBooks(
   ]
 }
 
-/** What always waits for company, see SETTLE_LINGER_MS and BATCH_MAX of the ledger, is no arrears. */
-const BATCHES_WAITING = 2 * 256
+/** Two batches of the ledger: what always waits for company is no arrears. */
+const CHARGES_WAITING_MAX = 2 * 256
 
 async function untilSettled(origin: string): Promise<void> {
   const deadlineMs = performance.now() + 60_000
@@ -103,7 +103,7 @@ async function untilSettled(origin: string): Promise<void> {
     const metrics = await (await fetch(`${origin}/metrics`)).text()
     const waiting = /^switchyard_settle_queue_length (\d+)$/m.exec(metrics)
     if (waiting === null) throw new Error('the gateway does not say how many charges wait')
-    if (Number(waiting[1]) <= BATCHES_WAITING) return
+    if (Number(waiting[1]) <= CHARGES_WAITING_MAX) return
     if (performance.now() > deadlineMs) throw new Error(`${waiting[1]} charges wait still`)
     await delay(20)
   }

@@ -45,8 +45,8 @@ export class UpstreamExchange implements Exchange, Limited {
   isListed = false
   head = noHead
   /**
-   * Resolves with the headers of a stream, and with the last byte of a whole answer: waiting for its headers first would be one
-   * more turn for nothing. Rejects with UpstreamFailure. Somebody has to wait for it.
+   * Resolves with the headers of a stream, and at the end of the turn in which the last byte of a whole answer is read, together with the others
+   * of that turn. Rejects with UpstreamFailure. Somebody has to wait for it.
    */
   readonly arrived: Promise<UpstreamExchange>
   /** A kept connection was lost as soon as the request was sent, before any byte of a response: it may have been closing already. */

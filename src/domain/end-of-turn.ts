@@ -7,6 +7,9 @@ let waiting: (() => void)[] = []
  * next step is taken by any, and so finds its code in the processor's caches. Each request taken as far as it went as soon as it had been
  * read cost a quarter more CPU at 128 connections.
  *
+ * `Scheduler.soon` is the same for work of its own; here one call of the event loop goes through all who wait, since between two such calls
+ * each would take all the steps it can.
+ *
  * @param callBack must not throw: others wait behind it
  */
 export function endOfTurn(callBack: () => void): void {

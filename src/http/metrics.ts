@@ -127,11 +127,13 @@ function gathered(config: HistogramConfiguration<string> & { labelNames: [string
   let seconds: number[] = []
   let labels: string[] = []
   const handOver = () => {
-    seconds.forEach((value, at) => {
-      histogram.observe({ [labelName]: labels[at]! }, value)
-    })
+    const observed = seconds
+    const labelled = labels
     seconds = []
     labels = []
+    observed.forEach((value, at) => {
+      histogram.observe({ [labelName]: labelled[at]! }, value)
+    })
   }
   const histogram = new Histogram({ ...config, collect: handOver })
   return (observedS: number, label: string) => {

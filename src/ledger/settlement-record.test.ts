@@ -67,7 +67,7 @@ test('what PostgreSQL would refuse in a text is replaced, so that the charge is 
 })
 
 test('records of another version are refused in words', () => {
-  for (const record of ['{"v":3}', '(3,x)', '(40,x)', '4,x', '()', '']) {
+  for (const record of ['{"v":3}', '(3,x)', '(40,x)', '4,x', '(4,x)', '()', '']) {
     expect(() => decodeSettlement(record)).toThrow('Start that version once more')
   }
 })

@@ -55,14 +55,14 @@ export function encodeSettlements(settlements: readonly Settlement[]): Buffer {
 
 /** Throws when the record is of another version, or no record at all. */
 export function decodeSettlement(record: string): Settlement {
-  if (!record.startsWith(`(${VERSION},`)) {
+  const fields = Array.from(record.matchAll(fieldPattern), ([, inQuotes, plain]) =>
+    inQuotes === undefined ? plain || null : inQuotes.replace(/\\(.)/gs, '$1'),
+  )
+  if (!record.startsWith(`(${VERSION},`) || fields.length !== FIELDS) {
     throw new Error(
       'The journal was written by a version of Switchyard that this one cannot read. Start that version once more, let it stop by itself, then upgrade.',
     )
   }
-  const fields = Array.from(record.matchAll(fieldPattern), ([, inQuotes, plain]) =>
-    inQuotes === undefined ? plain || null : inQuotes.replace(/\\(.)/gs, '$1'),
-  )
   let at = 1
   const optional = () => fields[at++] ?? null
   const required = () => optional()!
@@ -73,9 +73,9 @@ export function decodeSettlement(record: string): Settlement {
   }
   const money = () => BigInt(required())
   return {
-    requestId: required(),
+    requestId: ownText(required()),
     customerId: required(),
-    leaseId: required(),
+    leaseId: ownText(required()),
     keyId: required(),
     startedAtEpochMs: number(),
     modelId: required(),
@@ -111,6 +111,13 @@ export function decodeSettlements(batch: Buffer): Settlement[] {
 }
 
 const VERSION = 4
+/** The version among them. */
+const FIELDS = 32
+
+/** A copy: what is cut out of a record keeps all of it in memory, and these two are kept until the commit. */
+function ownText(id: string): string {
+  return Buffer.from(id).toString()
+}
 
 /** A field and the sign before it: in quotes, or plain and perhaps nothing. */
 const fieldPattern = /[(,](?:"((?:[^"\\]|\\.)*)"|([^,()"]*))/gs

@@ -92,7 +92,7 @@ export function countPromptTokens(job: ChatJob): number {
 
 const fieldSchemas = new Map<string, z.ZodType>(Object.entries(chatFieldsSchema.shape))
 
-/** Checks the documented fields that are there, in the order they were sent: most requests have three of the twenty. */
+/** Checks the documented fields that are there, in the order they were sent: most requests have three of them. */
 function checkFields(input: JsonObject): ChatFields {
   if (input.model === undefined) check(chatFieldsSchema.shape.model, undefined, 'model')
   for (const field in input) {

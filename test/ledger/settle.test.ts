@@ -82,7 +82,10 @@ test('the usage row holds every field as it was given', async () => {
     excluded: [{ offerId: 'c/b', provider: 'cloud', reason: 'privacy_mode' }],
   }
   const settlement = settlementOf(admission, 200n, 150n, {
+    inputTokens: 151,
+    reportedInputTokens: 152,
     outputTokens: 3,
+    latencyMs: 121,
     finishReason: 'end\\ "quoted", {x}',
     reportedOutputTokens: 4,
     countedInputTokens: 160,
@@ -102,9 +105,9 @@ test('the usage row holds every field as it was given', async () => {
       provider: 'hoster',
       endpoint_id: settlement.endpointId!.replace('\0', '\ufffd'),
       hoster_id: settlement.hosterId,
-      input_tokens: 150,
+      input_tokens: 151,
       output_tokens: 3,
-      reported_input_tokens: 150,
+      reported_input_tokens: 152,
       reported_output_tokens: 4,
       counted_input_tokens: 160,
       counted_output_tokens: 2,
@@ -117,7 +120,7 @@ test('the usage row holds every field as it was given', async () => {
       hoster_share_nanos: 120n,
       fee_nanos: 30n,
       writeoff_nanos: 0n,
-      latency_ms: 120,
+      latency_ms: 121,
       first_token_ms: 20,
       success: true,
       outcome: 'served',
@@ -129,6 +132,32 @@ test('the usage row holds every field as it was given', async () => {
       key_window: null,
     },
   ])
+})
+
+test('odd texts come back, and their neighbours in the batch too', async () => {
+  const customerId = await world.addCustomer(500n)
+  const texts = ['plain', '', '(a,"b")\\,\'\n\t\u2028{}', 'a\x1eb\ud800', 'NULL']
+  const settlements = await Promise.all(
+    texts.map(async text => {
+      const admission = admissionOf(customerId, 50n)
+      await node.ledger.admit(admission)
+      return settlementOf(admission, 50n, 10n, { modelId: text, endpointId: text, finishReason: text })
+    }),
+  )
+  await Promise.all(settlements.map(settlement => node.ledger.settle(settlement)))
+  const { rows } = await world.pool.query(
+    'SELECT request_id, model_id, endpoint_id, finish_reason FROM usage_event WHERE customer_id = $1',
+    [customerId],
+  )
+  const stored = texts.map(text => text.replace('\x1e', '\ufffd').replace('\ud800', '\ufffd'))
+  expect(new Map(rows.map(({ request_id, ...row }) => [request_id, row]))).toEqual(
+    new Map(
+      settlements.map(({ requestId }, at) => [
+        requestId,
+        { model_id: stored[at], endpoint_id: stored[at], finish_reason: stored[at] },
+      ]),
+    ),
+  )
 })
 
 test('a charge counts against the cap of the day its lease was granted', async () => {

@@ -130,6 +130,7 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
         let body: Buffer | null = await receiveBody(request, deps.bodyLimitBytes)
         running = deps.inFlight.enter()
         if (running.refusal) throw running.refusal
+        // Not before `enter`: who leaves while we wait is to be noticed.
         await new Promise<void>(endOfTurn)
         failpoint('chat-authenticated')
         const job = parseChatRequest(body)

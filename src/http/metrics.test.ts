@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest'
+import { createMetrics } from './metrics.ts'
+
+test('what is observed is all there when it is read, however much there was', async () => {
+  const metrics = createMetrics({ inFlight: () => 0, settleQueueLength: () => 0, lastAudit: async () => undefined })
+  for (let n = 0; n < 600; n++) {
+    metrics.request({ path: n % 3 === 0 ? '/a' : '/b', status: 200, elapsedMs: 20 })
+    metrics.firstToken('hoster', 500)
+  }
+  const read = async () => {
+    const text = await metrics.registry.metrics()
+    return (series: string) =>
+      text
+        .split('\n')
+        .find(line => line.startsWith(`${series} `))
+        ?.split(' ')[1]
+  }
+  const first = await read()
+  expect(first('switchyard_http_request_duration_seconds_count{path="/a"}')).toBe('200')
+  expect(first('switchyard_http_request_duration_seconds_count{path="/b"}')).toBe('400')
+  expect(first('switchyard_first_token_seconds_bucket{le="0.4",provider="hoster"}')).toBe('0')
+  expect(first('switchyard_first_token_seconds_sum{provider="hoster"}')).toBe('300')
+  // Nothing is counted a second time.
+  metrics.firstToken('hoster', 500)
+  expect((await read())('switchyard_first_token_seconds_count{provider="hoster"}')).toBe('601')
+})

@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest'
+import type { ChunkDelta } from '../domain/completion.ts'
+import { eachGeneratedText, generatedText } from './generated-text.ts'
+
+test.each<[what: string, delta: object, texts: string[]]>([
+  ['content', { role: 'assistant', content: 'Hello' }, ['Hello']],
+  ['content and reasoning', { content: 'a', reasoning_content: 'b' }, ['a', 'b']],
+  ['one reasoning under two names', { reasoning_content: 'b', reasoning: 'b' }, ['b']],
+  ['a refusal', { content: null, refusal: 'no' }, ['no']],
+  [
+    'tool calls',
+    { tool_calls: [{ function: { name: 'f', arguments: '{}' } }, { function: { arguments: '1' } }] },
+    ['f', '{}', '1'],
+  ],
+  ['the older tool call', { function_call: { name: 'f', arguments: '{}' } }, ['f', '{}']],
+  [
+    'what is no text',
+    { content: 7, tool_calls: [{ function: { name: {}, arguments: 1 } }, {}], function_call: null },
+    [],
+  ],
+  ['nothing', {}, []],
+])('%s', (_what, delta, texts) => {
+  const seen: string[] = []
+  eachGeneratedText(delta as ChunkDelta, text => seen.push(text))
+  expect(seen).toEqual(texts)
+})
+
+test('of several choices all of it', () => {
+  expect(generatedText([{ content: 'a' }, {}, { content: 'b' }])).toBe('ab')
+})
