@@ -62,7 +62,7 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
     } catch (failure) {
       if (!(failure instanceof UpstreamFailure)) throw failure
       const { outcome, retryAfterS } = failure
-      attempts.push({ ...name(offer), outcome, elapsedMs: clock.monotonicMs() - startedMs })
+      attempts.push({ ...name(offer), outcome, elapsedMs: Math.round(clock.monotonicMs() - startedMs) })
       failures.push(failure)
       if (outcome === 'cancelled') throw givenUp(signal, attempts)
       if (outcome === 'request_rejected') throw refused(failure, attempts)
@@ -131,7 +131,7 @@ async function tryStream({ upstream, health, clock }: DispatchDeps, attempt: Try
 }
 
 function answered<Given extends object>({ offer, attempts }: Try, firstTokenMs: number, answer: Given) {
-  const last: Attempt = { ...name(offer), outcome: 'answered', elapsedMs: firstTokenMs }
+  const last: Attempt = { ...name(offer), outcome: 'answered', elapsedMs: Math.round(firstTokenMs) }
   return { ...answer, offer, firstTokenMs, attempts: [...attempts, last] }
 }
 

@@ -57,6 +57,7 @@ export interface Attempt {
   readonly endpointId: string
   readonly provider: ProviderKind
   readonly outcome: AttemptOutcome
+  /** Whole milliseconds. */
   readonly elapsedMs: number
 }
 

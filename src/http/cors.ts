@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { HeaderList } from './header-list.ts'
 
 /** The API is open to browsers of any origin: it knows no cookies, only keys that the page itself must hold. */
 export const corsHeaders = {
@@ -9,6 +10,8 @@ export const corsHeaders = {
     'x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, ' +
     'x-ratelimit-limit-requests-day, x-ratelimit-remaining-requests-day, x-ratelimit-reset-requests-day',
 }
+
+export const corsHeaderList: HeaderList = Object.entries(corsHeaders).flat()
 
 /** OpenAI's SDK sends X-Stainless-* headers, so every browser request is preflighted; what it asks for is reflected. */
 export async function answerPreflight(request: FastifyRequest, reply: FastifyReply): Promise<void> {

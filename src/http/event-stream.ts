@@ -1,6 +1,7 @@
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import type { StopSignal } from '../domain/stop-signal.ts'
 import { PING } from '../wire/sse-encode.ts'
+import type { HeaderList, HeadersOf } from './header-list.ts'
 
 export interface EventStreamOptions {
   /** Silence is broken by a comment after this time: proxies cut quiet connections after 60 to 125 s. */
@@ -8,7 +9,7 @@ export interface EventStreamOptions {
   /** A reader that takes nothing for this long while we wait to write is cut off. */
   readonly slowReaderMs: number
   /** What every response carries; asked for when the stream is opened. */
-  readonly headers: () => OutgoingHttpHeaders | Promise<OutgoingHttpHeaders>
+  readonly headers: HeadersOf
 }
 
 /** A response of server-sent events: opened once, whoever asks first, its answer or the ping that cannot wait for it any longer. */
@@ -30,8 +31,8 @@ export class EventStream {
   }
 
   /** Sends the status and the headers, unless that was done before. */
-  open(more: Record<string, string>): Promise<void> {
-    this.#opened ??= this.#writeHead(more)
+  open(more: HeaderList, answerId?: string): Promise<void> {
+    this.#opened ??= this.#writeHead(more, answerId)
     return this.#opened
   }
 
@@ -79,9 +80,10 @@ export class EventStream {
     clearTimeout(this.#pinging)
   }
 
-  async #writeHead(more: Record<string, string>): Promise<void> {
+  async #writeHead(more: HeaderList, answerId: string | undefined): Promise<void> {
     const out = this.#out
-    const headers = Object.assign(await this.#options.headers(), streamHeaders, more)
+    const headers = await this.#options.headers(answerId)
+    headers.push(...streamHeaders, ...more)
     if (out.destroyed) return
     const { socket } = out
     // What is written in this turn travels with them.
@@ -100,14 +102,14 @@ export class EventStream {
   }
 
   async #ping(): Promise<void> {
-    await this.open({})
+    await this.open([])
     if (!this.#out.writableNeedDrain && !this.#out.socket?.writableNeedDrain) this.write(PING)
   }
 }
 
-const streamHeaders = {
-  'content-type': 'text/event-stream; charset=utf-8',
-  'cache-control': 'no-cache, no-transform',
+const streamHeaders: HeaderList = [
+  ...['content-type', 'text/event-stream; charset=utf-8'],
+  ...['cache-control', 'no-cache, no-transform'],
   // nginx buffers event streams unless told not to.
-  'x-accel-buffering': 'no',
-}
+  ...['x-accel-buffering', 'no'],
+]

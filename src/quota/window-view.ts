@@ -74,16 +74,16 @@ function rolled(counts: WindowCounts, nowMs: number): WindowCounts {
   return { ...counts, minuteUsed: 0, minuteEndsAtEpochMs: endOf(MINUTE_MS, nowMs) }
 }
 
-/** OpenAI's header names for the minute, `-day` twins for the day. Reset values are like OpenAI's: seconds with an `s`. */
-export function rateLimitHeaders(limits: AccountLimits, counts: WindowCounts, nowMs: number): Record<string, string> {
-  return {
-    'x-ratelimit-limit-requests': String(limits.requestsPerMinute),
-    'x-ratelimit-remaining-requests': String(Math.max(0, limits.requestsPerMinute - counts.minuteUsed)),
-    'x-ratelimit-reset-requests': secondsUntil(counts.minuteEndsAtEpochMs, nowMs),
-    'x-ratelimit-limit-requests-day': String(limits.requestsPerDay),
-    'x-ratelimit-remaining-requests-day': String(Math.max(0, limits.requestsPerDay - counts.dayUsed)),
-    'x-ratelimit-reset-requests-day': secondsUntil(counts.dayEndsAtEpochMs, nowMs),
-  }
+/** Names and values in turns: OpenAI's names for the minute, `-day` twins for the day. Reset values are like OpenAI's: seconds with an `s`. */
+export function rateLimitHeaders(limits: AccountLimits, counts: WindowCounts, nowMs: number): string[] {
+  const list: string[] = []
+  list.push('x-ratelimit-limit-requests', String(limits.requestsPerMinute))
+  list.push('x-ratelimit-remaining-requests', String(Math.max(0, limits.requestsPerMinute - counts.minuteUsed)))
+  list.push('x-ratelimit-reset-requests', secondsUntil(counts.minuteEndsAtEpochMs, nowMs))
+  list.push('x-ratelimit-limit-requests-day', String(limits.requestsPerDay))
+  list.push('x-ratelimit-remaining-requests-day', String(Math.max(0, limits.requestsPerDay - counts.dayUsed)))
+  list.push('x-ratelimit-reset-requests-day', secondsUntil(counts.dayEndsAtEpochMs, nowMs))
+  return list
 }
 
 function secondsUntil(epochMs: number, nowMs: number): string {

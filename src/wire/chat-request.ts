@@ -90,16 +90,26 @@ export function countPromptTokens(job: ChatJob): number {
   return Math.min(textTokens + job.mediaTokensBound, job.inputTokensBound)
 }
 
-const fieldSchemas = new Map<string, z.ZodType>(Object.entries(chatFieldsSchema.shape))
+const fieldChecks = new Map(
+  Object.entries(chatFieldsSchema.shape).map(([field, schema]) => [field, checkOf(field, schema)]),
+)
 
 /** Checks the documented fields that are there, in the order they were sent: most requests have three of them. */
 function checkFields(input: JsonObject): ChatFields {
   if (input.model === undefined) check(chatFieldsSchema.shape.model, undefined, 'model')
-  for (const field in input) {
-    const schema = fieldSchemas.get(field)
-    if (schema !== undefined) check(schema, input[field], field)
-  }
+  for (const field in input) fieldChecks.get(field)?.(input[field])
   return input as ChatFields
+}
+
+/** Customers ask for the same model and the same limit again and again: what was right the last time is so now. */
+function checkOf(field: string, schema: z.ZodType): (value: unknown) => void {
+  let lastRight: unknown
+  return value => {
+    if (value === lastRight) return
+    check(schema, value, field)
+    // Lists and objects are new each time.
+    if (typeof value !== 'object') lastRight = value
+  }
 }
 
 function checkMessages(value: unknown): ChatMessage[] {

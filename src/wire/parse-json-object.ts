@@ -13,6 +13,10 @@ const BACKSLASH = 92
 const QUOTE = 34
 const COMMA = 44
 const COLON = 58
+const OPEN_BRACE = 0x7b
+const CLOSE_BRACE = 0x7d
+const OPEN_BRACKET = 0x5b
+const CLOSE_BRACKET = 0x5d
 /** The key itself, or one of its letters written as an escape, which no encoder does. */
 const mayHavePrototypeKey = /__proto__|\\u00(5f|6f|7[024])/i
 const utf8 = new TextDecoder('utf-8', { fatal: true })
@@ -69,25 +73,38 @@ function removePrototypeKeys(value: unknown): void {
 function refuseSprawl(body: Buffer): void {
   let depth = 0
   let signs = 0
-  let inString = false
   for (let i = 0; i < body.length; i++) {
-    const byte = body[i]!
-    if (inString) {
-      if (byte === BACKSLASH) i += 1
-      else if (byte === QUOTE) inString = false
-    } else if (byte === QUOTE) inString = true
-    else if (byte === 0x7b || byte === 0x5b) {
-      depth += 1
-      signs += 1
-      if (depth > DEPTH_MAX) throw invalidJson(`The body is nested deeper than ${DEPTH_MAX} levels. Flatten it.`)
-    } else if (byte === COMMA || byte === COLON) signs += 1
-    else if (byte === 0x7d || byte === 0x5d) depth -= 1
+    switch (body[i]) {
+      case QUOTE:
+        i = endOfString(body, i + 1)
+        break
+      case OPEN_BRACE:
+      case OPEN_BRACKET:
+        depth++
+        signs++
+        if (depth > DEPTH_MAX) throw invalidJson(`The body is nested deeper than ${DEPTH_MAX} levels. Flatten it.`)
+        break
+      case CLOSE_BRACE:
+      case CLOSE_BRACKET:
+        depth--
+        break
+      case COMMA:
+      case COLON:
+        signs++
+    }
   }
   if (signs > SIGNS_MAX) {
     throw invalidJson(
       `The body has ${signs} brackets, colons and commas outside of strings; at most ${SIGNS_MAX} are read. Send fewer fields or items.`,
     )
   }
+}
+
+/** Where the closing quote of a string is, or the end of the body. A loop of its own, since most bytes of a body are in strings, takes a third of the time. */
+function endOfString(body: Buffer, from: number): number {
+  let i = from
+  while (i < body.length && body[i] !== QUOTE) i += body[i] === BACKSLASH ? 2 : 1
+  return i
 }
 
 function invalidJson(message: string): ApiError {

@@ -1,5 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import { z } from 'zod'
 import type { Authenticator } from '../../auth/authenticate.ts'
 import type { Completed } from '../../chat/complete.ts'
@@ -21,9 +21,10 @@ import { chatRequestSchema } from '../../wire/chat-request-schema.ts'
 import { type Envelope, envelopeOf } from '../../wire/envelope.ts'
 import { errorBody } from '../../wire/error-body.ts'
 import { encodeErrorChunk } from '../../wire/sse-encode.ts'
-import { corsHeaders } from '../cors.ts'
+import { corsHeaderList } from '../cors.ts'
 import type { RawEndpoint } from '../endpoint.ts'
 import { EventStream } from '../event-stream.ts'
+import type { HeaderList, HeadersOf } from '../header-list.ts'
 import { idempotencyKeyOf } from '../idempotency-key.ts'
 import type { InFlight, Running } from '../in-flight.ts'
 import { receiveBody } from '../receive-body.ts'
@@ -111,18 +112,24 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
       out.on('close', () => {
         if (!out.writableFinished) running?.abort('client_gone')
       })
-      const headers: HeadersOf = () => {
+      const headers: HeadersOf = (answerId = requestId) => {
         const counts = caller && deps.windows.current(caller)
-        return counts instanceof Promise ? counts.then(headersWith) : headersWith(counts)
+        return counts instanceof Promise
+          ? counts.then(known => headersWith(answerId, known))
+          : headersWith(answerId, counts)
       }
-      const headersWith = (counts: WindowCounts | undefined): OutgoingHttpHeaders => ({
-        'x-request-id': requestId,
-        ...(request.headers.origin !== undefined && corsHeaders),
-        ...(counts && rateLimitHeaders(caller!.limits, counts, deps.clock.epochMs())),
-        ...(counts && { 'openai-processing-ms': String(Math.round(deps.clock.monotonicMs() - startedMs)) }),
+      const headersWith = (answerId: string, counts: WindowCounts | undefined): HeaderList => {
+        const list = ['x-request-id', answerId]
+        if (request.headers.origin !== undefined) list.push(...corsHeaderList)
+        if (counts) {
+          const elapsedMs = deps.clock.monotonicMs() - startedMs
+          list.push(...rateLimitHeaders(caller!.limits, counts, deps.clock.epochMs()))
+          list.push('openai-processing-ms', String(Math.round(elapsedMs)))
+        }
         // A gateway that stops wants no further request on this connection.
-        ...(deps.inFlight.isClosed && { connection: 'close' }),
-      })
+        if (deps.inFlight.isClosed) list.push('connection', 'close')
+        return list
+      }
       try {
         requireHost(request)
         const found = deps.authenticate(request.rawHeaders)
@@ -146,7 +153,8 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
           const envelope = envelopeOf({ requestId, startedAtEpochMs: deps.clock.epochMs() }, job.model)
           await sendStream(deps, { out, completing, headers, signal: running.signal, envelope })
         } else {
-          sendWhole(out, await completing, await headers())
+          const served = await completing
+          sendWhole(out, served, await headers(replayedId(served)))
         }
         failpoint('answer-sent')
       } catch (thrown) {
@@ -165,15 +173,12 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
 
 type Served = Completed | Replayed
 
-type HeadersOf = () => OutgoingHttpHeaders | Promise<OutgoingHttpHeaders>
-
-function sendWhole(out: ServerResponse, served: Served, headers: OutgoingHttpHeaders): void {
+function sendWhole(out: ServerResponse, served: Served, headers: HeaderList): void {
   const { delivery } = served
   if (delivery.kind !== 'whole') throw new Error('a stream was made for a request that asked for none')
-  const cost = { 'x-switchyard-cost-usd': usdText(delivery.costNanos) }
-  out
-    .writeHead(200, Object.assign(headers, jsonHeaders(delivery.body), servedByHeaders(served), cost))
-    .end(delivery.body)
+  headers.push(...jsonHeaders(delivery.body), ...servedByHeaders(served))
+  headers.push('x-switchyard-cost-usd', usdText(delivery.costNanos))
+  out.writeHead(200, headers).end(delivery.body)
 }
 
 /** Once the status has left, all that can be said is that the answer breaks off. */
@@ -183,16 +188,17 @@ async function sendError(out: ServerResponse, error: ApiError, headers: HeadersO
     return
   }
   const body = errorBody(error)
-  const all = Object.assign(await headers(), jsonHeaders(body), errorHeaders(error))
+  const all = await headers()
+  all.push(...jsonHeaders(body), ...Object.entries(errorHeaders(error)).flat())
   // Node reads the rest of a refused body, so that the connection can serve again; not of one that may never end.
-  if (error.code === 'request_too_large') all.connection = 'close'
+  if (error.code === 'request_too_large' && !all.includes('connection')) all.push('connection', 'close')
   out.writeHead(error.row.status, all).end(body)
 }
 
 /** Also where a stream was asked for. */
-function sendQuote(out: ServerResponse, quote: ChatQuote, headers: OutgoingHttpHeaders): void {
+function sendQuote(out: ServerResponse, quote: ChatQuote, headers: HeaderList): void {
   const body = JSON.stringify(quote)
-  out.writeHead(200, Object.assign(headers, jsonHeaders(body))).end(body)
+  out.writeHead(200, [...headers, ...jsonHeaders(body)]).end(body)
 }
 
 interface StreamToSend {
@@ -218,7 +224,7 @@ async function sendStream(
     const served = await completing
     const { delivery } = served
     if (delivery.kind !== 'stream') throw new Error('no stream was made for a request that asked for one')
-    await events.open(servedByHeaders(served)).catch(() => out.destroy())
+    await events.open(servedByHeaders(served), replayedId(served)).catch(() => out.destroy())
     // Also when the socket is gone: only a stream that was begun settles its request.
     await delivery.sendTo(frames => {
       if (!events.write(frames)) return events.drained(signal)
@@ -227,7 +233,7 @@ async function sendStream(
   } catch (thrown) {
     if (!events.isOpen) throw thrown
     // A ping may be opening it just now.
-    await events.open({}).catch(() => out.destroy())
+    await events.open([]).catch(() => out.destroy())
     events.write(encodeErrorChunk(envelope, toApiError(thrown)))
     events.end()
   } finally {
@@ -235,18 +241,21 @@ async function sendStream(
   }
 }
 
-function jsonHeaders(body: string): Record<string, string> {
-  return { 'content-type': 'application/json; charset=utf-8', 'content-length': String(Buffer.byteLength(body)) }
+function jsonHeaders(body: string): HeaderList {
+  return ['content-type', 'application/json; charset=utf-8', 'content-length', String(Buffer.byteLength(body))]
 }
 
-function servedByHeaders(served: Served): Record<string, string> {
+function servedByHeaders(served: Served): HeaderList {
   const isReplay = 'replayOf' in served
   const { provider, hosterId, maxTokens } = isReplay ? served.servedBy : servedBy(served)
-  return {
-    // The id of the request that the receipt is of.
-    ...(isReplay ? { 'idempotent-replayed': 'true', 'x-request-id': served.replayOf } : {}),
-    'x-switchyard-provider': provider,
-    ...(hosterId === null ? {} : { 'x-switchyard-hoster': hosterId }),
-    ...(maxTokens === null ? {} : { 'x-switchyard-max-tokens': String(maxTokens) }),
-  }
+  const list = ['x-switchyard-provider', provider]
+  if (isReplay) list.push('idempotent-replayed', 'true')
+  if (hosterId !== null) list.push('x-switchyard-hoster', hosterId)
+  if (maxTokens !== null) list.push('x-switchyard-max-tokens', String(maxTokens))
+  return list
+}
+
+/** The id of the request that the receipt is of, where it is an earlier one. */
+function replayedId(served: Served): string | undefined {
+  return 'replayOf' in served ? served.replayOf : undefined
 }
