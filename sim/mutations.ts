@@ -547,8 +547,8 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-books-nothing',
     bug: 'the book takes every request of a bulk lease for free',
     file: ledger,
-    find: 'book.charge(leaseId, requestId, chargedNanos)',
-    replace: 'book.charge(leaseId, requestId, 0n)',
+    find: 'book.charge(reservation, chargedNanos)',
+    replace: 'book.charge(reservation, 0n)',
   },
   {
     id: 'ledger-forgets-before-commit',
@@ -740,14 +740,21 @@ export const mutations: readonly Mutation[] = [
     id: 'book-closes-too-early',
     bug: 'a lease is closed while charges on it are not committed',
     file: book,
-    find: 'lease.open.size === 0 && lease.unsettled === 0',
-    replace: 'lease.open.size === 0',
+    find: 'lease.running === 0 && lease.unsettled === 0',
+    replace: 'lease.running === 0',
+  },
+  {
+    id: 'book-counts-a-reservation-twice',
+    bug: 'a request that is settled twice is charged to its bulk lease twice',
+    file: book,
+    find: 'if (lease === undefined || !reservation.isOpen) return false',
+    replace: 'if (lease === undefined) return false',
   },
   {
     id: 'book-closes-on-running',
     bug: 'a lease is closed while requests on it run',
     file: book,
-    find: 'lease.open.size === 0 && lease.unsettled === 0',
+    find: 'lease.running === 0 && lease.unsettled === 0',
     replace: 'lease.unsettled === 0',
   },
   {
@@ -761,8 +768,8 @@ export const mutations: readonly Mutation[] = [
     id: 'book-owes-the-hold',
     bug: 'what a request did not use of its hold stays owed, so a lease is never given back whole',
     file: book,
-    find: 'lease.owedNanos -= holdNanos - costNanos',
-    replace: 'lease.owedNanos -= holdNanos',
+    find: 'lease.owedNanos -= unusedNanos',
+    replace: 'lease.owedNanos -= reservation.heldNanos',
   },
   // ---------------------------------------------------------------- the life of a node
   {

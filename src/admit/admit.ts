@@ -1,7 +1,7 @@
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { Clock } from '../domain/clock.ts'
-import type { Exclusion, Ticket } from '../domain/handoff.ts'
+import type { Exclusion, Reservation, Ticket } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
 import { failpoint } from '../failpoint.ts'
@@ -43,12 +43,14 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
 
   const { wantNanos, floorNanos, maxTokens, clampedBy } = holdFor(supply.eligible, job, deps.outputDefaults)
   const admission = admissionOf(caller, job, requestId, { wantNanos, floorNanos })
-  const { leaseId, heldNanos: holdNanos } = resultOf(deps, admission, job, supply.eligible, await ask(deps, admission))
+  const hold = resultOf(deps, admission, job, supply.eligible, await ask(deps, admission))
+  const { leaseId, reservation, heldNanos: holdNanos } = hold
   // Less than wanted was free: the answer may be as long as the hold pays for.
   const paidTokens = holdNanos < wantNanos ? maxTokensFor(supply.eligible, job, holdNanos) : maxTokens
   return {
     requestId,
     leaseId,
+    reservation,
     caller,
     startedAtEpochMs,
     startedMonotonicMs,
@@ -109,6 +111,7 @@ function supplyFor(
 interface Hold {
   readonly leaseId: string
   readonly heldNanos: bigint
+  readonly reservation?: Reservation
 }
 
 /** Counts the request and takes its hold. */

@@ -22,12 +22,21 @@ export type ExclusionReason =
   | 'max_cost_usd'
   | 'endpoint_ejected'
 
+/** What a request holds of a bulk lease, in the memory of this node. It is handed back with its settlement, and counts once. */
+export interface Reservation {
+  readonly leaseId: string
+  readonly heldNanos: Nanos
+  isOpen: boolean
+}
+
 /** admit -> route: the request may run, with this money held for it. Ends in exactly one settlement. */
 export interface Ticket {
   /** UUIDv7; also the usage row's id. */
   readonly requestId: string
   /** The lease that holds the money: of this request alone, then with the same id, or of many. */
   readonly leaseId: string
+  /** Its part of a bulk lease; none where the lease is its own. */
+  readonly reservation?: Reservation | undefined
   readonly caller: Caller
   readonly startedAtEpochMs: number
   readonly startedMonotonicMs: number

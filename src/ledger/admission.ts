@@ -1,4 +1,5 @@
 import type { AccountLimits, KeyLimit } from '../domain/caller.ts'
+import type { Reservation } from '../domain/handoff.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 
 /** A request that asks to run. */
@@ -34,6 +35,8 @@ export type AdmissionResult =
       /** What its charge goes to: the strict lease of its own id, or a bulk lease. The settlement names it. */
       readonly leaseId: string
       readonly heldNanos: bigint
+      /** Of a bulk lease; goes back with the settlement. */
+      readonly reservation?: Reservation
       readonly windows: WindowCounts
     }
   | { readonly kind: 'counted'; readonly windows: WindowCounts }

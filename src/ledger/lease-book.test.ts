@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { Admission } from './admission.ts'
+import type { Reservation } from '../domain/handoff.ts'
+import type { Admission, AdmissionResult } from './admission.ts'
 import { createLeaseBook, type LeaseBook } from './lease-book.ts'
 import type { BulkRequest } from './ledger-store.ts'
 
@@ -29,6 +30,12 @@ function grant(book: LeaseBook, request: BulkRequest, heldNanos = request.wantNa
   book.granted(request, { item: 0, kind: 'granted', heldNanos, slots, windows, databaseNowMs: 0 }, 0)
 }
 
+function reservationOf(result: AdmissionResult): Reservation {
+  if (result.kind !== 'granted' || result.reservation === undefined)
+    throw new Error(`nothing is reserved: ${result.kind}`)
+  return result.reservation
+}
+
 /** Admits until the lease has no more room; returns how many. */
 function spend(book: LeaseBook): number {
   let n = 0
@@ -53,6 +60,31 @@ describe('the lease book', () => {
     expect(spend(book)).toBe(64)
     const second = book.wanted(customerId, limits)!
     expect(second.wantNanos).toBeGreaterThanOrEqual(first.wantNanos * 4n)
+  })
+
+  test('counts what a request came to once', () => {
+    const { book } = newBook()
+    for (let n = 0; n < 4; n++) book.observe(admission(n))
+    const request = book.wanted(customerId, limits)!
+    grant(book, request)
+    const result = book.reserve(admission(4))!
+    const { leaseId } = request
+    const reservation = reservationOf(result)
+    expect(book.charge(reservation, 400n)).toBe(true)
+    expect(book.charge(reservation, 400n)).toBe(false)
+    // What is charged and not settled stays.
+    expect(book.collect(true)).toEqual([{ leaseId, keepNanos: 400n, slotsUsed: 1 }])
+    book.settled(leaseId, 400n)
+    expect(book.collect(true)).toEqual([{ leaseId, keepNanos: null, slotsUsed: 1 }])
+  })
+
+  test('does not count what is left of a lease that it forgot', () => {
+    const { book } = newBook()
+    for (let n = 0; n < 4; n++) book.observe(admission(n))
+    grant(book, book.wanted(customerId, limits)!)
+    const result = book.reserve(admission(4))!
+    book.forgetAll()
+    expect(book.charge(reservationOf(result), 400n)).toBe(false)
   })
 
   test('waits a second before it asks again where a lease has room for few requests only', () => {

@@ -1,4 +1,5 @@
 import type { AccountLimits } from '../domain/caller.ts'
+import type { Reservation } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 import type { Admission, AdmissionResult } from './admission.ts'
@@ -16,8 +17,8 @@ export interface LeaseBook {
   reserve(admission: Admission): AdmissionResult | undefined
   /** A request that the database admitted: it counts as demand too. */
   observe(admission: Admission): void
-  /** The request ended with this cost. False when the book does not know it (strict, ended before, lease gone). */
-  charge(leaseId: string, requestId: string, costNanos: Nanos): boolean
+  /** The request ended with this cost. False when the book does not know it any more (ended before, lease gone). */
+  charge(reservation: Reservation, costNanos: Nanos): boolean
   /** A cost that `charge` took is committed, or never will be. */
   settled(leaseId: string, costNanos: Nanos): void
   /** The lease to ask for now, if this customer is worth one and has none with room to spare. Ask, then tell `granted` or `denied`. */
@@ -78,9 +79,9 @@ interface BulkLease {
   leftNanos: Nanos
   /** Held by running requests plus charged but not settled: what has to stay when the rest goes back. */
   owedNanos: Nanos
+  /** Requests. A map of them by their ids would have V8 copy each id to the old generation of the heap. */
+  running: number
   unsettled: number
-  /** Running requests and their holds. */
-  readonly open: Map<string, Nanos>
   readonly slots: number
   slotsUsed: number
   /** As of the grant, all slots counted as used. */
@@ -138,8 +139,10 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
       lease.leftNanos -= holdNanos
       lease.owedNanos += holdNanos
       if (lease.owedNanos > account.mostOpenNanos) account.mostOpenNanos = lease.owedNanos
-      lease.open.set(admission.requestId, holdNanos)
-      return { kind: 'granted', leaseId: lease.leaseId, heldNanos: holdNanos, windows }
+      lease.running++
+      const { leaseId } = lease
+      const reservation = { leaseId, heldNanos: holdNanos, isOpen: true }
+      return { kind: 'granted', leaseId, heldNanos: holdNanos, reservation, windows }
     },
     observe({ customerId, hold }) {
       const nowMs = monotonicMs()
@@ -152,13 +155,14 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
       account.requests++
       if (hold !== null && hold.wantNanos > account.largestHoldNanos) account.largestHoldNanos = hold.wantNanos
     },
-    charge(leaseId, requestId, costNanos) {
-      const lease = leases.get(leaseId)
-      const holdNanos = lease?.open.get(requestId)
-      if (lease === undefined || holdNanos === undefined) return false
-      lease.open.delete(requestId)
-      lease.leftNanos += holdNanos - costNanos
-      lease.owedNanos -= holdNanos - costNanos
+    charge(reservation, costNanos) {
+      const lease = leases.get(reservation.leaseId)
+      if (lease === undefined || !reservation.isOpen) return false
+      reservation.isOpen = false
+      const unusedNanos = reservation.heldNanos - costNanos
+      lease.leftNanos += unusedNanos
+      lease.owedNanos -= unusedNanos
+      lease.running--
       lease.unsettled++
       const account = accounts.get(lease.customerId)
       if (account !== undefined) account.spentNanos += costNanos
@@ -203,8 +207,8 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
         grantedNanos: heldNanos,
         leftNanos: heldNanos,
         owedNanos: 0n,
+        running: 0,
         unsettled: 0,
-        open: new Map(),
         slots: slots!,
         slotsUsed: 0,
         windows,
@@ -318,7 +322,7 @@ function newAccount(customerId: string, nowMs: number): Account {
 function returnOf(lease: BulkLease): LeaseReturn | undefined {
   const { leaseId, slotsUsed } = lease
   if (lease.state === 'closing') return undefined
-  if (lease.open.size === 0 && lease.unsettled === 0) {
+  if (lease.running === 0 && lease.unsettled === 0) {
     lease.state = 'closing'
     return { leaseId, keepNanos: null, slotsUsed }
   }

@@ -1,5 +1,6 @@
 import { type Aged, AgeList } from '../domain/age-list.ts'
 import { ApiError } from '../domain/errors.ts'
+import type { Reservation } from '../domain/handoff.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { failpoint } from '../failpoint.ts'
 import type { Journal, JournalEntry } from '../journal/journal.ts'
@@ -28,8 +29,10 @@ export interface Ledger {
    * Resolves when the charge can no longer be lost: it is in the journal, or committed where there is none. What is in the journal is
    * committed soon after, by this process or the next one. Rejects with `settlement_unavailable` when that takes longer than
    * `commitWaitMs` (the request is then free), and for a row that PostgreSQL will never take (a bug, logged).
+   *
+   * @param reservation as `admit` gave it
    */
-  settle(settlement: Settlement): Promise<void>
+  settle(settlement: Settlement, reservation?: Reservation): Promise<void>
   /**
    * Settles what a process before this one left in the journal; resolves when it is committed. Returns how many there were. Rejects when
    * it cannot read them.
@@ -231,13 +234,13 @@ export function createLedger(deps: LedgerDeps): Ledger {
       const sinceMs = scheduler.monotonicMs()
       return renewal.then(() => book.reserve(admission) ?? admitStrictly(admission, sinceMs))
     },
-    settle(settlement) {
+    settle(settlement, reservation) {
       return new Promise((resolve, reject) => {
-        const { leaseId, requestId, costNanos, holdNanos } = settlement
+        const { costNanos, holdNanos } = settlement
         // No more than the hold is ever charged.
         const chargedNanos = costNanos < holdNanos ? costNanos : holdNanos
         const record = encodeSettlement(settlement)
-        const isBooked = book.charge(leaseId, requestId, chargedNanos)
+        const isBooked = reservation !== undefined && book.charge(reservation, chargedNanos)
         const entry = enlist(settlement, record, isBooked ? chargedNanos : null, resolve, reject)
         if (journal === null) watch()
         else writeTo(journal, record, entry)

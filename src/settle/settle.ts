@@ -28,7 +28,7 @@ export async function settle(
   const settlement = settlementOf(ticket, receipt, routing, deps.clock.monotonicMs() - ticket.startedMonotonicMs)
   failpoint('settlement-built')
   try {
-    await deps.ledger.settle(settlement)
+    await deps.ledger.settle(settlement, ticket.reservation)
   } catch (error) {
     deps.onUnsure?.(settlement)
     throw error

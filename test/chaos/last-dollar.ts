@@ -130,7 +130,7 @@ async function storm(
     if (result?.kind !== 'granted') return
     if (result.leaseId !== admission.requestId) byBulk++
     const cost = costs === 'a part' ? 1n + (CENT * BigInt(i % 100)) / 100n : CENT
-    await ledger.settle(settlementOf(admission, CENT, cost, { leaseId: result.leaseId }))
+    await ledger.settle(settlementOf(admission, CENT, cost, { leaseId: result.leaseId }), result.reservation)
     paid.push(cost)
   }
   // A customer has a bulk lease only after a few requests.

@@ -245,7 +245,8 @@ async function admit(node: TestNode, customerId: string) {
 }
 
 function settle(node: TestNode, admission: Admission, result: AdmissionResult, costNanos: bigint): Promise<void> {
-  return node.ledger.settle(settlementOf(admission, HOLD, costNanos, { leaseId: leaseOf(result) }))
+  const settlement = settlementOf(admission, HOLD, costNanos, { leaseId: leaseOf(result) })
+  return node.ledger.settle(settlement, result.kind === 'granted' ? result.reservation : undefined)
 }
 
 function leaseOf(result: AdmissionResult): string {

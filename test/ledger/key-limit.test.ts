@@ -59,7 +59,8 @@ test('600 requests at once on three nodes never hold more than the key may spend
     free.map((admission, i) => {
       const result = others[i]!
       if (result.kind !== 'granted') throw new Error('not granted')
-      return nodes[i % 3]!.ledger.settle({ ...settlementOf(admission, HOLD, HOLD), leaseId: result.leaseId })
+      const settlement = { ...settlementOf(admission, HOLD, HOLD), leaseId: result.leaseId }
+      return nodes[i % 3]!.ledger.settle(settlement, result.reservation)
     }),
   )
   expect(await spendOf(keyId)).toEqual([{ spent: 100n * HOLD, leased: 0n }])
