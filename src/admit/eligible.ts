@@ -83,8 +83,8 @@ const MOST_EJECTED = 0.5
 /** The ejected offers to leave out: at most half of a model's hosters, and never all of a model's offers; the least bad stay. */
 function tooIllToTry(willing: readonly Offer[], view: HealthView): ReadonlySet<Offer> {
   const ejected = willing.filter(offer => view.state(offer.offerId) === 'ejected')
+  if (ejected.length === 0) return nobody
   const dropped = new Set<Offer>()
-  if (ejected.length === 0) return dropped
   for (const [modelId, ill] of Map.groupBy(ejected, offer => offer.modelId)) {
     const all = willing.filter(offer => offer.modelId === modelId)
     const worstFirst = ill.toSorted((a, b) => view.ejectedForMs(b.offerId) - view.ejectedForMs(a.offerId))
@@ -100,4 +100,5 @@ function tooIllToTry(willing: readonly Offer[], view: HealthView): ReadonlySet<O
   return dropped
 }
 
+const nobody: ReadonlySet<Offer> = new Set()
 const isHoster = (offer: Offer) => offer.endpoint.kind === 'hoster'

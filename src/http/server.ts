@@ -119,11 +119,10 @@ function createNodeServer(listener: RequestListener) {
  * objects, hooks and body parser cost 10 us of CPU, where all else that we do to a request costs 25.
  */
 function passingRaw({ endpoints, onResponse }: ServerOptions, answer: RequestListener): RequestListener {
-  const raw = new Map(endpoints.filter(isRaw).map(endpoint => [`${endpoint.method} ${endpoint.path}`, endpoint]))
+  const raw = endpoints.filter(isRaw)
   return (request, response) => {
     const url = request.url!
-    const query = url.indexOf('?')
-    const endpoint = raw.get(`${request.method} ${query === -1 ? url : url.slice(0, query)}`)
+    const endpoint = raw.find(({ method, path }) => method === request.method && isAddressOf(url, path))
     if (endpoint === undefined) return answer(request, response)
     const startedMs = performance.now()
     response.on('close', () => {
@@ -131,6 +130,11 @@ function passingRaw({ endpoints, onResponse }: ServerOptions, answer: RequestLis
     })
     void endpoint.serve(request, response)
   }
+}
+
+/** With a query or without. */
+function isAddressOf(url: string, path: string): boolean {
+  return url === path || (url[path.length] === '?' && url.startsWith(path))
 }
 
 const isRaw = (endpoint: Endpoint): endpoint is RawEndpoint => 'serve' in endpoint

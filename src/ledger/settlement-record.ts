@@ -124,8 +124,12 @@ const fieldPattern = /[(,](?:"((?:[^"\\]|\\.)*)"|([^,()"]*))/gs
 
 /** The wire lets none of what is replaced here through; should it come all the same, the charge counts more than the sign. */
 function text(value: string): string {
+  if (plainText.test(value)) return `"${value}"`
   return quoted(value.toWellFormed().replaceAll(RECORD_SEPARATOR, '\ufffd'))
 }
+
+/** Nothing that means anything to a row, or is refused by PostgreSQL: ids, nearly always. */
+const plainText = /^[\w./:@-]+$/
 
 function json(value: object): string {
   const encoded = JSON.stringify(value)

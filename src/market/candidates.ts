@@ -33,6 +33,10 @@ export function candidatesFor(
     })
   }
   if (asked !== AUTO_MODEL && !isAllowed(asked)) throw modelNotAllowed(asked)
+  // Most requests name one model.
+  if (asked !== AUTO_MODEL && job.wishes.fallbackModels.length === 0) {
+    return { models: [asked], offers: catalog.offersOf(asked) }
+  }
   const models = [...new Set([asked, ...job.wishes.fallbackModels])].filter(
     id => id === AUTO_MODEL || (catalog.models.has(id) && isAllowed(id)),
   )
