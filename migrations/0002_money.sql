@@ -452,6 +452,8 @@ DECLARE
   l_key_windows date[] := '{}';
   -- Bulk leases that are charged here.
   b_ids uuid[];
+  b_customers uuid[];
+  b_costs numeric[];
   b_cap_days date[] := '{}';
   -- Requests without a lease that are charged from free balance.
   v_late uuid[] := '{}';
@@ -460,9 +462,12 @@ DECLARE
   -- Requests that are done already or cannot be charged at all.
   v_skipped uuid[] := '{}';
 BEGIN
-  SELECT array_agg(DISTINCT i.customer) FILTER (WHERE i.lease = i.request), array_agg(i.request) FILTER (WHERE i.lease = i.request),
-      array_agg(DISTINCT i.lease) FILTER (WHERE i.lease <> i.request)
-    INTO s_customers, s_requests, b_ids FROM unnest(v_asked) AS i;
+  SELECT array_agg(DISTINCT i.customer) FILTER (WHERE NOT is_bulk), array_agg(i.lease) FILTER (WHERE NOT is_bulk),
+      array_agg(i.lease) FILTER (WHERE is_bulk), array_agg(i.customer) FILTER (WHERE is_bulk), array_agg(i.cost) FILTER (WHERE is_bulk)
+    INTO s_customers, s_requests, b_ids, b_customers, b_costs
+    FROM (
+      SELECT lease, customer, lease <> request AS is_bulk, sum(least(cost, hold)) AS cost FROM unnest(v_asked) GROUP BY lease, customer, is_bulk
+    ) i;
 
   IF s_customers IS NOT NULL THEN
     PERFORM 1 FROM balance WHERE customer_id = ANY (s_customers) ORDER BY customer_id FOR NO KEY UPDATE;
@@ -476,28 +481,35 @@ BEGIN
 
   IF b_ids IS NOT NULL THEN
     PERFORM 1 FROM lease WHERE lease_id = ANY (b_ids) ORDER BY lease_id FOR NO KEY UPDATE;
-    -- What is settled already takes no room in the lease again; that is looked up only where room is short.
-    FOR odd_request, effect IN
-      SELECT i.request, 'fenced'
-      FROM (
-        SELECT j.*, sum(j.cost) FILTER (WHERE NOT j.done) OVER (PARTITION BY j.lease ORDER BY j.n) AS so_far
+    -- Which of them is odd is looked for only where one is: a lease is gone, or room is short.
+    IF EXISTS (
+      SELECT FROM unnest(b_ids, b_customers, b_costs) AS i(lease, customer, cost)
+      LEFT JOIN (SELECT * FROM lease WHERE lease_id = ANY (b_ids) AND slots IS NOT NULL) l ON l.lease_id = i.lease AND l.customer_id = i.customer
+      WHERE l.lease_id IS NULL OR i.cost > l.granted_nanos - l.settled_nanos
+    ) THEN
+      -- What is settled already takes no room in the lease again.
+      FOR odd_request, effect IN
+        SELECT i.request, 'fenced'
         FROM (
-          SELECT q.*, CASE WHEN q.asked > q.room
-            THEN EXISTS (SELECT FROM usage_event u WHERE u.customer_id = q.customer AND u.request_id = q.request) ELSE false END AS done
+          SELECT j.*, sum(j.cost) FILTER (WHERE NOT j.done) OVER (PARTITION BY j.lease ORDER BY j.n) AS so_far
           FROM (
-            SELECT p.request, p.customer, p.lease, least(p.cost, p.hold) AS cost, p.ordinality AS n, l.granted_nanos - l.settled_nanos AS room,
-              sum(least(p.cost, p.hold)) OVER (PARTITION BY p.lease) AS asked
-            FROM unnest(v_asked) WITH ORDINALITY AS p
-            LEFT JOIN (SELECT * FROM lease WHERE lease_id = ANY (b_ids) AND slots IS NOT NULL) l ON l.lease_id = p.lease AND l.customer_id = p.customer
-            WHERE p.lease <> p.request
-          ) q
-        ) j
-      ) i
-      WHERE i.room IS NULL OR (NOT i.done AND i.so_far > i.room)
-    LOOP
-      v_skipped := v_skipped || odd_request;
-      RETURN NEXT;
-    END LOOP;
+            SELECT q.*, CASE WHEN q.asked > q.room
+              THEN EXISTS (SELECT FROM usage_event u WHERE u.customer_id = q.customer AND u.request_id = q.request) ELSE false END AS done
+            FROM (
+              SELECT p.request, p.customer, p.lease, least(p.cost, p.hold) AS cost, p.ordinality AS n, l.granted_nanos - l.settled_nanos AS room,
+                sum(least(p.cost, p.hold)) OVER (PARTITION BY p.lease) AS asked
+              FROM unnest(v_asked) WITH ORDINALITY AS p
+              LEFT JOIN (SELECT * FROM lease WHERE lease_id = ANY (b_ids) AND slots IS NOT NULL) l ON l.lease_id = p.lease AND l.customer_id = p.customer
+              WHERE p.lease <> p.request
+            ) q
+          ) j
+        ) i
+        WHERE i.room IS NULL OR (NOT i.done AND i.so_far > i.room)
+      LOOP
+        v_skipped := v_skipped || odd_request;
+        RETURN NEXT;
+      END LOOP;
+    END IF;
     SELECT coalesce(array_agg(lease_id), '{}'), coalesce(array_agg(cap_day), '{}') INTO b_ids, b_cap_days FROM lease WHERE lease_id = ANY (b_ids);
   END IF;
 
@@ -656,9 +668,11 @@ BEGIN
   IF v_charged > 0 THEN
     INSERT INTO ledger_tx (tx_id, kind, ref) OVERRIDING SYSTEM VALUE VALUES (v_tx, 'settle', gen_random_uuid()::text);
   END IF;
-  RETURN QUERY
-    SELECT i.request, 'clamped' FROM unnest(v_asked) AS i
-    JOIN unnest(l_ids, l_granted) AS l(lease, granted) ON l.lease = i.request WHERE i.cost > l.granted;
+  IF cardinality(l_ids) > 0 THEN
+    RETURN QUERY
+      SELECT i.request, 'clamped' FROM unnest(v_asked) AS i
+      JOIN unnest(l_ids, l_granted) AS l(lease, granted) ON l.lease = i.request WHERE i.cost > l.granted;
+  END IF;
 END $$;
 
 -- Charges a request whose lease is gone to the spend limit of its key, in the window of that lease, if the limit has room; whether it had.
