@@ -11,6 +11,7 @@ import type { Admission } from '../src/ledger/admission.ts'
 import { createLedger } from '../src/ledger/ledger.ts'
 import { openAccount } from '../src/ledger/open-account.ts'
 import { storeOf } from '../src/ledger/postgres-store.ts'
+import type { Settlement } from '../src/ledger/settlement.ts'
 import { percentile } from './percentile.ts'
 import { readCpuMicros } from './process-usage.ts'
 
@@ -104,7 +105,7 @@ async function admitAndSettle(customerId: string): Promise<void> {
   const admitted = await ledger.admit(admission)
   if (admitted.kind !== 'granted') throw new Error(`not granted: ${admitted.kind}`)
   waitsMs.push(performance.now() - sinceMs)
-  await ledger.settle({
+  const settlement: Settlement = {
     ...admission,
     leaseId: admitted.leaseId,
     startedAtEpochMs: Date.now(),
@@ -134,7 +135,8 @@ async function admitAndSettle(customerId: string): Promise<void> {
       { offerId: 'somewhere/llama', endpointId: 'somewhere', provider: 'hoster', outcome: 'answered', elapsedMs: 12 },
     ],
     routing: null,
-  })
+  }
+  await ledger.settle(settlement, admitted.reservation)
   pairs++
 }
 

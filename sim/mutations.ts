@@ -504,8 +504,8 @@ export const mutations: readonly Mutation[] = [
     id: 'admit-keeps-the-ejected',
     bug: 'ejected offers stay eligible beside healthy ones',
     file: 'src/admit/eligible.ts',
-    find: 'if (ejected.length === 0) return dropped',
-    replace: 'if (ejected.length >= 0) return dropped',
+    find: 'if (ejected.length === 0) return nobody',
+    replace: 'if (ejected.length >= 0) return nobody',
   },
   {
     id: 'admit-leaves-out-too-many',
@@ -886,6 +886,13 @@ export const mutations: readonly Mutation[] = [
     file: 'src/admit/hold.ts',
     find: 'costNanos(price, job.inputTokensBound, maxTokens * job.choices)',
     replace: 'costNanos(price, job.inputTokensBound, maxTokens)',
+  },
+  {
+    id: 'settlement-keeps-the-reservation',
+    bug: 'what a request held of a bulk lease never comes back',
+    file: 'src/settle/settle.ts',
+    find: 'deps.ledger.settle(settlement, ticket.reservation)',
+    replace: 'deps.ledger.settle(settlement, undefined)',
   },
   {
     id: 'settlement-above-the-hold',

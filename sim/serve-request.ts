@@ -149,7 +149,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     if (leaves !== null && leaves !== 'midway') scheduler.after(leaves.afterMs, () => stop.abort('left'))
     const settleAs = async (outcome: Outcome, offer: Offer | null) => {
       const raw = {
-        async settle(settlement: Settlement, reservation?: Reservation) {
+        async settle(settlement: Settlement, reservation?: Reservation | undefined) {
           const measured = rawOf(settlement, pricing, offer)
           oracle.settling(record, measured, pricing, offer)
           note('settles', measured.costNanos)
@@ -157,7 +157,9 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
           assertAlive()
           if (!isSettledAgain(requestId)) return
           // As the conductor does when something breaks behind its settlement: nothing comes of it.
-          await ledger.settle({ ...measured, ...free }, reservation).catch(() => {})
+          await ledger
+            .settle({ ...measured, ...free }, reservation)
+            .catch(fault => note('settles again in vain', String(fault)))
           assertAlive()
         },
       }

@@ -111,7 +111,7 @@ function supplyFor(
 interface Hold {
   readonly leaseId: string
   readonly heldNanos: bigint
-  readonly reservation?: Reservation
+  readonly reservation: Reservation | undefined
 }
 
 /** Counts the request and takes its hold. */
@@ -131,7 +131,7 @@ function resultOf(
   failpoint('admission-answered')
   windows.remember(admission.customerId, result.windows)
   if (result.kind === 'granted') return result
-  if (result.kind === 'counted') return { leaseId: admission.requestId, heldNanos: 0n }
+  if (result.kind === 'counted') return { leaseId: admission.requestId, heldNanos: 0n, reservation: undefined }
   const affordableTokens = offers.length === 0 ? 0 : maxTokensFor(offers, job, budgetNanos(result))
   throw refusal(result, admission, job, affordableTokens, clock.epochMs())
 }

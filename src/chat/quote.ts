@@ -42,6 +42,7 @@ export async function quote(
   const ticket: Ticket = {
     requestId,
     leaseId: requestId,
+    reservation: undefined,
     caller,
     startedAtEpochMs: deps.admit.clock.epochMs(),
     startedMonotonicMs: deps.admit.clock.monotonicMs(),

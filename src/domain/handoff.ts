@@ -26,7 +26,8 @@ export type ExclusionReason =
 export interface Reservation {
   readonly leaseId: string
   readonly heldNanos: Nanos
-  isOpen: boolean
+  /** Until it is settled. Only the lease book writes it. */
+  readonly isOpen: boolean
 }
 
 /** admit -> route: the request may run, with this money held for it. Ends in exactly one settlement. */
@@ -36,7 +37,7 @@ export interface Ticket {
   /** The lease that holds the money: of this request alone, then with the same id, or of many. */
   readonly leaseId: string
   /** Its part of a bulk lease; none where the lease is its own. */
-  readonly reservation?: Reservation | undefined
+  readonly reservation: Reservation | undefined
   readonly caller: Caller
   readonly startedAtEpochMs: number
   readonly startedMonotonicMs: number

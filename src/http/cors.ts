@@ -1,5 +1,4 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { HeaderList } from './header-list.ts'
 
 /** The API is open to browsers of any origin: it knows no cookies, only keys that the page itself must hold. */
 export const corsHeaders = {
@@ -11,7 +10,7 @@ export const corsHeaders = {
     'x-ratelimit-limit-requests-day, x-ratelimit-remaining-requests-day, x-ratelimit-reset-requests-day',
 }
 
-export const corsHeaderList: HeaderList = Object.entries(corsHeaders).flat()
+export const corsHeaderList: readonly string[] = Object.entries(corsHeaders).flat()
 
 /** OpenAI's SDK sends X-Stainless-* headers, so every browser request is preflighted; what it asks for is reflected. */
 export async function answerPreflight(request: FastifyRequest, reply: FastifyReply): Promise<void> {

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { StopSignal } from '../domain/stop-signal.ts'
 import { PING } from '../wire/sse-encode.ts'
-import type { HeaderList, HeadersOf } from './header-list.ts'
+import type { HeadersOf } from './header-list.ts'
 
 export interface EventStreamOptions {
   /** Silence is broken by a comment after this time: proxies cut quiet connections after 60 to 125 s. */
@@ -31,7 +31,7 @@ export class EventStream {
   }
 
   /** Sends the status and the headers, unless that was done before. */
-  open(more: HeaderList, answerId?: string): Promise<void> {
+  open(more: readonly string[], answerId?: string): Promise<void> {
     this.#opened ??= this.#writeHead(more, answerId)
     return this.#opened
   }
@@ -80,7 +80,7 @@ export class EventStream {
     clearTimeout(this.#pinging)
   }
 
-  async #writeHead(more: HeaderList, answerId: string | undefined): Promise<void> {
+  async #writeHead(more: readonly string[], answerId: string | undefined): Promise<void> {
     const out = this.#out
     const headers = await this.#options.headers(answerId)
     headers.push(...streamHeaders, ...more)
@@ -107,7 +107,7 @@ export class EventStream {
   }
 }
 
-const streamHeaders: HeaderList = [
+const streamHeaders: readonly string[] = [
   ...['content-type', 'text/event-stream; charset=utf-8'],
   ...['cache-control', 'no-cache, no-transform'],
   // nginx buffers event streams unless told not to.

@@ -1,4 +1,4 @@
-/** Names and values in turns, as `writeHead` takes them, which needs a third more for an object. Each name once. */
+/** Names and values in turns, as `writeHead` takes them, which takes a third longer for an object. Each name once. */
 export type HeaderList = string[]
 
 /**

@@ -1,8 +1,14 @@
 import type { IncomingMessage } from 'node:http'
 import { ApiError } from '../domain/errors.ts'
 
-/** RFC 9112, 3.2: throws `invalid_header` when there is no Host. HTTP/1.0, which health checks still speak, knows none. */
-export function requireHost({ headers, httpVersion }: IncomingMessage): void {
-  if (headers.host !== undefined || httpVersion === '1.0') return
-  throw new ApiError('invalid_header', { param: 'Host', message: 'The Host header is missing. Send it once.' })
+/** RFC 9112, 3.2: throws `invalid_header` when there is not one Host. HTTP/1.0, which health checks still speak, knows none. */
+export function requireHost({ rawHeaders, httpVersion }: IncomingMessage): void {
+  let hosts = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const name = rawHeaders[i]!
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts++
+  }
+  if (hosts === 1 || (hosts === 0 && httpVersion === '1.0')) return
+  const fault = hosts === 0 ? 'is missing' : 'was sent more than once'
+  throw new ApiError('invalid_header', { param: 'Host', message: `The Host header ${fault}. Send it once.` })
 }

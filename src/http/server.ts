@@ -132,7 +132,7 @@ function passingRaw({ endpoints, onResponse }: ServerOptions, answer: RequestLis
   }
 }
 
-/** With a query or without. */
+/** A query changes nothing of where a request goes. */
 function isAddressOf(url: string, path: string): boolean {
   return url === path || (url[path.length] === '?' && url.startsWith(path))
 }

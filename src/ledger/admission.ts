@@ -35,8 +35,8 @@ export type AdmissionResult =
       /** What its charge goes to: the strict lease of its own id, or a bulk lease. The settlement names it. */
       readonly leaseId: string
       readonly heldNanos: bigint
-      /** Of a bulk lease; goes back with the settlement. */
-      readonly reservation?: Reservation
+      /** Of a bulk lease, undefined for a strict one; goes back with the settlement. */
+      readonly reservation: Reservation | undefined
       readonly windows: WindowCounts
     }
   | { readonly kind: 'counted'; readonly windows: WindowCounts }

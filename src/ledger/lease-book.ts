@@ -70,6 +70,8 @@ const DEMAND_MS = 5_000
 /** Two clocks that NTP corrects may differ by 500 ppm each: after a minute that is 60 ms, in which the next minute has begun. */
 const CLOCK_MARGIN = 0.999
 
+type Writable<Value> = { -readonly [Key in keyof Value]: Value[Key] }
+
 interface BulkLease {
   readonly leaseId: string
   readonly customerId: string
@@ -79,7 +81,7 @@ interface BulkLease {
   leftNanos: Nanos
   /** Held by running requests plus charged but not settled: what has to stay when the rest goes back. */
   owedNanos: Nanos
-  /** Requests. A map of them by their ids would have V8 copy each id to the old generation of the heap. */
+  /** Requests, only counted: as keys of a Map their ids would be copied to the old generation of the heap. */
   running: number
   unsettled: number
   readonly slots: number
@@ -141,7 +143,7 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
       if (lease.owedNanos > account.mostOpenNanos) account.mostOpenNanos = lease.owedNanos
       lease.running++
       const { leaseId } = lease
-      const reservation = { leaseId, heldNanos: holdNanos, isOpen: true }
+      const reservation: Reservation = { leaseId, heldNanos: holdNanos, isOpen: true }
       return { kind: 'granted', leaseId, heldNanos: holdNanos, reservation, windows }
     },
     observe({ customerId, hold }) {
@@ -158,7 +160,7 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
     charge(reservation, costNanos) {
       const lease = leases.get(reservation.leaseId)
       if (lease === undefined || !reservation.isOpen) return false
-      reservation.isOpen = false
+      ;(reservation as Writable<Reservation>).isOpen = false
       const unusedNanos = reservation.heldNanos - costNanos
       lease.leftNanos += unusedNanos
       lease.owedNanos -= unusedNanos

@@ -30,7 +30,7 @@ export interface Ledger {
    * committed soon after, by this process or the next one. Rejects with `settlement_unavailable` when that takes longer than
    * `commitWaitMs` (the request is then free), and for a row that PostgreSQL will never take (a bug, logged).
    *
-   * @param reservation as `admit` gave it
+   * @param reservation as `admit` gave it; rejects where the settlement names another lease: a bulk lease would wait for its request for ever
    */
   settle(settlement: Settlement, reservation?: Reservation): Promise<void>
   /**
@@ -236,7 +236,9 @@ export function createLedger(deps: LedgerDeps): Ledger {
     },
     settle(settlement, reservation) {
       return new Promise((resolve, reject) => {
-        const { costNanos, holdNanos } = settlement
+        const { costNanos, holdNanos, requestId, leaseId } = settlement
+        if (leaseId !== (reservation?.leaseId ?? requestId))
+          throw new Error(`request ${requestId} does not hold lease ${leaseId}`)
         // No more than the hold is ever charged.
         const chargedNanos = costNanos < holdNanos ? costNanos : holdNanos
         const record = encodeSettlement(settlement)
@@ -380,7 +382,13 @@ export function createLedger(deps: LedgerDeps): Ledger {
       case 'granted':
         // No bulk lease could serve it, so it is no reason to ask for one.
         if (admission.keyLimit === null) book.observe(admission)
-        entry.resolve({ kind: 'granted', leaseId: requestId, heldNanos: verdict.heldNanos, windows: verdict.windows })
+        entry.resolve({
+          kind: 'granted',
+          leaseId: requestId,
+          heldNanos: verdict.heldNanos,
+          reservation: undefined,
+          windows: verdict.windows,
+        })
         return
       case 'counted':
         entry.resolve({ kind: 'counted', windows: verdict.windows })
@@ -522,8 +530,11 @@ export function createLedger(deps: LedgerDeps): Ledger {
     for (const { requestId: request, written, forget } of batch) {
       const effect = effects.get(request)
       if (effect === undefined) continue
+      const isReplay = forget !== undefined
       // On a second attempt, and in a replay, a duplicate means that an earlier one did commit.
-      const isExpected = effect === 'duplicate' && (attempt > 0 || written !== undefined || forget !== undefined)
+      const isRepeated = effect === 'duplicate' && (attempt > 0 || written !== undefined || isReplay)
+      // The bulk leases of a process that died are gone; what becomes of the charge is told when it is settled late.
+      const isExpected = isRepeated || (effect === 'fenced' && isReplay)
       if (!isExpected) log?.warn({ request, effect }, effectMessages[effect] ?? effect)
     }
   }

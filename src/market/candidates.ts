@@ -40,7 +40,6 @@ export function candidatesFor(
   const models = [...new Set([asked, ...job.wishes.fallbackModels])].filter(
     id => id === AUTO_MODEL || (catalog.models.has(id) && isAllowed(id)),
   )
-  if (models.length === 1 && asked !== AUTO_MODEL) return { models, offers: catalog.offersOf(asked) }
   const named = new Set(models)
   const offers = models.flatMap(id =>
     id === AUTO_MODEL ? autoPool(catalog, named).filter(offer => isAllowed(offer.modelId)) : catalog.offersOf(id),

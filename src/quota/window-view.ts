@@ -74,7 +74,7 @@ function rolled(counts: WindowCounts, nowMs: number): WindowCounts {
   return { ...counts, minuteUsed: 0, minuteEndsAtEpochMs: endOf(MINUTE_MS, nowMs) }
 }
 
-/** Names and values in turns: OpenAI's names for the minute, `-day` twins for the day. Reset values are like OpenAI's: seconds with an `s`. */
+/** A list of headers: OpenAI's names for the minute, `-day` twins for the day. Reset values are like OpenAI's: seconds with an `s`. */
 export function rateLimitHeaders(limits: AccountLimits, counts: WindowCounts, nowMs: number): string[] {
   const list: string[] = []
   list.push('x-ratelimit-limit-requests', String(limits.requestsPerMinute))

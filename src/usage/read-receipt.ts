@@ -71,7 +71,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
       hoster_id: nameOf(endpointId).hosterId,
       hoster_name: nameOf(endpointId).name,
       outcome,
-      elapsed_ms: elapsedMs,
+      elapsed_ms: Math.round(elapsedMs),
     })),
     candidates: explainCandidates(row.routing, row.attempts).map(({ model, provider, endpointId, ...why }) => ({
       model,

@@ -266,6 +266,16 @@ describe('a refused request', () => {
   })
 })
 
+it('is refused for the same value again, and for a wrong one after a right one', () => {
+  const refusal = expect.objectContaining({ code: 'invalid_value', param: 'temperature' })
+  for (const temperature of [2.01, 2.01, 1, 2.01, [1], [1]]) {
+    const ask = () => parse({ ...minimal, temperature })
+    if (temperature === 1) expect(ask().forward.temperature).toBe(1)
+    else expect(ask).toThrow(refusal)
+  }
+  expect(parse({ ...minimal, temperature: 1 }).forward.temperature).toBe(1)
+})
+
 it('is not changed by keys that mean something to JavaScript', () => {
   const keys = '"__proto__":{"stream":true,"polluted":1},"constructor":{"prototype":{"polluted":1}},"prototype":1'
   const job = parse(

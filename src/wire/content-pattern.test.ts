@@ -39,6 +39,11 @@ describe('no pattern', () => {
     ['the content is escaped otherwise than we would', event('é').replace('é', '\\u00e9'), 'é'],
     ['the content is in no delta', '{"choices":[{"message":{"content":"a"}}]}', 'a'],
     ['the key comes twice, and the last counts', '{"choices":[{"delta":{"content":"a","content":"a"}}]}', 'a'],
+    [
+      'there is another choice',
+      '{"choices":[{"index":1,"delta":{"content":"a"}},{"index":0,"delta":{"content":"a"}}]}',
+      'a',
+    ],
     ['the content is of the second choice', '{"choices":[{"delta":{}},{"delta":{"content":"a"}}]}', 'a'],
     ['it is no JSON', '"content":"a"', 'a'],
   ])('where %s', (_name, data, text) => {

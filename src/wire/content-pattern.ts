@@ -32,7 +32,7 @@ export class ContentPattern {
   read(data: string): string | null {
     const start = this.#head.length
     const end = data.length - this.#tail.length
-    // `startsWith` looks at one character after the other, and takes five times as long.
+    // `startsWith` looks at one character after the other: docs/decisions/2026-11-22-what-is-dear-in-v8.md.
     if (end <= start || data.slice(0, start) !== this.#head || data.slice(end) !== this.#tail) return null
     // It would have to be parsed otherwise, of which V8 makes a key up to ten characters: one in its table of strings, old from the start.
     if (isPlainString(data, start, end)) return data.slice(start + 1, end - 1)
@@ -61,7 +61,9 @@ function isPlainString(data: string, start: number, end: number): boolean {
 
 function contentOf(data: string): unknown {
   try {
-    return JSON.parse(data).choices[0].delta.content
+    const { choices } = JSON.parse(data)
+    // Beside another choice it may be the one that nobody asked for.
+    return choices.length === 1 ? choices[0].delta.content : null
   } catch {
     return null
   }

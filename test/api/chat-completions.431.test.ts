@@ -62,6 +62,8 @@ test.each([
 test.each([
   ['no Host', 'Host', `${line}${length}\r\n${body}`],
   ['no Host, at an address that is not there', 'Host', 'GET /nothing HTTP/1.1\r\n\r\n'],
+  ['two Hosts', 'Host', `${line}host: x\r\nHOST: y\r\n${length}\r\n${body}`],
+  ['two Hosts over HTTP/1.0', 'Host', 'GET /healthz HTTP/1.0\r\nhost: x\r\nhost: x\r\n\r\n'],
   ['an expectation nobody can meet', 'Expect', `${line}host: x\r\nexpect: 200-ok\r\n${length}\r\n${body}`],
 ])('%s is told in our words', async (_name, param, bytes) => {
   const { status, headers, body: refused } = await rawRequest(gateway.url, bytes)

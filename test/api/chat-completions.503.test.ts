@@ -66,6 +66,7 @@ test('server_shutdown while draining: new chats are refused, /readyz says so, wh
   for (const stream of [true, false]) {
     const refused = await gateway.chat(customer, { ...hello, stream })
     expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
+    expect(refused.headers.get('connection')).toBe('close')
     expect(await readError(refused)).toMatchObject({ status: 503, code: 'server_shutdown' })
   }
   gate.resolve()

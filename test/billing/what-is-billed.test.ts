@@ -149,7 +149,7 @@ describe('what is billed', () => {
     for (const row of rows) expect(row).toMatchObject({ outcome: 'unserved', ...free })
   })
 
-  it('no text, but output tokens reported (hidden reasoning)', async () => {
+  it('no text, but output tokens reported and the end is `length` (hidden reasoning)', async () => {
     const { chat, ended } = await sale()
     upstream.respondWith(answer({ text: '', finishReason: 'length', usage: usageOf(10, 8) }))
     expect((await chat()).status).toBe(200)

@@ -65,6 +65,7 @@ export function planOf(offers: readonly Offer[]): Plan {
     ticket: {
       requestId,
       leaseId: requestId,
+      reservation: undefined,
       caller: {
         customerId: '0198c0de-0000-7000-8000-000000000001',
         keyId: '0198c0de-0000-7000-8000-000000000002',

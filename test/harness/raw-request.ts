@@ -20,12 +20,21 @@ export async function rawRequest(url: string, ...pieces: (string | Uint8Array)[]
     if (isWhole(text)) socket.destroy()
   })
   await once(socket, 'close')
+  assertNamedOnce(text)
   return parse(text)
 }
 
 function isWhole(text: string): boolean {
   const { headers, body } = parse(text)
   return Buffer.byteLength(body) >= Number(headers['content-length'] ?? Number.POSITIVE_INFINITY)
+}
+
+/** Clients join what comes twice, each in its own way. */
+function assertNamedOnce(text: string): void {
+  const head = text.slice(0, text.indexOf('\r\n\r\n')).toLowerCase()
+  const names = Array.from(head.matchAll(/\r\n([^:]+)/g), ([, name]) => name)
+  const twice = names.filter((name, at) => names.indexOf(name) !== at)
+  if (twice.length > 0) throw new Error(`The response has more than one ${twice.join(', ')}:\n${text}`)
 }
 
 function parse(text: string): RawResponse {

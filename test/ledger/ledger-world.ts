@@ -154,7 +154,7 @@ export function settlementOf(
     success: true,
     outcome: 'served',
     finishReason: 'stop',
-    attempts: [{ offerId: 'a/"b"', endpointId: 'a', provider: 'hoster', outcome: 'answered', elapsedMs: 19.5 }],
+    attempts: [{ offerId: 'a/"b"', endpointId: 'a', provider: 'hoster', outcome: 'answered', elapsedMs: 20 }],
     routing: null,
     ...more,
   }

@@ -199,7 +199,13 @@ function admit(account: Account, { admission, node, nowMs }: Extract<Command, { 
 
   const existing = account.leases.get(requestId)
   if (existing !== undefined)
-    return { kind: 'granted', leaseId: requestId, heldNanos: existing.granted, windows: windows() }
+    return {
+      kind: 'granted',
+      leaseId: requestId,
+      reservation: undefined,
+      heldNanos: existing.granted,
+      windows: windows(),
+    }
   if (account.minuteRequests >= limits.requestsPerMinute) return refuse('rate_limit_exceeded')
   if (account.dayRequests >= limits.requestsPerDay) return refuse('daily_limit_exceeded')
   account.minuteRequests++
@@ -212,7 +218,7 @@ function admit(account: Account, { admission, node, nowMs }: Extract<Command, { 
   if (budget < hold.floorNanos) return refuse('in_flight_budget')
   const heldNanos = least(hold.wantNanos, budget)
   account.leases.set(requestId, { granted: heldNanos, capDay: day, node, modelId, keyWindow })
-  return { kind: 'granted', leaseId: requestId, heldNanos, windows: windows() }
+  return { kind: 'granted', leaseId: requestId, reservation: undefined, heldNanos, windows: windows() }
 }
 
 /** In days since the epoch, which was a Thursday. */

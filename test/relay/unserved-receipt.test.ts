@@ -11,6 +11,7 @@ const job = jobOf({ promptText: () => 'Hello there.' })
 const ticket: Ticket = {
   requestId: '00000000-0000-7000-8000-000000000001',
   leaseId: '00000000-0000-7000-8000-000000000001',
+  reservation: undefined,
   caller: {
     customerId: '00000000-0000-7000-8000-000000000002',
     keyId: '00000000-0000-7000-8000-000000000003',

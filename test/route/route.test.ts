@@ -9,6 +9,7 @@ import { healthOf, jobOf, offerOf, seededRandom } from '../market/random-market.
 const ticketOf = (eligible: readonly Offer[], models: readonly string[] = ['m']): Ticket => ({
   requestId: '',
   leaseId: '',
+  reservation: undefined,
   caller: {} as Ticket['caller'],
   startedAtEpochMs: 0,
   startedMonotonicMs: 0,

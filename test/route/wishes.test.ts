@@ -29,6 +29,7 @@ function choose({ offers, job, health, cloudCompetes, stickyOfferId, seed }: Ran
   const ticket: Ticket = {
     requestId: '',
     leaseId: '',
+    reservation: undefined,
     caller: {} as Ticket['caller'],
     startedAtEpochMs: 0,
     startedMonotonicMs: 0,

@@ -198,7 +198,8 @@ async function sendError(out: ServerResponse, error: ApiError, headers: HeadersO
 /** Also where a stream was asked for. */
 function sendQuote(out: ServerResponse, quote: ChatQuote, headers: HeaderList): void {
   const body = JSON.stringify(quote)
-  out.writeHead(200, [...headers, ...jsonHeaders(body)]).end(body)
+  headers.push(...jsonHeaders(body))
+  out.writeHead(200, headers).end(body)
 }
 
 interface StreamToSend {
