@@ -226,6 +226,30 @@ test('what a killed process left in its journal is charged once by the next, bef
   expect(await world.violations()).toEqual([])
 })
 
+test('where the leases of a killed process are gone, the next one tells of the charge that is late, and not of those it finds committed', async () => {
+  const disk = createMemoryDisk()
+  const options = { disk, scheduler: systemScheduler, fsync: false }
+  const killed = await world.addNode({ bulkLeases: true, journal: openJournal(options).journal })
+  const customerId = await world.addCustomer(100n * USD)
+  await warmUp(killed, customerId)
+  const [committed, unsettled] = [await admit(killed, customerId), await admit(killed, customerId)]
+  await settle(killed, committed.admission, committed.result, 11n)
+  await settledAll(killed)
+  await settle(killed, unsettled.admission, unsettled.result, 13n)
+  killed.ledger.stop()
+  await reclaimDeadLeases(world.pool, { nodeShard: 9, deadNodes: [killed.nodeId] })
+
+  const { journal, recovered } = openJournal(options)
+  const told: object[] = []
+  const log = { warn: (facts: object) => told.push(facts), error: (facts: object) => told.push(facts) }
+  const next = await world.addNode({ bulkLeases: true, journal, log })
+  const records = recovered.map(({ payload, entry }) => ({ payload, forget: () => journal.forget(entry) }))
+  expect(records.some(({ payload }) => payload.includes(committed.admission.requestId))).toBe(true)
+  await next.ledger.replay(records)
+  expect(told).toEqual([{ request: unsettled.admission.requestId, effect: 'late' }])
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 0n, postedNanos: 100n * USD - 44n })
+})
+
 /** Enough requests, charged 5 nano-USD each, that the next one has a bulk lease to run on. */
 async function warmUp(node: TestNode, customerId: string): Promise<void> {
   for (let i = 0; i < 4; i++) {
