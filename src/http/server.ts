@@ -121,6 +121,7 @@ function createNodeServer(listener: RequestListener) {
 function passingRaw({ endpoints, onResponse }: ServerOptions, answer: RequestListener): RequestListener {
   const raw = endpoints.filter(isRaw)
   return (request, response) => {
+    if (!request.url!.startsWith('/')) request.url = originForm(request.url!)
     const url = request.url!
     const endpoint = raw.find(({ method, path }) => method === request.method && isAddressOf(url, path))
     if (endpoint === undefined) return answer(request, response)
@@ -130,6 +131,12 @@ function passingRaw({ endpoints, onResponse }: ServerOptions, answer: RequestLis
     })
     void endpoint.serve(request, response)
   }
+}
+
+/** RFC 9112, 3.2.2: a server has to take a whole URL, which is meant for proxies, as well. */
+function originForm(target: string): string {
+  const rest = target.replace(/^https?:\/\/[^/?#]*/i, '')
+  return rest === target || rest.startsWith('/') ? rest : `/${rest}`
 }
 
 /** A query changes nothing of where a request goes. */

@@ -90,3 +90,20 @@ test('dots in an address do not lead out of it', async () => {
     expect([path, status, JSON.parse(body).error.code]).toEqual([path, 404, 'not_found'])
   }
 })
+
+test.each([
+  ['the chat', 'POST', 'http://x/v1/chat/completions', 200],
+  ['the chat, with a query', 'POST', 'HTTP://x:80/v1/chat/completions?a=http://y/', 200],
+  ['a report', 'GET', 'https://x/v1/usage', 200],
+  ['an address that is not there', 'GET', 'http://x', 404],
+  ['no address', 'GET', '*', 404],
+])('a whole URL is as good as its path: %s', async (_name, method, target, expected) => {
+  const { key } = await gateway.customer()
+  const body = JSON.stringify(hello)
+  const { status } = await rawRequest(
+    gateway.url,
+    `${method} ${target} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\n` +
+      `content-length: ${body.length}\r\n\r\n${body}`,
+  )
+  expect(status).toBe(expected)
+})
