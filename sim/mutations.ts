@@ -544,6 +544,13 @@ export const mutations: readonly Mutation[] = [
     replace: '',
   },
   {
+    id: 'ledger-settles-a-reservation-twice',
+    bug: 'a request that is settled twice is charged to its bulk lease twice',
+    file: ledger,
+    find: 'if (reservation?.isOpen === false) return Promise.resolve()',
+    replace: '',
+  },
+  {
     id: 'ledger-books-nothing',
     bug: 'the book takes every request of a bulk lease for free',
     file: ledger,
@@ -742,13 +749,6 @@ export const mutations: readonly Mutation[] = [
     file: book,
     find: 'lease.running === 0 && lease.unsettled === 0',
     replace: 'lease.running === 0',
-  },
-  {
-    id: 'book-counts-a-reservation-twice',
-    bug: 'a request that is settled twice is charged to its bulk lease twice',
-    file: book,
-    find: 'if (lease === undefined || !reservation.isOpen) return false',
-    replace: 'if (lease === undefined) return false',
   },
   {
     id: 'book-closes-on-running',

@@ -155,7 +155,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
           note('settles', measured.costNanos)
           await ledger.settle(measured, reservation)
           assertAlive()
-          if (!isSettledAgain(requestId)) return
+          if (reservation === undefined || !isSettledAgain(requestId)) return
           // As the conductor does when something breaks behind its settlement: nothing comes of it.
           await ledger
             .settle({ ...measured, ...free }, reservation)
@@ -236,7 +236,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
   }
 }
 
-/** Every eighth request. */
+/** Every eighth. */
 function isSettledAgain(requestId: string): boolean {
   return Number.parseInt(requestId.slice(-1), 16) % 8 === 0
 }

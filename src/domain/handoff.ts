@@ -22,7 +22,7 @@ export type ExclusionReason =
   | 'max_cost_usd'
   | 'endpoint_ejected'
 
-/** What a request holds of a bulk lease, in the memory of this node. It is handed back with its settlement, and counts once. */
+/** What a request holds of a bulk lease, in the memory of this node. It is handed back with its settlement, of which only the first counts. */
 export interface Reservation {
   readonly leaseId: string
   readonly heldNanos: Nanos

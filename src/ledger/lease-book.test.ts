@@ -62,7 +62,7 @@ describe('the lease book', () => {
     expect(second.wantNanos).toBeGreaterThanOrEqual(first.wantNanos * 4n)
   })
 
-  test('counts what a request came to once', () => {
+  test('keeps what a request came to until it is settled', () => {
     const { book } = newBook()
     for (let n = 0; n < 4; n++) book.observe(admission(n))
     const request = book.wanted(customerId, limits)!
@@ -71,7 +71,7 @@ describe('the lease book', () => {
     const { leaseId } = request
     const reservation = reservationOf(result)
     expect(book.charge(reservation, 400n)).toBe(true)
-    expect(book.charge(reservation, 400n)).toBe(false)
+    expect(reservation.isOpen).toBe(false)
     // What is charged and not settled stays.
     expect(book.collect(true)).toEqual([{ leaseId, keepNanos: 400n, slotsUsed: 1 }])
     book.settled(leaseId, 400n)
@@ -84,7 +84,9 @@ describe('the lease book', () => {
     grant(book, book.wanted(customerId, limits)!)
     const result = book.reserve(admission(4))!
     book.forgetAll()
-    expect(book.charge(reservationOf(result), 400n)).toBe(false)
+    const reservation = reservationOf(result)
+    expect(book.charge(reservation, 400n)).toBe(false)
+    expect(reservation.isOpen).toBe(false)
   })
 
   test('waits a second before it asks again where a lease has room for few requests only', () => {

@@ -17,7 +17,7 @@ export interface LeaseBook {
   reserve(admission: Admission): AdmissionResult | undefined
   /** A request that the database admitted: it counts as demand too. */
   observe(admission: Admission): void
-  /** The request ended with this cost. False when the book does not know it any more (ended before, lease gone). */
+  /** The request ended with this cost: closes its reservation, which has to be open. False when the lease is gone. */
   charge(reservation: Reservation, costNanos: Nanos): boolean
   /** A cost that `charge` took is committed, or never will be. */
   settled(leaseId: string, costNanos: Nanos): void
@@ -158,9 +158,9 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
       if (hold !== null && hold.wantNanos > account.largestHoldNanos) account.largestHoldNanos = hold.wantNanos
     },
     charge(reservation, costNanos) {
-      const lease = leases.get(reservation.leaseId)
-      if (lease === undefined || !reservation.isOpen) return false
       ;(reservation as Writable<Reservation>).isOpen = false
+      const lease = leases.get(reservation.leaseId)
+      if (lease === undefined) return false
       const unusedNanos = reservation.heldNanos - costNanos
       lease.leftNanos += unusedNanos
       lease.owedNanos -= unusedNanos

@@ -235,6 +235,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
       return renewal.then(() => book.reserve(admission) ?? admitStrictly(admission, sinceMs))
     },
     settle(settlement, reservation) {
+      // The first counts. It may be on its way to the free balance by now, and PostgreSQL could not tell which of the two came first.
+      if (reservation?.isOpen === false) return Promise.resolve()
       return new Promise((resolve, reject) => {
         const { costNanos, holdNanos, requestId, leaseId } = settlement
         if (leaseId !== (reservation?.leaseId ?? requestId))
