@@ -621,12 +621,12 @@ export function createLedger(deps: LedgerDeps): Ledger {
 
   async function sweepGrants(): Promise<void> {
     const dead: string[] = []
+    const forgottenMs = scheduler.monotonicMs() - GHOST_WATCH_MS
     for (const [leaseId, { entry }] of ghostGrants) if (entry.answered && !book.has(leaseId)) dead.push(leaseId)
     try {
       // Whatever slots were used are not known any more: they stay counted.
       if (dead.length > 0)
         await store.handBack(dead.map(leaseId => ({ leaseId, keepNanos: null, slotsUsed: SLOTS_ALL })))
-      const forgottenMs = scheduler.monotonicMs() - GHOST_WATCH_MS
       for (const [leaseId, { sinceMs }] of ghostGrants) if (sinceMs <= forgottenMs) ghostGrants.delete(leaseId)
     } catch (error) {
       log?.warn({ err: error, leases: dead.length }, 'leases that were given up could not be handed back yet')
@@ -639,9 +639,10 @@ export function createLedger(deps: LedgerDeps): Ledger {
       if (since !== undefined && dead.push(requestId) === GHOSTS_SWEPT_MAX) break
     }
     if (dead.length === 0) return
+    // As of now: this process may be paused before it hears the answer, and what comes to exist meanwhile was not looked for.
+    const forgottenMs = scheduler.monotonicMs() - GHOST_WATCH_MS
     try {
       await store.release(dead)
-      const forgottenMs = scheduler.monotonicMs() - GHOST_WATCH_MS
       for (const requestId of dead) {
         const since = ghosts.get(requestId)
         ghosts.delete(requestId)
