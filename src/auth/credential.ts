@@ -1,4 +1,5 @@
 import { ApiError } from '../domain/errors.ts'
+import { headerValues } from '../domain/header-values.ts'
 
 /**
  * What a request carries as its API key: `Authorization: Bearer <key>`, or `x-api-key` or `api-key` when there is no Authorization.
@@ -7,23 +8,14 @@ import { ApiError } from '../domain/errors.ts'
  * @param rawHeaders names and values in turn, as Node's `request.rawHeaders`; merged headers hide that one was sent twice
  */
 export function credentialOf(rawHeaders: readonly string[]): string {
-  const authorization = valuesOf(rawHeaders, 'authorization')
+  const authorization = headerValues(rawHeaders, 'authorization')
   const key = authorization.length > 0 ? bearerToken(only(authorization)) : only(aliasValues(rawHeaders))
   if (key === undefined) throw new ApiError('invalid_api_key')
   return key
 }
 
 function aliasValues(rawHeaders: readonly string[]): string[] {
-  return [...valuesOf(rawHeaders, 'x-api-key'), ...valuesOf(rawHeaders, 'api-key')]
-}
-
-function valuesOf(rawHeaders: readonly string[], name: string): string[] {
-  const values: string[] = []
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const sent = rawHeaders[i]!
-    if (sent.length === name.length && sent.toLowerCase() === name) values.push(rawHeaders[i + 1]!)
-  }
-  return values
+  return [...headerValues(rawHeaders, 'x-api-key'), ...headerValues(rawHeaders, 'api-key')]
 }
 
 function only(values: readonly string[]): string | undefined {

@@ -1,13 +1,10 @@
 import type { IncomingMessage } from 'node:http'
 import { ApiError } from '../domain/errors.ts'
+import { headerValues } from '../domain/header-values.ts'
 
 /** RFC 9112, 3.2: throws `invalid_header` when there is not one Host. HTTP/1.0, which health checks still speak, knows none. */
 export function requireHost({ rawHeaders, httpVersion }: IncomingMessage): void {
-  let hosts = 0
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    const name = rawHeaders[i]!
-    if (name.length === 4 && name.toLowerCase() === 'host') hosts++
-  }
+  const hosts = headerValues(rawHeaders, 'host').length
   if (hosts === 1 || (hosts === 0 && httpVersion === '1.0')) return
   const fault = hosts === 0 ? 'is missing' : 'was sent more than once'
   throw new ApiError('invalid_header', { param: 'Host', message: `The Host header ${fault}. Send it once.` })

@@ -1,0 +1,14 @@
+/**
+ * Every value of a header, each time it was sent: merged headers hide that one came twice.
+ *
+ * @param rawHeaders names and values in turn, as Node's `request.rawHeaders`
+ * @param name in lower case
+ */
+export function headerValues(rawHeaders: readonly string[], name: string): string[] {
+  const values: string[] = []
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const sent = rawHeaders[i]!
+    if (sent.length === name.length && sent.toLowerCase() === name) values.push(rawHeaders[i + 1]!)
+  }
+  return values
+}
