@@ -52,6 +52,7 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
   // JSON is YAML, too.
   writeFileSync(configFile, JSON.stringify(config))
   const env = {
+    ...startSettings,
     HOST: '127.0.0.1',
     PORT: String(port),
     SWITCHYARD_DATA: dataDir,
@@ -112,10 +113,11 @@ export async function withDatabase<T>({ dataDir }: Gateway, work: (pool: Pool) =
 }
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-// `exec node <flags> src/cli.js start`, as npm start has it.
-const startWords: string[] = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'))
-  .scripts.start.replace(/^exec node /, '')
-  .split(' ')
+// `<NAME>=<value> exec node <flags> src/cli.js start`, as npm start has it.
+const { start } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).scripts as { start: string }
+const [settings, command] = start.split('exec node ') as [string, string]
+const startSettings = Object.fromEntries(settings.split(' ').flatMap(word => (word === '' ? [] : [word.split('=')])))
+const startWords = command.split(' ')
 const cli = 'src/cli.js'
 
 async function runCli(args: string[], env: Environment): Promise<unknown> {

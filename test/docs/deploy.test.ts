@@ -23,7 +23,9 @@ const totalS =
       },
     ],
   }).endpoints[0]!.timeouts.total_ms / 1000
+/** `<NAME>=<value> exec node <flags> src/cli.js start` */
 const startCommand = (JSON.parse(readPage('package.json')) as { scripts: { start: string } }).scripts.start
+const [allocatorSetting] = startCommand.split(' ') as [string]
 
 interface Compose {
   services: Record<string, Service>
@@ -103,10 +105,11 @@ describe('Dockerfile', () => {
     const entry = JSON.parse(
       lines.find(line => line.startsWith('ENTRYPOINT '))!.slice('ENTRYPOINT '.length),
     ) as string[]
-    expect(`exec node ${entry.slice(1).join(' ')} start`).toBe(startCommand)
+    expect(`${allocatorSetting} exec node ${entry.slice(1).join(' ')} start`).toBe(startCommand)
     expect(entry[0]).toBe('/opt/switchyard/node_modules/.bin/node')
+    expect(lines).toContain(`ENV ${allocatorSetting}`)
     const variablesSet = lines
-      .filter(line => line.startsWith('ENV '))
+      .filter(line => line.startsWith('ENV ') && line !== `ENV ${allocatorSetting}`)
       .flatMap(line => line.match(/\b[A-Z_]{4,}(?==)/g) ?? [])
     expect(variablesSet.filter(name => !variables.includes(name))).toEqual([])
   })
@@ -156,10 +159,13 @@ test('switchyard.service runs what npm start runs, with variables that are read 
     .filter(line => line !== '' && !line.startsWith('#') && !line.startsWith('['))
     .map(line => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)] as const)
   const unit = new Map(entries)
-  expect(unit.get('ExecStart')!.replace('/opt/switchyard/node_modules/.bin/node', 'exec node')).toBe(startCommand)
+  const command = unit.get('ExecStart')!.replace('/opt/switchyard/node_modules/.bin/node', 'exec node')
+  expect(`${allocatorSetting} ${command}`).toBe(startCommand)
+  expect(entries).toContainEqual(['Environment', allocatorSetting])
   expect(Number(unit.get('TimeoutStopSec'))).toBe(drainAndMoreS)
   expect(unit.get('KillMode')).toBe('mixed')
-  const variablesSet = entries.filter(([name]) => name === 'Environment').map(([, value]) => value.split('=')[0]!)
+  const settings = entries.filter(([name, value]) => name === 'Environment' && value !== allocatorSetting)
+  const variablesSet = settings.map(([, value]) => value.split('=')[0]!)
   expect(variablesSet.filter(name => !variables.includes(name))).toEqual([])
 })
 
