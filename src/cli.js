@@ -4,7 +4,7 @@ import { enableCompileCache } from 'node:module'
 // types, and keep it, 13 MB.
 //
 // Before anything else is loaded: stripping types and compiling takes a third of a start and 35 MB that are never given back.
-// The cache lies beside the packages, for whoever may write there; without it everything works, only slower.
+// The cache lies beside the packages, for whoever may write there, or where NODE_COMPILE_CACHE says; without it everything works, only slower.
 enableCompileCache(new URL('../node_modules/.cache/switchyard', import.meta.url).pathname)
 
 const { run } = await import('./cli/run.ts')
