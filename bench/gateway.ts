@@ -114,7 +114,9 @@ export async function withDatabase<T>({ dataDir }: Gateway, work: (pool: Pool) =
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 // `<NAME>=<value> exec node <flags> src/cli.js start`, as npm start has it.
-const { start } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).scripts as { start: string }
+const { start } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).scripts as {
+  start: string
+}
 const [settings, command] = start.split('exec node ') as [string, string]
 const startSettings = Object.fromEntries(settings.split(' ').flatMap(word => (word === '' ? [] : [word.split('=')])))
 const startWords = command.split(' ')

@@ -107,7 +107,7 @@ async function admitAndSettle(customerId: string): Promise<void> {
   waitsMs.push(performance.now() - sinceMs)
   const settlement: Settlement = {
     ...admission,
-    leaseId: admitted.leaseId,
+    leaseId: admitted.hold.leaseId,
     startedAtEpochMs: Date.now(),
     provider: 'hoster',
     endpointId: 'somewhere',
@@ -136,7 +136,7 @@ async function admitAndSettle(customerId: string): Promise<void> {
     ],
     routing: null,
   }
-  await ledger.settle(settlement, admitted.reservation)
+  await ledger.settle(settlement, admitted.hold)
   pairs++
 }
 

@@ -544,18 +544,18 @@ export const mutations: readonly Mutation[] = [
     replace: '',
   },
   {
-    id: 'ledger-settles-a-reservation-twice',
+    id: 'ledger-settles-a-hold-twice',
     bug: 'a request that is settled twice is charged to its bulk lease twice',
     file: ledger,
-    find: 'if (reservation?.isOpen === false) return Promise.resolve()',
+    find: 'if (hold?.isOpen === false) return Promise.resolve()',
     replace: '',
   },
   {
     id: 'ledger-books-nothing',
     bug: 'the book takes every request of a bulk lease for free',
     file: ledger,
-    find: 'book.charge(reservation, chargedNanos)',
-    replace: 'book.charge(reservation, 0n)',
+    find: 'book.charge(hold, chargedNanos)',
+    replace: 'book.charge(hold, 0n)',
   },
   {
     id: 'ledger-forgets-before-commit',
@@ -769,7 +769,7 @@ export const mutations: readonly Mutation[] = [
     bug: 'what a request did not use of its hold stays owed, so a lease is never given back whole',
     file: book,
     find: 'lease.owedNanos -= unusedNanos',
-    replace: 'lease.owedNanos -= reservation.heldNanos',
+    replace: 'lease.owedNanos -= hold.nanos',
   },
   // ---------------------------------------------------------------- the life of a node
   {
@@ -888,17 +888,17 @@ export const mutations: readonly Mutation[] = [
     replace: 'costNanos(price, job.inputTokensBound, maxTokens)',
   },
   {
-    id: 'settlement-keeps-the-reservation',
+    id: 'settlement-keeps-the-hold',
     bug: 'what a request held of a bulk lease never comes back',
     file: 'src/settle/settle.ts',
-    find: 'deps.ledger.settle(settlement, ticket.reservation)',
+    find: 'deps.ledger.settle(settlement, ticket.hold)',
     replace: 'deps.ledger.settle(settlement, undefined)',
   },
   {
     id: 'settlement-above-the-hold',
     bug: 'what was measured is charged, whatever was held',
     file: 'src/settle/settle.ts',
-    find: 'measuredNanos < ticket.holdNanos ? measuredNanos : ticket.holdNanos',
+    find: 'measuredNanos < ticket.hold.nanos ? measuredNanos : ticket.hold.nanos',
     replace: 'measuredNanos',
   },
 ]

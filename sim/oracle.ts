@@ -161,28 +161,26 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
         return
       }
       record.state = 'running'
-      record.leaseId = result.leaseId
-      record.heldNanos = result.heldNanos
+      const { leaseId, nanos } = result.hold
+      record.leaseId = leaseId
+      record.heldNanos = nanos
       const { hold } = record.admission
-      if (hold === null || result.heldNanos > hold.wantNanos || result.heldNanos < hold.floorNanos) {
-        world.fail('holds_are_as_asked', `request ${requestId} holds ${result.heldNanos}`)
+      if (hold === null || nanos > hold.wantNanos || nanos < hold.floorNanos) {
+        world.fail('holds_are_as_asked', `request ${requestId} holds ${nanos}`)
       }
-      claim(result.leaseId, requestId, result.heldNanos)
-      if (result.leaseId === requestId) return
+      claim(leaseId, requestId, nanos)
+      if (leaseId === requestId) return
       counts.inMemory++
       const heardMs = heard.get(record.process) ?? Number.NEGATIVE_INFINITY
       if (world.nowMs - heardMs > 12_100)
         world.fail('silent_nodes_admit_nothing', `request ${requestId}, ${world.nowMs - heardMs} ms after a heartbeat`)
-      const lease = serverOf().model.tables.leases.get(result.leaseId)
+      const lease = serverOf().model.tables.leases.get(leaseId)
       if (lease !== undefined && !stepped && databaseMs() >= lease.slotMinute! + 60_000)
-        world.fail('slots_are_of_their_minute', `request ${requestId} by lease ${result.leaseId}`)
+        world.fail('slots_are_of_their_minute', `request ${requestId} by lease ${leaseId}`)
       if (lease === undefined) {
         if (!stepped)
-          world.fail(
-            'admission_needs_a_lease',
-            `request ${requestId} was admitted by lease ${result.leaseId}, which is gone`,
-          )
-      } else checkClaims(result.leaseId, 'a request was admitted')
+          world.fail('admission_needs_a_lease', `request ${requestId} was admitted by lease ${leaseId}, which is gone`)
+      } else checkClaims(leaseId, 'a request was admitted')
     },
     refused(record) {
       record.state = 'failed'

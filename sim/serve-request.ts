@@ -3,7 +3,7 @@ import type { Completed } from '../src/chat/complete.ts'
 import { completeOnce, type SettlementWatch } from '../src/chat/complete-once.ts'
 import { dispatch } from '../src/dispatch/dispatch.ts'
 import type { Caller } from '../src/domain/caller.ts'
-import type { Answer, Outcome, Reservation, Ticket } from '../src/domain/handoff.ts'
+import type { Answer, Hold, Outcome, Ticket } from '../src/domain/handoff.ts'
 import type { Offer } from '../src/domain/offer.ts'
 import { Stop } from '../src/domain/stop-signal.ts'
 import { Unserved } from '../src/domain/unserved.ts'
@@ -128,20 +128,18 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     const result = await ledger.admit(admission)
     assertAlive()
     oracle.admitted(record, result)
-    note(result.kind, result.kind === 'granted' ? result.leaseId : null)
+    note(result.kind, result.kind === 'granted' ? result.hold.leaseId : null)
     if (result.kind !== 'granted') throw new Error(result.kind)
 
     const { requestId, customerId, keyId, modelId, limits } = admission
     const ticket: Ticket = {
       requestId,
-      leaseId: result.leaseId,
-      reservation: result.reservation,
+      hold: result.hold,
       caller: { customerId, keyId, limits } as Caller,
       startedAtEpochMs,
       startedMonotonicMs,
       models: [modelId],
       ...choice,
-      holdNanos: result.heldNanos,
       maxTokens: pricing.hold.maxTokens,
       clamp: null,
     }
@@ -149,21 +147,21 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     if (leaves !== null && leaves !== 'midway') scheduler.after(leaves.afterMs, () => stop.abort('left'))
     const settleAs = async (outcome: Outcome, offer: Offer | null) => {
       const raw = {
-        async settle(settlement: Settlement, reservation?: Reservation | undefined) {
+        async settle(settlement: Settlement, hold?: Hold) {
           const measured = rawOf(settlement, pricing, offer)
           oracle.settling(record, measured, pricing, offer)
           note('settles', measured.costNanos)
-          await ledger.settle(measured, reservation)
+          await ledger.settle(measured, hold)
           assertAlive()
-          if (reservation === undefined || !isSettledAgain(requestId)) return
+          if (hold === undefined || !isSettledAgain(requestId)) return
           // As the conductor does when something breaks behind its settlement: nothing comes of it.
           await ledger
-            .settle({ ...measured, ...free }, reservation)
+            .settle({ ...measured, ...free }, hold)
             .catch(fault => note('settles again in vain', String(fault)))
           assertAlive()
         },
       }
-      const receipt = receiptOf(pricing, offer, outcome, result.heldNanos)
+      const receipt = receiptOf(pricing, offer, outcome, result.hold.nanos)
       return settle({ ledger: raw, clock: scheduler, ...watch }, ticket, receipt, null)
     }
 

@@ -1,7 +1,7 @@
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { Clock } from '../domain/clock.ts'
-import type { Exclusion, Reservation, Ticket } from '../domain/handoff.ts'
+import type { Exclusion, Hold, Ticket } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
 import { failpoint } from '../failpoint.ts'
@@ -44,18 +44,15 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
   const { wantNanos, floorNanos, maxTokens, clampedBy } = holdFor(supply.eligible, job, deps.outputDefaults)
   const admission = admissionOf(caller, job, requestId, { wantNanos, floorNanos })
   const hold = resultOf(deps, admission, job, supply.eligible, await ask(deps, admission))
-  const { leaseId, reservation, heldNanos: holdNanos } = hold
   // Less than wanted was free: the answer may be as long as the hold pays for.
-  const paidTokens = holdNanos < wantNanos ? maxTokensFor(supply.eligible, job, holdNanos) : maxTokens
+  const paidTokens = hold.nanos < wantNanos ? maxTokensFor(supply.eligible, job, hold.nanos) : maxTokens
   return {
     requestId,
-    leaseId,
-    reservation,
+    hold,
     caller,
     startedAtEpochMs,
     startedMonotonicMs,
     ...supply,
-    holdNanos,
     maxTokens: paidTokens,
     clamp: clampOf(job, maxTokens, paidTokens, clampedBy),
   }
@@ -108,12 +105,6 @@ function supplyFor(
   return { models, ...choice }
 }
 
-interface Hold {
-  readonly leaseId: string
-  readonly heldNanos: bigint
-  readonly reservation: Reservation | undefined
-}
-
 /** Counts the request and takes its hold. */
 function ask({ ledger }: AdmitDeps, admission: Admission): Promise<AdmissionResult> {
   failpoint('admission-begun')
@@ -130,8 +121,8 @@ function resultOf(
 ): Hold {
   failpoint('admission-answered')
   windows.remember(admission.customerId, result.windows)
-  if (result.kind === 'granted') return result
-  if (result.kind === 'counted') return { leaseId: admission.requestId, heldNanos: 0n, reservation: undefined }
+  if (result.kind === 'granted') return result.hold
+  if (result.kind === 'counted') return { leaseId: admission.requestId, nanos: 0n, isOpen: true }
   const affordableTokens = offers.length === 0 ? 0 : maxTokensFor(offers, job, budgetNanos(result))
   throw refusal(result, admission, job, affordableTokens, clock.epochMs())
 }

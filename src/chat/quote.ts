@@ -41,15 +41,13 @@ export async function quote(
   const { maxTokens, wantNanos, clampedBy } = verdict
   const ticket: Ticket = {
     requestId,
-    leaseId: requestId,
-    reservation: undefined,
+    hold: { leaseId: requestId, nanos: wantNanos, isOpen: false },
     caller,
     startedAtEpochMs: deps.admit.clock.epochMs(),
     startedMonotonicMs: deps.admit.clock.monotonicMs(),
     models,
     eligible,
     excluded,
-    holdNanos: wantNanos,
     maxTokens,
     clamp: null,
   }

@@ -22,11 +22,12 @@ export type ExclusionReason =
   | 'max_cost_usd'
   | 'endpoint_ejected'
 
-/** What a request holds of a bulk lease, in the memory of this node. It is handed back with its settlement, of which only the first counts. */
-export interface Reservation {
+/** The money that a request may spend. It is handed back with its settlement, of which only the first counts. */
+export interface Hold {
+  /** The lease that it is of: the request's own, which has its id, or one of many requests. */
   readonly leaseId: string
-  readonly heldNanos: Nanos
-  /** Until it is settled. Only the lease book writes it. */
+  readonly nanos: Nanos
+  /** Until it is settled. Only the ledger writes it. */
   readonly isOpen: boolean
 }
 
@@ -34,10 +35,7 @@ export interface Reservation {
 export interface Ticket {
   /** UUIDv7; also the usage row's id. */
   readonly requestId: string
-  /** The lease that holds the money: of this request alone, then with the same id, or of many. */
-  readonly leaseId: string
-  /** Its part of a bulk lease; none where the lease is its own. */
-  readonly reservation: Reservation | undefined
+  readonly hold: Hold
   readonly caller: Caller
   readonly startedAtEpochMs: number
   readonly startedMonotonicMs: number
@@ -45,7 +43,6 @@ export interface Ticket {
   readonly models: readonly string[]
   readonly eligible: readonly Offer[]
   readonly excluded: readonly Exclusion[]
-  readonly holdNanos: Nanos
   /** Sent upstream and enforced here; per choice. */
   readonly maxTokens: number
   /** What made `maxTokens` lower than the caller asked for (null: than the default); null when nothing did. */

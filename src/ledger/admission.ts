@@ -1,5 +1,5 @@
 import type { AccountLimits, KeyLimit } from '../domain/caller.ts'
-import type { Reservation } from '../domain/handoff.ts'
+import type { Hold } from '../domain/handoff.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 
 /** A request that asks to run. */
@@ -32,11 +32,8 @@ export type RefusalCode =
 export type AdmissionResult =
   | {
       readonly kind: 'granted'
-      /** What its charge goes to: the strict lease of its own id, or a bulk lease. The settlement names it. */
-      readonly leaseId: string
-      readonly heldNanos: bigint
-      /** Of a bulk lease, undefined for a strict one; goes back with the settlement. */
-      readonly reservation: Reservation | undefined
+      /** Of the strict lease of its own id, or of a bulk lease. Goes back with the settlement. */
+      readonly hold: Hold
       readonly windows: WindowCounts
     }
   | { readonly kind: 'counted'; readonly windows: WindowCounts }

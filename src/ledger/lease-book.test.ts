@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Reservation } from '../domain/handoff.ts'
+import type { Hold } from '../domain/handoff.ts'
 import type { Admission, AdmissionResult } from './admission.ts'
 import { createLeaseBook, type LeaseBook } from './lease-book.ts'
 import type { BulkRequest } from './ledger-store.ts'
@@ -30,10 +30,9 @@ function grant(book: LeaseBook, request: BulkRequest, heldNanos = request.wantNa
   book.granted(request, { item: 0, kind: 'granted', heldNanos, slots, windows, databaseNowMs: 0 }, 0)
 }
 
-function reservationOf(result: AdmissionResult): Reservation {
-  if (result.kind !== 'granted' || result.reservation === undefined)
-    throw new Error(`nothing is reserved: ${result.kind}`)
-  return result.reservation
+function holdOf(result: AdmissionResult): Hold {
+  if (result.kind !== 'granted') throw new Error(`nothing is held: ${result.kind}`)
+  return result.hold
 }
 
 /** Admits until the lease has no more room; returns how many. */
@@ -69,9 +68,7 @@ describe('the lease book', () => {
     grant(book, request)
     const result = book.reserve(admission(4))!
     const { leaseId } = request
-    const reservation = reservationOf(result)
-    expect(book.charge(reservation, 400n)).toBe(true)
-    expect(reservation.isOpen).toBe(false)
+    expect(book.charge(holdOf(result), 400n)).toBe(true)
     // What is charged and not settled stays.
     expect(book.collect(true)).toEqual([{ leaseId, keepNanos: 400n, slotsUsed: 1 }])
     book.settled(leaseId, 400n)
@@ -84,9 +81,7 @@ describe('the lease book', () => {
     grant(book, book.wanted(customerId, limits)!)
     const result = book.reserve(admission(4))!
     book.forgetAll()
-    const reservation = reservationOf(result)
-    expect(book.charge(reservation, 400n)).toBe(false)
-    expect(reservation.isOpen).toBe(false)
+    expect(book.charge(holdOf(result), 400n)).toBe(false)
   })
 
   test('waits a second before it asks again where a lease has room for few requests only', () => {

@@ -1,5 +1,5 @@
 import type { AccountLimits } from '../domain/caller.ts'
-import type { Reservation } from '../domain/handoff.ts'
+import type { Hold } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 import type { Admission, AdmissionResult } from './admission.ts'
@@ -17,8 +17,8 @@ export interface LeaseBook {
   reserve(admission: Admission): AdmissionResult | undefined
   /** A request that the database admitted: it counts as demand too. */
   observe(admission: Admission): void
-  /** The request ended with this cost: closes its reservation, which has to be open. False when the lease is gone. */
-  charge(reservation: Reservation, costNanos: Nanos): boolean
+  /** The request ended with this cost, for the first time. False when the lease is gone. */
+  charge(hold: Hold, costNanos: Nanos): boolean
   /** A cost that `charge` took is committed, or never will be. */
   settled(leaseId: string, costNanos: Nanos): void
   /** The lease to ask for now, if this customer is worth one and has none with room to spare. Ask, then tell `granted` or `denied`. */
@@ -69,8 +69,6 @@ const IDLE_MS = 3_000
 const DEMAND_MS = 5_000
 /** Two clocks that NTP corrects may differ by 500 ppm each: after a minute that is 60 ms, in which the next minute has begun. */
 const CLOCK_MARGIN = 0.999
-
-type Writable<Value> = { -readonly [Key in keyof Value]: Value[Key] }
 
 interface BulkLease {
   readonly leaseId: string
@@ -142,9 +140,7 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
       lease.owedNanos += holdNanos
       if (lease.owedNanos > account.mostOpenNanos) account.mostOpenNanos = lease.owedNanos
       lease.running++
-      const { leaseId } = lease
-      const reservation: Reservation = { leaseId, heldNanos: holdNanos, isOpen: true }
-      return { kind: 'granted', leaseId, heldNanos: holdNanos, reservation, windows }
+      return { kind: 'granted', hold: { leaseId: lease.leaseId, nanos: holdNanos, isOpen: true }, windows }
     },
     observe({ customerId, hold }) {
       const nowMs = monotonicMs()
@@ -157,11 +153,10 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
       account.requests++
       if (hold !== null && hold.wantNanos > account.largestHoldNanos) account.largestHoldNanos = hold.wantNanos
     },
-    charge(reservation, costNanos) {
-      ;(reservation as Writable<Reservation>).isOpen = false
-      const lease = leases.get(reservation.leaseId)
+    charge(hold, costNanos) {
+      const lease = leases.get(hold.leaseId)
       if (lease === undefined) return false
-      const unusedNanos = reservation.heldNanos - costNanos
+      const unusedNanos = hold.nanos - costNanos
       lease.leftNanos += unusedNanos
       lease.owedNanos -= unusedNanos
       lease.running--

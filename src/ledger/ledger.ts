@@ -1,6 +1,6 @@
 import { type Aged, AgeList } from '../domain/age-list.ts'
 import { ApiError } from '../domain/errors.ts'
-import type { Reservation } from '../domain/handoff.ts'
+import type { Hold } from '../domain/handoff.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { failpoint } from '../failpoint.ts'
 import type { Journal, JournalEntry } from '../journal/journal.ts'
@@ -30,9 +30,10 @@ export interface Ledger {
    * committed soon after, by this process or the next one. Rejects with `settlement_unavailable` when that takes longer than
    * `commitWaitMs` (the request is then free), and for a row that PostgreSQL will never take (a bug, logged).
    *
-   * @param reservation as `admit` gave it; rejects where the settlement names another lease: a bulk lease would wait for its request for ever
+   * @param hold as `admit` gave it, none for a request that was not admitted here. Rejects where the settlement names another lease: a bulk lease
+   * would wait for its request for ever
    */
-  settle(settlement: Settlement, reservation?: Reservation): Promise<void>
+  settle(settlement: Settlement, hold?: Hold): Promise<void>
   /**
    * Settles what a process before this one left in the journal; resolves when it is committed. Returns how many there were. Rejects when
    * it cannot read them.
@@ -234,17 +235,18 @@ export function createLedger(deps: LedgerDeps): Ledger {
       const sinceMs = scheduler.monotonicMs()
       return renewal.then(() => book.reserve(admission) ?? admitStrictly(admission, sinceMs))
     },
-    settle(settlement, reservation) {
+    settle(settlement, hold) {
       // The first counts. It may be on its way to the free balance by now, and PostgreSQL could not tell which of the two came first.
-      if (reservation?.isOpen === false) return Promise.resolve()
+      if (hold?.isOpen === false) return Promise.resolve()
       return new Promise((resolve, reject) => {
         const { costNanos, holdNanos, requestId, leaseId } = settlement
-        if (leaseId !== (reservation?.leaseId ?? requestId))
+        if (leaseId !== (hold?.leaseId ?? requestId))
           throw new Error(`request ${requestId} does not hold lease ${leaseId}`)
         // No more than the hold is ever charged.
         const chargedNanos = costNanos < holdNanos ? costNanos : holdNanos
         const record = encodeSettlement(settlement)
-        const isBooked = reservation !== undefined && book.charge(reservation, chargedNanos)
+        if (hold !== undefined) (hold as Writable<Hold>).isOpen = false
+        const isBooked = hold !== undefined && leaseId !== requestId && book.charge(hold, chargedNanos)
         const entry = enlist(settlement, record, isBooked ? chargedNanos : null, resolve, reject)
         if (journal === null) watch()
         else writeTo(journal, record, entry)
@@ -386,9 +388,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
         if (admission.keyLimit === null) book.observe(admission)
         entry.resolve({
           kind: 'granted',
-          leaseId: requestId,
-          heldNanos: verdict.heldNanos,
-          reservation: undefined,
+          hold: { leaseId: requestId, nanos: verdict.heldNanos, isOpen: true },
           windows: verdict.windows,
         })
         return
@@ -697,6 +697,8 @@ interface PendingSettlement extends Aged<PendingSettlement> {
   /** Drops the record it was recovered from. */
   forget: (() => void) | undefined
 }
+
+type Writable<Value> = { -readonly [Key in keyof Value]: Value[Key] }
 
 const noop = () => {}
 

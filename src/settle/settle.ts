@@ -28,7 +28,7 @@ export async function settle(
   const settlement = settlementOf(ticket, receipt, routing, deps.clock.monotonicMs() - ticket.startedMonotonicMs)
   failpoint('settlement-built')
   try {
-    await deps.ledger.settle(settlement, ticket.reservation)
+    await deps.ledger.settle(settlement, ticket.hold)
   } catch (error) {
     deps.onUnsure?.(settlement)
     throw error
@@ -48,10 +48,10 @@ export function settlementOf(
   const offer = receipt.offer
   const price = offer?.price ?? { inputPicoPerToken: 0n, outputPicoPerToken: 0n }
   const measuredNanos = costNanos(price, receipt.billedInputTokens, receipt.billedOutputTokens)
-  const chargedNanos = measuredNanos < ticket.holdNanos ? measuredNanos : ticket.holdNanos
+  const chargedNanos = measuredNanos < ticket.hold.nanos ? measuredNanos : ticket.hold.nanos
   return {
     requestId: ticket.requestId,
-    leaseId: ticket.leaseId,
+    leaseId: ticket.hold.leaseId,
     customerId: ticket.caller.customerId,
     keyId: ticket.caller.keyId,
     startedAtEpochMs: ticket.startedAtEpochMs,
@@ -68,7 +68,7 @@ export function settlementOf(
     usageSource: receipt.usageSource,
     price,
     priceVersion: offer?.priceVersion ?? null,
-    holdNanos: ticket.holdNanos,
+    holdNanos: ticket.hold.nanos,
     costNanos: chargedNanos,
     ...splitCost(chargedNanos, offer?.endpoint.hosterShareBps ?? 0),
     writeoffNanos: measuredNanos - chargedNanos,

@@ -128,9 +128,10 @@ async function storm(
     const result = await ledger.admit(admission).catch(nullIfUnavailable)
     if (result === null) turnedAway++
     if (result?.kind !== 'granted') return
-    if (result.leaseId !== admission.requestId) byBulk++
+    const { hold } = result
+    if (hold.leaseId !== admission.requestId) byBulk++
     const cost = costs === 'a part' ? 1n + (CENT * BigInt(i % 100)) / 100n : CENT
-    await ledger.settle(settlementOf(admission, CENT, cost, { leaseId: result.leaseId }), result.reservation)
+    await ledger.settle(settlementOf(admission, CENT, cost, { leaseId: hold.leaseId }), hold)
     paid.push(cost)
   }
   // A customer has a bulk lease only after a few requests.

@@ -64,8 +64,7 @@ export function planOf(offers: readonly Offer[]): Plan {
     offers,
     ticket: {
       requestId,
-      leaseId: requestId,
-      reservation: undefined,
+      hold: { leaseId: requestId, nanos: 1n, isOpen: true },
       caller: {
         customerId: '0198c0de-0000-7000-8000-000000000001',
         keyId: '0198c0de-0000-7000-8000-000000000002',
@@ -79,7 +78,6 @@ export function planOf(offers: readonly Offer[]): Plan {
       models: ['public-model'],
       eligible: offers,
       excluded: [],
-      holdNanos: 1n,
       maxTokens: 256,
       clamp: null,
     },

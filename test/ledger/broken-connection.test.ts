@@ -56,7 +56,7 @@ test('an admission whose answer is lost is sent again and takes effect once', as
   const lost = proxy.cutAfter(0)
   const result = await ledger.admit(admissionOf(customerId, 300n))
   await lost
-  expect(result).toMatchObject({ kind: 'granted', heldNanos: 300n, windows: { minuteUsed: 1, dayUsed: 1 } })
+  expect(result).toMatchObject({ kind: 'granted', hold: { nanos: 300n }, windows: { minuteUsed: 1, dayUsed: 1 } })
   expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 300n, minuteRequests: 1 })
   expect(await world.violations()).toEqual([])
 })
@@ -144,7 +144,7 @@ test('a request that is admitted at its second try keeps its lease, though its f
   // Refused twice: once without an answer, once with one, after which it waits for what others hold.
   await expect.poll(async () => (await readBalance(world.pool, customerId))!.minuteRequests).toBe(22)
   await others.handBack([{ leaseId, keepNanos: null, slotsUsed: 20 }])
-  expect(await admitted).toMatchObject({ kind: 'granted', heldNanos: 800n })
+  expect(await admitted).toMatchObject({ kind: 'granted', hold: { nanos: 800n } })
   await ledger.drain(5_000)
   expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 800n })
   expect(await world.violations()).toEqual([])

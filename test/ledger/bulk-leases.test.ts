@@ -33,7 +33,7 @@ test('after a few requests a customer with money to spare is admitted without th
   const before = await rowVersion(customerId)
   for (let i = 0; i < 40; i++) {
     const { admission, result } = await admit(node, customerId)
-    expect(result).toMatchObject({ kind: 'granted', heldNanos: HOLD })
+    expect(result).toMatchObject({ kind: 'granted', hold: { nanos: HOLD } })
     await settle(node, admission, result, 7n)
   }
   expect(await rowVersion(customerId)).toEqual(before)
@@ -125,7 +125,7 @@ test('a request that another node could pay for makes it hand back what it does 
   expect(recalled).toEqual([lease!.lease_id])
   one.ledger.recall(recalled)
 
-  expect(await asked).toMatchObject({ kind: 'granted', heldNanos: freeNanos + 1n })
+  expect(await asked).toMatchObject({ kind: 'granted', hold: { nanos: freeNanos + 1n } })
   // The running request keeps its hold, and is charged to it.
   expect(await bulkLeases()).toMatchObject([{ granted_nanos: HOLD, recalled: false }])
   await settle(one, running.admission, running.result, HOLD)
@@ -270,12 +270,12 @@ async function admit(node: TestNode, customerId: string) {
 
 function settle(node: TestNode, admission: Admission, result: AdmissionResult, costNanos: bigint): Promise<void> {
   const settlement = settlementOf(admission, HOLD, costNanos, { leaseId: leaseOf(result) })
-  return node.ledger.settle(settlement, result.kind === 'granted' ? result.reservation : undefined)
+  return node.ledger.settle(settlement, result.kind === 'granted' ? result.hold : undefined)
 }
 
 function leaseOf(result: AdmissionResult): string {
   if (result.kind !== 'granted') throw new Error(`not granted: ${JSON.stringify(result.kind)}`)
-  return result.leaseId
+  return result.hold.leaseId
 }
 
 async function settledAll(node: TestNode): Promise<void> {

@@ -59,8 +59,8 @@ test('600 requests at once on three nodes never hold more than the key may spend
     free.map((admission, i) => {
       const result = others[i]!
       if (result.kind !== 'granted') throw new Error('not granted')
-      const settlement = { ...settlementOf(admission, HOLD, HOLD), leaseId: result.leaseId }
-      return nodes[i % 3]!.ledger.settle(settlement, result.reservation)
+      const settlement = { ...settlementOf(admission, HOLD, HOLD), leaseId: result.hold.leaseId }
+      return nodes[i % 3]!.ledger.settle(settlement, result.hold)
     }),
   )
   expect(await spendOf(keyId)).toEqual([{ spent: 100n * HOLD, leased: 0n }])
@@ -78,7 +78,7 @@ test('a flexible hold takes what the limit leaves, down to its floor', async () 
   const held = []
   for (let i = 0; i < 4; i++) {
     const result = await nodes[i % 3]!.ledger.admit(ask(0n, { hold }))
-    held.push(result.kind === 'granted' ? result.heldNanos : result.kind === 'refused' && result.code)
+    held.push(result.kind === 'granted' ? result.hold.nanos : result.kind === 'refused' && result.code)
   }
   expect(held).toEqual([10n, 10n, 5n, 'in_flight_budget'])
 })

@@ -28,7 +28,7 @@ test('200 requests at once on a balance for exactly 50: 50 are granted and the b
   const granted = admissions.filter((_, i) => results[i]!.kind === 'granted')
   expect(granted).toHaveLength(50)
   for (const result of results) {
-    if (result.kind === 'granted') expect(result.heldNanos).toBe(HOLD)
+    if (result.kind === 'granted') expect(result.hold.nanos).toBe(HOLD)
     else
       expect(result).toMatchObject({
         kind: 'refused',
@@ -59,7 +59,7 @@ test('a flexible hold takes what is left, down to its floor', async () => {
   const held = []
   for (let i = 0; i < 4; i++) {
     const result = await nodeOf(i).ledger.admit(admissionOf(customerId, 0n, { hold }))
-    held.push(result.kind === 'granted' ? result.heldNanos : result.kind === 'refused' && result.code)
+    held.push(result.kind === 'granted' ? result.hold.nanos : result.kind === 'refused' && result.code)
   }
   expect(held).toEqual([10n, 10n, 5n, 'in_flight_budget'])
 })
@@ -122,7 +122,7 @@ test('free requests pass on an empty balance and a used-up cap', async () => {
   const customerId = await world.addCustomer(0n)
   const limits = { ...unlimited, dailySpendCapNanos: 0n }
   const admission = admissionOf(customerId, 0n, { limits })
-  expect(await nodes[0]!.ledger.admit(admission)).toMatchObject({ kind: 'granted', heldNanos: 0n })
+  expect(await nodes[0]!.ledger.admit(admission)).toMatchObject({ kind: 'granted', hold: { nanos: 0n } })
   await nodes[0]!.ledger.settle(settlementOf(admission, 0n, 0n))
   expect(await world.violations()).toEqual([])
 })

@@ -286,7 +286,7 @@ async function carryOut(run: Run, command: Command): Promise<Seen> {
       if (typeof result === 'object' && result.kind === 'granted') {
         const { requestId } = command.admission
         const isAgain = run.requests.has(requestId)
-        run.requests.set(requestId, { admission: command.admission, heldNanos: result.heldNanos, isAgain })
+        run.requests.set(requestId, { admission: command.admission, heldNanos: result.hold.nanos, isAgain })
       }
       return result
     }

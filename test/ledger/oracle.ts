@@ -201,9 +201,7 @@ function admit(account: Account, { admission, node, nowMs }: Extract<Command, { 
   if (existing !== undefined)
     return {
       kind: 'granted',
-      leaseId: requestId,
-      reservation: undefined,
-      heldNanos: existing.granted,
+      hold: { leaseId: requestId, nanos: existing.granted, isOpen: true },
       windows: windows(),
     }
   if (account.minuteRequests >= limits.requestsPerMinute) return refuse('rate_limit_exceeded')
@@ -218,7 +216,7 @@ function admit(account: Account, { admission, node, nowMs }: Extract<Command, { 
   if (budget < hold.floorNanos) return refuse('in_flight_budget')
   const heldNanos = least(hold.wantNanos, budget)
   account.leases.set(requestId, { granted: heldNanos, capDay: day, node, modelId, keyWindow })
-  return { kind: 'granted', leaseId: requestId, reservation: undefined, heldNanos, windows: windows() }
+  return { kind: 'granted', hold: { leaseId: requestId, nanos: heldNanos, isOpen: true }, windows: windows() }
 }
 
 /** In days since the epoch, which was a Thursday. */

@@ -36,6 +36,22 @@ test('a row PostgreSQL never takes fails alone: the rest of its batch is charged
   expect(await world.violations()).toEqual([])
 })
 
+test('of two settlements of one hold the first counts, and the second is sent nowhere', async () => {
+  const customerId = await world.addCustomer(10_000n)
+  const admission = admissionOf(customerId, 100n)
+  const result = await node.ledger.admit(admission)
+  if (result.kind !== 'granted') throw new Error(`not granted: ${result.kind}`)
+  const { hold } = result
+  expect(hold).toEqual({ leaseId: admission.requestId, nanos: 100n, isOpen: true })
+  const first = node.ledger.settle(settlementOf(admission, 100n, 10n), hold)
+  await node.ledger.settle(settlementOf(admission, 100n, 70n), hold)
+  await first
+  expect(hold.isOpen).toBe(false)
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 9_990n, leasedNanos: 0n })
+  // PostgreSQL would have called it a duplicate, and that would be logged.
+  expect(logged).not.toContainEqual(expect.objectContaining({ request: admission.requestId }))
+})
+
 test('requests whose leases are gone are charged while the free balance covers them, and then written off', async () => {
   const customerId = await world.addCustomer(500n)
   const late = [admissionOf(customerId, 200n), admissionOf(customerId, 200n)]

@@ -10,8 +10,7 @@ const offer = offerOf({ name: 'a' })
 const job = jobOf({ promptText: () => 'Hello there.' })
 const ticket: Ticket = {
   requestId: '00000000-0000-7000-8000-000000000001',
-  leaseId: '00000000-0000-7000-8000-000000000001',
-  reservation: undefined,
+  hold: { leaseId: '00000000-0000-7000-8000-000000000001', nanos: 1_000_000n, isOpen: true },
   caller: {
     customerId: '00000000-0000-7000-8000-000000000002',
     keyId: '00000000-0000-7000-8000-000000000003',
@@ -25,7 +24,6 @@ const ticket: Ticket = {
   models: ['m'],
   eligible: [offer],
   excluded: [],
-  holdNanos: 1_000_000n,
   maxTokens: 100,
   clamp: null,
 }

@@ -8,15 +8,13 @@ import { healthOf, jobOf, offerOf, seededRandom } from '../market/random-market.
 
 const ticketOf = (eligible: readonly Offer[], models: readonly string[] = ['m']): Ticket => ({
   requestId: '',
-  leaseId: '',
-  reservation: undefined,
+  hold: { leaseId: '', nanos: 0n, isOpen: true },
   caller: {} as Ticket['caller'],
   startedAtEpochMs: 0,
   startedMonotonicMs: 0,
   models,
   eligible,
   excluded: [],
-  holdNanos: 0n,
   maxTokens: 256,
   clamp: null,
 })

@@ -28,15 +28,13 @@ function choose({ offers, job, health, cloudCompetes, stickyOfferId, seed }: Ran
   const hold = holdFor(allowed, job, { maxTokens: 4_096 })
   const ticket: Ticket = {
     requestId: '',
-    leaseId: '',
-    reservation: undefined,
+    hold: { leaseId: '', nanos: hold.wantNanos, isOpen: true },
     caller: {} as Ticket['caller'],
     startedAtEpochMs: 0,
     startedMonotonicMs: 0,
     models: candidates.models,
     eligible: allowed,
     excluded,
-    holdNanos: hold.wantNanos,
     maxTokens: hold.maxTokens,
     clamp: null,
   }
