@@ -2,7 +2,6 @@ import { type AdmitDeps, admit } from '../admit/admit.ts'
 import { type DispatchDeps, dispatch } from '../dispatch/dispatch.ts'
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
-import { ApiError } from '../domain/errors.ts'
 import type { Receipt, Ticket } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
@@ -69,9 +68,9 @@ export async function complete(
     const delivery = await relay({ ...context, chargeEarlyLeave: () => chargeEarlyLeave(answer.offer) }, answer)
     return { ticket, offer: answer.offer, delivery }
   } catch (failure) {
-    // The relay's own settlement is under way still, as a free one: another would make the caller wait twice.
-    if (failure instanceof ApiError && failure.code === 'settlement_unavailable') throw failure
-    // Whatever broke, the hold goes back. Where the relay has settled already this is a duplicate, which the ledger ignores.
+    // Settled already, or that is under way: only the first settlement counts.
+    if (!ticket.hold.isOpen) throw failure
+    // Whatever broke, the hold goes back.
     await settleTicket(unservedReceipt(failure, ticket, job, signal, chargeEarlyLeave)).catch(onFault)
     throw failure
   }

@@ -60,9 +60,12 @@ async function relayWhole(
     finishReason: completion.choices[0]?.finish_reason ?? null,
     chargeInputOnly: gone && chargeEarlyLeave(),
   })
+  const { usage: reported, ...rest } = completion
+  // Before it is charged: there are answers that cannot be written, nested too deep, and what is never sent is free.
+  const text = JSON.stringify(rest)
   const costNanos = await settle(receipt)
-  completion.usage = billedUsage(completion.usage, receipt, costNanos)
-  return { kind: 'whole', body: JSON.stringify(completion), costNanos }
+  const usage = JSON.stringify(billedUsage(reported, receipt, costNanos))
+  return { kind: 'whole', body: `${text.slice(0, -1)},"usage":${usage}}`, costNanos }
 }
 
 async function relayStream(context: RelayContext, answer: StreamAnswer, write: WriteFrames): Promise<void> {

@@ -218,6 +218,20 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     expect(await charged(2)).toEqual([0n, expect.any(BigInt)])
   })
 
+  test('is free again after an answer that could not be written', async () => {
+    // Node reads what is nested this deep, and cannot write it.
+    const depth = 20_000
+    const message = `{"role":"assistant","content":"Hi","extra":${'{"0":'.repeat(depth)}1${'}'.repeat(depth)}}`
+    const body = `{"choices":[{"index":0,"message":${message},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`
+    upstream.respondWith(
+      (_, response) => void response.writeHead(200, { 'content-type': 'application/json' }).end(body),
+    )
+    const key = randomUUID()
+    expect(await readError(await chat(one, key))).toMatchObject({ status: 500, code: 'internal_error' })
+    expect((await chat(two, key)).status).toBe(200)
+    expect(await charged(2)).toEqual([0n, expect.any(BigInt)])
+  })
+
   test('of a stream that its client left is charged once, and not generated again', async () => {
     upstream.respondWith(stall({ pieces: ['one', ' two', ' three'] }))
     const key = randomUUID()
