@@ -1,5 +1,6 @@
 import cluster, { type Worker } from 'node:cluster'
 import { getCompileCacheDir } from 'node:module'
+import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import { createCrashLimit } from './crash-limit.ts'
@@ -60,7 +61,8 @@ export function startWorkers<Task>({ count, program, task, drainMs, log }: Worke
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
   const compileCache = getCompileCacheDir()
-  const environment = compileCache === undefined ? {} : { NODE_COMPILE_CACHE: compileCache }
+  // It names a directory of this version of Node, which would make one of its own in there.
+  const environment = compileCache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(compileCache) }
 
   const port = Promise.withResolvers<number>()
   const broken = Promise.withResolvers<never>()
