@@ -99,7 +99,7 @@ async function admitAndSettle(customerId: string): Promise<void> {
     modelId: 'llama3.2:3b',
     limits,
     keyLimit: null,
-    hold: { wantNanos: HOLD_NANOS, floorNanos: HOLD_NANOS },
+    ask: { wantNanos: HOLD_NANOS, floorNanos: HOLD_NANOS },
   }
   const sinceMs = performance.now()
   const admitted = await ledger.admit(admission)

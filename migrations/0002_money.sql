@@ -540,11 +540,12 @@ BEGIN
         v_skipped := v_skipped || r.request;
         effect := 'no_account';
         RETURN NEXT;
-      ELSIF r.done <> 'node_died' THEN
+      ELSIF r.done IS NOT NULL AND r.done <> 'node_died' THEN
         v_skipped := v_skipped || r.request;
         effect := 'duplicate';
         RETURN NEXT;
       ELSIF r.asked = 0 THEN
+        -- Free: its row is written below, and is nothing odd.
         NULL;
       ELSIF r.cost > 0 AND r.cost <= v_free AND (r.key_window IS NULL OR spend_late(r.customer, r.key, r.key_window, r.cost)) THEN
         v_free := v_free - r.cost;
@@ -559,6 +560,8 @@ BEGIN
     END LOOP;
   END IF;
 
+  -- asked: what each is charged. ins: the rows that are new, and sums of them. From those: bulk leases (spent), balances (moved, paid), spend limits
+  -- of keys (key_paid), entries of the ledger, and the sums that reports read (by_hour, by_day, by_key).
   v_tx := nextval('ledger_tx_tx_id_seq');
   WITH asked AS (
     SELECT i.*, l.granted, coalesce(l.cap_day, b.cap_day) AS cap_day, coalesce(l.key_window, t.key_window) AS key_window,
@@ -590,22 +593,22 @@ BEGIN
     WHERE request <> ALL (v_skipped)
     ON CONFLICT (customer_id, request_id) DO NOTHING
     RETURNING request_id, customer_id, key_id, started_at, model_id, provider, hoster_id, input_tokens, output_tokens,
-      cost_nanos, hoster_share_nanos, fee_nanos, writeoff_nanos, latency_ms, success, cap_day
-  ), payer AS (
+      cost_nanos, hoster_share_nanos, fee_nanos, latency_ms, success, cap_day
+  ), lease_of AS (
     -- A batch may hold the same request twice.
     SELECT DISTINCT ON (request) request, nullif(lease, request) AS bulk_lease FROM asked ORDER BY request, ordinality
   ), sums AS (
-    -- As fine as anything below needs; the rows themselves are gone through once.
-    SELECT ins.customer_id, p.bulk_lease, ins.cap_day, ins.hoster_id, ins.key_id, ins.model_id, ins.provider,
-      date_bin('1 hour', ins.started_at, 'epoch') AS hour, count(*) AS requests, count(*) FILTER (WHERE ins.success) AS successes,
+    -- As fine as all that is summed below, so that the rows are grouped once. Only key_paid goes back to them: it is by request.
+    SELECT ins.customer_id, l.bulk_lease, ins.cap_day, ins.hoster_id, ins.key_id, ins.model_id, ins.provider,
+      date_trunc('hour', ins.started_at, 'UTC') AS hour, count(*) AS requests, count(*) FILTER (WHERE ins.success) AS successes,
       sum(ins.input_tokens) AS input_tokens, sum(ins.output_tokens) AS output_tokens,
       sum(ins.cost_nanos)::bigint AS cost_nanos, sum(ins.hoster_share_nanos)::bigint AS hoster_share_nanos, sum(ins.fee_nanos)::bigint AS fee_nanos,
       coalesce(sum(ins.latency_ms) FILTER (WHERE ins.success), 0) AS latency_ms_sum
-    FROM ins JOIN payer p ON p.request = ins.request_id
+    FROM ins JOIN lease_of l ON l.request = ins.request_id
     GROUP BY 1, 2, 3, 4, 5, 6, 7, 8
   ), spent AS (
     UPDATE lease l SET settled_nanos = l.settled_nanos + s.cost
-    FROM (SELECT bulk_lease, sum(cost_nanos)::bigint AS cost FROM sums GROUP BY bulk_lease) s
+    FROM (SELECT bulk_lease, sum(cost_nanos)::bigint AS cost FROM sums WHERE bulk_lease IS NOT NULL GROUP BY bulk_lease) s
     WHERE l.lease_id = s.bulk_lease AND l.lease_id = ANY (b_ids) AND s.cost > 0
   ), moved AS (
     SELECT m.customer, sum(m.cost)::bigint AS cost, sum(m.granted)::bigint AS granted,

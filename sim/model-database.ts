@@ -986,13 +986,13 @@ function askOf(request: LeaseRequest) {
     const { leaseId, wantNanos, floorNanos, slots } = request
     return { leaseId, keyId: null, modelId: null, want: wantNanos, floor: floorNanos, slots }
   }
-  const { requestId, keyId, modelId, hold } = request
+  const { requestId, keyId, modelId, ask } = request
   return {
     leaseId: requestId,
     keyId,
     modelId,
-    want: hold?.wantNanos ?? null,
-    floor: hold?.floorNanos ?? null,
+    want: ask?.wantNanos ?? null,
+    floor: ask?.floorNanos ?? null,
     slots: null,
   }
 }

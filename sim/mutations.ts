@@ -547,7 +547,7 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-settles-a-hold-twice',
     bug: 'a request that is settled twice is charged to its bulk lease twice',
     file: ledger,
-    find: 'if (hold?.isOpen === false) return Promise.resolve()',
+    find: 'if (!hold.isOpen) return Promise.resolve()',
     replace: '',
   },
   {
@@ -614,13 +614,13 @@ export const mutations: readonly Mutation[] = [
     bug: 'the lease of a request that is admitted at its second try is released when its first one broke off',
     file: ledger,
     find: 'would be released under the running request.\n      return',
-    replace: '\n      if (isUnwanted) bury(requestId)\n      return',
+    replace: '\n      if (ghosts.has(requestId)) bury(requestId)\n      return',
   },
   {
     id: 'ledger-forgets-ghost-grants',
     bug: 'a bulk lease that was given up is not looked for again',
     file: ledger,
-    find: 'if (entry.answered && !book.has(leaseId)) dead.push(leaseId)',
+    find: 'if (entry.isAnswered && !book.has(leaseId)) dead.push(leaseId)',
     replace: '',
   },
   {
@@ -892,7 +892,7 @@ export const mutations: readonly Mutation[] = [
     bug: 'what a request held of a bulk lease never comes back',
     file: 'src/settle/settle.ts',
     find: 'deps.ledger.settle(settlement, ticket.hold)',
-    replace: 'deps.ledger.settle(settlement, undefined)',
+    replace: 'deps.ledger.settle(settlement, { ...ticket.hold, isOpen: false })',
   },
   {
     id: 'settlement-above-the-hold',

@@ -164,8 +164,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       const { leaseId, nanos } = result.hold
       record.leaseId = leaseId
       record.heldNanos = nanos
-      const { hold } = record.admission
-      if (hold === null || nanos > hold.wantNanos || nanos < hold.floorNanos) {
+      const { ask } = record.admission
+      if (ask === null || nanos > ask.wantNanos || nanos < ask.floorNanos) {
         world.fail('holds_are_as_asked', `request ${requestId} holds ${nanos}`)
       }
       claim(leaseId, requestId, nanos)
@@ -488,10 +488,10 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       const picos = picosOf(each, job.inputTokensBound, maxTokens * job.choices)
       if (picos > worstPicos) worstPicos = picos
     }
-    if (!isRoundedUp(admission.hold!.wantNanos, worstPicos))
+    if (!isRoundedUp(admission.ask!.wantNanos, worstPicos))
       world.fail(
         'holds_pay_the_worst_case',
-        `${name}: asks for ${admission.hold!.wantNanos}, not ${worstPicos} pico-USD`,
+        `${name}: asks for ${admission.ask!.wantNanos}, not ${worstPicos} pico-USD`,
       )
     const share10000 = costNanos * BigInt(offer?.endpoint.hosterShareBps ?? 0)
     if (hosterShareNanos * 10_000n > share10000 || (hosterShareNanos + 1n) * 10_000n <= share10000)

@@ -215,7 +215,7 @@ function planRequests(
         modelId,
         limits: customer.limits,
         ...random.pick(habit.keys),
-        hold: once === null && random.chance(0.04) ? null : { wantNanos, floorNanos },
+        ask: once === null && random.chance(0.04) ? null : { wantNanos, floorNanos },
       },
       once,
       leaves: random.chance(0.02)

@@ -76,13 +76,13 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
               }
             },
             refuseExhausted() {
-              const refused = gateway.ledger.refusalOf({ ...admission, hold: null })
+              const refused = gateway.ledger.refusalOf({ ...admission, ask: null })
               if (refused === undefined) return
               oracle.admitted(record, refused)
               throw new Error(refused.kind)
             },
             async count() {
-              const result = await gateway.ledger.admit({ ...admission, hold: null })
+              const result = await gateway.ledger.admit({ ...admission, ask: null })
               if (process.isAlive) oracle.admitted(record, result)
             },
             onFault: (_, fault) => note('its key stays as it is', String(fault)),
@@ -147,13 +147,13 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     if (leaves !== null && leaves !== 'midway') scheduler.after(leaves.afterMs, () => stop.abort('left'))
     const settleAs = async (outcome: Outcome, offer: Offer | null) => {
       const raw = {
-        async settle(settlement: Settlement, hold?: Hold) {
+        async settle(settlement: Settlement, hold: Hold) {
           const measured = rawOf(settlement, pricing, offer)
           oracle.settling(record, measured, pricing, offer)
           note('settles', measured.costNanos)
           await ledger.settle(measured, hold)
           assertAlive()
-          if (hold === undefined || !isSettledAgain(requestId)) return
+          if (!isSettledAgain(requestId)) return
           // As the conductor does when something breaks behind its settlement: nothing comes of it.
           await ledger
             .settle({ ...measured, ...free }, hold)

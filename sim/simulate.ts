@@ -351,7 +351,7 @@ function createRun(world: World, plan: Plan) {
         keyLimit: null,
         modelId,
         limits,
-        hold: pricing.hold,
+        ask: pricing.hold,
       },
       customer,
       slot: slot.index,

@@ -43,7 +43,9 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
 
   const { wantNanos, floorNanos, maxTokens, clampedBy } = holdFor(supply.eligible, job, deps.outputDefaults)
   const admission = admissionOf(caller, job, requestId, { wantNanos, floorNanos })
-  const hold = resultOf(deps, admission, job, supply.eligible, await ask(deps, admission))
+  const result = await ask(deps, admission)
+  failpoint('admission-answered')
+  const hold = holdOf(deps, admission, job, supply.eligible, result)!
   // Less than wanted was free: the answer may be as long as the hold pays for.
   const paidTokens = hold.nanos < wantNanos ? maxTokensFor(supply.eligible, job, hold.nanos) : maxTokens
   return {
@@ -72,19 +74,19 @@ function clampOf(
 /** Counts a request that will not run against the windows of its caller. Throws 429 when they are full, or 503. */
 export async function count(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<void> {
   const admission = admissionOf(caller, job, requestId, null)
-  resultOf(deps, admission, job, [], await ask(deps, admission))
+  holdOf(deps, admission, job, [], await ask(deps, admission))
 }
 
 /** Throws 429 when a window of the caller is known to be used up, without counting anything or asking anybody. */
 export function refuseExhausted(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): void {
   const admission = admissionOf(caller, job, requestId, null)
   const refused = deps.ledger.refusalOf(admission)
-  if (refused !== undefined) resultOf(deps, admission, job, [], refused)
+  if (refused !== undefined) holdOf(deps, admission, job, [], refused)
 }
 
-function admissionOf(caller: Caller, job: ChatJob, requestId: string, hold: Admission['hold']): Admission {
+function admissionOf(caller: Caller, job: ChatJob, requestId: string, ask: Admission['ask']): Admission {
   const { customerId, keyId, limits, access } = caller
-  return { requestId, customerId, keyId, modelId: job.model, limits, keyLimit: access.limit, hold }
+  return { requestId, customerId, keyId, modelId: job.model, limits, keyLimit: access.limit, ask }
 }
 
 interface Supply {
@@ -111,18 +113,17 @@ function ask({ ledger }: AdmitDeps, admission: Admission): Promise<AdmissionResu
   return ledger.admit(admission)
 }
 
-/** What is held; throws what refuses it. */
-function resultOf(
+/** What is held, null where nothing was asked for. Throws what refuses the request. */
+function holdOf(
   { windows, clock }: AdmitDeps,
   admission: Admission,
   job: ChatJob,
   offers: readonly Offer[],
   result: AdmissionResult,
-): Hold {
-  failpoint('admission-answered')
+): Hold | null {
   windows.remember(admission.customerId, result.windows)
   if (result.kind === 'granted') return result.hold
-  if (result.kind === 'counted') return { leaseId: admission.requestId, nanos: 0n, isOpen: true }
+  if (result.kind === 'counted') return null
   const affordableTokens = offers.length === 0 ? 0 : maxTokensFor(offers, job, budgetNanos(result))
   throw refusal(result, admission, job, affordableTokens, clock.epochMs())
 }

@@ -16,7 +16,7 @@ export function refusal(
 ): ApiError {
   const { limits, keyLimit } = admission
   const { windows, key } = refused
-  const needNanos = admission.hold?.floorNanos ?? 0n
+  const needNanos = admission.ask?.floorNanos ?? 0n
   const need = usdText(needNanos)
   const fits = affordableTokens >= 1 ? ` It can afford max_tokens ${affordableTokens}.` : ''
   const param = job.maxTokens === null ? undefined : 'max_tokens'

@@ -41,6 +41,7 @@ export async function quote(
   const { maxTokens, wantNanos, clampedBy } = verdict
   const ticket: Ticket = {
     requestId,
+    // Nothing is held, so nothing can be settled.
     hold: { leaseId: requestId, nanos: wantNanos, isOpen: false },
     caller,
     startedAtEpochMs: deps.admit.clock.epochMs(),

@@ -22,12 +22,15 @@ export type ExclusionReason =
   | 'max_cost_usd'
   | 'endpoint_ejected'
 
-/** The money that a request may spend. It is handed back with its settlement, of which only the first counts. */
+/**
+ * The money that one request may spend. It is passed on as it is and never copied: the first settlement closes this very object, and later ones
+ * count for nothing.
+ */
 export interface Hold {
-  /** The lease that it is of: the request's own, which has its id, or one of many requests. */
+  /** A strict lease has the id of its request; a bulk lease is shared by many. */
   readonly leaseId: string
   readonly nanos: Nanos
-  /** Until it is settled. Only the ledger writes it. */
+  /** True until a settlement is taken. Only the ledger writes it. */
   readonly isOpen: boolean
 }
 

@@ -18,7 +18,7 @@ export interface Admission {
    * `floorNanos` the least that still makes sense (the same when max_tokens is explicit): granted is
    * min(want, what is free, what the day cap and the key's limit leave) if that is at least the floor.
    */
-  readonly hold: { readonly wantNanos: bigint; readonly floorNanos: bigint } | null
+  readonly ask: { readonly wantNanos: bigint; readonly floorNanos: bigint } | null
 }
 
 export type RefusalCode =

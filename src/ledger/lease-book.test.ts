@@ -20,8 +20,8 @@ function newBook() {
 }
 
 function admission(n: number): Admission {
-  const hold = { wantNanos: holdNanos, floorNanos: holdNanos }
-  return { requestId: `request-${n}`, customerId, keyId: 'key', modelId: 'model', limits, keyLimit: null, hold }
+  const ask = { wantNanos: holdNanos, floorNanos: holdNanos }
+  return { requestId: `request-${n}`, customerId, keyId: 'key', modelId: 'model', limits, keyLimit: null, ask }
 }
 
 function grant(book: LeaseBook, request: BulkRequest, heldNanos = request.wantNanos): void {

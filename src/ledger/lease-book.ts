@@ -17,7 +17,7 @@ export interface LeaseBook {
   reserve(admission: Admission): AdmissionResult | undefined
   /** A request that the database admitted: it counts as demand too. */
   observe(admission: Admission): void
-  /** The request ended with this cost, for the first time. False when the lease is gone. */
+  /** The request ended with this cost. To be called once for a hold. False when the lease is gone. */
   charge(hold: Hold, costNanos: Nanos): boolean
   /** A cost that `charge` took is committed, or never will be. */
   settled(leaseId: string, costNanos: Nanos): void
@@ -90,6 +90,7 @@ interface BulkLease {
   readonly untilMs: number
   readonly sinceMs: number
   usedAtMs: number
+  /** Draining it admits nothing; shrunk, what nothing needs is on its way back; closing, all of it is. */
   state: 'serving' | 'draining' | 'shrunk' | 'closing'
 }
 
@@ -100,7 +101,7 @@ interface Account {
   asking: BulkRequest | undefined
   /** No lease is asked for before. */
   notBeforeMs: number
-  // Demand since `sinceMs`, and of the time before that.
+  // Demand: `requests` and `spentNanos` since `sinceMs`; the two rates are of the time before that.
   sinceMs: number
   requests: number
   spentNanos: Nanos
@@ -127,7 +128,7 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
         drain(account)
         return undefined
       }
-      const holdNanos = admission.hold?.wantNanos
+      const holdNanos = admission.ask?.wantNanos
       if (holdNanos !== undefined && holdNanos > lease.leftNanos) return undefined
       account.usedAtMs = nowMs
       account.requests++
@@ -142,7 +143,7 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
       lease.running++
       return { kind: 'granted', hold: { leaseId: lease.leaseId, nanos: holdNanos, isOpen: true }, windows }
     },
-    observe({ customerId, hold }) {
+    observe({ customerId, ask }) {
       const nowMs = monotonicMs()
       let account = accounts.get(customerId)
       if (account === undefined) {
@@ -151,7 +152,7 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
       }
       account.usedAtMs = nowMs
       account.requests++
-      if (hold !== null && hold.wantNanos > account.largestHoldNanos) account.largestHoldNanos = hold.wantNanos
+      if (ask !== null && ask.wantNanos > account.largestHoldNanos) account.largestHoldNanos = ask.wantNanos
     },
     charge(hold, costNanos) {
       const lease = leases.get(hold.leaseId)
@@ -178,14 +179,14 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
       if (nowMs < account.notBeforeMs || !isInNeed(account, nowMs)) return undefined
       const { requestsPerMs, nanosPerMs, requests } = demandOf(account, nowMs)
       if (requests < REQUESTS_MIN || requestsPerMs * DEMAND_MS < REQUESTS_MIN) return undefined
-      const { largestHoldNanos: hold, mostOpenNanos: open } = account
-      const held = most(open * HELD_FACTOR, hold * HOLDS_MIN)
+      const { largestHoldNanos, mostOpenNanos } = account
+      const heldNanos = most(mostOpenNanos * HELD_FACTOR, largestHoldNanos * HOLDS_MIN)
       const request: BulkRequest = {
         leaseId: newId(),
         customerId,
         limits,
-        wantNanos: BigInt(Math.ceil(nanosPerMs * LEASE_SECONDS * 1000)) + held,
-        floorNanos: most(FLOOR_NANOS, hold * FLOOR_HOLDS),
+        wantNanos: BigInt(Math.ceil(nanosPerMs * LEASE_SECONDS * 1000)) + heldNanos,
+        floorNanos: most(FLOOR_NANOS, largestHoldNanos * FLOOR_HOLDS),
         slots: Math.min(Math.ceil(requestsPerMs * LEASE_SECONDS * 1500) + SLOTS_SPARE, SLOTS_MAX),
       }
       account.asking = request

@@ -28,12 +28,13 @@ export interface Ledger {
   /**
    * Resolves when the charge can no longer be lost: it is in the journal, or committed where there is none. What is in the journal is
    * committed soon after, by this process or the next one. Rejects with `settlement_unavailable` when that takes longer than
-   * `commitWaitMs` (the request is then free), and for a row that PostgreSQL will never take (a bug, logged).
+   * `commitWaitMs` (the request is then free), and for a row that PostgreSQL will never take (a bug, logged: it is free, and has no usage row).
    *
-   * @param hold as `admit` gave it, none for a request that was not admitted here. Rejects where the settlement names another lease: a bulk lease
-   * would wait for its request for ever
+   * Of several settlements of one hold the first counts; the others resolve at once and record nothing.
+   *
+   * @param hold as `admit` gave it. Rejects where the settlement speaks of another: a bulk lease would wait for its request for ever
    */
-  settle(settlement: Settlement, hold?: Hold): Promise<void>
+  settle(settlement: Settlement, hold: Hold): Promise<void>
   /**
    * Settles what a process before this one left in the journal; resolves when it is committed. Returns how many there were. Rejects when
    * it cannot read them.
@@ -140,7 +141,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       failpoint('admissions-committed')
       for (const verdict of verdicts) answerAdmission(batch[verdict.item]!, verdict, sentAtMs)
     },
-    isWanted: entry => !entry.answered,
+    isWanted: entry => !entry.isAnswered,
     onBroken(batch, error) {
       log?.warn({ err: error, admissions: batch.length }, 'admissions could not be sent, trying again')
       // Nothing happened then.
@@ -149,9 +150,9 @@ export function createLedger(deps: LedgerDeps): Ledger {
         if (entry.kind === 'bulk') {
           ghostGrants.set(entry.request.leaseId, { entry, sinceMs: scheduler.monotonicMs() })
           scheduleSweep()
-        } else if (entry.request.hold !== null) {
+        } else if (entry.request.ask !== null) {
           // One that was given up meanwhile is looked after from now on; it must not count as running for ever.
-          if (entry.answered) bury(entry.request.requestId)
+          if (entry.isAnswered) bury(entry.request.requestId)
           else ghosts.set(entry.request.requestId, undefined)
         }
       }
@@ -236,17 +237,18 @@ export function createLedger(deps: LedgerDeps): Ledger {
       return renewal.then(() => book.reserve(admission) ?? admitStrictly(admission, sinceMs))
     },
     settle(settlement, hold) {
-      // The first counts. It may be on its way to the free balance by now, and PostgreSQL could not tell which of the two came first.
-      if (hold?.isOpen === false) return Promise.resolve()
+      // The first may be on its way to the free balance by now, and PostgreSQL could not tell which of the two came first.
+      if (!hold.isOpen) return Promise.resolve()
       return new Promise((resolve, reject) => {
         const { costNanos, holdNanos, requestId, leaseId } = settlement
-        if (leaseId !== (hold?.leaseId ?? requestId))
-          throw new Error(`request ${requestId} does not hold lease ${leaseId}`)
+        if (leaseId !== hold.leaseId || holdNanos !== hold.nanos)
+          throw new Error(`request ${requestId} does not hold ${holdNanos} of lease ${leaseId}`)
         // No more than the hold is ever charged.
         const chargedNanos = costNanos < holdNanos ? costNanos : holdNanos
         const record = encodeSettlement(settlement)
-        if (hold !== undefined) (hold as Writable<Hold>).isOpen = false
-        const isBooked = hold !== undefined && leaseId !== requestId && book.charge(hold, chargedNanos)
+        // Only now: what cannot be encoded may be settled again, as something else.
+        close(hold)
+        const isBooked = leaseId !== requestId && book.charge(hold, chargedNanos)
         const entry = enlist(settlement, record, isBooked ? chargedNanos : null, resolve, reject)
         if (journal === null) watch()
         else writeTo(journal, record, entry)
@@ -311,8 +313,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
         resolve,
         reject,
         sinceMs,
-        overdue: false,
-        answered: false,
+        isOverdue: false,
+        isAnswered: false,
         isSecondTry: false,
       })
     })
@@ -336,8 +338,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
         request,
         resolve,
         sinceMs: scheduler.monotonicMs(),
-        overdue: false,
-        answered: false,
+        isOverdue: false,
+        isAnswered: false,
       })
     }).finally(() => renewals.delete(customerId))
     renewals.set(customerId, asked)
@@ -351,11 +353,11 @@ export function createLedger(deps: LedgerDeps): Ledger {
   }
 
   function answerGrant(entry: PendingGrant, verdict: LeaseVerdict, sentAtMs: number): void {
-    if (entry.answered) {
+    if (entry.isAnswered) {
       if (verdict.kind === 'granted') handBacks.push({ leaseId: entry.request.leaseId, keepNanos: null, slotsUsed: 0 })
       return
     }
-    entry.answered = true
+    entry.isAnswered = true
     failpoint('bulk-lease-answered')
     if (verdict.kind === 'granted') book.granted(entry.request, verdict, sentAtMs)
     else book.denied(entry.request)
@@ -364,8 +366,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
 
   /** Those who wait for it go on by themselves. Should it be granted all the same, it is handed back. */
   function giveUpGrant(entry: PendingGrant): void {
-    if (entry.answered) return
-    entry.answered = true
+    if (entry.isAnswered) return
+    entry.isAnswered = true
     book.denied(entry.request)
     entry.resolve()
     if (admissions.isUnderWay(entry)) handBacks.push({ leaseId: entry.request.leaseId, keepNanos: null, slotsUsed: 0 })
@@ -374,17 +376,20 @@ export function createLedger(deps: LedgerDeps): Ledger {
   function answerStrict(entry: PendingStrict, verdict: LeaseVerdict, sentAtMs: number): void {
     const { request: admission } = entry
     const { requestId } = admission
-    const isUnwanted = entry.answered ? verdict.kind === 'granted' : verdict.kind !== 'granted' && ghosts.has(requestId)
-    if (!entry.answered && verdict.kind === 'refused' && verdict.isRecallable && tryAgainAfterRecall(entry, verdict)) {
+    if (entry.isAnswered) {
+      if (verdict.kind === 'granted') bury(requestId)
+      return
+    }
+    if (verdict.kind === 'refused' && verdict.isRecallable && tryAgainAfterRecall(entry, verdict)) {
       // Not buried: the second try may be granted, and its lease would be released under the running request.
       return
     }
-    if (isUnwanted) bury(requestId)
-    if (entry.answered) return
-    entry.answered = true
+    // An earlier try, whose answer was lost, may have been granted.
+    if (verdict.kind !== 'granted' && ghosts.has(requestId)) bury(requestId)
+    entry.isAnswered = true
     switch (verdict.kind) {
       case 'granted':
-        // No bulk lease could serve it, so it is no reason to ask for one.
+        // Keys with a limit never use a bulk lease, so they are no reason to ask for one.
         if (admission.keyLimit === null) book.observe(admission)
         entry.resolve({
           kind: 'granted',
@@ -413,7 +418,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
     if (entry.isSecondTry || stopped) return false
     entry.isSecondTry = true
     const again = () => {
-      if (!entry.answered) pushAdmission(entry)
+      if (!entry.isAnswered) pushAdmission(entry)
     }
     if (book.recallCustomer(entry.request.customerId)) {
       handBackIdle()
@@ -430,8 +435,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
       giveUpGrant(entry)
       return
     }
-    if (entry.answered) return
-    entry.answered = true
+    if (entry.isAnswered) return
+    entry.isAnswered = true
     if (ghosts.has(entry.request.requestId) || admissions.isUnderWay(entry)) bury(entry.request.requestId)
     entry.reject(error)
   }
@@ -554,8 +559,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
         if (entry.sinceMs > nowMs - ADMIT_PATIENCE_MS) continue
         // Seen twice, with a turn of the event loop between: after a stall of this process the answer may be waiting to be read.
         // PostgreSQL may still carry it out, hence the ghosts.
-        if (entry.overdue) rejectAdmission(entry, new ApiError('database_unavailable', { retryAfterS: 2 }))
-        entry.overdue = true
+        if (entry.isOverdue) rejectAdmission(entry, new ApiError('database_unavailable', { retryAfterS: 2 }))
+        entry.isOverdue = true
       }
       let waiting = 0
       for (const entry of unsettled) {
@@ -622,7 +627,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
   async function sweepGrants(): Promise<void> {
     const dead: string[] = []
     const forgottenMs = scheduler.monotonicMs() - GHOST_WATCH_MS
-    for (const [leaseId, { entry }] of ghostGrants) if (entry.answered && !book.has(leaseId)) dead.push(leaseId)
+    for (const [leaseId, { entry }] of ghostGrants) if (entry.isAnswered && !book.has(leaseId)) dead.push(leaseId)
     try {
       // Whatever slots were used are not known any more: they stay counted.
       if (dead.length > 0)
@@ -663,8 +668,8 @@ interface PendingStrict {
   readonly resolve: (result: AdmissionResult) => void
   readonly reject: (error: unknown) => void
   readonly sinceMs: number
-  overdue: boolean
-  answered: boolean
+  isOverdue: boolean
+  isAnswered: boolean
   isSecondTry: boolean
 }
 
@@ -674,8 +679,8 @@ interface PendingGrant {
   /** Those who wait for it go on, granted or not. */
   readonly resolve: () => void
   readonly sinceMs: number
-  overdue: boolean
-  answered: boolean
+  isOverdue: boolean
+  isAnswered: boolean
 }
 
 /** Small, since thousands wait: what it leads to lives until it is committed. */
@@ -698,7 +703,10 @@ interface PendingSettlement extends Aged<PendingSettlement> {
   forget: (() => void) | undefined
 }
 
-type Writable<Value> = { -readonly [Key in keyof Value]: Value[Key] }
+/** The one thing of a ticket that changes. */
+function close(hold: Hold): void {
+  ;(hold as { isOpen: boolean }).isOpen = false
+}
 
 const noop = () => {}
 

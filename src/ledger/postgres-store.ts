@@ -104,8 +104,8 @@ function admissionColumns(nodeId: string, windowNowMs: number | null, requests: 
     arrayLiteral(requests, r => r.limits.dailySpendCapNanos),
     arrayLiteral(requests, r => ('slots' in r ? null : (r.keyLimit?.limitNanos ?? null))),
     arrayLiteral(requests, r => ('slots' in r ? null : (r.keyLimit?.reset ?? null))),
-    arrayLiteral(requests, r => ('slots' in r ? r.wantNanos : r.hold === null ? null : r.hold.wantNanos)),
-    arrayLiteral(requests, r => ('slots' in r ? r.floorNanos : r.hold === null ? null : r.hold.floorNanos)),
+    arrayLiteral(requests, r => ('slots' in r ? r.wantNanos : r.ask === null ? null : r.ask.wantNanos)),
+    arrayLiteral(requests, r => ('slots' in r ? r.floorNanos : r.ask === null ? null : r.ask.floorNanos)),
     arrayLiteral(requests, r => ('slots' in r ? r.slots : null)),
   ]
 }

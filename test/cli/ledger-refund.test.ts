@@ -8,6 +8,7 @@ import {
   admissionOf,
   createLedgerWorld,
   type LedgerWorld,
+  settle,
   settlementOf,
   type TestNode,
 } from '../ledger/ledger-world.ts'
@@ -28,7 +29,7 @@ afterAll(() => Promise.all([world.drop(), rm(directory, { recursive: true })]))
 async function serve(chargeNanos: bigint): Promise<string> {
   const admission = admissionOf(customerId, 101n)
   await node.ledger.admit(admission)
-  await node.ledger.settle(settlementOf(admission, 101n, chargeNanos))
+  await settle(node.ledger, settlementOf(admission, 101n, chargeNanos))
   return admission.requestId
 }
 

@@ -4,7 +4,7 @@ import { addUsagePartitions } from '../../src/ledger/add-usage-partitions.ts'
 import { grantCredit } from '../../src/ledger/grant-credit.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
-import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf } from './ledger-world.ts'
+import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf } from './ledger-world.ts'
 
 let world: LedgerWorld
 
@@ -61,7 +61,7 @@ test('usage rows go to the partition of their month, also those that came before
   const serve = async (month: number) => {
     const admission = admissionOf(customerId, 10n, { requestId: requestIdIn(month) })
     await ledger.admit(admission)
-    await ledger.settle(settlementOf(admission, 10n, 5n))
+    await settle(ledger, settlementOf(admission, 10n, 5n))
   }
   await serve(11)
   await serve(0)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { type AuditCheck, audit, auditChecks } from '../../src/ledger/audit.ts'
 import { refundRequest } from '../../src/ledger/refund-request.ts'
-import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf } from './ledger-world.ts'
+import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf } from './ledger-world.ts'
 
 /** What makes each check find something. Written past the functions, the triggers and the constraints, which would refuse it. */
 const corruptions: Record<AuditCheck, string> = {
@@ -74,7 +74,7 @@ async function worldInUse(): Promise<LedgerWorld> {
   const keyLimit = { limitNanos: 500n, reset: 'weekly' } as const
   const [served, open] = [admissionOf(customerId, 200n, { keyLimit }), admissionOf(customerId, 300n, { keyLimit })]
   await Promise.all([served, open].map(admission => ledger.admit(admission)))
-  await ledger.settle(settlementOf(served, 200n, 101n))
+  await settle(ledger, settlementOf(served, 200n, 101n))
   await refundRequest(world.pool, { customerId, requestId: served.requestId, amountNanos: 50n, reason: 'a test' })
   return world
 }

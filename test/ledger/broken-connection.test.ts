@@ -7,7 +7,7 @@ import { createLedger, type Ledger } from '../../src/ledger/ledger.ts'
 import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
-import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, unlimited } from './ledger-world.ts'
+import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf, unlimited } from './ledger-world.ts'
 
 let world: LedgerWorld
 let proxy: FaultProxy
@@ -66,7 +66,7 @@ test('a settlement whose answer is lost is sent again and charges once', async (
   const admission = admissionOf(customerId, 300n)
   await ledger.admit(admission)
   const lost = proxy.cutAfter(0)
-  await ledger.settle(settlementOf(admission, 300n, 250n))
+  await settle(ledger, settlementOf(admission, 300n, 250n))
   await lost
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 750n, leasedNanos: 0n })
   expect(warnings).toEqual([expect.stringContaining('settlements could not be committed')])
@@ -78,7 +78,7 @@ test('a charge that was committed before it was voided stands, and only once', a
   const admission = admissionOf(customerId, 300n)
   await ledger.admit(admission)
   const lost = proxy.cutAfter(0)
-  const settled = ledger.settle(settlementOf(admission, 300n, 250n))
+  const settled = settle(ledger, settlementOf(admission, 300n, 250n))
   settled.catch(() => {})
   await lost
   proxy.cut()
@@ -94,10 +94,10 @@ test('while PostgreSQL is away settlements wait, and commit when it is back', as
   const admissions = [admissionOf(customerId, 300n), admissionOf(customerId, 300n)] as const
   await Promise.all(admissions.map(admission => ledger.admit(admission)))
   proxy.cut()
-  const voided = ledger.settle(settlementOf(admissions[1], 300n, 250n))
+  const voided = settle(ledger, settlementOf(admissions[1], 300n, 250n))
   voided.catch(() => {})
   monotonicMs += 5_000
-  const settled = ledger.settle(settlementOf(admissions[0], 300n, 250n))
+  const settled = settle(ledger, settlementOf(admissions[0], 300n, 250n))
   expect(ledger.pending.settlements).toBe(2)
   expect(await ledger.drain(1)).toBe(2)
   monotonicMs += 5_000
@@ -160,7 +160,7 @@ test('connections killed again and again in the middle of traffic lose nothing a
       const admission = admissionOf(customerId, 10n)
       const { kind } = await ledger.admit(admission)
       expect(kind).toBe('granted')
-      await ledger.settle(settlementOf(admission, 10n, 7n))
+      await settle(ledger, settlementOf(admission, 10n, 7n))
       settled++
     }
   })

@@ -1,5 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Hold } from '../../src/domain/handoff.ts'
 import { systemScheduler } from '../../src/domain/scheduler.ts'
 import { openJournal } from '../../src/journal/journal.ts'
 import type { Admission, AdmissionResult } from '../../src/ledger/admission.ts'
@@ -185,8 +186,8 @@ test('a node that may be taken for dead admits nothing in memory', async () => {
   const inMemory = await admit(node, customerId)
   mayAdmit = false
   const strict = await admit(node, customerId)
-  expect(leaseOf(inMemory.result)).not.toBe(inMemory.admission.requestId)
-  expect(leaseOf(strict.result)).toBe(strict.admission.requestId)
+  expect(holdOf(inMemory.result).leaseId).not.toBe(inMemory.admission.requestId)
+  expect(holdOf(strict.result).leaseId).toBe(strict.admission.requestId)
 })
 
 test('what a fenced node still has to settle is charged to the free balance, once', async () => {
@@ -258,7 +259,7 @@ async function warmUp(node: TestNode, customerId: string): Promise<void> {
   }
   // Asks for the lease, and waits for it.
   const { admission, result } = await admit(node, customerId)
-  expect(leaseOf(result)).not.toBe(admission.requestId)
+  expect(holdOf(result).leaseId).not.toBe(admission.requestId)
   await settle(node, admission, result, 0n)
   await settledAll(node)
 }
@@ -269,13 +270,13 @@ async function admit(node: TestNode, customerId: string) {
 }
 
 function settle(node: TestNode, admission: Admission, result: AdmissionResult, costNanos: bigint): Promise<void> {
-  const settlement = settlementOf(admission, HOLD, costNanos, { leaseId: leaseOf(result) })
-  return node.ledger.settle(settlement, result.kind === 'granted' ? result.hold : undefined)
+  const hold = holdOf(result)
+  return node.ledger.settle(settlementOf(admission, HOLD, costNanos, { leaseId: hold.leaseId }), hold)
 }
 
-function leaseOf(result: AdmissionResult): string {
+function holdOf(result: AdmissionResult): Hold {
   if (result.kind !== 'granted') throw new Error(`not granted: ${JSON.stringify(result.kind)}`)
-  return result.hold.leaseId
+  return result.hold
 }
 
 async function settledAll(node: TestNode): Promise<void> {

@@ -4,7 +4,14 @@ import type { KeyLimit, LimitReset } from '../../src/domain/caller.ts'
 import type { Admission } from '../../src/ledger/admission.ts'
 import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
-import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, type TestNode } from './ledger-world.ts'
+import {
+  admissionOf,
+  createLedgerWorld,
+  type LedgerWorld,
+  settle,
+  settlementOf,
+  type TestNode,
+} from './ledger-world.ts'
 
 const HOLD = 1_000n
 /** A Saturday, and the last but one day of its month's third week. */
@@ -54,7 +61,7 @@ test('600 requests at once on three nodes never hold more than the key may spend
   }
   expect(await spendOf(keyId)).toEqual([{ spent: 0n, leased: 100n * HOLD }])
 
-  await Promise.all(granted.map((admission, i) => nodes[i % 3]!.ledger.settle(settlementOf(admission, HOLD, HOLD))))
+  await Promise.all(granted.map((admission, i) => settle(nodes[i % 3]!.ledger, settlementOf(admission, HOLD, HOLD))))
   await Promise.all(
     free.map((admission, i) => {
       const result = others[i]!
@@ -74,10 +81,10 @@ test('600 requests at once on three nodes never hold more than the key may spend
 
 test('a flexible hold takes what the limit leaves, down to its floor', async () => {
   const { ask } = await limitedKey(25n)
-  const hold = { wantNanos: 10n, floorNanos: 5n }
+  const atLeastHalf = { wantNanos: 10n, floorNanos: 5n }
   const held = []
   for (let i = 0; i < 4; i++) {
-    const result = await nodes[i % 3]!.ledger.admit(ask(0n, { hold }))
+    const result = await nodes[i % 3]!.ledger.admit(ask(0n, { ask: atLeastHalf }))
     held.push(result.kind === 'granted' ? result.hold.nanos : result.kind === 'refused' && result.code)
   }
   expect(held).toEqual([10n, 10n, 5n, 'in_flight_budget'])
@@ -88,7 +95,7 @@ test('what is not charged, and what never ran, goes back to the limit', async ()
   const [charged, dropped] = [ask(), ask()]
   for (const admission of [charged, dropped])
     expect(await nodes[0]!.ledger.admit(admission)).toMatchObject({ kind: 'granted' })
-  await nodes[0]!.ledger.settle(settlementOf(charged, HOLD, 300n))
+  await settle(nodes[0]!.ledger, settlementOf(charged, HOLD, 300n))
   await storeOf(world.pool).release([dropped.requestId])
   expect(await spendOf(keyId)).toEqual([{ spent: 300n, leased: 0n }])
   expect(await nodes[1]!.ledger.admit(ask(1_700n))).toMatchObject({ kind: 'granted' })
@@ -111,7 +118,7 @@ test.each([
     expect(await nodes[1]!.ledger.admit(ask())).toMatchObject({ code: 'in_flight_budget' })
     nowMs = edgeMs
     expect(await nodes[1]!.ledger.admit(ask())).toMatchObject({ kind: 'granted' })
-    await nodes[0]!.ledger.settle(settlementOf(before, HOLD, 400n))
+    await settle(nodes[0]!.ledger, settlementOf(before, HOLD, 400n))
     expect(await spendOf(keyId)).toEqual([
       { spent: 400n, leased: 0n },
       { spent: 0n, leased: HOLD },
@@ -131,7 +138,7 @@ test('a charge whose node was taken for dead counts against the limit, and is wr
   await reclaimDeadLeases(world.pool, { nodeShard: 9 })
   expect(await spendOf(keyId)).toEqual([{ spent: 0n, leased: 0n }])
   expect(await nodes[0]!.ledger.admit(ask())).toMatchObject({ kind: 'granted' })
-  for (const admission of [fits, tooMuch]) await dying.ledger.settle(settlementOf(admission, HOLD, 900n))
+  for (const admission of [fits, tooMuch]) await settle(dying.ledger, settlementOf(admission, HOLD, 900n))
   expect(await spendOf(keyId)).toEqual([{ spent: 900n, leased: HOLD }])
   expect(await world.violations()).toEqual([])
 })

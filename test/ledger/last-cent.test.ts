@@ -4,6 +4,7 @@ import {
   admissionOf,
   createLedgerWorld,
   type LedgerWorld,
+  settle,
   settlementOf,
   type TestNode,
   unlimited,
@@ -37,7 +38,7 @@ test('200 requests at once on a balance for exactly 50: 50 are granted and the b
         freeNanos: 0n,
       })
   }
-  await Promise.all(granted.map(admission => nodes[0]!.ledger.settle(settlementOf(admission, HOLD, HOLD))))
+  await Promise.all(granted.map(admission => settle(nodes[0]!.ledger, settlementOf(admission, HOLD, HOLD))))
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 0n, leasedNanos: 0n })
   expect(await nodes[0]!.ledger.admit(admissionOf(customerId, HOLD))).toMatchObject({ code: 'insufficient_credits' })
   expect(await world.violations()).toEqual([])
@@ -55,10 +56,10 @@ test('500 requests at once for the last cent, from three processes: one gets it'
 
 test('a flexible hold takes what is left, down to its floor', async () => {
   const customerId = await world.addCustomer(25n)
-  const hold = { wantNanos: 10n, floorNanos: 5n }
+  const ask = { wantNanos: 10n, floorNanos: 5n }
   const held = []
   for (let i = 0; i < 4; i++) {
-    const result = await nodeOf(i).ledger.admit(admissionOf(customerId, 0n, { hold }))
+    const result = await nodeOf(i).ledger.admit(admissionOf(customerId, 0n, { ask }))
     held.push(result.kind === 'granted' ? result.hold.nanos : result.kind === 'refused' && result.code)
   }
   expect(held).toEqual([10n, 10n, 5n, 'in_flight_budget'])
@@ -111,7 +112,7 @@ test('the daily spend cap is exact over three processes, counts what is held, an
     capLeftNanos: 0n,
     freeNanos: 900n,
   })
-  await Promise.all(granted.map((admission, i) => nodeOf(i).ledger.settle(settlementOf(admission, 10n, 7n))))
+  await Promise.all(granted.map((admission, i) => settle(nodeOf(i).ledger, settlementOf(admission, 10n, 7n))))
   expect(await readBalance(world.pool, customerId)).toMatchObject({ daySpentNanos: 70n, dayLeasedNanos: 0n })
   const again = await Promise.all(Array.from({ length: 9 }, (_, i) => nodeOf(i).ledger.admit(ask())))
   expect(again.filter(result => result.kind === 'granted')).toHaveLength(3)
@@ -123,7 +124,7 @@ test('free requests pass on an empty balance and a used-up cap', async () => {
   const limits = { ...unlimited, dailySpendCapNanos: 0n }
   const admission = admissionOf(customerId, 0n, { limits })
   expect(await nodes[0]!.ledger.admit(admission)).toMatchObject({ kind: 'granted', hold: { nanos: 0n } })
-  await nodes[0]!.ledger.settle(settlementOf(admission, 0n, 0n))
+  await settle(nodes[0]!.ledger, settlementOf(admission, 0n, 0n))
   expect(await world.violations()).toEqual([])
 })
 

@@ -110,7 +110,7 @@ export function admissionOf(customerId: string, holdNanos: bigint | null, more: 
     modelId: 'gentle/model "7b"',
     limits: unlimited,
     keyLimit: null,
-    hold: holdNanos === null ? null : { wantNanos: holdNanos, floorNanos: holdNanos },
+    ask: holdNanos === null ? null : { wantNanos: holdNanos, floorNanos: holdNanos },
     ...more,
   }
 }
@@ -158,6 +158,11 @@ export function settlementOf(
     routing: null,
     ...more,
   }
+}
+
+/** As of a request that holds what the settlement says. */
+export function settle(ledger: Ledger, settlement: Settlement): Promise<void> {
+  return ledger.settle(settlement, { leaseId: settlement.leaseId, nanos: settlement.holdNanos, isOpen: true })
 }
 
 export const HOSTER_SHARE_BPS = 8_000

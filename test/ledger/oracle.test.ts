@@ -13,7 +13,7 @@ import { openAccount } from '../../src/ledger/open-account.ts'
 import { createPostgresStore, storeOf } from '../../src/ledger/postgres-store.ts'
 import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
 import { refundRequest } from '../../src/ledger/refund-request.ts'
-import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf } from './ledger-world.ts'
+import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf } from './ledger-world.ts'
 import {
   type Account,
   type Command,
@@ -232,9 +232,9 @@ function commandsFor(run: Run, wishes: readonly Wish[]): Command[] {
     if (wish.kind === 'open' || wish.kind === 'nodeDies') return [wish]
     if (wish.kind === 'credit') return [{ ...wish, ref: `${run.customerId} ${wish.ref}` }]
     if (wish.kind === 'admit' || wish.kind === 'count') {
-      const hold = wish.kind === 'count' ? null : { wantNanos: wish.want, floorNanos: wish.floor }
+      const ask = wish.kind === 'count' ? null : { wantNanos: wish.want, floorNanos: wish.floor }
       const key = wish.kind === 'admit' && wish.isLimited ? { keyId: run.keyId, keyLimit: run.keyLimit } : {}
-      const admission = admissionOf(run.customerId, null, { limits: run.limits, hold, ...key })
+      const admission = admissionOf(run.customerId, null, { limits: run.limits, ask, ...key })
       return [{ kind: 'admit', node: wish.node, admission, nowMs: run.nowMs }]
     }
     if (requests.length === 0) return []
@@ -291,7 +291,7 @@ async function carryOut(run: Run, command: Command): Promise<Seen> {
       return result
     }
     case 'settle':
-      return run.ledgers[command.node]!.settle(command.settlement).then(done, noAccount)
+      return settle(run.ledgers[command.node]!, command.settlement).then(done, noAccount)
     case 'release':
       await storeOf(pool).release([command.requestId])
       return 'done'

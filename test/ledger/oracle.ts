@@ -158,7 +158,7 @@ const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
 
 function admit(account: Account, { admission, node, nowMs }: Extract<Command, { kind: 'admit' }>): AdmissionResult {
-  const { limits, keyLimit, hold, requestId, modelId } = admission
+  const { limits, keyLimit, ask, requestId, modelId } = admission
   const thisMinute = Math.floor(nowMs / MINUTE_MS)
   // A clock that steps back is followed only when it is more than two minutes.
   const minute = account.minute >= thisMinute && account.minute <= thisMinute + 2 ? account.minute : thisMinute
@@ -208,13 +208,13 @@ function admit(account: Account, { admission, node, nowMs }: Extract<Command, { 
   if (account.dayRequests >= limits.requestsPerDay) return refuse('daily_limit_exceeded')
   account.minuteRequests++
   account.dayRequests++
-  if (hold === null) return { kind: 'counted', windows: windows() }
-  if (account.posted < hold.floorNanos) return refuse('insufficient_credits')
-  if (limits.dailySpendCapNanos - account.daySpent < hold.floorNanos) return refuse('daily_spend_cap_reached')
-  if (keyLimit !== null && keyLimit.limitNanos - keySpent < hold.floorNanos) return refuse('key_spend_limit_reached')
+  if (ask === null) return { kind: 'counted', windows: windows() }
+  if (account.posted < ask.floorNanos) return refuse('insufficient_credits')
+  if (limits.dailySpendCapNanos - account.daySpent < ask.floorNanos) return refuse('daily_spend_cap_reached')
+  if (keyLimit !== null && keyLimit.limitNanos - keySpent < ask.floorNanos) return refuse('key_spend_limit_reached')
   const budget = least(freeNanos, capLeftNanos, ...(keyLeft === null ? [] : [keyLeft]))
-  if (budget < hold.floorNanos) return refuse('in_flight_budget')
-  const heldNanos = least(hold.wantNanos, budget)
+  if (budget < ask.floorNanos) return refuse('in_flight_budget')
+  const heldNanos = least(ask.wantNanos, budget)
   account.leases.set(requestId, { granted: heldNanos, capDay: day, node, modelId, keyWindow })
   return { kind: 'granted', hold: { leaseId: requestId, nanos: heldNanos, isOpen: true }, windows: windows() }
 }

@@ -3,7 +3,14 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
-import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, type TestNode } from './ledger-world.ts'
+import {
+  admissionOf,
+  createLedgerWorld,
+  type LedgerWorld,
+  settle,
+  settlementOf,
+  type TestNode,
+} from './ledger-world.ts'
 
 let world: LedgerWorld
 let dead: TestNode
@@ -35,7 +42,7 @@ test('the start after a kill -9 returns the money of the predecessor at once and
     `SELECT request_id, customer_id, key_id, model_id, provider, outcome, success, cost_nanos, hold_nanos FROM usage_event ORDER BY hold_nanos DESC`,
   )
   expect(rows).toEqual(
-    lost.map(({ requestId, customerId, keyId, modelId, hold }) => ({
+    lost.map(({ requestId, customerId, keyId, modelId, ask }) => ({
       request_id: requestId,
       customer_id: customerId,
       key_id: keyId,
@@ -44,7 +51,7 @@ test('the start after a kill -9 returns the money of the predecessor at once and
       outcome: 'node_died',
       success: false,
       cost_nanos: 0n,
-      hold_nanos: hold!.wantNanos,
+      hold_nanos: ask!.wantNanos,
     })),
   )
   expect(await reclaimDeadLeases(world.pool, { nodeShard: 3, onlyNodeAlive: alive.nodeId })).toBe(0)
@@ -59,8 +66,8 @@ test('a settlement that comes after the reaper is charged to the free balance, a
   await store.retireNode(dead.nodeId)
   await reclaimDeadLeases(world.pool, { nodeShard: 3 })
   expect(await store.heartbeat(dead.nodeId)).toEqual({ isAlive: false, recalled: [] })
-  await dead.ledger.settle(settlementOf(admission, 300n, 250n))
-  await dead.ledger.settle(settlementOf(admission, 300n, 250n))
+  await settle(dead.ledger, settlementOf(admission, 300n, 250n))
+  await settle(dead.ledger, settlementOf(admission, 300n, 250n))
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 750n, leasedNanos: 0n })
   const { rows } = await world.pool.query('SELECT outcome, cost_nanos FROM usage_event')
   expect(rows).toEqual([{ outcome: 'served', cost_nanos: 250n }])

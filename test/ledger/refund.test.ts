@@ -6,7 +6,14 @@ import { payerOfRequest } from '../../src/ledger/payer-of-request.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { readRefund } from '../../src/ledger/read-refund.ts'
 import { refundRequest } from '../../src/ledger/refund-request.ts'
-import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, type TestNode } from './ledger-world.ts'
+import {
+  admissionOf,
+  createLedgerWorld,
+  type LedgerWorld,
+  settle,
+  settlementOf,
+  type TestNode,
+} from './ledger-world.ts'
 
 let world: LedgerWorld
 let node: TestNode
@@ -22,7 +29,7 @@ async function serve(customerId: string, chargeNanos: bigint, more: { bps?: numb
   const admission = admissionOf(customerId, 1_000n)
   await node.ledger.admit(admission)
   const { bps = 8_000, ...hoster } = more
-  await node.ledger.settle(settlementOf(admission, 1_000n, chargeNanos, { ...splitCost(chargeNanos, bps), ...hoster }))
+  await settle(node.ledger, settlementOf(admission, 1_000n, chargeNanos, { ...splitCost(chargeNanos, bps), ...hoster }))
   return admission.requestId
 }
 
@@ -148,7 +155,7 @@ test('a refund rises over the leases of the customer, and what they hold stays h
   await refundRequest(world.pool, { customerId, requestId, amountNanos: null, reason: 'x' })
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 1_000n, leasedNanos: 400n })
   expect(await node.ledger.admit(admissionOf(customerId, 500n))).toMatchObject({ kind: 'granted' })
-  await node.ledger.settle(settlementOf(running, 400n, 400n))
+  await settle(node.ledger, settlementOf(running, 400n, 400n))
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 600n })
   expect(await world.violations()).toEqual([])
 })

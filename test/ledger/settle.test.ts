@@ -3,7 +3,14 @@ import type { RoutingNote } from '../../src/domain/routing-note.ts'
 import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { encodeSettlement } from '../../src/ledger/settlement-record.ts'
-import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, type TestNode } from './ledger-world.ts'
+import {
+  admissionOf,
+  createLedgerWorld,
+  type LedgerWorld,
+  settle,
+  settlementOf,
+  type TestNode,
+} from './ledger-world.ts'
 
 let world: LedgerWorld
 let node: TestNode
@@ -26,7 +33,7 @@ test('a row PostgreSQL never takes fails alone: the rest of its batch is charged
   await Promise.all(admissions.map(admission => node.ledger.admit(admission)))
   const settled = await Promise.allSettled(
     admissions.map((admission, i) =>
-      node.ledger.settle(settlementOf(admission, 100n, 10n, i === 17 ? { latencyMs: Number.NaN } : {})),
+      settle(node.ledger, settlementOf(admission, 100n, 10n, i === 17 ? { latencyMs: Number.NaN } : {})),
     ),
   )
   expect(settled.map(({ status }) => status)).toEqual(admissions.map((_, i) => (i === 17 ? 'rejected' : 'fulfilled')))
@@ -60,7 +67,7 @@ test('requests whose leases are gone are charged while the free balance covers t
   expect(await storeOf(world.pool).release(lateIds)).toEqual(new Set(lateIds))
   await node.ledger.admit(admissionOf(customerId, 250n))
   // 250 are free. Sent together, so that the second must see what the first took.
-  await Promise.all(late.map(admission => node.ledger.settle(settlementOf(admission, 200n, 150n))))
+  await Promise.all(late.map(admission => settle(node.ledger, settlementOf(admission, 200n, 150n))))
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 350n, leasedNanos: 250n })
   const { rows } = await world.pool.query(
     'SELECT cost_nanos, hoster_share_nanos, fee_nanos, writeoff_nanos FROM usage_event WHERE customer_id = $1 ORDER BY cost_nanos',
@@ -79,7 +86,7 @@ test('a text that jsonb cannot hold costs the text and not the charge', async ()
   await node.ledger.admit(admission)
   const wishes = { fallback_models: ['\ud800', '\0', '\\u0000', '\\\ud800', '\ud83d\ude00'] }
   const routing: RoutingNote = { model: 'auto', wishes, ranked: [], excluded: [] }
-  await node.ledger.settle(settlementOf(admission, 200n, 150n, { routing }))
+  await settle(node.ledger, settlementOf(admission, 200n, 150n, { routing }))
   const { rows } = await world.pool.query('SELECT cost_nanos, routing FROM usage_event WHERE customer_id = $1', [
     customerId,
   ])
@@ -109,7 +116,7 @@ test('the usage row holds every field as it was given', async () => {
     priceVersion: 7,
     routing,
   })
-  await node.ledger.settle(settlement)
+  await settle(node.ledger, settlement)
   const { rows } = await world.pool.query('SELECT * FROM usage_event WHERE customer_id = $1', [customerId])
   expect(rows).toEqual([
     {
@@ -160,7 +167,7 @@ test('odd texts come back, and their neighbours in the batch too', async () => {
       return settlementOf(admission, 50n, 10n, { modelId: text, endpointId: text, finishReason: text })
     }),
   )
-  await Promise.all(settlements.map(settlement => node.ledger.settle(settlement)))
+  await Promise.all(settlements.map(settlement => settle(node.ledger, settlement)))
   const { rows } = await world.pool.query(
     'SELECT request_id, model_id, endpoint_id, finish_reason FROM usage_event WHERE customer_id = $1',
     [customerId],
@@ -186,8 +193,8 @@ test('a charge counts against the cap of the day its lease was granted', async (
   nowMs += 2_000
   const today = admissionOf(customerId, 300n, { limits })
   expect(await ledger.admit(today)).toMatchObject({ kind: 'granted', windows: { minuteUsed: 1, dayUsed: 1 } })
-  await ledger.settle(settlementOf(yesterday, 300n, 300n))
-  await ledger.settle(settlementOf(today, 300n, 100n))
+  await settle(ledger, settlementOf(yesterday, 300n, 300n))
+  await settle(ledger, settlementOf(today, 300n, 100n))
   expect(await ledger.admit(admissionOf(customerId, 200n, { limits }))).toMatchObject({ kind: 'granted' })
   expect(await ledger.admit(admissionOf(customerId, 1n, { limits }))).toMatchObject({ code: 'in_flight_budget' })
   expect(await world.violations()).toEqual([])
@@ -200,7 +207,7 @@ test('a clock that was days ahead and comes back finds the day as it was left', 
   const { ledger } = await world.addNode({ windowClock: () => nowMs })
   const [spent, held] = [admissionOf(customerId, 100n, { limits }), admissionOf(customerId, 150n, { limits })]
   await Promise.all([spent, held].map(admission => ledger.admit(admission)))
-  await ledger.settle(settlementOf(spent, 100n, 100n))
+  await settle(ledger, settlementOf(spent, 100n, 100n))
   nowMs += 40 * 86_400_000
   expect(await ledger.admit(admissionOf(customerId, 10n, { limits }))).toMatchObject({ kind: 'granted' })
   nowMs -= 40 * 86_400_000
@@ -208,7 +215,7 @@ test('a clock that was days ahead and comes back finds the day as it was left', 
     code: 'in_flight_budget',
     capLeftNanos: 50n,
   })
-  await ledger.settle(settlementOf(held, 150n, 150n))
+  await settle(ledger, settlementOf(held, 150n, 150n))
   expect(await world.violations()).toEqual([])
 })
 
@@ -226,7 +233,7 @@ test('a clock that was set back by days and goes forward again finds the leases 
     code: 'in_flight_budget',
     capLeftNanos: 150n,
   })
-  await ledger.settle(settlementOf(held, 150n, 150n))
+  await settle(ledger, settlementOf(held, 150n, 150n))
   expect(await world.violations()).toEqual([])
 })
 
@@ -238,7 +245,7 @@ test('a clock that was set back by days and goes forward again finds what the da
   const { ledger } = await world.addNode({ windowClock: () => nowMs })
   const charged = admissionOf(customerId, 200n, { limits })
   await ledger.admit(charged)
-  await ledger.settle(settlementOf(charged, 200n, 200n))
+  await settle(ledger, settlementOf(charged, 200n, 200n))
   nowMs -= 40 * 86_400_000
   expect(await ledger.admit(admissionOf(customerId, 10n, { limits }))).toMatchObject({ kind: 'granted' })
   nowMs += 40 * 86_400_000
@@ -264,5 +271,5 @@ test('a journal of another version is refused as a whole, before anything of it 
     rowCount: 0,
   })
   expect(forgotten).toEqual([])
-  await node.ledger.settle(settlement)
+  await settle(node.ledger, settlement)
 })

@@ -2,7 +2,14 @@ import { randomUUIDv7 } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { splitCost } from '../../src/domain/money.ts'
-import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, type TestNode } from './ledger-world.ts'
+import {
+  admissionOf,
+  createLedgerWorld,
+  type LedgerWorld,
+  settle,
+  settlementOf,
+  type TestNode,
+} from './ledger-world.ts'
 
 let world: LedgerWorld
 let node: TestNode
@@ -25,7 +32,8 @@ test('each hoster is owed exactly the sum of its shares, the platform the rest, 
       const admission = admissionOf(customerId, 1_000n)
       await node.ledger.admit(admission)
       const hosterId = hosters[hoster]!
-      await node.ledger.settle(
+      await settle(
+        node.ledger,
         settlementOf(admission, 1_000n, chargeNanos, { hosterId, ...splitCost(chargeNanos, bps) }),
       )
     }),
@@ -52,7 +60,7 @@ test('a cost above its lease is charged up to the lease, shared in the same prop
   const customerId = await world.addCustomer(1_000n)
   const admission = admissionOf(customerId, 101n)
   await node.ledger.admit(admission)
-  await node.ledger.settle(settlementOf(admission, 500n, 333n, { ...splitCost(333n, 7_777), writeoffNanos: 5n }))
+  await settle(node.ledger, settlementOf(admission, 500n, 333n, { ...splitCost(333n, 7_777), writeoffNanos: 5n }))
   const { rows } = await world.pool.query(
     'SELECT hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, writeoff_nanos FROM usage_event WHERE customer_id = $1',
     [customerId],

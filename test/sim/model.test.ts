@@ -236,8 +236,8 @@ function createHistory(random: Random) {
         }
       }
       if (!isAgain) requests.push({ requestId, customerId })
-      const hold = random.chance(0.1) ? null : { wantNanos, floorNanos }
-      return { requestId, ...common, ...keyOf(requestId, customerId), modelId: random.pick(['small', 'large']), hold }
+      const ask = random.chance(0.1) ? null : { wantNanos, floorNanos }
+      return { requestId, ...common, ...keyOf(requestId, customerId), modelId: random.pick(['small', 'large']), ask }
     })
     return {
       name: `admit ${shown(items)}`,

@@ -12,6 +12,7 @@ import type { Settlement } from '../../src/ledger/settlement.ts'
 import { type CreditReports, createCreditReports } from '../../src/usage/credit-reports.ts'
 import { createReports, type Reports } from '../../src/usage/reports.ts'
 import type { TestDatabase } from '../harness/database.ts'
+import { settle } from '../ledger/ledger-world.ts'
 import { settlementOf, type Use } from './usage.ts'
 
 /** The ledger writes, the reports read, and `travel` sets the time the reports take for now. */
@@ -55,7 +56,7 @@ export function createTestGateway({ pool }: TestDatabase, sql: Sql = pool): Test
     },
     async use(caller, uses) {
       const settlements = uses.map(use => settlementOf(caller, nowMs, use))
-      await Promise.all(settlements.map((each, index) => (index % 2 ? ledger : otherNode).settle(each)))
+      await Promise.all(settlements.map((each, index) => settle(index % 2 ? ledger : otherNode, each)))
       return settlements
     },
     async exportText(caller, days) {
