@@ -18,6 +18,7 @@ export function mutated({ id, file, find, replace }: Mutation, source: string): 
 
 const model = 'sim/model-database.ts'
 const ledger = 'src/ledger/ledger.ts'
+const ghosts = 'src/ledger/ghosts.ts'
 const book = 'src/ledger/lease-book.ts'
 const journal = 'src/journal/journal.ts'
 const money = 'src/domain/money.ts'
@@ -592,35 +593,42 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-sends-again-when-fenced',
     bug: 'an admission that was sent under the old id of the node is sent again under the new one',
     file: ledger,
-    find: 'else if (ghosts.has(entry.request.requestId))\n          rejectAdmission',
+    find: 'else if (ghosts.isSuspect(entry.request.requestId))\n          rejectAdmission',
     replace: 'else if (false as boolean)\n          rejectAdmission',
   },
   {
     id: 'ledger-forgets-ghosts',
     bug: 'a strict lease whose admission was given up is never released',
     file: ledger,
-    find: 'if (ghosts.has(entry.request.requestId) || admissions.isUnderWay(entry)) bury(entry.request.requestId)',
+    find: 'if (ghosts.isSuspect(requestId) || admissions.isUnderWay(entry)) ghosts.bury(requestId)',
     replace: '',
   },
   {
     id: 'ledger-releases-running',
     bug: 'the lease of a request that runs is released when its admission was sent twice',
     file: ledger,
-    find: 'else ghosts.set(entry.request.requestId, undefined)',
-    replace: 'else bury(entry.request.requestId)',
+    find: 'else ghosts.suspect(entry.request.requestId)',
+    replace: 'else ghosts.bury(entry.request.requestId)',
   },
   {
     id: 'ledger-buries-the-second-try',
     bug: 'the lease of a request that is admitted at its second try is released when its first one broke off',
     file: ledger,
     find: 'would be released under the running request.\n      return',
-    replace: '\n      if (ghosts.has(requestId)) bury(requestId)\n      return',
+    replace: '\n      if (ghosts.isSuspect(requestId)) ghosts.bury(requestId)\n      return',
   },
   {
     id: 'ledger-forgets-ghost-grants',
     bug: 'a bulk lease that was given up is not looked for again',
-    file: ledger,
-    find: 'if (entry.isAnswered && !book.has(leaseId)) dead.push(leaseId)',
+    file: ghosts,
+    find: 'if (isUnwanted()) dead.push(leaseId)',
+    replace: '',
+  },
+  {
+    id: 'ghosts-are-looked-for-once',
+    bug: 'a given-up admission that is carried out after its ghost was looked for keeps its money',
+    file: ghosts,
+    find: 'if (buriedMs !== undefined && buriedMs > forgottenMs) strict.set(requestId, buriedMs)',
     replace: '',
   },
   {

@@ -6,6 +6,7 @@ import { failpoint } from '../failpoint.ts'
 import type { Journal, JournalEntry } from '../journal/journal.ts'
 import type { Admission, AdmissionResult } from './admission.ts'
 import { createExhaustedWindows } from './exhausted-windows.ts'
+import { createGhosts } from './ghosts.ts'
 import { createLane } from './lane.ts'
 import { createLeaseBook } from './lease-book.ts'
 import { type BulkRequest, type LeaseReturn, type LeaseVerdict, type LedgerStore, NodeFenced } from './ledger-store.ts'
@@ -95,12 +96,6 @@ const SETTLE_LAG_MAX_MS = 30_000
 const COLLECT_MS = 1_000
 /** Other nodes learn with their next heartbeat that a lease is recalled. */
 const RECALL_WAIT_MS = 1_200
-/** A statement that was sent before its connection broke may still run this long: PostgreSQL's own timeouts are far shorter. */
-const GHOST_WATCH_MS = 60_000
-const GHOST_SWEEP_MS = 1_000
-const GHOSTS_SWEPT_MAX = 1_000
-/** More than any lease has; PostgreSQL's largest integer. */
-const SLOTS_ALL = 2_147_483_647
 
 /** Creates the ledger of one node. It owns no timer or connection while nothing is under way. */
 export function createLedger(deps: LedgerDeps): Ledger {
@@ -115,17 +110,10 @@ export function createLedger(deps: LedgerDeps): Ledger {
   const arena = createTextArena()
   /** Per customer, the bulk lease that is being asked for. */
   const renewals = new Map<string, Promise<void>>()
-  /**
-   * Strict leases that may come to exist although nobody here wants them: their admission was sent, the connection broke, and it was given
-   * up, refused or settled since. The value is when that was, or undefined while the request still runs.
-   */
-  const ghosts = new Map<string, number | undefined>()
-  /** Bulk leases that may come to exist again after they were handed back, for the same reason. */
-  const ghostGrants = new Map<string, { readonly entry: PendingGrant; readonly sinceMs: number }>()
-  const cancels = { watch: noop, collect: noop, sweep: noop }
+  const ghosts = createGhosts({ store, scheduler, log })
+  const cancels = { watch: noop, collect: noop }
   let watching = false
   let collecting = false
-  let sweeping = false
   let stopped = false
 
   const admissions = createLane<PendingAdmission>({
@@ -148,12 +136,12 @@ export function createLedger(deps: LedgerDeps): Ledger {
       if (error instanceof NodeFenced) return
       for (const entry of batch) {
         if (entry.kind === 'bulk') {
-          ghostGrants.set(entry.request.leaseId, { entry, sinceMs: scheduler.monotonicMs() })
-          scheduleSweep()
+          const { leaseId } = entry.request
+          ghosts.suspectGrant(leaseId, () => entry.isAnswered && !book.has(leaseId))
         } else if (entry.request.ask !== null) {
           // One that was given up meanwhile is looked after from now on; it must not count as running for ever.
-          if (entry.isAnswered) bury(entry.request.requestId)
-          else ghosts.set(entry.request.requestId, undefined)
+          if (entry.isAnswered) ghosts.bury(entry.request.requestId)
+          else ghosts.suspect(entry.request.requestId)
         }
       }
     },
@@ -195,7 +183,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
         'PostgreSQL refuses a settlement: nothing is charged, its lease is released',
       )
       finish(entry, error)
-      if (leaseId === requestId) bury(requestId)
+      if (leaseId === requestId) ghosts.bury(requestId)
     },
   })
 
@@ -273,7 +261,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       for (const entry of admissions) {
         if (entry.kind === 'bulk') giveUpGrant(entry)
         // Sent under the old id it may have been admitted and taken for dead since: admitted again, it would be free.
-        else if (ghosts.has(entry.request.requestId))
+        else if (ghosts.isSuspect(entry.request.requestId))
           rejectAdmission(entry, new ApiError('database_unavailable', { retryAfterS: 2 }))
       }
     },
@@ -295,8 +283,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       stopped = true
       for (const lane of [admissions, settlements, handBacks]) lane.stop()
       for (const cancel of Object.values(cancels)) cancel()
-      ghosts.clear()
-      ghostGrants.clear()
+      ghosts.stop()
     },
     get pending() {
       return { admissions: admissions.size, settlements: unsettled.size }
@@ -377,7 +364,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
     const { request: admission } = entry
     const { requestId } = admission
     if (entry.isAnswered) {
-      if (verdict.kind === 'granted') bury(requestId)
+      if (verdict.kind === 'granted') ghosts.bury(requestId)
       return
     }
     if (verdict.kind === 'refused' && verdict.isRecallable && tryAgainAfterRecall(entry, verdict)) {
@@ -385,7 +372,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       return
     }
     // An earlier try, whose answer was lost, may have been granted.
-    if (verdict.kind !== 'granted' && ghosts.has(requestId)) bury(requestId)
+    if (verdict.kind !== 'granted' && ghosts.isSuspect(requestId)) ghosts.bury(requestId)
     entry.isAnswered = true
     switch (verdict.kind) {
       case 'granted':
@@ -437,7 +424,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
     }
     if (entry.isAnswered) return
     entry.isAnswered = true
-    if (ghosts.has(entry.request.requestId) || admissions.isUnderWay(entry)) bury(entry.request.requestId)
+    const { requestId } = entry.request
+    if (ghosts.isSuspect(requestId) || admissions.isUnderWay(entry)) ghosts.bury(requestId)
     entry.reject(error)
   }
 
@@ -524,7 +512,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
     if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)
     if (entry.written !== undefined) journal?.forget(entry.written)
     entry.forget?.()
-    if (ghosts.size > 0 && ghosts.has(requestId)) bury(requestId)
+    if (ghosts.isSuspect(requestId)) ghosts.bury(requestId)
     answer(entry, error)
   }
 
@@ -597,66 +585,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
     // The late ones were pushed while the others were committed.
     await settlements.flush()
     handBackIdle(true)
-    await Promise.all([handBacks.flush(), sweepGhosts()])
-  }
-
-  function bury(requestId: string): void {
-    ghosts.set(requestId, scheduler.monotonicMs())
-    scheduleSweep()
-  }
-
-  function scheduleSweep(): void {
-    if (sweeping || stopped) return
-    sweeping = true
-    cancels.sweep = scheduler.after(GHOST_SWEEP_MS, async () => {
-      await sweepGhosts()
-      sweeping = false
-      if (ghostGrants.size > 0) scheduleSweep()
-      for (const since of ghosts.values()) {
-        if (since === undefined) continue
-        scheduleSweep()
-        break
-      }
-    })
-  }
-
-  async function sweepGhosts(): Promise<void> {
-    await Promise.all([sweepStrict(), sweepGrants()])
-  }
-
-  async function sweepGrants(): Promise<void> {
-    const dead: string[] = []
-    const forgottenMs = scheduler.monotonicMs() - GHOST_WATCH_MS
-    for (const [leaseId, { entry }] of ghostGrants) if (entry.isAnswered && !book.has(leaseId)) dead.push(leaseId)
-    try {
-      // Whatever slots were used are not known any more: they stay counted.
-      if (dead.length > 0)
-        await store.handBack(dead.map(leaseId => ({ leaseId, keepNanos: null, slotsUsed: SLOTS_ALL })))
-      for (const [leaseId, { sinceMs }] of ghostGrants) if (sinceMs <= forgottenMs) ghostGrants.delete(leaseId)
-    } catch (error) {
-      log?.warn({ err: error, leases: dead.length }, 'leases that were given up could not be handed back yet')
-    }
-  }
-
-  async function sweepStrict(): Promise<void> {
-    const dead: string[] = []
-    for (const [requestId, since] of ghosts) {
-      if (since !== undefined && dead.push(requestId) === GHOSTS_SWEPT_MAX) break
-    }
-    if (dead.length === 0) return
-    // As of now: this process may be paused before it hears the answer, and what comes to exist meanwhile was not looked for.
-    const forgottenMs = scheduler.monotonicMs() - GHOST_WATCH_MS
-    try {
-      await store.release(dead)
-      for (const requestId of dead) {
-        const since = ghosts.get(requestId)
-        ghosts.delete(requestId)
-        // Looked at again, after the others; also one whose lease was found, since the admission may have been sent more than once.
-        if (since !== undefined && since > forgottenMs) ghosts.set(requestId, since)
-      }
-    } catch (error) {
-      log?.warn({ err: error, leases: dead.length }, 'leases of given-up admissions could not be released yet')
-    }
+    await Promise.all([handBacks.flush(), ghosts.sweep()])
   }
 }
 
