@@ -1,7 +1,7 @@
 import OpenAI from 'openai'
 import OpenAI6 from 'openai6'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { TestCustomer } from '../harness/app.ts'
+import type { TestApp, TestCustomer } from '../harness/app.ts'
 import { answer, contentChunk, sse, stall, status, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
 import {
   type ClientWorld,
@@ -37,7 +37,7 @@ const weather = {
 const weatherCall = { id: 'call_weather', name: 'get_weather', arguments: '{"place":"Bern"}' }
 
 describe.each(versions)('%s', (_name, Client) => {
-  async function setUp(options: { creditNanos?: bigint } = {}) {
+  async function setUp(options: Parameters<TestApp['customer']>[0] = {}) {
     const customer = await world.gateway.customer(options)
     return { customer, client: clientOf(customer) }
   }
@@ -46,7 +46,8 @@ describe.each(versions)('%s', (_name, Client) => {
   }
 
   test('a chat', async () => {
-    const { client } = await setUp()
+    // Limits of its own come with a minute that does not end before the test.
+    const { client } = await setUp({ limits: { requestsPerMinute: 300 } })
     world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
     const { data, request_id, response } = await client.chat.completions.create(hello).withResponse()
     expect(data.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: 'Good morning' } })
