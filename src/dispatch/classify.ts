@@ -1,4 +1,5 @@
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { parseUpstreamJson } from '../wire/parse-upstream-json.ts'
 import { failureOfError, readUpstreamError } from '../wire/upstream-error.ts'
 import { MalformedResponse, type ResponseHead } from './response-parser.ts'
 
@@ -47,7 +48,7 @@ export function isOfType({ contentType }: ResponseHead, name: string): boolean {
 
 function jsonOrText(body: string, head: ResponseHead): unknown {
   try {
-    return JSON.parse(body)
+    return parseUpstreamJson(body)
   } catch {
     // An error page of a proxy in between says nothing that a customer could use.
     return isOfType(head, 'html') || body.trimStart().startsWith('<') ? '' : body

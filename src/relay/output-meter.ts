@@ -37,11 +37,13 @@ export class OutputMeter {
   isOverLimit(): boolean {
     const { length } = this.text
     if (this.#pieces <= this.#tokensMax && length <= this.#tokensMax * 8) return false
-    while (length - this.#countedChars >= SLICE_CHARS) {
+    const isOver = () => this.#countedTokens > this.#tokensMax * 1.25 + 8
+    // No further than it takes to know: of a stranger's text a megabyte costs seconds.
+    while (!isOver() && length - this.#countedChars >= SLICE_CHARS) {
       this.#countedTokens += countTokens(this.text.slice(this.#countedChars, this.#countedChars + SLICE_CHARS))
       this.#countedChars += SLICE_CHARS
     }
-    return this.#countedTokens > this.#tokensMax * 1.25 + 8
+    return isOver()
   }
 }
 

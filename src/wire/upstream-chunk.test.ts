@@ -322,7 +322,7 @@ describe('a failing stream', () => {
     expect(failureOf(events)).toMatchObject(failure)
   })
 
-  it.each(['{"message":"bare"}', '{"error":{"message":"wrapped"}}', 'just text'])(
+  it.each(['{"message":"bare"}', '{"error":{"message":"wrapped"}}', 'just text', '[{"toString":1}]'])(
     'is recognised by `event: error` and %s',
     data => {
       const normaliser = new ChunkNormaliser(envelope, 1)

@@ -5,6 +5,7 @@ import { ContentPattern } from './content-pattern.ts'
 import type { Envelope } from './envelope.ts'
 import { readFinishReason } from './finish-reason.ts'
 import { messageText } from './message-text.ts'
+import { parseUpstreamJson } from './parse-upstream-json.ts'
 import type { SseEvent } from './sse-decoder.ts'
 import { usageChunk } from './sse-encode.ts'
 import { readUsage } from './token-usage.ts'
@@ -185,13 +186,14 @@ function onlyText({ choices }: ChatChunk): string | null {
 function parse(event: SseEvent): JsonObject {
   let body: unknown
   try {
-    body = JSON.parse(event.data)
+    body = parseUpstreamJson(event.data)
   } catch (cause) {
+    if (cause instanceof UpstreamFailure) throw cause
     if (event.event === 'error') return { message: event.data }
     throw new UpstreamFailure('malformed', 'A stream event is not valid JSON.', { cause })
   }
   if (isJsonObject(body)) return body
-  if (event.event === 'error') return { message: String(body) }
+  if (event.event === 'error') return { message: event.data }
   throw new UpstreamFailure('malformed', 'A stream event is not a JSON object.')
 }
 

@@ -4,6 +4,7 @@ import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import type { Envelope } from './envelope.ts'
 import { readFinishReason } from './finish-reason.ts'
 import { messageText } from './message-text.ts'
+import { parseUpstreamJson } from './parse-upstream-json.ts'
 import { readUsage } from './token-usage.ts'
 import { argumentsText, nonEmptyText, TOOL_CALLS_MAX } from './tool-calls.ts'
 import { failureOfError, readUpstreamError } from './upstream-error.ts'
@@ -51,9 +52,10 @@ export function completionAsChunks(completion: ChatCompletion): ChatChunk[] {
 
 function parse(text: string): JsonObject {
   try {
-    const body: unknown = JSON.parse(text)
+    const body: unknown = parseUpstreamJson(text)
     if (isJsonObject(body)) return body
   } catch (cause) {
+    if (cause instanceof UpstreamFailure) throw cause
     throw new UpstreamFailure('malformed', 'The answer is not valid JSON.', { cause })
   }
   throw new UpstreamFailure('malformed', 'The answer is not a JSON object.')
