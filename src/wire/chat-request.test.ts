@@ -66,6 +66,25 @@ describe('an accepted request', () => {
     })
   })
 
+  it('keeps no other name or spelling of what is ours', () => {
+    const job = parse({
+      ...minimal,
+      ...{ n_predict: 4_000, num_predict: 1, max_new_tokens: 1, max_output_tokens: 1, max_length: 1 },
+      ...{ models: ['dear'], route: 'fallback', provider: { order: ['x'] }, preset: 'p', plugins: [{ id: 'web' }] },
+      ...{
+        Model: 'dear',
+        Stream: true,
+        MAX_TOKENS: 4_000,
+        'max_completion_to\u212aens': 4_000,
+        Messages: [],
+        \u017ftream: true,
+      },
+      ...{ API_Base: 'http://x', __PROTO__: 1, Top_P: 1, topP: 2 },
+    })
+    expect(job).toMatchObject({ model: 'm', stream: false, maxTokens: null })
+    expect(job.forward).toEqual({ messages: [user], __PROTO__: 1, Top_P: 1, topP: 2 })
+  })
+
   it('caps its cost at whole nano-USD, rounded down', () => {
     const capOf = (max_cost_usd: number) => parse({ ...minimal, max_cost_usd }).maxCostNanos
     expect(capOf(0.29)).toBe(290_000_000n)

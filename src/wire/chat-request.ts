@@ -5,7 +5,7 @@ import { isJsonObject, isPrototypeKey, type JsonObject } from '../domain/json-ob
 import { keyPath } from '../domain/key-path.ts'
 import { type Nanos, parseUsd } from '../domain/money.ts'
 import { invalidField, missingField } from './body-refusal.ts'
-import { bounds, type ChatMessage, chatFieldsSchema, messageSchema } from './chat-request-schema.ts'
+import { bounds, type ChatMessage, chatFieldsSchema, chatRequestSchema, messageSchema } from './chat-request-schema.ts'
 import { estimateTokens } from './estimate-tokens.ts'
 import { parseJsonObject } from './parse-json-object.ts'
 import { measurePrompt, promptText } from './prompt-size.ts'
@@ -27,6 +27,10 @@ const notForwarded = new Set([
   ...['model', 'max_tokens', 'max_completion_tokens', 'stream', 'stream_options'],
   ...['tier', 'privacy_mode', 'trusted_only', 'max_latency_ms', 'fallback_models', 'allow_hosters', 'deny_hosters'],
   ...['on_insufficient', 'max_cost_usd', 'dry_run'],
+  // Other names of max_tokens, which win over it (llama.cpp: n_predict): what they ask for beyond it would be free.
+  ...['n_predict', 'num_predict', 'max_new_tokens', 'max_output_tokens', 'max_length'],
+  // By which OpenRouter answers with another model than the one that is paid.
+  ...['models', 'route', 'provider', 'preset', 'plugins'],
   // Names by which other gateways let a caller redirect the request or its credential (CVE-2024-6587): never passed on.
   ...['api_base', 'base_url', 'api_key', 'api_version', 'user_config', 'headers', 'extra_headers', 'extra_body'],
 ])
@@ -182,9 +186,18 @@ function featuresOf(messages: readonly ChatMessage[], input: JsonObject): Set<Fe
 function forwarded(input: JsonObject): JsonObject {
   const kept: JsonObject = {}
   for (const key of Object.keys(input)) {
-    if (input[key] !== null && !notForwarded.has(key) && !isPrototypeKey(key)) kept[key] = input[key]
+    if (input[key] !== null && isForwarded(key)) kept[key] = input[key]
   }
   return kept
+}
+
+const plainName = /^[a-z\d_]*$/
+
+function isForwarded(key: string): boolean {
+  if (plainName.test(key)) return !notForwarded.has(key) && !isPrototypeKey(key)
+  // Servers in Go read `Model` as `model`, and the Kelvin sign and the long s as letters: of two such names the later one counts.
+  const name = key.toUpperCase().toLowerCase()
+  return !notForwarded.has(name) && !Object.hasOwn(chatRequestSchema.shape, name) && !isPrototypeKey(key)
 }
 
 /** Checks `value` and throws for the first thing wrong with it. */
