@@ -12,6 +12,11 @@ test.each<[what: string, delta: object, texts: string[]]>([
     { tool_calls: [{ function: { name: 'f', arguments: '{}' } }, { function: { arguments: '1' } }] },
     ['f', '{}', '1'],
   ],
+  [
+    'custom tool calls',
+    { tool_calls: [{ custom: { name: 'f', input: 'x' } }, { custom: { input: 1 } }, { custom: null }] },
+    ['f', 'x'],
+  ],
   ['the older tool call', { function_call: { name: 'f', arguments: '{}' } }, ['f', '{}']],
   [
     'what is no text',

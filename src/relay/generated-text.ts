@@ -25,13 +25,19 @@ export function eachGeneratedText(delta: ChunkDelta, take: (text: string) => voi
   // The older form of a tool call, which some servers still speak.
   const { function_call: call } = delta as { function_call?: Call | null }
   if (call) eachTextOfCall(call, take)
-  if (delta.tool_calls) for (const call of delta.tool_calls) eachTextOfCall(call.function, take)
+  if (delta.tool_calls) {
+    for (const call of delta.tool_calls) {
+      eachTextOfCall(call.function, take)
+      eachTextOfCall(call.custom as Call | undefined, take)
+    }
+  }
 }
 
-type Call = { name?: unknown; arguments?: unknown }
+type Call = { name?: unknown; arguments?: unknown; input?: unknown }
 
 /** Upstreams send all kinds of things as names and arguments; only text was generated. */
 function eachTextOfCall(call: Call | null | undefined, take: (text: string) => void): void {
   if (typeof call?.name === 'string') take(call.name)
   if (typeof call?.arguments === 'string') take(call.arguments)
+  if (typeof call?.input === 'string') take(call.input)
 }

@@ -82,7 +82,6 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
       for (const part of parts) {
         if (typeof part === 'string') {
           meter.addText(part)
-          frames += encodeText(part)
         } else {
           if (part.usage) seen.reported = part.usage
           if (part.choices.length === 0) continue
@@ -91,15 +90,16 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
             if (choice.finish_reason !== null) seen.finishReason = choice.finish_reason
           }
           if (job.includeUsage) part.usage = null
-          frames += encodeChunk(part)
         }
-        if (meter.isOverLimit()) {
-          // The upstream ignores max_tokens. The hold covers no more than that, so the answer ends here, as length.
-          seen.finishReason = 'length'
-          frames += encodeChunk(cutOff(typeof part === 'string' ? textChunk(envelope, part) : part, job))
-          answer.chunks.leave()
-          break
+        if (!meter.isOverLimit()) {
+          frames += typeof part === 'string' ? encodeText(part) : encodeChunk(part)
+          continue
         }
+        // The upstream ignores max_tokens. The hold covers no more than that, so the answer ends here, as length.
+        seen.finishReason = 'length'
+        frames += encodeChunk(cutOff(typeof part === 'string' ? textChunk(envelope, part) : part, job))
+        answer.chunks.leave()
+        break
       }
       failpoint('relay-mid-stream')
       return frames === '' ? undefined : write(frames)
@@ -168,11 +168,11 @@ function billedUsage(reported: TokenUsage | undefined, receipt: Receipt, costNan
   }
 }
 
-/** The chunk that ends an answer after `chunk`, in all choices that were in it. */
+/** The chunk as the last of its answer, in all choices that are in it. */
 function cutOff(chunk: ChatChunk, { includeUsage }: ChatJob): ChatChunk {
   return {
     ...chunk,
-    choices: chunk.choices.map(({ index }) => ({ index, delta: {}, finish_reason: 'length' as const })),
+    choices: chunk.choices.map(choice => ({ ...choice, finish_reason: 'length' as const })),
     ...(includeUsage && { usage: null }),
   }
 }

@@ -286,6 +286,18 @@ const cases: Case[] = [
     pays: [ours, 10],
   },
   {
+    name: 'ignores max_tokens in a chunk that has a finish of its own',
+    maxTokens: 10,
+    behaviour: sse([
+      role,
+      { choices: [{ index: 0, delta: { content: 'more '.repeat(500) }, finish_reason: 'stop' }] },
+      '[DONE]',
+    ]),
+    gets: { text: 'more', finish: 'length' },
+    pays: [ours, 10],
+    check: ({ stream }) => expect(stream.finishReasons).toEqual(['length']),
+  },
+  {
     name: 'ignores max_tokens in a whole answer',
     whole: true,
     maxTokens: 10,
@@ -296,6 +308,14 @@ const cases: Case[] = [
 
   // Before anything was said.
   { name: 'hangs up without a byte', behaviour: hangUp(), gets: failed },
+  {
+    name: 'nests the arguments of a tool call so deep that nobody can write them',
+    behaviour: rawResponse(
+      `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"function":{"name":"f","arguments":${'{"0":'.repeat(20_000)}1${'}'.repeat(20_000)}}}]}}]}\n\n`,
+      { framing: 'chunked' },
+    ),
+    gets: failed,
+  },
   { name: 'resets without a byte', behaviour: hangUp('reset'), gets: failed },
   { name: 'never answers', behaviour: stall(), limits: { firstTokenMs: 300 }, gets: failed },
   {
