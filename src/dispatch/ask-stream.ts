@@ -101,7 +101,7 @@ class ChunkReader implements ChunkSource {
         if (!(normaliser.complete && error instanceof UpstreamFailure) || this.#hasLeft) throw error
       }
       await this.#hand(normaliser.end())
-      if (!this.#isAnswering) this.#endWordless()
+      if (!this.#isAnswering) await this.#endWordless()
       ending = 'complete'
     } catch (error) {
       this.#answering.reject(error)
@@ -153,9 +153,10 @@ class ChunkReader implements ChunkSource {
   }
 
   /** The stream is over, and there was no content. */
-  #endWordless(): void {
+  #endWordless(): Promise<void> {
     if (!isWordlessAnswer(this.#peeked)) throw new UpstreamFailure('empty', 'The stream ended without any output.')
     this.#startAnswering()
+    return this.#reading.promise
   }
 }
 

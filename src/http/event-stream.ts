@@ -59,7 +59,11 @@ export class EventStream {
     const source = out.writableNeedDrain || out.socket === null ? out : out.socket
     return new Promise(resolve => {
       if (signal.aborted) return resolve()
-      const timer = setTimeout(() => out.destroy(), this.#options.slowReaderMs)
+      const timer = setTimeout(() => {
+        out.destroy()
+        // A pipelined request whose turn has not come has no socket of its own.
+        out.req.socket.destroy()
+      }, this.#options.slowReaderMs)
       const done = () => {
         clearTimeout(timer)
         source.off('drain', done)

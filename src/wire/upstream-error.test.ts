@@ -55,6 +55,13 @@ describe('failureOfError', () => {
     [504, {}, undefined, 'server_error'],
     [429, { code: 'insufficient_quota' }, undefined, 'credential_rejected'],
     [400, { message: 'API key not valid. Please pass a valid API key.' }, undefined, 'credential_rejected'],
+    // The caller's own words come back in such messages: read as a wrong key, they would eject every server.
+    [
+      400,
+      { message: "Invalid value: 'invalid api key'. Supported values are: 'none'." },
+      undefined,
+      'request_rejected',
+    ],
     [403, { message: 'prompt + max_tokens exceed the maximum context length' }, undefined, 'request_rejected'],
     [null, { code: '502' }, undefined, 'server_error'],
     [null, { type: 'overloaded_error' }, undefined, 'busy'],

@@ -60,7 +60,7 @@ function meaningOf(status: number, error: UpstreamError, retryAfterS: number | u
   if (error.code === 'insufficient_quota' || error.type === 'insufficient_quota') return 'credential_rejected'
   if (
     error.code === 'invalid_api_key' ||
-    /\bapi.?key (not valid|invalid|expired)|(invalid|incorrect) api.?key/i.test(error.message)
+    /^(api.?key (not valid|invalid|expired)|(invalid|incorrect) api.?key)/i.test(error.message)
   )
     return 'credential_rejected'
   // Together answers 403 to a prompt that is too long.
@@ -138,9 +138,13 @@ function errorOfDetail(detail: unknown): UpstreamError {
   if (!Array.isArray(detail)) return errorOf(isJsonObject(detail) ? detail : { message: detail }, null)
   const first: unknown = detail[0]
   if (!isJsonObject(first)) return errorOf({ message: first }, null)
-  const where = Array.isArray(first.loc) ? (first.loc as PropertyKey[]).filter(step => step !== 'body') : []
+  const where = Array.isArray(first.loc) ? first.loc.filter(step => isStep(step) && step !== 'body') : []
   const param = keyPath(where)
   return { message: text(first.msg) ?? '', type: null, param: param === '' ? null : param, code: text(first.type) }
+}
+
+function isStep(step: unknown): step is string | number {
+  return typeof step === 'string' || typeof step === 'number'
 }
 
 /** Codes are numbers at llama.cpp, vLLM and OpenRouter. */
