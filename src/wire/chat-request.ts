@@ -194,10 +194,11 @@ function forwarded(input: JsonObject): JsonObject {
 const plainName = /^[a-z\d_]*$/
 
 function isForwarded(key: string): boolean {
-  if (plainName.test(key)) return !notForwarded.has(key) && !isPrototypeKey(key)
+  if (notForwarded.has(key) || isPrototypeKey(key)) return false
+  if (plainName.test(key)) return true
   // Servers in Go read `Model` as `model`, and the Kelvin sign and the long s as letters: of two such names the later one counts.
   const name = key.toUpperCase().toLowerCase()
-  return !notForwarded.has(name) && !Object.hasOwn(chatRequestSchema.shape, name) && !isPrototypeKey(key)
+  return !notForwarded.has(name) && !Object.hasOwn(chatRequestSchema.shape, name)
 }
 
 /** Checks `value` and throws for the first thing wrong with it. */
