@@ -37,13 +37,13 @@ export class OutputMeter {
   isOverLimit(): boolean {
     const { length } = this.text
     if (this.#pieces <= this.#tokensMax && length <= this.#tokensMax * 8) return false
-    const isOver = () => this.#countedTokens > this.#tokensMax * 1.25 + 8
+    const clearlyOver = this.#tokensMax * 1.25 + 8
     // No further than it takes to know: of a stranger's text a megabyte costs seconds.
-    while (!isOver() && length - this.#countedChars >= SLICE_CHARS) {
+    while (this.#countedTokens <= clearlyOver && length - this.#countedChars >= SLICE_CHARS) {
       this.#countedTokens += countTokens(this.text.slice(this.#countedChars, this.#countedChars + SLICE_CHARS))
       this.#countedChars += SLICE_CHARS
     }
-    return isOver()
+    return this.#countedTokens > clearlyOver
   }
 }
 
