@@ -1,0 +1,33 @@
+import { expect, test, vi } from 'vitest'
+import { countTokens } from '../wire/count-tokens.ts'
+import { OutputMeter } from './output-meter.ts'
+
+vi.mock(import('../wire/count-tokens.ts'), async original => {
+  const { countTokens: count, ...rest } = await original()
+  return { ...rest, countTokens: vi.fn(count) }
+})
+
+test('is over the limit once the text clearly holds more tokens, however they came', () => {
+  const inPieces = new OutputMeter(20)
+  for (let piece = 0; piece < 20; piece++) inPieces.addText('word ')
+  expect(inPieces.isOverLimit()).toBe(false)
+  for (let piece = 0; piece < 100; piece++) inPieces.addText('word ')
+  expect(inPieces.isOverLimit()).toBe(true)
+  const atOnce = new OutputMeter(20)
+  atOnce.add({ content: 'word '.repeat(120) })
+  expect(atOnce.isOverLimit()).toBe(true)
+})
+
+test('many short pieces are not over it', () => {
+  const meter = new OutputMeter(200)
+  for (let piece = 0; piece < 400; piece++) meter.addText('a')
+  expect(meter.isOverLimit()).toBe(false)
+})
+
+test('counts no more of a long text than it takes to know', () => {
+  vi.mocked(countTokens).mockClear()
+  const meter = new OutputMeter(5)
+  meter.addText('qxzj'.repeat(50_000))
+  expect(meter.isOverLimit()).toBe(true)
+  expect(countTokens).toHaveBeenCalledOnce()
+})
