@@ -1,11 +1,11 @@
-import autocannon from 'autocannon'
+import { Client, requestText } from './client.ts'
 import { percentile } from './percentile.ts'
 import { answerJobs } from './process.ts'
 import { readCpuMicros } from './process-usage.ts'
 
 export type LoadJob = {
   url: string
-  /** One set: of every request. Several: each request takes the next, each connection its own part of them. */
+  /** One set: of every request. Several: each request takes the next. */
   headers: Record<string, string>[]
   body: string
   connections: number
@@ -15,7 +15,7 @@ export type LoadJob = {
   pid: number | null
 }
 
-/** What one round of whole answers came to. Every request is sent, and then either answered, failed or cut at the end. */
+/** What one round of whole answers came to. Every request is sent, and then either answered or failed. */
 export type LoadResult = {
   rps: number
   p50Ms: number
@@ -27,46 +27,44 @@ export type LoadResult = {
   cpuShare: number | null
 }
 
+/** A closed loop on each connection: the next request goes out when the answer to the last one is in. */
 answerJobs<LoadJob, LoadResult>(async job => {
-  // autocannon's own histogram keeps whole milliseconds, too coarse for answers that take a tenth of one.
+  const client = new Client(new URL(job.url).origin)
+  await client.open(job.connections)
+  const requests = job.headers.map(headers => requestText(job.url, headers, job.body))
   const latenciesMs: number[] = []
+  const outcome = { sent: 0, ok: 0, failed: 0 }
+  const answered = Promise.withResolvers<void>()
+
   const cpuBefore = job.pid === null ? null : readCpuMicros(job.pid)
   const startedMs = performance.now()
   let lastAnswerMs = startedMs
-  let connection = 0
-  const run = autocannon({
-    url: job.url,
-    method: 'POST',
-    setupClient(client) {
-      const own = job.headers.filter((_, i) => i % job.connections === connection % job.headers.length)
-      connection++
-      client.setRequests(
-        own.map(headers => ({
-          method: 'POST',
-          headers: { 'content-type': 'application/json', ...headers },
-          body: job.body,
-        })),
-      )
-    },
-    connections: job.connections,
-    amount: job.requests,
-    sampleInt: 50,
-  })
-  run.on('response', (_client: unknown, _status: number, _bytes: number, latencyMs: number) => {
-    latenciesMs.push(latencyMs)
-    lastAnswerMs = performance.now()
-  })
-  const result = await run
+  const send = () => {
+    const sentMs = performance.now()
+    client.send(requests[outcome.sent++ % requests.length]!, {
+      onEnd(status) {
+        lastAnswerMs = performance.now()
+        if (status === 200) {
+          outcome.ok++
+          latenciesMs.push(lastAnswerMs - sentMs)
+        } else outcome.failed++
+        if (outcome.sent < job.requests) send()
+        else if (outcome.ok + outcome.failed === job.requests) answered.resolve()
+      },
+    })
+  }
+  while (outcome.sent < Math.min(job.connections, job.requests)) send()
+  await answered.promise
   const cpuAfter = job.pid === null ? null : readCpuMicros(job.pid)
+  client.close()
+
   const elapsedMs = lastAnswerMs - startedMs
   const sorted = Float64Array.from(latenciesMs).sort()
   return {
-    rps: (result['2xx'] / elapsedMs) * 1000,
+    rps: (outcome.ok / elapsedMs) * 1000,
     p50Ms: percentile(sorted, 0.5),
     p99Ms: percentile(sorted, 0.99),
-    sent: result.requests.sent,
-    ok: result['2xx'],
-    failed: result.non2xx + result.errors,
+    ...outcome,
     cpuShare: cpuBefore === null || cpuAfter === null ? null : (cpuAfter - cpuBefore) / 1000 / elapsedMs,
   }
 })

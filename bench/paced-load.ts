@@ -1,5 +1,5 @@
-import { Pool } from 'undici'
 import { seededRandom } from '../src/demo/seeded-random.ts'
+import { Client, requestText } from './client.ts'
 import type { LoadResult } from './load.ts'
 import { percentile } from './percentile.ts'
 import { answerJobs } from './process.ts'
@@ -21,14 +21,12 @@ export type PacedResult = LoadResult & {
 }
 
 /**
- * Requests at a rate, whatever becomes of those before: independent clients, whose gaps are exponential. (autocannon's rates are closed loops
- * that send a second's worth in one burst, which measures the burst.) A request that waits for a connection waits within its latency.
- * A second of them goes before what is measured.
+ * Requests at a rate, whatever becomes of those before: independent clients, whose gaps are exponential. A second of them goes before what is
+ * measured.
  */
 answerJobs<PacedJob, PacedResult>(async job => {
-  const { origin, pathname } = new URL(job.url)
-  const pool = new Pool(origin, { connections: connectionsMax, headersTimeout: 0, bodyTimeout: 0 })
-  const headers = { 'content-type': 'application/json', ...job.headers }
+  const client = new Client(new URL(job.url).origin)
+  const request = requestText(job.url, job.headers, job.body)
   const latenciesMs: number[] = []
   const outcome = { sent: 0, ok: 0, failed: 0, skipped: 0 }
   const answered = Promise.withResolvers<void>()
@@ -43,29 +41,15 @@ answerJobs<PacedJob, PacedResult>(async job => {
     outcome.sent++
     const sentMs = performance.now()
     const isCounted = !isWarmingUp
-    let isOk = false
-    const end = () => {
-      if (isOk) {
-        outcome.ok++
-        if (isCounted) latenciesMs.push(performance.now() - sentMs)
-      } else outcome.failed++
-      if (!sending && outcome.ok + outcome.failed === outcome.sent) answered.resolve()
-    }
-    pool.dispatch(
-      { method: 'POST', path: pathname, headers, body: job.body },
-      {
-        onRequestStart() {},
-        onResponseStart(_controller, status) {
-          isOk = status === 200
-        },
-        onResponseData() {},
-        onResponseEnd: end,
-        onResponseError() {
-          isOk = false
-          end()
-        },
+    client.send(request, {
+      onEnd(status) {
+        if (status === 200) {
+          outcome.ok++
+          if (isCounted) latenciesMs.push(performance.now() - sentMs)
+        } else outcome.failed++
+        if (!sending && outcome.ok + outcome.failed === outcome.sent) answered.resolve()
       },
-    )
+    })
   }
 
   // The same gaps in each round, so that rounds differ by what they measure.
@@ -91,7 +75,7 @@ answerJobs<PacedJob, PacedResult>(async job => {
   clearTimeout(giveUp)
   const elapsedMs = performance.now() - startedMs
   const cpuAfter = job.pid === null ? null : readCpuMicros(job.pid)
-  await pool.destroy()
+  client.close()
 
   const sorted = Float64Array.from(latenciesMs).sort()
   return {
@@ -108,8 +92,6 @@ answerJobs<PacedJob, PacedResult>(async job => {
 
 // In it this process opens its connections and compiles its code: with nothing between the two ends, p99 was 70 ms.
 const WARM_UP_SECONDS = 1
-// Far more than are in use below saturation: nothing should wait here.
-const connectionsMax = 512
 // Someone who is behind by this much does not catch up, and is drowned by the rest.
 const underWayMax = 1000
 const drainMsMax = 15_000

@@ -1,4 +1,4 @@
-import { Pool } from 'undici'
+import { Client, requestText } from './client.ts'
 import { percentile } from './percentile.ts'
 import { answerJobs } from './process.ts'
 import { readCpuMicros, readRssMb } from './process-usage.ts'
@@ -39,9 +39,8 @@ export type StreamResult = {
 }
 
 answerJobs<StreamJob, StreamResult>(async job => {
-  const { origin, pathname } = new URL(job.url)
-  const pool = new Pool(origin, { headersTimeout: 0, bodyTimeout: 0 })
-  const headers = { 'content-type': 'application/json', ...job.headers }
+  const client = new Client(new URL(job.url).origin)
+  const request = requestText(job.url, job.headers, job.body)
   let measuring = false
   let draining = false
   const delaysMs: number[] = []
@@ -52,21 +51,15 @@ answerJobs<StreamJob, StreamResult>(async job => {
     outcome.sent++
     outcome.open++
     const reader = new StampReader()
-    pool.dispatch(
-      { method: 'POST', path: pathname, headers, body: job.body },
-      {
-        onRequestStart() {},
-        onResponseStart() {},
-        onResponseData(_controller, bytes) {
-          const nowMicros = monotonicMicros()
-          reader.read(bytes, digits => {
-            if (measuring) delaysMs.push(microsSince(digits, nowMicros) / 1000)
-          })
-        },
-        onResponseEnd: () => closeStream(reader.done && reader.stamps === job.chunksPerStream),
-        onResponseError: () => closeStream(false),
+    client.send(request, {
+      onBytes(bytes) {
+        const nowMicros = monotonicMicros()
+        reader.read(bytes, digits => {
+          if (measuring) delaysMs.push(microsSince(digits, nowMicros) / 1000)
+        })
       },
-    )
+      onEnd: status => closeStream(status === 200 && reader.done && reader.stamps === job.chunksPerStream),
+    })
   }
   const closeStream = (isWhole: boolean) => {
     outcome.open--
@@ -88,7 +81,7 @@ answerJobs<StreamJob, StreamResult>(async job => {
   const giveUp = setTimeout(drained.resolve, drainMsMax)
   if (outcome.open > 0) await drained.promise
   clearTimeout(giveUp)
-  await pool.destroy()
+  client.close()
 
   const sorted = Float64Array.from(delaysMs).sort()
   return {
@@ -130,7 +123,7 @@ class StampReader {
       at = all.indexOf(stampMark, at + stampDigits)
     }
     if (all.includes(doneMark)) this.done = true
-    this.#rest = readTo < all.length ? all.subarray(readTo) : null
+    this.#rest = readTo < all.length ? Buffer.from(all.subarray(readTo)) : null
   }
 }
 
