@@ -1,8 +1,10 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ZodType } from 'zod'
 import type { Caller, KeyScope } from '../domain/caller.ts'
 import type { ErrorCode } from '../domain/errors.ts'
+import type { RawResponse } from './raw-response.ts'
+import type { WholeRequest } from './whole-request.ts'
 
 /** One row of the routes table: everything the server, the guard and the OpenAPI document need to know of an address. */
 export type Endpoint = ReplyingEndpoint | RawEndpoint
@@ -28,10 +30,10 @@ export interface ReplyingEndpoint extends EndpointRow {
   handle(context: EndpointContext): unknown
 }
 
-/** Takes its requests from Node and does everything itself, its key included; Fastify never sees them. `path` is one fixed address. */
+/** Takes its requests from Node or the fast path and does everything itself, its key included; Fastify never sees them. `path` is one fixed address. */
 export interface RawEndpoint extends EndpointRow {
   /** Answers, whatever happens: never rejects. */
-  serve(request: IncomingMessage, response: ServerResponse): Promise<void>
+  serve(request: IncomingMessage | WholeRequest, response: RawResponse): Promise<void>
 }
 
 export interface EndpointDoc {

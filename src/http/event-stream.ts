@@ -1,7 +1,7 @@
-import type { ServerResponse } from 'node:http'
 import type { StopSignal } from '../domain/stop-signal.ts'
 import { PING } from '../wire/sse-encode.ts'
 import type { HeadersOf } from './header-list.ts'
+import type { RawResponse } from './raw-response.ts'
 
 export interface EventStreamOptions {
   /** Silence is broken by a comment after this time: proxies cut quiet connections after 60 to 125 s. */
@@ -14,13 +14,13 @@ export interface EventStreamOptions {
 
 /** A response of server-sent events: opened once, whoever asks first, its answer or the ping that cannot wait for it any longer. */
 export class EventStream {
-  readonly #out: ServerResponse
+  readonly #out: RawResponse
   readonly #options: EventStreamOptions
   #opened: Promise<void> | undefined
   #lastWriteMs = performance.now()
   #pinging: NodeJS.Timeout
 
-  constructor(out: ServerResponse, options: EventStreamOptions) {
+  constructor(out: RawResponse, options: EventStreamOptions) {
     this.#out = out
     this.#options = options
     this.#pinging = setTimeout(() => this.#pingIfQuiet(), options.pingMs)

@@ -1,17 +1,24 @@
 import type { IncomingMessage } from 'node:http'
 import { ApiError } from '../domain/errors.ts'
+import type { WholeRequest } from './whole-request.ts'
 
 /**
  * The body of a JSON request; empty when there is none. Rejects with `unsupported_media_type`, with `request_too_large` as soon as
  * that is certain (the rest is not read), and with `invalid_json` when the body breaks off.
  */
-export function receiveBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
+export function receiveBody(request: IncomingMessage | WholeRequest, limitBytes: number): Promise<Buffer> {
   const { headers } = request
   const isWithoutBody = headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0'
   if (!isJson(headers['content-type'] ?? (isWithoutBody ? JSON_TYPE : ''))) {
     return Promise.reject(new ApiError('unsupported_media_type', { param: 'Content-Type' }))
   }
   if (Number(headers['content-length']) > limitBytes) return Promise.reject(new ApiError('request_too_large'))
+  if ('body' in request) {
+    const body = request.body!
+    // The request lives as long as its answer.
+    request.body = null
+    return Promise.resolve(body)
+  }
   return new Promise((resolve, reject) => {
     let pieces: Buffer[] = []
     let bytes = 0

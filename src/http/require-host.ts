@@ -1,9 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import { ApiError } from '../domain/errors.ts'
 import { headerValues } from '../domain/header-values.ts'
+import type { WholeRequest } from './whole-request.ts'
 
 /** RFC 9112, 3.2: throws `invalid_header` when there is not one Host. HTTP/1.0, which health checks still speak, knows none. */
-export function requireHost({ rawHeaders, httpVersion }: IncomingMessage): void {
+export function requireHost({
+  rawHeaders,
+  httpVersion,
+}: Pick<IncomingMessage | WholeRequest, 'rawHeaders' | 'httpVersion'>): void {
   const hosts = headerValues(rawHeaders, 'host').length
   if (hosts === 1 || (hosts === 0 && httpVersion === '1.0')) return
   const fault = hosts === 0 ? 'is missing' : 'was sent more than once'

@@ -1,5 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
-import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Caller } from '../domain/caller.ts'
@@ -8,9 +8,12 @@ import { http } from '../node-http.ts'
 import { errorBody } from '../wire/error-body.ts'
 import { answerPreflight, corsHeaders } from './cors.ts'
 import type { Endpoint, RawEndpoint, ReplyingEndpoint } from './endpoint.ts'
+import { FastPath } from './fast-path.ts'
 import type { Guard } from './guard.ts'
+import type { RawResponse } from './raw-response.ts'
 import { requireHost } from './require-host.ts'
 import { isFault, respondError, toApiError } from './respond-error.ts'
+import { HEAD_BYTES_MAX, type WholeRequest } from './whole-request.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -72,6 +75,10 @@ export function createServer(options: ServerOptions): FastifyInstance {
     })
   }
   app.server.on('checkExpectation', refuseExpectation)
+  const fastPaths = options.endpoints.filter(isRaw).map(endpoint => openFastPath(app.server, endpoint, options))
+  app.addHook('preClose', async () => {
+    for (const fastPath of fastPaths) fastPath.close()
+  })
   app.setErrorHandler((thrown, request, reply) => {
     const error = toApiError(thrown)
     if (isFault(error))
@@ -103,9 +110,8 @@ function createNodeServer(listener: RequestListener) {
     {
       headersTimeout: 10_000,
       requestTimeout: 30_000,
-      // Above the idle time of common load balancers (60 s), so that the balancer, not we, closes idle connections.
-      keepAliveTimeout: 75_000,
-      maxHeaderSize: 16 * 1024,
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      maxHeaderSize: HEAD_BYTES_MAX,
       connectionsCheckingInterval: 5_000,
       // Node would refuse such requests with an empty body; `requireHost` gives them one.
       requireHostHeader: false,
@@ -113,6 +119,9 @@ function createNodeServer(listener: RequestListener) {
     listener,
   )
 }
+
+/** Above the idle time of common load balancers (60 s), so that the balancer, not we, closes idle connections. */
+const KEEP_ALIVE_MS = 75_000
 
 /**
  * Requests of raw endpoints go there, all others to Fastify. It is the chat that has no time for Fastify: routing, request and reply
@@ -125,12 +134,29 @@ function passingRaw({ endpoints, onResponse }: ServerOptions, answer: RequestLis
     const url = request.url!
     const endpoint = raw.find(({ method, path }) => method === request.method && isAddressOf(url, path))
     if (endpoint === undefined) return answer(request, response)
-    const startedMs = performance.now()
-    response.on('close', () => {
-      onResponse?.({ path: endpoint.path, status: response.statusCode, elapsedMs: performance.now() - startedMs })
-    })
-    void endpoint.serve(request, response)
+    serveRaw(endpoint, request, response, onResponse)
   }
+}
+
+function openFastPath(server: Server, endpoint: RawEndpoint, { onResponse }: ServerOptions): FastPath {
+  return new FastPath(server, {
+    endpoint,
+    serve: (request, response) => serveRaw(endpoint, request, response, onResponse),
+    keepAliveMs: KEEP_ALIVE_MS,
+  })
+}
+
+function serveRaw(
+  endpoint: RawEndpoint,
+  request: IncomingMessage | WholeRequest,
+  response: RawResponse,
+  onResponse: ServerOptions['onResponse'],
+): void {
+  const startedMs = performance.now()
+  response.on('close', () => {
+    onResponse?.({ path: endpoint.path, status: response.statusCode, elapsedMs: performance.now() - startedMs })
+  })
+  void endpoint.serve(request, response)
 }
 
 /** RFC 9112, 3.2.2: a server has to take a whole URL, which is meant for proxies, as well. */

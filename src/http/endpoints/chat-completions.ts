@@ -1,5 +1,4 @@
 import { randomUUIDv7 } from 'node:crypto'
-import type { ServerResponse } from 'node:http'
 import { z } from 'zod'
 import type { Authenticator } from '../../auth/authenticate.ts'
 import type { Completed } from '../../chat/complete.ts'
@@ -27,6 +26,7 @@ import { EventStream } from '../event-stream.ts'
 import type { HeaderList, HeadersOf } from '../header-list.ts'
 import { idempotencyKeyOf } from '../idempotency-key.ts'
 import type { InFlight, Running } from '../in-flight.ts'
+import type { RawResponse } from '../raw-response.ts'
 import { receiveBody } from '../receive-body.ts'
 import { requireHost } from '../require-host.ts'
 import { errorHeaders, isFault, toApiError } from '../respond-error.ts'
@@ -173,7 +173,7 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
 
 type Served = Completed | Replayed
 
-function sendWhole(out: ServerResponse, served: Served, headers: HeaderList): void {
+function sendWhole(out: RawResponse, served: Served, headers: HeaderList): void {
   const { delivery } = served
   if (delivery.kind !== 'whole') throw new Error('a stream was made for a request that asked for none')
   headers.push(...jsonHeaders(delivery.body), ...servedByHeaders(served))
@@ -182,7 +182,7 @@ function sendWhole(out: ServerResponse, served: Served, headers: HeaderList): vo
 }
 
 /** Once the status has left, all that can be said is that the answer breaks off. */
-async function sendError(out: ServerResponse, error: ApiError, headers: HeadersOf): Promise<void> {
+async function sendError(out: RawResponse, error: ApiError, headers: HeadersOf): Promise<void> {
   if (out.headersSent || out.destroyed) {
     if (!out.writableEnded) out.destroy()
     return
@@ -196,14 +196,14 @@ async function sendError(out: ServerResponse, error: ApiError, headers: HeadersO
 }
 
 /** Also where a stream was asked for. */
-function sendQuote(out: ServerResponse, quote: ChatQuote, headers: HeaderList): void {
+function sendQuote(out: RawResponse, quote: ChatQuote, headers: HeaderList): void {
   const body = JSON.stringify(quote)
   headers.push(...jsonHeaders(body))
   out.writeHead(200, headers).end(body)
 }
 
 interface StreamToSend {
-  readonly out: ServerResponse
+  readonly out: RawResponse
   readonly completing: Promise<Served>
   readonly headers: HeadersOf
   readonly signal: StopSignal

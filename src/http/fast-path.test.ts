@@ -1,0 +1,390 @@
+import { once } from 'node:events'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { seededRandom } from '../demo/seeded-random.ts'
+import { FastPath } from './fast-path.ts'
+import type { RawResponse } from './raw-response.ts'
+import { HEAD_BYTES_MAX, type WholeRequest } from './whole-request.ts'
+
+const endpoint = { method: 'POST', path: '/chat' }
+const keepAliveMs = 75_000
+const patiently = { timeout: 20_000, interval: 5 }
+
+type Serving = { request: WholeRequest; response: RawResponse }
+
+/** A server with a fast path, whose requests answer themselves unless a test takes them. */
+async function startServer(serve: (serving: Serving) => void = echo) {
+  const byNode = vi.fn<RequestListener>(echoByNode)
+  const served: Serving[] = []
+  const server = createServer(options, byNode)
+  const fastPath = new FastPath(server, {
+    endpoint,
+    keepAliveMs,
+    serve(request, response) {
+      served.push({ request, response })
+      serve({ request, response })
+    },
+  })
+  return { server, fastPath, served, byNode, port: await listen(server) }
+}
+
+const options = {
+  keepAliveTimeout: keepAliveMs,
+  maxHeaderSize: HEAD_BYTES_MAX,
+  requireHostHeader: false,
+  connectionsCheckingInterval: 20,
+}
+
+async function listen(server: Server): Promise<number> {
+  servers.push(server)
+  server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
+    const status = error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400
+    socket.end(`HTTP/1.1 ${status} Refused\r\nConnection: close\r\n\r\n`)
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  return (server.address() as AddressInfo).port
+}
+
+let servers: Server[] = []
+let sockets: Socket[] = []
+beforeEach(() => {
+  servers = []
+  sockets = []
+})
+afterEach(() => {
+  for (const socket of sockets) socket.destroy()
+  for (const server of servers) server.close()
+})
+
+/** Says what it was asked, so that both ways can be compared. */
+function echo({ request, response }: Serving): void {
+  const body = request.body!.toString('latin1')
+  reply(response, JSON.stringify({ rawHeaders: request.rawHeaders, body }))
+}
+
+const echoByNode: RequestListener = (request, response) => {
+  let body = ''
+  request.setEncoding('latin1').on('data', piece => {
+    body += piece
+  })
+  request.on('end', () => reply(response, JSON.stringify({ rawHeaders: request.rawHeaders, body })))
+  request.on('error', () => {})
+}
+
+function reply(response: RawResponse, text: string): void {
+  response.writeHead(200, ['content-type', 'application/json', 'content-length', String(Buffer.byteLength(text))])
+  response.end(text)
+}
+
+function open(port: number) {
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }).setEncoding('latin1')
+  sockets.push(socket)
+  const client = { socket, read: '', isEnded: false }
+  socket.on('data', (piece: string) => {
+    client.read += piece
+  })
+  socket.on('end', () => {
+    client.isEnded = true
+  })
+  socket.on('error', () => {})
+  return client
+}
+
+function chat(body: string, field = ''): string {
+  return `POST /chat HTTP/1.1\r\nHost: h\r\n${field}Content-Length: ${body.length}\r\n\r\n${body}`
+}
+
+const serverSockets = (served: Serving[]) => served.map(({ response }) => response.socket!)
+const bodiesOf = (text: string) => Array.from(text.matchAll(/"body":"([^"]*)"/g), ([, body]) => body)
+
+describe('a connection', () => {
+  it('serves one plain request after the other, and node:http sees none of them', async () => {
+    const { port, served, byNode } = await startServer()
+    const client = open(port)
+    for (const body of ['a', 'b', 'c']) {
+      client.socket.write(chat(body))
+      await vi.waitFor(() => expect(bodiesOf(client.read)).toContain(body), patiently)
+    }
+    expect(served).toHaveLength(3)
+    expect(byNode).not.toHaveBeenCalled()
+  })
+
+  it('takes a request in pieces, cut anywhere', async () => {
+    const { port, served } = await startServer()
+    const client = open(port)
+    const request = chat('body')
+    for (let at = 1; at < request.length; at++) {
+      client.socket.write(request.slice(0, at))
+      await new Promise(resolve => setImmediate(resolve))
+      client.socket.write(request.slice(at))
+      await vi.waitFor(() => expect(bodiesOf(client.read)).toHaveLength(at), patiently)
+    }
+    expect(served).toHaveLength(request.length - 1)
+  })
+
+  it('goes over to node:http with the first other request, and stays there', async () => {
+    const { port, served, byNode } = await startServer()
+    const client = open(port)
+    const requests = [chat('a'), 'GET / HTTP/1.1\r\nHost: h\r\n\r\n', chat('b'), chat('c')]
+    for (const [index, request] of requests.entries()) {
+      client.socket.write(request)
+      await vi.waitFor(() => expect(bodiesOf(client.read)).toHaveLength(index + 1), patiently)
+    }
+    expect(bodiesOf(client.read)).toEqual(['a', '', 'b', 'c'])
+    expect(served).toHaveLength(1)
+    expect(byNode).toHaveBeenCalledTimes(3)
+  })
+
+  it('answers requests that are sent ahead in their order', async () => {
+    const { port, served, byNode } = await startServer(() => {})
+    const client = open(port)
+    client.socket.write(chat('a'))
+    await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
+    client.socket.write(chat('b') + chat('c') + chat('d'.repeat(1000)))
+    await vi.waitFor(() => expect(client.socket.writableLength).toBe(0), patiently)
+    expect(served).toHaveLength(1)
+    echo(served[0]!)
+    await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a', 'b', 'c', 'd'.repeat(1000)]), patiently)
+    expect(byNode).toHaveBeenCalledTimes(3)
+  })
+
+  it('serves one request that was sent ahead itself', async () => {
+    const { port, served } = await startServer(() => {})
+    const client = open(port)
+    client.socket.write(chat('a'))
+    await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
+    client.socket.write(chat('b'))
+    await vi.waitFor(() => expect(client.socket.writableLength).toBe(0), patiently)
+    echo(served[0]!)
+    await vi.waitFor(() => expect(served).toHaveLength(2), patiently)
+    echo(served[1]!)
+    await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a', 'b']), patiently)
+  })
+
+  it('reads no more than so much ahead, and all of it later', async () => {
+    const { port, served } = await startServer(() => {})
+    const client = open(port)
+    client.socket.write(chat('a'))
+    await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
+    const ahead = chat('b'.repeat(60_000)).repeat(200)
+    const isTaken = vi.fn()
+    client.socket.write(ahead, isTaken)
+    await vi.waitFor(() => expect(serverSockets(served)[0]!.isPaused()).toBe(true), patiently)
+    expect(isTaken).not.toHaveBeenCalled()
+    echo(served[0]!)
+    await vi.waitFor(() => expect(bodiesOf(client.read)).toHaveLength(201), patiently)
+  })
+
+  it.each(['Connection: close\r\n', 'Connection: Close\r\n'])('is closed when %j asks for it', async field => {
+    const { port } = await startServer()
+    const client = open(port)
+    client.socket.write(chat('a', field))
+    await vi.waitFor(() => expect(client.isEnded).toBe(true), patiently)
+    expect(bodiesOf(client.read)).toEqual(['a'])
+  })
+
+  it('is closed after an answer that says so', async () => {
+    const { port } = await startServer(({ response }) => {
+      response.writeHead(503, ['content-length', '2', 'connection', 'close']).end('no')
+    })
+    const client = open(port)
+    client.socket.write(chat('a'))
+    await vi.waitFor(() => expect(client.isEnded).toBe(true), patiently)
+    expect(client.read).toMatch(/^HTTP\/1\.1 503 Service Unavailable\r\n/)
+    expect(client.read.match(/connection:/gi)).toHaveLength(1)
+  })
+
+  it.each<[how: string, leave: (socket: Socket) => void]>([
+    ['closes', socket => socket.destroy()],
+    ['resets', socket => socket.resetAndDestroy()],
+    ['closes its side', socket => socket.end()],
+  ])('tells its request when the client %s, and takes no answer any more', async (_how, leave) => {
+    const { port, served } = await startServer(() => {})
+    const client = open(port)
+    client.socket.write(chat('a'))
+    await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
+    const { response } = served[0]!
+    const onClose = vi.fn()
+    response.on('close', onClose)
+    leave(client.socket)
+    await vi.waitFor(() => expect(onClose).toHaveBeenCalledTimes(1), patiently)
+    expect(response).toMatchObject({ writableFinished: false, destroyed: true })
+    reply(response, 'late')
+    expect(onClose).toHaveBeenCalledTimes(1)
+  })
+
+  it('that rests is closed after as long as was promised, and one that waits for its answer is not', async () => {
+    const { port, fastPath, served } = await startServer(serving => {
+      if (served.length === 1) echo(serving)
+    })
+    const resting = open(port)
+    resting.socket.write(chat('a'))
+    await vi.waitFor(() => expect(bodiesOf(resting.read)).toEqual(['a']), patiently)
+    const waiting = open(port)
+    waiting.socket.write(chat('b'))
+    await vi.waitFor(() => expect(served).toHaveLength(2), patiently)
+
+    fastPath.check(performance.now() + keepAliveMs - 5_000)
+    expect(serverSockets(served).map(socket => socket.destroyed)).toEqual([false, false])
+    fastPath.check(performance.now() + keepAliveMs)
+    expect(serverSockets(served).map(socket => socket.destroyed)).toEqual([true, false])
+    echo(served[1]!)
+    await vi.waitFor(() => expect(bodiesOf(waiting.read)).toEqual(['b']), patiently)
+  })
+
+  it.each(['', 'P', 'POST /chat HTTP/1.1\r\nHost: h\r\n', chat('body').slice(0, -1)])(
+    'that sent %j and no more goes over to node:http, whose time-outs end it',
+    async part => {
+      const { server, port, fastPath } = await startServer()
+      server.headersTimeout = server.requestTimeout = 1
+      const client = open(port)
+      client.socket.write(part)
+      await vi.waitFor(() => {
+        fastPath.check(performance.now() + 10_000)
+        expect(client.read).toMatch(/^HTTP\/1\.1 408 /)
+      }, patiently)
+    },
+  )
+})
+
+describe('the end of the server', () => {
+  it('closes connections that rest, and the others after their answers', async () => {
+    const { server, port, fastPath, served } = await startServer(serving => {
+      if (served.length === 1) echo(serving)
+    })
+    const [resting, waiting] = [open(port), open(port)]
+    resting.socket.write(chat('a'))
+    await vi.waitFor(() => expect(bodiesOf(resting.read)).toEqual(['a']), patiently)
+    waiting.socket.write(chat('b'))
+    await vi.waitFor(() => expect(served).toHaveLength(2), patiently)
+
+    const closed = once(server, 'close')
+    server.close()
+    fastPath.close()
+    await vi.waitFor(() => expect(resting.isEnded).toBe(true), patiently)
+    expect(waiting.isEnded).toBe(false)
+    echo(served[1]!)
+    await vi.waitFor(() => expect(waiting.isEnded).toBe(true), patiently)
+    expect(bodiesOf(waiting.read)).toEqual(['b'])
+    for (const { socket } of [resting, waiting]) socket.end()
+    await closed
+  })
+
+  it('leaves what comes after it to node:http', async () => {
+    const { port, fastPath, served, byNode } = await startServer()
+    fastPath.close()
+    const client = open(port)
+    client.socket.write(chat('a'))
+    await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a']), patiently)
+    expect(byNode).toHaveBeenCalledTimes(1)
+    expect(served).toEqual([])
+  })
+})
+
+describe('a response', () => {
+  it('has the headers that node:http would give it', async () => {
+    const fast = await startServer()
+    const node = createServer(options, echoByNode)
+    const answers = await Promise.all([fast.port, await listen(node)].map(port => exchange(port, chat('a'))))
+    expect(fast.served).toHaveLength(1)
+    expect(answers[0]).toBe(answers[1])
+    expect(answers[0]).toMatch(/\r\nKeep-Alive: timeout=75\r\n/)
+  })
+
+  it('may come in chunks', async () => {
+    const { port } = await startServer(({ response }) => {
+      response.writeHead(200, ['content-type', 'text/event-stream'])
+      response.flushHeaders()
+      response.write('data: é\n\n')
+      response.write('data: 2\n\n')
+      response.end()
+    })
+    const response = await fetch(`http://127.0.0.1:${port}/chat`, { method: 'POST', body: 'a' })
+    expect(await response.text()).toBe('data: é\n\ndata: 2\n\n')
+  })
+
+  it.each(['a\r\nb: c', 'a\nb', 'a\0', 'é', '\x7f'])('has no header like %j', async value => {
+    const { port, served } = await startServer(() => {})
+    open(port).socket.write(chat('a'))
+    await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
+    const { response } = served[0]!
+    expect(() => response.writeHead(200, ['x', value])).toThrow(TypeError)
+    expect(response.headersSent).toBe(false)
+  })
+})
+
+it('what it takes, node:http takes too and reads as the same request, whatever was done to its bytes', async () => {
+  const fast = await startServer()
+  const node = createServer(options, echoByNode)
+  const nodePort = await listen(node)
+  const random = seededRandom(1)
+  for (let batch = 0; batch < 40; batch++) {
+    await Promise.all(
+      Array.from({ length: 25 }, async () => {
+        const bytes = mutated(random)
+        const [byFast, byNode] = await Promise.all([exchange(fast.port, bytes), exchange(nodePort, bytes)])
+        // What follows a request may be refused before its answer has left: then the refusal stands for both.
+        const isRefusedEarlier = byNode.endsWith(byFast) && byFast.startsWith('HTTP/1.1 400 ')
+        if (!isRefusedEarlier) expect({ bytes, answer: byFast }).toEqual({ bytes, answer: byNode })
+      }),
+    )
+  }
+  // Else nothing was compared.
+  expect(fast.served.length).toBeGreaterThan(200)
+  expect(fast.byNode.mock.calls.length).toBeGreaterThan(200)
+})
+
+const fields = [
+  ...['Host: h\r\n', 'content-length: 4\r\n', 'Connection: keep-alive\r\n', 'Authorization: Bearer k\r\n'],
+  ...['Transfer-Encoding: chunked\r\n', 'Expect: 100-continue\r\n', 'Upgrade: x\r\n', 'Connection: close\r\n'],
+  ...[
+    ' folded\r\n',
+    'a b: c\r\n',
+    ': x\r\n',
+    'Content-Length: 5\r\n',
+    'x:\r\n',
+    'Proxy-Connection: close\r\n',
+    'x\r\n',
+  ],
+]
+const odd = ['\r', '\n', '\r\n', '\r\n\r\n', ' ', '\t', ':', '\0', '\x7f', '\x80', '\xff', 'a', '0', '4', '"', ',', '/']
+
+/** A plain request with up to three things done to it. */
+function mutated(random: () => number): string {
+  const pick = <Item>(items: readonly Item[]): Item => items[Math.floor(random() * items.length)]!
+  let bytes = chat('{"a"', 'X-Trace: 1\r\nAuthorization: Bearer k\r\n')
+  for (let times = Math.floor(random() * 4); times > 0; times--) {
+    const at = Math.floor(random() * (bytes.length + 1))
+    const lineAt = bytes.indexOf('\r\n', at) + 2
+    switch (pick(['insert', 'replace', 'delete', 'field', 'again', 'case'])) {
+      case 'insert':
+        bytes = bytes.slice(0, at) + pick(odd) + bytes.slice(at)
+        break
+      case 'replace':
+        bytes = bytes.slice(0, at) + pick(odd) + bytes.slice(at + 1)
+        break
+      case 'delete':
+        bytes = bytes.slice(0, at) + bytes.slice(at + 1)
+        break
+      case 'field':
+        bytes = bytes.slice(0, lineAt) + pick(fields) + bytes.slice(lineAt)
+        break
+      case 'again':
+        bytes += bytes
+        break
+      case 'case':
+        bytes = bytes.slice(0, at) + bytes.slice(at, at + 8).toUpperCase() + bytes.slice(at + 8)
+        break
+    }
+  }
+  return bytes
+}
+
+/** Everything a server answers to these bytes and the end of them. */
+async function exchange(port: number, bytes: string): Promise<string> {
+  const client = open(port)
+  client.socket.end(bytes, 'latin1')
+  await once(client.socket, 'close')
+  return client.read.replace(/\r\nDate: [^\r]*/g, '')
+}

@@ -1,0 +1,27 @@
+import type { ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { HeaderList } from './header-list.ts'
+
+/** What raw endpoints need of a response: of Node's `ServerResponse`, which is one, and of the fast path's. */
+export interface RawResponse
+  extends Pick<
+    ServerResponse,
+    | 'chunkedEncoding'
+    | 'destroyed'
+    | 'headersSent'
+    | 'socket'
+    | 'statusCode'
+    | 'writableEnded'
+    | 'writableFinished'
+    | 'writableNeedDrain'
+  > {
+  readonly req: { readonly socket: Socket }
+  writeHead(status: number, headers: HeaderList): this
+  flushHeaders(): void
+  write(text: string): boolean
+  end(text?: string): unknown
+  destroy(): unknown
+  /** `close` comes once: when the answer has left, or when it no longer can. */
+  on(event: 'close' | 'drain', listener: () => void): unknown
+  off(event: 'close' | 'drain', listener: () => void): unknown
+}

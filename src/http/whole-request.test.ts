@@ -1,0 +1,97 @@
+import { describe, expect, it } from 'vitest'
+import { readWholeRequest } from './whole-request.ts'
+
+const start = 'POST /v1/chat/completions HTTP/1.1\r\n'
+const fields = 'Host: h\r\nContent-Type: application/json\r\nAuthorization: Bearer k\r\nContent-Length: 4\r\n'
+const plain = `${start}${fields}\r\n{"a"`
+const read = (text: string) => readWholeRequest(Buffer.from(text, 'latin1'), start)
+
+describe('a plain request', () => {
+  it('is read with its headers as they were sent and its body', () => {
+    expect(read(plain)).toEqual({
+      httpVersion: '1.1',
+      rawHeaders: ['Host', 'h', 'Content-Type', 'application/json', 'Authorization', 'Bearer k', 'Content-Length', '4'],
+      headers: {
+        host: 'h',
+        origin: undefined,
+        'content-type': 'application/json',
+        'content-length': '4',
+        'transfer-encoding': undefined,
+        'idempotency-key': undefined,
+      },
+      body: Buffer.from('{"a"'),
+    })
+  })
+
+  it('is a part with any of its bytes missing at the end', () => {
+    for (let length = 0; length < plain.length; length++) expect(read(plain.slice(0, length))).toBe('part')
+  })
+
+  it.each<[name: string, field: string, rawHeaders: string[]]>([
+    ['an empty value', 'x:\r\n', ['x', '']],
+    ['blanks and tabs around a value', 'x: \t a b \t\r\n', ['x', 'a b']],
+    ['every character of a token', "!#$%&'*+-.^_`|~09azAZ: x\r\n", ["!#$%&'*+-.^_`|~09azAZ", 'x']],
+    ['a field that comes twice and that nobody reads', 'x: 1\r\nx: 2\r\n', ['x', '1', 'x', '2']],
+    ['a name that objects have', '__proto__: x\r\n', ['__proto__', 'x']],
+    ['keep-alive', 'Connection: Keep-Alive\r\n', ['Connection', 'Keep-Alive']],
+  ])('may have %s', (_name, field, rawHeaders) => {
+    const request = read(`${start}${field}${fields}\r\n{"a"`)
+    expect(request).toMatchObject({ rawHeaders: expect.arrayContaining(rawHeaders), body: Buffer.from('{"a"') })
+  })
+
+  it('may be as long as one read of a socket', () => {
+    const request = (bytes: number) => {
+      const head = `${start}Host: h\r\nContent-Length: ${bytes}\r\n\r\n`
+      return `${head}${'x'.repeat(bytes)}`
+    }
+    const most = 64 * 1024 - request(10_000).length + 10_000
+    expect(read(request(most))).toMatchObject({ headers: { 'content-length': String(most) } })
+    expect(read(request(most).slice(0, -1))).toBe('part')
+    expect(read(request(most + 1).slice(0, -2))).toBe('other')
+  })
+})
+
+describe('for node:http to read', () => {
+  it.each<[name: string, bytes: string]>([
+    ['another address', plain.replace('/v1', '/v2')],
+    ['a query', plain.replace('completions', 'completions?a=b')],
+    ['another method', plain.replace('POST', 'GET ')],
+    ['HTTP/1.0', plain.replace('HTTP/1.1', 'HTTP/1.0')],
+    ['an empty line before the request', `\r\n${plain}`],
+    ['a byte after the request', `${plain}x`],
+    ['another request after the request', plain + plain],
+    ['the first byte of TLS', '\x16\x03\x01'],
+    ['no fields', `${start}\r\n`],
+    ['no Host', plain.replace('Host: h\r\n', '')],
+    ['no length', plain.replace('Content-Length: 4\r\n', '')],
+    ['a length of 0', plain.replace('Length: 4', 'Length: 0')],
+    ['a length that begins with 0', plain.replace('Length: 4', 'Length: 04')],
+    ['a length with a sign', plain.replace('Length: 4', 'Length: +4')],
+    ['two lengths', plain.replace('Host', 'Content-Length: 4\r\nHost')],
+    ['lengths in one field', plain.replace('Length: 4', 'Length: 4, 4')],
+    ['two Hosts', plain.replace('Host', 'host: h\r\nHost')],
+    ['two content types', plain.replace('Host', 'Content-Type: text/plain\r\nHost')],
+    ['two keys of idempotency', plain.replace('Host', 'Idempotency-Key: a\r\nIDEMPOTENCY-KEY: a\r\nHost')],
+    ['chunks', plain.replace('Host', 'Transfer-Encoding: chunked\r\nHost')],
+    ['an expectation', plain.replace('Host', 'Expect: 100-continue\r\nHost')],
+    ['an upgrade', plain.replace('Host', 'Upgrade: h2c\r\nHost')],
+    ['trailers', plain.replace('Host', 'Trailer: x\r\nHost')],
+    ['a connection that is to be closed', plain.replace('Host', 'Connection: close\r\nHost')],
+    ['fields of the connection', plain.replace('Host', 'Connection: keep-alive, x\r\nHost')],
+    ['a connection as old proxies spell it', plain.replace('Host', 'Proxy-Connection: close\r\nHost')],
+    ['a folded field', plain.replace('Host: h', 'Host: h\r\n x')],
+    ['a blank before a colon', plain.replace('Host:', 'Host :')],
+    ['a field without a name', plain.replace('Host:', ':')],
+    ['a field without a colon', plain.replace('Host: h', 'Host')],
+    ['a bare LF', plain.replace('Host: h\r\n', 'Host: h\n')],
+    ['a bare CR', plain.replace('Host: h', 'Host: h\rx: y')],
+    ['NUL in a value', plain.replace('Host: h', 'Host: h\0')],
+    ['DEL in a value', plain.replace('Host: h', 'Host: h\x7f')],
+    ['a byte that is not ASCII in a value', plain.replace('Host: h', 'Host: h\xe9')],
+    ['a bracket in a name', plain.replace('Host', '(x): y\r\nHost')],
+    ['a head that has not ended after 16 KiB', `${start}x: ${'x'.repeat(16 * 1024)}`],
+    ['a head of more than 16 KiB', plain.replace('Host', `x: ${'x'.repeat(16 * 1024)}\r\nHost`)],
+  ])('%s', (_name, bytes) => {
+    expect(read(bytes)).toBe('other')
+  })
+})
