@@ -5,6 +5,7 @@ import type { Envelope } from '../wire/envelope.ts'
 import { SseDecoder, type SseEvent } from '../wire/sse-decoder.ts'
 import { ChunkNormaliser, hasContent } from '../wire/upstream-chunk.ts'
 import { completionAsChunks, normaliseCompletion } from '../wire/upstream-completion.ts'
+import { type Expected, isWordlessAnswer } from '../wire/wordless-answer.ts'
 import { failureOfResponse, isOfType } from './classify.ts'
 import type { ResponseHead } from './response-parser.ts'
 import type { UpstreamAsk, UpstreamClient } from './upstream-client.ts'
@@ -29,10 +30,10 @@ export async function askStream(
   upstream: UpstreamClient,
   ask: UpstreamAsk,
   envelope: Envelope,
-  choices: number,
+  expected: Expected,
   watcher: StreamWatcher,
 ): Promise<ChunkSource> {
-  const reader = new ChunkReader(await upstream.ask(ask), envelope, choices, watcher)
+  const reader = new ChunkReader(await upstream.ask(ask), envelope, expected, watcher)
   await reader.answering
   return reader
 }
@@ -55,12 +56,12 @@ class ChunkReader implements ChunkSource {
   readonly #answering = Promise.withResolvers<void>()
   readonly #reading = Promise.withResolvers<void>()
 
-  constructor(exchange: UpstreamExchange, envelope: Envelope, choices: number, watcher: StreamWatcher) {
+  constructor(exchange: UpstreamExchange, envelope: Envelope, expected: Expected, watcher: StreamWatcher) {
     this.#exchange = exchange
-    this.#normaliser = new ChunkNormaliser(envelope, choices)
+    this.#normaliser = new ChunkNormaliser(envelope, expected.choices)
     this.#watcher = watcher
     this.answering = this.#answering.promise
-    this.#ended = this.#readToEnd(choices)
+    this.#ended = this.#readToEnd(expected)
     // Whoever reads is told, and before that `answering` tells.
     this.#ended.catch(() => {})
     this.#reading.promise.catch(() => {})
@@ -81,7 +82,7 @@ class ChunkReader implements ChunkSource {
   }
 
   /** Its `finally` ends the exchange, whatever happens. */
-  async #readToEnd(choices: number): Promise<void> {
+  async #readToEnd(expected: Expected): Promise<void> {
     const exchange = this.#exchange
     const normaliser = this.#normaliser
     let ending: StreamEnding = 'left'
@@ -90,7 +91,7 @@ class ChunkReader implements ChunkSource {
         if (exchange.head.status !== 200) throw failureOfResponse(exchange.head, await exchange.readText())
         rejectUnreadable(exchange.head)
         if (isOfType(exchange.head, 'json')) {
-          await this.#hand(await wholeAsStream(exchange, normaliser, choices))
+          await this.#hand(await wholeAsStream(exchange, normaliser, expected))
         } else {
           const decoder = new SseDecoder()
           await exchange.read(bytes => this.#readEvents(decoder.push(bytes)))
@@ -101,7 +102,7 @@ class ChunkReader implements ChunkSource {
         if (!(normaliser.complete && error instanceof UpstreamFailure) || this.#hasLeft) throw error
       }
       await this.#hand(normaliser.end())
-      if (!this.#isAnswering) await this.#endWordless()
+      if (!this.#isAnswering) await this.#endWordless(expected)
       ending = 'complete'
     } catch (error) {
       this.#answering.reject(error)
@@ -153,8 +154,8 @@ class ChunkReader implements ChunkSource {
   }
 
   /** The stream is over, and there was no content. */
-  #endWordless(): Promise<void> {
-    if (!isWordlessAnswer(this.#peeked)) throw new UpstreamFailure('empty', 'The stream ended without any output.')
+  #endWordless(expected: Expected): Promise<void> {
+    if (!isWordless(this.#peeked, expected)) throw new UpstreamFailure('empty', 'The stream ended without any output.')
     this.#startAnswering()
     return this.#reading.promise
   }
@@ -164,10 +165,10 @@ class ChunkReader implements ChunkSource {
 async function wholeAsStream(
   exchange: UpstreamExchange,
   normaliser: ChunkNormaliser,
-  choices: number,
+  expected: Expected,
 ): Promise<ChatChunk[]> {
   const text = await exchange.readText()
-  const completion = normaliseCompletion(text, { id: '', created: 0, model: '' }, choices)
+  const completion = normaliseCompletion(text, { id: '', created: 0, model: '' }, expected)
   return [...completionAsChunks(completion).map(chunk => JSON.stringify(chunk)), '[DONE]'].flatMap(data =>
     normaliser.push({ event: '', data }),
   )
@@ -185,10 +186,8 @@ export function rejectUnreadable(head: ResponseHead): void {
   if (isOfType(head, 'html')) throw new UpstreamFailure('malformed', 'The upstream answered with HTML.')
 }
 
-/** No content, and yet an answer that another upstream would only repeat: a filter refused, or hidden reasoning took all tokens. */
-function isWordlessAnswer(parts: readonly StreamPart[]): boolean {
+function isWordless(parts: readonly StreamPart[], expected: Expected): boolean {
   const chunks = parts.filter(part => typeof part !== 'string')
   const reasons = chunks.flatMap(chunk => chunk.choices.map(choice => choice.finish_reason))
-  const outputTokens = chunks.at(-1)?.usage?.completion_tokens ?? 0
-  return reasons.includes('content_filter') || (reasons.includes('length') && outputTokens > 0)
+  return isWordlessAnswer(reasons, chunks.at(-1)?.usage?.completion_tokens ?? 0, expected)
 }

@@ -11,6 +11,7 @@ import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failpoint } from '../failpoint.ts'
 import { type Envelope, envelopeOf } from '../wire/envelope.ts'
 import { upstreamRequestBody } from '../wire/upstream-request.ts'
+import type { Expected } from '../wire/wordless-answer.ts'
 import { askStream } from './ask-stream.ts'
 import { readWhole } from './read-whole.ts'
 import type { UpstreamAsk, UpstreamClient } from './upstream-client.ts'
@@ -52,7 +53,7 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
       offer,
       ask: { endpoint, body, stream: job.stream, remainingMs, signal },
       envelope: envelopeOf(plan.ticket, modelId),
-      choices: job.choices,
+      expected: { choices: job.choices, hasStop: job.hasStop },
       startedMs,
       attempts,
     }
@@ -77,7 +78,7 @@ interface Try {
   readonly offer: Offer
   readonly ask: UpstreamAsk
   readonly envelope: Envelope
-  readonly choices: number
+  readonly expected: Expected
   readonly startedMs: number
   /** The tries before this one. */
   readonly attempts: readonly Attempt[]
@@ -87,7 +88,7 @@ async function tryWhole({ upstream, health, clock }: DispatchDeps, attempt: Try)
   const { offerId } = attempt.offer
   health.beginRequest(offerId)
   try {
-    const completion = readWhole(await upstream.ask(attempt.ask), attempt.envelope, attempt.choices)
+    const completion = readWhole(await upstream.ask(attempt.ask), attempt.envelope, attempt.expected)
     const totalMs = clock.monotonicMs() - attempt.startedMs
     const outputTokens = completion.usage?.completion_tokens
     health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens })
@@ -106,7 +107,7 @@ async function tryStream({ upstream, health, clock }: DispatchDeps, attempt: Try
   let firstTokenMs = 0
   health.beginRequest(offerId)
   try {
-    const chunks = await askStream(upstream, attempt.ask, attempt.envelope, attempt.choices, {
+    const chunks = await askStream(upstream, attempt.ask, attempt.envelope, attempt.expected, {
       onContent: () => {
         firstTokenMs = elapsedMs()
       },

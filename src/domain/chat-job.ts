@@ -44,6 +44,8 @@ export interface ChatJob {
   readonly dryRun: boolean
   /** `n`: each choice may use `maxTokens`. */
   readonly choices: number
+  /** `stop` names a sequence, so an answer may end before its first word. */
+  readonly hasStop: boolean
   readonly features: ReadonlySet<Feature>
   /** No tokenizer makes more tokens of this prompt than this: bytes plus overhead, images and audio at a flat bound. */
   readonly inputTokensBound: number

@@ -14,6 +14,7 @@ const job = {
   choices: 1,
   promptText: () => prompt,
   messageCount: 1,
+  hasStop: false,
   mediaTokensBound: 0,
   inputTokensBound: 500,
 } as unknown as ChatJob

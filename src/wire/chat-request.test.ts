@@ -29,6 +29,7 @@ describe('an accepted request', () => {
       onInsufficient: 'refuse',
       choices: 1,
       messageCount: 1,
+      hasStop: false,
       wishes: {
         serviceTier: 'balanced',
         privacyMode: false,
@@ -40,6 +41,18 @@ describe('an accepted request', () => {
       },
       forward: { messages: [user] },
     })
+  })
+
+  it.each<[stop: unknown, hasStop: boolean]>([
+    ['x', true],
+    [['x'], true],
+    ['', false],
+    [[], false],
+    [null, false],
+    [undefined, false],
+    [1, false],
+  ])('with stop %j has one: %j', (stop, hasStop) => {
+    expect(parse({ ...minimal, stop }).hasStop).toBe(hasStop)
   })
 
   it('takes the gateway fields out and keeps every other OpenAI field', () => {

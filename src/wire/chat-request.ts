@@ -69,6 +69,7 @@ export function parseChatRequest(body: Buffer): ChatJob {
     maxCostNanos: fields.max_cost_usd ? wholeNanosOf(fields.max_cost_usd) : null,
     dryRun: fields.dry_run ?? false,
     choices: fields.n ?? 1,
+    hasStop: hasStop(input.stop),
     features: featuresOf(messages, input),
     inputTokensBound: size.tokensBound,
     promptText: () => promptText(messages, input),
@@ -76,6 +77,11 @@ export function parseChatRequest(body: Buffer): ChatJob {
     messageCount: messages.length,
     forward,
   }
+}
+
+/** A sequence or a list of them, which nobody has checked. */
+function hasStop(stop: unknown): boolean {
+  return Array.isArray(stop) ? stop.length > 0 : typeof stop === 'string' && stop !== ''
 }
 
 /** Rounded down where it has more than nine decimals: a cap is never raised. */

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest'
 import { normaliseCompletion } from './upstream-completion.ts'
 
 const envelope = { id: 'chatcmpl-0198c0de-0000-7000-8000-00000000abcd', created: 1_750_000_000, model: 'public-model' }
-const normalised = (body: unknown, choices = 1) =>
-  normaliseCompletion(typeof body === 'string' ? body : JSON.stringify(body), envelope, choices)
+const normalised = (body: unknown, choices = 1, hasStop = false) =>
+  normaliseCompletion(typeof body === 'string' ? body : JSON.stringify(body), envelope, { choices, hasStop })
 const message = (fields: object, finish_reason: unknown = 'stop') => ({ choices: [{ message: fields, finish_reason }] })
 const said = { role: 'assistant', content: 'Hi', refusal: null }
 
@@ -122,6 +122,20 @@ describe('a whole answer', () => {
     expect(normalised(message({ content: '' }, 'content_filter')).choices[0]!.finish_reason).toBe('content_filter')
     const usage = { prompt_tokens: 3, completion_tokens: 50 }
     expect(normalised({ ...message({ content: '' }, 'length'), usage }).choices[0]!.finish_reason).toBe('length')
+  })
+
+  it('may be wordless when it ends at a `stop` of the request, and says that something was generated', () => {
+    const stopped = (completion_tokens: number) => ({
+      ...message({ content: '' }),
+      usage: { prompt_tokens: 3, completion_tokens },
+    })
+    expect(normalised(stopped(1), 1, true).choices[0]).toMatchObject({
+      message: { content: '' },
+      finish_reason: 'stop',
+    })
+    expect(() => normalised(stopped(1), 1, false)).toThrow('no output')
+    expect(() => normalised(stopped(0), 1, true)).toThrow('no output')
+    expect(() => normalised(message({ content: '' }), 1, true)).toThrow('no output')
   })
 
   it.each<[name: string, body: unknown, outcome: string]>([

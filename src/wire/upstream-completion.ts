@@ -8,18 +8,19 @@ import { parseUpstreamJson } from './parse-upstream-json.ts'
 import { readUsage } from './token-usage.ts'
 import { argumentsText, nonEmptyText, TOOL_CALLS_MAX } from './tool-calls.ts'
 import { failureOfError, readUpstreamError } from './upstream-error.ts'
+import { type Expected, isWordlessAnswer } from './wordless-answer.ts'
 
 /**
- * Turns an upstream's whole answer (status 200) into what OpenAI would send. `choicesMax` is the request's `n`.
+ * Turns an upstream's whole answer (status 200) into what OpenAI would send.
  * Throws UpstreamFailure: `malformed` when it is no completion, `empty` without any output, or what an error body means.
  */
-export function normaliseCompletion(text: string, envelope: Envelope, choicesMax: number): ChatCompletion {
+export function normaliseCompletion(text: string, envelope: Envelope, expected: Expected): ChatCompletion {
   const body = parse(text)
   const error = readUpstreamError(body)
   if (error) throw failureOfError(null, error)
   if (!Array.isArray(body.choices)) throw new UpstreamFailure('malformed', 'The answer has no choices.')
   const choices: CompletionChoice[] = []
-  for (const raw of body.choices.slice(0, choicesMax)) {
+  for (const raw of body.choices.slice(0, expected.choices)) {
     if (isJsonObject(raw)) choices.push(readChoice(raw, choices.length, envelope))
   }
   const completion: ChatCompletion = {
@@ -31,7 +32,7 @@ export function normaliseCompletion(text: string, envelope: Envelope, choicesMax
   }
   const usage = readUsage(body.usage)
   if (usage) completion.usage = usage
-  if (!isAnswer(completion)) throw new UpstreamFailure('empty', 'The answer has no output.')
+  if (!isAnswer(completion, expected)) throw new UpstreamFailure('empty', 'The answer has no output.')
   return completion
 }
 
@@ -104,15 +105,12 @@ function readToolCalls(value: unknown, idPrefix: string): JsonObject[] {
   return calls
 }
 
-/**
- * Zero output is a failure of the upstream, with two exceptions that another upstream would only repeat: a filter refused,
- * or hidden reasoning used up max_tokens.
- */
-function isAnswer({ choices, usage }: ChatCompletion): boolean {
-  return choices.some(({ message, finish_reason }) => {
-    if (finish_reason === 'content_filter') return true
-    if (finish_reason === 'length' && (usage?.completion_tokens ?? 0) > 0) return true
-    for (const key in message) if (key !== 'role' && message[key] !== null && message[key] !== '') return true
-    return false
-  })
+function isAnswer({ choices, usage }: ChatCompletion, expected: Expected): boolean {
+  const reasons = choices.map(choice => choice.finish_reason)
+  return choices.some(hasOutput) || isWordlessAnswer(reasons, usage?.completion_tokens ?? 0, expected)
+}
+
+function hasOutput({ message }: CompletionChoice): boolean {
+  for (const key in message) if (key !== 'role' && message[key] !== null && message[key] !== '') return true
+  return false
 }

@@ -156,6 +156,24 @@ describe('what is billed', () => {
     expect(await ended()).toMatchObject([{ outcome: 'served', output_tokens: 8, cost_nanos: 10_000n + 16_000n }])
   })
 
+  it('no text, but output tokens reported, and the end is a `stop` sequence of the request', async () => {
+    const { chat, ended } = await sale()
+    const stopped = answer({ text: '', finishReason: 'stop', usage: usageOf(10, 1) })
+    upstream.respondWith(stopped)
+    expect(await (await chat({ stop: ['.'] })).json()).toMatchObject({
+      choices: [{ message: { content: '' }, finish_reason: 'stop' }],
+      usage: { completion_tokens: 1 },
+    })
+    upstream.respondWith(stopped)
+    const streamed = await chat({ stop: '.', stream: true })
+    expect(streamed.status).toBe(200)
+    expect(await streamed.text()).toContain('"finish_reason":"stop"')
+    const rows = await ended(2)
+    for (const row of rows) {
+      expect(row).toMatchObject({ outcome: 'served', output_tokens: 1, cost_nanos: 10_000n + 2_000n })
+    }
+  })
+
   it('the upstream reports no usage', async () => {
     const { chat, ended } = await sale()
     const text = 'It is six minutes on foot from the signal box to the river.'

@@ -67,6 +67,7 @@ export function jobOf(given: Omit<Partial<ChatJob>, 'wishes'> & { wishes?: Parti
     promptText: () => '',
     mediaTokensBound: 0,
     messageCount: 1,
+    hasStop: false,
     forward: {},
     ...given,
     wishes: {
