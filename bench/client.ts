@@ -10,8 +10,8 @@ export type Answer = {
 
 /**
  * The client of the benchmark, over connections that are kept: HTTP/1.1 at the lowest price we know. Load, upstream and PostgreSQL may have to
- * share one core, and when that core is full, it is them that is measured. It knows what the subjects send and believes them; whoever
- * is to be tested rather than timed is tested elsewhere, with real clients.
+ * share one core; when they fill it, the figures show them and not the gateway. It trusts what it reads: real clients test the gateway elsewhere.
+ * Nor is it the gateway's own client of upstreams, which trusts nobody, and which is part of what is measured.
  */
 export class Client {
   readonly #host: string

@@ -3,7 +3,7 @@ import { Pool } from 'undici'
 import { reportPort } from './process.ts'
 
 /**
- * The floor: the least a Node gateway can do. It forwards bytes over kept-alive connections, answers chunk by chunk,
+ * The floor: what a gateway on node:http and undici costs at least. It forwards bytes over kept-alive connections, answers chunk by chunk,
  * with back-pressure, and aborts the upstream when the client leaves. Usage: `node bench/relay.ts http://127.0.0.1:PORT`
  */
 const upstream = new Pool(process.argv[2]!, { headersTimeout: 0, bodyTimeout: 0 })

@@ -123,6 +123,7 @@ class StampReader {
       at = all.indexOf(stampMark, at + stampDigits)
     }
     if (all.includes(doneMark)) this.done = true
+    // Copied: the client overwrites its bytes.
     this.#rest = readTo < all.length ? Buffer.from(all.subarray(readTo)) : null
   }
 }

@@ -20,13 +20,13 @@ const server = createServer({ noDelay: true }, socket => {
     rest = all.length < bodyEnd ? all : null
     if (rest === null) stream = answer(socket, all.subarray(headEnd + 4))
   })
-  // One that is left before its end; it has ended otherwise.
+  // A client that leaves early stops its stream; one that has ended has done so itself.
   socket.on('close', () => stream?.leave())
-  // Who leaves does so with or without a farewell.
+  // A reset is such a client too: 'close' follows.
   socket.on('error', () => {})
 })
 
-/** Every subject sends it; a request in chunks is answered by nothing, and fails its round. */
+/** Every subject sends it. One that did not would end the benchmark: its figures would be of something else. */
 function contentLength(head: string): number {
   const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1]
   if (length === undefined) throw new Error(`a request of unknown length: ${head}`)
@@ -60,10 +60,10 @@ const usageChunk = (chunks: number) =>
   sse({ choices: [], usage: { prompt_tokens: 16, completion_tokens: chunks, total_tokens: 16 + chunks } })
 const streamEnd = `${frame('data: [DONE]\n\n')}0\r\n\r\n`
 // Stamps are of one length, and so is the frame around them.
-const stampMark = '@'.repeat(stampText(0).length)
+const stampPlace = '@'.repeat(stampText(0).length)
 const [beforeStamp, afterStamp] = sse({
-  choices: [{ index: 0, delta: { content: stampMark }, finish_reason: null }],
-}).split(stampMark) as [string, string]
+  choices: [{ index: 0, delta: { content: stampPlace }, finish_reason: null }],
+}).split(stampPlace) as [string, string]
 
 server.listen({ port: 0, host: '127.0.0.1', backlog: 4096 }, () => reportPort(server))
 
@@ -71,7 +71,7 @@ type Stream = {
   socket: Socket
   chunksLeft: number
   includeUsage: boolean
-  /** Called when its connection ends; a stream that has ended is left already. */
+  /** Takes it off the wheel. Calling it again does nothing. */
   leave: () => void
 }
 
@@ -99,7 +99,9 @@ class Wheel {
     }
     const slot = this.#slotAt(this.#turnedToMs)
     const leave = () => {
-      if (!slot.delete(stream) || --this.#openStreams > 0) return
+      if (!slot.delete(stream)) return
+      this.#openStreams--
+      if (this.#openStreams > 0) return
       clearInterval(this.#ticking)
       this.#ticking = undefined
     }

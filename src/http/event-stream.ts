@@ -1,5 +1,6 @@
 import type { StopSignal } from '../domain/stop-signal.ts'
 import { PING } from '../wire/sse-encode.ts'
+import { encodeChunk } from './encode-chunk.ts'
 import type { HeadersOf } from './header-list.ts'
 import type { RawResponse } from './raw-response.ts'
 
@@ -47,7 +48,7 @@ export class EventStream {
     if (!socket.writable) return true
     // Framed here and written at once. `out.write` makes four writes of it, corked until the next tick and gathered again by
     // writev, which cost a chunk 5 us more of 35.
-    return socket.write(`${Buffer.byteLength(frames).toString(16)}\r\n${frames}\r\n`)
+    return socket.write(encodeChunk(frames))
   }
 
   /**

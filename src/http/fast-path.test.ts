@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type RequestListener, type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { seededRandom } from '../demo/seeded-random.ts'
 import { FastPath } from './fast-path.ts'
 import type { RawResponse } from './raw-response.ts'
@@ -17,6 +17,7 @@ type Serving = { request: WholeRequest; response: RawResponse }
 async function startServer(serve: (serving: Serving) => void = echo) {
   const byNode = vi.fn<RequestListener>(echoByNode)
   const served: Serving[] = []
+  const opened: Socket[] = []
   const server = createServer(options, byNode)
   const fastPath = new FastPath(server, {
     endpoint,
@@ -26,7 +27,12 @@ async function startServer(serve: (serving: Serving) => void = echo) {
       serve({ request, response })
     },
   })
-  return { server, fastPath, served, byNode, port: await listen(server) }
+  // Not before: the fast path takes over who is there.
+  server.on('connection', socket => opened.push(socket))
+  /** What the server has read of the connection that was opened at that place. */
+  const hasRead = (bytes: number, place = 0) =>
+    vi.waitFor(() => expect(opened[place]?.bytesRead ?? 0).toBeGreaterThanOrEqual(bytes), patiently)
+  return { server, fastPath, served, byNode, opened, hasRead, port: await listen(server) }
 }
 
 const options = {
@@ -78,7 +84,7 @@ function reply(response: RawResponse, text: string): void {
 }
 
 function open(port: number) {
-  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }).setEncoding('latin1')
+  const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true, noDelay: true }).setEncoding('latin1')
   sockets.push(socket)
   const client = { socket, read: '', isEnded: false }
   socket.on('data', (piece: string) => {
@@ -95,7 +101,6 @@ function chat(body: string, field = ''): string {
   return `POST /chat HTTP/1.1\r\nHost: h\r\n${field}Content-Length: ${body.length}\r\n\r\n${body}`
 }
 
-const serverSockets = (served: Serving[]) => served.map(({ response }) => response.socket!)
 const bodiesOf = (text: string) => Array.from(text.matchAll(/"body":"([^"]*)"/g), ([, body]) => body)
 
 describe('a connection', () => {
@@ -111,12 +116,14 @@ describe('a connection', () => {
   })
 
   it('takes a request in pieces, cut anywhere', async () => {
-    const { port, served } = await startServer()
+    const { port, served, opened, hasRead } = await startServer()
     const client = open(port)
     const request = chat('body')
     for (let at = 1; at < request.length; at++) {
+      const before = opened[0]?.bytesRead ?? 0
       client.socket.write(request.slice(0, at))
-      await new Promise(resolve => setImmediate(resolve))
+      await hasRead(before + at)
+      expect(served).toHaveLength(at - 1)
       client.socket.write(request.slice(at))
       await vi.waitFor(() => expect(bodiesOf(client.read)).toHaveLength(at), patiently)
     }
@@ -137,12 +144,13 @@ describe('a connection', () => {
   })
 
   it('answers requests that are sent ahead in their order', async () => {
-    const { port, served, byNode } = await startServer(() => {})
+    const { port, served, byNode, hasRead } = await startServer(() => {})
     const client = open(port)
     client.socket.write(chat('a'))
     await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
-    client.socket.write(chat('b') + chat('c') + chat('d'.repeat(1000)))
-    await vi.waitFor(() => expect(client.socket.writableLength).toBe(0), patiently)
+    const ahead = chat('b') + chat('c') + chat('d'.repeat(1000))
+    client.socket.write(ahead)
+    await hasRead(chat('a').length + ahead.length)
     expect(served).toHaveLength(1)
     echo(served[0]!)
     await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a', 'b', 'c', 'd'.repeat(1000)]), patiently)
@@ -150,28 +158,45 @@ describe('a connection', () => {
   })
 
   it('serves one request that was sent ahead itself', async () => {
-    const { port, served } = await startServer(() => {})
+    const { port, served, byNode, hasRead } = await startServer(() => {})
     const client = open(port)
     client.socket.write(chat('a'))
     await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
     client.socket.write(chat('b'))
-    await vi.waitFor(() => expect(client.socket.writableLength).toBe(0), patiently)
+    await hasRead(2 * chat('a').length)
     echo(served[0]!)
     await vi.waitFor(() => expect(served).toHaveLength(2), patiently)
     echo(served[1]!)
     await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a', 'b']), patiently)
+    expect(byNode).not.toHaveBeenCalled()
   })
 
-  it('reads no more than so much ahead, and all of it later', async () => {
-    const { port, served } = await startServer(() => {})
+  it('reads on after one that filled what is read ahead', async () => {
+    const { port, served, byNode, opened } = await startServer(() => {})
     const client = open(port)
     client.socket.write(chat('a'))
     await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
-    const ahead = chat('b'.repeat(60_000)).repeat(200)
-    const isTaken = vi.fn()
-    client.socket.write(ahead, isTaken)
-    await vi.waitFor(() => expect(serverSockets(served)[0]!.isPaused()).toBe(true), patiently)
-    expect(isTaken).not.toHaveBeenCalled()
+    const long = 'b'.repeat(64 * 1024 - chat('b'.repeat(10_000)).length + 10_000)
+    client.socket.write(chat(long))
+    await vi.waitFor(() => expect(opened[0]!.isPaused()).toBe(true), patiently)
+    echo(served[0]!)
+    await vi.waitFor(() => expect(served).toHaveLength(2), patiently)
+    echo(served[1]!)
+    client.socket.write(chat('c'))
+    await vi.waitFor(() => expect(served).toHaveLength(3), patiently)
+    echo(served[2]!)
+    await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a', long, 'c']), patiently)
+    expect(byNode).not.toHaveBeenCalled()
+  })
+
+  it('reads no more than so much ahead, and all of it later', async () => {
+    const { port, served, opened } = await startServer(() => {})
+    const client = open(port)
+    client.socket.write(chat('a'))
+    await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
+    client.socket.write(chat('b'.repeat(60_000)).repeat(200))
+    await vi.waitFor(() => expect(opened[0]!.isPaused()).toBe(true), patiently)
+    expect(opened[0]!.bytesRead).toBeLessThan(3 * 64 * 1024)
     echo(served[0]!)
     await vi.waitFor(() => expect(bodiesOf(client.read)).toHaveLength(201), patiently)
   })
@@ -215,7 +240,7 @@ describe('a connection', () => {
   })
 
   it('that rests is closed after as long as was promised, and one that waits for its answer is not', async () => {
-    const { port, fastPath, served } = await startServer(serving => {
+    const { port, fastPath, served, opened } = await startServer(serving => {
       if (served.length === 1) echo(serving)
     })
     const resting = open(port)
@@ -226,26 +251,65 @@ describe('a connection', () => {
     await vi.waitFor(() => expect(served).toHaveLength(2), patiently)
 
     fastPath.check(performance.now() + keepAliveMs - 5_000)
-    expect(serverSockets(served).map(socket => socket.destroyed)).toEqual([false, false])
+    expect(opened.map(socket => socket.destroyed)).toEqual([false, false])
     fastPath.check(performance.now() + keepAliveMs)
-    expect(serverSockets(served).map(socket => socket.destroyed)).toEqual([true, false])
+    expect(opened.map(socket => socket.destroyed)).toEqual([true, false])
     echo(served[1]!)
     await vi.waitFor(() => expect(bodiesOf(waiting.read)).toEqual(['b']), patiently)
+  })
+
+  it('whose answer is still being read does not rest', async () => {
+    const { port, fastPath, opened } = await startServer(({ response }) => {
+      const text = 'x'.repeat(20_000_000)
+      response.writeHead(200, ['content-length', String(text.length)])
+      response.end(text)
+    })
+    const client = open(port)
+    client.socket.pause()
+    client.socket.write(chat('a'))
+    await vi.waitFor(() => expect(opened[0]?.writableLength).toBeGreaterThan(0), patiently)
+    fastPath.check(performance.now() + keepAliveMs)
+    expect(opened[0]!.destroyed).toBe(false)
+    client.socket.resume()
+    await vi.waitFor(() => expect(client.read.length).toBeGreaterThan(20_000_000), patiently)
   })
 
   it.each(['', 'P', 'POST /chat HTTP/1.1\r\nHost: h\r\n', chat('body').slice(0, -1)])(
     'that sent %j and no more goes over to node:http, whose time-outs end it',
     async part => {
-      const { server, port, fastPath } = await startServer()
+      const { server, port, fastPath, opened, hasRead } = await startServer()
       server.headersTimeout = server.requestTimeout = 1
       const client = open(port)
       client.socket.write(part)
-      await vi.waitFor(() => {
-        fastPath.check(performance.now() + 10_000)
-        expect(client.read).toMatch(/^HTTP\/1\.1 408 /)
-      }, patiently)
+      await vi.waitFor(() => expect(opened).toHaveLength(1), patiently)
+      await hasRead(part.length)
+      fastPath.check(performance.now() + 5_000)
+      await vi.waitFor(() => expect(client.read).toMatch(/^HTTP\/1\.1 408 /), patiently)
     },
   )
+
+  it('has time for the rest of a request from its first byte on, however long it rested before', async () => {
+    const { port, fastPath, served, byNode, hasRead } = await startServer()
+    const now = vi.spyOn(performance, 'now')
+    onTestFinished(() => now.mockRestore())
+    const client = open(port)
+    client.socket.write(chat('a'))
+    await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a']), patiently)
+    const answeredMs = performance.now()
+    now.mockImplementation(() => answeredMs + 10_000)
+    client.socket.write(chat('b').slice(0, 20))
+    await hasRead(chat('a').length + 20)
+    fastPath.check(answeredMs + 14_000)
+    client.socket.write(chat('b').slice(20))
+    await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a', 'b']), patiently)
+    expect(served).toHaveLength(2)
+    expect(byNode).not.toHaveBeenCalled()
+  })
+
+  it('that ends in the middle of a request is answered as node:http would', async () => {
+    const { port } = await startServer()
+    expect(await exchange(port, chat('body').slice(0, -1))).toMatch(/^HTTP\/1\.1 400 /)
+  })
 })
 
 describe('the end of the server', () => {
@@ -269,6 +333,19 @@ describe('the end of the server', () => {
     expect(bodiesOf(waiting.read)).toEqual(['b'])
     for (const { socket } of [resting, waiting]) socket.end()
     await closed
+  })
+
+  it('is not the end of a request that has begun to arrive', async () => {
+    const { port, fastPath, byNode, hasRead } = await startServer()
+    const client = open(port)
+    client.socket.write(chat('a'))
+    await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a']), patiently)
+    client.socket.write(chat('b').slice(0, 20))
+    await hasRead(chat('a').length + 20)
+    fastPath.close()
+    client.socket.write(chat('b').slice(20))
+    await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a', 'b']), patiently)
+    expect(byNode).toHaveBeenCalled()
   })
 
   it('leaves what comes after it to node:http', async () => {
@@ -319,20 +396,24 @@ it('what it takes, node:http takes too and reads as the same request, whatever w
   const node = createServer(options, echoByNode)
   const nodePort = await listen(node)
   const random = seededRandom(1)
+  let refusedEarlier = 0
   for (let batch = 0; batch < 40; batch++) {
     await Promise.all(
       Array.from({ length: 25 }, async () => {
         const bytes = mutated(random)
         const [byFast, byNode] = await Promise.all([exchange(fast.port, bytes), exchange(nodePort, bytes)])
-        // What follows a request may be refused before its answer has left: then the refusal stands for both.
-        const isRefusedEarlier = byNode.endsWith(byFast) && byFast.startsWith('HTTP/1.1 400 ')
-        if (!isRefusedEarlier) expect({ bytes, answer: byFast }).toEqual({ bytes, answer: byNode })
+        // Bytes handed over reach Node's parser in one turn, so it can meet the fault in a later request before an earlier one is answered: then only
+        // the 400 leaves.
+        const isRefusedEarlier = byFast !== byNode && byNode.startsWith('HTTP/1.1 200 ') && byNode.endsWith(byFast)
+        if (isRefusedEarlier && byFast.startsWith('HTTP/1.1 400 ')) refusedEarlier++
+        else expect({ bytes, answer: byFast }).toEqual({ bytes, answer: byNode })
       }),
     )
   }
   // Else nothing was compared.
   expect(fast.served.length).toBeGreaterThan(200)
   expect(fast.byNode.mock.calls.length).toBeGreaterThan(200)
+  expect(refusedEarlier).toBeLessThan(100)
 })
 
 const fields = [

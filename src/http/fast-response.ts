@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import { http } from '../node-http.ts'
+import { encodeChunk } from './encode-chunk.ts'
 import type { HeaderList } from './header-list.ts'
 import type { RawResponse } from './raw-response.ts'
 
@@ -32,6 +33,7 @@ export class FastResponse implements RawResponse {
     return this.#owner.socket
   }
 
+  /** As on Node's response, which has its socket only when its turn has come. */
   get req(): ResponseOwner {
     return this.#owner
   }
@@ -49,12 +51,14 @@ export class FastResponse implements RawResponse {
     else this.socket.on(event, listener)
   }
 
-  off(event: 'close' | 'drain', listener: () => void): void {
-    if (event === 'drain') this.socket.off(event, listener)
-    else if (this.#onClose.includes(listener)) this.#onClose.splice(this.#onClose.indexOf(listener), 1)
+  off(event: 'drain', listener: () => void): void {
+    this.socket.off(event, listener)
   }
 
-  /** Throws a TypeError when a header cannot be sent as it is, as Node does. */
+  /**
+   * Throws a TypeError for a value that is not visible ASCII: stricter than Node, which sends Latin-1, and no header of ours has any. Names are our
+   * own and are not checked.
+   */
   writeHead(status: number, headers: HeaderList): this {
     let head = `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\n`
     this.chunkedEncoding = true
@@ -76,18 +80,23 @@ export class FastResponse implements RawResponse {
   }
 
   flushHeaders(): void {
+    if (this.destroyed) return
     this.socket.write(this.#head, 'latin1')
     this.#head = ''
   }
 
   write(text: string): boolean {
-    return this.socket.write(`${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`)
+    if (this.destroyed) return true
+    const head = this.#head
+    this.#head = ''
+    return this.socket.write(head + encodeChunk(text))
   }
 
   end(text = ''): void {
     if (this.destroyed) return
     // One write, and one packet, where the answer is whole.
-    this.socket.write(this.chunkedEncoding ? `${this.#head}0\r\n\r\n` : this.#head + text)
+    const body = this.chunkedEncoding && text !== '' ? encodeChunk(text) : text
+    this.socket.write(this.#head + body + (this.chunkedEncoding ? LAST_CHUNK : ''))
     this.writableEnded = true
     this.close()
     this.#owner.onAnswered(this.#keepsAlive)
@@ -106,6 +115,7 @@ export class FastResponse implements RawResponse {
   }
 }
 
+const LAST_CHUNK = '0\r\n\r\n'
 const SENDABLE = /^[\t\x20-\x7e]*$/
 
 let dateText = ''

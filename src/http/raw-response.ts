@@ -21,7 +21,7 @@ export interface RawResponse
   write(text: string): boolean
   end(text?: string): unknown
   destroy(): unknown
-  /** `close` comes once: when the answer has left, or when it no longer can. */
+  /** `close` comes once: when the answer has left (on the fast path: when the socket has it), or when it no longer can. */
   on(event: 'close' | 'drain', listener: () => void): unknown
-  off(event: 'close' | 'drain', listener: () => void): unknown
+  off(event: 'drain', listener: () => void): unknown
 }

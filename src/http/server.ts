@@ -75,10 +75,9 @@ export function createServer(options: ServerOptions): FastifyInstance {
     })
   }
   app.server.on('checkExpectation', refuseExpectation)
-  const fastPaths = options.endpoints.filter(isRaw).map(endpoint => openFastPath(app.server, endpoint, options))
-  app.addHook('preClose', async () => {
-    for (const fastPath of fastPaths) fastPath.close()
-  })
+  const fastPath = openFastPath(app.server, options)
+  // Node's server does not know its connections, and waits for them to close.
+  app.addHook('preClose', async () => fastPath?.close())
   app.setErrorHandler((thrown, request, reply) => {
     const error = toApiError(thrown)
     if (isFault(error))
@@ -138,7 +137,9 @@ function passingRaw({ endpoints, onResponse }: ServerOptions, answer: RequestLis
   }
 }
 
-function openFastPath(server: Server, endpoint: RawEndpoint, { onResponse }: ServerOptions): FastPath {
+function openFastPath(server: Server, { endpoints, onResponse }: ServerOptions): FastPath | undefined {
+  const endpoint = endpoints.find(isRaw)
+  if (endpoint === undefined) return
   return new FastPath(server, {
     endpoint,
     serve: (request, response) => serveRaw(endpoint, request, response, onResponse),

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest'
 import { readWholeRequest } from './whole-request.ts'
 
-const start = 'POST /v1/chat/completions HTTP/1.1\r\n'
+const requestLine = 'POST /v1/chat/completions HTTP/1.1\r\n'
 const fields = 'Host: h\r\nContent-Type: application/json\r\nAuthorization: Bearer k\r\nContent-Length: 4\r\n'
-const plain = `${start}${fields}\r\n{"a"`
-const read = (text: string) => readWholeRequest(Buffer.from(text, 'latin1'), start)
+const plain = `${requestLine}${fields}\r\n{"a"`
+const read = (text: string) => readWholeRequest(Buffer.from(text, 'latin1'), requestLine)
 
 describe('a plain request', () => {
   it('is read with its headers as they were sent and its body', () => {
@@ -35,13 +35,13 @@ describe('a plain request', () => {
     ['a name that objects have', '__proto__: x\r\n', ['__proto__', 'x']],
     ['keep-alive', 'Connection: Keep-Alive\r\n', ['Connection', 'Keep-Alive']],
   ])('may have %s', (_name, field, rawHeaders) => {
-    const request = read(`${start}${field}${fields}\r\n{"a"`)
+    const request = read(`${requestLine}${field}${fields}\r\n{"a"`)
     expect(request).toMatchObject({ rawHeaders: expect.arrayContaining(rawHeaders), body: Buffer.from('{"a"') })
   })
 
   it('may be as long as one read of a socket', () => {
     const request = (bytes: number) => {
-      const head = `${start}Host: h\r\nContent-Length: ${bytes}\r\n\r\n`
+      const head = `${requestLine}Host: h\r\nContent-Length: ${bytes}\r\n\r\n`
       return `${head}${'x'.repeat(bytes)}`
     }
     const most = 64 * 1024 - request(10_000).length + 10_000
@@ -61,7 +61,7 @@ describe('for node:http to read', () => {
     ['a byte after the request', `${plain}x`],
     ['another request after the request', plain + plain],
     ['the first byte of TLS', '\x16\x03\x01'],
-    ['no fields', `${start}\r\n`],
+    ['no fields', `${requestLine}\r\n`],
     ['no Host', plain.replace('Host: h\r\n', '')],
     ['no length', plain.replace('Content-Length: 4\r\n', '')],
     ['a length of 0', plain.replace('Length: 4', 'Length: 0')],
@@ -89,7 +89,12 @@ describe('for node:http to read', () => {
     ['DEL in a value', plain.replace('Host: h', 'Host: h\x7f')],
     ['a byte that is not ASCII in a value', plain.replace('Host: h', 'Host: h\xe9')],
     ['a bracket in a name', plain.replace('Host', '(x): y\r\nHost')],
-    ['a head that has not ended after 16 KiB', `${start}x: ${'x'.repeat(16 * 1024)}`],
+    ['more fields than anybody sends', plain.replace('Host', `${'a:\r\n'.repeat(101)}Host`)],
+    [
+      'a body of more than a read, although it is there',
+      `${requestLine}Host: h\r\nContent-Length: 65536\r\n\r\n${'x'.repeat(65_536)}`,
+    ],
+    ['a head that has not ended after 16 KiB', `${requestLine}x: ${'x'.repeat(16 * 1024)}`],
     ['a head of more than 16 KiB', plain.replace('Host', `x: ${'x'.repeat(16 * 1024)}\r\nHost`)],
   ])('%s', (_name, bytes) => {
     expect(read(bytes)).toBe('other')

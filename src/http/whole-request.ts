@@ -8,7 +8,7 @@ export interface WholeRequest {
   body: Buffer | null
 }
 
-/** Those that may come once, or their readers would differ on which one counts. */
+/** Headers that the gateway reads. A second one is left to node:http: two readers could choose different ones. */
 interface SingleHeaders {
   host: string | undefined
   origin: string | undefined
@@ -20,11 +20,13 @@ interface SingleHeaders {
 
 /** As node:http has it for all requests. */
 export const HEAD_BYTES_MAX = 16 * 1024
-/** What one read of a socket brings at most. */
+/** Of a whole request. One read of a socket brings as much, so what is kept of a request that came in parts is little, whoever sends it. */
 const BYTES_MAX = 64 * 1024
+/** Node refuses more than it keeps, about a thousand; SDKs send twenty. */
+const FIELDS_MAX = 100
 
 /** Lines of a token, a colon and visible ASCII: no folding, no bare CR or LF, nothing that one reader trims and another does not. */
-const FIELDS = /^(?:[\w!#$%&'*+.^`|~-]+:[\t\x20-\x7e]*\r\n)+$/
+const FIELD_LINES = /^(?:[\w!#$%&'*+.^`|~-]+:[\t\x20-\x7e]*\r\n)+$/
 
 /**
  * Reads a plain request: the usual request line, fields that have one meaning, a body of a stated length, and nothing after it.
@@ -32,17 +34,17 @@ const FIELDS = /^(?:[\w!#$%&'*+.^`|~-]+:[\t\x20-\x7e]*\r\n)+$/
  * What is not so plain is for node:http to read, accept or refuse: this takes only what that reads in the same way, and a test holds one
  * against the other. So whatever might smuggle a request (two lengths, chunks, bare line ends, obsolete folding) is `other`.
  *
- * @param start the request line with its CRLF
+ * @param requestLine with its CRLF
  * @returns `part` when it may become such a request with more bytes
  */
-export function readWholeRequest(bytes: Buffer, start: string): WholeRequest | 'part' | 'other' {
-  if (bytes.length < start.length) return start.startsWith(bytes.toString('latin1')) ? 'part' : 'other'
-  if (bytes.toString('latin1', 0, start.length) !== start) return 'other'
+export function readWholeRequest(bytes: Buffer, requestLine: string): WholeRequest | 'part' | 'other' {
+  if (bytes.length < requestLine.length) return requestLine.startsWith(bytes.toString('latin1')) ? 'part' : 'other'
+  if (bytes.toString('latin1', 0, requestLine.length) !== requestLine) return 'other'
   const headEnd = bytes.indexOf('\r\n\r\n')
   if (headEnd === -1) return bytes.length < HEAD_BYTES_MAX ? 'part' : 'other'
   if (headEnd > HEAD_BYTES_MAX) return 'other'
-  const fields = bytes.toString('latin1', start.length, headEnd + 2)
-  if (!FIELDS.test(fields)) return 'other'
+  const fields = bytes.toString('latin1', requestLine.length, headEnd + 2)
+  if (!FIELD_LINES.test(fields)) return 'other'
 
   const rawHeaders: string[] = []
   const headers: SingleHeaders = {
@@ -60,15 +62,15 @@ export function readWholeRequest(bytes: Buffer, start: string): WholeRequest | '
     const value = fields.slice(colon + 1, end).trim()
     at = end + 2
     rawHeaders.push(name, value)
-    const known = name.toLowerCase()
-    switch (known) {
+    const lowerName = name.toLowerCase()
+    switch (lowerName) {
       case 'host':
       case 'origin':
       case 'content-type':
       case 'content-length':
       case 'idempotency-key':
-        if (headers[known] !== undefined) return 'other'
-        headers[known] = value
+        if (headers[lowerName] !== undefined) return 'other'
+        headers[lowerName] = value
         break
       case 'connection':
         if (value.toLowerCase() !== 'keep-alive') return 'other'
@@ -81,10 +83,12 @@ export function readWholeRequest(bytes: Buffer, start: string): WholeRequest | '
         return 'other'
     }
   }
+  if (rawHeaders.length > 2 * FIELDS_MAX) return 'other'
   const length = headers['content-length']
   if (headers.host === undefined || length === undefined || !/^[1-9]\d{0,4}$/.test(length)) return 'other'
   const bodyStart = headEnd + 4
-  const missing = bodyStart + Number(length) - bytes.length
-  if (missing !== 0) return missing > 0 && bytes.length + missing <= BYTES_MAX ? 'part' : 'other'
+  const requestBytes = bodyStart + Number(length)
+  if (requestBytes > BYTES_MAX || requestBytes < bytes.length) return 'other'
+  if (requestBytes > bytes.length) return 'part'
   return { httpVersion: '1.1', rawHeaders, headers, body: bytes.subarray(bodyStart) }
 }
