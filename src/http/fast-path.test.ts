@@ -171,34 +171,89 @@ describe('a connection', () => {
     expect(byNode).not.toHaveBeenCalled()
   })
 
-  it('reads on after one that filled what is read ahead', async () => {
-    const { port, served, byNode, opened } = await startServer(() => {})
+  it('serves one that was sent ahead and is as long as may be read ahead', async () => {
+    const { port, served, byNode, hasRead } = await startServer(() => {})
     const client = open(port)
     client.socket.write(chat('a'))
     await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
     const long = 'b'.repeat(64 * 1024 - chat('b'.repeat(10_000)).length + 10_000)
     client.socket.write(chat(long))
-    await vi.waitFor(() => expect(opened[0]!.isPaused()).toBe(true), patiently)
+    await hasRead(chat('a').length + 64 * 1024)
     echo(served[0]!)
     await vi.waitFor(() => expect(served).toHaveLength(2), patiently)
     echo(served[1]!)
-    client.socket.write(chat('c'))
-    await vi.waitFor(() => expect(served).toHaveLength(3), patiently)
-    echo(served[2]!)
-    await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a', long, 'c']), patiently)
+    await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a', long]), patiently)
     expect(byNode).not.toHaveBeenCalled()
   })
 
-  it('reads no more than so much ahead, and all of it later', async () => {
-    const { port, served, opened } = await startServer(() => {})
+  it('on which more is sent ahead ends with the answer, and is still watched until then', async () => {
+    const { port, served, hasRead } = await startServer(() => {})
+    const [staying, leaving] = [open(port), open(port)]
+    const ahead = chat('b'.repeat(60_000)).repeat(30)
+    for (const { socket } of [staying, leaving]) socket.write(chat('a'))
+    await vi.waitFor(() => expect(served).toHaveLength(2), patiently)
+    for (const { socket } of [staying, leaving]) socket.write(ahead)
+    for (const place of [0, 1]) await hasRead(ahead.length, place)
+    const [first, second] = served as [Serving, Serving]
+    const onClose = [vi.fn(), vi.fn()]
+    first.response.on('close', onClose[0]!)
+    second.response.on('close', onClose[1]!)
+    leaving.socket.destroy()
+    await vi.waitFor(() => expect(onClose.map(({ mock }) => mock.calls.length).sort()).toEqual([0, 1]), patiently)
+    echo(onClose[0]!.mock.calls.length === 0 ? first : second)
+    await vi.waitFor(() => expect(staying.isEnded).toBe(true), patiently)
+    expect(bodiesOf(staying.read)).toEqual(['a'])
+    expect(served).toHaveLength(2)
+  })
+
+  it('goes over to node:http with a request in many small pieces', async () => {
+    const { port, served, byNode, hasRead } = await startServer()
     const client = open(port)
+    const body = '0123456789'.repeat(3)
+    const request = chat(body)
+    const headBytes = request.length - body.length
+    client.socket.write(request.slice(0, headBytes))
+    for (let bytes = headBytes; bytes < request.length; bytes++) {
+      await hasRead(bytes)
+      client.socket.write(request[bytes]!)
+    }
+    await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual([body]), patiently)
+    expect(byNode).toHaveBeenCalledTimes(1)
+    expect(served).toEqual([])
+  })
+
+  it('goes over to node:http with a request that comes before the last answer has been read', async () => {
+    const { port, served, byNode, opened } = await startServer(({ response }) => {
+      response.writeHead(200, ['content-length', '20000000']).end('x'.repeat(20_000_000))
+    })
+    const client = open(port)
+    client.socket.pause()
     client.socket.write(chat('a'))
-    await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
-    client.socket.write(chat('b'.repeat(60_000)).repeat(200))
-    await vi.waitFor(() => expect(opened[0]!.isPaused()).toBe(true), patiently)
-    expect(opened[0]!.bytesRead).toBeLessThan(3 * 64 * 1024)
-    echo(served[0]!)
-    await vi.waitFor(() => expect(bodiesOf(client.read)).toHaveLength(201), patiently)
+    await vi.waitFor(() => expect(opened[0]?.writableNeedDrain).toBe(true), patiently)
+    client.socket.write(chat('b'))
+    await vi.waitFor(() => expect(byNode).toHaveBeenCalledTimes(1), patiently)
+    expect(served).toHaveLength(1)
+    client.socket.resume()
+    await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['b']), patiently)
+    expect(client.read.length).toBeGreaterThan(20_000_000)
+  })
+
+  it('delivers an answer whole to a client that has sent half a request and closed its side', async () => {
+    const { port, fastPath, opened, hasRead } = await startServer(({ response }) => {
+      response.writeHead(200, ['content-length', '20000000']).end('x'.repeat(20_000_000))
+    })
+    const client = open(port)
+    client.socket.pause()
+    client.socket.write(chat('a'))
+    await vi.waitFor(() => expect(opened[0]?.writableNeedDrain).toBe(true), patiently)
+    client.socket.end(chat('b').slice(0, 20))
+    await hasRead(chat('a').length + 20)
+    await vi.waitFor(() => expect(opened[0]!.readableEnded).toBe(true), patiently)
+    fastPath.check(performance.now() + 10_000)
+    client.socket.resume()
+    await vi.waitFor(() => expect(client.isEnded).toBe(true), patiently)
+    expect(client.read.length).toBeGreaterThan(20_000_000)
+    expect(client.read.slice(-100)).toContain('xHTTP/1.1 400 ')
   })
 
   it.each(['Connection: close\r\n', 'Connection: Close\r\n'])('is closed when %j asks for it', async field => {
@@ -209,13 +264,18 @@ describe('a connection', () => {
     expect(bodiesOf(client.read)).toEqual(['a'])
   })
 
-  it('is closed after an answer that says so', async () => {
-    const { port } = await startServer(({ response }) => {
-      response.writeHead(503, ['content-length', '2', 'connection', 'close']).end('no')
-    })
+  it('is closed after an answer that says so, and serves nothing that comes then', async () => {
+    const { port, served, opened, hasRead } = await startServer(() => {})
     const client = open(port)
     client.socket.write(chat('a'))
+    await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
+    client.socket.write(chat('b').slice(0, 20))
+    await hasRead(chat('a').length + 20)
+    served[0]!.response.writeHead(503, ['content-length', '2', 'connection', 'close']).end('no')
+    client.socket.write(chat('b').slice(20) + chat('c'))
     await vi.waitFor(() => expect(client.isEnded).toBe(true), patiently)
+    await vi.waitFor(() => expect(opened[0]!.destroyed).toBe(true), patiently)
+    expect(served).toHaveLength(1)
     expect(client.read).toMatch(/^HTTP\/1\.1 503 Service Unavailable\r\n/)
     expect(client.read.match(/connection:/gi)).toHaveLength(1)
   })
@@ -331,7 +391,23 @@ describe('the end of the server', () => {
     echo(served[1]!)
     await vi.waitFor(() => expect(waiting.isEnded).toBe(true), patiently)
     expect(bodiesOf(waiting.read)).toEqual(['b'])
-    for (const { socket } of [resting, waiting]) socket.end()
+    // Whether or not clients close their side.
+    await closed
+  })
+
+  it('does not wait for those who do not read', async () => {
+    const { server, port, fastPath, opened } = await startServer(({ response }) => {
+      response.writeHead(200, ['content-length', '20000000']).end('x'.repeat(20_000_000))
+    })
+    const client = open(port)
+    client.socket.pause()
+    client.socket.write(chat('a'))
+    await vi.waitFor(() => expect(opened[0]?.writableNeedDrain).toBe(true), patiently)
+    const closed = once(server, 'close')
+    server.close()
+    fastPath.close()
+    expect(opened[0]!.destroyed).toBe(false)
+    fastPath.check(performance.now() + 2_000)
     await closed
   })
 

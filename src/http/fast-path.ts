@@ -15,9 +15,14 @@ export interface FastPathOptions {
 
 /** A request that is still incomplete after this long goes to node:http, whose own time-outs start then; noticed at the next check. */
 const PART_MS_MAX = 5_000
-const CHECK_INTERVAL_MS = 5_000
-/** Reading stops here while an earlier request is answered, or who sends ahead fills our memory; one read (64 KiB) may go over it. */
+/** So does one that comes in more pieces: each is joined to those before it, and many small ones would cost more than they are worth. */
+const PIECES_MAX = 16
+/** Who sends more ahead of an answer has the rest thrown away, and the connection closed after the answer: else it would fill our memory. */
 const AHEAD_BYTES_MAX = 64 * 1024
+const CHECK_INTERVAL_MS = 5_000
+/** How long a server that closes waits for clients to read what they were answered. */
+const CLOSING_MS_MAX = 2_000
+const CLOSING_CHECK_INTERVAL_MS = 200
 
 /**
  * The way of plain requests past node:http, whose parser, streams and messages took a fifth of a whole answer's CPU time
@@ -29,7 +34,7 @@ const AHEAD_BYTES_MAX = 64 * 1024
  */
 export class FastPath {
   readonly #open = new AgeList<FastConnection>()
-  readonly #checking: NodeJS.Timeout
+  #checking: NodeJS.Timeout
   #isClosed = false
 
   /** Takes over the connections of a server, which no longer knows them: where it closes, `close` has to be called too. */
@@ -57,12 +62,17 @@ export class FastPath {
   /** Ends connections that have rested for too long, and gives slow ones to node:http. Called now and then. */
   check(nowMs: number): void {
     for (const connection of this.#open) connection.check(nowMs)
+    if (this.#isClosed && this.#open.size === 0) clearInterval(this.#checking)
   }
 
-  /** Ends connections that rest, and the others after their answers. A request that has begun to arrive goes to node:http. */
+  /**
+   * Ends connections that rest, and the others after their answers. A request that has begun to arrive goes to node:http. What a client does not
+   * read in two seconds is lost, or it could keep a server from closing.
+   */
   close(): void {
     this.#isClosed = true
     clearInterval(this.#checking)
+    this.#checking = setInterval(() => this.check(performance.now()), CLOSING_CHECK_INTERVAL_MS).unref()
     for (const connection of this.#open) connection.close()
   }
 }
@@ -87,10 +97,17 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
   #response: FastResponse | null = null
   /** Read, and not yet a request, or not yet its turn. */
   #part: Buffer | null = null
-  /** performance.now() when it was opened, when it last answered, or when the first byte since then came. */
+  #pieces = 0
+  /** With less than so many bytes the part is no request. */
+  #partBytesMin = 0
+  /** performance.now() when it was opened, last answered, began to close, or read the first byte since. */
   #sinceMs = performance.now()
   #hasServed = false
-  #isClosing = false
+  /** The answer under way is the last one. */
+  #isLast = false
+  /** The last answer has been given: nothing is read any more. */
+  #isLeaving = false
+  #isServerClosing = false
 
   constructor(socket: Socket, context: ConnectionContext) {
     this.socket = socket
@@ -106,45 +123,65 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
     this.#response = null
     this.#hasServed = true
     this.#sinceMs = performance.now()
-    if (!keepsAlive || this.#isClosing) this.socket.end()
-    else if (this.#part !== null) {
-      this.socket.resume()
-      this.#take(this.#part)
-    }
+    if (!keepsAlive || this.#isLast) this.#leave()
+    else if (this.#part !== null) this.#take(this.#part)
   }
 
   check(nowMs: number): void {
     if (this.#response !== null) return
     const elapsedMs = nowMs - this.#sinceMs
-    if (this.#hasServed && this.#part === null) {
+    const { keepAliveMs } = this.#context
+    if (this.#isLeaving) {
+      if (this.#isServerClosing && elapsedMs >= CLOSING_MS_MAX) this.socket.destroy()
+    } else if (this.#hasServed && this.#part === null) {
       // What is not written yet is an answer that the client is slow to read.
-      if (elapsedMs >= this.#context.keepAliveMs && this.socket.writableLength === 0) this.socket.destroy()
+      if (elapsedMs >= keepAliveMs && this.socket.writableLength === 0) this.socket.destroy()
     } else if (elapsedMs >= PART_MS_MAX) this.#passOn()
   }
 
+  /** The server closes. */
   close(): void {
-    this.#isClosing = true
+    this.#isServerClosing = true
+    this.#isLast = true
     if (this.#response !== null) return
-    if (this.#part === null) this.socket.destroySoon()
+    this.#sinceMs = performance.now()
+    if (this.#part === null) this.#leave()
     else this.#passOn()
   }
 
   readonly #onData = (bytes: Buffer): void => {
-    if (this.#part === null) this.#sinceMs = performance.now()
-    this.#part = this.#part === null ? bytes : Buffer.concat([this.#part, bytes])
+    if (this.#isLeaving) return
+    if (this.#part === null) {
+      this.#part = bytes
+      this.#pieces = 1
+      this.#partBytesMin = 0
+      this.#sinceMs = performance.now()
+    } else if (this.#part.length < AHEAD_BYTES_MAX) {
+      this.#part = Buffer.concat([this.#part, bytes])
+      this.#pieces++
+    } else this.#isLast = true
     if (this.#response === null) this.#take(this.#part)
-    else if (this.#part.length >= AHEAD_BYTES_MAX) this.socket.pause()
   }
 
   /** Serves what has been read if it is a whole request, waits if it is a part of one, and else gives it away. */
   #take(bytes: Buffer): void {
+    if (bytes.length < this.#partBytesMin && this.#pieces <= PIECES_MAX) return
     const request = readWholeRequest(bytes, this.#context.requestLine)
-    if (request === 'other') this.#passOn()
-    else if (request !== 'part') {
+    if (typeof request === 'number' && this.#pieces <= PIECES_MAX) this.#partBytesMin = request
+    // Who does not read answers gets no further ones, as node:http sees to.
+    else if (typeof request !== 'object' || this.socket.writableNeedDrain) this.#passOn()
+    else {
       this.#part = null
       this.#response = new FastResponse(this)
       this.#context.serve(request, this.#response)
     }
+  }
+
+  /** Closes when what was answered has been sent. */
+  #leave(): void {
+    this.#isLeaving = true
+    this.#part = null
+    this.socket.destroySoon()
   }
 
   #passOn(): void {
@@ -159,7 +196,10 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
 
   /** The client has closed its side, which node:http takes for leaving. */
   readonly #onEnd = (): void => {
-    if (this.#response === null && this.#part !== null) {
+    const isBrokenOff = this.#response === null && this.#part !== null
+    this.#isLeaving = true
+    this.#part = null
+    if (isBrokenOff) {
       // As Node's parser would call it, so that it has the same answer.
       const error = Object.assign(new Error('The request broke off.'), { code: 'HPE_INVALID_EOF_STATE' })
       this.#context.refuse(error, this.socket)

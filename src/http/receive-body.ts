@@ -34,7 +34,7 @@ export function receiveBody(request: IncomingMessage | WholeRequest, limitBytes:
     })
     const breakOff = () => reject(new ApiError('invalid_json', { message: 'The body broke off. Send it whole.' }))
     request.on('error', breakOff)
-    // The client may have left while its key was looked up.
+    // It may have broken off before.
     if (request.destroyed) breakOff()
   })
 }

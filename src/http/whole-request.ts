@@ -35,13 +35,14 @@ const FIELD_LINES = /^(?:[\w!#$%&'*+.^`|~-]+:[\t\x20-\x7e]*\r\n)+$/
  * against the other. So whatever might smuggle a request (two lengths, chunks, bare line ends, obsolete folding) is `other`.
  *
  * @param requestLine with its CRLF
- * @returns `part` when it may become such a request with more bytes
+ * @returns a number when it may become such a request: with less than so many bytes it is none
  */
-export function readWholeRequest(bytes: Buffer, requestLine: string): WholeRequest | 'part' | 'other' {
-  if (bytes.length < requestLine.length) return requestLine.startsWith(bytes.toString('latin1')) ? 'part' : 'other'
+export function readWholeRequest(bytes: Buffer, requestLine: string): WholeRequest | number | 'other' {
+  if (bytes.length < requestLine.length)
+    return requestLine.startsWith(bytes.toString('latin1')) ? bytes.length + 1 : 'other'
   if (bytes.toString('latin1', 0, requestLine.length) !== requestLine) return 'other'
   const headEnd = bytes.indexOf('\r\n\r\n')
-  if (headEnd === -1) return bytes.length < HEAD_BYTES_MAX ? 'part' : 'other'
+  if (headEnd === -1) return bytes.length < HEAD_BYTES_MAX ? bytes.length + 1 : 'other'
   if (headEnd > HEAD_BYTES_MAX) return 'other'
   const fields = bytes.toString('latin1', requestLine.length, headEnd + 2)
   if (!FIELD_LINES.test(fields)) return 'other'
@@ -89,6 +90,6 @@ export function readWholeRequest(bytes: Buffer, requestLine: string): WholeReque
   const bodyStart = headEnd + 4
   const requestBytes = bodyStart + Number(length)
   if (requestBytes > BYTES_MAX || requestBytes < bytes.length) return 'other'
-  if (requestBytes > bytes.length) return 'part'
+  if (requestBytes > bytes.length) return requestBytes
   return { httpVersion: '1.1', rawHeaders, headers, body: bytes.subarray(bodyStart) }
 }

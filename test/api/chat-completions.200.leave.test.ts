@@ -1,7 +1,9 @@
-import { connect } from 'node:net'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readEventStream, readUntil } from '../harness/event-stream.ts'
+import { patiently } from '../harness/patience.ts'
 import {
   answer,
   chunk,
@@ -148,6 +150,45 @@ test('a client that leaves while the body is still on its way costs nothing and 
   expect((await gateway.chat(customer, hello)).status).toBe(200)
   await upstream.next()
   expect((await gateway.usage(customer)).length).toBe(1)
+})
+
+test.each<[how: string, leave: (socket: Socket) => void]>([
+  ['closes', socket => socket.destroy()],
+  ['resets', socket => socket.resetAndDestroy()],
+  ['closes its side', socket => socket.end()],
+])('a client that %s the connection while its key is looked up costs nothing', async (_how, leave) => {
+  const customer = await gateway.customer()
+  const lock = await gateway.database.pool.pg.connect()
+  const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
+  try {
+    await lock.query('BEGIN')
+    await lock.query('LOCK TABLE api_key IN ACCESS EXCLUSIVE MODE')
+    const body = JSON.stringify(hello)
+    socket.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${customer.key}\r\n` +
+        `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    )
+    await vi.waitFor(async () => {
+      const { rows } = await lock.query(
+        `SELECT FROM pg_locks
+          WHERE relation = 'api_key'::regclass AND NOT granted
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
+      )
+      expect(rows).toHaveLength(1)
+    }, patiently)
+    leave(socket)
+    await once(socket, 'close')
+    // What comes later on another connection is read later.
+    await (await fetch(`${gateway.url}/healthz`)).text()
+  } finally {
+    await lock.query('ROLLBACK')
+    lock.release()
+  }
+  upstream.respondWith(answer())
+  expect((await gateway.chat(customer, hello)).status).toBe(200)
+  await upstream.next()
+  await gateway.settled(customer, 1)
+  expect(await gateway.usage(customer)).toHaveLength(1)
 })
 
 test('a reader that takes nothing any more counts as gone and frees the upstream', async () => {

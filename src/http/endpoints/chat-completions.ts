@@ -135,6 +135,8 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
         const found = deps.authenticate(request.rawHeaders)
         caller = found instanceof Promise ? await found : found
         let body: Buffer | null = await receiveBody(request, deps.bodyLimitBytes)
+        // The client may have left while its key was looked up.
+        if (out.destroyed) return
         running = deps.inFlight.enter()
         if (running.refusal) throw running.refusal
         // Not before `enter`: who leaves while we wait is to be noticed.
