@@ -33,16 +33,14 @@ export class Client {
 
   /** Sends a request (see `requestText`) over a connection that is idle, or a new one. */
   send(request: string, answer: Answer): void {
+    const restedSinceMs = performance.now() - idleMsMax
+    while (this.#idle.length > 0 && this.#idle[0]!.idleSinceMs < restedSinceMs) this.#idle.shift()!.destroy()
     const connection = this.#idle.pop()
     if (connection === undefined) {
       this.#connect().then(
         () => this.send(request, answer),
         () => answer.onEnd(null),
       )
-    } else if (connection.idleSinceMs < performance.now() - idleMsMax) {
-      // Those below it have waited longer still; they go the same way.
-      connection.destroy()
-      this.send(request, answer)
     } else connection.send(request, answer)
   }
 
@@ -78,7 +76,10 @@ export function requestText(url: string, headers: Record<string, string>, body: 
   return `POST ${pathname} HTTP/1.1\r\n${lines.join('')}\r\n${body}`
 }
 
-/** Node's servers close a connection that nobody used for 5 s; a request that comes at that moment would be lost. */
+/**
+ * Node's servers close a connection that nobody used for 5 s; a request that comes at that moment would be lost. And what a stall had opened is not to
+ * stay open for the rest of a soak, which counts descriptors.
+ */
 const idleMsMax = 3000
 
 /** All connections read into it. Otherwise Node allocates 64 KB for each read. */
