@@ -19,9 +19,9 @@ export class Client {
   readonly #idle: Connection[] = []
   readonly #all = new Set<Connection>()
 
-  /** `http://127.0.0.1:PORT` */
-  constructor(origin: string) {
-    const { hostname, port } = new URL(origin)
+  /** @param url any of the server's: `http://127.0.0.1:PORT/...` */
+  constructor(url: string) {
+    const { hostname, port } = new URL(url)
     this.#host = hostname
     this.#port = Number(port)
   }

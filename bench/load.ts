@@ -29,7 +29,7 @@ export type LoadResult = {
 
 /** A closed loop on each connection: the next request goes out when the answer to the last one is in. */
 answerJobs<LoadJob, LoadResult>(async job => {
-  const client = new Client(new URL(job.url).origin)
+  const client = new Client(job.url)
   await client.open(job.connections)
   const requests = job.headers.map(headers => requestText(job.url, headers, job.body))
   const latenciesMs: number[] = []

@@ -25,7 +25,7 @@ export type PacedResult = LoadResult & {
  * measured.
  */
 answerJobs<PacedJob, PacedResult>(async job => {
-  const client = new Client(new URL(job.url).origin)
+  const client = new Client(job.url)
   const request = requestText(job.url, job.headers, job.body)
   const latenciesMs: number[] = []
   const outcome = { sent: 0, ok: 0, failed: 0, skipped: 0 }

@@ -39,7 +39,7 @@ export type StreamResult = {
 }
 
 answerJobs<StreamJob, StreamResult>(async job => {
-  const client = new Client(new URL(job.url).origin)
+  const client = new Client(job.url)
   const request = requestText(job.url, job.headers, job.body)
   let measuring = false
   let draining = false

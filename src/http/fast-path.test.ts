@@ -97,6 +97,28 @@ function open(port: number) {
   return client
 }
 
+/** A client whose request has reached `serve`, and has no answer yet unless that gave it one. */
+async function openAsking(port: number, served: readonly Serving[]) {
+  const client = open(port)
+  client.socket.write(chat('a'))
+  await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
+  return client
+}
+
+/** A client that does not read its answer, for `replyLong`. */
+async function openUnread(port: number, opened: readonly Socket[]) {
+  const client = open(port)
+  client.socket.pause()
+  client.socket.write(chat('a'))
+  await vi.waitFor(() => expect(opened[0]?.writableNeedDrain).toBe(true), patiently)
+  return client
+}
+
+/** More than the kernel keeps for a client that does not read. */
+function replyLong({ response }: Serving): void {
+  reply(response, 'x'.repeat(20_000_000))
+}
+
 function chat(body: string, field = ''): string {
   return `POST /chat HTTP/1.1\r\nHost: h\r\n${field}Content-Length: ${body.length}\r\n\r\n${body}`
 }
@@ -145,9 +167,7 @@ describe('a connection', () => {
 
   it('answers requests that are sent ahead in their order', async () => {
     const { port, served, byNode, hasRead } = await startServer(() => {})
-    const client = open(port)
-    client.socket.write(chat('a'))
-    await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
+    const client = await openAsking(port, served)
     const ahead = chat('b') + chat('c') + chat('d'.repeat(1000))
     client.socket.write(ahead)
     await hasRead(chat('a').length + ahead.length)
@@ -159,9 +179,7 @@ describe('a connection', () => {
 
   it('serves one request that was sent ahead itself', async () => {
     const { port, served, byNode, hasRead } = await startServer(() => {})
-    const client = open(port)
-    client.socket.write(chat('a'))
-    await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
+    const client = await openAsking(port, served)
     client.socket.write(chat('b'))
     await hasRead(2 * chat('a').length)
     echo(served[0]!)
@@ -173,9 +191,7 @@ describe('a connection', () => {
 
   it('serves one that was sent ahead and is as long as may be read ahead', async () => {
     const { port, served, byNode, hasRead } = await startServer(() => {})
-    const client = open(port)
-    client.socket.write(chat('a'))
-    await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
+    const client = await openAsking(port, served)
     const long = 'b'.repeat(64 * 1024 - chat('b'.repeat(10_000)).length + 10_000)
     client.socket.write(chat(long))
     await hasRead(chat('a').length + 64 * 1024)
@@ -223,13 +239,8 @@ describe('a connection', () => {
   })
 
   it('goes over to node:http with a request that comes before the last answer has been read', async () => {
-    const { port, served, byNode, opened } = await startServer(({ response }) => {
-      response.writeHead(200, ['content-length', '20000000']).end('x'.repeat(20_000_000))
-    })
-    const client = open(port)
-    client.socket.pause()
-    client.socket.write(chat('a'))
-    await vi.waitFor(() => expect(opened[0]?.writableNeedDrain).toBe(true), patiently)
+    const { port, served, byNode, opened } = await startServer(replyLong)
+    const client = await openUnread(port, opened)
     client.socket.write(chat('b'))
     await vi.waitFor(() => expect(byNode).toHaveBeenCalledTimes(1), patiently)
     expect(served).toHaveLength(1)
@@ -239,13 +250,8 @@ describe('a connection', () => {
   })
 
   it('delivers an answer whole to a client that has sent half a request and closed its side', async () => {
-    const { port, fastPath, opened, hasRead } = await startServer(({ response }) => {
-      response.writeHead(200, ['content-length', '20000000']).end('x'.repeat(20_000_000))
-    })
-    const client = open(port)
-    client.socket.pause()
-    client.socket.write(chat('a'))
-    await vi.waitFor(() => expect(opened[0]?.writableNeedDrain).toBe(true), patiently)
+    const { port, fastPath, opened, hasRead } = await startServer(replyLong)
+    const client = await openUnread(port, opened)
     client.socket.end(chat('b').slice(0, 20))
     await hasRead(chat('a').length + 20)
     await vi.waitFor(() => expect(opened[0]!.readableEnded).toBe(true), patiently)
@@ -266,9 +272,7 @@ describe('a connection', () => {
 
   it('is closed after an answer that says so, and serves nothing that comes then', async () => {
     const { port, served, opened, hasRead } = await startServer(() => {})
-    const client = open(port)
-    client.socket.write(chat('a'))
-    await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
+    const client = await openAsking(port, served)
     client.socket.write(chat('b').slice(0, 20))
     await hasRead(chat('a').length + 20)
     served[0]!.response.writeHead(503, ['content-length', '2', 'connection', 'close']).end('no')
@@ -286,9 +290,7 @@ describe('a connection', () => {
     ['closes its side', socket => socket.end()],
   ])('tells its request when the client %s, and takes no answer any more', async (_how, leave) => {
     const { port, served } = await startServer(() => {})
-    const client = open(port)
-    client.socket.write(chat('a'))
-    await vi.waitFor(() => expect(served).toHaveLength(1), patiently)
+    const client = await openAsking(port, served)
     const { response } = served[0]!
     const onClose = vi.fn()
     response.on('close', onClose)
@@ -319,15 +321,8 @@ describe('a connection', () => {
   })
 
   it('whose answer is still being read does not rest', async () => {
-    const { port, fastPath, opened } = await startServer(({ response }) => {
-      const text = 'x'.repeat(20_000_000)
-      response.writeHead(200, ['content-length', String(text.length)])
-      response.end(text)
-    })
-    const client = open(port)
-    client.socket.pause()
-    client.socket.write(chat('a'))
-    await vi.waitFor(() => expect(opened[0]?.writableLength).toBeGreaterThan(0), patiently)
+    const { port, fastPath, opened } = await startServer(replyLong)
+    const client = await openUnread(port, opened)
     fastPath.check(performance.now() + keepAliveMs)
     expect(opened[0]!.destroyed).toBe(false)
     client.socket.resume()
@@ -396,13 +391,8 @@ describe('the end of the server', () => {
   })
 
   it('does not wait for those who do not read', async () => {
-    const { server, port, fastPath, opened } = await startServer(({ response }) => {
-      response.writeHead(200, ['content-length', '20000000']).end('x'.repeat(20_000_000))
-    })
-    const client = open(port)
-    client.socket.pause()
-    client.socket.write(chat('a'))
-    await vi.waitFor(() => expect(opened[0]?.writableNeedDrain).toBe(true), patiently)
+    const { server, port, fastPath, opened } = await startServer(replyLong)
+    await openUnread(port, opened)
     const closed = once(server, 'close')
     server.close()
     fastPath.close()
