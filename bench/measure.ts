@@ -5,6 +5,8 @@ import { ask, type Running } from './process.ts'
 import { readCpuMicros } from './process-usage.ts'
 import { connectionCounts, type HotCustomer, type Measured } from './report.ts'
 import { slowStreamBody, streamBody, wholeBody } from './request-bodies.ts'
+import type { Figure } from './spread.ts'
+import { type Calm, measureCalmly } from './stolen-time.ts'
 import type { StreamJob, StreamResult } from './stream-load.ts'
 import type { Subject, SubjectName, Tally } from './subjects/subject.ts'
 
@@ -93,13 +95,19 @@ export async function measure(
     }
   }
 
-  async function measureStreams(shape: StreamShape, results: Map<SubjectName, StreamResult[]>): Promise<void> {
+  async function measureStreams(shape: StreamShape, results: Map<SubjectName, Calm<StreamResult>[]>): Promise<void> {
     for (let round = 0; round < plan.streamRounds; round++) {
       for (const name of rotate(plan.streamSubjects, round)) {
         const { url, headers, pid } = subjects.get(name)!
         const job: StreamJob = { url, headers, pid, ...shape, measureMs: plan.streamMeasureMs }
-        const result = await ask<StreamJob, StreamResult>(workers.streamLoad, job, plan.streamMeasureMs + 40_000)
-        count(name, result)
+        // Idle is before the first try: what that leaves behind is no longer idle.
+        let rssIdleMb: Figure | undefined
+        const result = await measureCalmly(async () => {
+          const tried = await ask<StreamJob, StreamResult>(workers.streamLoad, job, plan.streamMeasureMs + 40_000)
+          count(name, tried)
+          rssIdleMb ??= tried.rssIdleMb
+          return { ...tried, rssIdleMb }
+        })
         append(results, name, result)
         const cpu = result.cpuUsPerChunk === null ? '' : `, ${result.cpuUsPerChunk.toFixed(1)} us CPU/chunk`
         say(`${shape.streams} streams ${name.padEnd(10)} p50 ${result.delayP50Ms.toFixed(2)} ms${cpu}`)
@@ -121,8 +129,11 @@ export async function measure(
       for (const name of rotate(plan.streamSubjects, round)) {
         const { url, headers, pid } = subjects.get(name)!
         const job: PacedJob = { url, headers, pid, body: wholeBody, ratePerS, seconds: plan.secondsPerRound }
-        const result = await ask<PacedJob, PacedResult>(workers.pacedLoad, job, 120_000)
-        count(name, result)
+        const result = await measureCalmly(async () => {
+          const tried = await ask<PacedJob, PacedResult>(workers.pacedLoad, job, 120_000)
+          count(name, tried)
+          return tried
+        })
         append(measured.halfLoad, name, result)
         say(`half load ${name.padEnd(10)} ${Math.round(result.rps)} req/s: p99 ${result.p99Ms.toFixed(2)} ms`)
         if (result.skipped > 0) say(`${name} did not hold ${ratePerS} req/s: ${result.skipped} were not sent`)

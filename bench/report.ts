@@ -2,6 +2,7 @@ import type { LoadResult } from './load.ts'
 import { describeMachine, type Machine } from './machine.ts'
 import { type Goal, goalRow, markdownTable as table } from './markdown.ts'
 import { type Figure, median, spread } from './spread.ts'
+import type { Calm } from './stolen-time.ts'
 import type { StreamResult } from './stream-load.ts'
 import { type Finding, type SubjectName, subjectNames } from './subjects/subject.ts'
 
@@ -11,11 +12,11 @@ export const connectionCounts = [1, 32, 128] as const
 export type Measured = {
   whole: Map<string, LoadResult[]>
   /** 500 streams of 100 chunks at 50 a second. */
-  streams: Map<SubjectName, StreamResult[]>
+  streams: Map<SubjectName, Calm<StreamResult>[]>
   /** 1,000 streams of 60 chunks at 20 a second. */
-  manyStreams: Map<SubjectName, StreamResult[]>
+  manyStreams: Map<SubjectName, Calm<StreamResult>[]>
   /** Whole answers at half of what Switchyard does at 128 connections. */
-  halfLoad: Map<SubjectName, LoadResult[]>
+  halfLoad: Map<SubjectName, Calm<LoadResult>[]>
   hotCustomer: HotCustomer | null
   findings: Finding[]
 }
@@ -127,7 +128,7 @@ function wholeTables(measured: Measured): string[] {
   })
 }
 
-function streamTable(streams: Map<SubjectName, StreamResult[]>, title: string): string[] {
+function streamTable(streams: Map<SubjectName, Calm<StreamResult>[]>, title: string): string[] {
   if (streams.size === 0) return []
   const rows = [...streams].map(([name, rounds]) => {
     const figures = streamFigures(streams, name)
@@ -154,6 +155,7 @@ function streamTable(streams: Map<SubjectName, StreamResult[]>, title: string): 
       name === 'direct' ? '' : spread(figures.addedP99Ms, 2),
       spread(figures.rssMb, 0),
       spread(figures.kibPerStream, 1),
+      ...calmness(rounds),
     ]
   })
   const head = [
@@ -167,6 +169,7 @@ function streamTable(streams: Map<SubjectName, StreamResult[]>, title: string): 
     'added p99 ms',
     'RSS MB',
     'KiB/stream',
+    ...CALMNESS,
   ]
   return [`## ${title}\n\n${table(head, rows)}`]
 }
@@ -178,13 +181,22 @@ function halfLoadTable({ halfLoad }: Measured): string[] {
     ...[rounds.map(r => r.rps), rounds.map(r => r.p50Ms), rounds.map(r => r.p99Ms), rounds.map(r => r.cpuShare)].map(
       (figures, column) => spread(figures, column === 0 ? 0 : 2),
     ),
+    ...calmness(rounds),
   ])
   return [
     `## Whole answers at half of Switchyard's throughput at 128 connections\n\n${table(
-      ['', 'requests/s', 'p50 ms', 'p99 ms', 'core used'],
+      ['', 'requests/s', 'p50 ms', 'p99 ms', 'core used', ...CALMNESS],
       rows,
     )}`,
   ]
+}
+
+const CALMNESS = ['stolen %', 'tries']
+
+/** How far the host was in the way, and how often it was tried to find it elsewhere. */
+function calmness(rounds: Calm<object>[]): string[] {
+  const percent = rounds.map(r => (r.stolenShare === null ? null : r.stolenShare * 100))
+  return [spread(percent, 2), rounds.map(r => r.tries).join(', ')]
 }
 
 function hotCustomerTable({ hotCustomer }: Measured): string[] {
