@@ -101,7 +101,7 @@ $$;
 -- An item with `slots` asks for a bulk lease of up to `want` and so many requests. It gets at most its node's share of half of what is free,
 -- so that the last dollars and the last requests of a window are never stranded on one node, and nothing ('no_bulk') when less than
 -- `floor` is free: then strict leases are to serve.
--- A refusal that money or slots in other bulk leases could cure says so (`recallable`), and asks their nodes to hand them back.
+-- A refusal that money or slots in bulk leases of other nodes could cure says so (`held_elsewhere`), and asks those to hand them back.
 -- An item of a key with a spend limit holds no more than the limit leaves in its window. Such a key is admitted by strict leases only, so
 -- what it spent and holds is known here to the nano-USD; items without `key_limit` cost nothing for it.
 -- Raises SY001 when the node is not alive: it was declared dead, and its leases are taken from it.
@@ -115,10 +115,12 @@ CREATE FUNCTION admit_batch(
   -- Both NULL: only count. Otherwise grant as much of `want` as there is, if that is at least `floor`.
   p_wants bigint[], p_floors bigint[],
   -- NULL asks for a strict lease.
-  p_slots integer[])
+  p_slots integer[],
+  -- The end of the minute in which it was counted, for one that was refused for want of money and tries again.
+  p_counted_until_ms double precision[])
 RETURNS TABLE (
   item integer, verdict text, held bigint, slots integer, posted bigint, free bigint, cap_left bigint,
-  key_spent bigint, key_left bigint, key_ends_ms double precision, recallable boolean,
+  key_spent bigint, key_left bigint, key_ends_ms double precision, held_elsewhere boolean,
   minute_used integer, day_used integer, minute_ends_ms double precision, day_ends_ms double precision, now_ms double precision)
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
 DECLARE
@@ -180,10 +182,10 @@ BEGIN
   now_ms := ceil(extract(epoch FROM v_now) * 1000);
 
   FOR r IN
-    SELECT i.n, i.customer, i.key, i.minute_limit, i.day_limit, i.cap, i.key_limit, i.key_reset, i.want, i.floor, i.slots, l.granted_nanos AS already, l.slots AS slots_already,
+    SELECT i.n, i.customer, i.key, i.minute_limit, i.day_limit, i.cap, i.key_limit, i.key_reset, i.want, i.floor, i.slots, i.counted_until_ms, l.granted_nanos AS already, l.slots AS slots_already,
       l.slot_minute AS minute_already, b.customer_id AS account, b.posted_nanos, b.leased_nanos, b.minute, b.minute_requests, b.day, b.day_requests, b.day_spent_nanos, b.day_leased_nanos
-    FROM unnest(p_leases, p_customers, p_keys, p_minute_limits, p_day_limits, p_caps, p_key_limits, p_key_resets, p_wants, p_floors, p_slots)
-      WITH ORDINALITY AS i(lease, customer, key, minute_limit, day_limit, cap, key_limit, key_reset, want, floor, slots, n)
+    FROM unnest(p_leases, p_customers, p_keys, p_minute_limits, p_day_limits, p_caps, p_key_limits, p_key_resets, p_wants, p_floors, p_slots, p_counted_until_ms)
+      WITH ORDINALITY AS i(lease, customer, key, minute_limit, day_limit, cap, key_limit, key_reset, want, floor, slots, counted_until_ms, n)
     LEFT JOIN (SELECT * FROM balance WHERE customer_id = ANY (p_customers)) b ON b.customer_id = i.customer
     LEFT JOIN (SELECT o.lease_id, o.granted_nanos, o.slots, o.slot_minute FROM lease o WHERE o.lease_id = ANY (p_leases)) l ON l.lease_id = i.lease
     ORDER BY i.customer, i.n
@@ -242,7 +244,7 @@ BEGIN
     held := NULL;
     slots := r.slots;
     posted := r.posted_nanos;
-    recallable := false;
+    held_elsewhere := false;
     cap_left := greatest(r.cap - v_day_spent - v_day_leased, 0);
     free := posted - v_leased;
     key_spent := NULL;
@@ -290,13 +292,15 @@ BEGIN
           day_used := day_used + slots;
         END IF;
       END IF;
-    ELSIF minute_used >= r.minute_limit THEN
+    ELSIF minute_used >= r.minute_limit AND r.counted_until_ms IS DISTINCT FROM v_minute_ends_ms THEN
       verdict := 'rate_limit_exceeded';
-    ELSIF day_used >= r.day_limit THEN
+    ELSIF day_used >= r.day_limit AND r.counted_until_ms IS DISTINCT FROM v_minute_ends_ms THEN
       verdict := 'daily_limit_exceeded';
     ELSE
-      minute_used := minute_used + 1;
-      day_used := day_used + 1;
+      IF r.counted_until_ms IS DISTINCT FROM v_minute_ends_ms THEN
+        minute_used := minute_used + 1;
+        day_used := day_used + 1;
+      END IF;
       IF r.want IS NULL THEN
         verdict := 'counted';
       -- `key_left` is NULL without a limit, which least() passes over.
@@ -332,8 +336,8 @@ BEGIN
         k_granted[v_k] := k_granted[v_k] + held;
       END IF;
     ELSIF verdict IN ('rate_limit_exceeded', 'daily_limit_exceeded') OR (verdict = 'in_flight_budget' AND least(free, cap_left) < r.floor) THEN
-      recallable := EXISTS (SELECT FROM lease o WHERE o.customer_id = r.customer AND o.slots IS NOT NULL);
-      IF recallable THEN
+      held_elsewhere := EXISTS (SELECT FROM lease o WHERE o.customer_id = r.customer AND o.slots IS NOT NULL AND o.node_id <> p_node);
+      IF held_elsewhere THEN
         v_recalled := v_recalled || r.customer;
       END IF;
     END IF;

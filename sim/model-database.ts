@@ -429,6 +429,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
         continue
       }
       const asked = askOf(request)
+      const isCounted = asked.countedUntilMs === account.minute + MINUTE_MS
       const already = leases.get(asked.leaseId)
       const capLeft = most(limits.dailySpendCapNanos - account.daySpent - account.dayLeased, 0n)
       const free = account.posted - account.leased
@@ -457,13 +458,15 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           verdicts.push({ item, kind: 'no_bulk' })
           continue
         }
-      } else if (account.minuteRequests >= limits.requestsPerMinute) {
+      } else if (!isCounted && account.minuteRequests >= limits.requestsPerMinute) {
         code = 'rate_limit_exceeded'
-      } else if (account.dayRequests >= limits.requestsPerDay) {
+      } else if (!isCounted && account.dayRequests >= limits.requestsPerDay) {
         code = 'daily_limit_exceeded'
       } else {
-        account.minuteRequests += 1
-        account.dayRequests += 1
+        if (!isCounted) {
+          account.minuteRequests += 1
+          account.dayRequests += 1
+        }
         if (asked.want === null) {
           verdicts.push({ item, kind: 'counted', windows: windowsOf(account) })
           continue
@@ -492,8 +495,8 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           code === 'rate_limit_exceeded' ||
           code === 'daily_limit_exceeded' ||
           (code === 'in_flight_budget' && least(free, capLeft) < asked.floor!)
-        const isRecallable = isCurable && bulkLeasesOf(customerId).length > 0
-        if (isRecallable) recalled.add(customerId)
+        const isHeldElsewhere = isCurable && bulkLeasesOf(customerId).some(lease => lease.nodeId !== nodeId)
+        if (isHeldElsewhere) recalled.add(customerId)
         verdicts.push({
           item,
           kind: 'refused',
@@ -504,7 +507,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           key: key.spend,
           windows,
           databaseNowMs,
-          isRecallable,
+          isHeldElsewhere,
         })
         continue
       }
@@ -984,9 +987,9 @@ const nothing = { successes: 0, inputTokens: 0, outputTokens: 0, cost: 0n, hoste
 function askOf(request: LeaseRequest) {
   if (isBulk(request)) {
     const { leaseId, wantNanos, floorNanos, slots } = request
-    return { leaseId, keyId: null, modelId: null, want: wantNanos, floor: floorNanos, slots }
+    return { leaseId, keyId: null, modelId: null, want: wantNanos, floor: floorNanos, slots, countedUntilMs: null }
   }
-  const { requestId, keyId, modelId, ask } = request
+  const { requestId, keyId, modelId, ask, countedUntilEpochMs } = request
   return {
     leaseId: requestId,
     keyId,
@@ -994,6 +997,7 @@ function askOf(request: LeaseRequest) {
     want: ask?.wantNanos ?? null,
     floor: ask?.floorNanos ?? null,
     slots: null,
+    countedUntilMs: countedUntilEpochMs ?? null,
   }
 }
 

@@ -73,8 +73,8 @@ const LIVENESS_MS = 15 * 60_000
 const PROBE_MS = 15_000
 /** Twice as long as an offer rests at most. */
 const RESTORE_MS = 900_000
-/** A key that was taken by a statement whose answer never came is looked for again after a minute. */
-const REPEAT_MS = 90_000
+/** A key that was taken by a statement whose answer never came is looked for again after a minute, and an answer takes as long at most. */
+const REPEAT_MS = 150_000
 const LOOK_MS = 2_000
 const ENDPOINTS = [0, 1, 2, 3, 4]
 /** Three successes end the trial, and a request may fail for other reasons. */

@@ -10,7 +10,7 @@ export interface Lane<Entry> extends Iterable<Entry> {
   /** Queued and under way. */
   readonly size: number
   isUnderWay(entry: Entry): boolean
-  /** Sends without waiting for company, and resolves when the lane is empty. */
+  /** Sends without waiting for company, and resolves when what is in the lane now has been carried out or dropped. */
   flush(): Promise<void>
   /** Gives up what is left: nothing is sent again from now on. */
   stop(): void
@@ -39,16 +39,18 @@ export function createLane<Entry>(options: LaneOptions<Entry>): Lane<Entry> {
   let queue: Entry[] = []
   let underWay: readonly Entry[] = []
   let running = false
-  let flushing = false
   let stopped = false
+  let pushed = 0
+  let carried = 0
+  let flushes: { readonly upTo: number; readonly resolve: () => void }[] = []
   /** Ends the linger or the back-off at hand before its time. */
   let wake: (() => void) | undefined
-  let whenIdle: PromiseWithResolvers<void> | undefined
 
   return {
     push(entry) {
       if (stopped) return
       queue.push(entry)
+      pushed++
       if (queue.length >= BATCH_MAX && underWay.length === 0) wake?.()
       if (running) return
       running = true
@@ -61,10 +63,10 @@ export function createLane<Entry>(options: LaneOptions<Entry>): Lane<Entry> {
     isUnderWay: entry => underWay.includes(entry),
     flush() {
       if (!running) return Promise.resolve()
-      flushing = true
       if (underWay.length === 0) wake?.()
-      whenIdle ??= Promise.withResolvers<void>()
-      return whenIdle.promise
+      return new Promise(resolve => {
+        flushes.push({ upTo: pushed, resolve })
+      })
     },
     stop() {
       stopped = true
@@ -79,16 +81,23 @@ export function createLane<Entry>(options: LaneOptions<Entry>): Lane<Entry> {
 
   async function run(): Promise<void> {
     while (queue.length > 0) {
-      if (lingerMs > 0 && queue.length < BATCH_MAX && !flushing) await sleep(lingerMs)
+      if (lingerMs > 0 && queue.length < BATCH_MAX && flushes.length === 0) await sleep(lingerMs)
       underWay = queue.length <= BATCH_MAX ? queue : queue.slice(0, BATCH_MAX)
       queue = queue.length <= BATCH_MAX ? [] : queue.slice(BATCH_MAX)
       await carry(underWay)
+      carried += underWay.length
       underWay = []
+      endFlushes()
     }
     running = false
-    flushing = false
-    whenIdle?.resolve()
-    whenIdle = undefined
+    // Those of a lane that was stopped.
+    carried = pushed
+    endFlushes()
+  }
+
+  function endFlushes(): void {
+    for (const { upTo, resolve } of flushes) if (upTo <= carried) resolve()
+    flushes = flushes.filter(({ upTo }) => upTo > carried)
   }
 
   async function carry(entries: readonly Entry[]): Promise<void> {

@@ -27,7 +27,7 @@ export interface LeaseBook {
   denied(request: BulkRequest): void
   /** Lets these leases drain. */
   recall(leaseIds: readonly string[]): void
-  /** Lets the leases of one customer drain and admits none of its requests in memory for a while; true if there were any. */
+  /** Lets the leases of one customer drain and admits none of its requests in memory for a while; true if something will come back at once. */
   recallCustomer(customerId: string): boolean
   /** Lets everything drain that is idle or out of date; all of it at the end. Then says what can go back now. */
   collect(all?: boolean): LeaseReturn[]
@@ -90,8 +90,8 @@ interface BulkLease {
   readonly untilMs: number
   readonly sinceMs: number
   usedAtMs: number
-  /** Draining it admits nothing; shrunk, what nothing needs is on its way back; closing, all of it is. */
-  state: 'serving' | 'draining' | 'shrunk' | 'closing'
+  /** Draining it admits nothing; shrinking, what nothing needs is on its way back, and shrunk it is there; closing, all of it is on its way. */
+  state: 'serving' | 'draining' | 'shrinking' | 'shrunk' | 'closing'
 }
 
 interface Account {
@@ -235,7 +235,8 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
       const account = accounts.get(customerId)
       if (account === undefined) return false
       recallAccount(account)
-      return account.draining.size > 0
+      for (const lease of account.draining) if (lease.state !== 'shrunk' || isUnused(lease)) return true
+      return false
     },
     collect(all = false) {
       const nowMs = monotonicMs()
@@ -259,6 +260,10 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
     },
     returned({ leaseId, keepNanos }) {
       if (keepNanos === null) forget(leaseId)
+      else {
+        const lease = leases.get(leaseId)
+        if (lease?.state === 'shrinking') lease.state = 'shrunk'
+      }
     },
     has: leaseId => leases.has(leaseId),
     forget,
@@ -320,13 +325,18 @@ function newAccount(customerId: string, nowMs: number): Account {
 function returnOf(lease: BulkLease): LeaseReturn | undefined {
   const { leaseId, slotsUsed } = lease
   if (lease.state === 'closing') return undefined
-  if (lease.running === 0 && lease.unsettled === 0) {
+  if (isUnused(lease)) {
     lease.state = 'closing'
     return { leaseId, keepNanos: null, slotsUsed }
   }
-  if (lease.state === 'shrunk') return undefined
-  lease.state = 'shrunk'
+  if (lease.state !== 'draining') return undefined
+  lease.state = 'shrinking'
   return { leaseId, keepNanos: lease.owedNanos, slotsUsed }
+}
+
+/** No request runs on it, or waits to be settled. */
+function isUnused({ running, unsettled }: BulkLease): boolean {
+  return running === 0 && unsettled === 0
 }
 
 function isInNeed({ serving: lease, largestHoldNanos }: Account, nowMs: number): boolean {

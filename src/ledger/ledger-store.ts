@@ -81,8 +81,8 @@ export type LeaseVerdict =
       readonly key: KeySpend | null
       readonly windows: WindowCounts
       readonly databaseNowMs: number
-      /** Bulk leases hold something that could cure it; their nodes are asked to hand it back. */
-      readonly isRecallable: boolean
+      /** Bulk leases of other nodes hold something that could cure it; they are asked to hand it back. */
+      readonly isHeldElsewhere: boolean
     }
 
 /** What came of a settlement that did not go exactly as asked; see settle_batch in migrations/0002_money.sql. */

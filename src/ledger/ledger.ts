@@ -108,6 +108,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
   })
   const unsettled = new AgeList<PendingSettlement>()
   const arena = createTextArena()
+  /** Refused for want of what may come back within a moment: they wait for it, to be sent again. */
+  const patient = new Set<PendingStrict>()
   /** Per customer, the bulk lease that is being asked for. */
   const renewals = new Map<string, Promise<void>>()
   const ghosts = createGhosts({ store, scheduler, log })
@@ -211,7 +213,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
     admit(admission) {
       const refusal = exhausted.refuse(admission)
       if (refusal !== undefined) return Promise.resolve(refusal)
-      if (unsettled.size >= SETTLEMENTS_QUEUED_MAX || admissions.size >= ADMISSIONS_QUEUED_MAX) {
+      if (unsettled.size >= SETTLEMENTS_QUEUED_MAX || admissions.size + patient.size >= ADMISSIONS_QUEUED_MAX) {
         return Promise.reject(new ApiError('overloaded', { retryAfterS: 1 }))
       }
       // Exact for any number of nodes: what such a key may spend is known to the database alone.
@@ -245,11 +247,17 @@ export function createLedger(deps: LedgerDeps): Ledger {
     async replay(recovered) {
       if (recovered.length > 0) failpoint('replay-begun')
       // Before the first is queued: what another version wrote keeps the gateway from starting.
-      for (const { payload } of recovered) decodeSettlement(payload.toString())
-      const all = recovered.map(({ payload, forget }) => {
-        const record = payload.toString()
+      const lastOf = new Map<string, RecoveredRecord & { readonly settlement: Settlement }>()
+      for (const record of recovered) {
+        const settlement = decodeSettlement(record.payload.toString())
+        const { requestId } = settlement
+        // A later record of the request says that it is void: see voidSettlement.
+        lastOf.get(requestId)?.forget()
+        lastOf.set(requestId, { ...record, settlement })
+      }
+      const all = Array.from(lastOf.values(), ({ settlement, payload, forget }) => {
         return new Promise<void>((resolve, reject) => {
-          enlist(decodeSettlement(record), record, null, resolve, reject).forget = forget
+          enlist(settlement, payload.toString(), null, resolve, reject).forget = forget
         })
       })
       // One that PostgreSQL refuses was logged, and must not keep the gateway from starting.
@@ -258,7 +266,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
     },
     fenced() {
       book.forgetAll()
-      for (const entry of admissions) {
+      for (const entry of unanswered()) {
         if (entry.kind === 'bulk') giveUpGrant(entry)
         // Sent under the old id it may have been admitted and taken for dead since: admitted again, it would be free.
         else if (ghosts.isSuspect(entry.request.requestId))
@@ -286,7 +294,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       ghosts.stop()
     },
     get pending() {
-      return { admissions: admissions.size, settlements: unsettled.size }
+      return { admissions: admissions.size + patient.size, settlements: unsettled.size }
     },
   }
 
@@ -302,9 +310,14 @@ export function createLedger(deps: LedgerDeps): Ledger {
         sinceMs,
         isOverdue: false,
         isAnswered: false,
-        isSecondTry: false,
+        waitedFor: { settlements: false, ownLeases: false, otherLeases: false },
       })
     })
+  }
+
+  function* unanswered(): Iterable<PendingAdmission> {
+    yield* admissions
+    yield* patient
   }
 
   function pushAdmission(entry: PendingAdmission): void {
@@ -367,10 +380,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
       if (verdict.kind === 'granted') ghosts.bury(requestId)
       return
     }
-    if (verdict.kind === 'refused' && verdict.isRecallable && tryAgainAfterRecall(entry, verdict)) {
-      // Not buried: the second try may be granted, and its lease would be released under the running request.
-      return
-    }
+    // Not buried then: the next try may be granted, and its lease would be released under the running request.
+    if (verdict.kind === 'refused' && tryAgainLater(entry, verdict)) return
     // An earlier try, whose answer was lost, may have been granted.
     if (verdict.kind !== 'granted' && ghosts.isSuspect(requestId)) ghosts.bury(requestId)
     entry.isAnswered = true
@@ -391,7 +402,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
         const { code, postedNanos, freeNanos, capLeftNanos, key, windows } = verdict
         const refusal = { kind: 'refused', code, postedNanos, freeNanos, capLeftNanos, key, windows } as const
         // Slots that other nodes hold may come back before the window ends.
-        if (!verdict.isRecallable) exhausted.remember(admission, refusal, sentAtMs, verdict.databaseNowMs)
+        if (!verdict.isHeldElsewhere) exhausted.remember(admission, refusal, sentAtMs, verdict.databaseNowMs)
         entry.resolve(refusal)
         return
       }
@@ -400,21 +411,53 @@ export function createLedger(deps: LedgerDeps): Ledger {
     }
   }
 
-  /** Money that is free in fact may sit in bulk leases: our own go back at once, those of others within a heartbeat. Once per request. */
-  function tryAgainAfterRecall(entry: PendingStrict, { code }: { readonly code: string }): boolean {
-    if (entry.isSecondTry || stopped) return false
-    entry.isSecondTry = true
-    const again = () => {
-      if (!entry.isAnswered) pushAdmission(entry)
-    }
-    if (book.recallCustomer(entry.request.customerId)) {
-      handBackIdle()
-      void handBacks.flush().then(again)
+  /**
+   * What it was refused for may come back within a moment: the holds of requests that have ended here, when they are settled; what our
+   * own bulk leases have to spare; and what those of other nodes have, which the refusal recalled. Each is waited for once.
+   */
+  function tryAgainLater(entry: PendingStrict, refusal: Extract<LeaseVerdict, { kind: 'refused' }>): boolean {
+    if (stopped) return false
+    const { customerId, ask } = entry.request
+    const { code, freeNanos, capLeftNanos, isHeldElsewhere, windows } = refusal
+    const isForRequests = code === 'rate_limit_exceeded' || code === 'daily_limit_exceeded'
+    const isForHolds = code === 'in_flight_budget'
+    const { waitedFor } = entry
+    // Those for which there is no place in a window are not counted in it.
+    if (!isForRequests) entry.request = { ...entry.request, countedUntilEpochMs: windows.minuteEndsAtEpochMs }
+    if (!isForRequests && !waitedFor.settlements && hasUnsettled(customerId)) {
+      // Also where nothing is to be had, so that the refusal tells what is spent.
+      waitedFor.settlements = true
+      tryAgainAfter(settlements.flush(), entry)
       return true
     }
-    if (code !== 'in_flight_budget') return false
-    scheduler.after(RECALL_WAIT_MS, again)
-    return true
+    const isLeased = isForHolds && ask !== null && (freeNanos < ask.floorNanos || capLeftNanos < ask.floorNanos)
+    if ((isForRequests || isLeased) && !waitedFor.ownLeases && book.recallCustomer(customerId)) {
+      waitedFor.ownLeases = true
+      handBackIdle()
+      tryAgainAfter(handBacks.flush(), entry)
+      return true
+    }
+    // Not for a place in the window: who is at a limit of requests would have thousands of them wait here.
+    if (isForHolds && !waitedFor.otherLeases && isHeldElsewhere) {
+      waitedFor.otherLeases = true
+      tryAgainAfter(new Promise(resolve => scheduler.after(RECALL_WAIT_MS, resolve)), entry)
+      return true
+    }
+    return false
+  }
+
+  function tryAgainAfter(returned: Promise<void>, entry: PendingStrict): void {
+    patient.add(entry)
+    watch()
+    void returned.then(() => {
+      // It may have been rejected meanwhile.
+      if (patient.delete(entry)) pushAdmission(entry)
+    })
+  }
+
+  function hasUnsettled(customerId: string): boolean {
+    for (const entry of unsettled) if (entry.customerId === customerId) return true
+    return false
   }
 
   function rejectAdmission(entry: PendingAdmission, error: unknown): void {
@@ -424,6 +467,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
     }
     if (entry.isAnswered) return
     entry.isAnswered = true
+    patient.delete(entry)
     const { requestId } = entry.request
     if (ghosts.isSuspect(requestId) || admissions.isUnderWay(entry)) ghosts.bury(requestId)
     entry.reject(error)
@@ -433,7 +477,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
 
   /** Queues it. From here on the settlement is bytes alone: see text-arena.ts. */
   function enlist(
-    { requestId, leaseId }: Settlement,
+    { requestId, customerId, leaseId }: Settlement,
     record: string,
     bookedNanos: bigint | null,
     resolve: () => void,
@@ -441,6 +485,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
   ): PendingSettlement {
     const entry: PendingSettlement = {
       requestId,
+      customerId,
       leaseId,
       record: arena.keep(record),
       bookedNanos,
@@ -467,8 +512,9 @@ export function createLedger(deps: LedgerDeps): Ledger {
         watch()
         return
       }
+      const superseded = entry.isListed ? entry.written : written
+      if (superseded !== undefined) journal.forget(superseded)
       if (entry.isListed) entry.written = written
-      else journal.forget(written)
       answer(entry, undefined)
     })
   }
@@ -543,7 +589,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
     cancels.watch = scheduler.after(WATCH_MS, () => {
       watching = false
       const nowMs = scheduler.monotonicMs()
-      for (const entry of admissions) {
+      for (const entry of unanswered()) {
         if (entry.sinceMs > nowMs - ADMIT_PATIENCE_MS) continue
         // Seen twice, with a turn of the event loop between: after a stall of this process the answer may be waiting to be read.
         // PostgreSQL may still carry it out, hence the ghosts.
@@ -556,13 +602,18 @@ export function createLedger(deps: LedgerDeps): Ledger {
         waiting++
         if (entry.sinceMs <= nowMs - commitWaitMs) voidSettlement(entry)
       }
-      if (admissions.size > 0 || waiting > 0) watch()
+      if (admissions.size > 0 || patient.size > 0 || waiting > 0) watch()
     })
   }
 
-  /** Makes a settlement that is not committed yet a free one, because its caller is told so. Whichever commits first wins. */
+  /**
+   * Makes a settlement that is not committed yet a free one, because its caller is told so. Whichever commits first wins. The charge may be in
+   * the journal, in a sync that has not returned; this is written behind it, and who replays takes the last record of a request.
+   */
   function voidSettlement(entry: PendingSettlement): void {
-    rewrite(entry, freeOf(settlementOf(entry)))
+    const settlement = freeOf(settlementOf(entry))
+    rewrite(entry, settlement)
+    if (journal !== null) writeTo(journal, encodeSettlement(settlement), entry)
     answer(entry, new ApiError('settlement_unavailable', { retryAfterS: 5 }))
   }
 
@@ -593,13 +644,13 @@ type PendingAdmission = PendingStrict | PendingGrant
 
 interface PendingStrict {
   readonly kind: 'strict'
-  readonly request: Admission
+  request: Admission
   readonly resolve: (result: AdmissionResult) => void
   readonly reject: (error: unknown) => void
   readonly sinceMs: number
   isOverdue: boolean
   isAnswered: boolean
-  isSecondTry: boolean
+  readonly waitedFor: { settlements: boolean; ownLeases: boolean; otherLeases: boolean }
 }
 
 interface PendingGrant {
@@ -615,6 +666,7 @@ interface PendingGrant {
 /** Small, since thousands wait: what it leads to lives until it is committed. */
 interface PendingSettlement extends Aged<PendingSettlement> {
   readonly requestId: string
+  readonly customerId: string
   /** Replaced when its lease is gone. */
   leaseId: string
   /** Replaced when it is voided, or when its lease is gone. */

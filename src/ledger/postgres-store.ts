@@ -88,7 +88,7 @@ const HEARTBEAT = {
 
 const ADMIT_BATCH = {
   name: 'admit_batch',
-  text: 'SELECT * FROM admit_batch($1, to_timestamp($2::float8 / 1000), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)',
+  text: 'SELECT * FROM admit_batch($1, to_timestamp($2::float8 / 1000), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)',
 }
 
 function admissionColumns(nodeId: string, windowNowMs: number | null, requests: readonly LeaseRequest[]): unknown[] {
@@ -107,6 +107,7 @@ function admissionColumns(nodeId: string, windowNowMs: number | null, requests: 
     arrayLiteral(requests, r => ('slots' in r ? r.wantNanos : r.ask === null ? null : r.ask.wantNanos)),
     arrayLiteral(requests, r => ('slots' in r ? r.floorNanos : r.ask === null ? null : r.ask.floorNanos)),
     arrayLiteral(requests, r => ('slots' in r ? r.slots : null)),
+    arrayLiteral(requests, r => ('slots' in r ? null : (r.countedUntilEpochMs ?? null))),
   ]
 }
 
@@ -121,7 +122,7 @@ interface VerdictRow {
   readonly key_spent: bigint | null
   readonly key_left: bigint | null
   readonly key_ends_ms: number | null
-  readonly recallable: boolean
+  readonly held_elsewhere: boolean
   readonly minute_used: number
   readonly day_used: number
   readonly minute_ends_ms: number
@@ -156,7 +157,7 @@ function verdictOf(row: VerdictRow): LeaseVerdict {
         : { spentNanos: row.key_spent, leftNanos: row.key_left!, endsAtEpochMs: row.key_ends_ms },
     windows,
     databaseNowMs,
-    isRecallable: row.recallable,
+    isHeldElsewhere: row.held_elsewhere,
   }
 }
 

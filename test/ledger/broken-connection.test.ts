@@ -135,9 +135,10 @@ test('an admission that PostgreSQL does not answer in two seconds is given up, a
 test('a request that is admitted at its second try keeps its lease, though its first one broke off', async () => {
   const customerId = await world.addCustomer(1_000n)
   const others = storeOf(world.pool)
-  const leaseId = randomUUIDv7()
+  const [leaseId, otherNode] = [randomUUIDv7(), randomUUIDv7()]
+  await others.registerNode(otherNode)
   const bulk = { leaseId, customerId, limits: unlimited, wantNanos: 500n, floorNanos: 1n, slots: 20 }
-  expect(await others.admit(nodeId, [bulk])).toMatchObject([{ kind: 'granted', heldNanos: 500n }])
+  expect(await others.admit(otherNode, [bulk])).toMatchObject([{ kind: 'granted', heldNanos: 250n }])
   const lost = proxy.cutAfter(0)
   const admitted = ledger.admit(admissionOf(customerId, 800n))
   await lost
@@ -146,7 +147,8 @@ test('a request that is admitted at its second try keeps its lease, though its f
   await others.handBack([{ leaseId, keepNanos: null, slotsUsed: 20 }])
   expect(await admitted).toMatchObject({ kind: 'granted', hold: { nanos: 800n } })
   await ledger.drain(5_000)
-  expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 800n })
+  // Counted when it was refused: its next try is not counted again.
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 800n, minuteRequests: 22 })
   expect(await world.violations()).toEqual([])
 })
 

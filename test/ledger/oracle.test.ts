@@ -23,6 +23,7 @@ import {
   leased,
   newAccount,
   outcomes,
+  refusedOnce,
   type Seen,
 } from './oracle.ts'
 
@@ -327,11 +328,14 @@ function noAccount(error: Error): string {
 /** The states in which the oracle can be after carrying out the commands in an order in which each is answered as it was. */
 function ordersThatExplain(account: Account, commands: readonly Command[], seen: readonly Seen[]): Account[] {
   if (commands.length === 0) return [account]
-  return commands.flatMap((command, i) =>
-    outcomes(account, command)
+  return commands.flatMap((command, i) => {
+    const again = refusedOnce(account, command)
+    const accounts = outcomes(account, command)
       .filter(outcome => isSame(outcome.seen, seen[i]!))
-      .flatMap(outcome => ordersThatExplain(outcome.account, commands.toSpliced(i, 1), seen.toSpliced(i, 1))),
-  )
+      .flatMap(outcome => ordersThatExplain(outcome.account, commands.toSpliced(i, 1), seen.toSpliced(i, 1)))
+    if (again) accounts.push(...ordersThatExplain(again.account, commands.with(i, again.command), seen))
+    return accounts
+  })
 }
 
 function isSame(expected: Seen, seen: Seen): boolean {

@@ -91,6 +91,16 @@ export function outcomes(before: Account, command: Command): { account: Account;
   return [expected]
 }
 
+/** An admission that is refused for want of money is counted, waits for what may come back, and tries again. Undefined for all else. */
+export function refusedOnce(before: Account, command: Command): { account: Account; command: Command } | undefined {
+  if (command.kind !== 'admit' || command.admission.countedUntilEpochMs !== undefined) return undefined
+  const account = copyOf(before)
+  const seen = carryOut(account, command)
+  if (typeof seen !== 'object' || seen.kind !== 'refused' || isRateRefusal(seen)) return undefined
+  const admission = { ...command.admission, countedUntilEpochMs: seen.windows.minuteEndsAtEpochMs }
+  return { account, command: { ...command, admission } }
+}
+
 export function isRateRefusal(seen: Seen): boolean {
   return (
     typeof seen === 'object' &&
@@ -204,10 +214,12 @@ function admit(account: Account, { admission, node, nowMs }: Extract<Command, { 
       hold: { leaseId: requestId, nanos: existing.granted, isOpen: true },
       windows: windows(),
     }
-  if (account.minuteRequests >= limits.requestsPerMinute) return refuse('rate_limit_exceeded')
-  if (account.dayRequests >= limits.requestsPerDay) return refuse('daily_limit_exceeded')
-  account.minuteRequests++
-  account.dayRequests++
+  if (admission.countedUntilEpochMs !== (minute + 1) * MINUTE_MS) {
+    if (account.minuteRequests >= limits.requestsPerMinute) return refuse('rate_limit_exceeded')
+    if (account.dayRequests >= limits.requestsPerDay) return refuse('daily_limit_exceeded')
+    account.minuteRequests++
+    account.dayRequests++
+  }
   if (ask === null) return { kind: 'counted', windows: windows() }
   if (account.posted < ask.floorNanos) return refuse('insufficient_credits')
   if (limits.dailySpendCapNanos - account.daySpent < ask.floorNanos) return refuse('daily_spend_cap_reached')

@@ -63,7 +63,7 @@ test(`${HISTORIES} random histories end alike in the model and in PostgreSQL`, a
   reached.push(
     'daily_spend_cap_reached',
     'key_spend_limit_reached',
-    'recallable',
+    'held_elsewhere',
     'duplicate',
     'clamped',
     'late',
@@ -237,7 +237,10 @@ function createHistory(random: Random) {
       }
       if (!isAgain) requests.push({ requestId, customerId })
       const ask = random.chance(0.1) ? null : { wantNanos, floorNanos }
-      return { requestId, ...common, ...keyOf(requestId, customerId), modelId: random.pick(['small', 'large']), ask }
+      const modelId = random.pick(['small', 'large'])
+      const again = { countedUntilEpochMs: (Math.floor(windowMs / 60_000) + random.between(0, 2)) * 60_000 }
+      const counted = random.chance(0.1) ? again : {}
+      return { requestId, ...common, ...keyOf(requestId, customerId), modelId, ask, ...counted }
     })
     return {
       name: `admit ${shown(items)}`,
@@ -547,8 +550,8 @@ function sorted<Verdict extends { readonly item: number }>(verdicts: readonly Ve
     .map(verdict =>
       'slots' in verdict && verdict.slots !== null
         ? { ...verdict, note: 'bulk' }
-        : 'isRecallable' in verdict && verdict.isRecallable
-          ? { ...verdict, note: 'recallable' }
+        : 'isHeldElsewhere' in verdict && verdict.isHeldElsewhere
+          ? { ...verdict, note: 'held_elsewhere' }
           : verdict,
     )
 }

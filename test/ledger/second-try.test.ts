@@ -1,0 +1,198 @@
+// What becomes of an admission that is refused for want of what may come back within a moment. The store is made up here, and so is time.
+import { randomUUIDv7 } from 'node:crypto'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { beforeEach, expect, test } from 'vitest'
+import type { Scheduler } from '../../src/domain/scheduler.ts'
+import { openJournal } from '../../src/journal/journal.ts'
+import type { Admission } from '../../src/ledger/admission.ts'
+import { createLedger, type Ledger, type LedgerDeps } from '../../src/ledger/ledger.ts'
+import type { LeaseRequest, LeaseVerdict, LedgerStore } from '../../src/ledger/ledger-store.ts'
+import { decodeSettlement, decodeSettlements } from '../../src/ledger/settlement-record.ts'
+import { createMemoryDisk } from '../journal/memory-disk.ts'
+import { admissionOf, settle, settlementOf } from './ledger-world.ts'
+
+const customerId = randomUUIDv7()
+const windows = { minuteUsed: 1, dayUsed: 1, minuteEndsAtEpochMs: 60_000, dayEndsAtEpochMs: 86_400_000 }
+const away = () => Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
+
+let nowMs: number
+let timers: { atMs: number; work: () => void }[]
+/** The strict admissions that reached the store, and when. */
+let tries: { atMs: number; admission: Admission }[]
+let store: LedgerStore
+/** Answers a strict admission; undefined grants it. */
+let refuse: (admission: Admission) => Partial<Extract<LeaseVerdict, { kind: 'refused' }>> | undefined
+
+const scheduler: Scheduler = {
+  monotonicMs: () => nowMs,
+  epochMs: () => nowMs,
+  soon: work => void setImmediate(work),
+  after(ms, work) {
+    const timer = { atMs: nowMs + ms, work }
+    timers.push(timer)
+    return () => {
+      timers = timers.filter(other => other !== timer)
+    }
+  },
+}
+
+/** Lets what is due happen, in order, and what follows from it. */
+async function pass(ms: number): Promise<void> {
+  const untilMs = nowMs + ms
+  for (;;) {
+    for (let turn = 0; turn < 5; turn++) await nextTurn()
+    const next = timers.toSorted((a, b) => a.atMs - b.atMs)[0]
+    if (next === undefined || next.atMs > untilMs) break
+    timers = timers.filter(timer => timer !== next)
+    nowMs = Math.max(nowMs, next.atMs)
+    next.work()
+  }
+  nowMs = untilMs
+}
+
+function verdictOf(request: LeaseRequest, item: number): LeaseVerdict {
+  if ('slots' in request) {
+    const { wantNanos, slots } = request
+    return { item, kind: 'granted', heldNanos: wantNanos, slots, windows, databaseNowMs: 0 }
+  }
+  tries.push({ atMs: nowMs, admission: request })
+  const refusal = refuse(request)
+  if (refusal === undefined)
+    return { item, kind: 'granted', heldNanos: request.ask!.wantNanos, slots: null, windows, databaseNowMs: 0 }
+  const amounts = { postedNanos: 1n, freeNanos: 0n, capLeftNanos: 0n, key: null }
+  const refused = { kind: 'refused', code: 'in_flight_budget', isHeldElsewhere: false } as const
+  return { item, ...refused, ...amounts, windows, databaseNowMs: 0, ...refusal }
+}
+
+beforeEach(() => {
+  nowMs = 0
+  timers = []
+  tries = []
+  refuse = () => undefined
+  store = {
+    admit: async (_node: string, requests: readonly LeaseRequest[]) => requests.map(verdictOf),
+    settle: async () => new Map(),
+    handBack: async () => {},
+    release: async () => new Set<string>(),
+  } as unknown as LedgerStore
+})
+
+function startLedger(more: Partial<LedgerDeps> = {}): Ledger {
+  const node = { nodeId: randomUUIDv7(), mayAdmit: () => true }
+  return createLedger({ store, node, nodeShard: 1, scheduler, newId: randomUUIDv7, journal: null, ...more })
+}
+
+/** Admits from a bulk lease of its own, with one request of it still running; returns its id. */
+async function useBulkLease(ledger: Ledger): Promise<string> {
+  for (;;) {
+    const admitted = ledger.admit(admissionOf(customerId, 1_000n))
+    await pass(1)
+    const result = await admitted
+    if (result.kind === 'granted' && tries.at(-1)?.admission.requestId !== result.hold.leaseId)
+      return result.hold.leaseId
+  }
+}
+
+test('the hold of an answer that has ended is no reason to refuse the next request, though its charge is not committed yet', async () => {
+  const { journal } = openJournal({ disk: createMemoryDisk(), scheduler, fsync: false })
+  const ledger = startLedger({ journal, bulkLeases: false })
+  let settled = 0
+  store.settle = async () => {
+    settled++
+    return new Map()
+  }
+  const first = admissionOf(customerId, 800n)
+  const granted = ledger.admit(first)
+  await pass(0)
+  await granted
+  const ended = settle(ledger, settlementOf(first, 800n, 10n))
+  await pass(0)
+  await ended
+  refuse = () => (settled === 0 ? {} : undefined)
+  const second = ledger.admit(admissionOf(customerId, 800n))
+  await pass(0)
+  expect(await second).toMatchObject({ kind: 'granted' })
+  expect(tries.at(-1)!.admission.countedUntilEpochMs).toBe(windows.minuteEndsAtEpochMs)
+  expect(nowMs).toBe(0)
+  await journal.close()
+})
+
+test('a request that is refused all the same is refused after one more try', async () => {
+  const { journal } = openJournal({ disk: createMemoryDisk(), scheduler, fsync: false })
+  const ledger = startLedger({ journal, bulkLeases: false })
+  const first = admissionOf(customerId, 800n)
+  const granted = ledger.admit(first)
+  await pass(0)
+  await granted
+  const ended = settle(ledger, settlementOf(first, 800n, 10n))
+  refuse = () => ({ code: 'insufficient_credits' })
+  await pass(0)
+  await ended
+  const second = ledger.admit(admissionOf(customerId, 800n))
+  await pass(0)
+  expect(await second).toMatchObject({ kind: 'refused', code: 'insufficient_credits' })
+  expect(tries).toHaveLength(3)
+})
+
+test('what other nodes hold is waited for, also where an own lease has nothing left to give', async () => {
+  const ledger = startLedger()
+  const leaseId = await useBulkLease(ledger)
+  ledger.recall([leaseId])
+  await pass(10)
+  const before = tries.length
+  let backAtMs = nowMs + 1_000
+  refuse = () => (nowMs < backAtMs ? { isHeldElsewhere: true } : undefined)
+  const admitted = ledger.admit(admissionOf(customerId, 5_000_000n))
+  await pass(1_500)
+  expect(await admitted).toMatchObject({ kind: 'granted' })
+  expect(tries.slice(before).map(({ atMs }) => atMs)).toEqual([10, 1_210].map(ms => tries[before]!.atMs - 10 + ms))
+  // Once: then it is refused.
+  backAtMs = Number.POSITIVE_INFINITY
+  const refused = ledger.admit(admissionOf(customerId, 5_000_000n))
+  await pass(1_500)
+  expect(await refused).toMatchObject({ kind: 'refused', code: 'in_flight_budget' })
+})
+
+test('nobody waits for longer than for the database, when what should come back does not', async () => {
+  const ledger = startLedger()
+  await useBulkLease(ledger)
+  refuse = () => ({})
+  store.handBack = () => Promise.reject(away())
+  const admitted = ledger.admit(admissionOf(customerId, 5_000_000n))
+  admitted.catch(() => {})
+  await pass(3_000)
+  await expect(admitted).rejects.toMatchObject({ code: 'database_unavailable' })
+  expect(ledger.pending.admissions).toBe(0)
+})
+
+test('a charge that a stalled disk may keep is told free there too, for the next process to find', async () => {
+  const disk = createMemoryDisk()
+  disk.pendingSyncs = []
+  const { journal } = openJournal({ disk, scheduler, fsync: true })
+  const ledger = startLedger({ journal, bulkLeases: false })
+  const admission = admissionOf(customerId, 800n)
+  const granted = ledger.admit(admission)
+  await pass(0)
+  await granted
+  store.settle = () => Promise.reject(away())
+  const settled = settle(ledger, settlementOf(admission, 800n, 10n))
+  settled.catch(() => {})
+  await pass(11_000)
+  await expect(settled).rejects.toMatchObject({ code: 'settlement_unavailable' })
+
+  const left = openJournal({ disk: createMemoryDisk(disk.files), scheduler, fsync: true })
+  expect(left.recovered.map(({ payload }) => decodeSettlement(payload.toString()).costNanos)).toEqual([10n, 0n])
+  const charged: bigint[] = []
+  store.settle = async (_shard, records) => {
+    for (const { costNanos } of decodeSettlements(records)) charged.push(costNanos)
+    return new Map()
+  }
+  const next = startLedger({ journal: left.journal })
+  const replayed = next.replay(
+    left.recovered.map(({ payload, entry }) => ({ payload, forget: () => left.journal.forget(entry) })),
+  )
+  await pass(100)
+  await replayed
+  expect(charged).toEqual([0n])
+  expect(left.journal.entries).toBe(0)
+})
