@@ -161,8 +161,9 @@ export const errorTable = {
   server_shutdown: row(503, 'service_unavailable_error', 'The gateway is shutting down; you were not charged. Retry.', {
     retryAfterS: 5,
   }),
+  // Not 503, which tells a proxy that nothing was run and another node may be asked: this was, and may be charged.
   settlement_unavailable: row(
-    503,
+    504,
     'service_unavailable_error',
     'The charge could not be confirmed in time, so the answer is void. Unless it was being committed at that very moment it is free; GET /v1/usage tells. Retry.',
     { retryAfterS: 5 },

@@ -3,6 +3,7 @@ import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+import { closeLostConnections } from './close-lost-connections.ts'
 import { createCrashLimit } from './crash-limit.ts'
 import type { FromWorker, ToWorker } from './messages.ts'
 import { createMetricsSum } from './sum-metrics.ts'
@@ -97,6 +98,7 @@ export function startWorkers<Task>({ count, program, task, drainMs, log }: Worke
   function start(number: number): Promise<{ serving?: number }> {
     const outcome = Promise.withResolvers<{ serving?: number }>()
     const process = cluster.fork(environment)
+    closeLostConnections(process.process)
     const worker: Running = { number, process, serving: false, ended: Promise.withResolvers(), onSample: () => {} }
     let reason: string | undefined
     running.set(number, worker)

@@ -150,7 +150,7 @@ test('settlement_unavailable: an answer whose charge cannot be recorded is void 
   const [stream, refused] = await Promise.all([readEventStream(streaming), whole])
   expect(stream.done).toBe(false)
   expect(stream.error).toMatchObject({ code: 'settlement_unavailable' })
-  expect(await readError(refused)).toMatchObject({ status: 503, code: 'settlement_unavailable' })
+  expect(await readError(refused)).toMatchObject({ status: 504, code: 'settlement_unavailable' })
   restore()
   const rows = await gateway.settled(customer, 2)
   expect(rows.map(row => [row.success, row.cost_nanos])).toEqual([

@@ -313,7 +313,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
       // Its settlement waits for this lock, and is committed after its caller has heard that it is free.
       await holder.query('BEGIN; LOCK TABLE ledger_entry IN ACCESS EXCLUSIVE MODE')
       goOn()
-      expect(await readError(await first)).toMatchObject({ status: 503, code: 'settlement_unavailable' })
+      expect(await readError(await first)).toMatchObject({ status: 504, code: 'settlement_unavailable' })
       await holder.query('ROLLBACK')
       expect(await readError(await retried(one, key))).toMatchObject({ status: 409, code: 'already_completed' })
       expect((await charged(1))[0]).toBeGreaterThan(0n)

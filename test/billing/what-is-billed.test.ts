@@ -407,7 +407,7 @@ describe('what is billed', () => {
       await expect.poll(() => upstream.requests.length, { interval: 1 }).toBe(asked + 1)
       const restore = impatient.cutOff()
       gate.resolve()
-      expect(await readError(await response)).toMatchObject({ status: 503, code: 'settlement_unavailable' })
+      expect(await readError(await response)).toMatchObject({ status: 504, code: 'settlement_unavailable' })
       restore()
       expect(await ended()).toMatchObject([{ outcome: 'internal_error', ...free }])
     } finally {

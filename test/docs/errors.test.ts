@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { type ErrorRow, errorTable } from '../../src/domain/errors.ts'
 
-test('every 503 says when to try again', () => {
+test('every 503 and 504 says when to try again', () => {
   for (const [code, row] of Object.entries<ErrorRow>(errorTable))
-    expect(row.retryAfterS !== undefined, code).toBe(row.status === 503)
+    expect(row.retryAfterS !== undefined, code).toBe(row.status === 503 || row.status === 504)
 })
 
 test('docs/errors.md and the error table say the same, both ways', () => {

@@ -168,6 +168,21 @@ test('a worker that is killed is replaced; the port stays open, and counters do 
   expect(await gateway.stop()).toBe(0)
 })
 
+test('a connection that was handed to a worker that dies before it takes it is closed', async () => {
+  const gateway = await startWorkers()
+  const [victim] = workerPids(gateway)
+  process.kill(victim!, 'SIGSTOP')
+  const statuses: (number | undefined)[] = []
+  const asked = Array.from({ length: 6 }, async () => statuses.push(await statusOf(`${gateway.url}/readyz`)))
+  // A worker is handed the next connection when it has taken the last one.
+  await eventually(async () => (statuses.length === 5 ? true : undefined))
+  process.kill(victim!, 'SIGKILL')
+  await Promise.all(asked)
+  expect(statuses).toEqual([200, 200, 200, 200, 200, undefined])
+  await gateway.logged(({ msg, pid }) => msg === 'a worker serves' && pid !== victim)
+  expect(await gateway.stop()).toBe(0)
+})
+
 test('workers that crash again and again stop the gateway with a sentence', async () => {
   const gateway = await startWorkers()
   let killed = 0
