@@ -31,7 +31,19 @@ test.each([
   [scoreArgument, ['1.1', '-0.1', '80%', '.5', '']],
   [workersArgument, ['0', '65', '-1', '1.5', '1e1', 'two', '']],
   [textArgument, ['', '   ', 'x'.repeat(201)]],
-  [expiryArgument, ['0d', '2001-01-01', '2999-13-01', '2999-01-31T12:00', 'tomorrow', '2999-01-31T12:00+02:00']],
+  [
+    expiryArgument,
+    [
+      '0d',
+      '2001-01-01',
+      '2999-13-01',
+      '2999-02-29',
+      '2999-11-31T12:00Z',
+      '2999-01-31T12:00',
+      'tomorrow',
+      '2999-01-31T12:00+02:00',
+    ],
+  ],
 ] as const)('%o refuses what it cannot take', (read, texts) => {
   for (const text of texts) expect(() => read(text), text).toThrow(InvalidArgumentError)
 })

@@ -1,6 +1,7 @@
 import { InvalidArgumentError } from 'commander'
 import { type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
 import { isEmail } from '../domain/email.ts'
+import { readInstant } from '../domain/instant.ts'
 import { type Nanos, parsePricePerMillion, parseUsd } from '../domain/money.ts'
 import { UUID } from '../domain/uuid.ts'
 
@@ -73,9 +74,12 @@ export function scoreArgument(text: string): number {
 /** The moment a key ends: `90d` from now, or a date or time in UTC. */
 export function expiryArgument(text: string): Date {
   const days = /^(\d{1,5})d$/.exec(text)?.[1]
-  const iso = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2})?Z)?$/.test(text)
-  const time = days !== undefined ? Date.now() + Number(days) * 86_400_000 : iso ? Date.parse(text) : Number.NaN
-  if (!(time > Date.now())) {
+  const inUtc = /^[^T]+(T.+Z)?$/.test(text)
+  const time = days !== undefined ? Date.now() + Number(days) * 86_400_000 : inUtc ? readInstant(text) : undefined
+  if (time === undefined) {
+    throw new InvalidArgumentError('It must be a date that exists: 90d, 2030-01-31 or 2030-01-31T12:00:00Z.')
+  }
+  if (time <= Date.now()) {
     throw new InvalidArgumentError('It must be in the future: 90d, 2030-01-31 or 2030-01-31T12:00:00Z.')
   }
   return new Date(time)

@@ -1,6 +1,7 @@
 import type { Sql } from '../db/pool.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Outcome } from '../domain/handoff.ts'
+import { readInstant } from '../domain/instant.ts'
 import { lowestUuidAt } from '../domain/lowest-uuid.ts'
 import { type Nanos, usd } from '../domain/money.ts'
 import { type ListedRequest, type RequestPage, type RequestsQuery, requestIdAt } from '../wire/activity.ts'
@@ -11,8 +12,8 @@ import { writeCursor } from '../wire/cursor.ts'
  * whatever is added above it, the next page begins where this one ended, and page 10,000 costs what the first does.
  */
 export async function listRequests(sql: Sql, customerId: string, query: RequestsQuery): Promise<RequestPage> {
-  const fromMs = query.from === undefined ? undefined : Date.parse(query.from)
-  const toMs = query.to === undefined ? undefined : Date.parse(query.to)
+  const fromMs = query.from === undefined ? undefined : readInstant(query.from)
+  const toMs = query.to === undefined ? undefined : readInstant(query.to)
   if (fromMs !== undefined && toMs !== undefined && fromMs >= toMs) {
     throw new ApiError('invalid_value', { param: 'from', message: '"from" must be earlier than "to".' })
   }

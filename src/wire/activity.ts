@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { serviceTiers } from '../domain/chat-job.ts'
 import { clampReasons } from '../domain/handoff.ts'
+import { readInstant } from '../domain/instant.ts'
 import { UUID } from '../domain/uuid.ts'
 import { cursorParameter, readCursor } from './cursor.ts'
 import { queryInteger } from './query-integer.ts'
@@ -11,8 +12,7 @@ const INSTANT_ALLOWED =
   'must be a UTC date such as 2026-11-21, or a time with its offset such as 2026-11-21T09:30:00Z (from 1970 on)'
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a model id must not contain
 const modelId = /^[^\u0000-\u001f\u007f-\u009f]{1,256}$/
-const instant = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?(Z|[+-]\d{2}:\d{2}))?$/
-const isInstant = (text: string) => instant.test(text) && Date.parse(text) >= 0
+const isInstant = (text: string) => (readInstant(text) ?? -1) >= 0
 
 /** Query of `GET /v1/usage/requests`. */
 export const requestsQuery = z.object({

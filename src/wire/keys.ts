@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { type KeyLimit, type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
+import { readInstant } from '../domain/instant.ts'
 import { type Nanos, parseUsd, usd } from '../domain/money.ts'
 import { bodyRefusal, invalidField } from './body-refusal.ts'
 import { modelId } from './chat-request-schema.ts'
@@ -202,15 +203,14 @@ export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey 
       message: '"limit_reset" needs a limit that it starts again: send "spend_limit_usd" too.',
     })
   }
-  const expiresAt = expires_at == null ? null : new Date(expires_at)
-  if (expiresAt !== null && !(expiresAt.getTime() > nowEpochMs))
-    throw invalidField('expires_at', expiryText, expires_at)
+  const expiresAtMs = expires_at == null ? null : (readInstant(expires_at) ?? Number.NaN)
+  if (expiresAtMs !== null && !(expiresAtMs > nowEpochMs)) throw invalidField('expires_at', expiryText, expires_at)
   return {
     name,
     limit: spend_limit_usd == null ? null : { limitNanos: limitNanosOf(spend_limit_usd), reset },
     allowedModels: allowed_models == null ? null : [...new Set(allowed_models)],
     scopes: scopes ?? [],
-    expiresAt,
+    expiresAt: expiresAtMs === null ? null : new Date(expiresAtMs),
   }
 }
 

@@ -193,6 +193,7 @@ describe('400', () => {
     [{ name: 'a', allowed_models: [] }, 'invalid_value', 'allowed_models', /1 to 256/],
     [{ name: 'a', allowed_models: ['m', ''] }, 'invalid_value', 'allowed_models[1]', /a model id/],
     [{ name: 'a', allowed_models: ['\u0000'] }, 'invalid_value', 'allowed_models[0]', /no control characters/],
+    [{ name: 'a', expires_at: '2099-02-29T12:00:00Z' }, 'invalid_value', 'expires_at', /2030-01-31/],
     [{ name: 'a', expires_at: 'tomorrow' }, 'invalid_value', 'expires_at', /2030-01-31/],
     [{ name: 'a', expires_at: '2020-01-31T12:00:00Z' }, 'invalid_value', 'expires_at', /in the future/],
     [{ name: 'a', scopes: ['admin'] }, 'invalid_value', 'scopes[0]', /one of manage/],
