@@ -132,7 +132,20 @@ test.each([
   ['srever: {}', 'switchyard.yaml:1: srever is not a key; did you mean server?'],
   ['log: { xyzzy: 1 }', 'switchyard.yaml:1: log.xyzzy is not a key; allowed are level'],
   ['\nserver: []', 'switchyard.yaml:2: server must have keys of its own'],
-  ['- a', 'switchyard.yaml:1: has a list or a text where keys such as server: belong'],
+  ['server: 5', 'switchyard.yaml:1: server must have keys of its own'],
+  ['server: word', 'switchyard.yaml:1: server must have keys of its own'],
+  ['account_tiers: 5', 'switchyard.yaml:1: account_tiers must have keys of its own'],
+  [
+    'account_tiers: { gold: 5, free: 6 }',
+    'switchyard.yaml:1: account_tiers.free must have keys of its own',
+    'switchyard.yaml:1: account_tiers.gold must have keys of its own',
+  ],
+  [
+    endpoint.replace(/\{ input.*\}/, '0.5'),
+    'switchyard.yaml:7: endpoints[0].models[0].price_per_million_usd must have keys of its own',
+  ],
+  ['- a', 'switchyard.yaml:1: has a list, a text or a number where keys such as server: belong'],
+  ['5', 'switchyard.yaml:1: has a list, a text or a number where keys such as server: belong'],
   ['endpoints: {}', 'switchyard.yaml:1: endpoints must be a list'],
   ['server: { port: 1e3 }', 'switchyard.yaml:1: server.port is 1e3; allowed is a whole number, 0 to 65535'],
   ['server: { port: 65536 }', 'switchyard.yaml:1: server.port is 65536; allowed is a whole number, 0 to 65535'],
@@ -175,11 +188,38 @@ test.each([
     'switchyard.yaml:4: endpoints[0].base_url is "http://***@10.0.0.5:8000/v1/"; allowed is an http or https URL',
   ],
   [
+    `${endpoint}        context_tokens: 4096\n        max_output_tokens: 4097\n`,
+    'switchyard.yaml:9: endpoints[0].models[0].max_output_tokens is 4097, more than its context_tokens, 4096; input and output together have to fit in there',
+  ],
+  [
+    `${endpoint}        max_output_tokens: 32769\n`,
+    'switchyard.yaml:8: endpoints[0].models[0].max_output_tokens is 32769, more than its context_tokens, 32768; input and output together have to fit in there',
+  ],
+  [
+    'account_tiers: { free: { daily_spend_cap_usd: *cap } }',
+    'switchyard.yaml:1:47: account_tiers.free.daily_spend_cap_usd is *cap, but nothing above is marked &cap; there are no anchors',
+  ],
+  [
+    'platform:\n  fee_percent: *fe\nsignup: { credit_usd: &fee 5 }',
+    'switchyard.yaml:2:16: platform.fee_percent is *fe, but nothing above is marked &fe; the anchors of the file are &fee',
+  ],
+  [
+    'fooo: *x',
+    'switchyard.yaml:1:7: fooo is *x, but nothing above is marked &x; there are no anchors',
+    expect.stringMatching(/^switchyard.yaml:1: fooo is not a key; allowed are server, /),
+  ],
+  ['*x', 'switchyard.yaml:1:1: is *x, but nothing above is marked &x; there are no anchors'],
+  ['endpoints: *x', 'switchyard.yaml:1:12: endpoints is *x, but nothing above is marked &x; there are no anchors'],
+  [
+    'log: {}\n---\nserver: {}',
+    'switchyard.yaml:2: begins a second document, and only one is read; remove this --- and merge what is below it',
+  ],
+  [
     endpoint + endpoint.replace('endpoints:\n', ''),
     'switchyard.yaml:8: endpoints[1].name repeats "gpu"; each needs its own name',
   ],
-])('%j is refused with line, key, fault and cure', (yaml, fault) => {
-  expect(faultsOf(yaml)).toEqual([fault])
+])('%j is refused with line, key, fault and cure', (yaml, ...faults) => {
+  expect(faultsOf(yaml)).toEqual(faults)
 })
 
 test('a file that is no YAML is refused with its line', () => {
@@ -189,6 +229,46 @@ test('a file that is no YAML is refused with its line', () => {
 
 test('all faults are named at once, in the order of the file', () => {
   expect(faultsOf('log: { level: loud }\nreports: { requests_per_minute: 0 }\ndemo: { enabled: 3 }')).toHaveLength(3)
+})
+
+test('an unset variable, a missing anchor and the environment hide no other fault', () => {
+  const yaml = `server:
+  prot: 3
+  port: *port
+log:
+  level: \${LV}
+  levle: \${LV}
+signup: { tier: gold }
+account_tiers: { silver: { requests_per_minute: 0 } }
+${endpoint.replace('name: gpu', 'name: demo').replace('10.0.0.5', `\${GPU}`)}`
+  const places = faultsOf(yaml, { PORT: 'x' }).map(fault => fault.split(/ is | needs /)[0])
+  expect(places).toEqual([
+    'environment: PORT',
+    'switchyard.yaml:2: server.prot',
+    'switchyard.yaml:3:9: server.port',
+    'switchyard.yaml:5: log.level',
+    'switchyard.yaml:6: log.levle',
+    'switchyard.yaml:6: log.levle',
+    'switchyard.yaml:7: signup.tier',
+    'switchyard.yaml:8: account_tiers.silver.requests_per_minute',
+    'switchyard.yaml:8: account_tiers.silver.requests_per_day',
+    'switchyard.yaml:8: account_tiers.silver.daily_spend_cap_usd',
+    'switchyard.yaml:10: endpoints[0].name',
+    'switchyard.yaml:12: endpoints[0].base_url',
+  ])
+})
+
+test('what has to be compared with something wrong is not judged', () => {
+  expect(faultsOf('signup: { tier: gold }\naccount_tiers: [gold]')).toEqual([
+    'switchyard.yaml:2: account_tiers must have keys of its own',
+  ])
+  expect(faultsOf('signup: { tier: gold }\naccount_tiers: { gold: { requests_per_minute: 1 } }')).toHaveLength(2)
+  expect(faultsOf(`${endpoint}        context_tokens: many\n        max_output_tokens: 99999\n`)).toHaveLength(1)
+})
+
+test('an anchor serves in several places', () => {
+  const config = load('signup: { credit_usd: &usd 7 }\naccount_tiers: { free: { daily_spend_cap_usd: *usd } }')
+  expect(config.accountTiers.free!.dailySpendCapNanos).toBe(7_000_000_000n)
 })
 
 test('a secret of the wrong shape is not repeated', () => {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { normalize, resolve } from 'node:path'
 import * as z from 'zod'
-import { type ConfigProblem, readYaml, type YamlFile } from './config/read-yaml.ts'
+import { type ConfigProblem, readYaml, UNREADABLE, WrittenNumber } from './config/read-yaml.ts'
 import {
   type CloudKeyName,
   cloudKeyNames,
@@ -11,6 +11,7 @@ import {
   fileSchema,
 } from './config/schema.ts'
 import type { AccountLimits } from './domain/caller.ts'
+import { isJsonObject } from './domain/json-object.ts'
 import { keyPath } from './domain/key-path.ts'
 import type { Nanos, TokenPrice } from './domain/money.ts'
 import type { ArmedFailpoint } from './failpoint.ts'
@@ -107,11 +108,13 @@ export class ConfigError extends Error {
  */
 export function loadConfig(source: Partial<ConfigSource> = {}): Config {
   const { env = process.env, cwd = process.cwd(), file } = source
-  const environment = environmentOf(env)
-  const path = file ?? environment.SWITCHYARD_CONFIG
-  const shownPath = normalize(path)
-  const text = readFileText(resolve(cwd, path), file !== undefined || set(env, 'SWITCHYARD_CONFIG'))
-  const settings = settingsOf(readYaml(text ?? '', shownPath, env), shownPath)
+  const problems: ConfigProblem[] = []
+  const environment = environmentOf(env, problems)
+  const path = file ?? environmentSchema.shape.SWITCHYARD_CONFIG.safeParse(env.SWITCHYARD_CONFIG || undefined).data
+  if (path === undefined) throw new ConfigError(problems)
+  const text = readFileText(resolve(cwd, path), file !== undefined || set(env, 'SWITCHYARD_CONFIG'), problems)
+  const settings = settingsOf(text ?? '', normalize(path), env, problems)
+  if (environment === undefined || settings === undefined || problems.length > 0) throw new ConfigError(problems)
   return deeplyFrozen({
     configFile: text === undefined ? null : resolve(cwd, path),
     dataDir: resolve(cwd, environment.SWITCHYARD_DATA),
@@ -182,20 +185,19 @@ export function limitsOfTier(config: Pick<Config, 'accountTiers'>, tier: string)
   return (Object.hasOwn(config.accountTiers, tier) ? config.accountTiers[tier] : config.accountTiers.free)!
 }
 
-function environmentOf(env: ConfigSource['env']): z.output<typeof environmentSchema> {
+/** Undefined, and `problems` are added, when the environment cannot be used. */
+function environmentOf(
+  env: ConfigSource['env'],
+  problems: ConfigProblem[],
+): z.output<typeof environmentSchema> | undefined {
   const written = Object.fromEntries(
     Object.keys(environmentSchema.shape).flatMap(n => (set(env, n) ? [[n, env[n]]] : [])),
   )
   const parsed = environmentSchema.safeParse(written)
-  if (parsed.success) return parsed.data
-  throw new ConfigError(
-    parsed.error.issues.map(issue => ({
-      where: 'environment',
-      line: null,
-      key: keyPath(issue.path),
-      message: issue.message,
-    })),
-  )
+  for (const { path, message } of parsed.error?.issues ?? []) {
+    problems.push({ where: 'environment', line: null, key: keyPath(path), message })
+  }
+  return parsed.data
 }
 
 /** An empty variable counts as not set, as in `PORT= npm start`. */
@@ -203,35 +205,42 @@ function set(env: ConfigSource['env'], name: string): boolean {
   return env[name] !== undefined && env[name] !== ''
 }
 
-function readFileText(path: string, explicit: boolean): string | undefined {
+function readFileText(path: string, explicit: boolean, problems: ConfigProblem[]): string | undefined {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     if (code === 'ENOENT' && !explicit) return undefined
     const what = code === 'ENOENT' ? 'does not exist' : `cannot be read: ${message}`
-    throw new ConfigError([{ where: path, line: null, key: null, message: what }])
+    problems.push({ where: path, line: null, key: null, message: what })
+    return undefined
   }
 }
 
-function settingsOf(file: YamlFile, where: string): FileSettings {
-  if (file.problems.length > 0) throw new ConfigError(file.problems)
-  const parsed = fileSchema.safeParse(file.value ?? {})
-  const problems = parsed.success
-    ? contradictions(parsed.data)
-    : parsed.error.issues.flatMap(issue => problemsOf(issue, file.value))
-  if (problems.length > 0 || !parsed.success) {
-    throw new ConfigError(
-      problems
-        .map(({ path, message }) => ({
-          where,
-          line: file.lineOf(path),
-          key: path.length === 0 ? null : keyPath(path),
-          message,
-        }))
-        .sort((a, b) => a.line - b.line),
-    )
-  }
+/** Undefined, and `problems` are added in the order of the file, when the text cannot be used. */
+function settingsOf(
+  text: string,
+  where: string,
+  env: ConfigSource['env'],
+  problems: ConfigProblem[],
+): FileSettings | undefined {
+  const file = readYaml(text, where, env)
+  const written = file.value ?? {}
+  const parsed = fileSchema.safeParse(written)
+  const placed = [
+    ...(parsed.error?.issues ?? []).flatMap(issue => problemsOf(issue, written)),
+    ...contradictions(written),
+  ]
+  const found = placed.map(({ path, message }) => ({
+    where,
+    line: file.lineOf(path),
+    key: path.length === 0 ? null : keyPath(path),
+    message,
+  }))
+  const once = found.filter(
+    ({ key, message }, index) => found.findIndex(other => other.key === key && other.message === message) === index,
+  )
+  problems.push(...[...file.problems, ...once].sort((a, b) => a.line! - b.line!))
   return parsed.data
 }
 
@@ -241,18 +250,31 @@ interface PlacedProblem {
 }
 
 function problemsOf(issue: z.core.$ZodIssue, written: unknown): PlacedProblem[] {
+  const { path } = issue
+  const prefixes = [...path.keys(), path.length].map(length => path.slice(0, length))
+  // Of what could not be read, all that can be said has been said.
+  if (prefixes.some(prefix => at(written, prefix) === UNREADABLE)) return []
+  // To Zod a number is an object like any other, with a key that is not allowed and without those it needs.
+  const number = prefixes.find(prefix => at(written, prefix) instanceof WrittenNumber)
+  if (number !== undefined && (number.length < path.length || issue.code === 'unrecognized_keys')) {
+    return [{ path: number, message: wrongKindText(number, 'object') }]
+  }
   if (issue.code === 'unrecognized_keys') {
-    const allowed = keysAt(fileSchema, issue.path)
-    return issue.keys.map(key => ({ path: [...issue.path, key], message: unknownKeyText(key, allowed) }))
+    const allowed = keysAt(path)
+    return issue.keys.map(key => ({ path: [...path, key], message: unknownKeyText(key, allowed) }))
   }
-  if (issue.code !== 'invalid_type') return [{ path: issue.path, message: issue.message }]
-  if (at(written, issue.path) === undefined) {
-    const price = issue.path.at(-1) === 'price_per_million_usd'
+  if (issue.code !== 'invalid_type') return [{ path, message: issue.message }]
+  if (at(written, path) === undefined) {
+    const price = path.at(-1) === 'price_per_million_usd'
     const hint = price ? ': a model without a price cannot be sold; write input and output, 0 if it is free' : ''
-    return [{ path: issue.path, message: `is missing${hint}` }]
+    return [{ path, message: `is missing${hint}` }]
   }
-  if (issue.path.length === 0) return [{ path: [], message: 'has a list or a text where keys such as server: belong' }]
-  return [{ path: issue.path, message: issue.expected === 'array' ? 'must be a list' : 'must have keys of its own' }]
+  return [{ path, message: wrongKindText(path, issue.expected) }]
+}
+
+function wrongKindText(path: readonly PropertyKey[], expected: string): string {
+  if (path.length === 0) return 'has a list, a text or a number where keys such as server: belong'
+  return expected === 'array' ? 'must be a list' : 'must have keys of its own'
 }
 
 function unknownKeyText(key: string, allowed: readonly string[]): string {
@@ -263,44 +285,73 @@ function unknownKeyText(key: string, allowed: readonly string[]): string {
   return near ? `is not a key; did you mean ${near.name}?` : `is not a key; allowed are ${allowed.join(', ')}`
 }
 
-/** What no single value shows. */
-function contradictions(settings: FileSettings): PlacedProblem[] {
+/** What no single value shows. What is wrong by itself is passed over: there is nothing to compare. */
+function contradictions(written: unknown): PlacedProblem[] {
   const problems: PlacedProblem[] = []
-  const tiers = Object.keys(settings.account_tiers)
-  if (!tiers.includes(settings.signup.tier)) {
-    problems.push({ path: ['signup', 'tier'], message: `is not an account tier; allowed are ${tiers.join(', ')}` })
+  const tiers = at(written, ['account_tiers']) ?? {}
+  const tierNames = new Set([...keysAt(['account_tiers']), ...Object.keys(tiers)])
+  const tier = valueAt(written, ['signup', 'tier'])
+  if (isJsonObject(tiers) && typeof tier === 'string' && !tierNames.has(tier)) {
+    const message = `is not an account tier; allowed are ${[...tierNames].join(', ')}`
+    problems.push({ path: ['signup', 'tier'], message })
   }
-  settings.endpoints.forEach((endpoint, index) => {
-    if (settings.endpoints.findIndex(other => other.name === endpoint.name) < index) {
-      problems.push({
-        path: ['endpoints', index, 'name'],
-        message: `repeats "${endpoint.name}"; each needs its own name`,
-      })
+  const endpoints = itemsAt(written, ['endpoints'])
+  endpoints.forEach((endpoint, index) => {
+    const name = valueAt(written, [...endpoint, 'name'])
+    const path = [...endpoint, 'name']
+    if (repeats(written, endpoints, index, 'name')) {
+      problems.push({ path, message: `repeats "${name}"; each needs its own name` })
     }
-    if (endpoint.name === 'demo') {
-      problems.push({ path: ['endpoints', index, 'name'], message: 'is "demo", the built-in one; choose another name' })
-    }
-    endpoint.models.forEach((model, at) => {
-      if (endpoint.models.findIndex(other => other.id === model.id) < at) {
-        const message = `repeats "${model.id}"; an endpoint offers each model once`
-        problems.push({ path: ['endpoints', index, 'models', at, 'id'], message })
+    if (name === 'demo') problems.push({ path, message: 'is "demo", the built-in one; choose another name' })
+    const models = itemsAt(written, [...endpoint, 'models'])
+    models.forEach((model, at) => {
+      const [id, context, output] = ['id', 'context_tokens', 'max_output_tokens'].map(key =>
+        valueAt(written, [...model, key]),
+      )
+      if (repeats(written, models, at, 'id')) {
+        problems.push({ path: [...model, 'id'], message: `repeats "${id}"; an endpoint offers each model once` })
+      }
+      if (Number(output) > Number(context)) {
+        const message = `is ${output}, more than its context_tokens, ${context}; input and output together have to fit in there`
+        problems.push({ path: [...model, 'max_output_tokens'], message })
       }
     })
   })
   return problems
 }
 
-/** The keys that the schema knows at a path. */
-function keysAt(schema: z.core.$ZodType, path: readonly PropertyKey[]): string[] {
-  const inner = unwrapped(schema)
-  if (path.length === 0) return inner instanceof z.ZodObject ? Object.keys(inner.shape) : []
-  const [step, ...rest] = path
-  if (inner instanceof z.ZodArray) return keysAt(inner.element, rest)
-  if (!(inner instanceof z.ZodObject)) return []
-  return keysAt(inner.shape[String(step)] ?? inner.def.catchall, rest)
+/** The paths of the items of a list; none when it is no list. */
+function itemsAt(written: unknown, path: readonly PropertyKey[]): PropertyKey[][] {
+  const list = at(written, path)
+  return Array.isArray(list) ? list.map((_, index) => [...path, index]) : []
 }
 
-function unwrapped(schema: z.core.$ZodType): z.core.$ZodType {
+/** Whether an earlier item has the same value there, and a valid one. */
+function repeats(written: unknown, items: PropertyKey[][], index: number, key: string): boolean {
+  const value = valueAt(written, [...items[index]!, key])
+  return value !== undefined && items.slice(0, index).some(item => valueAt(written, [...item, key]) === value)
+}
+
+/** What a key comes to, its default included; undefined when what is written is not allowed. */
+function valueAt(written: unknown, path: readonly PropertyKey[]): unknown {
+  return z.safeParse(schemaAt(path)!, at(written, path)).data
+}
+
+/** The keys that may be written at a path. */
+function keysAt(path: readonly PropertyKey[]): string[] {
+  const schema = unwrapped(schemaAt(path))
+  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
+}
+
+function schemaAt(path: readonly PropertyKey[]): z.core.$ZodType | undefined {
+  return path.reduce<z.core.$ZodType | undefined>((schema, step) => {
+    const outer = unwrapped(schema)
+    if (outer instanceof z.ZodArray) return outer.element
+    return outer instanceof z.ZodObject ? (outer.shape[String(step)] ?? outer.def.catchall) : undefined
+  }, fileSchema)
+}
+
+function unwrapped(schema: z.core.$ZodType | undefined): z.core.$ZodType | undefined {
   return schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional ? unwrapped(schema.def.innerType) : schema
 }
 
@@ -325,8 +376,9 @@ function priceOf(prices: { input: bigint; output: bigint }): TokenPrice {
   return { inputPicoPerToken: prices.input, outputPicoPerToken: prices.output }
 }
 
-function problemText({ where, line, key, message }: ConfigProblem): string {
-  return `${where}${line === null ? '' : `:${line}`}: ${key === null ? '' : `${key} `}${message}`
+function problemText({ where, line, column, key, message }: ConfigProblem): string {
+  const place = [where, line ?? [], column ?? []].flat().join(':')
+  return `${place}: ${key === null ? '' : `${key} `}${message}`
 }
 
 function deeplyFrozen<T>(value: T): T {

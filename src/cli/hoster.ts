@@ -102,7 +102,12 @@ function price(): Command {
     .option('--upstream-model <id>', "the hoster's own name of the model; without it, as before or the same")
     .option('--context-tokens <n>', 'context window; needed for a model that is new there', countArgument)
     .option('--max-output-tokens <n>', 'largest output; needed for a model that is new there', countArgument)
-    .addOption(new Option('--features <feature...>', 'what the model can do; without it, as before').choices(features))
+    .addOption(
+      new Option(
+        '--features <feature...>',
+        'what the model can do; without it, as before, or nothing if it is new',
+      ).choices(features),
+    )
     .action(async (hoster: string, modelId: string, options) => {
       const session = sessionOf(options)
       const { version } = await withDatabase(session, pool =>

@@ -1,4 +1,15 @@
-import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument } from 'yaml'
+import {
+  type Alias,
+  type Document,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  parseDocument,
+  visit,
+} from 'yaml'
 import { keyPath } from '../domain/key-path.ts'
 
 /** One thing that is wrong with the configuration, and where. */
@@ -7,6 +18,8 @@ export interface ConfigProblem {
   readonly where: string
   /** 1-based; null for the environment. */
   readonly line: number | null
+  /** 1-based, where it helps to find the place in the line. */
+  readonly column?: number
   /** Such as `endpoints[0].models[1].id`, or the variable's name. Null for a syntax error. */
   readonly key: string | null
   /** What is wrong and what is allowed. */
@@ -21,8 +34,12 @@ export class WrittenNumber {
   }
 }
 
+/** Stands for a value that one of the file's problems is about, so that its key counts as written and nothing else is said of it. */
+export const UNREADABLE = Symbol('unreadable')
+
 /** A parsed file: plain values with every number as a `WrittenNumber`, and a way back from a key to its line. */
 export interface YamlFile {
+  /** Undefined when the text is no YAML, or empty. */
   readonly value: unknown
   readonly problems: readonly ConfigProblem[]
   /** The line of the key, or of its nearest ancestor that is written. */
@@ -42,14 +59,20 @@ export function readYaml(text: string, file: string, env: Readonly<Record<string
     where: file,
     line: lines.linePos(error.pos[0]).line,
     key: null,
-    message: `is not valid YAML: ${error.message}`,
+    message:
+      error.code === 'MULTIPLE_DOCS'
+        ? 'begins a second document, and only one is read; remove this --- and merge what is below it'
+        : `is not valid YAML: ${error.message}`,
   }))
   const value = problems.length > 0 ? undefined : plain(doc.contents, [], 0)
   return { value, problems, lineOf }
 
   function plain(node: unknown, path: readonly PropertyKey[], depth: number): unknown {
     if (depth > DEPTH_MAX) return problem(path, `is nested deeper than ${DEPTH_MAX} levels`)
-    if (isAlias(node)) return plain(node.resolve(doc), path, depth + 1)
+    if (isAlias(node)) {
+      const target = node.resolve(doc)
+      return target ? plain(target, path, depth + 1) : withoutAnchor(node, path)
+    }
     if (isMap(node)) {
       const entries: [string, unknown][] = []
       for (const pair of node.items) {
@@ -65,8 +88,20 @@ export function readYaml(text: string, file: string, env: Readonly<Record<string
     return typeof node.value === 'string' ? interpolated(node.value, path) : node.value
   }
 
-  function interpolated(written: string, path: readonly PropertyKey[]): string {
-    return written.replace(/\$(\$\{)|\$\{([^}]*)\}/g, (_, escaped: string | undefined, inner: string) => {
+  /** Were it left out instead, a mistyped anchor would silently mean the default. */
+  function withoutAnchor(alias: Alias, path: readonly PropertyKey[]): typeof UNREADABLE {
+    const { line, col } = lines.linePos(startOf(alias)!)
+    const { source } = alias
+    const anchors = [...new Set(anchorsIn(doc).map(anchor => `&${anchor}`))]
+    const known = anchors.length === 0 ? 'there are no anchors' : `the anchors of the file are ${anchors.join(', ')}`
+    const message = `is *${source}, but nothing above is marked &${source}; ${known}`
+    problems.push({ where: file, line, column: col, key: keyPath(path) || null, message })
+    return UNREADABLE
+  }
+
+  function interpolated(written: string, path: readonly PropertyKey[]): string | typeof UNREADABLE {
+    const problemsBefore = problems.length
+    const text = written.replace(/\$(\$\{)|\$\{([^}]*)\}/g, (_, escaped: string | undefined, inner: string) => {
       if (escaped !== undefined) return escaped
       const [, name, fallback] = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s.exec(inner) ?? []
       if (name === undefined) {
@@ -79,10 +114,12 @@ export function readYaml(text: string, file: string, env: Readonly<Record<string
       }
       return found ?? ''
     })
+    return problems.length > problemsBefore ? UNREADABLE : text
   }
 
-  function problem(path: readonly PropertyKey[], message: string): undefined {
-    problems.push({ where: file, line: lineOf(path), key: keyPath(path), message })
+  function problem(path: readonly PropertyKey[], message: string): typeof UNREADABLE {
+    problems.push({ where: file, line: lineOf(path), key: keyPath(path) || null, message })
+    return UNREADABLE
   }
 
   function lineOf(path: readonly PropertyKey[]): number {
@@ -102,6 +139,16 @@ export function readYaml(text: string, file: string, env: Readonly<Record<string
     }
     return offset === undefined ? 1 : lines.linePos(offset).line
   }
+}
+
+function anchorsIn(doc: Document.Parsed): string[] {
+  const anchors: string[] = []
+  visit(doc, {
+    Value: (_, { anchor }) => {
+      if (anchor !== undefined) anchors.push(anchor)
+    },
+  })
+  return anchors
 }
 
 function keyText(key: unknown): string {

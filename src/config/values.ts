@@ -118,7 +118,8 @@ function sourceOf(written: unknown): string | undefined {
 }
 
 function shown(written: unknown): string {
-  const whole = written instanceof WrittenNumber ? written.source : JSON.stringify(written)
+  // A symbol stands for what could not be read; it is not shown.
+  const whole = written instanceof WrittenNumber ? written.source : String(JSON.stringify(written))
   const text = whole.replace(/\/\/[^/@]*@/, '//***@')
   return text.length > 80 ? `${text.slice(0, 77)}...` : text
 }

@@ -320,6 +320,13 @@ function checkModel(model: HostedModel): void {
   checkPrice('The output price', model.price.outputPicoPerToken)
   checkInteger('The context length', model.contextTokens, 1, 100_000_000)
   checkInteger('The largest output', model.maxOutputTokens, 1, 100_000_000)
+  if (model.maxOutputTokens > model.contextTokens) {
+    const [output, context] = [model.maxOutputTokens, model.contextTokens]
+    throw new SupplyError(
+      'invalid_value',
+      `The largest output, ${output} tokens, is more than the context length, ${context}; input and output together have to fit in there.`,
+    )
+  }
   const unknown = model.features.find(feature => !features.includes(feature))
   if (unknown) throw new SupplyError('invalid_value', `"${unknown}" is not a feature. Use ${features.join(', ')}.`)
 }

@@ -109,6 +109,10 @@ describe('hosters and models', () => {
     const early = await switchyard('hoster price acme llama --input 0.2 --output 0.6')
     expect(early).toMatchObject({ code: 1, stdout: '' })
     expect(early.stderr).toContain('--context-tokens')
+    const inverse = await switchyard(
+      'hoster price acme llama --input 0 --output 0 --context-tokens 10 --max-output-tokens 11',
+    )
+    expect(inverse).toMatchObject({ code: 1, stderr: expect.stringContaining('11 tokens, is more than') })
     const limits = '--context-tokens 8192 --max-output-tokens 4096 --features tools'
     expect(await json(`hoster price acme llama --input 0.2 --output 0.6 ${limits}`)).toMatchObject({ version: 1 })
     expect(await json('hoster price acme llama --input 0.1 --output 0.000001')).toMatchObject({ version: 2 })
