@@ -106,7 +106,11 @@ export const errorTable = {
     'invalid_request_error',
     'This Idempotency-Key was used with another body. Use a new key for each new request.',
   ),
-  unsupported_media_type: row(415, 'invalid_request_error', 'Send the body as "Content-Type: application/json".'),
+  unsupported_media_type: row(
+    415,
+    'invalid_request_error',
+    'Send the body as "Content-Type: application/json", in UTF-8 and not compressed.',
+  ),
   rate_limit_exceeded: row(429, 'rate_limit_error', 'Too many requests this minute. Wait as long as Retry-After says.'),
   daily_limit_exceeded: row(
     429,

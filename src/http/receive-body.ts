@@ -12,6 +12,8 @@ export function receiveBody(request: IncomingMessage | WholeRequest, limitBytes:
   if (!isJson(headers['content-type'] ?? (isWithoutBody ? JSON_TYPE : ''))) {
     return Promise.reject(new ApiError('unsupported_media_type', { param: 'Content-Type' }))
   }
+  const unread = unreadCoding(headers)
+  if (unread !== undefined) return Promise.reject(unread)
   if (Number(headers['content-length']) > limitBytes) return Promise.reject(new ApiError('request_too_large'))
   if ('body' in request) {
     const body = request.body!
@@ -43,4 +45,19 @@ const JSON_TYPE = 'application/json'
 
 function isJson(contentType: string): boolean {
   return contentType === JSON_TYPE || /^application\/json\s*(;|$)/i.test(contentType)
+}
+
+/** Bytes that say of themselves that they are not plain UTF-8: what they are taken for would be a guess. */
+function unreadCoding(headers: WholeRequest['headers'] | IncomingMessage['headers']): ApiError | undefined {
+  const encoding = headers['content-encoding'] ?? ''
+  if (encoding !== '' && encoding.toLowerCase() !== 'identity') {
+    const message = `The Content-Encoding "${encoding.slice(0, 40)}" is not supported. Send the body as it is.`
+    return new ApiError('unsupported_media_type', { param: 'Content-Encoding', message })
+  }
+  const contentType = headers['content-type']
+  if (contentType === undefined || contentType === JSON_TYPE) return undefined
+  const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(contentType)?.[1]
+  if (charset === undefined || /^utf-?8$/i.test(charset)) return undefined
+  const message = `The charset "${charset.slice(0, 40)}" is not supported. Send the body in UTF-8.`
+  return new ApiError('unsupported_media_type', { param: 'Content-Type', message })
 }

@@ -76,6 +76,7 @@ describe('for node:http to read', () => {
     ['two content types', plain.replace('Host', 'Content-Type: text/plain\r\nHost')],
     ['two keys of idempotency', plain.replace('Host', 'Idempotency-Key: a\r\nIDEMPOTENCY-KEY: a\r\nHost')],
     ['chunks', plain.replace('Host', 'Transfer-Encoding: chunked\r\nHost')],
+    ['a body that may be compressed', plain.replace('Host', 'Content-Encoding: identity\r\nHost')],
     ['an expectation', plain.replace('Host', 'Expect: 100-continue\r\nHost')],
     ['an upgrade', plain.replace('Host', 'Upgrade: h2c\r\nHost')],
     ['trailers', plain.replace('Host', 'Trailer: x\r\nHost')],

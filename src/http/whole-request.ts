@@ -14,6 +14,7 @@ interface SingleHeaders {
   origin: string | undefined
   'content-type': string | undefined
   'content-length': string | undefined
+  'content-encoding': undefined
   'transfer-encoding': undefined
   'idempotency-key': string | undefined
 }
@@ -53,6 +54,7 @@ export function readWholeRequest(bytes: Buffer, requestLine: string): WholeReque
     origin: undefined,
     'content-type': undefined,
     'content-length': undefined,
+    'content-encoding': undefined,
     'transfer-encoding': undefined,
     'idempotency-key': undefined,
   }
@@ -77,6 +79,7 @@ export function readWholeRequest(bytes: Buffer, requestLine: string): WholeReque
         if (value.toLowerCase() !== 'keep-alive') return 'other'
         break
       case 'proxy-connection':
+      case 'content-encoding':
       case 'transfer-encoding':
       case 'trailer':
       case 'upgrade':

@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
@@ -38,6 +39,29 @@ test.each([
   expect(error.message).toContain('application/json')
 })
 
+test.each([
+  ['content-encoding', 'gzip'],
+  ['content-encoding', 'Deflate'],
+  ['content-encoding', 'identity, br'],
+  ['content-type', 'application/json; charset=utf-16'],
+  ['content-type', 'application/json;a=b;CHARSET="iso-8859-1"'],
+  ['content-type', 'application/json; charset='],
+])('%s: %s is refused by its name, whatever the bytes are', async (name, value) => {
+  const { key } = await gateway.customer()
+  for (const bytes of [body, new Uint8Array(gzipSync(body))]) {
+    const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', [name]: value },
+      body: bytes,
+    })
+    const error = await readError(response)
+    expect(error).toMatchObject({ status: 415, code: 'unsupported_media_type' })
+    expect(error.param?.toLowerCase()).toBe(name)
+    const shown = /charset="?([^"]*)/i.exec(value)?.[1] ?? value
+    expect(error.message).toContain(`"${shown}" is not supported`)
+  }
+})
+
 test('so is a body without any type', async () => {
   const { key } = await gateway.customer()
   const refused = await rawRequest(
@@ -52,12 +76,15 @@ test.each([
   'application/json; charset=utf-8',
   'Application/JSON',
   'application/json;charset="UTF-8"',
-])('%s is taken', async contentType => {
+  'application/json; charset=utf8; profile=x',
+])('%s is taken, also as identity', async contentType => {
   const { key } = await gateway.customer()
-  const response = await fetch(`${gateway.url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': contentType },
-    body,
-  })
-  expect(response.status).toBe(200)
+  for (const encoding of [{}, { 'content-encoding': 'Identity' }]) {
+    const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': contentType, ...encoding },
+      body,
+    })
+    expect(response.status).toBe(200)
+  }
 })
