@@ -113,6 +113,28 @@ test('an operator may allow private addresses, but no credentials in the URL and
   expect(() => checkHosterUrl('file:///etc/passwd', allowed)).toThrow('https://')
 })
 
+test('who is refused is told of the setting where it helps, and nowhere else', () => {
+  const refusal = (url: string, allowPrivate: boolean) => {
+    try {
+      return checkHosterUrl(url, { allowPrivate })
+    } catch (error) {
+      return (error as Error).message
+    }
+  }
+  const advice = 'For a server of your own on a private network, set hosters.allow_private_urls: true.'
+  expect(refusal('http://models.acme.dev/v1', false)).toBe(
+    `This hoster URL is refused: it must start with https://. ${advice}`,
+  )
+  expect(refusal('https://10.0.0.5/v1', false)).toBe(
+    `This hoster URL is refused: 10.0.0.5 is a private or reserved address. ${advice}`,
+  )
+  for (const allowPrivate of [true, false]) {
+    for (const url of ['http://user:pw@127.0.0.1:18444/v1', 'ftp://x/v1', 'notaurl', 'https://a.acme.dev/v1?x'])
+      expect(refusal(url, allowPrivate), url).not.toContain('allow_private_urls')
+  }
+  expect(refusal('ftp://x/v1', true)).toBe('This hoster URL is refused: it must start with https:// or http://.')
+})
+
 test.each(['', 'localhost', '1.2.3', 'fe80::1%eth0', '::ffff:10.0.0.1', '64:ff9b::10.0.0.1', '3ffe::zz'])(
   '%j is no public address',
   address => {

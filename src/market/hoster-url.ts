@@ -8,13 +8,10 @@ import { SupplyError } from './supply-error.ts'
  */
 export function checkHosterUrl(text: string, { allowPrivate }: { allowPrivate: boolean }): string {
   const url = parseOutboundUrl(text, { allowPrivate, allowQuery: false })
-  if (typeof url === 'string') throw refused(url)
-  return url.href.replace(/\/+$/, '')
-}
-
-function refused(reason: string): SupplyError {
-  return new SupplyError(
-    'invalid_url',
-    `This hoster URL is refused: ${reason}. For a server of your own on a private network, set hosters.allow_private_urls: true.`,
-  )
+  if (typeof url !== 'string') return url.href.replace(/\/+$/, '')
+  const isPrivate = typeof parseOutboundUrl(text, { allowPrivate: true, allowQuery: false }) !== 'string'
+  const advice = isPrivate
+    ? ' For a server of your own on a private network, set hosters.allow_private_urls: true.'
+    : ''
+  throw new SupplyError('invalid_url', `This hoster URL is refused: ${url}.${advice}`)
 }

@@ -15,10 +15,12 @@ export function parseOutboundUrl(text: string, { allowPrivate, allowQuery }: Out
   // The URL parser drops tabs and turns backslashes round, so what a person read is not what would be called.
   if (/[\s\\]/.test(text) || hasControlCharacter(text)) return 'it contains spaces, backslashes or control characters'
   const url = URL.parse(text)
-  if (!url) return 'it is not a URL such as https://models.example.com/v1'
+  if (!url) return 'it is not a whole URL, with https:// and a host name'
   if (url.username || url.password) return 'it contains a user name; give the key separately'
   if (!allowQuery && (url.search || url.hash || /[?#]/.test(text))) return 'it contains a query or a fragment'
-  if (url.protocol !== 'https:' && !(allowPrivate && url.protocol === 'http:')) return 'it must start with https://'
+  if (url.protocol !== 'https:' && !(allowPrivate && url.protocol === 'http:')) {
+    return allowPrivate ? 'it must start with https:// or http://' : 'it must start with https://'
+  }
   if (allowPrivate) return url
   if (url.port !== '' && url.port !== '8443') return 'its port must be 443 or 8443'
   return hostFault(url.hostname) ?? url
