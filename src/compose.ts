@@ -146,7 +146,12 @@ export async function compose(input: ComposeInput): Promise<App> {
   })
   node.listen({ onFenced: ledger.fenced, onRecalled: ledger.recall })
   const replayed = await ledger.replay(journals.recovered)
-  if (replayed > 0) log.info({ replayed }, 'settled what the journal of an earlier process still held')
+  // How many were open is not known: a record stays in its file for a while after its charge was committed.
+  if (replayed > 0)
+    log.info(
+      { replayed },
+      'made sure that the charges in the journal of an earlier process are committed; perhaps all of them were before',
+    )
   failpoint('replay-settled')
   await node.bury(input.isOnlyNode ? 'all' : journals.deadNodes)
   failpoint('replay-buried')

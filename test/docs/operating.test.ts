@@ -11,6 +11,15 @@ test('the steps of adding a hoster name every setting about hosters', () => {
     expect(steps).toContain(`hosters.${setting}`)
 })
 
+test('a request and a hoster in the log are called what the pages say', () => {
+  for (const field of ['requestId', 'hosterId']) {
+    expect(`${page}${readPage('docs/money.md')}`).toContain(`\`${field}\``)
+    expect(readPage('src/settle/over-reports.ts')).toMatch(new RegExp(`\\{[^}]*\\b${field}\\b[^}]*\\},\\s*'`))
+  }
+  expect(readPage('src/http/server.ts')).toContain('log.error({ requestId: ')
+  expect(page).not.toContain('`reqId`')
+})
+
 test('docs/operating.md has every metric of ours with its type and labels', async () => {
   const { registry } = createMetrics({
     inFlight: () => 0,

@@ -237,6 +237,7 @@ describe('SIGTERM to the primary', () => {
 
 test('workers end with a primary that was killed, and the next start gives back what they held', async () => {
   const gateway = await startWorkers({ env: { DATABASE_URL: '', SWITCHYARD_DATA: 'killed' } })
+  expect((await chat(gateway)).status).toBe(200)
   const { response, finish } = await openStream(gateway)
   gateway.signal('SIGKILL')
   expect(await gateway.ended).toBe('SIGKILL')
@@ -246,6 +247,9 @@ test('workers end with a primary that was killed, and the next start gives back 
 
   const next = await startWorkers({ env: { DATABASE_URL: '', SWITCHYARD_DATA: 'killed' } })
   expect(next.output()).not.toContain('sk-sy-')
+  // Whether the charge had been committed is left open: the journal holds it for a while longer.
+  const replayed = await next.logged(fact => 'replayed' in fact)
+  expect(replayed).toMatchObject({ replayed: 1, msg: expect.stringMatching(/^made sure that .*; perhaps all of them were before$/) })
   const reclaimed = await next.logged(({ msg }) => msg === 'leases of dead nodes were given back')
   expect(reclaimed).toMatchObject({ worker: 1, leases: 1 })
   expect(await next.stop()).toBe(0)
