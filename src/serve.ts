@@ -1,5 +1,6 @@
 import type { AddressInfo } from 'node:net'
 import packageJson from '../package.json' with { type: 'json' }
+import { runningSwitchyard } from './cli/running-switchyard.ts'
 import { collectStartupGarbage } from './collect-startup-garbage.ts'
 import { type App, type ComposeInput, compose } from './compose.ts'
 import type { Config } from './config.ts'
@@ -25,7 +26,11 @@ export async function serve(input: Omit<ComposeInput, 'version'>): Promise<{ app
   return { app, port: (app.server.server.address() as AddressInfo).port }
 }
 
-async function listen(app: App, { server: { host, port } }: Config): Promise<void> {
+/** How long whoever has the port may take to say what it is. */
+const ASK_TIMEOUT_MS = 1_000
+
+async function listen(app: App, config: Config): Promise<void> {
+  const { host, port } = config.server
   try {
     await app.server.listen({ host, port })
   } catch (error) {
@@ -33,8 +38,10 @@ async function listen(app: App, { server: { host, port } }: Config): Promise<voi
     if (code === 'EADDRNOTAVAIL')
       throw new Error(`This machine has no address ${host}. Set HOST or server.host to one it has.`)
     if (code !== 'EADDRINUSE') throw error
-    throw new Error(
-      `Port ${port} on ${host} is taken by another program. Choose another one: PORT=${port + 1} npm start`,
-    )
+    const running = await runningSwitchyard(config, ASK_TIMEOUT_MS)
+    const cure = `PORT=${port + 1} npm start`
+    if (running !== undefined)
+      throw new Error(`A Switchyard server runs at ${running} already. Stop it, or choose another port: ${cure}`)
+    throw new Error(`Port ${port} on ${host} is taken by another program. Choose another one: ${cure}`)
   }
 }

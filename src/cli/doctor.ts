@@ -13,11 +13,11 @@ import type { Endpoint, Offer } from '../domain/offer.ts'
 import { getJson } from '../market/get-json.ts'
 import { readHosterOffers } from '../market/hoster-offers.ts'
 import { createPinnedLookup } from '../market/pinned-lookup.ts'
-import { baseUrlOf } from './base-url.ts'
 import { Failure } from './failure.ts'
 import { hasDatabase } from './has-database.ts'
 import { masterKeyOf } from './master-key-of.ts'
 import { table } from './output.ts'
+import { runningSwitchyard } from './running-switchyard.ts'
 import { outputOf, type Session, sessionOf, verb } from './verb.ts'
 
 /** How long a server may take to answer. */
@@ -100,10 +100,8 @@ async function portState(config: Config): Promise<string> {
   })
   if (!taken) return port === 0 ? 'the system chooses one at the start' : `${port} on ${host} is free`
   if (taken.code !== 'EADDRINUSE') throw new Error(`${host}:${port} cannot be listened on: ${taken.message}`)
-  const here = baseUrlOf({ server: { ...config.server, publicBaseUrl: null } })
-  const api = await getJson(`${here}/openapi.json`, { timeoutMs: ASK_TIMEOUT_MS }).catch(() => undefined)
-  const title = (api?.body as { info?: { title?: unknown } } | undefined)?.info?.title
-  if (typeof title === 'string' && title.startsWith('Switchyard')) return `a Switchyard server runs at ${here}`
+  const running = await runningSwitchyard(config, ASK_TIMEOUT_MS)
+  if (running !== undefined) return `a Switchyard server runs at ${running}`
   throw new Error(`${port} on ${host} is taken by another program. Set PORT to another one.`)
 }
 

@@ -15,9 +15,21 @@ interface CommonOptions {
 
 /** A command with what all have: --json, --config, and examples under its help. */
 export function verb(name: string, summary: string, examples: readonly string[]): Command {
-  return withCommonOptions(new Command(name).description(summary))
+  const command = withCommonOptions(new Command(name).description(summary))
+  return command
+    .configureOutput({ outputError: (text, write) => write(missingArguments(command, text) + text) })
     .hook('preAction', (_, command) => takeOptionsGivenBefore(command))
     .addHelpText('after', `\nExamples:\n${examples.map(example => `  $ switchyard ${example}`).join('\n')}`)
+}
+
+/** Commander looks at required options first, and whoever typed nothing would be asked for one thing after the other, the last first. */
+function missingArguments({ args, registeredArguments }: Command, text: string): string {
+  if (!text.startsWith('error: required option')) return ''
+  return registeredArguments
+    .slice(args.length)
+    .filter(({ required }) => required)
+    .map(argument => `error: missing required argument '${argument.name()}'\n`)
+    .join('')
 }
 
 /** A group of commands about one thing. */

@@ -5,6 +5,7 @@ import { usdText } from '../domain/money.ts'
 import { DEMO_MODEL } from '../domain/offer.ts'
 import type { FirstRun } from '../first-run.ts'
 import type { Finding } from '../market/detect-local.ts'
+import type { HosterListing } from '../market/hosters.ts'
 import { baseUrlOf } from './base-url.ts'
 
 export interface WelcomeFacts {
@@ -15,15 +16,20 @@ export interface WelcomeFacts {
   readonly created: FirstRun | undefined
   /** What was found by looking round. */
   readonly findings: readonly Finding[]
+  /** Those that are active. */
+  readonly hosters: readonly Pick<HosterListing, 'name' | 'baseUrl' | 'models'>[]
 }
 
 /** What a start tells the operator. Holds a secret only when this start created it. */
-export function welcome({ config, port, created, findings }: WelcomeFacts): string {
+export function welcome({ config, port, created, findings, hosters }: WelcomeFacts): string {
   const baseUrl = baseUrlOf(config, port)
   return [
     '',
     `${bold('Switchyard')} is ready: ${bold(`${baseUrl}/v1`)}   API reference: ${baseUrl}/docs`,
     ...supplyLines(config, findings),
+    ...hosters.map(
+      ({ name, baseUrl, models }) => `  hoster ${name} (${baseUrl}): ${listed(models.map(({ modelId }) => modelId))}`,
+    ),
     ...(created ? firstSteps(baseUrl, created, exampleModelOf(config, findings)) : []),
     '',
     '',

@@ -68,6 +68,25 @@ describe('customers, keys and credit', () => {
     expect(await json('key list')).toMatchObject([{ state: 'revoked' }])
   })
 
+  test('a command without anything names what is missing, its arguments first', async () => {
+    const { code, stderr } = await switchyard('key issue')
+    expect(code).toBe(2)
+    expect(stderr.split('\n').slice(0, 2)).toEqual([
+      "error: missing required argument 'customer'",
+      "error: required option '--name <name>' not specified",
+    ])
+    expect((await switchyard('key issue ada@example.com')).stderr).toMatch(/^error: required option '--name/)
+    expect((await switchyard('key issue --name x')).stderr).toBe("error: missing required argument 'customer'\n")
+  })
+
+  test('a day that does not exist is wrong usage', async () => {
+    const { code, stderr } = await switchyard('key issue ada@example.com --name x --expires 2999-02-29')
+    expect(code).toBe(2)
+    expect(stderr).toContain(
+      "option '--expires <when>' argument '2999-02-29' is invalid. It must be a date that exists",
+    )
+  })
+
   test('a key is issued with what it may do, which the list shows', async () => {
     const issued = await json(
       'key issue ada@example.com --name bot --limit-usd 2.5 --limit-reset weekly --models qwen3,llama3 --scope manage',

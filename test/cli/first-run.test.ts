@@ -11,6 +11,7 @@ import { plainAccess } from '../../src/domain/caller.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import { ensureFirstRun } from '../../src/first-run.ts'
 import { audit } from '../../src/ledger/audit.ts'
+import type { HosterListing } from '../../src/market/hosters.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { runCli } from './run-cli.ts'
 
@@ -70,11 +71,17 @@ test('the welcome shows the key of a first start, and no secret afterwards', () 
     models: ['qwen3'],
     note: 'offered.',
   } as const
-  const first = welcome({ config, port: 8080, created, findings: [finding] })
+  const first = welcome({ config, port: 8080, created, findings: [finding], hosters: [] })
   expect(first).toContain(curlLine('http://127.0.0.1:8080', created.apiKey, 'demo'))
   expect(first).toContain("new OpenAI({ baseURL: 'http://127.0.0.1:8080/v1', apiKey: 'sk-sy-shown-once' })")
   expect(first).toContain('5.00 USD')
-  const second = welcome({ config, port: 8080, created: undefined, findings: [finding] })
+  const acme = {
+    name: 'acme',
+    baseUrl: 'https://models.acme.dev/v1',
+    models: ['llama', 'qwen3'].map(modelId => ({ modelId }) as HosterListing['models'][number]),
+  }
+  const second = welcome({ config, port: 8080, created: undefined, findings: [finding], hosters: [acme] })
+  expect(second).toContain('hoster acme (https://models.acme.dev/v1): llama, qwen3')
   expect(second).toContain('http://127.0.0.1:8080/v1')
   expect(second).toContain('found ollama (http://127.0.0.1:11434/v1): qwen3')
   expect(second).not.toContain('sk-sy-')
@@ -87,7 +94,7 @@ test.each([
   [{ HOST: 'gw.local' }, 'http://gw.local:8080/v1'],
 ])('a server on %j is said to be at %s', (env, address) => {
   const listening = loadConfig({ env, cwd: '/nowhere' })
-  expect(welcome({ config: listening, port: 8080, created: undefined, findings: [] })).toContain(address)
+  expect(welcome({ config: listening, port: 8080, created: undefined, findings: [], hosters: [] })).toContain(address)
 })
 
 test('init works on an empty directory, and prints its secret once', async () => {

@@ -249,7 +249,10 @@ test('workers end with a primary that was killed, and the next start gives back 
   expect(next.output()).not.toContain('sk-sy-')
   // Whether the charge had been committed is left open: the journal holds it for a while longer.
   const replayed = await next.logged(fact => 'replayed' in fact)
-  expect(replayed).toMatchObject({ replayed: 1, msg: expect.stringMatching(/^made sure that .*; perhaps all of them were before$/) })
+  expect(replayed).toMatchObject({
+    replayed: 1,
+    msg: expect.stringMatching(/^made sure that .*; perhaps all of them were before$/),
+  })
   const reclaimed = await next.logged(({ msg }) => msg === 'leases of dead nodes were given back')
   expect(reclaimed).toMatchObject({ worker: 1, leases: 1 })
   expect(await next.stop()).toBe(0)
@@ -279,6 +282,14 @@ test('a port that is taken is said in a sentence, once', async () => {
     new RegExp(`^It ended first: Port ${port} on 127.0.0.1 is taken by another program[^\\n]*$`),
   )
   other.close()
+})
+
+test('a port that another Switchyard has is said to be so', async () => {
+  const gateway = await startWorkers({ args: ['--workers', '1'] })
+  const { port } = new URL(gateway.url)
+  await expect(startWorkers({ env: { PORT: port, SWITCHYARD_DATA: 'second' } })).rejects.toThrow(
+    `It ended first: A Switchyard server runs at ${gateway.url} already. Stop it, or choose another port: PORT=`,
+  )
 })
 
 test('more workers than allowed are wrong usage', async () => {
