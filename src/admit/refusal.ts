@@ -52,15 +52,18 @@ export function refusal(
       })
     case 'daily_spend_cap_reached': {
       const spentNanos = limits.dailySpendCapNanos - refused.capLeftNanos
+      const isClosed = limits.dailySpendCapNanos === 0n
       return new ApiError('daily_spend_cap_reached', {
         param,
         facts: {
           ...facts,
           limit_usd: usd(limits.dailySpendCapNanos),
           used_usd: usd(spentNanos),
-          reset_at: new Date(windows.dayEndsAtEpochMs).toISOString(),
+          reset_at: isClosed ? null : new Date(windows.dayEndsAtEpochMs).toISOString(),
         },
-        message: `The daily spend cap is ${usdText(limits.dailySpendCapNanos)} USD, of which ${usdText(refused.capLeftNanos)} USD are left, and this request may cost ${need} USD.${fits} The cap starts again at 00:00 UTC; the operator can raise it.`,
+        message: isClosed
+          ? 'The daily spend cap is 0 USD: this account makes no paid requests until the operator raises it.'
+          : `The daily spend cap is ${usdText(limits.dailySpendCapNanos)} USD, of which ${usdText(refused.capLeftNanos)} USD are left, and this request may cost ${need} USD.${fits} The cap starts again at 00:00 UTC; the operator can raise it.`,
       })
     }
     case 'key_spend_limit_reached': {

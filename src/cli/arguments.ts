@@ -3,7 +3,7 @@ import { type KeyScope, keyScopes, type LimitReset, limitResets } from '../domai
 import { isEmail } from '../domain/email.ts'
 import { readInstant } from '../domain/instant.ts'
 import { type Nanos, parsePricePerMillion, parseUsd } from '../domain/money.ts'
-import { UUID } from '../domain/uuid.ts'
+import { readRequestId } from '../domain/request-id.ts'
 
 // Readers of what is typed after a command. Each throws commander's InvalidArgumentError, which names the argument for us.
 
@@ -87,11 +87,8 @@ export function expiryArgument(text: string): Date {
 
 /** A UUID, also as it stands in the id of an answer. */
 export function requestIdArgument(text: string): string {
-  const id = text
-    .trim()
-    .toLowerCase()
-    .replace(/^chatcmpl-/, '')
-  if (!UUID.test(id)) {
+  const id = readRequestId(text.trim())
+  if (id === undefined) {
     throw new InvalidArgumentError('It must be the x-request-id of an answer, or the id in its body.')
   }
   return id

@@ -46,6 +46,11 @@ describe('parseChatRequest', () => {
     }
   })
 
+  test('a refusal of stop names its limit', () => {
+    for (const stop of [['a', 'b', 'c', 'd', 'e'], 7])
+      expect(() => parseChatRequest({ ...body, stop })).toThrow('stop: must be a text or a list of at most 4 texts')
+  })
+
   test('refuses what is no object', () => {
     for (const other of [null, 7, 'x', []]) expect(() => parseChatRequest(other)).toThrow(DemoError)
   })

@@ -82,6 +82,7 @@ const message = z.looseObject({
 })
 
 const stopText = z.string().min(1)
+const STOP_ALLOWED = 'must be a text or a list of at most 4 texts, none of them empty'
 const tokenLimit = z.int().min(1).nullish()
 
 const toolChoiceBody = z.union([
@@ -109,7 +110,7 @@ const requestBody = z.looseObject({
   stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
   max_tokens: tokenLimit,
   max_completion_tokens: tokenLimit,
-  stop: z.union([stopText, z.array(stopText).max(4)]).nullish(),
+  stop: z.union([stopText, z.array(stopText).max(4)], { error: STOP_ALLOWED }).nullish(),
   n: z.int().min(1).max(8).nullish(),
   temperature: z.number().min(0).max(2).nullish(),
   top_p: z.number().min(0).max(1).nullish(),

@@ -97,7 +97,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   app.options('/v1/*', answerPreflight)
   app.setNotFoundHandler((request, reply) => {
     const path = request.url.split('?', 1)[0]!
-    const allowed = options.endpoints.filter(endpoint => isAt(endpoint, path)).map(endpoint => endpoint.method)
+    const allowed = options.endpoints.filter(endpoint => isAt(endpoint, path)).flatMap(methodsOf)
     if (allowed.length > 0) reply.header('allow', allowed.join(', '))
     respondError(reply, nothingThere(request.method, path, allowed))
   })
@@ -179,6 +179,11 @@ function isAt(endpoint: Endpoint, path: string): boolean {
   const steps = path.split('/')
   const own = endpoint.path.split('/')
   return own.length === steps.length && own.every((step, at) => step.startsWith(':') || step === steps[at])
+}
+
+/** Fastify answers HEAD wherever there is a GET. */
+function methodsOf({ method }: Endpoint): string[] {
+  return method === 'GET' ? ['GET', 'HEAD'] : [method]
 }
 
 /** An address that exists under another method is 405, everything else 404. */

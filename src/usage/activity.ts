@@ -1,7 +1,7 @@
 import type { Sql } from '../db/pool.ts'
 import type { Caller } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
-import { UUID } from '../domain/uuid.ts'
+import { readRequestId } from '../domain/request-id.ts'
 import type { RequestPage, RequestReceipt, RequestsQuery } from '../wire/activity.ts'
 import { listRequests } from './list-requests.ts'
 import { readReceipt } from './read-receipt.ts'
@@ -20,7 +20,8 @@ export function createActivity(deps: { sql: Sql }): Activity {
   return {
     list: (caller, query) => listRequests(sql, caller.customerId, query),
     async receipt(caller, requestId) {
-      const receipt = UUID.test(requestId) ? await readReceipt(sql, caller.customerId, requestId) : null
+      const id = readRequestId(requestId)
+      const receipt = id === undefined ? null : await readReceipt(sql, caller.customerId, id)
       if (receipt === null) throw new ApiError('request_not_found')
       return receipt
     },

@@ -105,7 +105,7 @@ test('rules and test alerts that are asked for at once are no more than one afte
 
 test('another method is 405 and names those there are', async () => {
   const refused = await send('/v1/alerts', 'DELETE')
-  expect(refused.headers.get('allow')).toBe('GET, POST')
+  expect(refused.headers.get('allow')).toBe('GET, HEAD, POST')
   expect(refused.status).toBe(405)
   const one = await send('/v1/alerts/00000000-0000-4000-8000-000000000000', 'GET')
   expect(one.headers.get('allow')).toBe('DELETE')

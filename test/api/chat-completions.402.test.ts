@@ -167,6 +167,15 @@ test('daily_spend_cap_reached says what is left of the cap and that a retry toda
   expect((await gateway.chat(customer, { ...hello, max_tokens: 25 })).status).toBe(200)
 })
 
+test('a cap of 0 is said to stand, not to start again', async () => {
+  const customer = await gateway.customer({ limits: { dailySpendCapNanos: 0n } })
+  const error = await readError(await gateway.chat(customer, hello))
+  expect(error).toMatchObject({ status: 402, code: 'daily_spend_cap_reached', limit_usd: 0, reset_at: null })
+  expect(error.message).toBe(
+    'The daily spend cap is 0 USD: this account makes no paid requests until the operator raises it.',
+  )
+})
+
 test('the cap counts what runs, so that many requests at once do not pass it together', async () => {
   const customer = await gateway.customer({ limits: { dailySpendCapNanos: 10n * (promptNanos + outputNanos(10)) } })
   upstream.always(answer({ usage: usageOf(85, 10) }))

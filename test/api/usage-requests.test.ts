@@ -99,6 +99,8 @@ test('the receipt of an answer of the only server', async () => {
   const id = await ask(customer, { model: 'local-model', max_tokens: 50 })
   const [row] = await gateway.usage(customer)
   const receipt = await receiptOf(customer, id)
+  // The id in the body of the answer, and either as somebody else's program writes it.
+  for (const other of [`chatcmpl-${id}`, id.toUpperCase()]) expect(await receiptOf(customer, other)).toEqual(receipt)
   expect(receipt).toMatchObject({
     object: 'usage.receipt',
     id,
