@@ -1,7 +1,7 @@
 import type { ResponseHead } from '../src/dispatch/response-parser.ts'
 import type { UpstreamAsk, UpstreamClient } from '../src/dispatch/upstream-client.ts'
 import type { UpstreamExchange } from '../src/dispatch/upstream-exchange.ts'
-import { UpstreamFailure } from '../src/domain/upstream-failure.ts'
+import { Cancelled, UpstreamFailure } from '../src/domain/upstream-failure.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
@@ -50,9 +50,7 @@ export function createUpstreams(world: World, troubles: readonly TroublePlan[]):
         new Promise<Exchange>((resolve, reject) => {
           const trouble = troubleOf(endpoint.endpointId)
           const end = (afterMs: number, finish: () => void) => {
-            process.scheduler.after(afterMs, () =>
-              signal.aborted ? reject(new UpstreamFailure('cancelled', 'The client gave up.')) : finish(),
-            )
+            process.scheduler.after(afterMs, () => (signal.aborted ? reject(new Cancelled('client_left')) : finish()))
           }
           const give = (afterMs: number, exchange: Exchange) => end(afterMs, () => resolve(exchange))
           const fail = (afterMs: number, outcome: 'connect_failed' | 'first_token_timeout' | 'server_error') =>
@@ -136,7 +134,7 @@ function streamed(process: Process, restMs: number, isBreakingOff: boolean): Exc
     async read(take) {
       await take(FIRST_EVENT)
       await new Promise<void>((resolve, reject) => {
-        abort = () => reject(new UpstreamFailure('cancelled', 'The client gave up.'))
+        abort = () => reject(new Cancelled('not_wanted'))
         process.scheduler.after(restMs, () =>
           isBreakingOff ? reject(new UpstreamFailure('server_error', 'simulated: breaks_off')) : resolve(),
         )

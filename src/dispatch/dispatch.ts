@@ -7,7 +7,7 @@ import type { Offer } from '../domain/offer.ts'
 import { outputCap } from '../domain/output-cap.ts'
 import type { StopSignal } from '../domain/stop-signal.ts'
 import { Unserved } from '../domain/unserved.ts'
-import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failpoint } from '../failpoint.ts'
 import { type Envelope, envelopeOf } from '../wire/envelope.ts'
 import { upstreamRequestBody } from '../wire/upstream-request.ts'
@@ -65,7 +65,7 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
       const { outcome, retryAfterS } = failure
       attempts.push({ ...name(offer), outcome, elapsedMs: Math.round(clock.monotonicMs() - startedMs) })
       failures.push(failure)
-      if (outcome === 'cancelled') throw givenUp(signal, attempts)
+      if (failure instanceof Cancelled) throw givenUp(signal, attempts)
       if (outcome === 'request_rejected') throw refused(failure, attempts)
       deps.health.recordFailure(offer.offerId, outcome, retryAfterS)
     }
@@ -115,7 +115,7 @@ async function tryStream({ upstream, health, clock }: DispatchDeps, attempt: Try
         health.endRequest(offerId)
         if (ending === 'complete') {
           health.recordSuccess(offerId, { firstTokenMs, totalMs: elapsedMs(), outputTokens: usage?.completion_tokens })
-        } else if (ending === 'left' || ending.outcome === 'cancelled') {
+        } else if (ending === 'left' || ending instanceof Cancelled) {
           health.recordSuccess(offerId, { firstTokenMs })
         } else {
           // Rejecting a request that one has begun to answer is a fault, and not the caller's.

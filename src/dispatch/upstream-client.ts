@@ -2,7 +2,7 @@ import type { LookupFunction } from 'node:net'
 import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint } from '../domain/offer.ts'
 import type { StopSignal } from '../domain/stop-signal.ts'
-import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failpoint } from '../failpoint.ts'
 import { ConnectionPool } from './connection-pool.ts'
 import { Deadlines } from './deadlines.ts'
@@ -64,15 +64,15 @@ export class UpstreamClient {
   /** Cuts off what is still running and closes all connections. From now on nothing is sent. */
   close(): void {
     this.#isClosed = true
-    for (const pool of this.#pools.values()) pool.destroy(cancelled('The gateway is stopping.'))
+    for (const pool of this.#pools.values()) pool.destroy(new Cancelled('gateway_stopping'))
   }
 
   #send(ask: UpstreamAsk, fresh: boolean): UpstreamExchange {
     const { endpoint, body, stream } = ask
     const exchange = new UpstreamExchange(endpoint.timeouts, stream, ask.remainingMs, ask.signal, this.#deadlines)
     try {
-      if (ask.signal.aborted) throw cancelled('The request was given up before it was sent.')
-      if (this.#isClosed) throw cancelled('The gateway is stopping.')
+      if (ask.signal.aborted) throw exchange.givenUp()
+      if (this.#isClosed) throw new Cancelled('gateway_stopping')
       const { pool, wholeHead, streamHead } = this.#target(endpoint)
       const request = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}\r\n\r\n${body}`
       pool.send(request, exchange, fresh)
@@ -129,8 +129,6 @@ export class UpstreamClient {
     return publicLookup
   }
 }
-
-const cancelled = (message: string) => new UpstreamFailure('cancelled', message)
 
 function answered(exchange: UpstreamExchange): UpstreamExchange {
   failpoint('upstream-headers')

@@ -1,8 +1,8 @@
 import { endOfTurn } from '../domain/end-of-turn.ts'
 import { GatheredBytes } from '../domain/gathered-bytes.ts'
 import type { Timeouts } from '../domain/offer.ts'
-import type { StopSignal } from '../domain/stop-signal.ts'
-import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { hasClientLeft, type StopSignal } from '../domain/stop-signal.ts'
+import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failureOfException } from './classify.ts'
 import type { Connection, Exchange } from './connection.ts'
 import type { Deadlines, Limited } from './deadlines.ts'
@@ -57,7 +57,7 @@ export class UpstreamExchange implements Exchange, Limited {
   readonly #signal: StopSignal
   readonly #deadlines: Deadlines
   readonly #totalDeadlineMs: number
-  readonly #onAbort = () => this.#fail(new UpstreamFailure('cancelled', 'The client gave up.'))
+  readonly #onAbort = () => this.#fail(this.givenUp())
   readonly #arrived = Promise.withResolvers<UpstreamExchange>()
   #connection: Connection | null = null
   #phase: Phase = 'connecting'
@@ -148,9 +148,14 @@ export class UpstreamExchange implements Exchange, Limited {
     this.#connection?.resume()
   }
 
+  /** What its aborted signal says of it. */
+  givenUp(): Cancelled {
+    return new Cancelled(hasClientLeft(this.#signal) ? 'client_left' : 'gateway_stopping')
+  }
+
   /** Nothing more is wanted, and the upstream is to stop working on it. */
   abort(): void {
-    const failure = new UpstreamFailure('cancelled', 'The answer is no longer wanted.')
+    const failure = new Cancelled('not_wanted')
     this.#fail(failure)
     this.#stopReading(failure)
   }
@@ -314,7 +319,7 @@ export class UpstreamExchange implements Exchange, Limited {
       default:
         // Or whoever reads slowly enough would have the answer for free, and the upstream the blame.
         if (this.#heldUp || this.#queue.length > 0) {
-          return new UpstreamFailure('cancelled', 'The answer was read too slowly for the total limit.')
+          return new Cancelled('read_too_slowly')
         }
         return new UpstreamFailure(
           'server_error',

@@ -1,3 +1,5 @@
+import { ApiError } from './errors.ts'
+
 /**
  * Tells a running request that it is to stop. The part of an AbortSignal that the request path uses, so that a real one fits
  * wherever this is asked for. Requests themselves carry a `Stop`: an AbortController and its EventTarget cost 3 us and 2 KB a
@@ -9,6 +11,11 @@ export interface StopSignal {
   readonly reason: unknown
   addEventListener(type: 'abort', listener: () => void): void
   removeEventListener(type: 'abort', listener: () => void): void
+}
+
+/** Whether it was the client who stopped the request. A gateway that has to stop gives the ApiError which it tells its clients as the reason. */
+export function hasClientLeft({ aborted, reason }: StopSignal): boolean {
+  return aborted && !(reason instanceof ApiError)
 }
 
 /** A signal and its trigger in one. Listeners run in the order they came, once. */

@@ -20,3 +20,30 @@ export class UpstreamFailure extends Error {
     this.rejection = more.rejection
   }
 }
+
+/** Why an exchange was ended by somebody on our side. */
+export type CancelReason =
+  | 'client_left'
+  /** The drain limit passed, or the connections were closed. */
+  | 'gateway_stopping'
+  /** The total limit passed, and it was the reader who took so long. */
+  | 'read_too_slowly'
+  /** By whoever read it, who hears no more of it. */
+  | 'not_wanted'
+
+/** No failure of the upstream: the exchange was ended here, and this says why. */
+export class Cancelled extends UpstreamFailure {
+  readonly reason: CancelReason
+
+  constructor(reason: CancelReason) {
+    super('cancelled', messages[reason])
+    this.reason = reason
+  }
+}
+
+const messages: Record<CancelReason, string> = {
+  client_left: 'The client gave up.',
+  gateway_stopping: 'The gateway is stopping.',
+  read_too_slowly: 'The answer was read too slowly for the total limit.',
+  not_wanted: 'The answer is no longer wanted.',
+}

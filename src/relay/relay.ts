@@ -3,8 +3,8 @@ import type { ChatChunk, ChunkDelta, TokenUsage } from '../domain/completion.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Answer, Outcome, Receipt, StreamAnswer, Ticket, WholeAnswer } from '../domain/handoff.ts'
 import { type Nanos, usd } from '../domain/money.ts'
-import type { StopSignal } from '../domain/stop-signal.ts'
-import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { hasClientLeft, type StopSignal } from '../domain/stop-signal.ts'
+import { Cancelled, type CancelReason, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failpoint } from '../failpoint.ts'
 import { envelopeOf } from '../wire/envelope.ts'
 import { DONE, encodeChunk, encodeErrorChunk, textChunk, textEncoder, usageChunk } from '../wire/sse-encode.ts'
@@ -51,7 +51,7 @@ async function relayWhole(
 ): Promise<Delivery> {
   const { completion } = answer
   // A gateway that has to stop may still hand over what is ready.
-  const gone = signal.aborted && !(signal.reason instanceof ApiError)
+  const gone = hasClientLeft(signal)
   const receipt = bill(ticket, job, answer, {
     outcome: gone ? 'client_gone' : 'served',
     // A client that left before the whole answer was ready received nothing, however much was generated.
@@ -106,7 +106,7 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
     })
   } catch (error) {
     failure = error
-    outcome = brokenOffAs(error, signal)
+    outcome = brokenOffAs(error)
     if (outcome === 'interrupted') onFault(error)
   }
 
@@ -129,20 +129,29 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
   else await write(encodeChunk(usageChunk(envelope, billedUsage(seen.reported ?? undefined, end, costNanos))) + DONE)
 }
 
-function brokenOffAs(error: unknown, { aborted, reason }: StopSignal): Outcome {
-  if (aborted) return reason instanceof ApiError ? 'shutdown' : 'client_gone'
-  return isReadTooSlowly(error) ? 'client_gone' : 'interrupted'
+/**
+ * Told by what ended the answer, not by who is gone by now: where an upstream broke off and the client left while it was still reading what had
+ * come before, the server's fault is free.
+ */
+function brokenOffAs(error: unknown): Outcome {
+  return error instanceof Cancelled ? outcomeOf[error.reason] : 'interrupted'
 }
 
-/** Nobody else cancels an answer that its client still reads. */
-function isReadTooSlowly(error: unknown): boolean {
-  return error instanceof UpstreamFailure && error.outcome === 'cancelled'
+const outcomeOf: Record<CancelReason, Outcome> = {
+  client_left: 'client_gone',
+  read_too_slowly: 'client_gone',
+  gateway_stopping: 'shutdown',
+  // Nobody but us does that, and then does not ask how it ended.
+  not_wanted: 'interrupted',
 }
 
 function endError(failure: unknown, signal: StopSignal): ApiError {
   if (failure instanceof ApiError) return failure
-  if (signal.reason instanceof ApiError) return signal.reason
-  if (isReadTooSlowly(failure)) {
+  const reason = failure instanceof Cancelled ? failure.reason : null
+  if (reason === 'gateway_stopping') {
+    return signal.reason instanceof ApiError ? signal.reason : new ApiError('server_shutdown')
+  }
+  if (reason === 'read_too_slowly') {
     return new ApiError('stream_interrupted', {
       message:
         'The answer was read so slowly that its time limit passed; what was generated until then is charged. Read faster, or ask for less.',

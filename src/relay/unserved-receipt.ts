@@ -2,7 +2,7 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Outcome, Receipt, Ticket } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
-import type { StopSignal } from '../domain/stop-signal.ts'
+import { hasClientLeft, type StopSignal } from '../domain/stop-signal.ts'
 import { Unserved } from '../domain/unserved.ts'
 import { countPromptTokens } from '../wire/chat-request.ts'
 
@@ -41,7 +41,7 @@ export function unservedReceipt(
 }
 
 function outcomeOf(failure: unknown, signal: StopSignal): Outcome {
-  if (signal.aborted) return signal.reason instanceof ApiError ? 'shutdown' : 'client_gone'
+  if (signal.aborted) return hasClientLeft(signal) ? 'client_gone' : 'shutdown'
   if (!(failure instanceof ApiError)) return 'internal_error'
   return failure.row.status < 500 ? 'refused_upstream' : 'unserved'
 }
