@@ -116,6 +116,7 @@ export function createBreakerOracle(
         health.recordFailure(offerId, outcome, retryAfterS)
         switch (outcome) {
           case 'request_rejected':
+          case 'not_sent':
           case 'cancelled':
             expectEvent(offerId, undefined, 'callers_faults_count_for_nothing')
             return

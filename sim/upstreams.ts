@@ -50,7 +50,9 @@ export function createUpstreams(world: World, troubles: readonly TroublePlan[]):
         new Promise<Exchange>((resolve, reject) => {
           const trouble = troubleOf(endpoint.endpointId)
           const end = (afterMs: number, finish: () => void) => {
-            process.scheduler.after(afterMs, () => (signal.aborted ? reject(new Cancelled('client_left')) : finish()))
+            process.scheduler.after(afterMs, () =>
+              signal.aborted ? reject(new Cancelled('client_left', true)) : finish(),
+            )
           }
           const give = (afterMs: number, exchange: Exchange) => end(afterMs, () => resolve(exchange))
           const fail = (afterMs: number, outcome: 'connect_failed' | 'first_token_timeout' | 'server_error') =>
@@ -134,7 +136,7 @@ function streamed(process: Process, restMs: number, isBreakingOff: boolean): Exc
     async read(take) {
       await take(FIRST_EVENT)
       await new Promise<void>((resolve, reject) => {
-        abort = () => reject(new Cancelled('not_wanted'))
+        abort = () => reject(new Cancelled('not_wanted', true))
         process.scheduler.after(restMs, () =>
           isBreakingOff ? reject(new UpstreamFailure('server_error', 'simulated: breaks_off')) : resolve(),
         )

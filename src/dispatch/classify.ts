@@ -1,4 +1,4 @@
-import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { parseUpstreamJson } from '../wire/parse-upstream-json.ts'
 import { failureOfError, readUpstreamError } from '../wire/upstream-error.ts'
 import { MalformedResponse, type ResponseHead } from './response-parser.ts'
@@ -17,6 +17,7 @@ export function failureOfResponse(head: ResponseHead, body: string): UpstreamFai
 
 /** What an exception of the HTTP client means. `connected` says whether the request had already been handed to a connection. */
 export function failureOfException(error: unknown, connected: boolean): UpstreamFailure {
+  if (error instanceof Cancelled) return new Cancelled(error.reason, connected)
   if (error instanceof UpstreamFailure) return error
   const code = codeOf(error)
   const summary = `${code}: ${error instanceof Error ? error.message : String(error)}`

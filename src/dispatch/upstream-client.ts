@@ -64,7 +64,7 @@ export class UpstreamClient {
   /** Cuts off what is still running and closes all connections. From now on nothing is sent. */
   close(): void {
     this.#isClosed = true
-    for (const pool of this.#pools.values()) pool.destroy(new Cancelled('gateway_stopping'))
+    for (const pool of this.#pools.values()) pool.destroy(new Cancelled('gateway_stopping', true))
   }
 
   #send(ask: UpstreamAsk, fresh: boolean): UpstreamExchange {
@@ -72,7 +72,7 @@ export class UpstreamClient {
     const exchange = new UpstreamExchange(endpoint.timeouts, stream, ask.remainingMs, ask.signal, this.#deadlines)
     try {
       if (ask.signal.aborted) throw exchange.givenUp()
-      if (this.#isClosed) throw new Cancelled('gateway_stopping')
+      if (this.#isClosed) throw new Cancelled('gateway_stopping', false)
       const { pool, wholeHead, streamHead } = this.#target(endpoint)
       const request = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}\r\n\r\n${body}`
       pool.send(request, exchange, fresh)

@@ -118,6 +118,11 @@ export class UpstreamExchange implements Exchange, Limited {
     return body.toString()
   }
 
+  /** At least begun to be. */
+  get #isSent(): boolean {
+    return this.#phase !== 'connecting'
+  }
+
   get #isError(): boolean {
     return this.head.status !== 0 && this.head.status !== 200
   }
@@ -150,12 +155,12 @@ export class UpstreamExchange implements Exchange, Limited {
 
   /** What its aborted signal says of it. */
   givenUp(): Cancelled {
-    return new Cancelled(hasClientLeft(this.#signal) ? 'client_left' : 'gateway_stopping')
+    return new Cancelled(hasClientLeft(this.#signal) ? 'client_left' : 'gateway_stopping', this.#isSent)
   }
 
   /** Nothing more is wanted, and the upstream is to stop working on it. */
   abort(): void {
-    const failure = new Cancelled('not_wanted')
+    const failure = new Cancelled('not_wanted', this.#isSent)
     this.#fail(failure)
     this.#stopReading(failure)
   }
@@ -211,7 +216,7 @@ export class UpstreamExchange implements Exchange, Limited {
     const mayHaveBeenClosing = this.#connection?.mayBeClosing ?? false
     this.#connection = null
     this.lostAtOnce = mayHaveBeenClosing && this.#phase === 'waiting' && this.#isLoss(error)
-    this.#fail(failureOfException(error, this.#phase !== 'connecting'))
+    this.#fail(failureOfException(error, this.#isSent))
   }
 
   /** Gives away what is queued, until the reader wants a pause; then the end, if that is here too. */
@@ -319,7 +324,7 @@ export class UpstreamExchange implements Exchange, Limited {
       default:
         // Or whoever reads slowly enough would have the answer for free, and the upstream the blame.
         if (this.#heldUp || this.#queue.length > 0) {
-          return new Cancelled('read_too_slowly')
+          return new Cancelled('read_too_slowly', true)
         }
         return new UpstreamFailure(
           'server_error',

@@ -81,6 +81,9 @@ export type AttemptOutcome =
   | 'busy'
   | 'credential_rejected'
   | 'request_rejected'
+  /** Cut off on our side before the server had a byte of it: nobody was working on it. */
+  | 'not_sent'
+  /** Cut off on our side while the server had it. */
   | 'cancelled'
 
 /** dispatch -> relay: somebody answered. A stream has already given its first content, so failing over is no longer possible. */

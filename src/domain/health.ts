@@ -37,6 +37,6 @@ export interface Health extends HealthView {
   beginRequest(offerId: string): void
   endRequest(offerId: string): void
   recordSuccess(offerId: string, sample: SuccessSample): void
-  /** The caller's faults (`request_rejected`, `cancelled`) count for nothing. `retryAfterS` is the pause the upstream asked for. */
+  /** The caller's faults (`request_rejected`, `not_sent`, `cancelled`) count for nothing. `retryAfterS` is the pause the upstream asked for. */
   recordFailure(offerId: string, outcome: Exclude<AttemptOutcome, 'answered'>, retryAfterS?: number): void
 }

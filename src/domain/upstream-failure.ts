@@ -35,8 +35,9 @@ export type CancelReason =
 export class Cancelled extends UpstreamFailure {
   readonly reason: CancelReason
 
-  constructor(reason: CancelReason) {
-    super('cancelled', messages[reason])
+  /** `isSent`: the server may have seen a part of the request. */
+  constructor(reason: CancelReason, isSent: boolean) {
+    super(isSent ? 'cancelled' : 'not_sent', messages[reason])
     this.reason = reason
   }
 }

@@ -53,10 +53,13 @@ describe('the breaker', () => {
     expect(health.state('x')).toBe('open')
   })
 
-  test.each(['request_rejected', 'cancelled'] as const)('%s is the caller’s and counts for nothing', outcome => {
-    fail(100, outcome)
-    expect(health.state('x')).toBe('open')
-  })
+  test.each(['request_rejected', 'not_sent', 'cancelled'] as const)(
+    '%s is the caller’s and counts for nothing',
+    outcome => {
+      fail(100, outcome)
+      expect(health.state('x')).toBe('open')
+    },
+  )
 
   test('half of twenty requests failing within a minute ejects, though never five in a row', () => {
     for (let n = 0; n < 9; n++) {

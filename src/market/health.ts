@@ -162,6 +162,7 @@ const classOf: { [outcome in Exclude<AttemptOutcome, 'answered'>]: 'fault' | 'bu
   busy: 'busy',
   credential_rejected: 'credential',
   request_rejected: 'not_counted',
+  not_sent: 'not_counted',
   cancelled: 'not_counted',
 }
 

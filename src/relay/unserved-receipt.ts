@@ -20,7 +20,8 @@ export function unservedReceipt(
   const attempts = failure instanceof Unserved ? failure.attempts : []
   const outcome = outcomeOf(failure, signal)
   const last = attempts.at(-1)
-  // Any other ending means that the server had failed by itself before the client left: nobody was working then.
+  // Any other ending of the last attempt means that nobody was working when the client left: the server had failed by itself, or had not been
+  // sent a byte. What servers before it had made of the prompt came to nothing, and is not paid.
   const isWorking = last?.outcome === 'cancelled'
   const working = isWorking ? (ticket.eligible.find(offer => offer.offerId === last.offerId) ?? null) : null
   const charged = outcome === 'client_gone' && working !== null && chargeEarlyLeave(working)

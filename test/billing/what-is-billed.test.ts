@@ -1,7 +1,8 @@
 // The table "What is billed" of docs/money.md, one test for each row, named by the row's first cell: test/docs/money.test.ts compares
 // the two. Money at 1 USD per million input tokens and 2 USD per million output tokens; a hoster earns 80 %.
 import { randomUUID } from 'node:crypto'
-import { connect } from 'node:net'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { refundRequest } from '../../src/ledger/refund-request.ts'
 import { countTokens } from '../../src/wire/count-tokens.ts'
@@ -299,6 +300,38 @@ describe('what is billed', () => {
     for (let leave = 1; leave <= 29; leave++) await leaveEarly(often, 2 + leave)
     const costs = (await often.ended(31)).map(row => row.cost_nanos)
     expect(costs).toEqual([5_010_000n, 5_010_000n, ...Array(28).fill(0n), inputNanos])
+  })
+
+  it('client leaves before the server has a byte of the request', async () => {
+    const customer = await gateway.customer({ creditNanos: credit })
+    // It takes the connection and never answers its handshake.
+    const mute = createServer(socket => socket.on('error', () => {}))
+    mute.listen(0, '127.0.0.1')
+    await once(mute, 'listening')
+    try {
+      const model = `model-${randomUUID()}`
+      const baseUrl = `https://127.0.0.1:${(mute.address() as AddressInfo).port}/v1`
+      const hosterId = await gateway.hoster({ baseUrl, models: [{ modelId: model }] })
+      // More often than the input of a prompt that was read would be free.
+      for (let leave = 1; leave <= 22; leave++) {
+        const client = new AbortController()
+        const connection = once(mute, 'connection')
+        const response = gateway.chat(customer, { model, messages }, { signal: client.signal })
+        const [socket] = (await connection) as [Socket]
+        await once(socket, 'data')
+        client.abort()
+        await expect(response).rejects.toThrow()
+        await gateway.settled(customer, leave)
+      }
+      const rows = await gateway.settled(customer, 22)
+      for (const row of rows) {
+        expect(row).toMatchObject({ outcome: 'client_gone', attempts: [{ outcome: 'not_sent' }], ...free })
+      }
+      expect(await earnedNanos(gateway, hosterId)).toBe(0n)
+      expect(await gateway.balanceNanos(customer)).toBe(credit)
+    } finally {
+      mute.close()
+    }
   })
 
   it('client leaves in mid-stream', async () => {

@@ -1,4 +1,5 @@
-import { createServer } from 'node:net'
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Unserved } from '../../src/domain/unserved.ts'
 import { patient } from '../harness/patience.ts'
@@ -197,6 +198,26 @@ describe('a client that leaves', () => {
     expect(await request.aborted).toBe(true)
     expect(asked()).toEqual([1, 0, 0, 0])
     expect(dispatching.reports).toEqual([])
+  })
+
+  it('while a connection is being made has shown that server nothing, and the attempts say so', async () => {
+    // TLS to a server that never says a word of it.
+    const mute = createServer(socket => socket.on('error', () => {}))
+    mute.listen(0, '127.0.0.1')
+    await once(mute, 'listening')
+    const { port } = mute.address() as AddressInfo
+    upstreams[0]!.always(boom)
+    const leaving = new AbortController()
+    const offers = [at(0), offerAt(`https://127.0.0.1:${port}/v1`, { name: 'mute' }), at(1)]
+    const sending = unserved(dispatching.send(offers, stream, leaving.signal))
+    const [socket] = (await once(mute, 'connection')) as [Socket]
+    await once(socket, 'data')
+    leaving.abort()
+    expect((await sending).attempts).toMatchObject([{ outcome: 'server_error' }, { outcome: 'not_sent' }])
+    await once(socket, 'close')
+    expect(asked()).toEqual([1, 0, 0, 0])
+    expect(dispatching.reports).toEqual(['failure u0/public-model server_error'])
+    mute.close()
   })
 
   it('ends a whole answer that is still being made', async () => {

@@ -155,6 +155,7 @@ describe('health is as documented', () => {
       busy: 'a pause',
       credential_rejected: 'our fault',
       request_rejected: 'nothing',
+      not_sent: 'nothing',
       cancelled: 'nothing',
     } satisfies Record<Failure, string>
     const documented = tableRows(page, 'outcome').map(([outcome, , , countsAs]) => [outcome, countsAs])

@@ -47,12 +47,15 @@ test('a client that leaves while a server works on its prompt pays the input', (
   })
 })
 
-test.each([[], ['busy'], ['cancelled', 'connect_failed']] as Attempt['outcome'][][])(
-  'a client that leaves when nobody was working pays nothing (%j)',
-  (...outcomes) => {
-    expect(receiptOf(left, ...outcomes)).toMatchObject({ outcome: 'client_gone', offer: null, billedInputTokens: 0 })
-  },
-)
+test.each([
+  [],
+  ['busy'],
+  ['cancelled', 'connect_failed'],
+  ['not_sent'],
+  ['first_token_timeout', 'not_sent'],
+] as Attempt['outcome'][][])('a client that leaves when nobody was working pays nothing (%j)', (...outcomes) => {
+  expect(receiptOf(left, ...outcomes)).toMatchObject({ outcome: 'client_gone', offer: null, billedInputTokens: 0 })
+})
 
 test('a gateway that stops, or finds no server, charges nothing', () => {
   const stopped = AbortSignal.abort(new ApiError('server_shutdown'))
