@@ -56,6 +56,7 @@ export class UpstreamExchange implements Exchange, Limited {
   readonly #stream: boolean
   readonly #signal: StopSignal
   readonly #deadlines: Deadlines
+  readonly #startMs: number
   readonly #totalDeadlineMs: number
   readonly #onAbort = () => this.#fail(this.givenUp())
   readonly #arrived = Promise.withResolvers<UpstreamExchange>()
@@ -69,8 +70,10 @@ export class UpstreamExchange implements Exchange, Limited {
   #failure: UpstreamFailure | null = null
   #take: TakePiece | null = null
   #isTaking = false
-  /** The reader was so far behind that the upstream had to wait for it. */
-  #heldUp = false
+  /** So long the reader was so far behind that the upstream had to wait for it, apart from a wait that is not over. */
+  #heldUpMs = 0
+  /** performance.now() at the start of the last such wait. */
+  #heldUpSinceMs = 0
   #bodyDone: PromiseWithResolvers<void> | null = null
 
   /** `remainingMs` bounds the whole exchange together with the endpoint's own total limit. */
@@ -79,7 +82,8 @@ export class UpstreamExchange implements Exchange, Limited {
     this.#stream = stream
     this.#signal = signal
     this.#deadlines = deadlines
-    this.#totalDeadlineMs = this.#phaseStartMs + Math.min(timeouts.totalMs, remainingMs)
+    this.#startMs = this.#phaseStartMs
+    this.#totalDeadlineMs = this.#startMs + Math.min(timeouts.totalMs, remainingMs)
     this.arrived = this.#arrived.promise
     deadlines.add(this)
     signal.addEventListener('abort', this.#onAbort)
@@ -194,8 +198,7 @@ export class UpstreamExchange implements Exchange, Limited {
       this.#queue.add(piece)
       if (this.#stream) {
         if (this.#queue.length > QUEUE_BYTES_MAX) {
-          this.#heldUp = true
-          this.#connection?.pause()
+          this.#holdUp()
         }
       } else if (this.#isError && this.#bodyBytes > ERROR_BYTES_MAX) {
         this.#arrived.resolve(this)
@@ -229,8 +232,15 @@ export class UpstreamExchange implements Exchange, Limited {
     else if (this.#ended) this.#bodyDone?.resolve()
     else if (this.#connection?.isPaused) {
       this.#lastDataMs = performance.now()
+      this.#heldUpMs += this.#lastDataMs - this.#heldUpSinceMs
       this.#connection.resume()
     }
+  }
+
+  #holdUp(): void {
+    if (this.#connection === null || this.#connection.isPaused) return
+    this.#connection.pause()
+    this.#heldUpSinceMs = performance.now()
   }
 
   #give(piece: Buffer): void {
@@ -285,7 +295,7 @@ export class UpstreamExchange implements Exchange, Limited {
   checkDeadline(nowMs: number): void {
     // Pieces that wait here were sent in time: it is us who are slow.
     if (this.#phase === 'streaming' && this.#queue.length > 0) this.#lastDataMs = nowMs
-    if (this.#deadlineMs() <= nowMs) this.#fail(this.#timedOut())
+    if (this.#deadlineMs() <= nowMs) this.#fail(this.#timedOut(nowMs))
   }
 
   #deadlineMs(): number {
@@ -315,22 +325,31 @@ export class UpstreamExchange implements Exchange, Limited {
     return lossCodes.has(error.code ?? '') && performance.now() - this.#phaseStartMs < LOST_AT_ONCE_MS
   }
 
-  #timedOut(): UpstreamFailure {
+  #timedOut(nowMs: number): UpstreamFailure {
     switch (this.#phase) {
       case 'connecting':
         return new UpstreamFailure('connect_failed', 'No connection within the connect limit.')
       case 'waiting':
         return new UpstreamFailure('first_token_timeout', 'No answer within the first-token or total limit.')
       default:
-        // Or whoever reads slowly enough would have the answer for free, and the upstream the blame.
-        if (this.#heldUp || this.#queue.length > 0) {
-          return new Cancelled('read_too_slowly', true)
+        // Also of a reader that was slow before: this limit does not run while anything waits here, so it was the upstream that stood still.
+        if (this.#phaseDeadlineMs() <= nowMs) {
+          return new UpstreamFailure('server_error', 'The stream stood still longer than the idle limit.')
         }
-        return new UpstreamFailure(
-          'server_error',
-          'The stream stood still longer than the idle limit, or took too long.',
-        )
+        return this.#isReadTooSlowly(nowMs)
+          ? new Cancelled('read_too_slowly', true)
+          : new UpstreamFailure('server_error', 'The stream took longer than the total limit.')
     }
+  }
+
+  /**
+   * Whose doing it is that the total limit passed: the reader's, if the upstream spent at least half of the time waiting for it. Or whoever reads
+   * slowly enough would have the answer for free, and the upstream the blame. Who waits at that very moment says nothing: a quick reader is
+   * behind for an instant after any burst, and a slow one may have caught up just in time.
+   */
+  #isReadTooSlowly(nowMs: number): boolean {
+    const heldUpMs = this.#heldUpMs + (this.#connection?.isPaused ? nowMs - this.#heldUpSinceMs : 0)
+    return heldUpMs >= (nowMs - this.#startMs) / 2
   }
 }
 

@@ -8,6 +8,7 @@ import { refundRequest } from '../../src/ledger/refund-request.ts'
 import { countTokens } from '../../src/wire/count-tokens.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer, type UsageRow } from '../harness/app.ts'
 import { readError, readEventStream, readUntil } from '../harness/event-stream.ts'
+import { patient } from '../harness/patience.ts'
 import {
   type AnswerOptions,
   answer,
@@ -349,11 +350,12 @@ describe('what is billed', () => {
 
   it('client reads so slowly that the time limit of the answer passes', async () => {
     const price = { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 1n }
-    const timeouts = { connectMs: 1_000, firstTokenMs: 1_000, idleMs: 1_000, totalMs: 1_000 }
+    const timeouts = { ...patient, totalMs: 2_000 }
     const large = { price, contextTokens: 2 ** 30, maxOutputTokens: 2 ** 29, endpoint: { timeouts } }
     const slow = await startTestApp({ offers: [testOffer(upstream.baseUrl, large)] })
     const customer = await slow.customer({ creditNanos: credit })
-    upstream.respondWith(neverEnding({ piece: 'one two '.repeat(8_000), everyMs: 0 }))
+    // What lies between the two fills up long before half of the time is over.
+    upstream.respondWith(neverEnding({ piece: 'one two '.repeat(64_000), everyMs: 0 }))
     const socket = connect(Number(new URL(slow.url).port), '127.0.0.1')
     try {
       socket.pause()

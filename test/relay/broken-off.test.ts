@@ -1,13 +1,14 @@
 // What a stream that does not reach its end comes to: who broke it off decides what is billed, what its client is told and what its server is
 // held responsible for.
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { Connection } from '../../src/dispatch/connection.ts'
 import { UpstreamExchange } from '../../src/dispatch/upstream-exchange.ts'
 import { ApiError } from '../../src/domain/errors.ts'
 import type { Receipt } from '../../src/domain/handoff.ts'
-import type { Offer } from '../../src/domain/offer.ts'
 import { relay, type WriteFrames } from '../../src/relay/relay.ts'
 import { type Dispatching, jobOf, offerAt, planOf, startDispatching } from '../dispatch/dispatching.ts'
 import { parseEventStream } from '../harness/event-stream.ts'
+import { patient } from '../harness/patience.ts'
 import {
   chunk,
   contentChunk,
@@ -25,6 +26,7 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   vi.restoreAllMocks()
+  vi.useRealTimers()
   await dispatching.close()
   await upstream.close()
 })
@@ -32,15 +34,19 @@ afterEach(async () => {
 const role = chunk({ role: 'assistant', content: '' })
 
 /** Sends a chat and passes its stream on; `onWrite` hears of all that was written so far, and may make the stream wait. */
-async function stream(signal: AbortSignal, onWrite: (text: string) => void | Promise<void>, offer?: Offer) {
-  const offers = [offer ?? offerAt(upstream.baseUrl)]
+async function stream(
+  signal: AbortSignal,
+  onWrite: (text: string) => void | Promise<void>,
+  timeouts: Partial<typeof patient> = {},
+) {
+  const offers = [offerAt(upstream.baseUrl, { endpoint: { timeouts: { ...patient, ...timeouts } } })]
   const job = jobOf({ stream: true })
   const answer = await dispatching.send(offers, { stream: true }, signal)
   const receipts: Receipt[] = []
   const faults: unknown[] = []
   const delivery = await relay(
     {
-      ticket: planOf(offers).ticket,
+      ticket: { ...planOf(offers).ticket, maxTokens: 1_000_000 },
       job,
       signal,
       settle: async receipt => {
@@ -104,4 +110,87 @@ test.each<[how: string, stop: (request: AbortController) => unknown]>([
   expect(receipt).toMatchObject({ outcome: 'shutdown', billedInputTokens: 0, billedOutputTokens: 0 })
   expect(seen).toMatchObject({ done: false, error: { code: 'server_shutdown' } })
   expect(dispatching.reports).toEqual(['success one/public-model'])
+})
+
+describe('by a time limit', () => {
+  const burst = Array.from({ length: 60 }, () => contentChunk('word '.repeat(2_000)))
+  const slowly = { outcome: 'client_gone', billedInputTokens: 7 }
+  const free = { outcome: 'interrupted', billedInputTokens: 0, billedOutputTokens: 0 }
+
+  /**
+   * Time passes when told to. A server sends a word, so many seconds later more than may wait for a reader, and nothing after that; the reader
+   * takes that up for so many seconds, then reads at once. `afterS`: how long it is silent after that.
+   */
+  async function standStill(
+    { beforeS, heldUpS, afterS }: { beforeS: number; heldUpS: number; afterS: number },
+    timeouts: Partial<typeof patient>,
+  ) {
+    vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] })
+    const passes = (seconds: number) => vi.advanceTimersByTime(seconds * 1_000)
+    const isHeldUp = Promise.withResolvers<void>()
+    const { pause } = Connection.prototype
+    vi.spyOn(Connection.prototype, 'pause').mockImplementation(function (this: Connection) {
+      pause.call(this)
+      isHeldUp.resolve()
+    })
+    const isBegun = Promise.withResolvers<void>()
+    const mayGoOn = Promise.withResolvers<void>()
+    const mayRead = Promise.withResolvers<void>()
+    const hasReadAll = Promise.withResolvers<void>()
+    upstream.respondWith(
+      sse([role, contentChunk('begun'), ...burst, contentChunk('all of it')], {
+        beforeEvent: index => (index === 2 ? mayGoOn.promise : undefined),
+        ending: 'stall',
+      }),
+    )
+    const streaming = stream(
+      new AbortController().signal,
+      text => {
+        isBegun.resolve()
+        if (text.includes('all of it')) hasReadAll.resolve()
+        if (text.includes('word')) return mayRead.promise
+      },
+      timeouts,
+    )
+    await isBegun.promise
+    passes(beforeS)
+    mayGoOn.resolve()
+    await isHeldUp.promise
+    passes(heldUpS)
+    mayRead.resolve()
+    if (afterS > 0) await hasReadAll.promise
+    passes(afterS)
+    const { receipt, seen } = await streaming
+    return { receipt, message: seen.error?.message, reports: dispatching.reports }
+  }
+  const servers = { message: expect.stringContaining('broke off'), reports: ['failure one/public-model server_error'] }
+  const readers = { message: expect.stringContaining('read so slowly'), reports: ['success one/public-model'] }
+
+  test('of a server that stands still, after its reader had paused and caught up: free', async () => {
+    const ended = await standStill({ beforeS: 0, heldUpS: 19, afterS: 21 }, { idleMs: 20_000 })
+    expect(ended).toMatchObject({ ...servers, receipt: free })
+  })
+
+  const unending = { idleMs: 600_000, totalMs: 60_000 }
+
+  test('of a server whose reader held it up until the end: what was generated is billed', async () => {
+    const ended = await standStill({ beforeS: 20, heldUpS: 41, afterS: 0 }, unending)
+    expect(ended).toMatchObject({ ...readers, receipt: slowly })
+    expect(ended.receipt.billedOutputTokens).toBeGreaterThan(30_000)
+  })
+
+  test('of a server whose reader held it up for most of the time, and caught up just before: what was generated is billed', async () => {
+    const ended = await standStill({ beforeS: 0, heldUpS: 40, afterS: 21 }, unending)
+    expect(ended).toMatchObject({ ...readers, receipt: slowly })
+  })
+
+  test('of a server whose reader is behind at that moment, and was not before: free', async () => {
+    const ended = await standStill({ beforeS: 50, heldUpS: 11, afterS: 0 }, unending)
+    expect(ended).toMatchObject({ ...servers, receipt: free })
+  })
+
+  test('of a server whose reader was behind for a while: free', async () => {
+    const ended = await standStill({ beforeS: 10, heldUpS: 20, afterS: 31 }, unending)
+    expect(ended).toMatchObject({ ...servers, receipt: free })
+  })
 })
