@@ -74,6 +74,8 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
   const seen: { reported: TokenUsage | null; finishReason: string | null } = { reported: null, finishReason: null }
   const envelope = envelopeOf(ticket, answer.offer.modelId)
   const encodeText = textEncoder(envelope, job.includeUsage)
+  /** The choices that have begun and not ended. */
+  const open = new Set<number>()
   let failure: unknown
   let outcome: Outcome = 'served'
   try {
@@ -87,7 +89,12 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
           if (part.choices.length === 0) continue
           for (const choice of part.choices) {
             meter.add(choice.delta)
-            if (choice.finish_reason !== null) seen.finishReason = choice.finish_reason
+            if (choice.finish_reason === null) {
+              open.add(choice.index)
+            } else {
+              open.delete(choice.index)
+              seen.finishReason = choice.finish_reason
+            }
           }
           if (job.includeUsage) part.usage = null
         }
@@ -97,7 +104,7 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
         }
         // The upstream ignores max_tokens. The hold covers no more than that, so the answer ends here, as length.
         seen.finishReason = 'length'
-        frames += encodeChunk(cutOff(typeof part === 'string' ? textChunk(envelope, part) : part, job))
+        frames += cutOff(typeof part === 'string' ? textChunk(envelope, part) : part, open, job)
         answer.chunks.leave()
         break
       }
@@ -177,11 +184,14 @@ function billedUsage(reported: TokenUsage | undefined, receipt: Receipt, costNan
   }
 }
 
-/** The chunk as the last of its answer, in all choices that are in it. */
-function cutOff(chunk: ChatChunk, { includeUsage }: ChatJob): ChatChunk {
-  return {
-    ...chunk,
-    choices: chunk.choices.map(choice => ({ ...choice, finish_reason: 'length' as const })),
-    ...(includeUsage && { usage: null }),
+/** The chunk as the last of its answer, and one for each other choice that is still open: SDKs fail on one that never ends. */
+function cutOff(chunk: ChatChunk, open: Set<number>, { includeUsage }: ChatJob): string {
+  const usage = includeUsage ? { usage: null } : {}
+  for (const { index } of chunk.choices) open.delete(index)
+  const last = chunk.choices.map(choice => ({ ...choice, finish_reason: 'length' as const }))
+  let frames = encodeChunk({ ...chunk, choices: last, ...usage })
+  for (const index of open) {
+    frames += encodeChunk({ ...chunk, choices: [{ index, delta: {}, finish_reason: 'length' }], ...usage })
   }
+  return frames
 }

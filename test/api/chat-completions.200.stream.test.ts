@@ -168,6 +168,32 @@ test('each of n choices has its role and its finish_reason', async () => {
   expect(of(2)).toEqual([])
 })
 
+test('a cut at max_tokens ends each of n choices that has begun, once', async () => {
+  const customer = await gateway.customer()
+  const part = (index: number, content: string, finish_reason: string | null = null) => ({
+    choices: [{ index, delta: { content }, finish_reason }],
+  })
+  const tooMuch = Array.from({ length: 60 }, () => part(2, 'some more words of it '))
+  const begun = [part(0, 'A'), part(1, 'B'), part(2, 'C'), part(1, '', 'stop')]
+  upstream.respondWith(sse([...begun, ...tooMuch, part(3, 'too late')], { ending: 'stall' }))
+  const stream = await readEventStream(await gateway.chat(customer, { ...hello, n: 4, max_tokens: 5 }))
+  expect(await upstream.requests.at(-1)!.aborted).toBe(true)
+  const choices = stream.chunks.flatMap(chunk => chunk.choices)
+  const endings = choices.filter(choice => choice.finish_reason !== null)
+  expect(endings.map(choice => [choice.index, choice.finish_reason])).toEqual([
+    [1, 'stop'],
+    [2, 'length'],
+    [0, 'length'],
+  ])
+  for (const { index } of endings)
+    expect(choices.findLast(choice => choice.index === index)).toBe(endings.find(end => end.index === index))
+  expect(choices.map(choice => choice.index)).not.toContain(3)
+  expect(stream.done).toBe(true)
+  expect(await gateway.usage(customer)).toMatchObject([
+    { outcome: 'served', finish_reason: 'length', output_tokens: 20 },
+  ])
+})
+
 test('reasoning and logprobs pass', async () => {
   const customer = await gateway.customer()
   const logprobs = { content: [{ token: 'Yes', logprob: -0.1, bytes: null, top_logprobs: [] }] }

@@ -99,6 +99,20 @@ describe.each(versions)('%s', (_name, Client) => {
     expect(completion.usage).toMatchObject({ ...usageOf(9, 2), cost_usd: 0.000013 })
   })
 
+  test('.stream() assembles every choice of a stream that is cut at max_tokens', async () => {
+    const { client } = await setUp()
+    const part = (index: number, content: string) => ({ choices: [{ index, delta: { content }, finish_reason: null }] })
+    const tooMuch = Array.from({ length: 40 }, () => part(0, 'some more words of it '))
+    world.upstream.respondWith(sse([part(0, 'A '), part(1, 'B'), ...tooMuch], { ending: 'stall' }))
+    const asked = { ...hello, n: 2, max_tokens: 5, stream_options: { include_usage: true } }
+    const completion = await client.chat.completions.stream(asked).finalChatCompletion()
+    expect(completion.choices).toMatchObject([
+      { index: 0, finish_reason: 'length', message: { content: expect.stringMatching(/^A some more words/) } },
+      { index: 1, finish_reason: 'length', message: { content: 'B' } },
+    ])
+    expect(completion.usage).toMatchObject({ completion_tokens: 10 })
+  })
+
   test('.stream() assembles tool calls', async () => {
     const { client } = await setUp()
     const second = { id: 'call_second', name: 'get_weather', arguments: '{"place":"Thun"}' }
