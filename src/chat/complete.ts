@@ -9,7 +9,7 @@ import type { StopSignal } from '../domain/stop-signal.ts'
 import { failpoint } from '../failpoint.ts'
 import { inputCostNanos } from '../relay/bill.ts'
 import { type Delivery, relay } from '../relay/relay.ts'
-import { unservedReceipt } from '../relay/unserved-receipt.ts'
+import { faultReceipt, unservedReceipt } from '../relay/unserved-receipt.ts'
 import type { Affinity } from '../route/affinity.ts'
 import { type RankedPlan, type RouteView, route } from '../route/route.ts'
 import { routingNote } from '../route/routing-note.ts'
@@ -38,7 +38,7 @@ export interface Completed {
 
 /**
  * The conductor: every step of a chat completion, in order. Steps hand on immutable values and know nothing of each other.
- * From the ticket on every path ends in exactly one settlement, and a crash ends in the reaper.
+ * From the ticket on every path ends in exactly one settlement, whatever throws, and a crash ends in the reaper.
  */
 export async function complete(
   deps: CompleteDeps,
@@ -55,6 +55,10 @@ export async function complete(
     return settle(deps.settle, ticket, receipt, routingNote(ticket, job, plan?.ranks ?? null, view))
   }
   const onFault = (fault: unknown) => deps.onFault(requestId, fault)
+  /** The last word, of what broke before it was settled: free. It says so little that what has just been refused is not in it. */
+  const giveBack = async () => {
+    if (ticket.hold.isOpen) await settle(deps.settle, ticket, faultReceipt, null).catch(onFault)
+  }
   const chargeEarlyLeave = (offer: Offer) => deps.isEarlyLeaveCharged(caller.customerId, inputCostNanos(job, offer))
   try {
     // Hashing a conversation costs as much as parsing it, and where there is one offer nothing is to be chosen.
@@ -66,12 +70,30 @@ export async function complete(
     if (hasChoice) deps.affinity.remember(caller.customerId, job, answer.offer.offerId)
     const context = { ticket, job, settle: settleTicket, signal, onFault }
     const delivery = await relay({ ...context, chargeEarlyLeave: () => chargeEarlyLeave(answer.offer) }, answer)
-    return { ticket, offer: answer.offer, delivery }
+    return { ticket, offer: answer.offer, delivery: delivery.kind === 'stream' ? lastly(delivery, giveBack) : delivery }
   } catch (failure) {
     // Settled already, or that is under way: only the first settlement counts.
     if (!ticket.hold.isOpen) throw failure
-    // Whatever broke, the hold goes back.
-    await settleTicket(unservedReceipt(failure, ticket, job, signal, chargeEarlyLeave)).catch(onFault)
+    try {
+      await settleTicket(unservedReceipt(failure, ticket, job, signal, chargeEarlyLeave))
+    } catch (fault) {
+      onFault(fault)
+      await giveBack()
+    }
     throw failure
+  }
+}
+
+/** The same stream, after which `done` is called however it ends: what breaks in it happens when nobody is left here to catch it. */
+function lastly(delivery: Extract<Delivery, { kind: 'stream' }>, done: () => Promise<void>): Delivery {
+  return {
+    kind: 'stream',
+    async sendTo(write) {
+      try {
+        await delivery.sendTo(write)
+      } finally {
+        await done()
+      }
+    },
   }
 }

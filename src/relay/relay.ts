@@ -127,6 +127,7 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
   try {
     costNanos = await settle(end)
   } catch (error) {
+    if (!(error instanceof ApiError)) onFault(error)
     outcome = 'interrupted'
     failure = error
   }

@@ -25,20 +25,32 @@ export function unservedReceipt(
   const isWorking = last?.outcome === 'cancelled'
   const working = isWorking ? (ticket.eligible.find(offer => offer.offerId === last.offerId) ?? null) : null
   const charged = outcome === 'client_gone' && working !== null && chargeEarlyLeave(working)
+  const free = { ...faultReceipt, outcome, attempts }
+  if (!charged) return free
+  const inputTokens = countPromptTokens(job)
   return {
-    outcome,
-    offer: charged ? working : null,
-    attempts,
-    billedInputTokens: charged ? countPromptTokens(job) : 0,
-    billedOutputTokens: 0,
-    reportedInputTokens: null,
-    reportedOutputTokens: null,
-    countedInputTokens: charged ? countPromptTokens(job) : null,
-    countedOutputTokens: null,
-    usageSource: charged ? 'gateway' : 'none',
-    finishReason: null,
-    firstTokenMs: null,
+    ...free,
+    offer: working,
+    billedInputTokens: inputTokens,
+    countedInputTokens: inputTokens,
+    usageSource: 'gateway',
   }
+}
+
+/** Of a request that broke on our side. */
+export const faultReceipt: Receipt = {
+  outcome: 'internal_error',
+  offer: null,
+  attempts: [],
+  billedInputTokens: 0,
+  billedOutputTokens: 0,
+  reportedInputTokens: null,
+  reportedOutputTokens: null,
+  countedInputTokens: null,
+  countedOutputTokens: null,
+  usageSource: 'none',
+  finishReason: null,
+  firstTokenMs: null,
 }
 
 function outcomeOf(failure: unknown, signal: StopSignal): Outcome {

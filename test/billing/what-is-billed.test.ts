@@ -3,8 +3,10 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { armFailpoints } from '../../src/failpoint.ts'
 import { refundRequest } from '../../src/ledger/refund-request.ts'
+import { TextBuffer } from '../../src/relay/text-buffer.ts'
 import { countTokens } from '../../src/wire/count-tokens.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer, type UsageRow } from '../harness/app.ts'
 import { readError, readEventStream, readUntil } from '../harness/event-stream.ts'
@@ -422,6 +424,48 @@ describe('what is billed', () => {
     const rows = await ended(2)
     expect(rows.find(row => row.outcome === 'superseded')).toMatchObject(free)
     expect(rows.find(row => row.outcome === 'served')?.cost_nanos).toBeGreaterThan(0n)
+  })
+
+  it('something in the gateway breaks', async () => {
+    const text = 'It is six minutes on foot.'
+    const headers = { 'idempotency-key': randomUUID() }
+    const billingBreaks = () =>
+      vi.spyOn(TextBuffer.prototype, 'toString').mockImplementationOnce(() => {
+        throw new Error('planted')
+      })
+    /** So many times; nothing is known to the ledger then. */
+    const settlementBreaks = (times: number) => () =>
+      armFailpoints(Array(times).fill({ name: 'settlement-before-build', hit: 1, action: 'throw' }))
+    const faults: [stream: boolean, plant: () => void][] = [
+      [true, billingBreaks],
+      [true, settlementBreaks(1)],
+      [false, settlementBreaks(1)],
+      // Also where the fault itself is settled.
+      [false, settlementBreaks(2)],
+    ]
+    try {
+      for (const [stream, plant] of faults) {
+        const { customer, chat, ended } = await sale()
+        upstream.respondWith(answer({ text, usage: null }))
+        plant()
+        const response = await chat({ stream }, { headers })
+        const error = stream ? (await readEventStream(response)).error : await readError(response)
+        expect(error).toMatchObject({ code: 'internal_error' })
+        expect(await ended()).toMatchObject([{ outcome: 'internal_error', ...free }])
+        const leases = await gateway.database.pool.query('SELECT FROM lease WHERE customer_id = $1', [
+          customer.customerId,
+        ])
+        expect(leases.rows).toEqual([])
+        // Its Idempotency-Key is free again too.
+        upstream.respondWith(answer({ text, usage: null }))
+        await (await chat({ stream }, { headers })).text()
+        const again = (await ended(2)).filter(row => row.outcome === 'served')
+        expect(again).toMatchObject([{ output_tokens: countTokens(text) }])
+      }
+    } finally {
+      vi.restoreAllMocks()
+      armFailpoints([])
+    }
   })
 
   it('the charge cannot be recorded in ten seconds', async () => {
