@@ -100,7 +100,7 @@ export interface ComposeInput {
 }
 
 export interface Patience {
-  /** How long the end of an answer waits for its charge to be committed before the answer is void and free, ms. */
+  /** How long the end of an answer waits for its charge to be in the journal, or committed where there is none, before the answer is void and free, ms. */
   readonly commitMs: number
   /** How long a reader may take nothing before it counts as gone, ms. */
   readonly slowReaderMs: number

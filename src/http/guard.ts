@@ -9,7 +9,10 @@ export interface Guard {
   for(endpoint: Endpoint): (request: FastifyRequest, reply: FastifyReply) => Promise<void>
 }
 
-/** The one choke point: who may call what. Runs before the body is read, so a stranger cannot make us read 4 MiB. */
+/**
+ * Who may call what: the one check of every endpoint but the chat, which is served past Fastify and asks the same authenticator by itself. Runs
+ * before the body is read, so a stranger cannot make us read 4 MiB.
+ */
 export function createGuard(deps: { authenticator: Authenticator; reportLimiter: ReportLimiter }): Guard {
   return {
     for(endpoint) {

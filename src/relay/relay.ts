@@ -12,7 +12,7 @@ import { bill } from './bill.ts'
 import { generatedText } from './generated-text.ts'
 import { OutputMeter } from './output-meter.ts'
 
-/** Ends the ticket; resolves with the charge once it is committed, throws `settlement_unavailable` when that takes too long. */
+/** Ends the ticket; resolves with the charge once it can no longer be lost, throws `settlement_unavailable` when that takes too long. */
 export type SettleReceipt = (receipt: Receipt) => Promise<Nanos>
 
 export interface RelayContext {
@@ -37,7 +37,7 @@ export type WriteFrames = (frames: string) => void | Promise<void>
 
 /**
  * Passes an answer on, counting what passes, and settles its ticket exactly once however it ends.
- * A whole answer is handed over after its charge is committed; a stream keeps back its last events until then.
+ * A whole answer is handed over when its charge can no longer be lost; a stream keeps back its last events until then.
  * `sendTo` has to be called, once, also when the client is gone.
  */
 export function relay(context: RelayContext, answer: Answer): Promise<Delivery> {
