@@ -6,6 +6,7 @@ import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../har
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { readError, readUntil } from '../harness/event-stream.ts'
 import { patiently } from '../harness/patience.ts'
+import { rawRequest } from '../harness/raw-request.ts'
 import { answer, type ScriptedUpstream, stall, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
 
 // Two gateways on one database: a retry may come to either.
@@ -348,6 +349,20 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     })
     expect(code).toBe(400)
     expect(JSON.parse(body).error).toMatchObject({ code: 'invalid_header', param: 'Idempotency-Key' })
+  })
+
+  // Node's server joins them to "order-1, order-2", which is a third key.
+  test.each(['order-1', 'order-2'])('refuses two of them, order-1 and %s', async second => {
+    const body = JSON.stringify({ model: 'test-model', messages })
+    const { status: code, body: refusal } = await rawRequest(
+      one.url,
+      'POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n' +
+        `Authorization: Bearer ${customer.key}\r\nContent-Length: ${body.length}\r\n` +
+        `Idempotency-Key: order-1\r\nIDEMPOTENCY-KEY: ${second}\r\n\r\n${body}`,
+    )
+    expect(code).toBe(400)
+    expect(JSON.parse(refusal).error).toMatchObject({ code: 'invalid_header', param: 'Idempotency-Key' })
+    await charged(0)
   })
 
   test("is sent by OpenAI's SDK when it is asked to", async () => {
