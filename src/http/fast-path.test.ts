@@ -119,6 +119,29 @@ function replyLong({ response }: Serving): void {
   reply(response, 'x'.repeat(20_000_000))
 }
 
+/** From now on to the end of the test. */
+function countCopiedBytes(): { bytes: number } {
+  const copied = { bytes: 0 }
+  const { concat } = Buffer
+  const { copy } = Buffer.prototype
+  const spies = [
+    vi.spyOn(Buffer, 'concat').mockImplementation((...args) => {
+      const joined = concat(...args)
+      copied.bytes += joined.length
+      return joined
+    }),
+    vi.spyOn(Buffer.prototype, 'copy').mockImplementation(function (this: Buffer, ...args) {
+      const bytes = copy.apply(this, args)
+      copied.bytes += bytes
+      return bytes
+    }),
+  ]
+  onTestFinished(() => {
+    for (const spy of spies) spy.mockRestore()
+  })
+  return copied
+}
+
 function chat(body: string, field = ''): string {
   return `POST /chat HTTP/1.1\r\nHost: h\r\n${field}Content-Length: ${body.length}\r\n\r\n${body}`
 }
@@ -200,6 +223,19 @@ describe('a connection', () => {
     echo(served[1]!)
     await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a', long]), patiently)
     expect(byNode).not.toHaveBeenCalled()
+  })
+
+  it('serves one that was sent ahead byte by byte, and does not join each byte to all before it', async () => {
+    const { port, served, opened } = await startServer(() => {})
+    const client = await openAsking(port, served)
+    const long = 'b'.repeat(20_000)
+    const copied = countCopiedBytes()
+    for (const byte of Buffer.from(chat(long))) opened[0]!.emit('data', Buffer.from([byte]))
+    expect(copied.bytes).toBeLessThan(10 * long.length)
+    echo(served[0]!)
+    await vi.waitFor(() => expect(served).toHaveLength(2), patiently)
+    echo(served[1]!)
+    await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a', long]), patiently)
   })
 
   it('on which more is sent ahead ends with the answer, and is still watched until then', async () => {
