@@ -86,14 +86,16 @@ function reply(response: RawResponse, text: string): void {
 function open(port: number) {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true, noDelay: true }).setEncoding('latin1')
   sockets.push(socket)
-  const client = { socket, read: '', isEnded: false }
+  const client = { socket, read: '', isEnded: false, error: null as Error | null }
   socket.on('data', (piece: string) => {
     client.read += piece
   })
   socket.on('end', () => {
     client.isEnded = true
   })
-  socket.on('error', () => {})
+  socket.on('error', error => {
+    client.error = error
+  })
   return client
 }
 
@@ -258,6 +260,39 @@ describe('a connection', () => {
     expect(served).toHaveLength(2)
   })
 
+  it('that ends with its answer is read on until the client has ended its side, or a reset would destroy the answer', async () => {
+    const { port, served, opened, hasRead } = await startServer(() => {})
+    const client = await openAsking(port, served)
+    const more = 'b'.repeat(1_000_000)
+    client.socket.write(more)
+    await hasRead(more.length)
+    reply(served[0]!.response, 'x'.repeat(200_000))
+    await vi.waitFor(() => expect(client.isEnded).toBe(true), patiently)
+    client.socket.write(more)
+    await hasRead(chat('a').length + 2 * more.length)
+    expect(opened[0]!.destroyed).toBe(false)
+    client.socket.end()
+    await vi.waitFor(() => expect(opened[0]!.destroyed).toBe(true), patiently)
+    expect(client.read).toMatch(/\r\n\r\nx+$/)
+    expect(client.read.length).toBeGreaterThan(200_000)
+    expect(client.error).toBeNull()
+    expect(served).toHaveLength(1)
+  })
+
+  it('that ends with its answer is closed after two seconds if the client does not end its side', async () => {
+    const { port, fastPath, opened } = await startServer(({ response }) => {
+      response.writeHead(503, ['content-length', '2', 'connection', 'close']).end('no')
+    })
+    const client = open(port)
+    client.socket.write(chat('a'))
+    await vi.waitFor(() => expect(opened[0]?.writableFinished).toBe(true), patiently)
+    fastPath.check(performance.now())
+    expect(opened[0]!.destroyed).toBe(false)
+    fastPath.check(performance.now() + 2_000)
+    expect(opened[0]!.destroyed).toBe(true)
+    await vi.waitFor(() => expect(client.read).toMatch(/\r\n\r\nno$/), patiently)
+  })
+
   it('goes over to node:http with a request in many small pieces', async () => {
     const { port, served, byNode, hasRead } = await startServer()
     const client = open(port)
@@ -314,6 +349,7 @@ describe('a connection', () => {
     served[0]!.response.writeHead(503, ['content-length', '2', 'connection', 'close']).end('no')
     client.socket.write(chat('b').slice(20) + chat('c'))
     await vi.waitFor(() => expect(client.isEnded).toBe(true), patiently)
+    client.socket.end()
     await vi.waitFor(() => expect(opened[0]!.destroyed).toBe(true), patiently)
     expect(served).toHaveLength(1)
     expect(client.read).toMatch(/^HTTP\/1\.1 503 Service Unavailable\r\n/)
@@ -405,7 +441,7 @@ describe('a connection', () => {
 
 describe('the end of the server', () => {
   it('closes connections that rest, and the others after their answers', async () => {
-    const { server, port, fastPath, served } = await startServer(serving => {
+    const { server, port, fastPath, served, opened } = await startServer(serving => {
       if (served.length === 1) echo(serving)
     })
     const [resting, waiting] = [open(port), open(port)]
@@ -423,6 +459,10 @@ describe('the end of the server', () => {
     await vi.waitFor(() => expect(waiting.isEnded).toBe(true), patiently)
     expect(bodiesOf(waiting.read)).toEqual(['b'])
     // Whether or not clients close their side.
+    await vi.waitFor(() => {
+      fastPath.check(performance.now() + 2_000)
+      expect(opened.map(socket => socket.destroyed)).toEqual([true, true])
+    }, patiently)
     await closed
   })
 

@@ -21,6 +21,8 @@ const PIECES_MAX = 16
 /** Who sends more ahead of an answer has the rest thrown away, and the connection closed after the answer: else it would fill our memory. */
 const AHEAD_BYTES_MAX = 64 * 1024
 const CHECK_INTERVAL_MS = 5_000
+/** How long a client whose connection ends with its answer may go on sending; noticed at the next check. */
+const LINGER_MS_MAX = 2_000
 /** How long a server that closes waits for clients to read what they were answered. */
 const CLOSING_MS_MAX = 2_000
 const CLOSING_CHECK_INTERVAL_MS = 200
@@ -103,12 +105,12 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
   #partBytesMin = 0
   /** Read while an answer is under way: its turn comes after it. */
   readonly #ahead = new GatheredBytes()
-  /** performance.now() when it was opened, last answered, began to close, or read the first byte since. */
+  /** performance.now() when it was opened, last answered, began to close, was ended by us, or read the first byte since. */
   #sinceMs = performance.now()
   #hasServed = false
   /** The answer under way is the last one. */
   #isLast = false
-  /** The last answer has been given: nothing is read any more. */
+  /** The last answer has been given: what is read is thrown away. */
   #isLeaving = false
   #isServerClosing = false
 
@@ -132,13 +134,15 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
 
   check(nowMs: number): void {
     if (this.#response !== null) return
+    const { socket } = this
     const elapsedMs = nowMs - this.#sinceMs
     const { keepAliveMs } = this.#context
     if (this.#isLeaving) {
-      if (this.#isServerClosing && elapsedMs >= CLOSING_MS_MAX) this.socket.destroy()
+      if (socket.writableFinished && elapsedMs >= LINGER_MS_MAX) socket.destroy()
+      else if (this.#isServerClosing && elapsedMs >= CLOSING_MS_MAX) socket.destroy()
     } else if (this.#hasServed && this.#part === null) {
       // What is not written yet is an answer that the client is slow to read.
-      if (elapsedMs >= keepAliveMs && this.socket.writableLength === 0) this.socket.destroy()
+      if (elapsedMs >= keepAliveMs && socket.writableLength === 0) socket.destroy()
     } else if (elapsedMs >= PART_MS_MAX) this.#passOn()
   }
 
@@ -148,8 +152,9 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
     this.#isLast = true
     if (this.#response !== null) return
     this.#sinceMs = performance.now()
-    if (this.#part === null) this.#leave()
-    else this.#passOn()
+    if (this.#part !== null) this.#passOn()
+    else if (this.socket.writableLength > 0) this.#leave()
+    else this.socket.destroy()
   }
 
   readonly #onData = (bytes: Buffer): void => {
@@ -191,11 +196,16 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
     }
   }
 
-  /** Closes when what was answered has been sent. */
+  /**
+   * Ends our side when what was answered has been sent, and goes on reading until the client ends its own: were there bytes of it in the kernel
+   * that nobody has read, closing would send a reset, at which the client's kernel throws away an answer that was paid for.
+   */
   #leave(): void {
     this.#isLeaving = true
     this.#forget()
-    this.socket.destroySoon()
+    this.socket.end(() => {
+      this.#sinceMs = performance.now()
+    })
   }
 
   #forget(): void {
