@@ -281,6 +281,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   })
   const activity = createActivity({ sql: pools.general })
   const keys = createKeyRing(pools.general)
+  const slowReaderMs = input.patience?.slowReaderMs ?? 30_000
   const endpoints: Endpoint[] = [
     chatCompletions({
       complete: (caller, job, requestId, signal) => complete(chat, caller, job, requestId, signal),
@@ -294,7 +295,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       log,
       clock,
       pingMs: config.server.pingSeconds * 1000,
-      slowReaderMs: input.patience?.slowReaderMs ?? 30_000,
+      slowReaderMs,
     }),
     usageSummary({ reports }),
     usageTokens({ reports }),
@@ -334,6 +335,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       reportLimiter: createReportLimiter({ requestsPerMinute: config.reports.requestsPerMinute, clock }),
     }),
     log,
+    slowReaderMs,
     onResponse: metrics.request,
   })
   const jobs = await startJobs({

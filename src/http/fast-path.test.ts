@@ -9,6 +9,7 @@ import { HEAD_BYTES_MAX, type WholeRequest } from './whole-request.ts'
 
 const endpoint = { method: 'POST', path: '/chat' }
 const keepAliveMs = 75_000
+const slowReaderMs = 30_000
 const patiently = { timeout: 20_000, interval: 5 }
 
 type Serving = { request: WholeRequest; response: RawResponse }
@@ -22,6 +23,7 @@ async function startServer(serve: (serving: Serving) => void = echo) {
   const fastPath = new FastPath(server, {
     endpoint,
     keepAliveMs,
+    slowReaderMs,
     serve(request, response) {
       served.push({ request, response })
       serve({ request, response })
@@ -108,10 +110,10 @@ async function openAsking(port: number, served: readonly Serving[]) {
 }
 
 /** A client that does not read its answer, for `replyLong`. */
-async function openUnread(port: number, opened: readonly Socket[]) {
+async function openUnread(port: number, opened: readonly Socket[], request = chat('a')) {
   const client = open(port)
   client.socket.pause()
-  client.socket.write(chat('a'))
+  client.socket.write(request)
   await vi.waitFor(() => expect(opened[0]?.writableNeedDrain).toBe(true), patiently)
   return client
 }
@@ -399,6 +401,53 @@ describe('a connection', () => {
     expect(opened[0]!.destroyed).toBe(false)
     client.socket.resume()
     await vi.waitFor(() => expect(client.read.length).toBeGreaterThan(20_000_000), patiently)
+  })
+
+  it.each([
+    ['the fast path', chat('a')],
+    ['node:http', 'GET / HTTP/1.1\r\nHost: h\r\n\r\n'],
+  ])(
+    'of %s whose client takes nothing of an answer for too long is closed, and one that is slow is not',
+    async (_whose, request) => {
+      const answer = 'x'.repeat(60_000_000)
+      const { port, fastPath, byNode, opened } = await startServer(({ response }) => reply(response, answer))
+      byNode.mockImplementation((_request, response) => reply(response, answer))
+      const client = await openUnread(port, opened, request)
+      let nowMs = performance.now()
+      const checkAfter = (ms: number) => {
+        nowMs += ms
+        fastPath.check(nowMs)
+        return opened[0]!.destroyed
+      }
+      expect(checkAfter(0)).toBe(false)
+      expect(checkAfter(slowReaderMs - 1)).toBe(false)
+      // More than two kernels keep.
+      const read = new Promise<void>(resolve => {
+        client.socket.on('data', () => {
+          if (client.read.length < 20_000_000) return
+          client.socket.pause()
+          resolve()
+        })
+      })
+      client.socket.resume()
+      await read
+      expect(checkAfter(slowReaderMs)).toBe(false)
+      // A byte now and then is no reading. The kernels take a little more before they are full.
+      client.socket.write('P')
+      await vi.waitFor(() => expect(checkAfter(slowReaderMs)).toBe(true), patiently)
+    },
+  )
+
+  it('of node:http that was refused is closed after two seconds if the client does not end its side', async () => {
+    const { port, fastPath, opened } = await startServer()
+    const client = open(port)
+    client.socket.write('nonsense\r\n\r\n')
+    await vi.waitFor(() => expect(client.isEnded).toBe(true), patiently)
+    await vi.waitFor(() => expect(opened[0]!.writableFinished).toBe(true), patiently)
+    fastPath.check(performance.now())
+    expect(opened[0]!.destroyed).toBe(false)
+    fastPath.check(performance.now() + 2_000)
+    expect(opened[0]!.destroyed).toBe(true)
   })
 
   it.each(['', 'P', 'POST /chat HTTP/1.1\r\nHost: h\r\n', chat('body').slice(0, -1)])(

@@ -12,6 +12,8 @@ export interface FastPathOptions {
   readonly serve: (request: WholeRequest, response: RawResponse) => void
   /** How long a connection may rest between two requests. */
   readonly keepAliveMs: number
+  /** How long a client may take nothing of what waits for it, from the check on that sees it first. */
+  readonly slowReaderMs: number
 }
 
 /** A request that is still incomplete after this long goes to node:http, whose own time-outs start then; noticed at the next check. */
@@ -21,7 +23,7 @@ const PIECES_MAX = 16
 /** Who sends more ahead of an answer has the rest thrown away, and the connection closed after the answer: else it would fill our memory. */
 const AHEAD_BYTES_MAX = 64 * 1024
 const CHECK_INTERVAL_MS = 5_000
-/** How long a client whose connection ends with its answer may go on sending; noticed at the next check. */
+/** How long a client whose connection we have ended may leave its own side open, from the next check on. */
 const LINGER_MS_MAX = 2_000
 /** How long a server that closes waits for clients to read what they were answered. */
 const CLOSING_MS_MAX = 2_000
@@ -41,12 +43,13 @@ export class FastPath {
   #isClosed = false
 
   /** Takes over the connections of a server, which no longer knows them: where it closes, `close` has to be called too. */
-  constructor(server: Server, { endpoint, serve, keepAliveMs }: FastPathOptions) {
+  constructor(server: Server, { endpoint, serve, keepAliveMs, slowReaderMs }: FastPathOptions) {
     const listeners = server.listeners('connection') as ((socket: Socket) => void)[]
     const context: ConnectionContext = {
       requestLine: `${endpoint.method} ${endpoint.path} HTTP/1.1\r\n`,
       serve,
       keepAliveMs,
+      slowReaderMs,
       passOn(socket) {
         for (const listener of listeners) listener.call(server, socket)
       },
@@ -56,13 +59,17 @@ export class FastPath {
       onGone: connection => this.#open.remove(connection),
     }
     server.removeAllListeners('connection').on('connection', (socket: Socket) => {
-      if (this.#isClosed) context.passOn(socket)
-      else this.#open.add(new FastConnection(socket, context))
+      const connection = new FastConnection(socket, context)
+      this.#open.add(connection)
+      if (this.#isClosed) connection.passOn()
     })
     this.#checking = setInterval(() => this.check(performance.now()), CHECK_INTERVAL_MS).unref()
   }
 
-  /** Ends connections that have rested for too long, and gives slow ones to node:http. Called now and then. */
+  /**
+   * Ends connections that have rested for too long or whose clients do not read, those that node:http has among them, and gives it the ones that
+   * are slow to ask. Called now and then.
+   */
   check(nowMs: number): void {
     for (const connection of this.#open) connection.check(nowMs)
     if (this.#isClosed && this.#open.size === 0) clearInterval(this.#checking)
@@ -85,6 +92,7 @@ interface ConnectionContext {
   readonly requestLine: string
   readonly serve: FastPathOptions['serve']
   readonly keepAliveMs: number
+  readonly slowReaderMs: number
   passOn(socket: Socket): void
   refuse(error: Error, socket: Socket): void
   onGone(connection: FastConnection): void
@@ -105,7 +113,7 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
   #partBytesMin = 0
   /** Read while an answer is under way: its turn comes after it. */
   readonly #ahead = new GatheredBytes()
-  /** performance.now() when it was opened, last answered, began to close, was ended by us, or read the first byte since. */
+  /** performance.now() when it was opened, last answered, began to close, or read the first byte since. */
   #sinceMs = performance.now()
   #hasServed = false
   /** The answer under way is the last one. */
@@ -113,6 +121,10 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
   /** The last answer has been given: what is read is thrown away. */
   #isLeaving = false
   #isServerClosing = false
+  #isPassedOn = false
+  /** What the last check saw that its client has to do (see `#isDeserted`), and when a check saw that first. */
+  #seen = NOTHING_TO_DO
+  #seenMs = 0
 
   constructor(socket: Socket, context: ConnectionContext) {
     this.socket = socket
@@ -133,26 +145,37 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
   }
 
   check(nowMs: number): void {
-    if (this.#response !== null) return
     const { socket } = this
-    const elapsedMs = nowMs - this.#sinceMs
     const { keepAliveMs } = this.#context
-    if (this.#isLeaving) {
-      if (socket.writableFinished && elapsedMs >= LINGER_MS_MAX) socket.destroy()
-      else if (this.#isServerClosing && elapsedMs >= CLOSING_MS_MAX) socket.destroy()
+    const elapsedMs = nowMs - this.#sinceMs
+    if (this.#isDeserted(nowMs)) socket.destroy()
+    else if (this.#response !== null || this.#isPassedOn) return
+    else if (this.#isLeaving) {
+      if (this.#isServerClosing && elapsedMs >= CLOSING_MS_MAX) socket.destroy()
     } else if (this.#hasServed && this.#part === null) {
       // What is not written yet is an answer that the client is slow to read.
       if (elapsedMs >= keepAliveMs && socket.writableLength === 0) socket.destroy()
-    } else if (elapsedMs >= PART_MS_MAX) this.#passOn()
+    } else if (elapsedMs >= PART_MS_MAX) this.passOn()
+  }
+
+  /** Whether the client has taken nothing of what waits for it for too long, or not ended its side after ours. */
+  #isDeserted(nowMs: number): boolean {
+    const { socket } = this
+    const seen = socket.writableFinished ? TO_END : socket.writableLength > 0 ? takenBytes(socket) : NOTHING_TO_DO
+    if (seen === NOTHING_TO_DO || seen !== this.#seen) {
+      this.#seen = seen
+      this.#seenMs = nowMs
+    }
+    return nowMs - this.#seenMs >= (seen === TO_END ? LINGER_MS_MAX : this.#context.slowReaderMs)
   }
 
   /** The server closes. */
   close(): void {
     this.#isServerClosing = true
     this.#isLast = true
-    if (this.#response !== null) return
+    if (this.#response !== null || this.#isPassedOn) return
     this.#sinceMs = performance.now()
-    if (this.#part !== null) this.#passOn()
+    if (this.#part !== null) this.passOn()
     else if (this.socket.writableLength > 0) this.#leave()
     else this.socket.destroy()
   }
@@ -188,7 +211,7 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
     const request = readWholeRequest(bytes, this.#context.requestLine)
     if (typeof request === 'number' && this.#pieces <= PIECES_MAX) this.#partBytesMin = request
     // Who does not read answers gets no further ones, as node:http sees to.
-    else if (typeof request !== 'object' || this.socket.writableNeedDrain) this.#passOn()
+    else if (typeof request !== 'object' || this.socket.writableNeedDrain) this.passOn()
     else {
       this.#part = null
       this.#response = new FastResponse(this)
@@ -203,9 +226,7 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
   #leave(): void {
     this.#isLeaving = true
     this.#forget()
-    this.socket.end(() => {
-      this.#sinceMs = performance.now()
-    })
+    this.socket.end()
   }
 
   #forget(): void {
@@ -213,12 +234,14 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
     this.#ahead.clear()
   }
 
-  #passOn(): void {
+  /** Gives the connection to node:http. It stays here to be watched, for node:http would wait for a client that does not read for ever. */
+  passOn(): void {
     const { socket } = this
-    this.#context.onGone(this)
-    socket.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose).off('error', ignore)
+    this.#isPassedOn = true
+    socket.off('data', this.#onData).off('end', this.#onEnd).off('error', ignore)
     socket.pause()
     if (this.#part !== null) socket.unshift(this.#part)
+    this.#part = null
     this.#context.passOn(socket)
     socket.resume()
   }
@@ -241,6 +264,19 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
     this.#response?.close()
     this.#response = null
   }
+}
+
+/** No numbers of bytes. */
+const NOTHING_TO_DO = -1
+const TO_END = -2
+
+/**
+ * How much of what was written to a socket its kernel has taken. No public property tells: `writableLength` and `bytesWritten` count a write
+ * as a whole, and an answer is one. Node's own time-outs of sockets look at this too, but take a client that sends for one that reads.
+ */
+function takenBytes(socket: Socket): number {
+  const { _handle: handle } = socket as Socket & { readonly _handle?: { bytesWritten: number; writeQueueSize: number } }
+  return handle ? handle.bytesWritten - handle.writeQueueSize : NOTHING_TO_DO
 }
 
 /** 'close' follows, and `#onClose` does what is to be done. */

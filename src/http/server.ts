@@ -26,6 +26,8 @@ export interface ServerOptions {
   readonly endpoints: readonly Endpoint[]
   readonly guard: Guard
   readonly log: FastifyBaseLogger
+  /** A connection whose client takes nothing of what waits for it for so long is closed. */
+  readonly slowReaderMs: number
   readonly onResponse?: (facts: { path: string; status: number; elapsedMs: number }) => void
 }
 
@@ -137,13 +139,14 @@ function passingRaw({ endpoints, onResponse }: ServerOptions, answer: RequestLis
   }
 }
 
-function openFastPath(server: Server, { endpoints, onResponse }: ServerOptions): FastPath | undefined {
+function openFastPath(server: Server, { endpoints, onResponse, slowReaderMs }: ServerOptions): FastPath | undefined {
   const endpoint = endpoints.find(isRaw)
   if (endpoint === undefined) return
   return new FastPath(server, {
     endpoint,
     serve: (request, response) => serveRaw(endpoint, request, response, onResponse),
     keepAliveMs: KEEP_ALIVE_MS,
+    slowReaderMs,
   })
 }
 

@@ -289,6 +289,7 @@ beforeAll(async () => {
       },
     },
     log: Fastify({ logger: false }).log,
+    slowReaderMs: 30_000,
   })
   buggy = { url: await server.listen({ host: '127.0.0.1', port: 0 }), close: () => server.close() }
   withoutDatabase = await startTestApp({ mayBeCutOff: true, offers: [testOffer(upstream.baseUrl)] })

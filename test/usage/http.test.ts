@@ -120,6 +120,7 @@ beforeAll(async () => {
       reportLimiter: createReportLimiter({ requestsPerMinute: 10_000, clock: systemClock }),
     }),
     log: Fastify({ logger: false }).log,
+    slowReaderMs: 30_000,
     onResponse: metrics.request,
   })
   base = await server.listen({ host: '127.0.0.1', port: 0 })
