@@ -508,21 +508,34 @@ describe('the end of the server', () => {
     await vi.waitFor(() => expect(waiting.isEnded).toBe(true), patiently)
     expect(bodiesOf(waiting.read)).toEqual(['b'])
     // Whether or not clients close their side.
-    await vi.waitFor(() => {
-      fastPath.check(performance.now() + 2_000)
-      expect(opened.map(socket => socket.destroyed)).toEqual([true, true])
-    }, patiently)
+    await vi.waitFor(() => expect(opened[1]!.writableFinished).toBe(true), patiently)
+    fastPath.check(performance.now())
+    fastPath.check(performance.now() + 2_000)
     await closed
   })
 
-  it('does not wait for those who do not read', async () => {
-    const { server, port, fastPath, opened } = await startServer(replyLong)
-    await openUnread(port, opened)
+  it.each<[what: string, request: string, serve: (serving: Serving) => void]>([
+    ['a client that does not read', chat('a'), replyLong],
+    ['an answer that never comes', chat('a'), () => {}],
+    ["an answer that never comes on node:http's side", 'GET / HTTP/1.1\r\nHost: h\r\n\r\n', () => {}],
+    ['half a request', chat('a').slice(0, -1), () => {}],
+    ["half a request on node:http's side", 'GET / HTTP/1.1\r\n', () => {}],
+  ])('waits five seconds for %s', async (_what, request, serve) => {
+    const { server, port, fastPath, byNode, hasRead, opened } = await startServer(serve)
+    byNode.mockImplementation(() => {})
+    const client = open(port)
+    client.socket.pause()
+    client.socket.write(request)
+    await vi.waitFor(() => expect(opened).toHaveLength(1), patiently)
+    await hasRead(request.length)
     const closed = once(server, 'close')
     server.close()
     fastPath.close()
+    const closedMs = performance.now()
+    fastPath.check(closedMs)
     expect(opened[0]!.destroyed).toBe(false)
-    fastPath.check(performance.now() + 2_000)
+    fastPath.check(closedMs + 5_000)
+    expect(opened[0]!.destroyed).toBe(true)
     await closed
   })
 

@@ -25,8 +25,8 @@ const AHEAD_BYTES_MAX = 64 * 1024
 const CHECK_INTERVAL_MS = 5_000
 /** How long a client whose connection we have ended may leave its own side open, from the next check on. */
 const LINGER_MS_MAX = 2_000
-/** How long a server that closes waits for clients to read what they were answered. */
-const CLOSING_MS_MAX = 2_000
+/** How long a server that closes waits for answers to come and for clients to read them. Chats were ended before. */
+const CLOSING_MS_MAX = 5_000
 const CLOSING_CHECK_INTERVAL_MS = 200
 
 /**
@@ -35,14 +35,16 @@ const CLOSING_CHECK_INTERVAL_MS = 200
  *
  * A connection begins here. With the first bytes that are not a plain request (see `readWholeRequest`) it is given to node:http, those bytes
  * first, and stays there: another address, a body in chunks, a long prompt, HTTP/1.0, whatever is odd or slow. Refusing is left to node:http too,
- * but for a request that breaks off: a socket that has ended cannot be given away.
+ * but for a request that breaks off: a socket that has ended cannot be given away. Clients that do not read and the end of the server are watched here
+ for all connections.
  */
 export class FastPath {
   readonly #open = new AgeList<FastConnection>()
   #checking: NodeJS.Timeout
-  #isClosed = false
+  /** performance.now() when the server began to close. */
+  #closedMs = Number.POSITIVE_INFINITY
 
-  /** Takes over the connections of a server, which no longer knows them: where it closes, `close` has to be called too. */
+  /** Takes over the connections of a server, which knows only those that it is given: where it closes, `close` has to be called too. */
   constructor(server: Server, { endpoint, serve, keepAliveMs, slowReaderMs }: FastPathOptions) {
     const listeners = server.listeners('connection') as ((socket: Socket) => void)[]
     const context: ConnectionContext = {
@@ -71,19 +73,28 @@ export class FastPath {
    * are slow to ask. Called now and then.
    */
   check(nowMs: number): void {
-    for (const connection of this.#open) connection.check(nowMs)
+    const isOver = nowMs - this.#closedMs >= CLOSING_MS_MAX
+    for (const connection of this.#open) {
+      if (isOver) connection.socket.destroy()
+      else connection.check(nowMs)
+    }
     if (this.#isClosed && this.#open.size === 0) clearInterval(this.#checking)
   }
 
   /**
-   * Ends connections that rest, and the others after their answers. A request that has begun to arrive goes to node:http. What a client does not
-   * read in two seconds is lost, or it could keep a server from closing.
+   * Ends connections that rest, and the others after their answers. A request that has begun to arrive goes to node:http. Whatever is left after five
+   * seconds is cut off, node:http's too: an answer that does not come, a client that does not read or stops in the middle of its request could
+   * keep a server from closing for ever.
    */
   close(): void {
-    this.#isClosed = true
+    this.#closedMs = performance.now()
     clearInterval(this.#checking)
     this.#checking = setInterval(() => this.check(performance.now()), CLOSING_CHECK_INTERVAL_MS).unref()
     for (const connection of this.#open) connection.close()
+  }
+
+  get #isClosed(): boolean {
+    return this.#closedMs < Number.POSITIVE_INFINITY
   }
 }
 
@@ -113,14 +124,13 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
   #partBytesMin = 0
   /** Read while an answer is under way: its turn comes after it. */
   readonly #ahead = new GatheredBytes()
-  /** performance.now() when it was opened, last answered, began to close, or read the first byte since. */
+  /** performance.now() when it was opened, last answered, or read the first byte since. */
   #sinceMs = performance.now()
   #hasServed = false
   /** The answer under way is the last one. */
   #isLast = false
   /** The last answer has been given: what is read is thrown away. */
   #isLeaving = false
-  #isServerClosing = false
   #isPassedOn = false
   /** What the last check saw that its client has to do (see `#isDeserted`), and when a check saw that first. */
   #seen = NOTHING_TO_DO
@@ -149,10 +159,8 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
     const { keepAliveMs } = this.#context
     const elapsedMs = nowMs - this.#sinceMs
     if (this.#isDeserted(nowMs)) socket.destroy()
-    else if (this.#response !== null || this.#isPassedOn) return
-    else if (this.#isLeaving) {
-      if (this.#isServerClosing && elapsedMs >= CLOSING_MS_MAX) socket.destroy()
-    } else if (this.#hasServed && this.#part === null) {
+    else if (this.#response !== null || this.#isPassedOn || this.#isLeaving) return
+    else if (this.#hasServed && this.#part === null) {
       // What is not written yet is an answer that the client is slow to read.
       if (elapsedMs >= keepAliveMs && socket.writableLength === 0) socket.destroy()
     } else if (elapsedMs >= PART_MS_MAX) this.passOn()
@@ -171,10 +179,8 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
 
   /** The server closes. */
   close(): void {
-    this.#isServerClosing = true
     this.#isLast = true
     if (this.#response !== null || this.#isPassedOn) return
-    this.#sinceMs = performance.now()
     if (this.#part !== null) this.passOn()
     else if (this.socket.writableLength > 0) this.#leave()
     else this.socket.destroy()
@@ -234,7 +240,7 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
     this.#ahead.clear()
   }
 
-  /** Gives the connection to node:http. It stays here to be watched, for node:http would wait for a client that does not read for ever. */
+  /** Gives the connection to node:http. It is still watched here. */
   passOn(): void {
     const { socket } = this
     this.#isPassedOn = true
