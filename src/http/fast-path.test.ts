@@ -3,6 +3,7 @@ import { createServer, type RequestListener, type Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { seededRandom } from '../demo/seeded-random.ts'
+import { EventStream } from './event-stream.ts'
 import { FastPath } from './fast-path.ts'
 import type { RawResponse } from './raw-response.ts'
 import { HEAD_BYTES_MAX, type WholeRequest } from './whole-request.ts'
@@ -15,7 +16,7 @@ const patiently = { timeout: 20_000, interval: 5 }
 type Serving = { request: WholeRequest; response: RawResponse }
 
 /** A server with a fast path, whose requests answer themselves unless a test takes them. */
-async function startServer(serve: (serving: Serving) => void = echo) {
+async function startServer(serve: (serving: Serving) => unknown = echo) {
   const byNode = vi.fn<RequestListener>(echoByNode)
   const served: Serving[] = []
   const opened: Socket[] = []
@@ -574,12 +575,13 @@ describe('a response', () => {
   })
 
   it('may come in chunks', async () => {
-    const { port } = await startServer(({ response }) => {
-      response.writeHead(200, ['content-type', 'text/event-stream'])
-      response.flushHeaders()
-      response.write('data: é\n\n')
-      response.write('data: 2\n\n')
-      response.end()
+    const { port } = await startServer(async ({ response }) => {
+      const events = new EventStream(response, { pingMs: 10_000, slowReaderMs, headers: () => [] })
+      await events.open([])
+      events.write('data: é\n\n')
+      events.write('data: 2\n\n')
+      events.end()
+      events.stopPings()
     })
     const response = await fetch(`http://127.0.0.1:${port}/chat`, { method: 'POST', body: 'a' })
     expect(await response.text()).toBe('data: é\n\ndata: 2\n\n')

@@ -85,13 +85,6 @@ export class FastResponse implements RawResponse {
     this.#head = ''
   }
 
-  write(text: string): boolean {
-    if (this.destroyed) return true
-    const head = this.#head
-    this.#head = ''
-    return this.socket.write(head + encodeChunk(text))
-  }
-
   end(text = ''): void {
     if (this.destroyed) return
     // One write, and one packet, where the answer is whole.

@@ -18,7 +18,8 @@ export interface RawResponse
   readonly req: { readonly socket: Socket }
   writeHead(status: number, headers: HeaderList): this
   flushHeaders(): void
-  write(text: string): boolean
+  /** Of Node's alone, where a chunk cannot go to the socket: `EventStream` writes them there itself. */
+  write?(text: string): boolean
   end(text?: string): unknown
   destroy(): unknown
   /** `close` comes once: when the answer has left (on the fast path: when the socket has it), or when it no longer can. */
