@@ -16,7 +16,7 @@ import { openapiDocument } from '../../src/http/openapi.ts'
 import { createServer } from '../../src/http/server.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { rawRequest } from '../harness/raw-request.ts'
-import { type ScriptedUpstream, stall, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
+import { answer, type ScriptedUpstream, stall, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
 
 // Whatever an endpoint needs, nothing of it works: for what it says of itself, and for what a caller sees of a bug.
 const broken = new Proxy({} as never, {
@@ -267,6 +267,31 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
     return [...refused, await chat({}), await chat({}, onceAs())]
   },
   503: endpoint => waited.get(endpoint)!.refused,
+  504: async () => {
+    const app = await startTestApp({
+      mayBeCutOff: true,
+      offers: [testOffer(upstream.baseUrl)],
+      patience: { commitMs: 500 },
+    })
+    try {
+      const who = await app.customer()
+      const [asked, cutOff] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      upstream.respondWith(async (request, response) => {
+        asked.resolve()
+        await cutOff.promise
+        await answer()(request, response)
+      })
+      const refused = chat({}, { app, who })
+      await asked.promise
+      const restore = app.cutOff()
+      cutOff.resolve()
+      const answers = [await refused]
+      restore()
+      return answers
+    } finally {
+      await app.close()
+    }
+  },
 }
 
 /** What takes seconds of waiting is provoked for all endpoints at once. */
@@ -326,7 +351,7 @@ test.each(declared)('$name: $status', async ({ status, codes, endpoint }) => {
     expect(error.type).toBe(errorTable[error.code as ErrorCode].type)
     expect(error.message.length).toBeGreaterThan(20)
     expect(JSON.stringify(json)).not.toContain('secret of the inside')
-    const isWorthWaiting = [429, 503].includes(status) || error.code === 'idempotency_key_in_use'
+    const isWorthWaiting = [429, 503, 504].includes(status) || error.code === 'idempotency_key_in_use'
     expect([error.code, headers.has('retry-after')]).toEqual([error.code, isWorthWaiting])
   }
 })
