@@ -171,6 +171,7 @@ describe('refused is', () => {
     ['a bare LF after the status', 'HTTP/1.1 200 OK\ncontent-length: 5\r\n\r\nhello'],
     ['a bare LF after a header', `${ok}a: b\ncontent-length: 5\r\n\r\nhello`],
     ['a bare LF at the end of the head', `${ok}content-length: 5\r\n\nhello\r\n\r\n`],
+    ['bare LF alone, with no end of a head to come', 'HTTP/1.1 200 OK\ncontent-length: 5\n\nhello'],
     ['a bare CR in the head', head('a: b\rcontent-length: 5')],
     ['a folded line', head('a: b\r\n c\r\ncontent-length: 5')],
     ['a folded line by tab', head('content-length:\r\n\t5')],

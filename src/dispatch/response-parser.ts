@@ -136,6 +136,14 @@ export class ResponseParser {
     if (end === -1) {
       const begun = all.toString('latin1', start, start + versionOne.length)
       if (!versionOne.startsWith(begun)) throw notHttp(begun)
+      // The end of a head in line feeds alone would be waited for until the time limit.
+      for (
+        let at = all.indexOf(LF, Math.max(start, (kept?.length ?? 0) - 1));
+        at !== -1;
+        at = all.indexOf(LF, at + 1)
+      ) {
+        if (all[at - 1] !== CR) throw new MalformedResponse('A line of the head ends without a carriage return.')
+      }
       this.#kept = Buffer.from(all.subarray(start))
       return bytes.length
     }

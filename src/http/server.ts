@@ -32,7 +32,7 @@ export interface ServerOptions {
 }
 
 /**
- * The HTTP server: one route per endpoint row, one guard in front, one renderer of errors. Time-outs and sizes are set against slow and
+ * The HTTP server: one route per endpoint row, one guard in front of all but the chat, one renderer of errors. Time-outs and sizes are set against slow and
  * oversized senders.
  */
 export function createServer(options: ServerOptions): FastifyInstance {

@@ -2,6 +2,7 @@ import { ApiError } from '../domain/errors.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { ProviderKind } from '../domain/offer.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
+import { GHOST_WATCH_MS } from '../ledger/ghosts.ts'
 import { isTransient } from '../ledger/is-transient.ts'
 import type { LedgerStore } from '../ledger/ledger-store.ts'
 import type { Settlement } from '../ledger/settlement.ts'
@@ -62,8 +63,6 @@ export interface ClaimsDeps {
 export const ANSWER_BYTES_MAX = 256 * 1024
 /** Each try but the last was overtaken by another request with the same key. */
 const TRIES = 5
-/** A statement whose connection broke may still be carried out for this long: PostgreSQL's own timeouts are far shorter. */
-const GHOST_WATCH_MS = 60_000
 
 export function createClaims(deps: ClaimsDeps): Claims {
   const { store, ledgerStore, nodeShard, node, scheduler, masterKey } = deps

@@ -25,7 +25,7 @@ export interface GhostsDeps {
 }
 
 /** A statement that was sent before its connection broke may still run this long: PostgreSQL's own timeouts are far shorter. */
-const GHOST_WATCH_MS = 60_000
+export const GHOST_WATCH_MS = 60_000
 const GHOST_SWEEP_MS = 1_000
 const GHOSTS_SWEPT_MAX = 1_000
 /** More than any lease has; PostgreSQL's largest integer. */
