@@ -133,6 +133,8 @@ DECLARE
   v_leased bigint;
   v_minute timestamptz;
   v_minute_ends_ms double precision;
+  -- Whether the item at hand is in the windows already.
+  v_counted boolean;
   v_day date;
   v_day_spent bigint;
   v_day_leased bigint;
@@ -245,6 +247,7 @@ BEGIN
     slots := r.slots;
     posted := r.posted_nanos;
     held_elsewhere := false;
+    v_counted := r.counted_until_ms IS NOT DISTINCT FROM v_minute_ends_ms;
     cap_left := greatest(r.cap - v_day_spent - v_day_leased, 0);
     free := posted - v_leased;
     key_spent := NULL;
@@ -292,12 +295,12 @@ BEGIN
           day_used := day_used + slots;
         END IF;
       END IF;
-    ELSIF minute_used >= r.minute_limit AND r.counted_until_ms IS DISTINCT FROM v_minute_ends_ms THEN
+    ELSIF minute_used >= r.minute_limit AND NOT v_counted THEN
       verdict := 'rate_limit_exceeded';
-    ELSIF day_used >= r.day_limit AND r.counted_until_ms IS DISTINCT FROM v_minute_ends_ms THEN
+    ELSIF day_used >= r.day_limit AND NOT v_counted THEN
       verdict := 'daily_limit_exceeded';
     ELSE
-      IF r.counted_until_ms IS DISTINCT FROM v_minute_ends_ms THEN
+      IF NOT v_counted THEN
         minute_used := minute_used + 1;
         day_used := day_used + 1;
       END IF;

@@ -586,8 +586,8 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-charges-void-answers',
     bug: 'an answer that its caller was told is free is charged',
     file: ledger,
-    find: 'rewrite(entry, settlement)\n',
-    replace: '\n',
+    find: 'const record = rewrite(entry, freeOf(settlementOf(entry)))',
+    replace: 'const record = encodeSettlement(freeOf(settlementOf(entry)))',
   },
   {
     id: 'ledger-sends-again-when-fenced',
@@ -657,8 +657,8 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-skips-a-recovered-record',
     bug: 'the oldest record of a journal is not replayed',
     file: ledger,
-    find: 'for (const record of recovered) {',
-    replace: 'for (const record of recovered.slice(1)) {',
+    find: 'of recovered) {',
+    replace: 'of recovered.slice(1)) {',
   },
   {
     id: 'ledger-hides-what-is-left',

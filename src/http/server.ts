@@ -32,8 +32,8 @@ export interface ServerOptions {
 }
 
 /**
- * The HTTP server: one route per endpoint row, one guard in front of all but the chat, one renderer of errors. Time-outs and sizes are set against slow and
- * oversized senders.
+ * The HTTP server: one route per endpoint row, one guard in front of all but the chat, one renderer of errors. Time-outs and sizes are set
+ * against slow and oversized senders.
  */
 export function createServer(options: ServerOptions): FastifyInstance {
   const app = Fastify({

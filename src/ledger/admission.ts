@@ -31,6 +31,11 @@ export type RefusalCode =
   | 'daily_spend_cap_reached'
   | 'key_spend_limit_reached'
 
+/** Refused for want of a place in the minute or the day, whatever money there is; such a request is not counted in them. */
+export function isRefusedByWindow(code: RefusalCode): boolean {
+  return code === 'rate_limit_exceeded' || code === 'daily_limit_exceeded'
+}
+
 export type AdmissionResult =
   | {
       readonly kind: 'granted'

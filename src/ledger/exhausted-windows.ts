@@ -1,4 +1,4 @@
-import type { Admission, AdmissionResult } from './admission.ts'
+import { type Admission, type AdmissionResult, isRefusedByWindow } from './admission.ts'
 
 type Refusal = Extract<AdmissionResult, { kind: 'refused' }>
 
@@ -29,7 +29,7 @@ export function createExhaustedWindows(monotonicMs: () => number): ExhaustedWind
       return undefined
     },
     remember({ customerId }, refusal, sentAtMs, databaseNowMs) {
-      if (refusal.code !== 'rate_limit_exceeded' && refusal.code !== 'daily_limit_exceeded') return
+      if (!isRefusedByWindow(refusal.code)) return
       if (byCustomer.size >= CUSTOMERS_MAX) byCustomer.delete(byCustomer.keys().next().value!)
       // A used-up day is asked about again each minute too, since its answer also tells the count of the minute.
       // Measured from before the statement was sent: so the memory never outlasts the window, whatever the two wall clocks say.

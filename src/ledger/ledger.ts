@@ -4,7 +4,7 @@ import type { Hold } from '../domain/handoff.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { failpoint } from '../failpoint.ts'
 import type { Journal, JournalEntry } from '../journal/journal.ts'
-import type { Admission, AdmissionResult } from './admission.ts'
+import { type Admission, type AdmissionResult, isRefusedByWindow } from './admission.ts'
 import { createExhaustedWindows } from './exhausted-windows.ts'
 import { createGhosts } from './ghosts.ts'
 import { createLane } from './lane.ts'
@@ -247,17 +247,18 @@ export function createLedger(deps: LedgerDeps): Ledger {
     async replay(recovered) {
       if (recovered.length > 0) failpoint('replay-begun')
       // Before the first is queued: what another version wrote keeps the gateway from starting.
-      const lastOf = new Map<string, RecoveredRecord & { readonly settlement: Settlement }>()
-      for (const record of recovered) {
-        const settlement = decodeSettlement(record.payload.toString())
+      const lastOf = new Map<string, { settlement: Settlement; record: string; forget: () => void }>()
+      for (const { payload, forget } of recovered) {
+        const record = payload.toString()
+        const settlement = decodeSettlement(record)
         const { requestId } = settlement
         // A later record of the request says that it is void: see voidSettlement.
         lastOf.get(requestId)?.forget()
-        lastOf.set(requestId, { ...record, settlement })
+        lastOf.set(requestId, { settlement, record, forget })
       }
-      const all = Array.from(lastOf.values(), ({ settlement, payload, forget }) => {
+      const all = Array.from(lastOf.values(), ({ settlement, record, forget }) => {
         return new Promise<void>((resolve, reject) => {
-          enlist(settlement, payload.toString(), null, resolve, reject).forget = forget
+          enlist(settlement, record, null, resolve, reject).forget = forget
         })
       })
       // One that PostgreSQL refuses was logged, and must not keep the gateway from starting.
@@ -419,10 +420,9 @@ export function createLedger(deps: LedgerDeps): Ledger {
     if (stopped) return false
     const { customerId, ask } = entry.request
     const { code, freeNanos, capLeftNanos, isHeldElsewhere, windows } = refusal
-    const isForRequests = code === 'rate_limit_exceeded' || code === 'daily_limit_exceeded'
+    const isForRequests = isRefusedByWindow(code)
     const isForHolds = code === 'in_flight_budget'
     const { waitedFor } = entry
-    // Those for which there is no place in a window are not counted in it.
     if (!isForRequests) entry.request = { ...entry.request, countedUntilEpochMs: windows.minuteEndsAtEpochMs }
     if (!isForRequests && !waitedFor.settlements && hasUnsettled(customerId)) {
       // Also where nothing is to be had, so that the refusal tells what is spent.
@@ -533,11 +533,13 @@ export function createLedger(deps: LedgerDeps): Ledger {
     return decodeSettlement(arena.textOf(entry.record))
   }
 
-  /** From its next try on it is sent as this. */
-  function rewrite(entry: PendingSettlement, settlement: Settlement): void {
+  /** From its next try on it is sent as this. Returns its record. */
+  function rewrite(entry: PendingSettlement, settlement: Settlement): string {
+    const record = encodeSettlement(settlement)
     arena.drop(entry.record)
-    entry.record = arena.keep(encodeSettlement(settlement))
+    entry.record = arena.keep(record)
     entry.leaseId = settlement.leaseId
+    return record
   }
 
   /** Its bulk lease was taken from this node while the request ran, or has no room for it: it is charged to the free balance, or written off. */
@@ -611,9 +613,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
    * the journal, in a sync that has not returned; this is written behind it, and who replays takes the last record of a request.
    */
   function voidSettlement(entry: PendingSettlement): void {
-    const settlement = freeOf(settlementOf(entry))
-    rewrite(entry, settlement)
-    if (journal !== null) writeTo(journal, encodeSettlement(settlement), entry)
+    const record = rewrite(entry, freeOf(settlementOf(entry)))
+    if (journal !== null) writeTo(journal, record, entry)
     answer(entry, new ApiError('settlement_unavailable', { retryAfterS: 5 }))
   }
 
