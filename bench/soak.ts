@@ -1,6 +1,8 @@
-import { mkdirSync, readdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
+import { type Descriptors, readDescriptors } from './descriptors.ts'
 import type { LoadJob, LoadResult } from './load.ts'
 import { describeMachine, readMachine } from './machine.ts'
 import { goalRow, markdownTable } from './markdown.ts'
@@ -34,6 +36,10 @@ const CHUNKS_PER_S = 50
 const SETTLING_SHARE = 0.2
 /** Shorter runs are for looking at, not for keeping. */
 const MINUTES_KEPT = 10
+/** An idle connection to a model server is kept for 30 s at most. */
+const REST_MS_MAX = 60_000
+/** A connection to PostgreSQL more or less is no leak. */
+const DESCRIPTORS_GROW_MAX = 5
 
 const dir = makeBenchmarkDir()
 await runBenchmark(dir, soak)
@@ -50,6 +56,8 @@ async function soak(): Promise<void> {
   const subject = await startSwitchyard({ upstreamOrigin: upstream.origin, cores, dir: gatewayDir, profile: false })
   const { url, headers } = subject
   const pid = subject.pid!
+  const ports = new Set([url, upstream.origin].map(it => Number(new URL(it).port)))
+  const descriptorsNow = () => readDescriptors(pid, ports)
   const tally: Tally = { sent: 0, ok: 0, failed: 0 }
   const count = <Result extends Tally>(result: Result): Result => {
     tally.sent += result.sent
@@ -82,6 +90,7 @@ async function soak(): Promise<void> {
   say(`${Math.round(full.rps)} req/s at most; holding ${ratePerS} req/s and ${streams} streams for ${minutes} min`)
 
   // Holding it.
+  const descriptorsBefore = await untilAtRest(descriptorsNow)
   const measureMs = minutes * 60_000
   const msMax = measureMs + 120_000
   const samples: Sample[] = []
@@ -90,7 +99,7 @@ async function soak(): Promise<void> {
   const takeSample = async () => {
     const minute = (performance.now() - startedMs) / 60_000
     const [heapMb, rssMb] = [await readHeapUsedMb(metricsUrl), readRssMb(pid)]
-    samples.push({ minute, heapMb, rssMb, descriptors: countDescriptors(pid) })
+    samples.push({ minute, heapMb, rssMb, descriptors: descriptorsNow() })
     say(`${minute.toFixed(1)} min: heap ${heapMb.toFixed(0)} MB, RSS ${rssMb?.toFixed(0)} MB`)
   }
   const failure = Promise.withResolvers<never>()
@@ -113,6 +122,7 @@ async function soak(): Promise<void> {
   clearInterval(sampling)
   count(whole)
   count(streamed)
+  const descriptorsAfter = await untilAtRest(descriptorsNow)
 
   const findings = [
     { ok: tally.failed === 0, text: `${tally.sent} requests sent, ${tally.ok} answered whole, ${tally.failed} failed` },
@@ -122,11 +132,8 @@ async function soak(): Promise<void> {
   await subject.stop()
 
   const trend = (read: (sample: Sample) => number | null) => trendOf(samples, read)
-  const [heap, rss, descriptors] = [
-    trend(sample => sample.heapMb),
-    trend(sample => sample.rssMb),
-    trend(sample => sample.descriptors),
-  ]
+  const [heap, rss] = [trend(sample => sample.heapMb), trend(sample => sample.rssMb)]
+  const descriptors = trend(({ descriptors: it }) => it && it.all - it.connections)
   const trendRow = (name: string, { level, perHour, grown }: Trend) => [
     name,
     level.toFixed(0),
@@ -147,16 +154,17 @@ async function soak(): Promise<void> {
       [
         ...known(heap).map(it => trendRow('heap used, MB', it)),
         ...known(rss).map(it => trendRow('RSS, MB', it)),
-        ...known(descriptors).map(it => trendRow('open descriptors', it)),
+        ...known(descriptors).map(it => trendRow('descriptors besides open connections', it)),
       ],
     )}`,
     `## Samples\n\n${markdownTable(
-      ['minute', 'heap used MB', 'RSS MB', 'descriptors'],
+      ['minute', 'heap used MB', 'RSS MB', 'open connections', 'descriptors besides'],
       thin(samples, 24).map(sample => [
         sample.minute.toFixed(1),
         sample.heapMb.toFixed(0),
         sample.rssMb?.toFixed(0) ?? '',
-        sample.descriptors?.toString() ?? '',
+        sample.descriptors?.connections.toString() ?? '',
+        sample.descriptors === null ? '' : (sample.descriptors.all - sample.descriptors.connections).toString(),
       ]),
     )}`,
     `## Goals\n\n${markdownTable(
@@ -164,7 +172,19 @@ async function soak(): Promise<void> {
       [
         ...known(heap).map(it => goalRow(flat('heap used grows by, MB', it, Math.max(5, it.level / 20)))),
         ...known(rss).map(it => goalRow(flat('RSS grows by, MB', it, Math.max(10, it.level / 20)))),
-        ...known(descriptors).map(it => goalRow(flat('open descriptors grow by', it, 5))),
+        ...known(descriptors).map(it =>
+          goalRow(flat('descriptors besides open connections grow by', it, DESCRIPTORS_GROW_MAX)),
+        ),
+        ...(descriptorsBefore === null || descriptorsAfter === null
+          ? []
+          : [
+              goalRow({
+                goal: `descriptors at rest, ${descriptorsBefore} before the load, grow by`,
+                value: descriptorsAfter - descriptorsBefore,
+                limit: DESCRIPTORS_GROW_MAX,
+                isFloor: false,
+              }),
+            ]),
       ],
     )}`,
     `## Checks\n\n${findings.map(({ ok, text }) => `- ${ok ? 'ok' : '**failed**'}: ${text}`).join('\n')}`,
@@ -180,7 +200,7 @@ async function soak(): Promise<void> {
 }
 
 /** Figures that could not be read are null. */
-type Sample = { minute: number; heapMb: number; rssMb: number | null; descriptors: number | null }
+type Sample = { minute: number; heapMb: number; rssMb: number | null; descriptors: Descriptors | null }
 
 type Trend = {
   /** Mean of the line. */
@@ -229,11 +249,16 @@ async function readHeapUsedMb(url: URL): Promise<number> {
   return Number(bytes) / 1e6
 }
 
-/** Null where there is no /proc. */
-function countDescriptors(pid: number): number | null {
-  try {
-    return readdirSync(`/proc/${pid}/fd`).length
-  } catch {
-    return null
+/**
+ * How many descriptors are open once no connection of the load is, nor one that was kept to the upstream, or when they should long be gone; null where
+ * there is no /proc.
+ */
+async function untilAtRest(read: () => Descriptors | null): Promise<number | null> {
+  const lateMs = performance.now() + REST_MS_MAX
+  for (;;) {
+    const now = read()
+    if (now === null) return null
+    if (now.connections === 0 || performance.now() > lateMs) return now.all
+    await delay(500)
   }
 }
