@@ -1,4 +1,5 @@
 import { type Aged, AgeList } from '../domain/age-list.ts'
+import { endOfTurn } from '../domain/end-of-turn.ts'
 
 /** Something that may last too long: an exchange, or the rest of a connection. */
 export interface Limited extends Aged<Limited> {
@@ -19,7 +20,8 @@ export class Deadlines {
 
   add(limited: Limited): void {
     this.#open.add(limited)
-    this.#timer ??= setInterval(() => this.#check(), CHECKED_EVERY_MS)
+    // A process that stood still hears of the time before it hears of what came meanwhile: that is read first, or we would blame the server.
+    this.#timer ??= setInterval(() => endOfTurn(() => this.#check()), CHECKED_EVERY_MS)
   }
 
   remove(limited: Limited): void {

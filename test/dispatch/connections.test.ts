@@ -8,6 +8,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { UpstreamClient } from '../../src/dispatch/upstream-client.ts'
 import type { UpstreamExchange } from '../../src/dispatch/upstream-exchange.ts'
 import type { Endpoint } from '../../src/domain/offer.ts'
+import { patient } from '../harness/patience.ts'
 import { authority, elsewhere, localhost, untrusted } from './certificates.ts'
 import { offerAt } from './dispatching.ts'
 import { type RawUpstream, type Respond, type SeenConnection, startRawUpstream } from './raw-upstream.ts'
@@ -374,6 +375,31 @@ describe('a request that is given up', () => {
     const upstream = await upstreamNumbering()
     await expect(ask(upstream, { signal: AbortSignal.abort() })).rejects.toMatchObject(notSent)
     expect(await textOf(ask(upstream))).toBe('1.1')
+  })
+})
+
+describe.each([
+  ['TCP', undefined],
+  ['TLS', localhost],
+])('a gateway that stood still for longer than the idle limit (%s)', (_name, identity) => {
+  it('reads what came meanwhile before it judges the upstream', async () => {
+    const upstream = await upstreamThat(({ socket }) => {
+      socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n1')
+    }, identity)
+    const exchange = await ask(upstream, { stream: true, endpoint: { timeouts: { ...patient, idleMs: 500 } } })
+    const first = Promise.withResolvers<void>()
+    let text = ''
+    const read = exchange.read(piece => {
+      exchange.contentStarted()
+      text += piece
+      first.resolve()
+    })
+    await first.promise
+    upstream.connections[0]!.socket.write('2')
+    const overMs = performance.now() + 1_000
+    while (performance.now() < overMs);
+    await read
+    expect(text).toBe('12')
   })
 })
 
