@@ -395,6 +395,19 @@ describe('a connection', () => {
     await vi.waitFor(() => expect(bodiesOf(waiting.read)).toEqual(['b']), patiently)
   })
 
+  it('whose next request came while this process stood still has its answer', async () => {
+    onTestFinished(() => void vi.useRealTimers())
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+    const { port } = await startServer()
+    const client = open(port)
+    client.socket.write(chat('a'))
+    await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a']), patiently)
+
+    client.socket.write(chat('b'))
+    vi.advanceTimersByTime(keepAliveMs + 5_000)
+    await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a', 'b']), patiently)
+  })
+
   it('whose answer is still being read does not rest', async () => {
     const { port, fastPath, opened } = await startServer(replyLong)
     const client = await openUnread(port, opened)

@@ -1,6 +1,7 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { type Aged, AgeList } from '../domain/age-list.ts'
+import { endOfTurn } from '../domain/end-of-turn.ts'
 import { GatheredBytes } from '../domain/gathered-bytes.ts'
 import { FastResponse, type ResponseOwner } from './fast-response.ts'
 import type { RawResponse } from './raw-response.ts'
@@ -36,7 +37,7 @@ const CLOSING_CHECK_INTERVAL_MS = 200
  * A connection begins here. With the first bytes that are not a plain request (see `readWholeRequest`) it is given to node:http, those bytes
  * first, and stays there: another address, a body in chunks, a long prompt, HTTP/1.0, whatever is odd or slow. Refusing is left to node:http too,
  * but for a request that breaks off: a socket that has ended cannot be given away. Clients that do not read and the end of the server are watched here
- for all connections.
+ * for all connections.
  */
 export class FastPath {
   readonly #open = new AgeList<FastConnection>()
@@ -65,7 +66,7 @@ export class FastPath {
       this.#open.add(connection)
       if (this.#isClosed) connection.passOn()
     })
-    this.#checking = setInterval(() => this.check(performance.now()), CHECK_INTERVAL_MS).unref()
+    this.#checking = this.#checkEvery(CHECK_INTERVAL_MS)
   }
 
   /**
@@ -89,8 +90,13 @@ export class FastPath {
   close(): void {
     this.#closedMs = performance.now()
     clearInterval(this.#checking)
-    this.#checking = setInterval(() => this.check(performance.now()), CLOSING_CHECK_INTERVAL_MS).unref()
+    this.#checking = this.#checkEvery(CLOSING_CHECK_INTERVAL_MS)
     for (const connection of this.#open) connection.close()
+  }
+
+  /** A process that stood still first reads what clients sent meanwhile, and sees what they have taken. */
+  #checkEvery(ms: number): NodeJS.Timeout {
+    return setInterval(() => endOfTurn(() => this.check(performance.now())), ms).unref()
   }
 
   get #isClosed(): boolean {
