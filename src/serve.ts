@@ -1,11 +1,12 @@
 import type { AddressInfo } from 'node:net'
 import packageJson from '../package.json' with { type: 'json' }
-import { runningSwitchyard } from './cli/running-switchyard.ts'
 import { collectStartupGarbage } from './collect-startup-garbage.ts'
 import { type App, type ComposeInput, compose } from './compose.ts'
+import { localUrlOf } from './config/base-url.ts'
 import type { Config } from './config.ts'
 import { armFailpoints } from './failpoint.ts'
 import { lowerCollectorPriority } from './lower-collector-priority.ts'
+import { isSwitchyardAt } from './market/is-switchyard-at.ts'
 
 /** Builds the gateway of this process and listens. Throws an Error with a sentence for the operator when it cannot. */
 export async function serve(input: Omit<ComposeInput, 'version'>): Promise<{ app: App; port: number }> {
@@ -38,10 +39,10 @@ async function listen(app: App, config: Config): Promise<void> {
     if (code === 'EADDRNOTAVAIL')
       throw new Error(`This machine has no address ${host}. Set HOST or server.host to one it has.`)
     if (code !== 'EADDRINUSE') throw error
-    const running = await runningSwitchyard(config, ASK_TIMEOUT_MS)
+    const here = localUrlOf(config.server)
     const cure = `PORT=${port + 1} npm start`
-    if (running !== undefined)
-      throw new Error(`A Switchyard server runs at ${running} already. Stop it, or choose another port: ${cure}`)
+    if (await isSwitchyardAt(here, ASK_TIMEOUT_MS))
+      throw new Error(`A Switchyard server runs at ${here} already. Stop it, or choose another port: ${cure}`)
     throw new Error(`Port ${port} on ${host} is taken by another program. Choose another one: ${cure}`)
   }
 }

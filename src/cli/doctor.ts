@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises'
 import { createServer, type LookupFunction } from 'node:net'
 import { dirname, join } from 'node:path'
 import type { Command } from 'commander'
+import { localUrlOf } from '../config/base-url.ts'
 import { configuredOffers } from '../config/configured-offers.ts'
 import { type Config, ConfigError } from '../config.ts'
 import { openDatabase } from '../db/embedded.ts'
@@ -12,12 +13,12 @@ import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint, Offer } from '../domain/offer.ts'
 import { getJson } from '../market/get-json.ts'
 import { readHosterOffers } from '../market/hoster-offers.ts'
+import { isSwitchyardAt } from '../market/is-switchyard-at.ts'
 import { createPinnedLookup } from '../market/pinned-lookup.ts'
 import { Failure } from './failure.ts'
 import { hasDatabase } from './has-database.ts'
 import { masterKeyOf } from './master-key-of.ts'
 import { table } from './output.ts'
-import { runningSwitchyard } from './running-switchyard.ts'
 import { outputOf, type Session, sessionOf, verb } from './verb.ts'
 
 /** How long a server may take to answer. */
@@ -100,8 +101,8 @@ async function portState(config: Config): Promise<string> {
   })
   if (!taken) return port === 0 ? 'the system chooses one at the start' : `${port} on ${host} is free`
   if (taken.code !== 'EADDRINUSE') throw new Error(`${host}:${port} cannot be listened on: ${taken.message}`)
-  const running = await runningSwitchyard(config, ASK_TIMEOUT_MS)
-  if (running !== undefined) return `a Switchyard server runs at ${running}`
+  const here = localUrlOf(config.server)
+  if (await isSwitchyardAt(here, ASK_TIMEOUT_MS)) return `a Switchyard server runs at ${here}`
   throw new Error(`${port} on ${host} is taken by another program. Set PORT to another one.`)
 }
 

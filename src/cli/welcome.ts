@@ -1,4 +1,5 @@
 import { styleText } from 'node:util'
+import { baseUrlOf } from '../config/base-url.ts'
 import type { Config } from '../config.ts'
 import { AUTO_MODEL } from '../domain/chat-job.ts'
 import { usdText } from '../domain/money.ts'
@@ -6,7 +7,6 @@ import { DEMO_MODEL } from '../domain/offer.ts'
 import type { FirstRun } from '../first-run.ts'
 import type { Finding } from '../market/detect-local.ts'
 import type { HosterListing } from '../market/hosters.ts'
-import { baseUrlOf } from './base-url.ts'
 
 export interface WelcomeFacts {
   readonly config: Config

@@ -8,7 +8,7 @@ export interface JsonAnswer {
   readonly body: unknown
 }
 
-/** Above any list of models. */
+/** Above any list of models, and our own OpenAPI document. */
 const BODY_BYTES_MAX = 1_000_000
 
 export interface GetJsonOptions {
@@ -19,7 +19,7 @@ export interface GetJsonOptions {
   readonly lookup?: LookupFunction | undefined
 }
 
-/** Asks a server for its models, once: no redirects, no retry, no connection kept. Rejects with a short reason when there is no answer. */
+/** Asks a server once: no redirects, no retry, no connection kept. Rejects with a short reason when there is no answer. */
 export function getJson(url: string, { timeoutMs, headers = {}, lookup }: GetJsonOptions): Promise<JsonAnswer> {
   const { get } = url.startsWith('https:') ? https : http
   return new Promise((resolve, reject) => {
