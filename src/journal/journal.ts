@@ -7,21 +7,19 @@ export interface JournalOptions {
   /** Used by this journal alone: see claim-directory.ts. */
   readonly disk: Disk
   readonly scheduler: Pick<Scheduler, 'soon'>
-  /** Whether an append waits until its record survives a loss of power. It survives the death of the process either way. */
+  /** Whether a write is reported only when its record survives a loss of power. It survives the death of the process either way. */
   readonly fsync: boolean
   /** A segment that would grow beyond this is followed by a new one. Default 4 MiB. */
   readonly segmentBytes?: number
-  /** Bound of all segments together; beyond it appends are refused. Default 256 MiB. */
+  /** Bound of all segments together; beyond it writes are refused. Default 256 MiB. */
   readonly maxBytes?: number
 }
 
 /** A log of byte records that are kept until they are forgotten. It knows nothing of what they mean. */
 export interface Journal {
-  /** Resolves when the record is in the journal; text is stored as UTF-8. Rejects with JournalUnavailable, see there. */
-  append(payload: string | Uint8Array): Promise<JournalEntry>
   /**
-   * `append` without a promise. `onWritten` is called once, never before `write` has returned, and must not throw.
-   * `payload` is copied at once. Throws RangeError when it is empty or longer than 1 MiB.
+   * Adds a record; text is stored as UTF-8, and `payload` is copied at once. `onWritten` is called once, with the entry when the record is in
+   * the journal, never before `write` has returned, and must not throw. Throws RangeError when `payload` is empty or longer than 1 MiB.
    */
   write(payload: string | Uint8Array, onWritten: OnWritten): void
   /** The record need not be recovered any more. Again, or after `close`, it does nothing. Never throws. */
@@ -30,7 +28,7 @@ export interface Journal {
   readonly bytes: number
   /** Records that are written, or recovered, and not forgotten. */
   readonly entries: number
-  /** Writes what waits, then lets go of the disk: later appends are refused. Leaves no file behind when everything is forgotten. */
+  /** Writes what waits, then lets go of the disk: later writes are refused. Leaves no file behind when everything is forgotten. */
   close(): Promise<void>
 }
 
@@ -62,9 +60,9 @@ export interface Damage {
 }
 
 /**
- * The record was not journaled: the bound is reached, the disk refused, or the journal is closed. Later appends may
+ * The record was not journaled: the bound is reached, the disk refused, or the journal is closed. Later writes may
  * succeed again. What the disk may have kept of the record is cut off at once; only if the process dies before that, or
- * the disk refuses that too, can the record be recovered although its append was refused.
+ * the disk refuses that too, can the record be recovered although its write was refused.
  */
 export class JournalUnavailable extends Error {
   readonly reason: 'full' | 'disk' | 'closed'
@@ -99,7 +97,7 @@ interface Group {
  * Reads what is in the journal and opens it for writing. A record can be recovered again after it was forgotten, since
  * segments are removed whole: whoever replays records must bear that.
  *
- * All appends of one turn of the event loop are one write, and with `fsync` all writes that happen during a sync share
+ * All records of one turn of the event loop go to the disk together, and with `fsync` all that come during a sync share
  * the next one. Files other than `<number>.log` are left alone.
  * Throws JournalUnavailable when the disk cannot be read, or when a torn segment cannot be cut.
  */
@@ -189,7 +187,7 @@ export function openJournal(options: JournalOptions): OpenedJournal {
       try {
         cutTear(current)
       } catch {
-        // Tried again before the next append, which is refused while it fails.
+        // Tried again before the next write, which is refused while it fails.
       }
       throw error
     }
@@ -292,10 +290,6 @@ export function openJournal(options: JournalOptions): OpenedJournal {
 
   const journal: Journal = {
     write,
-    append: payload =>
-      new Promise((resolve, reject) => {
-        write(payload, (failure, entry) => (entry ? resolve(entry) : reject(failure)))
-      }),
     forget,
     get bytes() {
       return storedBytes

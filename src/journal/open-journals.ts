@@ -14,7 +14,7 @@ export interface Journals {
   addNode(nodeId: string): void
   /** What was recovered is settled and the leases of the dead nodes are ended: forgets them, and lets go of the other directories. */
   settled(): Promise<void>
-  /** Call it when nothing is appended any more and the nodes of this process are retired. */
+  /** Call it when nothing is written any more and the nodes of this process are retired. */
   close(options: { retired: boolean }): Promise<void>
 }
 

@@ -121,7 +121,7 @@ describe('what a dead process left', () => {
       claimed.addNode('node of the dead')
       const { journal } = openJournal({ disk: createFileDisk(claimed.path), scheduler: systemScheduler, fsync: false, segmentBytes: 2000 })
       for (let number = 0; ; number++) {
-        await journal.append('record ' + number)
+        await append(journal, 'record ' + number)
         console.log('record ' + number)
       }`,
       root,

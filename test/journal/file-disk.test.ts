@@ -6,6 +6,7 @@ import { systemScheduler } from '../../src/domain/scheduler.ts'
 import type { Disk } from '../../src/journal/disk.ts'
 import { createFileDisk } from '../../src/journal/file-disk.ts'
 import { openJournal } from '../../src/journal/journal.ts'
+import { append } from './append.ts'
 import { killJournalChildren, startJournalChild } from './journal-child.ts'
 
 let parent: string
@@ -86,7 +87,7 @@ describe('a journal on it', () => {
       const before = createFileDisk(root)
       const { journal } = openJournal({ disk: before, ...options })
       for (let start = 0; start < payloads.length; start += 30)
-        await Promise.all(payloads.slice(start, start + 30).map(each => journal.append(each)))
+        await Promise.all(payloads.slice(start, start + 30).map(each => append(journal, each)))
       await journal.close()
       before.close()
       const disk = createFileDisk(root)
@@ -103,7 +104,7 @@ describe('a journal on it', () => {
     const child = startJournalChild(
       `const { journal } = openJournal({ disk: createFileDisk(root), scheduler: systemScheduler, fsync: false })
       for (const length of [1000, 1000, 1000, 1000, 20]) {
-        const outcome = await journal.append('x'.repeat(length)).then(() => 'written', error => error.message)
+        const outcome = await append(journal, 'x'.repeat(length)).then(() => 'written', error => error.message)
         console.log(outcome)
       }`,
       root,

@@ -15,7 +15,7 @@ export interface JournalChild {
 const running = new Set<ChildProcess>()
 
 /**
- * Runs `code`, a module with `claimDirectory`, `openJournal`, `createFileDisk` and `systemScheduler` in scope, and `root`.
+ * Runs `code`, a module with `claimDirectory`, `openJournal`, `append`, `createFileDisk` and `systemScheduler` in scope, and `root`.
  * `fileBytesMax` is the size no file of it may grow beyond: a disk that fills up, without one.
  */
 export function startJournalChild(code: string, root: string, fileBytesMax?: number): JournalChild {
@@ -51,5 +51,6 @@ const imports = `
 import { claimDirectory } from ${moduleOf('journal/claim-directory.ts')}
 import { openJournal } from ${moduleOf('journal/journal.ts')}
 import { createFileDisk } from ${moduleOf('journal/file-disk.ts')}
+import { append } from ${JSON.stringify(new URL('./append.ts', import.meta.url).href)}
 import { systemScheduler } from ${moduleOf('domain/scheduler.ts')}
 `
