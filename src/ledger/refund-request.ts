@@ -1,6 +1,16 @@
 import type { Sql } from '../db/pool.ts'
 import type { Nanos } from '../domain/money.ts'
-import type { Refund } from './read-refund.ts'
+
+/** What was given back for one request. The amount is the hoster's part and the fee, exactly. */
+export interface Refund {
+  readonly amountNanos: Nanos
+  /** Taken back from the hoster. */
+  readonly hosterShareNanos: Nanos
+  /** Given back by the platform. */
+  readonly feeNanos: Nanos
+  readonly reason: string
+  readonly at: Date
+}
 
 export interface RefundOrder {
   readonly customerId: string
