@@ -10,7 +10,7 @@ import { systemScheduler } from '../src/domain/scheduler.ts'
 import type { Admission } from '../src/ledger/admission.ts'
 import { createLedger } from '../src/ledger/ledger.ts'
 import { openAccount } from '../src/ledger/open-account.ts'
-import { storeOf } from '../src/ledger/postgres-store.ts'
+import { createPostgresStore } from '../src/ledger/postgres-store.ts'
 import type { Settlement } from '../src/ledger/settlement.ts'
 import { percentile } from './percentile.ts'
 import { readCpuMicros } from './process-usage.ts'
@@ -40,7 +40,7 @@ const database = await openDatabase({ dataDir, log: { info() {}, warn: console.e
 await migrate(database.connection)
 const pool = createPool(database.connection, { max: 4, applicationName: APPLICATION })
 const nodeId = randomUUIDv7()
-const store = storeOf(pool)
+const store = createPostgresStore({ money: pool, heartbeat: pool })
 await store.registerNode(nodeId)
 const ledger = createLedger({
   store,

@@ -1,4 +1,4 @@
-import type { Pool, Sql } from '../db/pool.ts'
+import type { Sql } from '../db/pool.ts'
 import type { RefusalCode } from './admission.ts'
 import { arrayLiteral, quoted } from './array-literal.ts'
 import {
@@ -71,11 +71,6 @@ export function createPostgresStore({ money, heartbeat, windowClock }: PostgresS
       return new Set(rows.map(({ id }) => id))
     },
   }
-}
-
-/** A store for a pool of the caller's, when nothing is to be kept apart. */
-export function storeOf(pool: Pool): LedgerStore {
-  return createPostgresStore({ money: pool, heartbeat: pool })
 }
 
 const TTL = `interval '${NODE_TTL_MS} ms'`

@@ -4,9 +4,9 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { createPool, type Pool } from '../../src/db/pool.ts'
 import { type Scheduler, systemScheduler } from '../../src/domain/scheduler.ts'
 import { createLedger, type Ledger } from '../../src/ledger/ledger.ts'
-import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
+import { storeOf } from '../harness/store-of.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf, unlimited } from './ledger-world.ts'
 
 let world: LedgerWorld

@@ -4,10 +4,11 @@ import type { Hold } from '../../src/domain/handoff.ts'
 import { systemScheduler } from '../../src/domain/scheduler.ts'
 import { openJournal } from '../../src/journal/journal.ts'
 import type { Admission, AdmissionResult } from '../../src/ledger/admission.ts'
-import { createPostgresStore, storeOf } from '../../src/ledger/postgres-store.ts'
+import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
 import { encodeSettlements } from '../../src/ledger/settlement-record.ts'
+import { storeOf } from '../harness/store-of.ts'
 import { createMemoryDisk } from '../journal/memory-disk.ts'
 import {
   admissionOf,

@@ -10,9 +10,10 @@ import type { Admission } from '../../src/ledger/admission.ts'
 import { grantCredit } from '../../src/ledger/grant-credit.ts'
 import { createLedger, type Ledger } from '../../src/ledger/ledger.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
-import { createPostgresStore, storeOf } from '../../src/ledger/postgres-store.ts'
+import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
 import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
 import { refundRequest } from '../../src/ledger/refund-request.ts'
+import { storeOf } from '../harness/store-of.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf } from './ledger-world.ts'
 import {
   type Account,

@@ -1,8 +1,8 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
+import { storeOf } from '../harness/store-of.ts'
 import {
   admissionOf,
   createLedgerWorld,

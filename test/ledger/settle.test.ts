@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { RoutingNote } from '../../src/domain/routing-note.ts'
-import { storeOf } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { encodeSettlement } from '../../src/ledger/settlement-record.ts'
+import { storeOf } from '../harness/store-of.ts'
 import {
   admissionOf,
   createLedgerWorld,
