@@ -138,9 +138,9 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
   /** The last answer has been given: what is read is thrown away. */
   #isLeaving = false
   #isPassedOn = false
-  /** What the last check saw that its client has to do (see `#isDeserted`), and when a check saw that first. */
-  #seen = NOTHING_TO_DO
-  #seenMs = 0
+  /** What the last check waited for, and since when a check has. */
+  #awaited: Awaited = 'nothing'
+  #awaitedSinceMs = 0
 
   constructor(socket: Socket, context: ConnectionContext) {
     this.socket = socket
@@ -175,12 +175,12 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
   /** Whether the client has taken nothing of what waits for it for too long, or not ended its side after ours. */
   #isDeserted(nowMs: number): boolean {
     const { socket } = this
-    const seen = socket.writableFinished ? TO_END : socket.writableLength > 0 ? takenBytes(socket) : NOTHING_TO_DO
-    if (seen === NOTHING_TO_DO || seen !== this.#seen) {
-      this.#seen = seen
-      this.#seenMs = nowMs
+    const awaited = socket.writableFinished ? 'its end' : socket.writableLength > 0 ? takenBytes(socket) : 'nothing'
+    if (awaited === 'nothing' || awaited !== this.#awaited) {
+      this.#awaited = awaited
+      this.#awaitedSinceMs = nowMs
     }
-    return nowMs - this.#seenMs >= (seen === TO_END ? LINGER_MS_MAX : this.#context.slowReaderMs)
+    return nowMs - this.#awaitedSinceMs >= (awaited === 'its end' ? LINGER_MS_MAX : this.#context.slowReaderMs)
   }
 
   /** The server closes. */
@@ -278,17 +278,16 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
   }
 }
 
-/** No numbers of bytes. */
-const NOTHING_TO_DO = -1
-const TO_END = -2
+/** Of a client: that it ends its side, or takes more than so many bytes. */
+type Awaited = 'nothing' | 'its end' | number
 
 /**
  * How much of what was written to a socket its kernel has taken. No public property tells: `writableLength` and `bytesWritten` count a write
  * as a whole, and an answer is one. Node's own time-outs of sockets look at this too, but take a client that sends for one that reads.
  */
-function takenBytes(socket: Socket): number {
+function takenBytes(socket: Socket): number | 'nothing' {
   const { _handle: handle } = socket as Socket & { readonly _handle?: { bytesWritten: number; writeQueueSize: number } }
-  return handle ? handle.bytesWritten - handle.writeQueueSize : NOTHING_TO_DO
+  return handle ? handle.bytesWritten - handle.writeQueueSize : 'nothing'
 }
 
 /** 'close' follows, and `#onClose` does what is to be done. */
