@@ -133,11 +133,7 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
   /** performance.now() when it was opened, last answered, or read the first byte since. */
   #sinceMs = performance.now()
   #hasServed = false
-  /** The answer under way is the last one. */
-  #isLast = false
-  /** The last answer has been given: what is read is thrown away. */
-  #isLeaving = false
-  #isPassedOn = false
+  #phase: Phase = 'serving'
   /** What the last check waited for, and since when a check has. */
   #awaited: Awaited = 'nothing'
   #awaitedSinceMs = 0
@@ -156,7 +152,7 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
     this.#response = null
     this.#hasServed = true
     this.#sinceMs = performance.now()
-    if (!keepsAlive || this.#isLast) this.#leave()
+    if (!keepsAlive || this.#phase !== 'serving') this.#leave()
     else if (this.#ahead.length > 0) this.#begin(this.#ahead.take(Number.POSITIVE_INFINITY))
   }
 
@@ -165,7 +161,7 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
     const { keepAliveMs } = this.#context
     const elapsedMs = nowMs - this.#sinceMs
     if (this.#isDeserted(nowMs)) socket.destroy()
-    else if (this.#response !== null || this.#isPassedOn || this.#isLeaving) return
+    else if (this.#response !== null || this.#phase === 'passed on' || this.#phase === 'leaving') return
     else if (this.#hasServed && this.#part === null) {
       // What is not written yet is an answer that the client is slow to read.
       if (elapsedMs >= keepAliveMs && socket.writableLength === 0) socket.destroy()
@@ -185,15 +181,15 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
 
   /** The server closes. */
   close(): void {
-    this.#isLast = true
-    if (this.#response !== null || this.#isPassedOn) return
+    if (this.#phase === 'serving') this.#phase = 'last answer'
+    if (this.#response !== null || this.#phase === 'passed on') return
     if (this.#part !== null) this.passOn()
     else if (this.socket.writableLength > 0) this.#leave()
     else this.socket.destroy()
   }
 
   readonly #onData = (bytes: Buffer): void => {
-    if (this.#isLeaving) return
+    if (this.#phase === 'leaving') return
     if (this.#response !== null) this.#keepAhead(bytes)
     else if (this.#part === null) this.#begin(bytes)
     else {
@@ -206,7 +202,7 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
   /** Not as a part is: it cannot be given away yet, and to join each of 64 Ki pieces to those before it would cost 0.7 s of CPU. */
   #keepAhead(bytes: Buffer): void {
     if (this.#ahead.length < AHEAD_BYTES_MAX) this.#ahead.add(bytes)
-    else this.#isLast = true
+    else this.#phase = 'last answer'
   }
 
   #begin(bytes: Buffer): void {
@@ -236,7 +232,7 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
    * that nobody has read, closing would send a reset, at which the client's kernel throws away an answer that was paid for.
    */
   #leave(): void {
-    this.#isLeaving = true
+    this.#phase = 'leaving'
     this.#forget()
     this.socket.end()
   }
@@ -249,7 +245,7 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
   /** Gives the connection to node:http. It is still watched here. */
   passOn(): void {
     const { socket } = this
-    this.#isPassedOn = true
+    this.#phase = 'passed on'
     socket.off('data', this.#onData).off('end', this.#onEnd).off('error', ignore)
     socket.pause()
     if (this.#part !== null) socket.unshift(this.#part)
@@ -261,7 +257,7 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
   /** The client has closed its side, which node:http takes for leaving. */
   readonly #onEnd = (): void => {
     const isBrokenOff = this.#response === null && this.#part !== null
-    this.#isLeaving = true
+    this.#phase = 'leaving'
     this.#forget()
     if (isBrokenOff) {
       // As Node's parser would call it, so that it has the same answer.
@@ -277,6 +273,12 @@ class FastConnection implements ResponseOwner, Aged<FastConnection> {
     this.#response = null
   }
 }
+
+/**
+ * A connection serves one request after the other until an answer is to be the last one; after that it is leaving, and what is read is thrown
+ * away. One that is passed on is node:http's.
+ */
+type Phase = 'serving' | 'last answer' | 'leaving' | 'passed on'
 
 /** Of a client: that it ends its side, or takes more than so many bytes. */
 type Awaited = 'nothing' | 'its end' | number
