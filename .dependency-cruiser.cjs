@@ -110,7 +110,7 @@ module.exports = {
     ),
     never(
       'sockets-only-at-the-doors',
-      { path: '^src/', pathNot: '^src/(http|dispatch|market|alerts|demo|cli)/|^src/serve[.]ts$|[.]test[.]ts$' },
+      { path: '^src/', pathNot: '^src/(http|dispatch|market|alerts|demo|cli)/|[.]test[.]ts$' },
       {
         path: `${nodeHttp}|^(node:)?(http|http2|https|net|tls)$|node_modules/undici/`,
         dependencyTypesNot: ['type-only'],
