@@ -86,7 +86,7 @@ export function planPricing(
   return {
     offers,
     job,
-    hold: holdFor(offers, job, { maxTokens }),
+    hold: holdFor(offers, job, maxTokens),
     share: random.pick([
       0,
       1000,

@@ -207,7 +207,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       ledger,
       windows,
       clock,
-      outputDefaults: { maxTokens: config.models.defaultMaxTokens },
+      defaultMaxTokens: config.models.defaultMaxTokens,
     },
     route: { health, cloudCompetes: config.routing.cloudCompetes },
     affinity: createAffinity({ clock }),

@@ -12,7 +12,7 @@ import type { Catalog } from '../market/catalog.ts'
 import type { WindowView } from '../quota/window-view.ts'
 import { eligible } from './eligible.ts'
 import { explainExclusions } from './explain-exclusions.ts'
-import { type HoldRequest, holdFor, maxTokensFor, type OutputDefaults } from './hold.ts'
+import { type HoldRequest, holdFor, maxTokensFor } from './hold.ts'
 import { budgetNanos, refusal } from './refusal.ts'
 
 export interface AdmitDeps {
@@ -21,7 +21,8 @@ export interface AdmitDeps {
   readonly ledger: Pick<Ledger, 'admit' | 'refusalOf'>
   readonly windows: Pick<WindowView, 'remember'>
   readonly clock: Clock
-  readonly outputDefaults: OutputDefaults
+  /** Output tokens per choice of a request that does not say. */
+  readonly defaultMaxTokens: number
 }
 
 /**
@@ -41,7 +42,7 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
     throw refused
   }
 
-  const { wantNanos, floorNanos, maxTokens, clampedBy } = holdFor(supply.eligible, job, deps.outputDefaults)
+  const { wantNanos, floorNanos, maxTokens, clampedBy } = holdFor(supply.eligible, job, deps.defaultMaxTokens)
   const admission = admissionOf(caller, job, requestId, { wantNanos, floorNanos })
   const result = await ask(deps, admission)
   failpoint('admission-answered')

@@ -31,6 +31,6 @@ export async function appraise(deps: AdmitDeps, caller: Caller, job: ChatJob, re
   const verdict =
     choice.eligible.length === 0
       ? explainExclusions(choice.excluded, candidates, job)
-      : holdFor(choice.eligible, job, deps.outputDefaults)
+      : holdFor(choice.eligible, job, deps.defaultMaxTokens)
   return { models, candidates, ...choice, verdict }
 }

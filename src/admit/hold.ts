@@ -3,12 +3,6 @@ import { affordableOutputTokens, costNanos, type Nanos } from '../domain/money.t
 import type { Offer } from '../domain/offer.ts'
 import { outputCap } from '../domain/output-cap.ts'
 
-/** How many output tokens a request may have when it does not say; per model where the operator set one. */
-export interface OutputDefaults {
-  readonly maxTokens: number
-  readonly perModel?: ReadonlyMap<string, number> | undefined
-}
-
 export interface HoldRequest {
   /** Pays for `maxTokens` at the dearest candidate. */
   readonly wantNanos: Nanos
@@ -25,9 +19,10 @@ export interface HoldRequest {
  * Dispatch asks each offer for at most `outputCap(offer, job, maxTokens)`, which is never above `maxTokens`.
  *
  * @param offers at least one; each can make a token for the job's `maxCostNanos`, which is never exceeded
+ * @param defaultMaxTokens output tokens per choice where the job does not say; fewer where no offer can make as many
  */
-export function holdFor(offers: readonly Offer[], job: ChatJob, defaults: OutputDefaults): HoldRequest {
-  const askedTokens = job.maxTokens ?? defaultMaxTokens(offers, job, defaults)
+export function holdFor(offers: readonly Offer[], job: ChatJob, defaultMaxTokens: number): HoldRequest {
+  const askedTokens = job.maxTokens ?? Math.max(...offers.map(offer => outputCap(offer, job, defaultMaxTokens)))
   const paidTokens = job.maxCostNanos === null ? askedTokens : maxTokensFor(offers, job, job.maxCostNanos)
   const maxTokens = Math.min(askedTokens, paidTokens)
   const wantNanos = dearest(offers, job, maxTokens)
@@ -44,11 +39,6 @@ export function maxTokensFor(offers: readonly Offer[], job: ChatJob, heldNanos: 
 
 /** A shorter answer than this is not worth its prompt. */
 const FEWEST_OUTPUT_TOKENS = 16
-
-function defaultMaxTokens(offers: readonly Offer[], job: ChatJob, defaults: OutputDefaults): number {
-  const caps = offers.map(offer => outputCap(offer, job, defaults.perModel?.get(offer.modelId) ?? defaults.maxTokens))
-  return Math.max(...caps)
-}
 
 function dearest(offers: readonly Offer[], job: ChatJob, maxTokens: number): Nanos {
   let most = 0n

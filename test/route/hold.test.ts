@@ -4,17 +4,17 @@ import { jobOf, offerOf } from '../market/random-market.ts'
 
 const cheap = offerOf({ name: 'cheap', price: { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n } })
 const dear = offerOf({ name: 'dear', price: { inputPicoPerToken: 2_000n, outputPicoPerToken: 4_000n } })
-const defaults = { maxTokens: 4_096 }
+const defaultMaxTokens = 4_096
 
 test('an explicit max_tokens is held for in full, at the dearest candidate, for every choice', () => {
   const job = jobOf({ inputTokensBound: 100, maxTokens: 50, choices: 2 })
   // 100 x 2 + 100 x 4 nano-USD.
-  expect(holdFor([cheap, dear], job, defaults)).toEqual({ wantNanos: 600n, floorNanos: 600n, maxTokens: 50 })
+  expect(holdFor([cheap, dear], job, defaultMaxTokens)).toEqual({ wantNanos: 600n, floorNanos: 600n, maxTokens: 50 })
 })
 
 test('without max_tokens the default is wanted, and 16 tokens are the least', () => {
   const job = jobOf({ inputTokensBound: 100, choices: 2 })
-  expect(holdFor([dear], job, defaults)).toEqual({
+  expect(holdFor([dear], job, defaultMaxTokens)).toEqual({
     wantNanos: 200n + 2n * 4_096n * 4n,
     floorNanos: 200n + 2n * 16n * 4n,
     maxTokens: 4_096,
@@ -23,16 +23,15 @@ test('without max_tokens the default is wanted, and 16 tokens are the least', ()
 
 test('a max_tokens that may be clamped is wanted in full, and 16 tokens, or all of it, are the least', () => {
   const job = jobOf({ inputTokensBound: 100, maxTokens: 50, choices: 2, onInsufficient: 'clamp' })
-  expect(holdFor([cheap, dear], job, defaults)).toEqual({ wantNanos: 600n, floorNanos: 328n, maxTokens: 50 })
+  expect(holdFor([cheap, dear], job, defaultMaxTokens)).toEqual({ wantNanos: 600n, floorNanos: 328n, maxTokens: 50 })
   const few = jobOf({ inputTokensBound: 100, maxTokens: 5, onInsufficient: 'clamp' })
-  expect(holdFor([dear], few, defaults)).toEqual({ wantNanos: 220n, floorNanos: 220n, maxTokens: 5 })
+  expect(holdFor([dear], few, defaultMaxTokens)).toEqual({ wantNanos: 220n, floorNanos: 220n, maxTokens: 5 })
 })
 
-test('the default follows the model, its largest output and the room its context leaves', () => {
+test('the default follows the largest output of the model and the room its context leaves', () => {
   const maxTokens = (offer: ReturnType<typeof offerOf>, inputTokensBound = 100) =>
-    holdFor([offer], jobOf({ inputTokensBound }), { ...defaults, perModel: new Map([['other', 1_000]]) }).maxTokens
+    holdFor([offer], jobOf({ inputTokensBound }), defaultMaxTokens).maxTokens
   expect(maxTokens(offerOf())).toBe(4_096)
-  expect(maxTokens(offerOf({ modelId: 'other' }))).toBe(1_000)
   expect(maxTokens(offerOf({ maxOutputTokens: 512 }))).toBe(512)
   expect(maxTokens(offerOf({ contextTokens: 4_096 }))).toBe(4_096 - 35)
   expect(maxTokens(offerOf({ contextTokens: 4_096 }), 20_000)).toBe(16)
@@ -50,14 +49,18 @@ test('max_cost_usd lowers max_tokens to what it pays for at the dearest candidat
     jobOf({ inputTokensBound: 100, choices: 2, maxTokens, maxCostNanos })
   // The prompt is 200 at the dearer one, and a token of both choices 8.
   const capped = { wantNanos: 280n, floorNanos: 280n, maxTokens: 10, clampedBy: 'max_cost_usd' }
-  expect(holdFor([cheap, dear], job(50, 287n), defaults)).toEqual(capped)
-  expect(holdFor([cheap, dear], job(null, 287n), defaults)).toEqual(capped)
-  expect(holdFor([cheap, dear], job(10, 287n), defaults)).toEqual({ wantNanos: 280n, floorNanos: 280n, maxTokens: 10 })
+  expect(holdFor([cheap, dear], job(50, 287n), defaultMaxTokens)).toEqual(capped)
+  expect(holdFor([cheap, dear], job(null, 287n), defaultMaxTokens)).toEqual(capped)
+  expect(holdFor([cheap, dear], job(10, 287n), defaultMaxTokens)).toEqual({
+    wantNanos: 280n,
+    floorNanos: 280n,
+    maxTokens: 10,
+  })
 })
 
 test('a free model needs no money', () => {
   const free = offerOf({ price: { inputPicoPerToken: 0n, outputPicoPerToken: 0n } })
-  const { wantNanos, floorNanos } = holdFor([free], jobOf(), defaults)
+  const { wantNanos, floorNanos } = holdFor([free], jobOf(), defaultMaxTokens)
   expect([wantNanos, floorNanos]).toEqual([0n, 0n])
   expect(maxTokensFor([free], jobOf(), 0n)).toBeGreaterThan(1_000_000)
 })

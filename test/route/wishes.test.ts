@@ -25,7 +25,7 @@ function choose({ offers, job, health, cloudCompetes, stickyOfferId, seed }: Ran
   }
   const { eligible: allowed, excluded } = eligible(candidates.offers, job, health)
   if (allowed.length === 0) return { candidates, allowed, excluded, plan: [], ranks: [], hold: undefined }
-  const hold = holdFor(allowed, job, { maxTokens: 4_096 })
+  const hold = holdFor(allowed, job, 4_096)
   const ticket: Ticket = {
     requestId: '',
     hold: { leaseId: '', nanos: hold.wantNanos, isOpen: true },
