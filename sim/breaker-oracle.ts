@@ -37,7 +37,7 @@ const PAUSE_MS_MAX = 300_000
 const RATE_REQUESTS_MIN = 20
 /** The last minute is kept in slices of ten seconds, so it may be counted from anywhere in between. */
 const RATE_WINDOWS_MS = [50_000, 60_000] as const
-const ATTEMPTS_MAX = 3
+export const ATTEMPTS_MAX = 3
 
 interface Books {
   inFlight: number

@@ -12,6 +12,7 @@ import type { WriteFrames } from '../src/relay/relay.ts'
 import { route } from '../src/route/route.ts'
 import { settle } from '../src/settle/settle.ts'
 import { DONE } from '../src/wire/sse-encode.ts'
+import { ATTEMPTS_MAX } from './breaker-oracle.ts'
 import type { Gateway } from './gateway.ts'
 import type { Oracle } from './oracle.ts'
 import type { RequestPlan } from './plan.ts'
@@ -170,7 +171,8 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
       const ranked = route(ticket, job, { health: breaker.health }, random.next)
       breaker.sawPlan(ranked)
       const upstream = upstreams.clientFor(process, { runsMs: request.runsMs, isRejected: pricing.share === 0 })
-      answer = await dispatch({ upstream, health: breaker.health, clock: scheduler }, ranked, job, stop)
+      const dispatching = { upstream, health: breaker.health, clock: scheduler, attemptsMax: ATTEMPTS_MAX }
+      answer = await dispatch(dispatching, ranked, job, stop)
       assertAlive()
       breaker.sawAttempts(answer.attempts)
     } catch (failure) {

@@ -20,11 +20,10 @@ export interface DispatchDeps {
   readonly upstream: UpstreamClient
   readonly health: Pick<Health, 'beginRequest' | 'endRequest' | 'recordSuccess' | 'recordFailure'>
   readonly clock: Clock
-  /** Servers tried for one model, the first included; fallback models together get as many again. 3 unless given. */
-  readonly attemptsMax?: number
+  /** Servers tried for one model, the first included; fallback models together get as many again. */
+  readonly attemptsMax: number
 }
 
-const ATTEMPTS_MAX = 3
 /** Below this an attempt could only time out. */
 const REMAINING_MS_MIN = 50
 
@@ -37,7 +36,7 @@ const REMAINING_MS_MIN = 50
  * `all_hosters_failed` when none is left, the reason of `signal` when it was aborted.
  */
 export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, signal: StopSignal): Promise<Answer> {
-  const { clock, attemptsMax = ATTEMPTS_MAX } = deps
+  const { clock, attemptsMax } = deps
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
   const attempts: Attempt[] = []
   const failures: UpstreamFailure[] = []

@@ -93,7 +93,7 @@ export interface Dispatching {
 }
 
 /** Dispatch as the gateway composes it: the real client, the real health, the real clock. */
-export function startDispatching(options: { attemptsMax?: number } = {}): Dispatching {
+export function startDispatching({ attemptsMax = 3 } = {}): Dispatching {
   const upstream = new UpstreamClient({ version: '0.0.0-test' })
   const health = createHealth({ clock: systemClock, random: () => 0.5 })
   const reports: string[] = []
@@ -113,7 +113,7 @@ export function startDispatching(options: { attemptsMax?: number } = {}): Dispat
     reports,
     send: (offers, body, signal = new AbortController().signal) =>
       dispatch(
-        { upstream, health: observed, clock: systemClock, ...options },
+        { upstream, health: observed, clock: systemClock, attemptsMax },
         planOf([offers].flat()),
         jobOf(body),
         signal,
