@@ -34,7 +34,7 @@ export function eligible(candidates: readonly Offer[], job: ChatJob, view: Healt
   return { eligible: willing.filter(offer => !dropped.has(offer)), excluded }
 }
 
-/** Trust must be above this, strictly (SPEC 4.5). */
+/** Trust must be above this, strictly: docs/routing.md promises it. */
 const TRUSTED_ABOVE = 0.8
 
 function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionReason | undefined {

@@ -6,7 +6,7 @@ import { bucketStarts, lastDays, type Period } from './period.ts'
 import { readRefunded } from './read-refunded.ts'
 
 /**
- * SPEC 2.2: token use of the last `days` UTC days in buckets of `interval`, empty buckets included. The first week or
+ * `GET /v1/usage/tokens`: token use of the last `days` UTC days in buckets of `interval`, empty buckets included. The first week or
  * month may begin before the period, but counts only what lies inside it: the buckets always sum to the totals.
  */
 export async function tokenUsage(

@@ -4,7 +4,7 @@ import type { UsageBreakdown } from '../wire/reports.ts'
 import { meanLatencyMs } from './mean-latency.ts'
 import { bucketStarts, lastDays, type Period } from './period.ts'
 
-/** SPEC 2.3: where the money of the last `days` UTC days went, per model and provider and per day. */
+/** `GET /v1/usage/breakdown`: where the money of the last `days` UTC days went, per model and provider and per day. */
 export async function usageBreakdown(
   sql: Sql,
   customerId: string,

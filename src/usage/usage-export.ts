@@ -15,7 +15,7 @@ export interface UsageExport {
 const ROWS_PER_PAGE = 1000
 
 /**
- * SPEC 2.4: every admitted request of the last `days` UTC days, oldest first. Memory stays flat however many there are.
+ * `GET /v1/usage/export`: every admitted request of the last `days` UTC days, oldest first. Memory stays flat however many there are.
  * The first page is read before it returns, so that a database that is down is an error and not a broken document.
  */
 export async function usageExport(sql: Sql, customerId: string, days: number, nowMs: number): Promise<UsageExport> {

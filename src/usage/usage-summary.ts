@@ -8,7 +8,7 @@ import { lastDays, type Period } from './period.ts'
 import { rateLimits } from './rate-limits.ts'
 import { readRefunded } from './read-refunded.ts'
 
-/** SPEC 2.1: what the caller has left, may still ask for, and used in the last 30 UTC days. */
+/** `GET /v1/usage`: what the caller has left, may still ask for, and used in the last 30 UTC days. */
 export async function usageSummary(
   sql: Sql,
   caller: Caller,

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 
-/** SPEC 2.7, for the API description. Answers are made by upstream-completion.ts, which keeps further fields of the upstream. */
+/** For the API description. Answers are made by upstream-completion.ts, which keeps further fields of the upstream. */
 export const chatCompletionSchema = z
   .looseObject({
     id: z.string().describe('`chatcmpl-` and the request id that the `x-request-id` header carries.'),

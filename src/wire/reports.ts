@@ -67,7 +67,7 @@ const avgLatencyMs = z
   .nonnegative()
   .describe('Mean time to the last byte over successful requests, milliseconds; 0 when there were none.')
 
-/** SPEC 2.1 */
+/** `GET /v1/usage` */
 export const usageSummary = z
   .object({
     customer: z.string().describe("The customer's e-mail address."),
@@ -122,7 +122,7 @@ export const usageSummary = z
   })
 export type UsageSummary = z.infer<typeof usageSummary>
 
-/** SPEC 2.2 */
+/** `GET /v1/usage/tokens` */
 export const tokenUsage = z
   .object({
     period_days: count.describe('The days parameter.'),
@@ -189,7 +189,7 @@ export const tokenUsage = z
   })
 export type TokenUsageReport = z.infer<typeof tokenUsage>
 
-/** SPEC 2.3 */
+/** `GET /v1/usage/breakdown` */
 export const usageBreakdown = z
   .object({
     by_model: z
@@ -260,7 +260,7 @@ export const usageBreakdown = z
   })
 export type UsageBreakdown = z.infer<typeof usageBreakdown>
 
-/** SPEC 2.4: the columns of the export, in their order. */
+/** `GET /v1/usage/export`: its columns, in their order. */
 export const exportColumns = [
   'timestamp',
   'model',
