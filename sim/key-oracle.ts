@@ -60,7 +60,7 @@ export function createKeyOracle({ world, serverOf, requests, heardOf, hasDatabas
     return once === null ? undefined : tries.get(`${customer.customerId} ${once.key}`)
   }
 
-  /** I10: whatever happens, a key is charged once. */
+  /** Whatever happens, a key is charged once. */
   function charged(record: RequestRecord): void {
     const ofKey = keyOfRecord(record)
     if (ofKey === undefined) return

@@ -231,7 +231,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
 
   // ---------------------------------------------------------------- after each transaction
 
-  /** I1, I13: transactions sum to zero, each of them. */
+  /** Transactions sum to zero, each of them. */
   function checkEntries(): void {
     const { entries } = serverOf().model.tables
     let txId = 0
@@ -250,7 +250,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     if (sum !== 0n) world.fail('transactions_sum_to_zero', `transaction ${txId} sums to ${sum}`)
   }
 
-  /** I2, I3, I4, I14 of one customer. */
+  /** What the balance, the leases and the day of one customer have to add up to. */
   function checkCustomer(customerId: string): void {
     const { balances, leasesOf } = serverOf().model.tables
     const balance = balances.get(customerId)
@@ -501,7 +501,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
 
   // ---------------------------------------------------------------- windows
 
-  /** I14: as many requests run in a minute and a day of the database's clock as the limits allow. */
+  /** As many requests run in a minute and a day of the database's clock as the limits allow. */
   function countAdmission({ customer, admission }: RequestRecord): void {
     const { epochMs } = serverOf().clock
     const atMs = countedAtMs.get(admission.requestId) ?? epochMs + world.nowMs
@@ -558,14 +558,14 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       if (!isDiskLost) world.fail('answers_are_charged_once', `${name}: no usage row`)
       return
     }
-    // I12
+    // A charge that came after its lease was reclaimed is paid as far as the free balance allows.
     if (cost !== due && !reclaimed.has(record.leaseId!))
       world.fail('answers_are_charged_once', `${name}: ${cost} of ${due}`)
     if (row.cost + row.writeoff !== settlement.costNanos + settlement.writeoffNanos)
       world.fail('charges_are_exact', `${name}: written off ${row.writeoff}`)
   }
 
-  /** I5, I6, I7, I14 over everything there is. */
+  /** Usage rows, charges, shares and rollups, over everything there is. */
   function checkSums(): void {
     const { tables } = serverOf().model
     const rollups = new Map<string, { requests: number; cost: Nanos }>()

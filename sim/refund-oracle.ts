@@ -29,7 +29,7 @@ export function createRefundOracle(world: World, serverOf: () => DatabaseServer)
     },
   }
 
-  /** I8: once, at most what was charged, from whoever earned it, in proportion. */
+  /** Once, at most what was charged, from whoever earned it, in proportion. */
   function saw({ customerId, requestId, amountNanos }: RefundOrder, verdict: RefundVerdict): void {
     const { usage, entries, refunds: rows } = serverOf().model.tables
     const charge = usage.get(customerId)?.get(requestId)

@@ -68,7 +68,7 @@ export async function simulate(seed: number, trace?: (line: string) => void): Pr
   }
 }
 
-/** I11: everything leased is back by then. */
+/** Everything leased is back by then. */
 const LIVENESS_MS = 15 * 60_000
 const PROBE_MS = 15_000
 /** Twice as long as an offer rests at most. */

@@ -41,9 +41,8 @@ async function check(db: Sql, name: AuditCheck): Promise<AuditFinding> {
 
 export type AuditCheck = keyof typeof auditChecks
 
-/** Each selects the ids of what violates it. I1 to I14 are the invariants of docs/money.md. */
+/** Each selects the ids of what violates it. What each of them proves is told in docs/money.md. */
 export const auditChecks = {
-  // I1, I13
   transactions_sum_to_zero: `
     SELECT tx_id::text FROM ledger_entry GROUP BY tx_id HAVING sum(amount_nanos) <> 0`,
   ledger_sums_to_zero: `
@@ -55,7 +54,6 @@ export const auditChecks = {
   one_signup_credit_per_customer: `
     SELECT account_id::text FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
     WHERE t.kind = 'signup_credit' AND e.account_kind = 'customer' GROUP BY account_id HAVING count(*) > 1`,
-  // I2
   balances_cover_their_leases: `
     SELECT customer_id::text FROM balance WHERE leased_nanos < 0 OR posted_nanos < leased_nanos`,
   balances_equal_entries: `
@@ -66,25 +64,20 @@ export const auditChecks = {
       SELECT account_id, sum(amount_nanos) AS amount FROM ledger_entry WHERE account_kind = 'customer' GROUP BY account_id
     ) e ON e.account_id = b.customer_id
     WHERE coalesce(b.posted_nanos, 0) - coalesce(l.settled, 0) <> coalesce(e.amount, 0)`,
-  // I3
   leased_equals_open_leases: `
     SELECT coalesce(b.customer_id, l.customer_id)::text
     FROM balance b FULL JOIN (
       SELECT customer_id, sum(granted_nanos) AS granted FROM lease GROUP BY customer_id
     ) l USING (customer_id)
     WHERE coalesce(b.leased_nanos, 0) <> coalesce(l.granted, 0)`,
-  // I4
   settled_within_granted: `
     SELECT lease_id::text FROM lease WHERE settled_nanos < 0 OR settled_nanos > granted_nanos OR (slots IS NULL AND settled_nanos > 0)`,
-  // I5
   one_usage_row_per_request: `
     SELECT request_id::text FROM usage_event GROUP BY request_id HAVING count(*) > 1`,
   cost_within_hold: `
     SELECT request_id::text FROM usage_event WHERE cost_nanos < 0 OR cost_nanos > hold_nanos`,
-  // I6
   cost_is_share_plus_fee: `
     SELECT request_id::text FROM usage_event WHERE cost_nanos <> hoster_share_nanos + fee_nanos OR hoster_share_nanos < 0 OR fee_nanos < 0`,
-  // I7
   charges_have_a_transaction: `
     SELECT request_id::text FROM usage_event WHERE (cost_nanos > 0) <> (tx_id IS NOT NULL)`,
   charges_equal_customer_entries: `
@@ -113,7 +106,6 @@ export const auditChecks = {
       WHERE account_kind = 'platform_revenue' AND tx_id NOT IN (SELECT tx_id FROM ledger_tx WHERE kind = 'refund')
     ) e USING (tx_id)
     WHERE coalesce(u.fee, 0) <> coalesce(e.amount_nanos, 0)`,
-  // I8
   refunds_within_charges: `
     SELECT r.request_id::text FROM refund r LEFT JOIN usage_event u USING (customer_id, request_id)
     WHERE (r.amount_nanos > 0 AND r.amount_nanos <= u.cost_nanos AND r.started_at = u.started_at) IS NOT TRUE`,
@@ -137,7 +129,6 @@ export const auditChecks = {
     ) e ON (e.tx_id, e.ref, e.account_kind, e.account_id, e.amount_nanos) = (r.tx_id, r.ref, r.kind, r.account, r.amount)
     WHERE r.tx_id IS NULL OR e.tx_id IS NULL
     GROUP BY 1`,
-  // I7
   hours_equal_usage: `
     SELECT customer_id || ' ' || to_char(hour AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24')
     FROM (
@@ -188,16 +179,14 @@ export const auditChecks = {
       HAVING (sum(requests), sum(cost_nanos)) IS DISTINCT FROM (0, 0)
     ) r USING (customer_id, key_id, day)
     WHERE (u.requests, u.cost) IS DISTINCT FROM (r.requests, r.cost)`,
-  // I9, as far as the rows tell: nobody pays more than the billed tokens cost, rounded up.
+  // Rounded up, as a charge is.
   cost_within_token_prices: `
     SELECT request_id::text FROM usage_event
     WHERE cost_nanos > ceil((input_tokens::numeric * input_pico_per_token + output_tokens::numeric * output_pico_per_token) / 1000)`,
-  // I11
   no_lease_outlives_its_node: `
     SELECT lease_id::text FROM lease l
     WHERE granted_at < now() - interval '15 minutes'
       AND NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive' AND n.expires_at > now() - interval '15 minutes')`,
-  // I14
   day_spend_equals_usage: `
     SELECT b.customer_id::text FROM balance b
     LEFT JOIN (
