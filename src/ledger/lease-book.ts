@@ -52,7 +52,7 @@ export interface LeaseBookDeps {
 const LEASE_SECONDS = 10
 /** A customer gets a lease after so many requests, and while they come at such a rate. */
 const REQUESTS_MIN = 4
-/** Free balance below this, or below so many of the customer's largest holds, is spent by strict leases. MONEY: the last dollars. */
+/** Free balance below this, or below so many of the customer's largest holds, is spent by strict leases: the last dollars. */
 const FLOOR_NANOS = 1_000_000_000n
 const FLOOR_HOLDS = 20n
 /** Room for running requests beside what is spent: holds are worst cases, often far above the cost. */
