@@ -449,8 +449,8 @@ export const mutations: readonly Mutation[] = [
     id: 'breaker-restores-at-once',
     bug: 'one success ends the trial',
     file: breaker,
-    find: 'if (record.closed || --record.successesToClose > 0) return',
-    replace: 'if (record.closed) return',
+    find: 'if (!record.onTrial || --record.successesToPass > 0) return',
+    replace: 'if (!record.onTrial) return',
   },
   {
     id: 'breaker-takes-the-busy-for-ill',

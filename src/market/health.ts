@@ -20,15 +20,15 @@ export interface HealthOptions {
 
 /**
  * The recent past of every offer, in memory and for this node alone: a breaker that ejects what fails and lets one real
- * request at a time try it again, pauses that busy servers ask for, and latency. Figures: ROUTING.md 2 and 3.
+ * request at a time try it again, pauses that busy servers ask for, and latency. The figures are those of docs/routing.md.
  */
 export function createHealth({ clock, random, onEvent = () => {} }: HealthOptions): Health {
-  const records = new Map<string, Record>()
+  const records = new Map<string, OfferRecord>()
   const now = () => clock.monotonicMs()
 
-  const eject = (offerId: string, record: Record, forMs: number, event: HealthEvent['event'] = 'ejected') => {
-    record.closed = false
-    record.successesToClose = PROBES_TO_CLOSE
+  const eject = (offerId: string, record: OfferRecord, forMs: number, event: HealthEvent['event'] = 'ejected') => {
+    record.onTrial = true
+    record.successesToPass = SUCCESSES_TO_PASS
     record.ejectedUntilMs = now() + forMs
     record.probing = false
     onEvent({ event, offerId, forMs })
@@ -75,52 +75,52 @@ export function createHealth({ clock, random, onEvent = () => {} }: HealthOption
       record.connectFailuresInRow = 0
       record.pausesInRow = 0
       tally(record, nowMs, true)
-      if (record.closed || --record.successesToClose > 0) return
-      record.closed = true
-      record.closedAtMs = nowMs
+      if (!record.onTrial || --record.successesToPass > 0) return
+      record.onTrial = false
+      record.openSinceMs = nowMs
       record.ejectedUntilMs = 0
       record.buckets.length = 0
       onEvent({ event: 'restored', offerId, forMs: 0 })
     },
 
     recordFailure(offerId, outcome, retryAfterS) {
-      const class_ = classOf[outcome]
-      if (class_ === 'not_counted') return
+      const effect = effectOf[outcome]
+      if (effect === 'not_counted') return
       const record = recordOf(records, offerId, now())
       record.probing = false
-      if (class_ === 'busy') {
+      if (effect === 'busy') {
         record.pausedUntilMs = Math.max(
           record.pausedUntilMs,
           now() + pauseMs(record.pausesInRow++, retryAfterS, random),
         )
         return
       }
-      if (class_ === 'credential') {
+      if (effect === 'credential') {
         eject(offerId, record, CREDENTIAL_EJECTED_MS, 'credential_rejected')
         return
       }
       record.failuresInRow++
       record.connectFailuresInRow = outcome === 'connect_failed' ? record.connectFailuresInRow + 1 : 0
       tally(record, now(), false)
-      record.successesToClose = PROBES_TO_CLOSE
+      record.successesToPass = SUCCESSES_TO_PASS
       // What was sent before the ejection and fails during it says nothing new.
       if (record.ejectedUntilMs > now()) return
-      const isOut = !record.closed || isFailing(record, now())
+      const isOut = record.onTrial || isFailing(record, now())
       if (!isOut) return
-      record.ejections = record.closed ? ejectionsLeft(record, now()) : record.ejections
+      if (!record.onTrial) record.ejections = ejectionsLeft(record, now())
       eject(offerId, record, ejectionMs(record.ejections++, random))
     },
   }
 }
 
-interface Record {
-  /** The breaker: closed lets requests through. */
-  closed: boolean
-  closedAtMs: number
+interface OfferRecord {
+  /** It was ejected and has not had enough successes since. */
+  onTrial: boolean
+  openSinceMs: number
   ejectedUntilMs: number
   /** A request is trying the offer after its ejection. */
   probing: boolean
-  successesToClose: number
+  successesToPass: number
   /** The k of 5 s x 2^k. */
   ejections: number
   failuresInRow: number
@@ -137,7 +137,7 @@ interface Record {
 
 const FAILURES_TO_EJECT = 5
 const CONNECT_FAILURES_TO_EJECT = 3
-const PROBES_TO_CLOSE = 3
+const SUCCESSES_TO_PASS = 3
 const EJECTED_MS = 5_000
 const EJECTED_MS_MAX = 300_000
 /** A refused key is cured by a person, not by waiting. */
@@ -153,7 +153,7 @@ const PAUSE_MS_MAX = 300_000
 /** Prices and hosters come and go; records of what nobody used for longest make room. */
 const RECORDS_MAX = 10_000
 
-const classOf: { [outcome in Exclude<AttemptOutcome, 'answered'>]: 'fault' | 'busy' | 'credential' | 'not_counted' } = {
+const effectOf: Record<Exclude<AttemptOutcome, 'answered'>, 'fault' | 'busy' | 'credential' | 'not_counted'> = {
   connect_failed: 'fault',
   server_error: 'fault',
   first_token_timeout: 'fault',
@@ -166,13 +166,13 @@ const classOf: { [outcome in Exclude<AttemptOutcome, 'answered'>]: 'fault' | 'bu
   cancelled: 'not_counted',
 }
 
-function stateOf(record: Record, nowMs: number): OfferState {
+function stateOf(record: OfferRecord, nowMs: number): OfferState {
   if (record.pausedUntilMs > nowMs || record.ejectedUntilMs > nowMs) return 'ejected'
-  if (record.closed) return 'open'
+  if (!record.onTrial) return 'open'
   return record.probing ? 'ejected' : 'probing'
 }
 
-function isFailing(record: Record, nowMs: number): boolean {
+function isFailing(record: OfferRecord, nowMs: number): boolean {
   if (record.failuresInRow >= FAILURES_TO_EJECT || record.connectFailuresInRow >= CONNECT_FAILURES_TO_EJECT) return true
   // A server that fails every other request never fails five times in a row: only the rate sees it.
   let successes = 0
@@ -185,7 +185,7 @@ function isFailing(record: Record, nowMs: number): boolean {
   return successes + failures >= RATE_REQUESTS_MIN && failures >= RATE_FAILED * (successes + failures)
 }
 
-function tally(record: Record, nowMs: number, success: boolean): void {
+function tally(record: OfferRecord, nowMs: number, success: boolean): void {
   let bucket = record.buckets.at(-1)
   if (!bucket || nowMs - bucket.startMs >= BUCKET_MS) {
     bucket = { startMs: nowMs, successes: 0, failures: 0 }
@@ -196,8 +196,8 @@ function tally(record: Record, nowMs: number, success: boolean): void {
   else bucket.failures++
 }
 
-function ejectionsLeft(record: Record, nowMs: number): number {
-  return Math.max(0, record.ejections - Math.floor((nowMs - record.closedAtMs) / FORGIVEN_EVERY_MS))
+function ejectionsLeft(record: OfferRecord, nowMs: number): number {
+  return Math.max(0, record.ejections - Math.floor((nowMs - record.openSinceMs) / FORGIVEN_EVERY_MS))
 }
 
 /** 5 s x 2^k, at most 300 s, give or take half of it, so that many nodes do not come back at the same moment. */
@@ -212,16 +212,16 @@ function pauseMs(pausesInRow: number, retryAfterS: number | undefined, random: (
   return Math.min(wanted, PAUSE_MS_MAX)
 }
 
-function recordOf(records: Map<string, Record>, offerId: string, nowMs: number): Record {
+function recordOf(records: Map<string, OfferRecord>, offerId: string, nowMs: number): OfferRecord {
   let record = records.get(offerId)
   if (!record) {
     if (records.size >= RECORDS_MAX) forgetOldest(records)
     record = {
-      closed: true,
-      closedAtMs: nowMs,
+      onTrial: false,
+      openSinceMs: nowMs,
       ejectedUntilMs: 0,
       probing: false,
-      successesToClose: PROBES_TO_CLOSE,
+      successesToPass: SUCCESSES_TO_PASS,
       ejections: 0,
       failuresInRow: 0,
       connectFailuresInRow: 0,
@@ -239,7 +239,7 @@ function recordOf(records: Map<string, Record>, offerId: string, nowMs: number):
 }
 
 /** Drops a tenth at once, so that the sort is rare. */
-function forgetOldest(records: Map<string, Record>): void {
+function forgetOldest(records: Map<string, OfferRecord>): void {
   const idle = [...records]
     .filter(([, record]) => record.inFlight === 0)
     .sort(([, a], [, b]) => a.touchedMs - b.touchedMs)
