@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Authenticator } from '../auth/authenticate.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { ReportLimiter } from '../quota/report-limiter.ts'
 import type { Endpoint } from './endpoint.ts'

@@ -9,7 +9,7 @@ import type { Settlement } from '../ledger/settlement.ts'
 import { encodeSettlements } from '../ledger/settlement-record.ts'
 import { openSecret, sealSecret } from '../market/sealed-secret.ts'
 import type { Claim, ClaimStore, StoredClaim } from './claim-store.ts'
-import { createInsisting } from './insist.ts'
+import { createInsisting } from './insisting.ts'
 
 export type Claimed =
   /** Run it, then call `finish` or `release`. */

@@ -6,7 +6,7 @@ import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import { closeLostConnections } from './close-lost-connections.ts'
 import { createCrashLimit } from './crash-limit.ts'
 import type { FromWorker, ToWorker } from './messages.ts'
-import { createMetricsSum } from './sum-metrics.ts'
+import { createMetricsSum } from './metrics-sum.ts'
 
 /** Processes that serve behind one port. */
 export interface Workers {

@@ -1,6 +1,6 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { z } from 'zod'
-import type { Authenticator } from '../../auth/authenticate.ts'
+import type { Authenticator } from '../../auth/authenticator.ts'
 import type { Completed } from '../../chat/complete.ts'
 import { type OnceRequest, type Replayed, servedBy } from '../../chat/complete-once.ts'
 import type { Caller } from '../../domain/caller.ts'

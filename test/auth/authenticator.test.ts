@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { mintApiKey } from '../../src/auth/api-key.ts'
-import { createAuthenticator } from '../../src/auth/authenticate.ts'
+import { createAuthenticator } from '../../src/auth/authenticator.ts'
 import { addCustomer, findCustomer, promoteAccountTier, setAccountTier } from '../../src/auth/customers.ts'
 import { findKeys, issueKey, listKeys, revokeKey } from '../../src/auth/keys.ts'
 import type { Sql } from '../../src/db/pool.ts'

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import { expect, test } from 'vitest'
-import { createMetricsSum } from './sum-metrics.ts'
+import { createMetricsSum } from './metrics-sum.ts'
 
 /** A process with one metric of each kind. */
 function measured() {

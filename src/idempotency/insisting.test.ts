@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { createInsisting } from './insist.ts'
+import { createInsisting } from './insisting.ts'
 
 /** Time that passes when the test says so. */
 function scripted() {
