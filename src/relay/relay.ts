@@ -1,5 +1,5 @@
 import type { ChatJob } from '../domain/chat-job.ts'
-import type { ChatChunk, ChunkDelta, TokenUsage } from '../domain/completion.ts'
+import type { ChunkDelta, TokenUsage } from '../domain/completion.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Answer, Outcome, Receipt, StreamAnswer, Ticket, WholeAnswer } from '../domain/handoff.ts'
 import { type Nanos, usd } from '../domain/money.ts'
@@ -7,10 +7,10 @@ import { hasClientLeft, type StopSignal } from '../domain/stop-signal.ts'
 import { Cancelled, type CancelReason, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failpoint } from '../failpoint.ts'
 import { envelopeOf } from '../wire/envelope.ts'
-import { DONE, encodeChunk, encodeErrorChunk, textChunk, textEncoder, usageChunk } from '../wire/sse-encode.ts'
+import { DONE, encodeChunk, encodeErrorChunk, usageChunk } from '../wire/sse-encode.ts'
 import { bill } from './bill.ts'
 import { generatedText } from './generated-text.ts'
-import { OutputMeter } from './output-meter.ts'
+import { PassingStream } from './passing-stream.ts'
 
 /** Ends the ticket; resolves with the charge once it can no longer be lost, throws `settlement_unavailable` when that takes too long. */
 export type SettleReceipt = (receipt: Receipt) => Promise<Nanos>
@@ -70,44 +70,14 @@ async function relayWhole(
 
 async function relayStream(context: RelayContext, answer: StreamAnswer, write: WriteFrames): Promise<void> {
   const { ticket, job, settle, signal, chargeEarlyLeave, onFault } = context
-  const meter = new OutputMeter(ticket.maxTokens * job.choices)
-  const seen: { reported: TokenUsage | null; finishReason: string | null } = { reported: null, finishReason: null }
   const envelope = envelopeOf(ticket, answer.offer.modelId)
-  const encodeText = textEncoder(envelope, job.includeUsage)
-  /** The choices that have begun and not ended. */
-  const open = new Set<number>()
+  const passing = new PassingStream(envelope, job, ticket.maxTokens)
   let failure: unknown
   let outcome: Outcome = 'served'
   try {
     await answer.chunks.read(parts => {
-      let frames = ''
-      for (const part of parts) {
-        if (typeof part === 'string') {
-          meter.addText(part)
-        } else {
-          if (part.usage) seen.reported = part.usage
-          if (part.choices.length === 0) continue
-          for (const choice of part.choices) {
-            meter.add(choice.delta)
-            if (choice.finish_reason === null) {
-              open.add(choice.index)
-            } else {
-              open.delete(choice.index)
-              seen.finishReason = choice.finish_reason
-            }
-          }
-          if (job.includeUsage) part.usage = null
-        }
-        if (!meter.isOverLimit()) {
-          frames += typeof part === 'string' ? encodeText(part) : encodeChunk(part)
-          continue
-        }
-        // The upstream ignores max_tokens. The hold covers no more than that, so the answer ends here, as length.
-        seen.finishReason = 'length'
-        frames += cutOff(typeof part === 'string' ? textChunk(envelope, part) : part, open, job)
-        answer.chunks.leave()
-        break
-      }
+      const frames = passing.framesOf(parts)
+      if (passing.isCut) answer.chunks.leave()
       failpoint('relay-mid-stream')
       return frames === '' ? undefined : write(frames)
     })
@@ -117,11 +87,13 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
     if (outcome === 'interrupted') onFault(error)
   }
 
+  const { text, reported, finishReason } = passing
   const end = bill(ticket, job, answer, {
     outcome,
-    text: meter.text,
-    ...seen,
-    chargeInputOnly: outcome === 'client_gone' && meter.text.length === 0 && chargeEarlyLeave(),
+    text,
+    reported,
+    finishReason,
+    chargeInputOnly: outcome === 'client_gone' && text.length === 0 && chargeEarlyLeave(),
   })
   let costNanos = 0n
   try {
@@ -134,7 +106,7 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
   if (outcome === 'client_gone' && signal.aborted) return
   if (outcome !== 'served') await write(encodeErrorChunk(envelope, endError(failure, signal)))
   else if (!job.includeUsage) await write(DONE)
-  else await write(encodeChunk(usageChunk(envelope, billedUsage(seen.reported ?? undefined, end, costNanos))) + DONE)
+  else await write(encodeChunk(usageChunk(envelope, billedUsage(reported ?? undefined, end, costNanos))) + DONE)
 }
 
 /**
@@ -183,16 +155,4 @@ function billedUsage(reported: TokenUsage | undefined, receipt: Receipt, costNan
     total_tokens: receipt.billedInputTokens + receipt.billedOutputTokens,
     cost_usd: usd(costNanos),
   }
-}
-
-/** The chunk as the last of its answer, and one for each other choice that is still open: SDKs fail on one that never ends. */
-function cutOff(chunk: ChatChunk, open: Set<number>, { includeUsage }: ChatJob): string {
-  const usage = includeUsage ? { usage: null } : {}
-  for (const { index } of chunk.choices) open.delete(index)
-  const last = chunk.choices.map(choice => ({ ...choice, finish_reason: 'length' as const }))
-  let frames = encodeChunk({ ...chunk, choices: last, ...usage })
-  for (const index of open) {
-    frames += encodeChunk({ ...chunk, choices: [{ index, delta: {}, finish_reason: 'length' }], ...usage })
-  }
-  return frames
 }
