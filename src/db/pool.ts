@@ -22,7 +22,7 @@ export interface Sql {
   ): Promise<SqlResult<Row>>
 }
 
-/** A pool of connections. `pg` is the underlying pg.Pool, for libraries that want one (graphile-worker, kysely). */
+/** A pool of connections. `pg` is the underlying pg.Pool, for graphile-worker, which wants one. */
 export interface Pool extends Sql {
   readonly pg: pg.Pool
   /** Waits for running queries, then closes all connections. Safe to call twice. */

@@ -8,7 +8,7 @@ import { checkHosterUrl } from './hoster-url.ts'
 import { sealSecret } from './sealed-secret.ts'
 import { SupplyError } from './supply-error.ts'
 
-/** Every change here bumps control topic `supply` in its own transaction, so running nodes see it within about a second. */
+// Every change here bumps the control topic `supply` in its own transaction, so that running nodes see it within about a second.
 
 export interface NewHoster {
   /** Unique among hosters; what operators type. */
