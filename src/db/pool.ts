@@ -38,8 +38,6 @@ export interface PoolOptions {
   readonly statementTimeoutMs?: number
   /** A statement that waits longer for a lock fails (55P03). Default 2,000; 0 means never. */
   readonly lockTimeoutMs?: number
-  /** A transaction that stays idle longer loses its connection (25P03). Default 5,000; 0 means never. */
-  readonly idleInTransactionTimeoutMs?: number
   /** How long `query` waits for a free or new connection. Default 5,000; 0 means for ever. */
   readonly connectTimeoutMs?: number
   /** Values as node-postgres reads them by itself, for libraries that bring their own SQL: int8 as text. Default false. */
@@ -59,7 +57,8 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
     // PostgreSQL cancels by then if it is well. One that is paused or cut off never says so, and the connection is given up.
     ...(statementTimeoutMs > 0 && { query_timeout: statementTimeoutMs + 1000 }),
     lock_timeout: options.lockTimeoutMs ?? 2000,
-    idle_in_transaction_session_timeout: options.idleInTransactionTimeoutMs ?? 5000,
+    // A transaction that stays idle for longer loses its connection (25P03).
+    idle_in_transaction_session_timeout: 5000,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 5000,
     ...(!options.standardTypes && { types: { getTypeParser } }),
   })
