@@ -1,17 +1,16 @@
 import { readFileSync } from 'node:fs'
 import { normalize, resolve } from 'node:path'
-import * as z from 'zod'
-import { type ConfigProblem, readYaml, UNREADABLE, WrittenNumber } from './config/read-yaml.ts'
+import type * as z from 'zod'
+import { readSettings } from './config/read-settings.ts'
+import type { ConfigProblem } from './config/read-yaml.ts'
 import {
   type CloudKeyName,
   cloudKeyNames,
   type EndpointSettings,
   environmentSchema,
   type FileSettings,
-  fileSchema,
 } from './config/schema.ts'
 import type { AccountLimits } from './domain/caller.ts'
-import { isJsonObject } from './domain/json-object.ts'
 import { keyPath } from './domain/key-path.ts'
 import type { Nanos, TokenPrice } from './domain/money.ts'
 import type { ArmedFailpoint } from './failpoint.ts'
@@ -113,7 +112,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
   const path = file ?? environmentSchema.shape.SWITCHYARD_CONFIG.safeParse(env.SWITCHYARD_CONFIG || undefined).data
   if (path === undefined) throw new ConfigError(problems)
   const text = readFileText(resolve(cwd, path), file !== undefined || set(env, 'SWITCHYARD_CONFIG'), problems)
-  const settings = settingsOf(text ?? '', normalize(path), env, problems)
+  const settings = readSettings(text ?? '', normalize(path), env, problems)
   if (environment === undefined || settings === undefined || problems.length > 0) throw new ConfigError(problems)
   return deeplyFrozen({
     configFile: text === undefined ? null : resolve(cwd, path),
@@ -215,161 +214,6 @@ function readFileText(path: string, explicit: boolean, problems: ConfigProblem[]
     problems.push({ where: path, line: null, key: null, message: what })
     return undefined
   }
-}
-
-/** Undefined, and `problems` are added in the order of the file, when the text cannot be used. */
-function settingsOf(
-  text: string,
-  where: string,
-  env: ConfigSource['env'],
-  problems: ConfigProblem[],
-): FileSettings | undefined {
-  const file = readYaml(text, where, env)
-  const written = file.value ?? {}
-  const parsed = fileSchema.safeParse(written)
-  const placed = [
-    ...(parsed.error?.issues ?? []).flatMap(issue => problemsOf(issue, written)),
-    ...contradictions(written),
-  ]
-  const found = placed.map(({ path, message }) => ({
-    where,
-    line: file.lineOf(path),
-    key: path.length === 0 ? null : keyPath(path),
-    message,
-  }))
-  const once = found.filter(
-    ({ key, message }, index) => found.findIndex(other => other.key === key && other.message === message) === index,
-  )
-  problems.push(...[...file.problems, ...once].sort((a, b) => a.line! - b.line!))
-  return parsed.data
-}
-
-interface PlacedProblem {
-  readonly path: readonly PropertyKey[]
-  readonly message: string
-}
-
-function problemsOf(issue: z.core.$ZodIssue, written: unknown): PlacedProblem[] {
-  const { path } = issue
-  const prefixes = [...path.keys(), path.length].map(length => path.slice(0, length))
-  // Of what could not be read, all that can be said has been said.
-  if (prefixes.some(prefix => at(written, prefix) === UNREADABLE)) return []
-  // To Zod a number is an object like any other, with a key that is not allowed and without those it needs.
-  const number = prefixes.find(prefix => at(written, prefix) instanceof WrittenNumber)
-  if (number !== undefined && (number.length < path.length || issue.code === 'unrecognized_keys')) {
-    return [{ path: number, message: wrongKindText(number, 'object') }]
-  }
-  if (issue.code === 'unrecognized_keys') {
-    const allowed = keysAt(path)
-    return issue.keys.map(key => ({ path: [...path, key], message: unknownKeyText(key, allowed) }))
-  }
-  if (issue.code !== 'invalid_type') return [{ path, message: issue.message }]
-  if (at(written, path) === undefined) {
-    const price = path.at(-1) === 'price_per_million_usd'
-    const hint = price ? ': a model without a price cannot be sold; write input and output, 0 if it is free' : ''
-    return [{ path, message: `is missing${hint}` }]
-  }
-  return [{ path, message: wrongKindText(path, issue.expected) }]
-}
-
-function wrongKindText(path: readonly PropertyKey[], expected: string): string {
-  if (path.length === 0) return 'has a list, a text or a number where keys such as server: belong'
-  return expected === 'array' ? 'must be a list' : 'must have keys of its own'
-}
-
-function unknownKeyText(key: string, allowed: readonly string[]): string {
-  const near = allowed
-    .map(name => ({ name, distance: editDistance(key, name) }))
-    .filter(({ name, distance }) => distance <= Math.max(2, Math.floor(name.length / 3)))
-    .sort((a, b) => a.distance - b.distance)[0]
-  return near ? `is not a key; did you mean ${near.name}?` : `is not a key; allowed are ${allowed.join(', ')}`
-}
-
-/** What no single value shows. What is wrong by itself is passed over: there is nothing to compare. */
-function contradictions(written: unknown): PlacedProblem[] {
-  const problems: PlacedProblem[] = []
-  const tiers = at(written, ['account_tiers']) ?? {}
-  const tierNames = new Set([...keysAt(['account_tiers']), ...Object.keys(tiers)])
-  const tier = valueAt(written, ['signup', 'tier'])
-  if (isJsonObject(tiers) && typeof tier === 'string' && !tierNames.has(tier)) {
-    const message = `is not an account tier; allowed are ${[...tierNames].join(', ')}`
-    problems.push({ path: ['signup', 'tier'], message })
-  }
-  const endpoints = itemsAt(written, ['endpoints'])
-  endpoints.forEach((endpoint, index) => {
-    const name = valueAt(written, [...endpoint, 'name'])
-    const path = [...endpoint, 'name']
-    if (repeats(written, endpoints, index, 'name')) {
-      problems.push({ path, message: `repeats "${name}"; each needs its own name` })
-    }
-    if (name === 'demo') problems.push({ path, message: 'is "demo", the built-in one; choose another name' })
-    const models = itemsAt(written, [...endpoint, 'models'])
-    models.forEach((model, at) => {
-      const [id, context, output] = ['id', 'context_tokens', 'max_output_tokens'].map(key =>
-        valueAt(written, [...model, key]),
-      )
-      if (repeats(written, models, at, 'id')) {
-        problems.push({ path: [...model, 'id'], message: `repeats "${id}"; an endpoint offers each model once` })
-      }
-      if (Number(output) > Number(context)) {
-        const message = `is ${output}, more than its context_tokens, ${context}; input and output together have to fit in there`
-        problems.push({ path: [...model, 'max_output_tokens'], message })
-      }
-    })
-  })
-  return problems
-}
-
-/** The paths of the items of a list; none when it is no list. */
-function itemsAt(written: unknown, path: readonly PropertyKey[]): PropertyKey[][] {
-  const list = at(written, path)
-  return Array.isArray(list) ? list.map((_, index) => [...path, index]) : []
-}
-
-/** Whether an earlier item has the same value there, and a valid one. */
-function repeats(written: unknown, items: PropertyKey[][], index: number, key: string): boolean {
-  const value = valueAt(written, [...items[index]!, key])
-  return value !== undefined && items.slice(0, index).some(item => valueAt(written, [...item, key]) === value)
-}
-
-/** What a key comes to, its default included; undefined when what is written is not allowed. */
-function valueAt(written: unknown, path: readonly PropertyKey[]): unknown {
-  return z.safeParse(schemaAt(path)!, at(written, path)).data
-}
-
-/** The keys that may be written at a path. */
-function keysAt(path: readonly PropertyKey[]): string[] {
-  const schema = unwrapped(schemaAt(path))
-  return schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
-}
-
-function schemaAt(path: readonly PropertyKey[]): z.core.$ZodType | undefined {
-  return path.reduce<z.core.$ZodType | undefined>((schema, step) => {
-    const outer = unwrapped(schema)
-    if (outer instanceof z.ZodArray) return outer.element
-    return outer instanceof z.ZodObject ? (outer.shape[String(step)] ?? outer.def.catchall) : undefined
-  }, fileSchema)
-}
-
-function unwrapped(schema: z.core.$ZodType | undefined): z.core.$ZodType | undefined {
-  return schema instanceof z.ZodPrefault || schema instanceof z.ZodOptional ? unwrapped(schema.def.innerType) : schema
-}
-
-function at(written: unknown, path: readonly PropertyKey[]): unknown {
-  return path.reduce((inner, step) => (inner as Record<PropertyKey, unknown> | undefined)?.[step], written)
-}
-
-function editDistance(a: string, b: string): number {
-  let previous = Array.from({ length: b.length + 1 }, (_, column) => column)
-  for (let row = 1; row <= a.length; row++) {
-    const current = [row]
-    for (let column = 1; column <= b.length; column++) {
-      const swap = previous[column - 1]! + (a[row - 1] === b[column - 1] ? 0 : 1)
-      current.push(Math.min(swap, previous[column]! + 1, current[column - 1]! + 1))
-    }
-    previous = current
-  }
-  return previous[b.length]!
 }
 
 function priceOf(prices: { input: bigint; output: bigint }): TokenPrice {
