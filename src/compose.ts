@@ -233,7 +233,8 @@ export async function compose(input: ComposeInput): Promise<App> {
     // Those of hosters are the standard ones.
     store: createPostgresClaimStore(
       pools.general,
-      Math.max(standardTimeouts.totalMs, ...input.offers.map(offer => offer.endpoint.timeouts.totalMs)),
+      // A reader may hold each up for as long again.
+      2 * Math.max(standardTimeouts.totalMs, ...input.offers.map(offer => offer.endpoint.timeouts.totalMs)),
     ),
     ledgerStore: store,
     nodeShard,

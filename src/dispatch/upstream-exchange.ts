@@ -56,7 +56,8 @@ export class UpstreamExchange implements Exchange, Limited {
   readonly #stream: boolean
   readonly #signal: StopSignal
   readonly #deadlines: Deadlines
-  readonly #startMs: number
+  /** Of the upstream. Its reader has as long again. */
+  readonly #totalMs: number
   readonly #totalDeadlineMs: number
   readonly #onAbort = () => this.#fail(this.givenUp())
   readonly #arrived = Promise.withResolvers<UpstreamExchange>()
@@ -70,7 +71,10 @@ export class UpstreamExchange implements Exchange, Limited {
   #failure: UpstreamFailure | null = null
   #take: TakePiece | null = null
   #isTaking = false
-  /** So long the reader was so far behind that the upstream had to wait for it, apart from a wait that is not over. */
+  /**
+   * So long the reader was so far behind that the upstream had to wait for it, apart from a wait that is not over. Who waits at the very moment of
+   * a time limit says nothing: a quick reader is behind for an instant after any burst, and a slow one may have caught up just in time.
+   */
   #heldUpMs = 0
   /** performance.now() at the start of the last such wait. */
   #heldUpSinceMs = 0
@@ -82,8 +86,8 @@ export class UpstreamExchange implements Exchange, Limited {
     this.#stream = stream
     this.#signal = signal
     this.#deadlines = deadlines
-    this.#startMs = this.#phaseStartMs
-    this.#totalDeadlineMs = this.#startMs + Math.min(timeouts.totalMs, remainingMs)
+    this.#totalMs = Math.min(timeouts.totalMs, remainingMs)
+    this.#totalDeadlineMs = this.#phaseStartMs + this.#totalMs
     this.arrived = this.#arrived.promise
     deadlines.add(this)
     signal.addEventListener('abort', this.#onAbort)
@@ -295,11 +299,19 @@ export class UpstreamExchange implements Exchange, Limited {
   checkDeadline(nowMs: number): void {
     // Pieces that wait here were sent in time: it is us who are slow.
     if (this.#phase === 'streaming' && this.#queue.length > 0) this.#lastDataMs = nowMs
-    if (this.#deadlineMs() <= nowMs) this.#fail(this.#timedOut(nowMs))
+    if (this.#deadlineMs(nowMs) <= nowMs) this.#fail(this.#timedOut(nowMs))
   }
 
-  #deadlineMs(): number {
-    return Math.min(this.#totalDeadlineMs, this.#phaseDeadlineMs())
+  /**
+   * So long as the upstream waits for its reader its total limit does not run, up to once more that limit. Or who reads slowly, for a part of
+   * the time, would have a long answer for free, all but its end, and the upstream the blame.
+   */
+  #deadlineMs(nowMs: number): number {
+    return Math.min(this.#totalDeadlineMs + Math.min(this.#heldUpUntil(nowMs), this.#totalMs), this.#phaseDeadlineMs())
+  }
+
+  #heldUpUntil(nowMs: number): number {
+    return this.#heldUpMs + (this.#connection?.isPaused ? nowMs - this.#heldUpSinceMs : 0)
   }
 
   #phaseDeadlineMs(): number {
@@ -336,20 +348,10 @@ export class UpstreamExchange implements Exchange, Limited {
         if (this.#phaseDeadlineMs() <= nowMs) {
           return new UpstreamFailure('server_error', 'The stream stood still longer than the idle limit.')
         }
-        return this.#isReadTooSlowly(nowMs)
+        return this.#heldUpUntil(nowMs) >= this.#totalMs
           ? new Cancelled('read_too_slowly', true)
           : new UpstreamFailure('server_error', 'The stream took longer than the total limit.')
     }
-  }
-
-  /**
-   * Whose doing it is that the total limit passed: the reader's, if the upstream spent at least half of the time waiting for it. Or whoever reads
-   * slowly enough would have the answer for free, and the upstream the blame. Who waits at that very moment says nothing: a quick reader is
-   * behind for an instant after any burst, and a slow one may have caught up just in time.
-   */
-  #isReadTooSlowly(nowMs: number): boolean {
-    const heldUpMs = this.#heldUpMs + (this.#connection?.isPaused ? nowMs - this.#heldUpSinceMs : 0)
-    return heldUpMs >= (nowMs - this.#startMs) / 2
   }
 }
 
