@@ -2,7 +2,8 @@
 --
 -- Two rules make them correct.
 -- 1. Whoever touches the money of customers first locks their balance rows, in the order of customer_id. So two calls never deadlock, and
---    the calls for one customer run one after the other.
+--    the calls for one customer run one after the other. Settlements of bulk leases alone pass it by: they lock leases, in the order of lease_id,
+--    and so does whoever else changes several of those, after the balance rows.
 -- 2. What is read is read in a later statement than the lock: under READ COMMITTED that statement sees everything the previous holder of
 --    the lock committed. Locking and reading in one statement with joins or subqueries would re-check the locked row alone and see the
 --    others as they were before the wait.
@@ -120,7 +121,7 @@ CREATE FUNCTION admit_batch(
   p_counted_until_ms double precision[])
 RETURNS TABLE (
   item integer, verdict text, held bigint, slots integer, posted bigint, free bigint, cap_left bigint,
-  key_spent bigint, key_left bigint, key_ends_ms double precision, held_elsewhere boolean,
+  key_spent bigint, key_left bigint, key_ends_ms double precision, held_elsewhere boolean, nodes integer,
   minute_used integer, day_used integer, minute_ends_ms double precision, day_ends_ms double precision, now_ms double precision)
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
 DECLARE
@@ -133,12 +134,12 @@ DECLARE
   v_leased bigint;
   v_minute timestamptz;
   v_minute_ends_ms double precision;
-  -- Whether the item at hand is in the windows already.
+  -- Whether the item at hand is in the windows already: of the day alone, when it was counted in an earlier minute of it.
   v_counted boolean;
+  v_counted_today boolean;
   v_day date;
   v_day_spent bigint;
   v_day_leased bigint;
-  v_nodes integer;
   -- What its bulk leases were charged and did not fold yet, in all and against today's cap.
   v_unfolded bigint;
   v_unfolded_today bigint;
@@ -175,7 +176,7 @@ BEGIN
   IF NOT FOUND THEN
     RAISE EXCEPTION 'node % is not alive', p_node USING ERRCODE = 'SY001';
   END IF;
-  SELECT greatest(count(*), 1) INTO v_nodes FROM node WHERE state = 'alive' AND expires_at > clock_timestamp();
+  SELECT greatest(count(*), 1) INTO nodes FROM node WHERE state = 'alive' AND expires_at > clock_timestamp();
   PERFORM 1 FROM balance WHERE customer_id = ANY (p_customers) ORDER BY customer_id FOR NO KEY UPDATE;
   v_now := coalesce(p_now, clock_timestamp());
   v_today := (v_now AT TIME ZONE 'UTC')::date;
@@ -248,6 +249,7 @@ BEGIN
     posted := r.posted_nanos;
     held_elsewhere := false;
     v_counted := r.counted_until_ms IS NOT DISTINCT FROM v_minute_ends_ms;
+    v_counted_today := coalesce(r.counted_until_ms > day_ends_ms - 86400000, false);
     cap_left := greatest(r.cap - v_day_spent - v_day_leased, 0);
     free := posted - v_leased;
     key_spent := NULL;
@@ -286,8 +288,8 @@ BEGIN
     ELSIF r.slots IS NOT NULL THEN
       verdict := 'no_bulk';
       IF least(free, cap_left) >= r.floor THEN
-        held := least(r.want, free / (2 * v_nodes), cap_left / (2 * v_nodes));
-        slots := least(r.slots, (r.minute_limit - minute_used) / (2 * v_nodes), (r.day_limit - day_used) / (2 * v_nodes));
+        held := least(r.want, free / (2 * nodes), cap_left / (2 * nodes));
+        slots := least(r.slots, (r.minute_limit - minute_used) / (2 * nodes), (r.day_limit - day_used) / (2 * nodes));
         -- Fewer requests than this are not worth the two updates that a lease costs.
         IF held > 0 AND slots >= 8 THEN
           verdict := 'granted';
@@ -297,11 +299,13 @@ BEGIN
       END IF;
     ELSIF minute_used >= r.minute_limit AND NOT v_counted THEN
       verdict := 'rate_limit_exceeded';
-    ELSIF day_used >= r.day_limit AND NOT v_counted THEN
+    ELSIF day_used >= r.day_limit AND NOT v_counted_today THEN
       verdict := 'daily_limit_exceeded';
     ELSE
       IF NOT v_counted THEN
         minute_used := minute_used + 1;
+      END IF;
+      IF NOT v_counted_today THEN
         day_used := day_used + 1;
       END IF;
       IF r.want IS NULL THEN
@@ -372,6 +376,8 @@ BEGIN
       ON CONFLICT (customer_id, key_id, window_start) DO UPDATE SET leased_nanos = k.leased_nanos + excluded.leased_nanos;
   END IF;
   IF cardinality(v_recalled) > 0 THEN
+    PERFORM 1 FROM lease o WHERE o.customer_id = ANY (v_recalled) AND o.slots IS NOT NULL AND o.node_id <> p_node AND NOT o.recalled
+      ORDER BY o.lease_id FOR NO KEY UPDATE;
     UPDATE lease o SET recalled = true WHERE o.customer_id = ANY (v_recalled) AND o.slots IS NOT NULL AND o.node_id <> p_node AND NOT o.recalled;
   END IF;
 END $$;
@@ -762,13 +768,16 @@ END $$;
 CREATE FUNCTION reclaim_leases(p_customer uuid, p_node_shard smallint) RETURNS bigint
 LANGUAGE plpgsql SET lock_timeout = '2s' AS $$
 DECLARE
+  v_leases uuid[];
   v_reclaimed bigint;
 BEGIN
   PERFORM 1 FROM balance WHERE customer_id = p_customer FOR NO KEY UPDATE;
-  WITH gone AS (
-    DELETE FROM lease l
+  v_leases := ARRAY(
+    SELECT l.lease_id FROM lease l
     WHERE l.customer_id = p_customer AND NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive')
-    RETURNING l.*
+    ORDER BY l.lease_id FOR UPDATE);
+  WITH gone AS (
+    DELETE FROM lease l WHERE l.lease_id = ANY (v_leases) RETURNING l.*
   ), ins AS (
     INSERT INTO usage_event (customer_id, request_id, key_id, started_at, model_id, provider, input_tokens, output_tokens, usage_source,
       input_pico_per_token, output_pico_per_token, hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, latency_ms, success, outcome, cap_day, key_window)

@@ -430,6 +430,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       }
       const asked = askOf(request)
       const isCounted = asked.countedUntilMs === account.minute + MINUTE_MS
+      const isCountedToday = asked.countedUntilMs !== null && asked.countedUntilMs > account.day * DAY_MS
       const already = leases.get(asked.leaseId)
       const capLeft = most(limits.dailySpendCapNanos - account.daySpent - account.dayLeased, 0n)
       const free = account.posted - account.leased
@@ -460,13 +461,11 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
         }
       } else if (!isCounted && account.minuteRequests >= limits.requestsPerMinute) {
         code = 'rate_limit_exceeded'
-      } else if (!isCounted && account.dayRequests >= limits.requestsPerDay) {
+      } else if (!isCountedToday && account.dayRequests >= limits.requestsPerDay) {
         code = 'daily_limit_exceeded'
       } else {
-        if (!isCounted) {
-          account.minuteRequests += 1
-          account.dayRequests += 1
-        }
+        if (!isCounted) account.minuteRequests += 1
+        if (!isCountedToday) account.dayRequests += 1
         if (asked.want === null) {
           verdicts.push({ item, kind: 'counted', windows: windowsOf(account) })
           continue
@@ -508,6 +507,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           windows,
           databaseNowMs,
           isHeldElsewhere,
+          nodes: Math.max(aliveNodes, 1),
         })
         continue
       }

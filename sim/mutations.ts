@@ -614,9 +614,8 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-buries-the-second-try',
     bug: 'the lease of a request that is admitted at its second try is released when its first one broke off',
     file: ledger,
-    find: "if (verdict.kind === 'refused' && tryAgainLater(entry, verdict)) return",
-    replace:
-      "if (verdict.kind === 'refused' && tryAgainLater(entry, verdict)) {\n      if (ghosts.isSuspect(requestId)) ghosts.bury(requestId)\n      return\n    }",
+    find: 'tryAgainAfter(returned, entry, verdict)',
+    replace: 'if (ghosts.isSuspect(requestId)) ghosts.bury(requestId)\n        tryAgainAfter(returned, entry, verdict)',
   },
   {
     id: 'ledger-forgets-ghost-grants',

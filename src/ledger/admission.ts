@@ -19,7 +19,7 @@ export interface Admission {
    * min(want, what is free, what the day cap and the key's limit leave) if that is at least the floor.
    */
   readonly ask: { readonly wantNanos: bigint; readonly floorNanos: bigint } | null
-  /** It was refused for want of money in the minute that ends then, and tries again: in that minute it is not counted twice. */
+  /** It was refused for want of money in the minute that ends then, and tries again: in that minute, and in its day, it is not counted twice. */
   readonly countedUntilEpochMs?: number
 }
 

@@ -10,7 +10,8 @@ import type { BulkRequest, LeaseReturn, LeaseVerdict } from './ledger-store.ts'
  * A plain state machine: it sends nothing and waits for nothing; the ledger does, and tells it what came of it.
  *
  * A lease serves until it is low, idle, recalled or its minute is over. It is never topped up: a new one takes its place, and the old one
- * drains: it gives back what its running and unsettled requests do not need, and is closed when the last of them is settled.
+ * drains: it gives back what its running and unsettled requests do not need, again when somebody asks for what they left since, and is closed
+ * when the last of them is settled.
  */
 export interface LeaseBook {
   /** Holds money and a slot for the request if the customer's lease has room; undefined otherwise. */
@@ -25,7 +26,7 @@ export interface LeaseBook {
   wanted(customerId: string, limits: AccountLimits): BulkRequest | undefined
   granted(request: BulkRequest, grant: Extract<LeaseVerdict, { kind: 'granted' }>, sentAtMs: number): void
   denied(request: BulkRequest): void
-  /** Lets these leases drain. */
+  /** Lets these leases drain, and those that do already give back what has become free in them since. */
   recall(leaseIds: readonly string[]): void
   /** Lets the leases of one customer drain and admits none of its requests in memory for a while; true if something will come back at once. */
   recallCustomer(customerId: string): boolean
@@ -34,6 +35,8 @@ export interface LeaseBook {
   /** What `collect` said was done. */
   returned(lease: LeaseReturn): void
   has(leaseId: string): boolean
+  /** Whether the customer has any, serving or draining. */
+  hasLease(customerId: string): boolean
   /** The database knows this lease no more. */
   forget(leaseId: string): void
   forgetAll(): void
@@ -75,7 +78,7 @@ interface BulkLease {
   readonly customerId: string
   readonly limits: AccountLimits
   readonly grantedNanos: Nanos
-  /** Neither held nor spent. */
+  /** Neither held nor spent, nor given back. */
   leftNanos: Nanos
   /** Held by running requests plus charged but not settled: what has to stay when the rest goes back. */
   owedNanos: Nanos
@@ -227,16 +230,23 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
     },
     recall(leaseIds) {
       for (const leaseId of leaseIds) {
-        const account = accounts.get(leases.get(leaseId)?.customerId ?? '')
-        if (account?.serving?.leaseId === leaseId) recallAccount(account)
+        const lease = leases.get(leaseId)
+        const account = accounts.get(lease?.customerId ?? '')
+        if (lease === undefined || account === undefined) continue
+        if (account.serving === lease) recallAccount(account)
+        else drainAgain(lease)
       }
     },
     recallCustomer(customerId) {
       const account = accounts.get(customerId)
       if (account === undefined) return false
       recallAccount(account)
-      for (const lease of account.draining) if (lease.state !== 'shrunk' || isUnused(lease)) return true
-      return false
+      let isComing = false
+      for (const lease of account.draining) {
+        drainAgain(lease)
+        if (lease.state !== 'shrunk' || isUnused(lease)) isComing = true
+      }
+      return isComing
     },
     collect(all = false) {
       const nowMs = monotonicMs()
@@ -266,6 +276,10 @@ export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps)
       }
     },
     has: leaseId => leases.has(leaseId),
+    hasLease(customerId) {
+      const account = accounts.get(customerId)
+      return account !== undefined && (account.serving !== undefined || account.draining.size > 0)
+    },
     forget,
     forgetAll() {
       leases.clear()
@@ -321,7 +335,12 @@ function newAccount(customerId: string, nowMs: number): Account {
   }
 }
 
-/** A draining lease gives back at once what nothing needs, and the rest when nothing needs it any more: two hand-backs at most. */
+/** Of many requests on a lease one may run for long: it is not to keep what the others held from whoever asks for it. */
+function drainAgain(lease: BulkLease): void {
+  if (lease.state === 'shrunk' && lease.leftNanos > 0n) lease.state = 'draining'
+}
+
+/** A draining lease gives back at once what nothing needs, and the rest when nothing needs it any more: two hand-backs, unless it is asked for more. */
 function returnOf(lease: BulkLease): LeaseReturn | undefined {
   const { leaseId, slotsUsed } = lease
   if (lease.state === 'closing') return undefined
@@ -331,6 +350,7 @@ function returnOf(lease: BulkLease): LeaseReturn | undefined {
   }
   if (lease.state !== 'draining') return undefined
   lease.state = 'shrinking'
+  lease.leftNanos = 0n
   return { leaseId, keepNanos: lease.owedNanos, slotsUsed }
 }
 

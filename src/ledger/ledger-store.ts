@@ -83,6 +83,8 @@ export type LeaseVerdict =
       readonly databaseNowMs: number
       /** Bulk leases of other nodes hold something that could cure it; they are asked to hand it back. */
       readonly isHeldElsewhere: boolean
+      /** Alive, this one among them. */
+      readonly nodes: number
     }
 
 /** What came of a settlement that did not go exactly as asked; see settle_batch in migrations/0002_money.sql. */

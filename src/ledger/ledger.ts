@@ -1,6 +1,7 @@
 import { type Aged, AgeList } from '../domain/age-list.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Hold } from '../domain/handoff.ts'
+import type { Nanos } from '../domain/money.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { failpoint } from '../failpoint.ts'
 import type { Journal, JournalEntry } from '../journal/journal.ts'
@@ -96,6 +97,10 @@ const SETTLE_LAG_MAX_MS = 30_000
 const COLLECT_MS = 1_000
 /** Other nodes learn with their next heartbeat that a lease is recalled. */
 const RECALL_WAIT_MS = 1_200
+/** What ended on another node is committed by then as a rule: after its linger, in some milliseconds. */
+const COMMIT_ELSEWHERE_MS = SETTLE_LINGER_MS * 2
+/** So long who can do with less, or is refused all the same, waits for what may come back here. */
+const BRIEF_WAIT_MS = 500
 
 /** Creates the ledger of one node. It owns no timer or connection while nothing is under way. */
 export function createLedger(deps: LedgerDeps): Ledger {
@@ -107,6 +112,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
     newId: deps.newId,
   })
   const unsettled = new AgeList<PendingSettlement>()
+  /** By customer, how many. */
+  const unsettledOf = new Map<string, number>()
   const arena = createTextArena()
   /** Refused for want of what may come back within a moment: they wait for it, to be sent again. */
   const patient = new Set<PendingStrict>()
@@ -301,17 +308,18 @@ export function createLedger(deps: LedgerDeps): Ledger {
 
   // ---------------------------------------------------------------- admissions
 
-  function admitStrictly(request: Admission, sinceMs = scheduler.monotonicMs()): Promise<AdmissionResult> {
+  function admitStrictly(admission: Admission, sinceMs = scheduler.monotonicMs()): Promise<AdmissionResult> {
     return new Promise((resolve, reject) => {
       pushAdmission({
         kind: 'strict',
-        request,
+        request: mayComeBack(admission.customerId) ? wholly(admission) : admission,
+        leastNanos: admission.ask?.floorNanos ?? 0n,
         resolve,
         reject,
         sinceMs,
         isOverdue: false,
         isAnswered: false,
-        waitedFor: { settlements: false, ownLeases: false, otherLeases: false },
+        waitedFor: { settlements: false, ownLeases: false, otherNodes: false },
       })
     })
   }
@@ -381,8 +389,14 @@ export function createLedger(deps: LedgerDeps): Ledger {
       if (verdict.kind === 'granted') ghosts.bury(requestId)
       return
     }
-    // Not buried then: the next try may be granted, and its lease would be released under the running request.
-    if (verdict.kind === 'refused' && tryAgainLater(entry, verdict)) return
+    if (verdict.kind === 'refused') {
+      const returned = whatMayComeBack(entry, verdict)
+      if (returned !== undefined) {
+        // Not buried here: the next try may be granted, and its lease would be released under the running request.
+        tryAgainAfter(returned, entry, verdict)
+        return
+      }
+    }
     // An earlier try, whose answer was lost, may have been granted.
     if (verdict.kind !== 'granted' && ghosts.isSuspect(requestId)) ghosts.bury(requestId)
     entry.isAnswered = true
@@ -412,52 +426,69 @@ export function createLedger(deps: LedgerDeps): Ledger {
     }
   }
 
+  /** Money that is held here and not needed: some of it is free again as soon as it is asked for. */
+  function mayComeBack(customerId: string): boolean {
+    return unsettledOf.has(customerId) || book.hasLease(customerId)
+  }
+
   /**
    * What it was refused for may come back within a moment: the holds of requests that have ended here, when they are settled; what our
-   * own bulk leases have to spare; and what those of other nodes have, which the refusal recalled. Each is waited for once.
+   * own bulk leases have to spare; and what other nodes have, who settle as soon as we do, and whose leases the refusal recalled. Each is
+   * waited for once, and the last only by who cannot do with less than it asked for at first. Resolves when the next of them is back;
+   * undefined when nothing is left to wait for.
    */
-  function tryAgainLater(entry: PendingStrict, refusal: Extract<LeaseVerdict, { kind: 'refused' }>): boolean {
-    if (stopped) return false
-    const { customerId, ask } = entry.request
-    const { code, freeNanos, capLeftNanos, isHeldElsewhere, windows } = refusal
+  function whatMayComeBack(entry: PendingStrict, refusal: Refused): Promise<void> | undefined {
+    if (stopped) return undefined
+    const { request, waitedFor } = entry
+    const { customerId, ask } = request
+    const { code, freeNanos, capLeftNanos, isHeldElsewhere, nodes } = refusal
     const isForRequests = isRefusedByWindow(code)
     const isForHolds = code === 'in_flight_budget'
-    const { waitedFor } = entry
-    if (!isForRequests) entry.request = { ...entry.request, countedUntilEpochMs: windows.minuteEndsAtEpochMs }
-    if (!isForRequests && !waitedFor.settlements && hasUnsettled(customerId)) {
-      // Also where nothing is to be had, so that the refusal tells what is spent.
+    const canDoWithLess = ask !== null && ask.floorNanos > entry.leastNanos
+    // Also where nothing is to be had, so that the refusal tells what is spent.
+    if (!isForRequests && !waitedFor.settlements && unsettledOf.has(customerId)) {
       waitedFor.settlements = true
-      tryAgainAfter(settlements.flush(), entry)
-      return true
+      const settled = settlements.flush()
+      return isForHolds && !canDoWithLess ? settled : briefly(settled)
     }
-    const isLeased = isForHolds && ask !== null && (freeNanos < ask.floorNanos || capLeftNanos < ask.floorNanos)
+    const isShort = ask !== null && (freeNanos < ask.floorNanos || capLeftNanos < ask.floorNanos)
+    const isLeased = isShort && (isForHolds || canDoWithLess)
     if ((isForRequests || isLeased) && !waitedFor.ownLeases && book.recallCustomer(customerId)) {
       waitedFor.ownLeases = true
       handBackIdle()
-      tryAgainAfter(handBacks.flush(), entry)
-      return true
+      const returned = handBacks.flush()
+      return canDoWithLess ? briefly(returned) : returned
+    }
+    if (canDoWithLess && !isForRequests) {
+      entry.request = { ...request, ask: { ...ask, floorNanos: entry.leastNanos } }
+      return Promise.resolve()
     }
     // Not for a place in the window: who is at a limit of requests would have thousands of them wait here.
-    if (isForHolds && !waitedFor.otherLeases && isHeldElsewhere) {
-      waitedFor.otherLeases = true
-      tryAgainAfter(new Promise(resolve => scheduler.after(RECALL_WAIT_MS, resolve)), entry)
-      return true
+    if (isForHolds && !waitedFor.otherNodes && (isHeldElsewhere || nodes > 1)) {
+      waitedFor.otherNodes = true
+      return passing(isHeldElsewhere ? RECALL_WAIT_MS : COMMIT_ELSEWHERE_MS)
     }
-    return false
+    return undefined
   }
 
-  function tryAgainAfter(returned: Promise<void>, entry: PendingStrict): void {
+  function briefly(returned: Promise<void>): Promise<void> {
+    return Promise.race([returned, passing(BRIEF_WAIT_MS)])
+  }
+
+  function passing(ms: number): Promise<void> {
+    return new Promise(resolve => scheduler.after(ms, resolve))
+  }
+
+  function tryAgainAfter(returned: Promise<void>, entry: PendingStrict, { code, windows }: Refused): void {
+    if (!isRefusedByWindow(code)) {
+      entry.request = { ...entry.request, countedUntilEpochMs: windows.minuteEndsAtEpochMs }
+    }
     patient.add(entry)
     watch()
     void returned.then(() => {
       // It may have been rejected meanwhile.
       if (patient.delete(entry)) pushAdmission(entry)
     })
-  }
-
-  function hasUnsettled(customerId: string): boolean {
-    for (const entry of unsettled) if (entry.customerId === customerId) return true
-    return false
   }
 
   function rejectAdmission(entry: PendingAdmission, error: unknown): void {
@@ -500,6 +531,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       isListed: false,
     }
     unsettled.add(entry)
+    unsettledOf.set(customerId, (unsettledOf.get(customerId) ?? 0) + 1)
     settlements.push(entry)
     return entry
   }
@@ -555,13 +587,21 @@ export function createLedger(deps: LedgerDeps): Ledger {
 
   function finish(entry: PendingSettlement, error: unknown): void {
     const { requestId, leaseId } = entry
-    unsettled.remove(entry)
+    delist(entry)
     arena.drop(entry.record)
     if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)
     if (entry.written !== undefined) journal?.forget(entry.written)
     entry.forget?.()
     if (ghosts.isSuspect(requestId)) ghosts.bury(requestId)
     answer(entry, error)
+  }
+
+  function delist(entry: PendingSettlement): void {
+    if (!entry.isListed) return
+    unsettled.remove(entry)
+    const left = unsettledOf.get(entry.customerId)! - 1
+    if (left > 0) unsettledOf.set(entry.customerId, left)
+    else unsettledOf.delete(entry.customerId)
   }
 
   function isLagging(): boolean {
@@ -641,17 +681,21 @@ export function createLedger(deps: LedgerDeps): Ledger {
   }
 }
 
+type Refused = Extract<LeaseVerdict, { kind: 'refused' }>
+
 type PendingAdmission = PendingStrict | PendingGrant
 
 interface PendingStrict {
   readonly kind: 'strict'
   request: Admission
+  /** The least that it takes. What is sent may ask for more at first: see `wholly`. */
+  readonly leastNanos: Nanos
   readonly resolve: (result: AdmissionResult) => void
   readonly reject: (error: unknown) => void
   readonly sinceMs: number
   isOverdue: boolean
   isAnswered: boolean
-  readonly waitedFor: { settlements: boolean; ownLeases: boolean; otherLeases: boolean }
+  readonly waitedFor: { settlements: boolean; ownLeases: boolean; otherNodes: boolean }
 }
 
 interface PendingGrant {
@@ -683,6 +727,14 @@ interface PendingSettlement extends Aged<PendingSettlement> {
   written: JournalEntry | undefined
   /** Drops the record it was recovered from. */
   forget: (() => void) | undefined
+}
+
+/** The same, for all it wants or nothing: what may come back is not to make its answer shorter. */
+function wholly(admission: Admission): Admission {
+  const { ask } = admission
+  return ask === null || ask.floorNanos === ask.wantNanos
+    ? admission
+    : { ...admission, ask: { ...ask, floorNanos: ask.wantNanos } }
 }
 
 /** The one thing of a ticket that changes. */

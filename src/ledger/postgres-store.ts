@@ -118,6 +118,7 @@ interface VerdictRow {
   readonly key_left: bigint | null
   readonly key_ends_ms: number | null
   readonly held_elsewhere: boolean
+  readonly nodes: number
   readonly minute_used: number
   readonly day_used: number
   readonly minute_ends_ms: number
@@ -153,6 +154,7 @@ function verdictOf(row: VerdictRow): LeaseVerdict {
     windows,
     databaseNowMs,
     isHeldElsewhere: row.held_elsewhere,
+    nodes: row.nodes,
   }
 }
 

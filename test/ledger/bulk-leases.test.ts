@@ -143,6 +143,42 @@ test('a request that needs what the own node holds in bulk gets it at once', asy
   expect(await world.violations()).toEqual([])
 })
 
+test('what requests that ended leave in a lease is had while others of it run on, also by another node', async () => {
+  const [one, two] = [await world.addNode({ bulkLeases: true }), await world.addLivingNode()]
+  const customerId = await world.addCustomer(4n * USD)
+  await warmUp(one, customerId, USD / 10n)
+  const running = await Promise.all(Array.from({ length: 9 }, () => admit(one, customerId, USD / 10n)))
+  const [lease] = await bulkLeases()
+  expect(running.map(({ result }) => holdOf(result).leaseId)).toEqual(running.map(() => lease!.lease_id))
+  /** The lease of one request, beside which so many of the nine still run, and which is free. */
+  const passes = async (node: TestNode, nanos: bigint) => {
+    const admission = admissionOf(customerId, nanos)
+    const result = await node.ledger.admit(admission)
+    expect(result).toMatchObject({ kind: 'granted' })
+    await settle(node, admission, result, 0n)
+    await settledAll(node)
+  }
+  const end = async (count: number) => {
+    for (const { admission, result } of running.splice(0, count)) await settle(one, admission, result, 7n)
+    await settledAll(one)
+  }
+  // Makes it give back what nothing needs.
+  await passes(one, 3n * USD)
+  await end(4)
+  await passes(one, 34n * (USD / 10n))
+  await end(4)
+  const passing = passes(two, 38n * (USD / 10n))
+  let recalled: readonly string[] = []
+  while (recalled.length === 0) recalled = (await storeOf(world.pool).heartbeat(one.nodeId)).recalled
+  one.ledger.recall(recalled)
+  await passing
+  expect(await bulkLeases()).toMatchObject([{ lease_id: lease!.lease_id, granted_nanos: USD / 10n }])
+  await end(1)
+  expect(await one.ledger.drain(5_000)).toBe(0)
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 0n })
+  expect(await world.violations()).toEqual([])
+})
+
 test('three nodes together admit exactly as many requests of a minute as the limit allows', async () => {
   const nowMs = Date.UTC(2026, 10, 21, 10, 30)
   const nodes = await Promise.all([0, 1, 2].map(() => world.addNode({ bulkLeases: true, windowClock: () => nowMs })))
@@ -253,26 +289,26 @@ test('where the leases of a killed process are gone, the next one tells of the c
 })
 
 /** Enough requests, charged 5 nano-USD each, that the next one has a bulk lease to run on. */
-async function warmUp(node: TestNode, customerId: string): Promise<void> {
+async function warmUp(node: TestNode, customerId: string, holdNanos = HOLD): Promise<void> {
   for (let i = 0; i < 4; i++) {
-    const { admission, result } = await admit(node, customerId)
+    const { admission, result } = await admit(node, customerId, holdNanos)
     await settle(node, admission, result, 5n)
   }
   // Asks for the lease, and waits for it.
-  const { admission, result } = await admit(node, customerId)
+  const { admission, result } = await admit(node, customerId, holdNanos)
   expect(holdOf(result).leaseId).not.toBe(admission.requestId)
   await settle(node, admission, result, 0n)
   await settledAll(node)
 }
 
-async function admit(node: TestNode, customerId: string) {
-  const admission = admissionOf(customerId, HOLD)
+async function admit(node: TestNode, customerId: string, holdNanos = HOLD) {
+  const admission = admissionOf(customerId, holdNanos)
   return { admission, result: await node.ledger.admit(admission) }
 }
 
 function settle(node: TestNode, admission: Admission, result: AdmissionResult, costNanos: bigint): Promise<void> {
   const hold = holdOf(result)
-  return node.ledger.settle(settlementOf(admission, HOLD, costNanos, { leaseId: hold.leaseId }), hold)
+  return node.ledger.settle(settlementOf(admission, hold.nanos, costNanos, { leaseId: hold.leaseId }), hold)
 }
 
 function holdOf(result: AdmissionResult): Hold {

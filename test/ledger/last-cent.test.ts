@@ -1,5 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { systemScheduler } from '../../src/domain/scheduler.ts'
+import { openJournal } from '../../src/journal/journal.ts'
+import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
+import { createMemoryDisk } from '../journal/memory-disk.ts'
 import {
   admissionOf,
   createLedgerWorld,
@@ -65,6 +69,40 @@ test('a flexible hold takes what is left, down to its floor', async () => {
   expect(held).toEqual([10n, 10n, 5n, 'in_flight_budget'])
 })
 
+describe('the hold of an answer that has ended, whose charge is in the journal and not committed yet,', () => {
+  const HELD = 800n
+  const CHARGED = 10n
+  let node: TestNode
+  let customerId: string
+
+  beforeEach(async () => {
+    const { journal } = openJournal({ disk: createMemoryDisk(), scheduler: systemScheduler, fsync: false })
+    node = await world.addNode({ journal })
+    customerId = await world.addCustomer(1_000n)
+    const admission = admissionOf(customerId, HELD)
+    expect(await node.ledger.admit(admission)).toMatchObject({ kind: 'granted' })
+    await settle(node.ledger, settlementOf(admission, HELD, CHARGED))
+    expect(node.ledger.pending.settlements).toBe(1)
+  })
+
+  test('does not shorten the next one', async () => {
+    const ask = { wantNanos: 900n, floorNanos: 100n }
+    const result = await node.ledger.admit(admissionOf(customerId, 0n, { ask }))
+    expect(result).toMatchObject({ kind: 'granted', hold: { nanos: 900n }, windows: { minuteUsed: 2, dayUsed: 2 } })
+  })
+
+  test('leaves the next one all that there is, where that is less than it wants', async () => {
+    const ask = { wantNanos: 2_000n, floorNanos: 100n }
+    const result = await node.ledger.admit(admissionOf(customerId, 0n, { ask }))
+    expect(result).toMatchObject({ kind: 'granted', hold: { nanos: 990n }, windows: { minuteUsed: 2, dayUsed: 2 } })
+  })
+
+  test('is no reason to refuse the next one on another node', async () => {
+    const result = await nodes[1]!.ledger.admit(admissionOf(customerId, 990n))
+    expect(result).toMatchObject({ kind: 'granted', windows: { minuteUsed: 2, dayUsed: 2 } })
+  })
+})
+
 test('the minute window is exact over three processes', async () => {
   const customerId = await world.addCustomer(1_000n)
   const limits = { ...unlimited, requestsPerMinute: 20 }
@@ -97,6 +135,29 @@ test('the day window is exact over three processes, and a request refused by it 
   expect(results.filter(result => result.kind === 'granted')).toHaveLength(30)
   expect(results.filter(result => result.kind === 'refused' && result.code === 'daily_limit_exceeded')).toHaveLength(60)
   expect(Math.max(...results.map(result => result.windows.dayUsed))).toBe(30)
+})
+
+test('a request that is refused for money and tries again in the next minute counts once for its day', async () => {
+  let nowMs = Date.UTC(2026, 10, 21, 10, 30, 59)
+  const customerId = await world.addCustomer(10n)
+  const limits = { ...unlimited, requestsPerDay: 1 }
+  const store = createPostgresStore({ money: world.pool, heartbeat: world.pool, windowClock: () => nowMs })
+  const admission = admissionOf(customerId, 11n, { limits })
+  const [refused] = await store.admit(nodes[0]!.nodeId, [admission])
+  expect(refused).toMatchObject({ code: 'insufficient_credits', windows: { minuteUsed: 1, dayUsed: 1 } })
+  nowMs += 1_000
+  const again = {
+    ...admission,
+    countedUntilEpochMs: Date.UTC(2026, 10, 21, 10, 31),
+    ask: { wantNanos: 10n, floorNanos: 10n },
+  }
+  expect(await store.admit(nodes[0]!.nodeId, [again])).toMatchObject([
+    { kind: 'granted', windows: { minuteUsed: 1, dayUsed: 1 } },
+  ])
+  // The minute that begins a day is of that day.
+  nowMs = Date.UTC(2026, 10, 22)
+  const next = { ...admissionOf(customerId, null, { limits }), countedUntilEpochMs: nowMs }
+  expect(await store.admit(nodes[0]!.nodeId, [next])).toMatchObject([{ windows: { minuteUsed: 1, dayUsed: 1 } }])
 })
 
 test('the daily spend cap is exact over three processes, counts what is held, and gives back what was not spent', async () => {

@@ -91,11 +91,16 @@ export function outcomes(before: Account, command: Command): { account: Account;
   return [expected]
 }
 
-/** An admission that is refused for want of money is counted, waits for what may come back, and tries again. Undefined for all else. */
+/**
+ * An admission that is refused for want of money is counted, waits for what may come back, and tries again. One that can do with less may ask
+ * for all or nothing at first. Undefined for all else.
+ */
 export function refusedOnce(before: Account, command: Command): { account: Account; command: Command } | undefined {
   if (command.kind !== 'admit' || command.admission.countedUntilEpochMs !== undefined) return undefined
   const account = copyOf(before)
-  const seen = carryOut(account, command)
+  const { ask } = command.admission
+  const wholly = { ...command.admission, ask: ask && { ...ask, floorNanos: ask.wantNanos } }
+  const seen = carryOut(account, { ...command, admission: wholly })
   if (typeof seen !== 'object' || seen.kind !== 'refused' || isRateRefusal(seen)) return undefined
   const admission = { ...command.admission, countedUntilEpochMs: seen.windows.minuteEndsAtEpochMs }
   return { account, command: { ...command, admission } }

@@ -60,7 +60,7 @@ function verdictOf(request: LeaseRequest, item: number): LeaseVerdict {
   if (refusal === undefined)
     return { item, kind: 'granted', heldNanos: request.ask!.wantNanos, slots: null, windows, databaseNowMs: 0 }
   const amounts = { postedNanos: 1n, freeNanos: 0n, capLeftNanos: 0n, key: null }
-  const refused = { kind: 'refused', code: 'in_flight_budget', isHeldElsewhere: false } as const
+  const refused = { kind: 'refused', code: 'in_flight_budget', isHeldElsewhere: false, nodes: 1 } as const
   return { item, ...refused, ...amounts, windows, databaseNowMs: 0, ...refusal }
 }
 
@@ -132,6 +132,49 @@ test('a request that is refused all the same is refused after one more try', asy
   await pass(0)
   expect(await second).toMatchObject({ kind: 'refused', code: 'insufficient_credits' })
   expect(tries).toHaveLength(3)
+})
+
+test('who has too little whatever comes back is refused for that, however long the commits take', async () => {
+  const { journal } = openJournal({ disk: createMemoryDisk(), scheduler, fsync: false })
+  const ledger = startLedger({ journal, bulkLeases: false })
+  const first = admissionOf(customerId, 800n)
+  const granted = ledger.admit(first)
+  await pass(0)
+  await granted
+  store.settle = () => Promise.reject(away())
+  const ended = settle(ledger, settlementOf(first, 800n, 10n))
+  await pass(0)
+  await ended
+  refuse = () => ({ code: 'insufficient_credits' })
+  const second = ledger.admit(admissionOf(customerId, 800n))
+  second.catch(() => {})
+  await pass(3_000)
+  expect(await second).toMatchObject({ kind: 'refused', code: 'insufficient_credits' })
+  await journal.close()
+})
+
+test('what should come back and does not makes an answer shorter, where it may be', async () => {
+  const { journal } = openJournal({ disk: createMemoryDisk(), scheduler, fsync: false })
+  const ledger = startLedger({ journal, bulkLeases: false })
+  const first = admissionOf(customerId, 800n)
+  const granted = ledger.admit(first)
+  await pass(0)
+  await granted
+  store.settle = () => Promise.reject(away())
+  const ended = settle(ledger, settlementOf(first, 800n, 10n))
+  await pass(0)
+  await ended
+  const ask = { wantNanos: 800n, floorNanos: 100n }
+  refuse = ({ ask }) => (ask!.floorNanos > 200n ? {} : undefined)
+  const second = ledger.admit(admissionOf(customerId, 0n, { ask }))
+  await pass(1_000)
+  expect(await second).toMatchObject({ kind: 'granted' })
+  expect(tries.slice(1).map(({ atMs, admission }) => [atMs, admission.ask!.floorNanos])).toEqual([
+    [0, 800n],
+    [500, 800n],
+    [500, 100n],
+  ])
+  await journal.close()
 })
 
 test('what other nodes hold is waited for, also where an own lease has nothing left to give', async () => {
