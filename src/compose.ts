@@ -282,7 +282,6 @@ export async function compose(input: ComposeInput): Promise<App> {
   })
   const activity = createActivity({ sql: pools.general })
   const keys = createKeyRing(pools.general)
-  const slowReaderMs = input.patience?.slowReaderMs ?? 30_000
   const endpoints: Endpoint[] = [
     chatCompletions({
       complete: (caller, job, requestId, signal) => complete(chat, caller, job, requestId, signal),
@@ -296,7 +295,6 @@ export async function compose(input: ComposeInput): Promise<App> {
       log,
       clock,
       pingMs: config.server.pingSeconds * 1000,
-      slowReaderMs,
     }),
     usageSummary({ reports }),
     usageTokens({ reports }),
@@ -336,7 +334,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       reportLimiter: createReportLimiter({ requestsPerMinute: config.reports.requestsPerMinute, clock }),
     }),
     log,
-    slowReaderMs,
+    slowReaderMs: input.patience?.slowReaderMs ?? 30_000,
     onResponse: metrics.request,
   })
   const jobs = await startJobs({

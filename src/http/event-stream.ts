@@ -7,8 +7,6 @@ import type { RawResponse } from './raw-response.ts'
 export interface EventStreamOptions {
   /** Silence is broken by a comment after this time: proxies cut quiet connections after 60 to 125 s. */
   readonly pingMs: number
-  /** A reader that takes nothing for this long while we wait to write is cut off. */
-  readonly slowReaderMs: number
   /** What every response carries; asked for when the stream is opened. */
   readonly headers: HeadersOf
 }
@@ -53,20 +51,14 @@ export class EventStream {
 
   /**
    * Resolves when the socket takes more, or when the signal says that the client is gone or the gateway stops: the frames end by
-   * themselves then. A reader that stays blocked is cut off, which ends the stream as a client that left.
+   * themselves then. A reader that takes nothing is cut off by whoever watches the connection, and is gone then.
    */
   drained(signal: StopSignal): Promise<void> {
     const out = this.#out
     const source = out.writableNeedDrain || out.socket === null ? out : out.socket
     return new Promise(resolve => {
       if (signal.aborted) return resolve()
-      const timer = setTimeout(() => {
-        out.destroy()
-        // A pipelined request whose turn has not come has no socket of its own.
-        out.req.socket.destroy()
-      }, this.#options.slowReaderMs)
       const done = () => {
-        clearTimeout(timer)
         source.off('drain', done)
         signal.removeEventListener('abort', done)
         resolve()

@@ -589,7 +589,7 @@ describe('a response', () => {
 
   it('may come in chunks', async () => {
     const { port } = await startServer(async ({ response }) => {
-      const events = new EventStream(response, { pingMs: 10_000, slowReaderMs, headers: () => [] })
+      const events = new EventStream(response, { pingMs: 10_000, headers: () => [] })
       await events.open([])
       events.write('data: é\n\n')
       events.write('data: 2\n\n')

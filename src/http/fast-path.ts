@@ -66,7 +66,7 @@ export class FastPath {
       this.#open.add(connection)
       if (this.#isClosed) connection.passOn()
     })
-    this.#checking = this.#checkEvery(CHECK_INTERVAL_MS)
+    this.#checking = this.#checkEvery(Math.min(CHECK_INTERVAL_MS, slowReaderMs))
   }
 
   /**

@@ -33,11 +33,6 @@ export class FastResponse implements RawResponse {
     return this.#owner.socket
   }
 
-  /** As on Node's response, which has its socket only when its turn has come. */
-  get req(): ResponseOwner {
-    return this.#owner
-  }
-
   get writableFinished(): boolean {
     return this.writableEnded
   }

@@ -1,5 +1,4 @@
 import type { ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import type { HeaderList } from './header-list.ts'
 
 /** What raw endpoints need of a response: of Node's `ServerResponse`, which is one, and of the fast path's. */
@@ -15,7 +14,6 @@ export interface RawResponse
     | 'writableFinished'
     | 'writableNeedDrain'
   > {
-  readonly req: { readonly socket: Socket }
   writeHead(status: number, headers: HeaderList): this
   flushHeaders(): void
   /** Of Node's alone, where a chunk cannot go to the socket: `EventStream` writes them there itself. */

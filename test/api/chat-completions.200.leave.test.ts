@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readEventStream, readUntil } from '../harness/event-stream.ts'
@@ -13,6 +14,7 @@ import {
   sse,
   stall,
   startScriptedUpstream,
+  streamEvents,
   usageOf,
 } from '../harness/scripted-upstream.ts'
 
@@ -208,6 +210,35 @@ test('a reader that takes nothing any more counts as gone and frees the upstream
   socket.destroy()
   expect(row).toMatchObject({ outcome: 'client_gone', success: false })
   expect(row!.output_tokens).toBeGreaterThan(0)
+})
+
+test('a stream that waits behind another one of its connection is not cut off, however long that takes', async () => {
+  const customer = await gateway.customer()
+  const isRead = Promise.withResolvers<void>()
+  upstream.respondWith(
+    sse(streamEvents({ text: 'first' }), { beforeEvent: index => (index === 1 ? isRead.promise : undefined) }),
+  )
+  upstream.respondWith(sse(streamEvents({ text: 'x'.repeat(100_000) })))
+  const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1').setEncoding('utf8')
+  let text = ''
+  socket.on('data', piece => {
+    text += piece
+  })
+  const body = JSON.stringify({ ...hello, stream: true })
+  // In chunks: node:http serves both of them at once, and sends what it has of the second when the first has ended.
+  const request =
+    `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${customer.key}\r\n` +
+    `content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
+  socket.write(request)
+  await upstream.next()
+  socket.write(request)
+  await upstream.next()
+  // Thrice as long as a reader may take nothing.
+  await delay(900)
+  isRead.resolve()
+  await vi.waitFor(() => expect(text.split('data: [DONE]')).toHaveLength(3), patiently)
+  socket.destroy()
+  expect(text).toContain('x'.repeat(100))
 })
 
 test('a stream that was read to its end is served, however fast its reader leaves then', async () => {

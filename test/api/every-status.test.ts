@@ -43,7 +43,7 @@ const endpoints: readonly Endpoint[] = [
       throw new Error('secret of the inside')
     },
     inFlight: { isClosed: false } as never,
-    ...{ pingMs: 1_000, slowReaderMs: 1_000 },
+    pingMs: 1_000,
   }),
 ]
 

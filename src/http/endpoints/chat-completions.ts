@@ -47,7 +47,6 @@ export interface ChatEndpointDeps {
   readonly log: { error(facts: object, message: string): void }
   readonly clock: Clock
   readonly pingMs: number
-  readonly slowReaderMs: number
 }
 
 const chatHeadersSchema = z.object({
@@ -221,8 +220,7 @@ async function sendStream(
   deps: ChatEndpointDeps,
   { out, completing, headers, signal, envelope }: StreamToSend,
 ): Promise<void> {
-  const { pingMs, slowReaderMs } = deps
-  const events = new EventStream(out, { pingMs, slowReaderMs, headers })
+  const events = new EventStream(out, { pingMs: deps.pingMs, headers })
   try {
     const served = await completing
     const { delivery } = served
