@@ -1,4 +1,6 @@
-import { Logger, parseCronItems, run, type TaskList } from 'graphile-worker'
+import { EventEmitter } from 'node:events'
+import { setTimeout as delay } from 'node:timers/promises'
+import { Logger, parseCronItems, type Runner, run, type TaskList, type WorkerEvents } from 'graphile-worker'
 import { alertTasks, DeliveryFailed } from '../alerts/alert-jobs.ts'
 import type { DeliverDeps } from '../alerts/deliver-alert.ts'
 import type { Pool } from '../db/pool.ts'
@@ -6,6 +8,7 @@ import type { Clock } from '../domain/clock.ts'
 import { deleteExpiredClaims } from '../idempotency/delete-expired-claims.ts'
 import { addUsagePartitions } from '../ledger/add-usage-partitions.ts'
 import { auditLedger } from './audit-ledger.ts'
+import { freeAbandonedJobs, freeJobsOf } from './free-jobs.ts'
 
 export interface Jobs {
   /** Lets running jobs finish, then stops. Never rejects. */
@@ -30,7 +33,13 @@ interface JobsLog {
   debug(facts: object, message: string): void
 }
 
-/** Work on a timetable. However many nodes run, graphile-worker gives each job to one of them, once. */
+/** Before the queue is started again, and between the attempts to. */
+const RESTART_MS = 5_000
+
+/**
+ * Work on a timetable. However many nodes run, graphile-worker gives each job to one of them, once. A queue that cannot write down the end of a job,
+ * because PostgreSQL is away, stops by itself: it is started again when PostgreSQL is back, and then does that job once more.
+ */
 export async function startJobs({ pool, queuePool, auditPool, clock, alerts, log }: JobsDeps): Promise<Jobs> {
   // A fresh installation needs this month's partition before the first row, not tomorrow.
   await addUsagePartitions(pool, clock.epochMs())
@@ -44,35 +53,78 @@ export async function startJobs({ pool, queuePool, auditPool, clock, alerts, log
     delete_expired_claims: async () => {
       await deleteExpiredClaims(pool)
     },
+    free_abandoned_jobs: async () => {
+      const freed = await freeAbandonedJobs(pool)
+      if (freed.length > 0) log.warn({ freed }, 'took back jobs of nodes that are gone')
+    },
     ...alertTasks(alerts),
   }
-  const runner = await run({
-    pgPool: queuePool.pg,
-    // An audit may take long, and receivers of alerts may be slow.
-    concurrency: 3,
-    noHandleSignals: true,
-    // New jobs are announced; polling finds those that wait for another attempt.
-    pollInterval: 15_000,
-    taskList,
-    parsedCronItems: parseCronItems([
-      // One at a time in the whole cluster, and when one takes longer than five minutes, one waits and not one more every time.
-      {
-        task: 'audit_ledger',
-        match: '*/5 * * * *',
-        options: { queueName: 'audit', jobKey: 'audit_ledger', maxAttempts: 1 },
-      },
-      { task: 'add_usage_partitions', match: '17 3 * * *', options: { backfillPeriod: 86_400_000 } },
-      { task: 'delete_expired_claims', match: '*/15 * * * *' },
-      { task: 'prune_alerts', match: '23 3 * * *' },
-    ]),
-    logger: new Logger(() => (level, message, meta) => logAt(log, level, message, meta)),
-  })
+  let poolId = ''
+  const start = () => {
+    const events: WorkerEvents = new EventEmitter()
+    events.on('pool:create', ({ workerPool }) => {
+      poolId = workerPool.id
+    })
+    return run({
+      pgPool: queuePool.pg,
+      events,
+      // An audit may take long, and receivers of alerts may be slow.
+      concurrency: 3,
+      noHandleSignals: true,
+      // New jobs are announced; polling finds those that wait for another attempt.
+      pollInterval: 15_000,
+      // With 0 instead of the default -1 the queue looks at what became of its note that a job has ended. By default nobody does, and when PostgreSQL
+      // is away that is an unhandled rejection, which ends the process.
+      preset: { worker: { completeJobBatchDelay: 0, failJobBatchDelay: 0 } },
+      taskList,
+      parsedCronItems: parseCronItems([
+        // One at a time in the whole cluster, and when one takes longer than five minutes, one waits and not one more every time.
+        {
+          task: 'audit_ledger',
+          match: '*/5 * * * *',
+          options: { queueName: 'audit', jobKey: 'audit_ledger', maxAttempts: 1 },
+        },
+        { task: 'add_usage_partitions', match: '17 3 * * *', options: { backfillPeriod: 86_400_000 } },
+        { task: 'delete_expired_claims', match: '*/15 * * * *' },
+        { task: 'free_abandoned_jobs', match: '*/5 * * * *' },
+        { task: 'prune_alerts', match: '23 3 * * *' },
+      ]),
+      logger: new Logger(() => (level, message, meta) => logAt(log, level, message, meta)),
+    })
+  }
+  let runner: Runner = await start()
+  const kept = keepRunning()
   return {
-    // It rejects when the runner has stopped by itself; what is left of a shutdown has to go on all the same.
-    stop: () => {
+    async stop() {
       stopping.abort()
-      return runner.stop().catch(error => log.warn({ err: error }, 'the jobs had stopped before'))
+      // It rejects when the runner has stopped by itself; what is left of a shutdown has to go on all the same.
+      await runner.stop().catch(error => log.warn({ err: error }, 'the jobs had stopped before'))
+      await kept
     },
+  }
+
+  async function keepRunning(): Promise<void> {
+    for (;;) {
+      // However it ended: a rejection would end the process.
+      await runner.promise.catch(error => log.warn({ err: error }, 'the job queue stopped'))
+      do {
+        await delay(RESTART_MS, undefined, { signal: stopping.signal }).catch(() => {})
+        if (stopping.signal.aborted) return
+      } while (!(await restarted()))
+    }
+  }
+
+  async function restarted(): Promise<boolean> {
+    try {
+      await freeJobsOf(pool, poolId)
+      runner = await start()
+      // Whoever stopped the jobs meanwhile knew the one before.
+      if (stopping.signal.aborted) await runner.stop()
+      return true
+    } catch (error) {
+      log.warn({ err: error }, 'the job queue stopped and cannot be started again; trying again')
+      return false
+    }
   }
 }
 

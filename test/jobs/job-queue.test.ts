@@ -1,0 +1,136 @@
+import { randomBytes } from 'node:crypto'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { createAlertWatch } from '../../src/alerts/alert-watch.ts'
+import { addRule } from '../../src/alerts/alerts.ts'
+import { createMailer } from '../../src/alerts/mailer.ts'
+import { addCustomer } from '../../src/auth/customers.ts'
+import { createPool, type Pool, transaction } from '../../src/db/pool.ts'
+import { systemClock } from '../../src/domain/clock.ts'
+import { systemScheduler } from '../../src/domain/scheduler.ts'
+import { freeAbandonedJobs } from '../../src/jobs/free-jobs.ts'
+import { type Jobs, startJobs } from '../../src/jobs/start-jobs.ts'
+import { openAccount } from '../../src/ledger/open-account.ts'
+import { createPinnedLookup } from '../../src/market/pinned-lookup.ts'
+import { noSmtp } from '../alerts/alert-world.ts'
+import { startWebhookReceiver, type WebhookReceiver } from '../alerts/webhook-receiver.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
+import { patiently } from '../harness/patience.ts'
+
+const masterKey = randomBytes(32)
+const log = { info: vi.fn(), warn: vi.fn(), error: vi.fn(), debug: vi.fn() }
+
+let database: TestDatabase
+let receiver: WebhookReceiver
+beforeEach(async () => {
+  database = await createTestDatabase()
+  receiver = await startWebhookReceiver()
+})
+afterEach(async () => {
+  await receiver.close()
+  await database.drop()
+})
+
+/** A node's jobs; `queuePool` is the way of the queue itself to PostgreSQL. */
+function jobsWith(queuePool: Pool): Promise<Jobs> {
+  return startJobs({
+    pool: database.pool,
+    auditPool: database.pool,
+    queuePool,
+    clock: systemClock,
+    alerts: {
+      sql: database.pool,
+      clock: systemClock,
+      masterKey,
+      mailer: createMailer(noSmtp, log),
+      webhooks: { allowPrivate: true, publicLookup: createPinnedLookup() },
+    },
+    log,
+  })
+}
+
+/** A customer is to be told that the balance is low, by webhook. */
+async function raiseAlert(): Promise<void> {
+  const email = `${randomBytes(8).toString('hex')}@example.com`
+  const customerId = await transaction(database.pool, async sql => {
+    const { customerId } = (await addCustomer(sql, { email, accountTier: 'standard' }))!
+    await openAccount(sql, customerId, 1_000_000_000n)
+    return customerId
+  })
+  await addRule(
+    database.pool,
+    { customerId, email },
+    { kind: 'low_balance', thresholdNanos: 5_000_000_000n, channel: 'webhook', target: receiver.url },
+    { masterKey, allowPrivateUrls: true },
+  )
+  const caps = { byTier: new Map(), fallback: 1_000_000_000n }
+  await createAlertWatch({ pool: database.pool, scheduler: systemScheduler, caps, log, everyMs: 0 }).look()
+}
+
+/** Locked jobs, with their tasks. */
+async function taken(): Promise<string[]> {
+  const { rows } = await database.pool.query<{ task: string }>(
+    'SELECT task_identifier AS task FROM graphile_worker.jobs WHERE locked_at IS NOT NULL ORDER BY 1',
+  )
+  return rows.map(({ task }) => task)
+}
+
+// It ended the process: nobody looked at what became of the note that a job has ended.
+test('a job that ends while PostgreSQL is away ends nothing else, and the queue goes on when it is back', async () => {
+  const proxy: FaultProxy = await startFaultProxy(database.connection)
+  const queuePool = createPool(proxy.connection, { max: 3, applicationName: 'test queue', standardTypes: true })
+  const jobs = await jobsWith(queuePool)
+  try {
+    const asked = Promise.withResolvers<() => void>()
+    receiver.answerWith(response => asked.resolve(() => response.writeHead(204).end()))
+    await raiseAlert()
+    const answer = await asked.promise
+    proxy.cut()
+    answer()
+    await vi.waitFor(
+      () => expect(log.error).toHaveBeenCalledWith(expect.anything(), expect.stringMatching(/Failed to .* jobs/)),
+      patiently,
+    )
+    expect(await taken()).toEqual(['deliver_alert'])
+    proxy.pass()
+    await vi.waitFor(async () => expect(await taken()).toEqual([]), patiently)
+    await raiseAlert()
+    const all = await receiver.arrived(2)
+    expect(new Set(all.map(({ headers }) => headers['webhook-id'])).size).toBe(2)
+  } finally {
+    await jobs.stop()
+    await queuePool.end()
+    await proxy.close()
+  }
+})
+
+test('jobs of a node that is gone are taken back, an audit once its session has ended', async () => {
+  const { pool } = database
+  await pool.query(`SELECT graphile_worker.add_job('deliver_alert'), graphile_worker.add_job('prune_alerts'),
+    graphile_worker.add_job('audit_ledger', queue_name => 'audit')`)
+  await pool.query(
+    `UPDATE graphile_worker._private_jobs j SET locked_by = 'pool of ' || t.identifier,
+       locked_at = now() - CASE t.identifier WHEN 'prune_alerts' THEN 14 ELSE 16 END * interval '1 minute'
+     FROM graphile_worker._private_tasks t WHERE t.id = j.task_id`,
+  )
+  await pool.query(
+    `UPDATE graphile_worker._private_job_queues SET locked_by = 'pool of audit_ledger', locked_at = now()`,
+  )
+  const auditPool = createPool(database.connection, { max: 1, applicationName: 'switchyard audit' })
+  const audit = Promise.withResolvers<void>()
+  const auditing = transaction(auditPool, () => audit.promise)
+  await vi.waitFor(async () => {
+    const { rows } = await pool.query(
+      "SELECT FROM pg_stat_activity WHERE application_name = 'switchyard audit' AND state <> 'idle' AND datname = current_database()",
+    )
+    expect(rows).toHaveLength(1)
+  }, patiently)
+  expect(await freeAbandonedJobs(pool)).toEqual(['deliver_alert'])
+  audit.resolve()
+  await auditing
+  await auditPool.end()
+  await vi.waitFor(async () => expect(await freeAbandonedJobs(pool)).toEqual(['audit_ledger']), patiently)
+  expect(await taken()).toEqual(['prune_alerts'])
+  const { rows } = await pool.query('SELECT FROM graphile_worker._private_job_queues WHERE locked_at IS NOT NULL')
+  expect(rows).toEqual([])
+})
