@@ -14,7 +14,7 @@ import { quote } from './chat/quote.ts'
 import { type Config, limitsOfTier } from './config.ts'
 import { watchControlVersions } from './db/control-version.ts'
 import type { Connection } from './db/embedded.ts'
-import { createPool, type Pool } from './db/pool.ts'
+import { createPool, hurried, type Pool } from './db/pool.ts'
 import { UpstreamClient } from './dispatch/upstream-client.ts'
 import { type Clock, systemClock } from './domain/clock.ts'
 import { standardTimeouts } from './domain/endpoint-defaults.ts'
@@ -108,6 +108,9 @@ export interface Patience {
   readonly alertLookMs: number
 }
 
+/** How long clients wait for what is looked up before or after an answer: as long as for a hold. */
+const LOOKUP_PATIENCE_MS = 2_000
+
 /** Builds every module once, by hand, and wires them. The only file that knows them all. */
 export async function compose(input: ComposeInput): Promise<App> {
   const { config, log, clock = systemClock, random = Math.random } = input
@@ -115,6 +118,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   await using started = new AsyncDisposableStack()
   const pools = openPools(input)
   for (const pool of Object.values(pools)) started.defer(() => pool.end())
+  const lookups = hurried(pools.general, LOOKUP_PATIENCE_MS)
   const scheduler: Scheduler = { ...systemScheduler, ...clock }
 
   // -- money and limits
@@ -156,7 +160,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   await node.bury(input.isOnlyNode ? 'all' : journals.deadNodes)
   failpoint('replay-buried')
   await journals.settled()
-  const readAccount = (customerId: string) => readBalance(pools.general, customerId)
+  const readAccount = (customerId: string) => readBalance(lookups, customerId)
   const windows = createWindowView({
     clock,
     read: async (customerId, atMs) => windowCounts(await readAccount(customerId), atMs),
@@ -179,13 +183,13 @@ export async function compose(input: ComposeInput): Promise<App> {
   started.defer(() => upstream.close())
 
   // -- callers
-  const changes = watchControlVersions(pools.general, {
+  const changes = watchControlVersions(lookups, {
     onError: error => log.warn({ err: error }, 'changes could not be read; trying again'),
   })
   started.defer(() => changes.stop())
   changes.onChange('supply', () => catalog.refresh())
   const authenticator = createAuthenticator({
-    sql: pools.general,
+    sql: lookups,
     clock,
     limitsOf: tier => limitsOfTier(config, tier),
     onAccessChange: listener => changes.onChange('access', listener),
@@ -232,7 +236,7 @@ export async function compose(input: ComposeInput): Promise<App> {
   const claims = createClaims({
     // Those of hosters are the standard ones.
     store: createPostgresClaimStore(
-      pools.general,
+      lookups,
       // A reader may hold each up for as long again.
       2 * Math.max(standardTimeouts.totalMs, ...input.offers.map(offer => offer.endpoint.timeouts.totalMs)),
     ),
@@ -319,7 +323,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       bodyLimitBytes: config.server.bodyLimitBytes,
     }),
     healthz(),
-    readyz({ isDraining: () => inFlight.isClosed, pingDatabase: () => pools.general.query('SELECT 1') }),
+    readyz({ isDraining: () => inFlight.isClosed, pingDatabase: () => lookups.query('SELECT 1') }),
     metricsText({
       contentType: metrics.registry.contentType,
       text: input.metricsOfAll ?? (() => metrics.registry.metrics()),

@@ -28,7 +28,7 @@ export interface Mailer {
 
 export interface MailerLog {
   info(facts: object, message: string): void
-  warn(facts: object, message: string): void
+  warn(facts: { readonly alertId: string; readonly err: unknown }, message: string): void
 }
 
 const TIMEOUT_MS = 10_000

@@ -120,12 +120,14 @@ function test(): Command {
         const rule = await requireRule(pool, ruleId)
         const alertId = (await insertTestAlert(pool, rule, Number.MAX_SAFE_INTEGER))!
         const note = (facts: object, message: string) => output.note(`${message} ${JSON.stringify(facts)}`)
+        const noteCause = ({ err }: { err: unknown }, message: string) =>
+          output.note(`${message}: ${err instanceof Error ? err.message : String(err)}`)
         const sent = await deliverAlert(
           {
             sql: pool,
             clock: systemClock,
             masterKey: masterKeyOf(session),
-            mailer: createMailer(config.smtp, { info: note, warn: (_, message) => output.note(message) }),
+            mailer: createMailer(config.smtp, { info: note, warn: noteCause }),
             webhooks: { allowPrivate: config.alerts.allowPrivateUrls, publicLookup: createPinnedLookup() },
           },
           alertId,

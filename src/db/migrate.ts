@@ -3,6 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
+import { noticesDeadPeer } from './dead-peer.ts'
 import type { Connection } from './embedded.ts'
 
 /** The migrations that ship with this version. */
@@ -25,7 +26,7 @@ export interface Migration {
  */
 export async function migrate(connection: Connection, directory: string = migrationsDir): Promise<Migration[]> {
   const files = await readMigrations(directory)
-  const client = new pg.Client({ ...connection, application_name: 'switchyard migrate' })
+  const client = new pg.Client({ ...noticesDeadPeer, ...connection, application_name: 'switchyard migrate' })
   client.on('error', () => {})
   await client.connect()
   try {

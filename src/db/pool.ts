@@ -1,4 +1,6 @@
 import pg from 'pg'
+import { endOfTurn } from '../domain/end-of-turn.ts'
+import { noticesDeadPeer } from './dead-peer.ts'
 import type { Connection } from './embedded.ts'
 
 /** Rows come back as objects keyed by column; int8 as bigint, date and numeric as text, timestamptz as Date. */
@@ -50,6 +52,7 @@ export interface PoolOptions {
 export function createPool(connection: Connection, options: PoolOptions): Pool {
   const statementTimeoutMs = options.statementTimeoutMs ?? 5000
   const inner = new pg.Pool({
+    ...noticesDeadPeer,
     ...connection,
     max: options.max,
     application_name: options.applicationName,
@@ -76,6 +79,26 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
     end() {
       ended ??= inner.end()
       return ended
+    },
+  }
+}
+
+/**
+ * The pool for short statements that a client waits for: they reject when there is no answer after `patienceMs`, whatever they waited for.
+ * A connection that has not answered a second later is given up, since it may lead nowhere and the next statement would wait for it too.
+ */
+export function hurried({ pg: inner }: Pool, patienceMs: number): Sql {
+  return {
+    async query<Row>(statement: string | NamedStatement, values?: readonly unknown[]) {
+      const late = Promise.withResolvers<never>()
+      const giveUp = () => late.reject(new Error(`no answer within ${patienceMs} ms`))
+      // After a stall of this process the answer may be there, waiting to be read.
+      const timer = setTimeout(() => endOfTurn(giveUp), patienceMs)
+      try {
+        return await Promise.race([run<Row>(inner, statement, values, patienceMs + 1000), late.promise])
+      } finally {
+        clearTimeout(timer)
+      }
     },
   }
 }
@@ -112,10 +135,17 @@ async function run<Row>(
   target: pg.Pool | pg.PoolClient,
   statement: string | NamedStatement,
   values: readonly unknown[] = [],
+  timeoutMs?: number,
 ): Promise<SqlResult<Row>> {
   const { name, text } = typeof statement === 'string' ? { name: undefined, text: statement } : statement
+  const limit = timeoutMs === undefined ? {} : { query_timeout: timeoutMs }
   // The row type is the caller's claim about its own SQL.
-  return (await target.query({ ...(name && { name }), text, values: [...values] })) as unknown as SqlResult<Row>
+  return (await target.query({
+    ...(name && { name }),
+    text,
+    values: [...values],
+    ...limit,
+  })) as unknown as SqlResult<Row>
 }
 
 /** Set per pool and not on pg.types, which every library in the process shares. */

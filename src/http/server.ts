@@ -112,6 +112,8 @@ function createNodeServer(listener: RequestListener) {
       headersTimeout: 10_000,
       requestTimeout: 30_000,
       keepAliveTimeout: KEEP_ALIVE_MS,
+      keepAlive: true,
+      keepAliveInitialDelay: PROBED_AFTER_MS,
       maxHeaderSize: HEAD_BYTES_MAX,
       connectionsCheckingInterval: 5_000,
       // Node would refuse such requests with an empty body; `requireHost` gives them one.
@@ -120,6 +122,12 @@ function createNodeServer(listener: RequestListener) {
     listener,
   )
 }
+
+/**
+ * After so long a silence TCP asks whether the client is still there: one whose host is gone would otherwise wait for its whole answer, and pay for it,
+ * for as long as that takes. It has ten seconds to answer. Streams are never silent for so long.
+ */
+const PROBED_AFTER_MS = 60_000
 
 /** Above the idle time of common load balancers (60 s), so that the balancer, not we, closes idle connections. */
 const KEEP_ALIVE_MS = 75_000

@@ -118,6 +118,24 @@ test('database_unavailable: nothing is admitted without a ledger, and it serves 
   await vi.waitFor(async () => expect((await gateway.chat(customer, hello)).status).toBe(200), patiently)
 })
 
+test('database_unavailable: soon, too, when connections to the database lead nowhere and nobody says so', async () => {
+  const { gateway } = await start({ mayBeCutOff: true })
+  const [customer, newcomer] = [await gateway.customer(), await gateway.customer()]
+  expect((await gateway.chat(customer, hello)).status).toBe(200)
+  const restore = gateway.cutOff({ silently: true })
+  // A report may take half a minute; nobody else is to wait for so long.
+  const signal = AbortSignal.timeout(15_000)
+  const all = await Promise.all([
+    gateway.chat(customer, hello, { signal }),
+    gateway.chat(customer, hello, { signal, headers: { 'idempotency-key': 'once' } }),
+    gateway.chat(newcomer, hello, { signal }),
+    fetch(`${gateway.url}/readyz`, { signal }),
+  ])
+  expect(all.map(({ status }) => status)).toEqual([503, 503, 503, 503])
+  restore()
+  await vi.waitFor(async () => expect((await gateway.chat(newcomer, hello)).status).toBe(200), patiently)
+})
+
 test('a database that comes back in time charges the running answer once, and only then ends it', async () => {
   const { upstream, gateway } = await start({ mayBeCutOff: true })
   const customer = await gateway.customer()

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createPool, transaction } from '../../src/db/pool.ts'
+import { createPool, hurried, transaction } from '../../src/db/pool.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 
 let db: TestDatabase
@@ -133,4 +133,36 @@ it('reports an idle connection that breaks, and goes on with a new one', async (
   expect((await broken.promise).message).toMatch(/terminat/)
   expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
   await pool.end()
+})
+
+describe('hurried', () => {
+  it('rejects in time, and gives up the connection that has not answered', async () => {
+    const pool = createPool(db.connection, { max: 1, applicationName: 'hurried', statementTimeoutMs: 0 })
+    await expect(hurried(pool, 200).query('SELECT pg_sleep(60)')).rejects.toThrow('no answer within 200 ms')
+    expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+    await pool.end()
+  })
+
+  it('counts the wait for a free connection, too', async () => {
+    const pool = createPool(db.connection, { max: 1, applicationName: 'hurried' })
+    const gate = Promise.withResolvers<void>()
+    const holding = transaction(pool, () => gate.promise)
+    await expect(hurried(pool, 200).query('SELECT 1')).rejects.toThrow('no answer within 200 ms')
+    gate.resolve()
+    await holding
+    await pool.end()
+  })
+})
+
+it('asks PostgreSQL to notice when this side vanishes', async () => {
+  // On the Unix socket of the tests their values show as 0.
+  const { rows } = await db.pool.query<{ name: string }>(
+    "SELECT name FROM pg_settings WHERE name LIKE 'tcp%' AND source = 'client' ORDER BY 1",
+  )
+  expect(rows.map(({ name }) => name)).toEqual([
+    'tcp_keepalives_count',
+    'tcp_keepalives_idle',
+    'tcp_keepalives_interval',
+    'tcp_user_timeout',
+  ])
 })

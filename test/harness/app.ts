@@ -83,9 +83,9 @@ export interface TestApp {
   settled(customer: TestCustomer, count: number): Promise<UsageRow[]>
   /**
    * Takes PostgreSQL away from the gateway, under its open connections too; the returned function gives it back. Nothing that the gateway
-   * sends from now on arrives. Needs `mayBeCutOff`.
+   * sends from now on arrives. `silently` leaves the connections open: they lead nowhere, and nobody says so. Needs `mayBeCutOff`.
    */
-  cutOff(): () => void
+  cutOff(how?: { silently: boolean }): () => void
   /** What SIGTERM does. The database stays readable until `close`. */
   stop(options?: { drainMs?: number }): Promise<void>
   close(): Promise<void>
@@ -206,8 +206,9 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
         return rows
       }, patiently)
     },
-    cutOff() {
-      proxy!.cut()
+    cutOff({ silently } = { silently: false }) {
+      if (silently) proxy!.stall()
+      else proxy!.cut()
       return () => proxy!.pass()
     },
     stop({ drainMs = 1_000 } = {}) {
