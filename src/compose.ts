@@ -104,6 +104,8 @@ export interface Patience {
   readonly commitMs: number
   /** How long a reader may take nothing before it counts as gone, ms. */
   readonly slowReaderMs: number
+  /** How long the connections that are left are still answered after a drain, ms. */
+  readonly farewellMs: number
   /** How often the books are looked at for alerts, ms. */
   readonly alertLookMs: number
 }
@@ -339,6 +341,7 @@ export async function compose(input: ComposeInput): Promise<App> {
     }),
     log,
     slowReaderMs: input.patience?.slowReaderMs ?? 30_000,
+    farewellMs: input.patience?.farewellMs ?? 1_000,
     onResponse: metrics.request,
   })
   const jobs = await startJobs({

@@ -99,6 +99,11 @@ export class FastPath {
     return setInterval(() => endOfTurn(() => this.check(performance.now())), ms).unref()
   }
 
+  /** All connections of the server, node:http's too. */
+  get openCount(): number {
+    return this.#open.size
+  }
+
   get #isClosed(): boolean {
     return this.#closedMs < Number.POSITIVE_INFINITY
   }

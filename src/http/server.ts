@@ -1,6 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
+import { Server as NetServer, type Socket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Caller } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
@@ -28,6 +29,11 @@ export interface ServerOptions {
   readonly log: FastifyBaseLogger
   /** A connection whose client takes nothing of what waits for it for so long is closed. */
   readonly slowReaderMs: number
+  /**
+   * How long a server that closes goes on answering on the connections it has, after it has stopped to listen; 0 unless given. A proxy whose
+   * request crosses the end of a connection cannot know that nobody read it, and answers with a 502; one that cannot connect goes to another node.
+   */
+  readonly farewellMs?: number
   readonly onResponse?: (facts: { path: string; status: number; elapsedMs: number }) => void
 }
 
@@ -78,8 +84,14 @@ export function createServer(options: ServerOptions): FastifyInstance {
   }
   app.server.on('checkExpectation', refuseExpectation)
   const fastPath = openFastPath(app.server, options)
-  // Node's server does not know its connections, and waits for them to close.
-  app.addHook('preClose', async () => fastPath?.close())
+  app.addHook('preClose', async () => {
+    if (fastPath === undefined) return
+    stopListening(app.server)
+    const endMs = performance.now() + (options.farewellMs ?? 0)
+    while (fastPath.openCount > 0 && performance.now() < endMs) await delay(FAREWELL_CHECK_INTERVAL_MS)
+    // Node's server does not know its connections, and waits for them to close.
+    fastPath.close()
+  })
   app.setErrorHandler((thrown, request, reply) => {
     const error = toApiError(thrown)
     if (isFault(error))
@@ -104,6 +116,13 @@ export function createServer(options: ServerOptions): FastifyInstance {
     respondError(reply, nothingThere(request.method, path, allowed))
   })
   return app
+}
+
+const FAREWELL_CHECK_INTERVAL_MS = 50
+
+/** Connections stay as they are, the ones that rest too: `http.Server.close` would end those. */
+function stopListening(server: Server): void {
+  NetServer.prototype.close.call(server)
 }
 
 function createNodeServer(listener: RequestListener) {
@@ -232,6 +251,9 @@ function refuseExpectation(_request: IncomingMessage, response: ServerResponse):
 
 /** Requests that Node's strict parser refuses never reach Fastify's routes: the answer is written to the socket. */
 function answerUnparsable(error: Error & { code?: string }, socket: Socket): void {
+  // More of a request that was refused. To close now, with bytes unread in the kernel, would send a reset, at which a proxy that still sends
+  // throws the refusal away and takes this node for failed. `FastPath` closes the connection of a client that does not.
+  if (socket.writableEnded && error.code !== 'ECONNRESET') return
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
     return

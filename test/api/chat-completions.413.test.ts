@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
-import { rawRequest } from '../harness/raw-request.ts'
+import { rawRequest, sendWhole } from '../harness/raw-request.ts'
 import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
 
 let upstream: ScriptedUpstream
@@ -62,6 +62,13 @@ test('chunks without an announced length are refused when they pass the limit, a
     ...Array.from({ length: 65 }, () => piece),
   )
   expect([status, JSON.parse(body).error.code]).toEqual([413, 'request_too_large'])
+})
+
+test('what is refused is read all the same: at a reset nginx would take the node for failed, for everybody', async () => {
+  const sent = Buffer.alloc(5 * 1024 * 1024, 'x')
+  const { status, headers } = await sendWhole(gateway.url, `${head()}content-length: ${sent.length}\r\n\r\n`, sent)
+  expect(status).toBe(413)
+  expect(headers['x-request-id']).toBeTruthy()
 })
 
 test('none of them was asked, counted or charged', async () => {

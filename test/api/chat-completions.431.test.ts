@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
-import { rawRequest } from '../harness/raw-request.ts'
+import { rawRequest, sendWhole } from '../harness/raw-request.ts'
 import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
 
 let upstream: ScriptedUpstream
@@ -32,6 +32,17 @@ test('headers above 16 KiB are refused as such', async () => {
   expect(status).toBe(431)
   expect(headers['x-request-id']).toBeTruthy()
   expect(JSON.parse(refused).error).toMatchObject({ type: 'invalid_request_error', code: 'headers_too_large' })
+})
+
+test('what follows them is read all the same: at a reset nginx would take the node for failed, for everybody', async () => {
+  const sent = Buffer.alloc(5 * 1024 * 1024, 'x')
+  const big = `x-a: ${'x'.repeat(12_000)}\r\nx-b: ${'x'.repeat(12_000)}\r\n`
+  const { status } = await sendWhole(
+    gateway.url,
+    `${line}${common()}${big}content-length: ${sent.length}\r\n\r\n`,
+    sent,
+  )
+  expect(status).toBe(431)
 })
 
 test.each([

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { afterEach, expect, test, vi } from 'vitest'
 import { startTestApp, type TestApp, type TestAppOptions, testOffer } from '../harness/app.ts'
 import { readError, readEventStream, readUntil } from '../harness/event-stream.ts'
@@ -74,6 +76,27 @@ test('server_shutdown while draining: new chats are refused, /readyz says so, wh
   await closing
   expect(await gateway.usage(customer)).toMatchObject([{ outcome: 'served', success: true }])
   expect(await gateway.balanceNanos(customer)).toBeLessThan(5_000_000_000n)
+})
+
+test('after the drain kept connections are told so for a while, and no new ones taken: a proxy then knows what was not read', async () => {
+  const { gateway } = await start({ patience: { farewellMs: 5_000 } })
+  const customer = await gateway.customer()
+  const { hostname, port } = new URL(gateway.url)
+  const kept = connect(Number(port), hostname)
+  kept.setEncoding('utf8')
+  await once(kept, 'connect')
+  const body = JSON.stringify(hello)
+  const request = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${customer.key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
+  kept.write(request)
+  const [served] = await once(kept, 'data')
+  expect(served).toMatch(/^HTTP\/1.1 200 /)
+
+  void gateway.stop()
+  await vi.waitFor(() => expect(fetch(`${gateway.url}/healthz`)).rejects.toThrow(), patiently)
+  kept.write(request)
+  const [refused] = await once(kept, 'data')
+  expect(refused).toMatch(/^HTTP\/1.1 503 /)
+  expect(refused).toMatch(/\r\nconnection: close\r\n/)
 })
 
 test('beyond the drain limit a stream gets an error chunk and is free', async () => {

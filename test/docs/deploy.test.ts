@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { environmentSchema, fileSchema } from '../../src/config/schema.ts'
 import { loadConfig } from '../../src/config.ts'
+import { type ErrorCode, errorTable } from '../../src/domain/errors.ts'
 import { readPage } from './page.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
@@ -125,11 +126,16 @@ describe('nginx.conf', () => {
       ?.slice(1)
       .join(' ')
 
-  test('sends each key to one of the gateways of compose.yaml', () => {
-    expect(directives.filter(([name, address]) => name === 'server' && address).map(([, address]) => address)).toEqual(
-      gateways.map(([name]) => `${name}:${defaults.server.port}`),
-    )
-    expect(argumentsOf('hash')).toBe('$http_authorization consistent')
+  test('sends each key to one of the gateways of compose.yaml, also what the first choice did not take', () => {
+    const nodes = gateways.map(([name]) => `${name}:${defaults.server.port}`)
+    const servers = directives.filter(([name, address]) => name === 'server' && address)
+    expect(servers.map(([, address]) => address)).toEqual([...nodes, ...nodes])
+    // Where a 503 ends up no node is ever left out: else the database's absence would be a 502.
+    expect(servers.slice(nodes.length).map(([, , failures]) => failures)).toEqual(nodes.map(() => 'max_fails=0'))
+    expect(directives.filter(([name]) => name === 'hash').map(([, key]) => key)).toEqual([
+      '$switchyard_key',
+      '$switchyard_key',
+    ])
   })
 
   test('lets streams, long answers and large bodies pass, and sends nothing twice but what was refused', () => {
@@ -138,11 +144,37 @@ describe('nginx.conf', () => {
     expect(Number.parseInt(argumentsOf('client_max_body_size')!, 10) * 1024 ** 2).toBeGreaterThan(
       defaults.server.bodyLimitBytes,
     )
-    expect(argumentsOf('proxy_next_upstream')).toBe('http_503 non_idempotent')
+    // A broken connection together with `non_idempotent` would send a POST again that may have been charged.
+    expect(
+      directives.filter(([name]) => name === 'proxy_next_upstream').map(([, ...kinds]) => kinds.join(' ')),
+    ).toEqual(['error timeout', 'http_503 non_idempotent', 'error timeout'])
+    // The gateway's own 504 must not be taken for one of nginx's.
+    const caught = directives.filter(([name]) => name === 'error_page').map(([, status]) => Number(status))
+    expect(caught.filter(status => status !== 503 && status >= 500)).toEqual([502, 502])
+    expect(Object.values(errorTable).filter(({ status }) => status === 502)).toEqual([])
     expect(directives.filter(([name]) => name === 'proxy_set_header').map(([, header]) => header)).toContain(
       'X-Forwarded-For',
     )
   })
+})
+
+test('what nginx and Caddy say by themselves has the words of the gateway', () => {
+  const bodies = ['deploy/nginx.conf', 'deploy/Caddyfile'].flatMap(path =>
+    Array.from(readPage(path).matchAll(/(?:return (\d+) '|respond \S+ `)(\{.*\})['`]/g), ([, status, body]) => ({
+      status: status === undefined ? undefined : Number(status),
+      error: JSON.parse(body!).error as { message: string; type: string; param: null; code: ErrorCode },
+    })),
+  )
+  expect(bodies.map(({ error }) => error.code)).toEqual([
+    'request_too_large',
+    'headers_too_large',
+    'database_unavailable',
+  ])
+  for (const { status, error } of bodies) {
+    const row = errorTable[error.code]
+    expect(error).toEqual({ message: row.message, type: row.type, param: null, code: error.code })
+    if (status !== undefined) expect(status).toBe(row.status)
+  }
 })
 
 test('the Caddyfile lets streams and long answers pass, and asks for readiness', () => {

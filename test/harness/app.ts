@@ -133,7 +133,8 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     isOnlyNode: false,
     random: options.random ?? (() => 0.5),
     ...(options.clock && { clock: options.clock }),
-    ...(options.patience && { patience: options.patience }),
+    // Clients of tests keep their connections, and no proxy is there that could be surprised.
+    patience: { farewellMs: 0, ...options.patience },
   })
   await app.server.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${(app.server.server.address() as AddressInfo).port}`

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { setImmediate } from 'node:timers/promises'
 
 export interface RawResponse {
   readonly status: number
@@ -49,4 +50,35 @@ function parse(text: string): RawResponse {
     headers: Object.fromEntries(headers),
     body: end === -1 ? '' : text.slice(end + 4),
   }
+}
+
+/**
+ * Sends these bytes as a proxy does, which goes on sending what it has while the answer is on its way, and waits until they are all taken. Rejects when
+ * the server resets the connection meanwhile: a proxy then throws the answer away.
+ */
+export async function sendWhole(url: string, head: string, body: Buffer): Promise<RawResponse> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  const broken = Promise.withResolvers<never>()
+  socket.on('error', error => broken.reject(error))
+  let text = ''
+  socket.setEncoding('utf8').on('data', part => {
+    text += part
+  })
+  const send = async () => {
+    socket.write(head)
+    // More at a time than a kernel keeps, so that the server is asked for each piece.
+    for (let at = 0; at < body.length; at += 0x10000) {
+      const isTaken = new Promise(resolve => socket.write(body.subarray(at, at + 0x10000), resolve))
+      await isTaken
+      await setImmediate()
+    }
+    while (!isWhole(text)) await once(socket, 'data')
+  }
+  try {
+    await Promise.race([send(), broken.promise])
+  } finally {
+    socket.destroy()
+  }
+  return parse(text)
 }

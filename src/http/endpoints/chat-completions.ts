@@ -191,8 +191,8 @@ async function sendError(out: RawResponse, error: ApiError, headers: HeadersOf):
   const body = errorBody(error)
   const all = await headers()
   all.push(...jsonHeaders(body), ...Object.entries(errorHeaders(error)).flat())
-  // Node reads the rest of a refused body, so that the connection can serve again; not of one that may never end.
-  if (error.code === 'request_too_large' && !all.includes('connection')) all.push('connection', 'close')
+  // Node reads the rest of a refused body, for the 30 s of its `requestTimeout` at most. To close the connection of a 413 instead would send a reset,
+  // at which nginx throws the answer away and takes this node for failed.
   out.writeHead(error.row.status, all).end(body)
 }
 
