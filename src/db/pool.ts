@@ -1,5 +1,4 @@
 import pg from 'pg'
-import { endOfTurn } from '../domain/end-of-turn.ts'
 import { noticesDeadPeer } from './dead-peer.ts'
 import type { Connection } from './embedded.ts'
 
@@ -93,7 +92,7 @@ export function hurried({ pg: inner }: Pool, patienceMs: number): Sql {
       const late = Promise.withResolvers<never>()
       const giveUp = () => late.reject(new Error(`no answer within ${patienceMs} ms`))
       // After a stall of this process the answer may be there, waiting to be read.
-      const timer = setTimeout(() => endOfTurn(giveUp), patienceMs)
+      const timer = setTimeout(() => setImmediate(giveUp), patienceMs)
       try {
         return await Promise.race([run<Row>(inner, statement, values, patienceMs + 1000), late.promise])
       } finally {
