@@ -30,6 +30,10 @@ export interface AuthenticatorDeps {
 const KNOWN_MAX = 10_000
 /** The longest a known caller is believed without looking again, should a change ever go unnoticed. */
 const KNOWN_MS = 60_000
+/** Who is asked for after this long is looked up again beside the request, so that nobody who comes often ever waits for PostgreSQL. */
+const RENEWED_AFTER_MS = 30_000
+/** Before the next attempt, where one has failed. */
+const RENEWED_AGAIN_MS = 5_000
 /** Moving an entry to the end of a map leaves a hole; doing it at every request has the map copied over and over. */
 const MOVED_EVERY_MS = 1_000
 /** Keys that pass the checksum and are not ours. Issuing one drops them all, so this hides no new key. */
@@ -41,6 +45,7 @@ interface Known {
   readonly expiresAtEpochMs: number
   readonly readAtMs: number
   movedAtMs: number
+  renewAtMs: number
 }
 
 /** Finds callers by their keys, mostly in memory. Keys themselves are neither kept nor logged: the cache knows hashes. */
@@ -83,6 +88,11 @@ export function createAuthenticator({ sql, clock, limitsOf, onAccessChange }: Au
       entry.movedAtMs = nowMs
       known.delete(keyHash)
       known.set(keyHash, entry)
+    }
+    if (entry.renewAtMs <= nowMs) {
+      entry.renewAtMs = nowMs + RENEWED_AGAIN_MS
+      // It is believed for as long as it would be otherwise, and then the request that waits is told.
+      lookUp(keyHash).catch(() => {})
     }
     return entry
   }
@@ -130,6 +140,7 @@ export function createAuthenticator({ sql, clock, limitsOf, onAccessChange }: Au
     return {
       readAtMs,
       movedAtMs: readAtMs,
+      renewAtMs: readAtMs + RENEWED_AFTER_MS,
       expiresAtEpochMs: row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY,
       caller: Object.freeze({
         customerId: row.customer_id,

@@ -7,6 +7,7 @@ import type { Sql } from '../../src/db/pool.ts'
 import { transaction } from '../../src/db/pool.ts'
 import type { AccountLimits } from '../../src/domain/caller.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { patiently } from '../harness/patience.ts'
 
 const tiers: Record<string, AccountLimits> = {
   free: { requestsPerMinute: 20, requestsPerDay: 1_000, dailySpendCapNanos: 5_000_000_000n },
@@ -84,6 +85,39 @@ test('a known key costs no query, and a hundred at once cost one', async () => {
   await auth.call()
   expect(new Set(callers).size).toBe(1)
   expect(auth.queries()).toBe(1)
+})
+
+test('a key that is in use never waits for the database: it is looked up again in time, beside its requests', async () => {
+  let [running, failing] = [0, false]
+  const sql: Sql = {
+    query: async (statement, values) => {
+      running++
+      if (failing) throw new Error('no database')
+      return database.pool.query(statement, values)
+    },
+  }
+  const auth = authenticatorUnderTest(sql)
+  const first = await auth.call()
+  await database.pool.query('UPDATE customer SET requests_per_day = 7 WHERE customer_id = $1', [customerId])
+  auth.passMs(29_999)
+  await auth.call()
+  expect(running).toBe(1)
+
+  failing = true
+  auth.passMs(1)
+  expect(await Promise.all([auth.call(), auth.call()])).toEqual([first, first])
+  expect(running).toBe(2)
+  auth.passMs(4_999)
+  expect(await auth.call()).toBe(first)
+  expect(running).toBe(2)
+
+  failing = false
+  auth.passMs(1)
+  expect(await auth.call()).toBe(first)
+  await expect.poll(async () => (await auth.call()).limits.requestsPerDay, patiently).toBe(7)
+  auth.passMs(29_999)
+  await auth.call()
+  expect(running).toBe(3)
 })
 
 test('what cannot be a key costs no query', async () => {
