@@ -93,14 +93,10 @@ async function useBulkLease(ledger: Ledger): Promise<string> {
   }
 }
 
-test('the hold of an answer that has ended is no reason to refuse the next request, though its charge is not committed yet', async () => {
+/** A ledger without bulk leases that has just ended a request: its charge of 10 of 800 nano-USD is in the journal, and not committed yet. */
+async function serveOne() {
   const { journal } = openJournal({ disk: createMemoryDisk(), scheduler, fsync: false })
   const ledger = startLedger({ journal, bulkLeases: false })
-  let settled = 0
-  store.settle = async () => {
-    settled++
-    return new Map()
-  }
   const first = admissionOf(customerId, 800n)
   const granted = ledger.admit(first)
   await pass(0)
@@ -108,6 +104,16 @@ test('the hold of an answer that has ended is no reason to refuse the next reque
   const ended = settle(ledger, settlementOf(first, 800n, 10n))
   await pass(0)
   await ended
+  return { ledger, journal }
+}
+
+test('the hold of an answer that has ended is no reason to refuse the next request, though its charge is not committed yet', async () => {
+  let settled = 0
+  store.settle = async () => {
+    settled++
+    return new Map()
+  }
+  const { ledger, journal } = await serveOne()
   refuse = () => (settled === 0 ? {} : undefined)
   const second = ledger.admit(admissionOf(customerId, 800n))
   await pass(0)
@@ -118,16 +124,8 @@ test('the hold of an answer that has ended is no reason to refuse the next reque
 })
 
 test('a request that is refused all the same is refused after one more try', async () => {
-  const { journal } = openJournal({ disk: createMemoryDisk(), scheduler, fsync: false })
-  const ledger = startLedger({ journal, bulkLeases: false })
-  const first = admissionOf(customerId, 800n)
-  const granted = ledger.admit(first)
-  await pass(0)
-  await granted
-  const ended = settle(ledger, settlementOf(first, 800n, 10n))
+  const { ledger } = await serveOne()
   refuse = () => ({ code: 'insufficient_credits' })
-  await pass(0)
-  await ended
   const second = ledger.admit(admissionOf(customerId, 800n))
   await pass(0)
   expect(await second).toMatchObject({ kind: 'refused', code: 'insufficient_credits' })
@@ -135,16 +133,8 @@ test('a request that is refused all the same is refused after one more try', asy
 })
 
 test('who has too little whatever comes back is refused for that, however long the commits take', async () => {
-  const { journal } = openJournal({ disk: createMemoryDisk(), scheduler, fsync: false })
-  const ledger = startLedger({ journal, bulkLeases: false })
-  const first = admissionOf(customerId, 800n)
-  const granted = ledger.admit(first)
-  await pass(0)
-  await granted
   store.settle = () => Promise.reject(away())
-  const ended = settle(ledger, settlementOf(first, 800n, 10n))
-  await pass(0)
-  await ended
+  const { ledger, journal } = await serveOne()
   refuse = () => ({ code: 'insufficient_credits' })
   const second = ledger.admit(admissionOf(customerId, 800n))
   second.catch(() => {})
@@ -154,16 +144,8 @@ test('who has too little whatever comes back is refused for that, however long t
 })
 
 test('what should come back and does not makes an answer shorter, where it may be', async () => {
-  const { journal } = openJournal({ disk: createMemoryDisk(), scheduler, fsync: false })
-  const ledger = startLedger({ journal, bulkLeases: false })
-  const first = admissionOf(customerId, 800n)
-  const granted = ledger.admit(first)
-  await pass(0)
-  await granted
   store.settle = () => Promise.reject(away())
-  const ended = settle(ledger, settlementOf(first, 800n, 10n))
-  await pass(0)
-  await ended
+  const { ledger, journal } = await serveOne()
   const ask = { wantNanos: 800n, floorNanos: 100n }
   refuse = ({ ask }) => (ask!.floorNanos > 200n ? {} : undefined)
   const second = ledger.admit(admissionOf(customerId, 0n, { ask }))
