@@ -18,6 +18,8 @@ export function mutated({ id, file, find, replace }: Mutation, source: string): 
 
 const model = 'sim/model-database.ts'
 const ledger = 'src/ledger/ledger.ts'
+const admissions = 'src/ledger/admission-queue.ts'
+const settlements = 'src/ledger/settlement-queue.ts'
 const ghosts = 'src/ledger/ghosts.ts'
 const book = 'src/ledger/lease-book.ts'
 const journal = 'src/journal/journal.ts'
@@ -541,43 +543,42 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-serves-limited-keys-in-bulk',
     bug: 'a key with a spend limit is admitted in memory, where nobody knows what it spent',
     file: ledger,
-    find: 'if (admission.keyLimit !== null) return admitStrictly(admission)',
+    find: 'if (admission.keyLimit !== null || !bulkLeases) return admissions.admit(admission)',
     replace: '',
   },
   {
     id: 'ledger-settles-a-hold-twice',
     bug: 'a request that is settled twice is charged to its bulk lease twice',
-    file: ledger,
+    file: settlements,
     find: 'if (!hold.isOpen) return Promise.resolve()',
     replace: '',
   },
   {
     id: 'ledger-books-nothing',
     bug: 'the book takes every request of a bulk lease for free',
-    file: ledger,
+    file: settlements,
     find: 'book.charge(hold, chargedNanos)',
     replace: 'book.charge(hold, 0n)',
   },
   {
     id: 'ledger-forgets-before-commit',
     bug: 'the journal may drop a record that is not committed',
-    file: ledger,
+    file: settlements,
     find: 'const superseded = entry.isListed ? entry.written : written',
     replace: 'const superseded = written',
   },
   {
     id: 'ledger-answers-before-journal',
     bug: 'the answer ends before its record is in the journal',
-    file: ledger,
+    file: settlements,
     find: 'journal.write(record, (failure',
     replace: 'answer(entry, undefined)\n    journal.write(record, (failure',
   },
   {
     id: 'ledger-answers-without-journal',
     bug: 'a record that the journal refused counts as written',
-    file: ledger,
-    find: `        void settlements.flush()
-        watch()
+    file: settlements,
+    find: `        void lane.flush()
         return`,
     replace: `        answer(entry, undefined)
         return`,
@@ -585,35 +586,35 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'ledger-charges-void-answers',
     bug: 'an answer that its caller was told is free is charged',
-    file: ledger,
+    file: settlements,
     find: 'const record = rewrite(entry, freeOf(settlementOf(entry)))',
     replace: 'const record = encodeSettlement(freeOf(settlementOf(entry)))',
   },
   {
     id: 'ledger-sends-again-when-fenced',
     bug: 'an admission that was sent under the old id of the node is sent again under the new one',
-    file: ledger,
-    find: 'else if (ghosts.isSuspect(entry.request.requestId))\n          rejectAdmission',
-    replace: 'else if (false as boolean)\n          rejectAdmission',
+    file: admissions,
+    find: 'else if (ghosts.isSuspect(entry.request.requestId))\n          reject',
+    replace: 'else if (false as boolean)\n          reject',
   },
   {
     id: 'ledger-forgets-ghosts',
     bug: 'a strict lease whose admission was given up is never released',
-    file: ledger,
-    find: 'if (ghosts.isSuspect(requestId) || admissions.isUnderWay(entry)) ghosts.bury(requestId)',
+    file: admissions,
+    find: 'if (ghosts.isSuspect(requestId) || lane.isUnderWay(entry)) ghosts.bury(requestId)',
     replace: '',
   },
   {
     id: 'ledger-releases-running',
     bug: 'the lease of a request that runs is released when its admission was sent twice',
-    file: ledger,
+    file: admissions,
     find: 'else ghosts.suspect(entry.request.requestId)',
     replace: 'else ghosts.bury(entry.request.requestId)',
   },
   {
     id: 'ledger-buries-the-second-try',
     bug: 'the lease of a request that is admitted at its second try is released when its first one broke off',
-    file: ledger,
+    file: admissions,
     find: 'tryAgainAfter(returned, entry, verdict)',
     replace: 'if (ghosts.isSuspect(requestId)) ghosts.bury(requestId)\n        tryAgainAfter(returned, entry, verdict)',
   },
@@ -634,28 +635,28 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'ledger-never-settles-late',
     bug: 'a charge whose bulk lease is gone is dropped',
-    file: ledger,
+    file: settlements,
     find: "if (effect === 'fenced') settleLate(entry)\n        else finish(",
     replace: 'finish(',
   },
   {
     id: 'ledger-late-under-old-lease',
     bug: 'a charge whose bulk lease is gone is sent again as it is',
-    file: ledger,
+    file: settlements,
     find: 'rewrite(entry, { ...settlementOf(entry), leaseId: requestId })',
     replace: '',
   },
   {
     id: 'ledger-leaves-settled-open',
     bug: 'the book is not told what was committed, so leases never close',
-    file: ledger,
+    file: settlements,
     find: 'arena.drop(entry.record)\n    if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)',
     replace: 'arena.drop(entry.record)',
   },
   {
     id: 'ledger-skips-a-recovered-record',
     bug: 'the oldest record of a journal is not replayed',
-    file: ledger,
+    file: settlements,
     find: 'of recovered) {',
     replace: 'of recovered.slice(1)) {',
   },
