@@ -1,6 +1,7 @@
 import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import type { Caller } from '../domain/caller.ts'
 import type { ErrorCode } from '../domain/errors.ts'
+import type { Log } from '../domain/log.ts'
 import { lowestUuidAt } from '../domain/lowest-uuid.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import {
@@ -26,7 +27,7 @@ export interface AlertWatchDeps {
   readonly pool: Pool
   readonly scheduler: Scheduler
   readonly caps: TierCaps
-  readonly log: { warn(facts: object, message: string): void; info(facts: object, message: string): void }
+  readonly log: Pick<Log, 'warn' | 'info'>
   readonly everyMs?: number
 }
 

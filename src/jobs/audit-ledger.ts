@@ -1,5 +1,6 @@
 import type { Pool } from '../db/pool.ts'
 import type { Clock } from '../domain/clock.ts'
+import type { Log } from '../domain/log.ts'
 import { audit } from '../ledger/audit.ts'
 import { readLastAudit, recordAudit } from '../ledger/last-audit.ts'
 
@@ -7,7 +8,7 @@ export interface AuditJobDeps {
   /** Its own, with two connections and no statement timeout: an audit reads everything. */
   readonly pool: Pool
   readonly clock: Clock
-  readonly log: { info(facts: object, message: string): void; error(facts: object, message: string): void }
+  readonly log: Pick<Log, 'info' | 'error'>
 }
 
 /**

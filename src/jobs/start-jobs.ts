@@ -5,6 +5,7 @@ import { alertTasks, DeliveryFailed } from '../alerts/alert-jobs.ts'
 import type { DeliverDeps } from '../alerts/deliver-alert.ts'
 import type { Pool } from '../db/pool.ts'
 import type { Clock } from '../domain/clock.ts'
+import type { Log } from '../domain/log.ts'
 import { deleteExpiredClaims } from '../idempotency/delete-expired-claims.ts'
 import { addUsagePartitions } from '../ledger/add-usage-partitions.ts'
 import { auditLedger } from './audit-ledger.ts'
@@ -23,14 +24,7 @@ export interface JobsDeps {
   readonly queuePool: Pool
   readonly clock: Clock
   readonly alerts: DeliverDeps
-  readonly log: JobsLog
-}
-
-interface JobsLog {
-  info(facts: object, message: string): void
-  warn(facts: object, message: string): void
-  error(facts: object, message: string): void
-  debug(facts: object, message: string): void
+  readonly log: Log
 }
 
 /** Before the queue is started again, and between the attempts to. */
@@ -129,7 +123,7 @@ export async function startJobs({ pool, queuePool, auditPool, clock, alerts, log
 }
 
 /** graphile-worker tells its comings and goings as info; for an operator of a gateway that is debug. */
-function logAt(log: JobsLog, level: string, message: string, meta: object | undefined): void {
+function logAt(log: Log, level: string, message: string, meta: object | undefined): void {
   const facts = { jobs: true, ...meta }
   // A receiver of a customer's alerts that does not answer is that customer's to see.
   if (meta && 'error' in meta && meta.error instanceof DeliveryFailed) log.debug(facts, message)

@@ -1,3 +1,4 @@
+import type { Log } from '../domain/log.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { failpoint } from '../failpoint.ts'
 import type { LedgerStore } from '../ledger/ledger-store.ts'
@@ -10,7 +11,7 @@ export interface NodeDeps {
   /** The shard of usage_hour and usage_day of this node. */
   readonly nodeShard: number
   readonly onNewId?: (nodeId: string) => void
-  readonly log: { info(facts: object, message: string): void; warn(facts: object, message: string): void }
+  readonly log: Pick<Log, 'info' | 'warn'>
 }
 
 export interface RunningNode extends NodeLife {

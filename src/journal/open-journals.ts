@@ -1,3 +1,4 @@
+import type { Log } from '../domain/log.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { type ClaimedDirectory, claimDirectory, claimLeftDirectories } from './claim-directory.ts'
 import { createFileDisk, type FileDisk } from './file-disk.ts'
@@ -24,7 +25,7 @@ export interface JournalsOptions {
   readonly scheduler: Scheduler
   readonly fsync: boolean
   readonly maxBytes: number
-  readonly log: { warn(facts: object, message: string): void; error(facts: object, message: string): void }
+  readonly log: Pick<Log, 'warn' | 'error'>
 }
 
 /** Throws an error in words when the directories cannot be used. */

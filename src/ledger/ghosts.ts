@@ -1,3 +1,4 @@
+import type { Log } from '../domain/log.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import type { LedgerStore } from './ledger-store.ts'
 
@@ -21,7 +22,7 @@ export interface Ghosts {
 export interface GhostsDeps {
   readonly store: Pick<LedgerStore, 'release' | 'handBack'>
   readonly scheduler: Scheduler
-  readonly log: { warn(facts: object, message: string): void } | undefined
+  readonly log: Pick<Log, 'warn'> | undefined
 }
 
 /** A statement that was sent before its connection broke may still run this long: PostgreSQL's own timeouts are far shorter. */

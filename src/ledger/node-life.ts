@@ -1,3 +1,4 @@
+import type { Log } from '../domain/log.ts'
 import type { Scheduler } from '../domain/scheduler.ts'
 import { failpoint } from '../failpoint.ts'
 import { HEARTBEAT_MS, type LedgerStore, SELF_FENCE_MS } from './ledger-store.ts'
@@ -37,7 +38,7 @@ export interface NodeLifeDeps {
   readonly newId: () => string
   /** Told each id before it is registered, so that a process after this one knows whose leases to end. */
   readonly onNewId?: (nodeId: string) => void
-  readonly log?: { warn(facts: object, message: string): void }
+  readonly log?: Pick<Log, 'warn'>
 }
 
 /** Registers the node and keeps it alive until `stop`. Rejects when the database cannot be reached. */

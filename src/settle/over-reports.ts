@@ -1,10 +1,11 @@
 import type { Clock } from '../domain/clock.ts'
+import type { Log } from '../domain/log.ts'
 import type { Settlement } from '../ledger/settlement.ts'
 
 export interface OverReportDeps {
   readonly clock: Clock
   readonly onOverReport: () => void
-  readonly log: { warn(facts: object, message: string): void }
+  readonly log: Pick<Log, 'warn'>
 }
 
 const LOG_EVERY_MS = 60_000

@@ -3,6 +3,7 @@ import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
+import type { Log } from '../domain/log.ts'
 import { closeLostConnections } from './close-lost-connections.ts'
 import { createCrashLimit } from './crash-limit.ts'
 import type { FromWorker, ToWorker } from './messages.ts'
@@ -32,12 +33,7 @@ export interface WorkersOptions<Task> {
   readonly task: (facts: { number: number; first: boolean }) => Task
   /** How long a worker may drain, ms. */
   readonly drainMs: number
-  readonly log: WorkersLog
-}
-
-interface WorkersLog {
-  info(facts: object, message: string): void
-  error(facts: object, message: string): void
+  readonly log: Pick<Log, 'info' | 'error'>
 }
 
 /** Between tries to start a worker that cannot, while others serve. */

@@ -8,6 +8,7 @@ import type { ChatJob } from '../../domain/chat-job.ts'
 import type { Clock } from '../../domain/clock.ts'
 import { endOfTurn } from '../../domain/end-of-turn.ts'
 import type { ApiError, ErrorCode } from '../../domain/errors.ts'
+import type { Log } from '../../domain/log.ts'
 import { usdText } from '../../domain/money.ts'
 import type { StopSignal } from '../../domain/stop-signal.ts'
 import type { WindowCounts } from '../../domain/windows.ts'
@@ -43,8 +44,7 @@ export interface ChatEndpointDeps {
   readonly onRefused: (caller: Caller, code: ErrorCode) => void
   readonly inFlight: InFlight
   readonly bodyLimitBytes: number
-  /** The part of a pino logger that is used. */
-  readonly log: { error(facts: object, message: string): void }
+  readonly log: Pick<Log, 'error'>
   readonly clock: Clock
   readonly pingMs: number
 }
