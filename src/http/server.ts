@@ -2,7 +2,13 @@ import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
+import Fastify, {
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyReply,
+  type FastifyRequest,
+  LogController,
+} from 'fastify'
 import type { Caller } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
 import { http } from '../node-http.ts'
@@ -51,7 +57,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
     childLoggerFactory: logger => logger,
     // What arrives on kept connections while we close is refused in our own words.
     return503OnClosing: false,
-    routerOptions: { maxParamLength: 512 },
+    // No address is longer. At a longer parameter the router gives up before it has asked who calls.
+    routerOptions: { maxParamLength: HEAD_BYTES_MAX },
     clientErrorHandler: answerUnparsable,
     frameworkErrors: (error, request, reply) => {
       // No hook has run: this is before routing.
@@ -61,7 +68,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   })
   // Handlers that take a body read it themselves, with `receiveBody`; what is not read Node throws away.
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', (_request, _payload, done) => done(null))
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null))
   app.decorateRequest('caller', null)
 
   app.addHook('onRequest', (request, reply, done) => {
@@ -69,6 +76,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
     requireHost(request.raw)
     // Only browsers send an Origin; nobody else needs to be told.
     if (request.headers.origin !== undefined && request.url.startsWith('/v1/')) reply.headers(corsHeaders)
+    // Not in a handler of its own, which comes after Fastify's look at the body: a QUERY without a type was an error of ours.
+    if (request.is404) refuseAddress(options.endpoints, request, reply)
     done()
   })
   const onResponse = options.onResponse
@@ -109,12 +118,6 @@ export function createServer(options: ServerOptions): FastifyInstance {
     })
   }
   app.options('/v1/*', answerPreflight)
-  app.setNotFoundHandler((request, reply) => {
-    const path = request.url.split('?', 1)[0]!
-    const allowed = options.endpoints.filter(endpoint => isAt(endpoint, path)).flatMap(methodsOf)
-    if (allowed.length > 0) reply.header('allow', allowed.join(', '))
-    respondError(reply, nothingThere(request.method, path, allowed))
-  })
   return app
 }
 
@@ -216,14 +219,17 @@ function methodsOf({ method }: Endpoint): string[] {
   return method === 'GET' ? ['GET', 'HEAD'] : [method]
 }
 
-/** An address that exists under another method is 405, everything else 404. */
-function nothingThere(method: string, path: string, allowed: readonly string[]): ApiError {
+/** Throws: an address that exists under another method is 405, everything else 404. */
+function refuseAddress(endpoints: readonly Endpoint[], { method, url }: FastifyRequest, reply: FastifyReply): never {
+  const path = url.split('?', 1)[0]!
+  const allowed = endpoints.filter(endpoint => isAt(endpoint, path)).flatMap(methodsOf)
   if (allowed.length === 0) {
-    return new ApiError('not_found', {
+    throw new ApiError('not_found', {
       message: `There is nothing at ${method} ${printable(path)}. See /docs for the API.`,
     })
   }
-  return new ApiError('method_not_allowed', {
+  reply.header('allow', allowed.join(', '))
+  throw new ApiError('method_not_allowed', {
     message: `${printable(path)} answers to ${allowed.join(', ')}, not to ${method}.`,
   })
 }

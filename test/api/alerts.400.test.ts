@@ -103,6 +103,27 @@ test('rules and test alerts that are asked for at once are no more than one afte
   expect(tested.filter(({ status }) => status === 200)).toHaveLength(10)
 })
 
+test('what takes no body does not mind the type of none, which curl names with -d', async () => {
+  const careless = await gateway.customer({ key: { scopes: ['manage'] } })
+  const post = (path: string, method: string, body: string, type: string) =>
+    fetch(gateway.url + path, {
+      method,
+      headers: { authorization: `Bearer ${careless.key}`, 'content-type': type },
+      body,
+    })
+  const rule = JSON.stringify({ kind: 'daily_spend', channel: 'email' })
+  const { id } = (await (await post('/v1/alerts', 'POST', rule, 'application/json')).json()) as { id: string }
+  const form = 'application/x-www-form-urlencoded'
+  expect((await post(`/v1/alerts/${id}/test`, 'POST', '', form)).status).toBe(200)
+  expect((await post(`/v1/alerts/${id}`, 'DELETE', 'please', 'text/plain')).status).toBe(200)
+  expect((await post('/v1/alerts', 'POST', rule, form)).status).toBe(415)
+})
+
+test('the id of a rule may be as long as a request line: without a key it is 401, and no fault of ours', async () => {
+  const response = await fetch(`${gateway.url}/v1/alerts/${'x'.repeat(600)}/deliveries`)
+  expect(await readError(response)).toMatchObject({ status: 401, code: 'invalid_api_key' })
+})
+
 test('another method is 405 and names those there are', async () => {
   const refused = await send('/v1/alerts', 'DELETE')
   expect(refused.headers.get('allow')).toBe('GET, HEAD, POST')
@@ -112,7 +133,7 @@ test('another method is 405 and names those there are', async () => {
   expect(one.status).toBe(405)
 })
 
-test.each(['00000000-0000-4000-8000-000000000000', 'x', '%27%20OR%201=1--', '%00'])(
+test.each(['00000000-0000-4000-8000-000000000000', 'x', '%27%20OR%201=1--', '%00', 'x'.repeat(600)])(
   'the unknown rule %s is 404',
   async id => {
     for (const [method, path] of [

@@ -40,3 +40,21 @@ test('methods that nobody should use get a 4xx, and an override header changes n
     expect([request.split(' ')[0], status >= 400 && status < 500]).toEqual([request.split(' ')[0], true])
   }
 })
+
+test('an address is refused before anything that comes with it, by a method of a body without one too', async () => {
+  const fields: [target: string, fields: string][] = [
+    ['QUERY /v1/usage', ''],
+    ['QUERY /v1/chat/completions', 'content-length: 2\r\n'],
+    ['QUERY /v1/nothing', ''],
+    ['POST /v1/nothing', 'content-type: json\r\ncontent-length: 2\r\n'],
+    ['PUT /v1/usage', 'content-type: json\r\ncontent-length: 2\r\n'],
+  ]
+  for (const [target, more] of fields) {
+    const body = more === '' ? '' : '{}'
+    const refused = await rawRequest(gateway.url, `${target} HTTP/1.1\r\nhost: x\r\n${more}\r\n${body}`)
+    const code = target.endsWith('nothing') ? 'not_found' : 'method_not_allowed'
+    expect([target, JSON.parse(refused.body).error.code]).toEqual([target, code])
+    expect(refused.status).toBe(code === 'not_found' ? 404 : 405)
+    expect(refused.headers['x-request-id']).toBeTruthy()
+  }
+})
