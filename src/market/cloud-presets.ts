@@ -76,7 +76,7 @@ export const cloudPresets: readonly CloudPreset[] = [
       ...standardDialect,
       streamOptions: false,
       dropFields: [
-        ...['user', 'logit_bias', 'logprobs', 'top_logprobs', 'store', 'metadata', 'service_tier', 'verbosity'],
+        ...['user', 'logit_bias', 'logprobs', 'top_logprobs', 'store', 'metadata', 'verbosity'],
         ...['safety_identifier', 'prompt_cache_key', 'prompt_cache_retention', 'reasoning_effort', 'seed'],
       ],
     },

@@ -29,6 +29,8 @@ const notForwarded = new Set([
   ...['on_insufficient', 'max_cost_usd', 'dry_run'],
   // Other names of max_tokens, which win over it (llama.cpp: n_predict): what they ask for beyond it would be free.
   ...['n_predict', 'num_predict', 'max_new_tokens', 'max_output_tokens', 'max_length'],
+  // For which clouds charge more than the price that is paid: OpenAI twice as much for `priority`, and searches one by one.
+  ...['service_tier', 'web_search_options'],
   // By which OpenRouter answers with another model than the one that is paid.
   ...['models', 'route', 'provider', 'preset', 'plugins'],
   // Names by which other gateways let a caller redirect the request or its credential (CVE-2024-6587): never passed on.

@@ -30,16 +30,7 @@ const settings = new Set([
     'logit_bias',
     'logprobs',
   ],
-  ...[
-    'top_logprobs',
-    'parallel_tool_calls',
-    'service_tier',
-    'store',
-    'metadata',
-    'modalities',
-    'audio',
-    'reasoning_effort',
-  ],
+  ...['top_logprobs', 'parallel_tool_calls', 'store', 'metadata', 'modalities', 'audio', 'reasoning_effort'],
   ...['verbosity', 'safety_identifier', 'prompt_cache_key', 'top_k', 'min_p', 'repetition_penalty'],
 ])
 /** Fields of a content part that are counted on their own. */

@@ -125,7 +125,6 @@ test('every other OpenAI field is passed on as it came', async () => {
     parallel_tool_calls: false,
     reasoning_effort: 'low',
     metadata: { a: 'b' },
-    service_tier: 'auto',
     a_field_of_tomorrow: { deep: [1, 'x', null] },
   }
   const { body } = await forwarded({ ...hello, ...fields, max_tokens: 50 })
@@ -143,6 +142,12 @@ test("the gateway's own fields are never passed on", async () => {
     allow_hosters: [],
     deny_hosters: [],
   })
+  expect(Object.keys(body).sort()).toEqual(['max_tokens', 'messages', 'model'])
+})
+
+test('nothing in a body makes a server charge more than the price that is paid', async () => {
+  const dearer = { service_tier: 'priority', Service_Tier: 'fast', web_search_options: { search_context_size: 'high' } }
+  const { body } = await forwarded({ ...hello, ...dearer })
   expect(Object.keys(body).sort()).toEqual(['max_tokens', 'messages', 'model'])
 })
 
