@@ -85,11 +85,7 @@ export const errorTable = {
     'invalid_request_error',
     'The request did not arrive in time. Send the whole body at once.',
   ),
-  request_too_large: row(
-    413,
-    'invalid_request_error',
-    'The request body is larger than 4 MiB. Send less, or images by URL.',
-  ),
+  request_too_large: row(413, 'invalid_request_error', 'The request body is too large. Send less, or images by URL.'),
   idempotency_key_in_use: row(
     409,
     'invalid_request_error',

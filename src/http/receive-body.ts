@@ -14,7 +14,7 @@ export function receiveBody(request: IncomingMessage | WholeRequest, limitBytes:
   }
   const unread = unreadCoding(headers)
   if (unread !== undefined) return Promise.reject(unread)
-  if (Number(headers['content-length']) > limitBytes) return Promise.reject(new ApiError('request_too_large'))
+  if (Number(headers['content-length']) > limitBytes) return Promise.reject(tooLarge(limitBytes))
   if ('body' in request) {
     const body = request.body!
     // The request lives as long as its answer.
@@ -27,7 +27,7 @@ export function receiveBody(request: IncomingMessage | WholeRequest, limitBytes:
     request.on('data', (piece: Buffer) => {
       bytes += piece.length
       if (bytes <= limitBytes) pieces.push(piece)
-      else reject(new ApiError('request_too_large'))
+      else reject(tooLarge(limitBytes))
     })
     request.on('end', () => {
       resolve(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces))
@@ -45,6 +45,16 @@ const JSON_TYPE = 'application/json'
 
 function isJson(contentType: string): boolean {
   return contentType === JSON_TYPE || /^application\/json\s*(;|$)/i.test(contentType)
+}
+
+function tooLarge(limitBytes: number): ApiError {
+  const message = `The request body is larger than ${sizeText(limitBytes)}. Send less, or images by URL.`
+  return new ApiError('request_too_large', { message })
+}
+
+function sizeText(bytes: number): string {
+  if (bytes % 0x100000 === 0) return `${bytes / 0x100000} MiB`
+  return bytes % 1024 === 0 ? `${bytes / 1024} KiB` : `${bytes} bytes`
 }
 
 /** Bytes that say of themselves that they are not plain UTF-8: what they are taken for would be a guess. */

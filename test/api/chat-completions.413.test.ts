@@ -46,6 +46,7 @@ test('one byte more is refused', async () => {
     status: 413,
     type: 'invalid_request_error',
     code: 'request_too_large',
+    message: 'The request body is larger than 4 MiB. Send less, or images by URL.',
   })
 })
 
@@ -69,6 +70,20 @@ test('what is refused is read all the same: at a reset nginx would take the node
   const { status, headers } = await sendWhole(gateway.url, `${head()}content-length: ${sent.length}\r\n\r\n`, sent)
   expect(status).toBe(413)
   expect(headers['x-request-id']).toBeTruthy()
+})
+
+test.each([
+  [2_048, '2 KiB'],
+  [1_500, '1500 bytes'],
+  [2_097_152, '2 MiB'],
+])('a limit of %i bytes is told as it is set', async (bytes, told) => {
+  const smaller = await startTestApp({ yaml: `server: { body_limit_bytes: ${bytes} }` })
+  try {
+    const error = await readError(await smaller.chat(await smaller.customer(), {}, { body: bodyOf(bytes + 1) }))
+    expect(error).toMatchObject({ status: 413, message: expect.stringContaining(`larger than ${told}.`) })
+  } finally {
+    await smaller.close()
+  }
 })
 
 test('none of them was asked, counted or charged', async () => {
