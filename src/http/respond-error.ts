@@ -7,11 +7,17 @@ export function respondError(reply: FastifyReply, error: ApiError): void {
   reply.code(error.row.status).headers(errorHeaders(error)).type('application/json').send(errorBody(error))
 }
 
-export function errorHeaders(error: ApiError): Record<string, string> {
+export function errorHeaders({ retryAfterS, row }: ApiError): Record<string, string> {
   return {
-    ...(error.retryAfterS === undefined ? {} : { 'retry-after': String(error.retryAfterS) }),
-    ...(error.row.shouldRetry === false ? { 'x-should-retry': 'false' } : {}),
+    ...(retryAfterS !== undefined && { 'retry-after': String(retryAfterS) }),
+    ...(retryAfterS !== undefined && retryAfterS <= 60 && { 'retry-after-ms': retryAfterMs(retryAfterS) }),
+    ...(row.shouldRetry === false && { 'x-should-retry': 'false' }),
   }
+}
+
+/** Below 60 s, for which the Vercel AI SDK does not wait: who has waited for a minute to end may be refused in the first second of the next. */
+function retryAfterMs(seconds: number): string {
+  return String(Math.min(seconds * 1000, 59_999))
 }
 
 /** Whether the operator should read of it: 5xx, but not the refusals that a drain or a full house is meant to give. */
