@@ -12,7 +12,7 @@ export interface Dialect {
   readonly developerRole: boolean
   /** Accepts `stream_options`; without it usage is counted here. */
   readonly streamOptions: boolean
-  /** Body fields this upstream rejects; removed before sending. */
+  /** Body fields this upstream rejects; removed before sending. `messages[].name` stands for a field of each message. */
   readonly dropFields: readonly string[]
   /** Header that carries the credential: `authorization` (Bearer) or a plain key header such as `api-key`. */
   readonly keyHeader: 'authorization' | 'api-key' | 'x-api-key'

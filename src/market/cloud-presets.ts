@@ -26,6 +26,9 @@ export interface CloudModel {
 /** When the prices below were collected. Clouds change them: check before selling, and declare the model in switchyard.yaml to set your own. */
 export const cloudPricesAsOf = '2025-12-01'
 
+/** Of answers that clients send back, where only their own family of servers knows them: LiteLLM issue 30835 for Mistral, Kai issue 265 for Groq. */
+const echoedFields = ['refusal', 'annotations', 'reasoning', 'reasoning_content'].map(field => `messages[].${field}`)
+
 export const cloudPresets: readonly CloudPreset[] = [
   {
     name: 'openai',
@@ -78,6 +81,7 @@ export const cloudPresets: readonly CloudPreset[] = [
       dropFields: [
         ...['user', 'logit_bias', 'logprobs', 'top_logprobs', 'store', 'metadata', 'verbosity'],
         ...['safety_identifier', 'prompt_cache_key', 'prompt_cache_retention', 'reasoning_effort', 'seed'],
+        ...echoedFields,
       ],
     },
     models: [
@@ -90,7 +94,10 @@ export const cloudPresets: readonly CloudPreset[] = [
     keyVariable: 'GROQ_API_KEY',
     baseUrl: 'https://api.groq.com/openai/v1',
     // Documented to answer 400 to these.
-    dialect: { ...standardDialect, dropFields: ['logprobs', 'logit_bias', 'top_logprobs'] },
+    dialect: {
+      ...standardDialect,
+      dropFields: ['logprobs', 'logit_bias', 'top_logprobs', 'messages[].name', ...echoedFields],
+    },
     models: [
       model('llama-3.3-70b-versatile', '0.59', '0.79', 131_072, 32_768, ['tools']),
       model('llama-3.1-8b-instant', '0.05', '0.08', 131_072, 131_072, ['tools']),

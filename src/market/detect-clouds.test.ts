@@ -36,3 +36,10 @@ test('every preset is complete: https, readable prices above zero, ids that are 
   }
   expect(new Set(offers.map(({ offerId }) => offerId)).size).toBe(offers.length)
 })
+
+test.each(['mistral', 'groq'])('%s gets no fields of answers that only other servers know', name => {
+  const { dialect } = cloudPresets.find(preset => preset.name === name)!
+  for (const field of ['refusal', 'annotations', 'reasoning', 'reasoning_content']) {
+    expect(dialect.dropFields).toContain(`messages[].${field}`)
+  }
+})

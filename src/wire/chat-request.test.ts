@@ -157,7 +157,7 @@ describe('an accepted request', () => {
       'assistant with null content',
       { role: 'assistant', content: null, function_call: { name: 'f', arguments: '{}' } },
     ],
-    ['assistant with a refusal', { role: 'assistant', content: [{ type: 'refusal', refusal: 'no' }], refusal: null }],
+    ['assistant with a refusal', { role: 'assistant', content: [{ type: 'refusal', refusal: 'no' }], refusal: 'no' }],
     [
       'assistant with a custom tool call',
       {

@@ -137,8 +137,17 @@ function checkMessages(value: unknown): ChatMessage[] {
       refuseLongList(message.content, bounds.partsPerMessage, `messages[${i}].content`)
     }
     check(messageSchema, message, `messages[${i}]`)
+    dropNulls(message as JsonObject)
   }
   return value as ChatMessage[]
+}
+
+/**
+ * SDKs send our answers back as they are, `refusal: null` included, and Mistral and Groq refuse fields they do not know, null or not. Null content
+ * is a value: upstreams ask for it beside tool calls.
+ */
+function dropNulls(message: JsonObject): void {
+  for (const key in message) if (message[key] === null && key !== 'content') delete message[key]
 }
 
 /** Roles whose messages are valid with a text as their content and nothing else. */

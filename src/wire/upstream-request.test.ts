@@ -50,3 +50,41 @@ it('speaks the dialect of the upstream', () => {
   expect(bodyFor({ developerRole: true }, {}).messages).toEqual([{ role: 'system', content: 'x' }])
   expect(bodyFor({ dropFields: ['seed', 'user'] }, { seed: 7, user: 'u', top_p: 1 })).toEqual(bodyFor({}, { top_p: 1 }))
 })
+
+it('leaves out what is null in a message, which strict upstreams refuse: SDKs send our answers back as they are', () => {
+  const answered = { role: 'assistant', content: 'Hi', refusal: null, tool_calls: null, annotations: [] }
+  const called = { role: 'assistant', content: null, tool_calls: [{ id: 'a', type: 'function' }], audio: null }
+  const messages = [{ role: 'user', content: 'x', name: null }, answered, called]
+  expect(bodyFor({}, { messages }).messages).toEqual([
+    { role: 'user', content: 'x' },
+    { role: 'assistant', content: 'Hi', annotations: [] },
+    { role: 'assistant', content: null, tool_calls: [{ id: 'a', type: 'function' }] },
+  ])
+})
+
+it('leaves out fields of each message where the dialect says so, for this upstream alone', () => {
+  const messages = [
+    { role: 'user', content: 'x', name: 'ada' },
+    { role: 'assistant', content: 'y', reasoning_content: 'z' },
+  ]
+  const dropFields = ['messages[].name', 'seed', 'messages[].reasoning_content']
+  expect(bodyFor({ dropFields, developerRole: true }, { messages, seed: 7 })).toEqual({
+    model: 'their-model',
+    messages: [
+      { role: 'user', content: 'x' },
+      { role: 'assistant', content: 'y' },
+    ],
+    max_tokens: 77,
+  })
+  expect(bodyFor({}, { messages }).messages).toEqual(messages)
+})
+
+it('keeps the job as it is for the next upstream, whatever this one drops', () => {
+  const messages = [{ role: 'user', content: 'x', name: 'ada' }]
+  const job = parseChatRequest(Buffer.from(JSON.stringify({ model: 'public', messages })))
+  const to = (dropFields: string[]) => {
+    const offer = { upstreamModel: 'm', endpoint: { dialect: { ...standard, dropFields } } } as unknown as Offer
+    return JSON.parse(upstreamRequestBody(job, offer, 1)).messages
+  }
+  expect([to(['messages[].name']), to([])]).toEqual([[{ role: 'user', content: 'x' }], messages])
+})

@@ -14,8 +14,25 @@ export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: numbe
     if (dialect.streamOptions) body.stream_options = { include_usage: true }
   }
   if (dialect.developerRole) body.messages = developerAsSystem(body.messages)
-  for (const field of dialect.dropFields) delete body[field]
+  const ofMessages: string[] = []
+  for (const field of dialect.dropFields) {
+    if (field.startsWith(OF_MESSAGES)) ofMessages.push(field.slice(OF_MESSAGES.length))
+    else delete body[field]
+  }
+  if (ofMessages.length > 0) body.messages = withoutFields(body.messages, ofMessages)
   return JSON.stringify(body)
+}
+
+/** How a dialect names the fields of each message. */
+const OF_MESSAGES = 'messages[].'
+
+function withoutFields(messages: unknown, fields: readonly string[]): unknown {
+  if (!Array.isArray(messages)) return messages
+  return messages.map(message => {
+    const kept = { ...message }
+    for (const field of fields) delete kept[field]
+    return kept
+  })
 }
 
 function developerAsSystem(messages: unknown): unknown {
