@@ -70,6 +70,7 @@ test('GET /v1/models/{id} of an unknown model is 404 model_not_found', async () 
     const error = await readError(await gateway.get(customer, `/v1/models/${id}`))
     expect([id.slice(0, 30), error.status, error.code]).toEqual([id.slice(0, 30), 404, 'model_not_found'])
     expect(error.message.length).toBeLessThan(300)
+    expect(error.message).toContain(`The model \`${decodeURIComponent(id).slice(0, 100)}`)
   }
 })
 

@@ -52,7 +52,7 @@ export function modelShow(deps: ModelsDeps): Endpoint {
         const name = id.length > 100 ? `${id.slice(0, 100)}...` : id
         throw new ApiError('model_not_found', {
           param: 'model',
-          message: `The model ${JSON.stringify(name)} does not exist or you do not have access to it. GET /v1/models lists the models.`,
+          message: `The model \`${name}\` does not exist or you do not have access to it. GET /v1/models lists the models.`,
         })
       }
       if (!isAllowed(caller, id)) throw modelNotAllowed(id)
