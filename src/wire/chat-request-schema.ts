@@ -66,6 +66,18 @@ const toolCalls = z.array(z.looseObject({ id: string, type: string.nullish() }, 
   error: 'an array of tool calls',
 })
 
+const toolTypes = ['function', 'custom'] as const
+
+/** One that its caller runs. Clouds run others themselves (searches, code) and charge for each call, for which nothing here has a price. */
+const tool = z.looseObject(
+  {
+    type: z
+      .enum(toolTypes, { error: `one of ${toolTypes.join(', ')}: tools that a server runs have no price here` })
+      .nullish(),
+  },
+  { error: 'an object' },
+)
+
 const roles = ['system', 'developer', 'user', 'assistant', 'tool', 'function'] as const
 
 /** One message. Fields it does not name (such as `reasoning_content`) are passed on. */
@@ -104,9 +116,7 @@ export const chatFieldsSchema = z.looseObject(
       .describe('`include_usage: true` adds a last chunk with the token usage.'),
     temperature: between(0, 2, z.number).nullish().describe('Sampling temperature.'),
     n: between(1, bounds.choices, z.int).nullish().describe('How many choices to generate. Each may use `max_tokens`.'),
-    tools: list(z.unknown(), bounds.tools, 'tools')
-      .nullish()
-      .describe('Tools the model may call, as OpenAI defines them.'),
+    tools: list(tool, bounds.tools, 'tools').nullish().describe('Tools the model may call, as OpenAI defines them.'),
     tier: z
       .enum(serviceTiers, { error: `one of ${serviceTiers.join(', ')}` })
       .nullish()

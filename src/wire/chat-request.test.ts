@@ -254,6 +254,13 @@ describe('a refused request', () => {
     [{ ...minimal, temperature: '1' }, 'invalid_value', 'temperature', 'from 0 to 2'],
     [{ ...minimal, n: 17 }, 'invalid_value', 'n', 'from 1 to 16'],
     [{ ...minimal, tools: Array(513).fill({}) }, 'invalid_value', 'tools', 'at most 512'],
+    [
+      { ...minimal, tools: [{}, { type: 'openrouter:web_search' }] },
+      'invalid_value',
+      'tools[1].type',
+      'function, custom',
+    ],
+    [{ ...minimal, tools: ['f'] }, 'invalid_value', 'tools[0]', 'an object'],
     [{ ...minimal, tier: 'free' }, 'invalid_value', 'tier', 'cheapest, balanced, fastest'],
     [{ ...minimal, privacy_mode: 1 }, 'invalid_value', 'privacy_mode', 'true or false'],
     [{ ...minimal, trusted_only: 'true' }, 'invalid_value', 'trusted_only', 'true or false'],
