@@ -115,6 +115,8 @@ CREATE TABLE balance (
   -- The daily spend cap: what was charged to leases granted on `day` (bulk leases: as of their last fold), and what those still open hold.
   day_spent_nanos  bigint NOT NULL DEFAULT 0 CHECK (day_spent_nanos >= 0),
   day_leased_nanos bigint NOT NULL DEFAULT 0 CHECK (day_leased_nanos >= 0),
+  -- The highest cap of that day so far, as the admissions say it: what comes late keeps within it too. NULL before the first one.
+  day_cap_nanos    bigint,
   CONSTRAINT no_overdraft CHECK (leased_nanos >= 0 AND posted_nanos >= leased_nanos)
   -- No index may cover the changing columns: then every update stays in its page (HOT), and half the page is left free for that.
 ) WITH (fillfactor = 50);
@@ -232,7 +234,7 @@ CREATE TABLE usage_event (
   routing       jsonb,
   -- The ledger transaction that charged it; NULL when it cost nothing.
   tx_id         bigint,
-  -- The UTC day whose spend cap it counted against: the day its lease was granted. NULL when it had no lease any more.
+  -- The UTC day whose spend cap it counted against: the day its lease was granted. NULL when it had no lease any more and cost nothing.
   cap_day       date,
   -- The window of the key's spend limit that it counted against; NULL for keys without one.
   key_window    date,

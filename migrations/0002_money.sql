@@ -97,6 +97,12 @@ LANGUAGE sql IMMUTABLE AS $$
   SELECT (lpad(to_hex((extract(epoch FROM p_day::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
 $$;
 
+-- The UTC day on which the request of that id began.
+CREATE FUNCTION day_of_uuid(p_request uuid) RETURNS date
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT (to_timestamp(('x' || left(replace(p_request::text, '-', ''), 12))::bit(48)::bigint / 1000::float8) AT TIME ZONE 'UTC')::date
+$$;
+
 -- Decides a batch of admissions: counts each against its customer's windows and places its lease. One row per item, `item` counting from 1.
 -- A lease that exists already is answered again without counting: the same admission was sent twice.
 -- An item with `slots` asks for a bulk lease of up to `want` and so many requests. It gets at most its node's share of half of what is free,
@@ -140,6 +146,7 @@ DECLARE
   v_day date;
   v_day_spent bigint;
   v_day_leased bigint;
+  v_day_cap bigint;
   -- What its bulk leases were charged and did not fold yet, in all and against today's cap.
   v_unfolded bigint;
   v_unfolded_today bigint;
@@ -164,6 +171,7 @@ DECLARE
   b_day_requests integer[] := '{}';
   b_day_spent bigint[] := '{}';
   b_day_leased bigint[] := '{}';
+  b_day_cap bigint[] := '{}';
   l_items integer[] := '{}';
   l_granted bigint[] := '{}';
   l_slots integer[] := '{}';
@@ -186,7 +194,7 @@ BEGIN
 
   FOR r IN
     SELECT i.n, i.customer, i.key, i.minute_limit, i.day_limit, i.cap, i.key_limit, i.key_reset, i.want, i.floor, i.slots, i.counted_until_ms, l.granted_nanos AS already, l.slots AS slots_already,
-      l.slot_minute AS minute_already, b.customer_id AS account, b.posted_nanos, b.leased_nanos, b.minute, b.minute_requests, b.day, b.day_requests, b.day_spent_nanos, b.day_leased_nanos
+      l.slot_minute AS minute_already, b.customer_id AS account, b.posted_nanos, b.leased_nanos, b.minute, b.minute_requests, b.day, b.day_requests, b.day_spent_nanos, b.day_leased_nanos, b.day_cap_nanos
     FROM unnest(p_leases, p_customers, p_keys, p_minute_limits, p_day_limits, p_caps, p_key_limits, p_key_resets, p_wants, p_floors, p_slots, p_counted_until_ms)
       WITH ORDINALITY AS i(lease, customer, key, minute_limit, day_limit, cap, key_limit, key_reset, want, floor, slots, counted_until_ms, n)
     LEFT JOIN (SELECT * FROM balance WHERE customer_id = ANY (p_customers)) b ON b.customer_id = i.customer
@@ -203,6 +211,7 @@ BEGIN
         b_day_requests := b_day_requests || day_used;
         b_day_spent := b_day_spent || v_day_spent;
         b_day_leased := b_day_leased || v_day_leased;
+        b_day_cap := b_day_cap || v_day_cap;
       END IF;
       v_customer := r.customer;
       v_leased := r.leased_nanos;
@@ -222,11 +231,13 @@ BEGIN
         day_used := r.day_requests;
         v_day_spent := r.day_spent_nanos;
         v_day_leased := r.day_leased_nanos;
+        v_day_cap := r.day_cap_nanos;
       ELSE
         v_day := CASE WHEN r.account IS NOT NULL THEN v_today END;
         day_used := 0;
         v_day_spent := 0;
         v_day_leased := 0;
+        v_day_cap := NULL;
         -- Back from a clock that was days ahead, or forward again after it: this day has leases and charges already. Charges are looked for
         -- among the ids made since the day began: on a day like any other there are none yet, however much was charged before.
         IF r.day > v_today OR EXISTS (SELECT FROM lease o WHERE o.customer_id = r.customer AND o.cap_day = v_today) OR EXISTS (
@@ -250,6 +261,7 @@ BEGIN
     held_elsewhere := false;
     v_counted := r.counted_until_ms IS NOT DISTINCT FROM v_minute_ends_ms;
     v_counted_today := coalesce(r.counted_until_ms > day_ends_ms - 86400000, false);
+    v_day_cap := greatest(v_day_cap, r.cap);
     cap_left := greatest(r.cap - v_day_spent - v_day_leased, 0);
     free := posted - v_leased;
     key_spent := NULL;
@@ -360,11 +372,12 @@ BEGIN
     b_day_requests := b_day_requests || day_used;
     b_day_spent := b_day_spent || v_day_spent;
     b_day_leased := b_day_leased || v_day_leased;
+    b_day_cap := b_day_cap || v_day_cap;
   END IF;
   UPDATE balance b SET leased_nanos = s.leased, minute = s.minute, minute_requests = s.minute_requests,
-      day = s.day, day_requests = s.day_requests, day_spent_nanos = s.day_spent, day_leased_nanos = s.day_leased
-    FROM unnest(b_customers, b_leased, b_minute, b_minute_requests, b_day, b_day_requests, b_day_spent, b_day_leased)
-      AS s(customer, leased, minute, minute_requests, day, day_requests, day_spent, day_leased)
+      day = s.day, day_requests = s.day_requests, day_spent_nanos = s.day_spent, day_leased_nanos = s.day_leased, day_cap_nanos = s.day_cap
+    FROM unnest(b_customers, b_leased, b_minute, b_minute_requests, b_day, b_day_requests, b_day_spent, b_day_leased, b_day_cap)
+      AS s(customer, leased, minute, minute_requests, day, day_requests, day_spent, day_leased, day_cap)
     WHERE b.customer_id = s.customer AND b.customer_id = ANY (b_customers);
   INSERT INTO lease (lease_id, customer_id, node_id, key_id, model_id, key_window, granted_nanos, slots, slot_minute, cap_day)
     SELECT p_leases[g.n], p_customers[g.n], p_node, p_keys[g.n], p_models[g.n], g.key_window, g.granted, g.slots, g.minute, g.cap_day
@@ -442,7 +455,8 @@ CREATE TYPE settlement_asked AS (
 -- the row `node_died` of the reaper: it was only presumed, and gives way to what really happened.
 -- A request that names another lease than its own id was admitted by that bulk lease, which is charged; the balance row is not touched.
 -- Answers only for what did not go as asked: 'duplicate', 'clamped' (cost above the lease, the rest written off),
--- 'late' (lease gone, charged from free balance), 'written_off' (lease gone, balance not free or the key's spend limit used up), 'no_account',
+-- 'late' (lease gone, charged from free balance), 'written_off' (lease gone, and the free balance, the cap of its day or the key's spend limit
+-- has no room), 'no_account',
 -- 'fenced' (bulk lease gone or too small: nothing was done; it is to be sent again under its own id, which settles it late).
 CREATE FUNCTION settle_batch(p_node_shard smallint, p_settlements text)
 RETURNS TABLE (odd_request uuid, effect text)
@@ -471,6 +485,9 @@ DECLARE
   -- Requests without a lease that are charged from free balance.
   v_late uuid[] := '{}';
   v_late_windows date[] := '{}';
+  v_late_days date[] := '{}';
+  v_cap_day date;
+  v_cap_left bigint;
   v_seen uuid[] := '{}';
   -- Requests that are done already or cannot be charged at all.
   v_skipped uuid[] := '{}';
@@ -528,15 +545,18 @@ BEGIN
 
   IF cardinality(l_ids) < cardinality(s_requests) THEN
     FOR r IN
-      SELECT i.request, i.customer, i.cost AS asked, least(i.cost, i.hold) AS cost, b.posted_nanos, b.leased_nanos, b.customer_id AS account,
-        u.outcome AS done, u.key_id AS key, u.key_window
+      SELECT i.request, i.customer, i.cost AS asked, least(i.cost, i.hold) AS cost, b.posted_nanos, b.leased_nanos, b.day, b.customer_id AS account,
+        u.outcome AS done, u.key_id AS key, u.key_window,
+        -- The reaper knew the day of a strict lease; a request of a bulk lease was admitted when it began. Never a day after that of its id:
+        -- by those `admit_batch` looks for what a day was charged before it is the day of the balance.
+        coalesce(u.cap_day, least((to_timestamp(i.started_ms / 1000::float8) AT TIME ZONE 'UTC')::date, day_of_uuid(i.request))) AS cap_day
       FROM unnest(v_asked) WITH ORDINALITY AS i
       LEFT JOIN (SELECT * FROM balance WHERE customer_id = ANY (s_customers)) b ON b.customer_id = i.customer
       LEFT JOIN LATERAL (
-        SELECT e.outcome, e.key_id, e.key_window FROM usage_event e WHERE e.customer_id = i.customer AND e.request_id = i.request
+        SELECT e.outcome, e.key_id, e.key_window, e.cap_day FROM usage_event e WHERE e.customer_id = i.customer AND e.request_id = i.request
       ) u ON true
       WHERE i.lease = i.request AND i.request <> ALL (l_ids)
-      ORDER BY i.customer, i.ordinality
+      ORDER BY i.customer, cap_day, i.ordinality
     LOOP
       -- A batch may hold the same request twice: the first one counts.
       CONTINUE WHEN r.request = ANY (v_seen);
@@ -545,6 +565,7 @@ BEGIN
       IF v_customer IS DISTINCT FROM r.customer THEN
         v_customer := r.customer;
         v_free := r.posted_nanos - r.leased_nanos;
+        v_cap_day := NULL;
       END IF;
       IF r.done = 'node_died' THEN
         PERFORM withdraw_presumed_death(r.customer, r.request, p_node_shard);
@@ -560,14 +581,25 @@ BEGIN
       ELSIF r.asked = 0 THEN
         -- Free: its row is written below, and is nothing odd.
         NULL;
-      ELSIF r.cost > 0 AND r.cost <= v_free AND (r.key_window IS NULL OR spend_late(r.customer, r.key, r.key_window, r.cost)) THEN
-        v_free := v_free - r.cost;
-        v_late := v_late || r.request;
-        v_late_windows := v_late_windows || r.key_window;
-        effect := 'late';
-        RETURN NEXT;
       ELSE
-        effect := 'written_off';
+        IF v_cap_day IS DISTINCT FROM r.cap_day THEN
+          v_cap_day := r.cap_day;
+          -- What ends in this batch is still held: its rows come below.
+          SELECT late_cap_left(r.customer, r.cap_day) - coalesce(sum(l.granted), 0) INTO v_cap_left
+            FROM unnest(l_customers, l_granted, l_cap_days) AS l(customer, granted, cap_day)
+            WHERE l.customer = r.customer AND l.cap_day = r.cap_day AND r.cap_day <> r.day;
+        END IF;
+        IF r.cost > 0 AND r.cost <= least(v_free, v_cap_left)
+          AND (r.key_window IS NULL OR spend_late(r.customer, r.key, r.key_window, r.cost)) THEN
+          v_free := v_free - r.cost;
+          v_cap_left := v_cap_left - r.cost;
+          v_late := v_late || r.request;
+          v_late_windows := v_late_windows || r.key_window;
+          v_late_days := v_late_days || r.cap_day;
+          effect := 'late';
+        ELSE
+          effect := 'written_off';
+        END IF;
         RETURN NEXT;
       END IF;
     END LOOP;
@@ -577,14 +609,14 @@ BEGIN
   -- of keys (key_paid), entries of the ledger, and the sums that reports read (by_hour, by_day, by_key).
   v_tx := nextval('ledger_tx_tx_id_seq');
   WITH asked AS (
-    SELECT i.*, l.granted, coalesce(l.cap_day, b.cap_day) AS cap_day, coalesce(l.key_window, t.key_window) AS key_window,
+    SELECT i.*, l.granted, coalesce(l.cap_day, b.cap_day, t.cap_day) AS cap_day, coalesce(l.key_window, t.key_window) AS key_window,
       coalesce(l.granted, i.hold) AS held,
       CASE WHEN l.granted IS NOT NULL THEN least(i.cost, l.granted)
         WHEN b.lease IS NOT NULL OR i.request = ANY (v_late) THEN least(i.cost, i.hold) ELSE 0 END AS charge
     FROM unnest(v_asked) WITH ORDINALITY AS i
     LEFT JOIN unnest(l_ids, l_customers, l_granted, l_cap_days, l_key_windows) AS l(lease, customer, granted, cap_day, key_window)
       ON l.lease = i.request AND l.customer = i.customer
-    LEFT JOIN unnest(v_late, v_late_windows) AS t(request, key_window) ON t.request = i.request
+    LEFT JOIN unnest(v_late, v_late_windows, v_late_days) AS t(request, key_window, cap_day) ON t.request = i.request
     LEFT JOIN unnest(b_ids, b_cap_days) AS b(lease, cap_day) ON b.lease = i.lease
   ), shared AS (
     -- A smaller charge is shared in the proportion of the asked one, the hoster's part rounded down as in splitCost.
@@ -708,6 +740,18 @@ BEGIN
     AND k.spent_nanos + k.leased_nanos + p_cost <= coalesce((SELECT a.spend_limit_nanos FROM api_key a WHERE a.key_id = p_key), 9223372036854775807);
   RETURN FOUND;
 END $$;
+
+-- What the daily spend cap leaves for a request of that day whose lease is gone. Asked for once per customer and day of a batch: of a day that is
+-- over the charges have to be looked up.
+CREATE FUNCTION late_cap_left(p_customer uuid, p_day date) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+  SELECT coalesce(b.day_cap_nanos, 9223372036854775807) - CASE WHEN b.day = p_day THEN b.day_spent_nanos + b.day_leased_nanos ELSE (
+    (SELECT coalesce(sum(u.cost_nanos), 0) FROM usage_event u
+      WHERE u.customer_id = p_customer AND u.request_id >= lowest_uuid_at(p_day - 1) AND u.cap_day = p_day)
+    + (SELECT coalesce(sum(o.granted_nanos - o.settled_nanos), 0) FROM lease o WHERE o.customer_id = p_customer AND o.cap_day = p_day)
+  )::bigint END
+  FROM balance b WHERE b.customer_id = p_customer
+$$;
 
 -- Takes back the row that the reaper wrote for a request of a node it took for dead. Its shard of the sums may differ from the reaper's:
 -- only the sum of the shards means something.

@@ -105,6 +105,8 @@ export interface BalanceRow {
   dayRequests: number
   daySpent: Nanos
   dayLeased: Nanos
+  /** The highest of the day; null before its first admission. */
+  dayCap: Nanos | null
 }
 
 export interface NodeRow {
@@ -230,6 +232,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           dayRequests: 0,
           daySpent: 0n,
           dayLeased: 0n,
+          dayCap: null,
         })
         credit(customerId, creditNanos, 'platform_promo')
       }),
@@ -432,6 +435,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       const isCounted = asked.countedUntilMs === account.minute + MINUTE_MS
       const isCountedToday = asked.countedUntilMs !== null && asked.countedUntilMs > account.day * DAY_MS
       const already = leases.get(asked.leaseId)
+      account.dayCap = most(account.dayCap ?? 0n, limits.dailySpendCapNanos)
       const capLeft = most(limits.dailySpendCapNanos - account.daySpent - account.dayLeased, 0n)
       const free = account.posted - account.leased
       const key = keyOf(request, account, grants)
@@ -587,6 +591,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       account.dayRequests = 0
       account.daySpent = 0n
       account.dayLeased = 0n
+      account.dayCap = null
       for (const event of usage.get(row.customerId)?.values() ?? [])
         if (event.capDay === today) account.daySpent += event.cost
       for (const lease of own) {
@@ -687,10 +692,27 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       addToKeySpend(customerId, keyId, keyWindow, cost, 0n)
       return true
     }
+    const lateDays = new Map<string, number>()
+    /** What the cap of a day leaves, by customer and day. */
+    const capLeftOf = new Map<string, Nanos>()
+    const capLeft = (balance: BalanceRow, day: number): Nanos => {
+      const { customerId } = balance
+      const cap = balance.dayCap ?? FAR_MORE
+      if (balance.day === day) return cap - balance.daySpent - balance.dayLeased
+      const rows = [...(usage.get(customerId)?.values() ?? [])].filter(row => row.capDay === day)
+      const open = [...(leasesOf.get(customerId)?.values() ?? []), ...ended.values()].filter(
+        lease => lease.customerId === customerId && lease.capDay === day,
+      )
+      return cap - sum(rows.map(row => row.cost)) - sum(open.map(lease => lease.granted - lease.settled))
+    }
     const freeOf = new Map<string, Nanos>()
-    for (const { requestId, leaseId, customerId, costNanos, holdNanos } of [...settlements].sort((a, b) =>
-      compare(a.customerId, b.customerId),
-    )) {
+    const dayOf = ({ customerId, requestId, startedAtEpochMs }: Settlement) =>
+      usage.get(customerId)?.get(requestId)?.capDay ??
+      Math.min(Math.floor(startedAtEpochMs / DAY_MS), dayOfUuid(requestId))
+    const inOrder = settlements
+      .map(settlement => ({ ...settlement, day: dayOf(settlement) }))
+      .sort((a, b) => compare(a.customerId, b.customerId) || a.day - b.day)
+    for (const { requestId, leaseId, customerId, costNanos, holdNanos, day } of inOrder) {
       if (leaseId !== requestId || ended.has(requestId)) continue
       const balance = balances.get(customerId)
       if (balance !== undefined && !freeOf.has(customerId)) freeOf.set(customerId, balance.posted - balance.leased)
@@ -705,8 +727,12 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       } else if (costNanos > 0n && !late.has(requestId)) {
         const cost = least(costNanos, holdNanos)
         const free = freeOf.get(customerId)!
-        if (cost > 0n && cost <= free && spendLate(done, cost)) {
+        const capKey = `${customerId} ${day}`
+        const dayLeft = capLeftOf.get(capKey) ?? capLeft(balance, day)
+        if (cost > 0n && cost <= free && cost <= dayLeft && spendLate(done, cost)) {
           freeOf.set(customerId, free - cost)
+          capLeftOf.set(capKey, dayLeft - cost)
+          lateDays.set(requestId, day)
           late.add(requestId)
           effects.set(requestId, 'late')
         } else {
@@ -727,7 +753,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       else if (bulk !== undefined || late.has(requestId)) charge = least(costNanos, holdNanos)
       const row = usageRow(settlement, charge, {
         hold: strict?.granted ?? holdNanos,
-        capDay: strict?.capDay ?? bulk?.capDay ?? null,
+        capDay: strict?.capDay ?? bulk?.capDay ?? lateDays.get(requestId) ?? null,
         keyWindow: strict?.keyWindow ?? lateWindows.get(requestId) ?? null,
         txId: charge > 0n ? txId : null,
       })
@@ -973,6 +999,8 @@ export const LONGEST_ANSWER_MS = 600_000
 const GRACE_MS = 60_000
 /** Fewer requests than this are not worth a bulk lease. */
 const BULK_SLOTS_MIN = 8
+/** Than any balance; PostgreSQL's largest bigint. */
+const FAR_MORE = 9_223_372_036_854_775_807n
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
@@ -1079,6 +1107,11 @@ function keyWindowEndMs(reset: LimitReset, start: number): number | null {
   if (reset === 'none') return null
   const date = new Date(start * DAY_MS)
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1)
+}
+
+/** The UTC day on which the request of that id began, in days since the epoch: a UUIDv7 begins with its time. */
+function dayOfUuid(requestId: string): number {
+  return Math.floor(Number.parseInt(requestId.replace('-', '').slice(0, 12), 16) / DAY_MS)
 }
 
 function rollupKey({ customerId, startedAtMs, modelId, provider }: UsageRow, nodeShard: number) {

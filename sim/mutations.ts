@@ -186,8 +186,8 @@ export const mutations: readonly Mutation[] = [
     id: 'settle-late-without-balance',
     bug: 'what comes after its lease is gone is charged to a balance that others hold',
     file: model,
-    find: 'cost > 0n && cost <= free && spendLate(',
-    replace: 'cost > 0n && spendLate(',
+    find: 'cost > 0n && cost <= free && cost <= dayLeft',
+    replace: 'cost > 0n && cost <= dayLeft',
   },
   {
     id: 'settle-keeps-lease',
@@ -217,6 +217,20 @@ export const mutations: readonly Mutation[] = [
     file: model,
     find: 'if (spent + leased + ending + cost > keyLimits.get(keyId!)!) return false',
     replace: '',
+  },
+  {
+    id: 'settle-late-beyond-the-cap',
+    bug: 'what comes after its lease is gone is charged beyond the cap of its day',
+    file: model,
+    find: ' && cost <= dayLeft && spendLate(',
+    replace: ' && spendLate(',
+  },
+  {
+    id: 'settle-late-spares-the-cap',
+    bug: 'what comes after its lease is gone does not count for the cap of its day',
+    file: model,
+    find: ' ?? lateDays.get(requestId) ?? null',
+    replace: ' ?? null',
   },
   {
     id: 'settle-forgets-fee',

@@ -558,7 +558,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       if (!isDiskLost) world.fail('answers_are_charged_once', `${name}: no usage row`)
       return
     }
-    // A charge that came after its lease was reclaimed is paid as far as the free balance allows.
+    // A charge that came after its lease was reclaimed is paid as far as the free balance, the cap and the key's limit allow.
     if (cost !== due && !reclaimed.has(record.leaseId!))
       world.fail('answers_are_charged_once', `${name}: ${cost} of ${due}`)
     if (row.cost + row.writeoff !== settlement.costNanos + settlement.writeoffNanos)
@@ -590,6 +590,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
           const key = `${customerId} ${row.keyId} ${window}`
           byKey.set(key, (byKey.get(key) ?? 0n) + row.cost)
         }
+        if (row.capDay === null && row.cost > 0n)
+          world.fail('day_spend_within_cap', `${row.requestId} counts for no day`)
         if (row.capDay !== null) byDay.set(row.capDay, (byDay.get(row.capDay) ?? 0n) + row.cost)
         const key = `${customerId} ${Math.floor(row.startedAtMs / 3_600_000) * 3_600_000} ${row.modelId} ${row.provider}`
         const sum = rollups.get(key)

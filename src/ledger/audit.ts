@@ -183,10 +183,17 @@ export const auditChecks = {
   cost_within_token_prices: `
     SELECT request_id::text FROM usage_event
     WHERE cost_nanos > ceil((input_tokens::numeric * input_pico_per_token + output_tokens::numeric * output_pico_per_token) / 1000)`,
+  // The slack of `believed` in src/relay/bill.ts. Local and cloud servers are believed whatever they report.
+  billed_within_count: `
+    SELECT request_id::text FROM usage_event
+    WHERE provider = 'hoster'
+      AND (input_tokens > counted_input_tokens * 1.05 + 8 OR output_tokens > counted_output_tokens * 1.05 + 8)`,
+  // Asked for only where somebody has been there long enough to reclaim it: after an outage the leases of the dead wait for the next start.
   no_lease_outlives_its_node: `
     SELECT lease_id::text FROM lease l
     WHERE granted_at < now() - interval '15 minutes'
-      AND NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive' AND n.expires_at > now() - interval '15 minutes')`,
+      AND NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive' AND n.expires_at > now() - interval '15 minutes')
+      AND EXISTS (SELECT FROM node n WHERE n.state = 'alive' AND n.expires_at > now() AND n.started_at < now() - interval '15 minutes')`,
   day_spend_equals_usage: `
     SELECT b.customer_id::text FROM balance b
     LEFT JOIN (
@@ -200,6 +207,8 @@ export const auditChecks = {
     LEFT JOIN (SELECT customer_id, cap_day, sum(granted_nanos) AS granted FROM lease GROUP BY customer_id, cap_day) l
       ON l.customer_id = b.customer_id AND l.cap_day = b.day
     WHERE b.day_leased_nanos <> coalesce(l.granted, 0)`,
+  day_spend_within_cap: `
+    SELECT customer_id::text FROM balance WHERE day_spent_nanos + day_leased_nanos > day_cap_nanos`,
   key_spend_equals_usage: `
     SELECT concat_ws(' ', customer_id, key_id, key_window)
     FROM (SELECT customer_id, key_id, window_start AS key_window, spent_nanos AS spent FROM key_spend) k
@@ -216,6 +225,10 @@ export const auditChecks = {
       GROUP BY customer_id, key_id, key_window
     ) l USING (customer_id, key_id, key_window)
     WHERE coalesce(k.leased, 0) <> coalesce(l.granted, 0)`,
+  key_spend_within_limit: `
+    SELECT concat_ws(' ', k.customer_id, k.key_id, k.window_start)
+    FROM key_spend k JOIN api_key a ON a.key_id = k.key_id
+    WHERE k.spent_nanos + k.leased_nanos > a.spend_limit_nanos`,
   windows_count_slots: `
     SELECT b.customer_id::text FROM balance b
     LEFT JOIN (SELECT customer_id, cap_day, sum(slots) AS slots FROM lease GROUP BY customer_id, cap_day) d

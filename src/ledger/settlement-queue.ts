@@ -232,7 +232,10 @@ export function createSettlementQueue(deps: SettlementQueueDeps): SettlementQueu
     return record
   }
 
-  /** Its bulk lease was taken from this node while the request ran, or has no room for it: it is charged to the free balance, or written off. */
+  /**
+   * Its bulk lease was taken from this node while the request ran, or has no room for it: it is charged to the free balance as far as the cap
+   * of its day allows, or written off.
+   */
   function settleLate(entry: PendingSettlement): void {
     const { leaseId, requestId } = entry
     // Not forgotten: should it exist after all, it has to be handed back.
@@ -318,7 +321,7 @@ const effectMessages: Readonly<Record<string, string>> = {
   duplicate: 'this request is settled already (sent twice): nothing more is charged',
   clamped: 'a cost exceeded its lease: the excess is written off',
   late: 'the lease was gone: charged from the free balance',
-  written_off: 'the lease was gone and the balance is not free: written off',
+  written_off: "the lease was gone, and the balance, the daily cap or the key's limit has no room: written off",
   no_account: 'the customer has no account: nothing is charged',
   fenced: 'the bulk lease was taken from this node: the request is settled late',
 }

@@ -383,7 +383,8 @@ async function leasesAndUsage(pool: Pool, customerId: string) {
   )
   const usage = await pool.query<{ id: string }>(
     `SELECT u.request_id AS id, u.outcome, u.hold_nanos AS hold, u.cost_nanos AS cost, u.hoster_share_nanos AS share,
-      u.writeoff_nanos AS writeoff, coalesce(r.amount_nanos, 0) AS refunded, coalesce(r.hoster_share_nanos, 0) AS "refundedShare"
+      u.writeoff_nanos AS writeoff, coalesce(r.amount_nanos, 0) AS refunded, coalesce(r.hoster_share_nanos, 0) AS "refundedShare",
+      u.cap_day - date '1970-01-01' AS "capDay"
     FROM usage_event u LEFT JOIN refund r USING (customer_id, request_id) WHERE u.customer_id = $1 ORDER BY u.request_id`,
     [customerId],
   )

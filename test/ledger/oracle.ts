@@ -18,6 +18,8 @@ export interface Account {
   day: number
   dayRequests: number
   daySpent: bigint
+  /** The highest of the day; null before its first admission. */
+  dayCap: bigint | null
   /** What the one key with a spend limit was charged, by the first day of the window. */
   readonly keySpent: Map<number, bigint>
 }
@@ -41,6 +43,8 @@ export interface UsageRow {
   /** The hoster's part of it. */
   readonly refundedShare: bigint
   readonly keyWindow: number | null
+  /** Null where it counts for no day. */
+  readonly capDay: number | null
 }
 
 export type Command =
@@ -73,6 +77,7 @@ export function newAccount(): Account {
     day: -1,
     dayRequests: 0,
     daySpent: 0n,
+    dayCap: null,
     keySpent: new Map(),
   }
 }
@@ -162,6 +167,7 @@ function carryOut(account: Account, command: Command): Seen {
           outcome: 'node_died',
           hold: lease.granted,
           keyWindow: lease.keyWindow,
+          capDay: lease.capDay,
           ...nothing,
         })
       }
@@ -185,8 +191,11 @@ function admit(account: Account, { admission, node, nowMs }: Extract<Command, { 
   if (day > account.day) {
     account.day = day
     account.dayRequests = 0
-    account.daySpent = 0n
+    // Nothing, but what came late for it.
+    account.daySpent = usedOfDay(account, day)
+    account.dayCap = null
   }
+  account.dayCap = most(account.dayCap ?? 0n, limits.dailySpendCapNanos)
   const windows = () => ({
     minuteUsed: account.minuteRequests,
     dayUsed: account.dayRequests,
@@ -261,23 +270,41 @@ function settle(account: Account, { settlement, keyLimit }: Extract<Command, { k
   const hold = lease?.granted ?? settlement.holdNanos
   let cost = least(costNanos, hold)
   let keyWindow = lease?.keyWindow ?? null
+  let capDay = lease?.capDay ?? null
   if (lease === undefined && cost > 0n) {
     const room = (window: number) =>
       keyLimit!.limitNanos - (account.keySpent.get(window) ?? 0n) - keyLeased(account, window)
     const lateWindow = earlier?.keyWindow ?? null
-    if (cost > account.posted - leased(account) || (lateWindow !== null && cost > room(lateWindow))) cost = 0n
-    else keyWindow = lateWindow
+    const idMs = Number.parseInt(requestId.replaceAll('-', '').slice(0, 12), 16)
+    const lateDay = earlier?.capDay ?? Math.floor(Math.min(settlement.startedAtEpochMs, idMs) / DAY_MS)
+    if (
+      cost > account.posted - leased(account) ||
+      (account.dayCap !== null && cost > account.dayCap - usedOfDay(account, lateDay)) ||
+      (lateWindow !== null && cost > room(lateWindow))
+    ) {
+      cost = 0n
+    } else {
+      keyWindow = lateWindow
+      capDay = lateDay
+    }
   }
   if (keyWindow !== null && cost > 0n) account.keySpent.set(keyWindow, (account.keySpent.get(keyWindow) ?? 0n) + cost)
   account.posted -= cost
-  if (lease?.capDay === account.day) account.daySpent += cost
+  if (capDay === account.day) account.daySpent += cost
   const share = cost === costNanos ? settlement.hosterShareNanos : (settlement.hosterShareNanos * cost) / costNanos
   const writeoff = settlement.writeoffNanos + costNanos - cost
   account.usage.set(requestId, {
-    ...{ outcome: settlement.outcome, hold, cost, share, writeoff, keyWindow },
+    ...{ outcome: settlement.outcome, hold, cost, share, writeoff, keyWindow, capDay },
     ...{ refunded: 0n, refundedShare: 0n },
   })
   return 'done'
+}
+
+/** Charged to requests that were admitted on that day, and held by them. */
+function usedOfDay({ usage, leases }: Account, day: number): bigint {
+  const ofDay = <Row extends { capDay: number | null }>(rows: Iterable<Row>) =>
+    [...rows].filter(({ capDay }) => capDay === day)
+  return sum(ofDay(usage.values()).map(row => row.cost)) + sum(ofDay(leases.values()).map(lease => lease.granted))
 }
 
 /** The spend of the day stays as it is: only the balance rises. */

@@ -1,5 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Hold } from '../../src/domain/handoff.ts'
+import type { Admission } from '../../src/ledger/admission.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
 import { storeOf } from '../harness/store-of.ts'
@@ -10,7 +12,10 @@ import {
   settle,
   settlementOf,
   type TestNode,
+  unlimited,
 } from './ledger-world.ts'
+
+const USD = 1_000_000_000n
 
 let world: LedgerWorld
 let dead: TestNode
@@ -73,6 +78,73 @@ test('a settlement that comes after the reaper is charged to the free balance, a
   expect(rows).toEqual([{ outcome: 'served', cost_nanos: 250n }])
   expect(await world.violations()).toEqual([])
 })
+
+test.each([
+  ['today', 0],
+  ['a day that is over', 86_400_000],
+])(
+  'a charge that comes after the reaper counts for the cap of its day, and is written off where others used that up: %s',
+  async (_, laterMs) => {
+    let nowMs = Date.UTC(2026, 10, 21, 10, 30)
+    const node = async () => world.addNode({ windowClock: () => nowMs })
+    const [dying, other] = [await node(), await node()]
+    const customerId = await world.addCustomer(10_000n)
+    const limits = { ...unlimited, dailySpendCapNanos: 1_000n }
+    const ask = (nanos: bigint) => admissionOf(customerId, nanos, { limits })
+    const [fits, tooMuch, free] = [ask(400n), ask(400n), ask(200n)]
+    for (const admission of [fits, tooMuch, free]) await dying.ledger.admit(admission)
+    await storeOf(world.pool).retireNode(dying.nodeId)
+    await reclaimDeadLeases(world.pool, { nodeShard: 3 })
+    const running = ask(500n)
+    await other.ledger.admit(running)
+    nowMs += laterMs
+    if (laterMs > 0) await other.ledger.admit(ask(10n))
+
+    await settle(dying.ledger, settlementOf(fits, 400n, 350n))
+    await settle(dying.ledger, settlementOf(tooMuch, 400n, 151n))
+    await settle(dying.ledger, settlementOf(free, 200n, 0n))
+    // 500 are held, 350 are spent.
+    expect(await costsOf(customerId)).toEqual([0n, 0n, 350n])
+    if (laterMs === 0) {
+      expect(await other.ledger.admit(ask(151n))).toMatchObject({ kind: 'refused', code: 'in_flight_budget' })
+      expect(await other.ledger.admit(ask(150n))).toMatchObject({ kind: 'granted' })
+    }
+    await settle(other.ledger, settlementOf(running, 500n, 500n))
+    expect(await world.violations()).toEqual([])
+  },
+)
+
+test('so does one of a bulk lease, which the reaper knew nothing of', async () => {
+  const nowMs = Date.UTC(2026, 10, 21, 10, 30)
+  const options = { windowClock: () => nowMs, bulkLeases: true }
+  const [dying, other] = [await world.addNode(options), await world.addNode(options)]
+  const customerId = await world.addCustomer(100n * USD)
+  const limits = { ...unlimited, dailySpendCapNanos: 10n * USD }
+  const ask = (nanos: bigint) => admissionOf(customerId, nanos, { limits })
+  const holds: [Admission, Hold][] = []
+  while (holds.at(-1)?.[1].leaseId === holds.at(-1)?.[0].requestId || holds.length < 2) {
+    const admission = ask(USD / 100n)
+    const result = await dying.ledger.admit(admission)
+    if (result.kind !== 'granted') throw new Error(result.kind)
+    holds.push([admission, result.hold])
+  }
+  const [admission, hold] = holds.at(-1)!
+  await storeOf(world.pool).retireNode(dying.nodeId)
+  await reclaimDeadLeases(world.pool, { nodeShard: 3 })
+  await other.ledger.admit(ask(10n * USD - 5n))
+  const settlement = { ...settlementOf(admission, hold.nanos, 6n), leaseId: hold.leaseId }
+  await dying.ledger.settle(settlement, hold)
+  expect(await costsOf(customerId)).toEqual([...holds.slice(1).map(() => 0n), 0n])
+  expect(await world.violations()).toEqual([])
+})
+
+async function costsOf(customerId: string): Promise<bigint[]> {
+  const { rows } = await world.pool.query<{ cost: bigint }>(
+    'SELECT cost_nanos AS cost FROM usage_event WHERE customer_id = $1 ORDER BY cost_nanos',
+    [customerId],
+  )
+  return rows.map(row => row.cost)
+}
 
 test('a node is dead some time after its heartbeats ended, not before', async () => {
   const customerId = await world.addCustomer(1_000n)

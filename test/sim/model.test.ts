@@ -643,7 +643,7 @@ const BALANCES = `
 SELECT customer_id AS "customerId", posted_nanos AS posted, leased_nanos AS leased,
   CASE WHEN isfinite(minute) THEN (extract(epoch FROM minute) * 1000)::float8 END AS minute, minute_requests AS "minuteRequests",
   CASE WHEN isfinite(day) THEN day - date '1970-01-01' END AS day, day_requests AS "dayRequests",
-  day_spent_nanos AS "daySpent", day_leased_nanos AS "dayLeased"
+  day_spent_nanos AS "daySpent", day_leased_nanos AS "dayLeased", day_cap_nanos AS "dayCap"
 FROM balance WHERE customer_id = ANY ($1)`
 
 /** The window of a key's limit as a day since the epoch: what never starts again began at -infinity. */
