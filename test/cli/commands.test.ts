@@ -118,6 +118,24 @@ describe('customers, keys and credit', () => {
     expect(await json('credit grant ada@example.com 1 --reason more --yes')).toMatchObject({ account_tier: 'free' })
     expect(await json('ledger audit')).toMatchObject({ ok: true })
   })
+
+  test('an audit that finds something names it and ends with 1', async () => {
+    const [{ customer_id }] = await json('customer list')
+    const add = (nanos: number) => database.pool.query('UPDATE balance SET posted_nanos = posted_nanos + $1', [nanos])
+    await add(1)
+    const shown = await switchyard('ledger audit')
+    expect(shown).toMatchObject({ code: 1, stderr: expect.stringMatching(/^1 of \d+ checks are violated\. /) })
+    expect(shown.stdout).toMatch(new RegExp(`^balances_equal_entries +1 +${customer_id}$`, 'm'))
+    const { code, stdout } = await switchyard('ledger audit --json')
+    expect(code).toBe(1)
+    const { ok, checks } = JSON.parse(stdout) as { ok: boolean; checks: { violations: number }[] }
+    expect(ok).toBe(false)
+    expect(checks.filter(({ violations }) => violations > 0)).toEqual([
+      { name: 'balances_equal_entries', violations: 1, examples: [customer_id] },
+    ])
+    await add(-1)
+    expect((await switchyard('ledger audit')).code).toBe(0)
+  })
 })
 
 describe('hosters and models', () => {

@@ -227,6 +227,49 @@ test('a node that may be taken for dead admits nothing in memory', async () => {
   expect(holdOf(strict.result).leaseId).toBe(strict.admission.requestId)
 })
 
+test.each([
+  [31_000, false],
+  [29_000, true],
+])('charges that are late by %i ms: requests are admitted in memory: %s', async (lateMs, inMemory) => {
+  let asleepMs = 0
+  const { journal } = openJournal({ disk: createMemoryDisk(), scheduler: systemScheduler, fsync: false })
+  const node = await world.addNode({
+    bulkLeases: true,
+    journal,
+    scheduler: { ...systemScheduler, monotonicMs: () => systemScheduler.monotonicMs() + asleepMs },
+    windowClock: () => Date.UTC(2026, 10, 21, 10, 30),
+  })
+  const [busy, late] = [await world.addCustomer(100n * USD), await world.addCustomer(USD)]
+  await warmUp(node, busy)
+  const charged = await admit(node, late)
+  await using _ = await holdBalance(late)
+  await settle(node, charged.admission, charged.result, 5n)
+  asleepMs = lateMs
+  const { admission, result } = await admit(node, busy)
+  expect(holdOf(result).leaseId !== admission.requestId).toBe(inMemory)
+})
+
+test('with 100,000 charges that PostgreSQL does not take, nothing more is admitted', async () => {
+  const node = await world.addNode({ commitWaitMs: 600_000 })
+  const [late, other] = [await world.addCustomer(USD), await world.addCustomer(USD)]
+  await using _ = await holdBalance(late)
+  using _stopped = { [Symbol.dispose]: () => node.ledger.stop() }
+  const settlement = settlementOf(admissionOf(late, 1n), 1n, 1n)
+  const settleMore = (count: number) => {
+    for (let i = 0; i < count; i++) {
+      const requestId = randomUUIDv7()
+      void node.ledger.settle(
+        { ...settlement, requestId, leaseId: requestId },
+        { leaseId: requestId, nanos: 1n, isOpen: true },
+      )
+    }
+  }
+  settleMore(99_999)
+  expect(await admit(node, other)).toMatchObject({ result: { kind: 'granted' } })
+  settleMore(1)
+  await expect(admit(node, other)).rejects.toMatchObject({ code: 'overloaded' })
+})
+
 test('what a fenced node still has to settle is charged to the free balance, once', async () => {
   const node = await world.addNode({ bulkLeases: true })
   const customerId = await world.addCustomer(100n * USD)
@@ -299,6 +342,19 @@ async function warmUp(node: TestNode, customerId: string, holdNanos = HOLD): Pro
   expect(holdOf(result).leaseId).not.toBe(admission.requestId)
   await settle(node, admission, result, 0n)
   await settledAll(node)
+}
+
+/** Until it is disposed of PostgreSQL takes no charge of this customer. */
+async function holdBalance(customerId: string): Promise<AsyncDisposable> {
+  const holder = await world.pool.pg.connect()
+  await holder.query('BEGIN')
+  await holder.query('SELECT FROM balance WHERE customer_id = $1 FOR UPDATE', [customerId])
+  return {
+    async [Symbol.asyncDispose]() {
+      await holder.query('ROLLBACK')
+      holder.release()
+    },
+  }
 }
 
 async function admit(node: TestNode, customerId: string, holdNanos = HOLD) {
