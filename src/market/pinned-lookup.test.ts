@@ -1,5 +1,4 @@
 import type { LookupAddress, LookupOptions } from 'node:dns'
-import { connect } from 'node:net'
 import { expect, test } from 'vitest'
 import { createPinnedLookup } from './pinned-lookup.ts'
 
@@ -46,8 +45,16 @@ test('a name that was public at one lookup and is private at the next is refused
   expect(await next()).toBe('EADDRNOTPUBLIC')
 })
 
-test('a real socket does not connect to this machine by name', async () => {
-  const socket = connect({ host: 'localhost', port: 9, lookup: createPinnedLookup() })
-  const error = await new Promise<NodeJS.ErrnoException>(resolve => socket.once('error', resolve))
-  expect(error.code).toBe('EADDRNOTPUBLIC')
+test('who asks for a name that is being resolved has the same answer', async () => {
+  const answer = Promise.withResolvers<LookupAddress[]>()
+  let asked = 0
+  const lookup = createPinnedLookup(() => {
+    asked++
+    return answer.promise
+  })
+  const next = () => new Promise(resolve => lookup('models.acme.dev', {}, (error, at) => resolve(error?.code ?? at)))
+  const both = [next(), next()]
+  answer.resolve([v4('1.1.1.1')])
+  expect(await Promise.all(both)).toEqual(['1.1.1.1', '1.1.1.1'])
+  expect(asked).toBe(1)
 })

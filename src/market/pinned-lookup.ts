@@ -1,18 +1,26 @@
-import { promises as dns, type LookupAddress } from 'node:dns'
+import type { LookupAddress } from 'node:dns'
 import type { LookupFunction } from 'node:net'
+import { askNameServers, type ResolveAll } from './ask-name-servers.ts'
 import { isPublicAddress } from './public-address.ts'
-
-/** Every address a name stands for. */
-export type ResolveAll = (hostname: string) => Promise<readonly LookupAddress[]>
 
 /**
  * A `lookup` for sockets to hosters: resolves a name once, refuses it when any of its addresses is not public, and hands the
- * very addresses it checked to connect, so that a second answer of the name server (DNS rebinding) never counts.
+ * very addresses it checked to connect, so that a second answer of the name server (DNS rebinding) never counts. Who asks for a name
+ * while it is being resolved has the same answer.
  * A host that is an address already is not looked up by Node; `checkHosterUrl` has judged it.
  */
-export function createPinnedLookup(resolveAll: ResolveAll = resolveBySystem): LookupFunction {
+export function createPinnedLookup(resolveAll: ResolveAll = askNameServers()): LookupFunction {
+  const running = new Map<string, Promise<readonly LookupAddress[]>>()
+  const resolve = (hostname: string) => {
+    let answer = running.get(hostname)
+    if (answer === undefined) {
+      answer = resolveAll(hostname).finally(() => running.delete(hostname))
+      running.set(hostname, answer)
+    }
+    return answer
+  }
   return (hostname, options, callback) => {
-    resolveAll(hostname).then(
+    resolve(hostname).then(
       addresses => {
         const bad = addresses.find(({ address }) => !isPublicAddress(address))
         const wanted = addresses.filter(({ family }) => !options.family || familyNumber(options.family) === family)
@@ -26,8 +34,6 @@ export function createPinnedLookup(resolveAll: ResolveAll = resolveBySystem): Lo
     )
   }
 }
-
-const resolveBySystem: ResolveAll = hostname => dns.lookup(hostname, { all: true, order: 'verbatim' })
 
 const familyNumber = (family: number | 'IPv4' | 'IPv6') => (family === 'IPv4' ? 4 : family === 'IPv6' ? 6 : family)
 
