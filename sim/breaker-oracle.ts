@@ -42,6 +42,7 @@ export const ATTEMPTS_MAX = 3
 interface Books {
   inFlight: number
   isTripped: boolean
+  trippedAtMs: number
   restsUntilMs: number
   /** Apart from the breaker: a busy server is not ill. */
   pausedUntilMs: number
@@ -106,14 +107,14 @@ export function createBreakerOracle(
         health.endRequest(offerId)
         checkInFlight(offerId)
       },
-      recordSuccess(offerId, sample) {
+      recordSuccess(offerId, sample, sentMs = now()) {
         events = []
-        health.recordSuccess(offerId, sample)
-        succeeded(offerId)
+        health.recordSuccess(offerId, sample, sentMs)
+        succeeded(offerId, sentMs)
       },
-      recordFailure(offerId, outcome, retryAfterS) {
+      recordFailure(offerId, outcome, retryAfterS, sentMs = now()) {
         events = []
-        health.recordFailure(offerId, outcome, retryAfterS)
+        health.recordFailure(offerId, outcome, retryAfterS, sentMs)
         switch (outcome) {
           case 'request_rejected':
           case 'not_sent':
@@ -127,7 +128,7 @@ export function createBreakerOracle(
             lockedOut(offerId)
             return
           default:
-            failed(offerId, outcome === 'connect_failed')
+            failed(offerId, outcome === 'connect_failed', sentMs)
         }
       },
     },
@@ -180,13 +181,17 @@ export function createBreakerOracle(
 
   // ---------------------------------------------------------------- what happened to an offer
 
-  function succeeded(offerId: string): void {
+  function succeeded(offerId: string, sentMs: number): void {
     const books = booksOf(offerId)
     books.isTried = false
     books.faultsInRow = 0
     books.failedConnectionsInRow = 0
     books.pausesInRow = 0
     books.results.push({ atMs: now(), isGood: true })
+    if (books.isTripped && sentMs < books.trippedAtMs) {
+      expectEvent(offerId, undefined, 'trials_begin_after_the_ejection')
+      return
+    }
     if (!books.isTripped || --books.successesLeft > 0) {
       expectEvent(offerId, undefined, 'trials_take_three_successes')
       return
@@ -231,15 +236,19 @@ export function createBreakerOracle(
     trip(offerId, OUR_FAULT_MS)
   }
 
-  function failed(offerId: string, isConnection: boolean): void {
+  function failed(offerId: string, isConnection: boolean, sentMs: number): void {
     const books = booksOf(offerId)
     books.isTried = false
     books.faultsInRow++
     books.failedConnectionsInRow = isConnection ? books.failedConnectionsInRow + 1 : 0
     books.results.push({ atMs: now(), isGood: false })
+    if (books.isTripped && sentMs < books.trippedAtMs) {
+      expectEvent(offerId, undefined, 'trials_begin_after_the_ejection')
+      return
+    }
     books.successesLeft = TRIAL_SUCCESSES
     if (books.restsUntilMs > now()) {
-      // It was sent before the ejection.
+      // A last resort.
       expectEvent(offerId, undefined, 'an_ejection_counts_once')
       return
     }
@@ -263,6 +272,7 @@ export function createBreakerOracle(
   function trip(offerId: string, forMs: number): void {
     const books = booksOf(offerId)
     books.isTripped = true
+    books.trippedAtMs = now()
     books.isTried = false
     books.successesLeft = TRIAL_SUCCESSES
     books.restsUntilMs = now() + forMs
@@ -324,6 +334,7 @@ export function createBreakerOracle(
       books = {
         inFlight: 0,
         isTripped: false,
+        trippedAtMs: 0,
         restsUntilMs: 0,
         pausedUntilMs: 0,
         hiddenPauseUntilMs: 0,

@@ -491,10 +491,17 @@ export const mutations: readonly Mutation[] = [
   },
   {
     id: 'breaker-ejects-the-ejected',
-    bug: 'what was sent before an ejection and fails during it makes it longer',
+    bug: 'a last resort that fails makes the ejection longer',
     file: breaker,
     find: 'if (record.ejectedUntilMs > now()) return\n',
     replace: '',
+  },
+  {
+    id: 'breaker-hears-of-the-past',
+    bug: 'what was sent before an ejection ends its trial, or ejects again',
+    file: breaker,
+    find: 'return record.onTrial && sentMs < record.ejectedAtMs',
+    replace: 'return record.onTrial && sentMs < 0',
   },
   {
     id: 'breaker-overlooks-the-rate',

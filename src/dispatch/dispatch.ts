@@ -66,7 +66,7 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
       failures.push(failure)
       if (failure instanceof Cancelled) throw givenUp(signal, attempts)
       if (outcome === 'request_rejected') throw refused(failure, attempts)
-      deps.health.recordFailure(offer.offerId, outcome, retryAfterS)
+      deps.health.recordFailure(offer.offerId, outcome, retryAfterS, startedMs)
     }
   }
   if (signal.aborted) throw givenUp(signal, attempts)
@@ -84,13 +84,14 @@ interface Try {
 }
 
 async function tryWhole({ upstream, health, clock }: DispatchDeps, attempt: Try): Promise<WholeAnswer> {
+  const { startedMs } = attempt
   const { offerId } = attempt.offer
   health.beginRequest(offerId)
   try {
     const completion = readWhole(await upstream.ask(attempt.ask), attempt.envelope, attempt.expected)
-    const totalMs = clock.monotonicMs() - attempt.startedMs
+    const totalMs = clock.monotonicMs() - startedMs
     const outputTokens = completion.usage?.completion_tokens
-    health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens })
+    health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens }, startedMs)
     return answered(attempt, totalMs, { kind: 'whole', completion })
   } finally {
     health.endRequest(offerId)
@@ -113,13 +114,14 @@ async function tryStream({ upstream, health, clock }: DispatchDeps, attempt: Try
       onEnd: (ending, usage) => {
         health.endRequest(offerId)
         if (ending === 'complete') {
-          health.recordSuccess(offerId, { firstTokenMs, totalMs: elapsedMs(), outputTokens: usage?.completion_tokens })
+          const sample = { firstTokenMs, totalMs: elapsedMs(), outputTokens: usage?.completion_tokens }
+          health.recordSuccess(offerId, sample, startedMs)
         } else if (ending === 'left' || ending instanceof Cancelled) {
-          health.recordSuccess(offerId, { firstTokenMs })
+          health.recordSuccess(offerId, { firstTokenMs }, startedMs)
         } else {
           // Rejecting a request that one has begun to answer is a fault, and not the caller's.
           const outcome = ending.outcome === 'request_rejected' ? 'server_error' : ending.outcome
-          health.recordFailure(offerId, outcome, ending.retryAfterS)
+          health.recordFailure(offerId, outcome, ending.retryAfterS, startedMs)
         }
       },
     })

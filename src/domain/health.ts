@@ -32,11 +32,19 @@ export interface SuccessSample {
   readonly outputTokens?: number | undefined
 }
 
-/** What dispatch reports. Each attempt: `beginRequest`, then `recordSuccess` or `recordFailure`, then `endRequest` in a finally. */
+/**
+ * What dispatch reports. Each attempt: `beginRequest`, then `recordSuccess` or `recordFailure`, then `endRequest` in a finally. `sentMs` is when the
+ * attempt began, of the monotonic clock; now unless given.
+ */
 export interface Health extends HealthView {
   beginRequest(offerId: string): void
   endRequest(offerId: string): void
-  recordSuccess(offerId: string, sample: SuccessSample): void
+  recordSuccess(offerId: string, sample: SuccessSample, sentMs?: number): void
   /** The caller's faults (`request_rejected`, `not_sent`, `cancelled`) count for nothing. `retryAfterS` is the pause the upstream asked for. */
-  recordFailure(offerId: string, outcome: Exclude<AttemptOutcome, 'answered'>, retryAfterS?: number): void
+  recordFailure(
+    offerId: string,
+    outcome: Exclude<AttemptOutcome, 'answered'>,
+    retryAfterS?: number,
+    sentMs?: number,
+  ): void
 }

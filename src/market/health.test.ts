@@ -125,6 +125,21 @@ describe('the breaker', () => {
     expect(health.ejectedForMs('x')).toBe(3_000)
   })
 
+  test('what was sent before the ejection neither ends the trial nor ejects again', () => {
+    const sentMs = nowMs - 1_000
+    fail(5)
+    for (let n = 0; n < 3; n++) health.recordSuccess('x', { firstTokenMs: 10 }, sentMs)
+    expect(health.ejectedForMs('x')).toBe(5_000)
+    nowMs += 5_000
+    for (let n = 0; n < 5; n++) health.recordFailure('x', 'first_token_timeout', undefined, sentMs)
+    expect(health.state('x')).toBe('probing')
+    succeed(2)
+    health.recordFailure('x', 'first_token_timeout', undefined, sentMs)
+    succeed(1)
+    expect(health.state('x')).toBe('open')
+    expect(events.map(({ event }) => event)).toEqual(['ejected', 'restored'])
+  })
+
   test('each ten healthy seconds forgive one ejection', () => {
     fail(5)
     for (let n = 0; n < 3; n++) {

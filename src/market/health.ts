@@ -28,6 +28,7 @@ export function createHealth({ clock, random, onEvent = () => {} }: HealthOption
 
   const eject = (offerId: string, record: OfferRecord, forMs: number, event: HealthEvent['event'] = 'ejected') => {
     record.onTrial = true
+    record.ejectedAtMs = now()
     record.successesToPass = SUCCESSES_TO_PASS
     record.ejectedUntilMs = now() + forMs
     record.probing = false
@@ -66,7 +67,7 @@ export function createHealth({ clock, random, onEvent = () => {} }: HealthOption
       record.probing = false
     },
 
-    recordSuccess(offerId, sample: SuccessSample) {
+    recordSuccess(offerId, sample: SuccessSample, sentMs = now()) {
       const nowMs = now()
       const record = recordOf(records, offerId, nowMs)
       record.latency.add(nowMs, sample)
@@ -75,6 +76,7 @@ export function createHealth({ clock, random, onEvent = () => {} }: HealthOption
       record.connectFailuresInRow = 0
       record.pausesInRow = 0
       tally(record, nowMs, true)
+      if (isOlderThanTrial(record, sentMs)) return
       if (!record.onTrial || --record.successesToPass > 0) return
       record.onTrial = false
       record.openSinceMs = nowMs
@@ -83,7 +85,7 @@ export function createHealth({ clock, random, onEvent = () => {} }: HealthOption
       onEvent({ event: 'restored', offerId, forMs: 0 })
     },
 
-    recordFailure(offerId, outcome, retryAfterS) {
+    recordFailure(offerId, outcome, retryAfterS, sentMs = now()) {
       const effect = effectOf[outcome]
       if (effect === 'not_counted') return
       const record = recordOf(records, offerId, now())
@@ -102,8 +104,9 @@ export function createHealth({ clock, random, onEvent = () => {} }: HealthOption
       record.failuresInRow++
       record.connectFailuresInRow = outcome === 'connect_failed' ? record.connectFailuresInRow + 1 : 0
       tally(record, now(), false)
+      if (isOlderThanTrial(record, sentMs)) return
       record.successesToPass = SUCCESSES_TO_PASS
-      // What was sent before the ejection and fails during it says nothing new.
+      // A last resort: it is kept away already.
       if (record.ejectedUntilMs > now()) return
       const isOut = record.onTrial || isFailing(record, now())
       if (!isOut) return
@@ -116,6 +119,8 @@ export function createHealth({ clock, random, onEvent = () => {} }: HealthOption
 interface OfferRecord {
   /** It was ejected and has not had enough successes since. */
   onTrial: boolean
+  /** The last time. */
+  ejectedAtMs: number
   openSinceMs: number
   ejectedUntilMs: number
   /** A request is trying the offer after its ejection. */
@@ -172,6 +177,14 @@ function stateOf(record: OfferRecord, nowMs: number): OfferState {
   return record.probing ? 'ejected' : 'probing'
 }
 
+/**
+ * What was sent before the ejection says nothing of the time after it. Three streams that ended well ended an ejection of five minutes at once, as
+ * often as new connections failed; and time-outs longer than the ejection ejected again and again.
+ */
+function isOlderThanTrial(record: OfferRecord, sentMs: number): boolean {
+  return record.onTrial && sentMs < record.ejectedAtMs
+}
+
 function isFailing(record: OfferRecord, nowMs: number): boolean {
   if (record.failuresInRow >= FAILURES_TO_EJECT || record.connectFailuresInRow >= CONNECT_FAILURES_TO_EJECT) return true
   // A server that fails every other request never fails five times in a row: only the rate sees it.
@@ -218,6 +231,7 @@ function recordOf(records: Map<string, OfferRecord>, offerId: string, nowMs: num
     if (records.size >= RECORDS_MAX) forgetOldest(records)
     record = {
       onTrial: false,
+      ejectedAtMs: nowMs,
       openSinceMs: nowMs,
       ejectedUntilMs: 0,
       probing: false,

@@ -99,13 +99,13 @@ export function startDispatching({ attemptsMax = 3 } = {}): Dispatching {
   const reports: string[] = []
   const observed = {
     ...health,
-    recordSuccess(...[offerId, sample]: Parameters<Health['recordSuccess']>) {
+    recordSuccess(...[offerId, sample, sentMs]: Parameters<Health['recordSuccess']>) {
       reports.push(`success ${offerId}`)
-      health.recordSuccess(offerId, sample)
+      health.recordSuccess(offerId, sample, sentMs)
     },
-    recordFailure(...[offerId, outcome, retryAfterS]: Parameters<Health['recordFailure']>) {
+    recordFailure(...[offerId, outcome, retryAfterS, sentMs]: Parameters<Health['recordFailure']>) {
       reports.push(`failure ${offerId} ${outcome}`)
-      health.recordFailure(offerId, outcome, retryAfterS)
+      health.recordFailure(offerId, outcome, retryAfterS, sentMs)
     },
   }
   return {

@@ -15,6 +15,7 @@ import {
   stall,
   startScriptedUpstream,
   status,
+  streamEvents,
 } from '../harness/scripted-upstream.ts'
 import { type Dispatching, offerAt, readStream, startDispatching } from './dispatching.ts'
 
@@ -300,4 +301,24 @@ it('carries the credential as the dialect says, and none where there is none', a
   expect(first!.headers).toMatchObject({ 'api-key': 'upstream-secret' })
   expect(first!.headers).not.toHaveProperty('authorization')
   expect(second!.headers).not.toHaveProperty('authorization')
+})
+
+describe('health', () => {
+  it('hears when a request was sent: streams that began before the ejection do not end it', async () => {
+    const gate = Promise.withResolvers<void>()
+    const events = streamEvents({ pieces: ['a', 'b'] })
+    upstreams[0]!.always(sse(events, { beforeEvent: index => (index === 2 ? gate.promise : undefined) }))
+    const streams = [
+      await dispatching.send(at(0), stream),
+      await dispatching.send(at(0), stream),
+      await dispatching.send(at(0), stream),
+    ]
+    upstreams[0]!.always(boom)
+    for (let n = 0; n < 5; n++) await unserved(dispatching.send(at(0)))
+    expect(dispatching.health.state('u0/public-model')).toBe('ejected')
+    gate.resolve()
+    for (const answered of streams) expect(await readStream(answered)).toMatchObject({ text: 'ab', failure: null })
+    expect(dispatching.reports.filter(report => report === 'success u0/public-model')).toHaveLength(3)
+    expect(dispatching.health.state('u0/public-model')).toBe('ejected')
+  })
 })
