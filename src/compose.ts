@@ -21,6 +21,7 @@ import { standardTimeouts } from './domain/endpoint-defaults.ts'
 import type { Offer } from './domain/offer.ts'
 import { type Scheduler, systemScheduler } from './domain/scheduler.ts'
 import type { StopSignal } from './domain/stop-signal.ts'
+import { UpstreamFailure } from './domain/upstream-failure.ts'
 import { failpoint } from './failpoint.ts'
 import type { Endpoint } from './http/endpoint.ts'
 import { alertEndpoints } from './http/endpoints/alerts.ts'
@@ -231,7 +232,12 @@ export async function compose(input: ComposeInput): Promise<App> {
         if (settlement.firstTokenMs !== null) metrics.firstToken(settlement.provider, settlement.firstTokenMs)
       },
     },
-    onFault: (requestId, fault) => log.warn({ requestId, err: fault }, 'a request broke after it was admitted'),
+    onFault: (requestId, fault) => {
+      log.warn({ requestId, err: fault }, 'a request broke after it was admitted')
+      if (fault instanceof UpstreamFailure && fault.said !== undefined) {
+        log.debug({ requestId, said: [fault.said] }, 'what the servers said')
+      }
+    },
     isEarlyLeaveCharged: (customerId, inputNanos) => earlyLeaves.isCharged(customerId, inputNanos),
   }
 

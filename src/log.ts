@@ -1,7 +1,10 @@
-import { type Logger, pino } from 'pino'
+import { type DestinationStream, type Logger, pino } from 'pino'
 
 /** The log: JSON lines on stderr, beside the answers of the CLI on stdout. Never bodies, headers or keys. */
-export function createLog(level: string): Logger {
+export function createLog(
+  level: string,
+  destination: DestinationStream = pino.destination({ dest: 2, sync: false }),
+): Logger {
   return pino(
     {
       level,
@@ -9,7 +12,7 @@ export function createLog(level: string): Logger {
       base: null,
       serializers: { err: errorFacts },
     },
-    pino.destination({ dest: 2, sync: false }),
+    destination,
   )
 }
 

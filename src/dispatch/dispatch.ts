@@ -174,7 +174,8 @@ function unserved(attempts: readonly Attempt[], failures: readonly UpstreamFailu
   const retryAfterS = allBusy && waitsS.length > 0 ? Math.max(1, Math.min(...waitsS)) : undefined
   return new Unserved('all_hosters_failed', attempts, {
     retryAfterS,
-    reasons: failures.map(failure => failure.message),
+    reasons: failures.map(({ message }) => message),
+    said: failures.flatMap(({ said }) => said ?? []),
   })
 }
 

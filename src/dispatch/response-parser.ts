@@ -61,6 +61,8 @@ const trailerPattern = new RegExp(`^(?!(?:content-length|transfer-encoding):)${t
 const closePattern = /(?:^|,)[\t ]*close[\t ]*,/
 const keepPattern = /(?:^|,)[\t ]*keep-alive[\t ]*,/
 const versionOne = 'HTTP/1.'
+/** `HTTP/1.1 200`: more would be in the log, and might be anything. */
+const STATUS_CHARS = 12
 
 /**
  * Reads the responses of one connection, however their bytes are cut into pieces. Strict: what RFC 9112 calls an error is one, and so is a byte
@@ -153,7 +155,7 @@ export class ResponseParser {
   }
 
   #takeHead(head: string): void {
-    if (!headPattern.test(head)) throw notHttp(head.slice(0, 40))
+    if (!headPattern.test(head)) throw notHttp(head.slice(0, STATUS_CHARS))
     const status = Number(head.slice(9, 12))
     let contentType = ''
     let contentEncoding = ''

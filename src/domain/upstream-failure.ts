@@ -1,23 +1,34 @@
 import type { AttemptOutcome } from './handoff.ts'
 
-/** An upstream did not do its part. Before the first content it leads to the next offer, after it to an error chunk. */
+/**
+ * An upstream did not do its part. Before the first content it leads to the next offer, after it to an error chunk. The message goes into the log, so
+ * it has no words of the upstream's.
+ */
 export class UpstreamFailure extends Error {
   readonly outcome: Exclude<AttemptOutcome, 'answered'>
   /** Seconds the upstream asked us to wait (429, 503). */
   readonly retryAfterS: number | undefined
   /** For `request_rejected`: what the upstream said was wrong with the request, safe to show. */
   readonly rejection: { message: string; param: string | null; code: string | null } | undefined
+  /** What the upstream said of it, without addresses and keys. It may quote the prompt or the answer. */
+  readonly said: string | undefined
 
   constructor(
     outcome: Exclude<AttemptOutcome, 'answered'>,
     message: string,
-    more: { retryAfterS?: number | undefined; rejection?: UpstreamFailure['rejection']; cause?: unknown } = {},
+    more: {
+      retryAfterS?: number | undefined
+      rejection?: UpstreamFailure['rejection']
+      said?: string | undefined
+      cause?: unknown
+    } = {},
   ) {
     super(message, { cause: more.cause })
     this.name = 'UpstreamFailure'
     this.outcome = outcome
     this.retryAfterS = more.retryAfterS
     this.rejection = more.rejection
+    this.said = more.said || undefined
   }
 }
 

@@ -187,10 +187,11 @@ function parse(event: SseEvent): JsonObject {
   let body: unknown
   try {
     body = parseUpstreamJson(event.data)
-  } catch (cause) {
-    if (cause instanceof UpstreamFailure) throw cause
+  } catch (error) {
+    if (error instanceof UpstreamFailure) throw error
     if (event.event === 'error') return { message: event.data }
-    throw new UpstreamFailure('malformed', 'A stream event is not valid JSON.', { cause })
+    // Without the error: V8 quotes the text.
+    throw new UpstreamFailure('malformed', 'A stream event is not valid JSON.')
   }
   if (isJsonObject(body)) return body
   if (event.event === 'error') return { message: event.data }

@@ -55,9 +55,10 @@ function parse(text: string): JsonObject {
   try {
     const body: unknown = parseUpstreamJson(text)
     if (isJsonObject(body)) return body
-  } catch (cause) {
-    if (cause instanceof UpstreamFailure) throw cause
-    throw new UpstreamFailure('malformed', 'The answer is not valid JSON.', { cause })
+  } catch (error) {
+    if (error instanceof UpstreamFailure) throw error
+    // Without the error: V8 quotes the text.
+    throw new UpstreamFailure('malformed', 'The answer is not valid JSON.')
   }
   throw new UpstreamFailure('malformed', 'The answer is not a JSON object.')
 }

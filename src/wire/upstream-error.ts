@@ -38,19 +38,28 @@ export function readUpstreamError(body: unknown, anyShape = false): UpstreamErro
  */
 export function failureOfError(status: number | null, error: UpstreamError, retryAfterS?: number): UpstreamFailure {
   const effectiveStatus = status ?? statusOf(error)
-  const summary = `${status ?? '200 with an error'}: ${safeMessage(error.message) || 'no message'}`
+  const summary = summaryOf(status, error)
+  const said = safeMessage(error.message)
   switch (meaningOf(effectiveStatus, error, retryAfterS)) {
     case 'context_too_long':
-      return rejected(summary, error, 'context_length_exceeded')
+      return rejected(summary, said, error, 'context_length_exceeded')
     case 'request_rejected':
-      return rejected(summary, error, error.code)
+      return rejected(summary, said, error, error.code)
     case 'busy':
-      return new UpstreamFailure('busy', summary, { retryAfterS })
+      return new UpstreamFailure('busy', summary, { retryAfterS, said })
     case 'credential_rejected':
-      return new UpstreamFailure('credential_rejected', summary)
+      return new UpstreamFailure('credential_rejected', summary, { said })
     case 'server_error':
-      return new UpstreamFailure('server_error', summary)
+      return new UpstreamFailure('server_error', summary, { said })
   }
+}
+
+/** The status, and the names that the upstream gave the error. */
+function summaryOf(status: number | null, { type, code }: UpstreamError): string {
+  const names = new Set(
+    [type, code].filter(name => name !== null && name !== String(status) && /^[\w.-]{1,64}$/.test(name)),
+  )
+  return [status ?? '200 with an error', ...names].join(' ')
 }
 
 type Meaning = 'context_too_long' | 'request_rejected' | 'busy' | 'credential_rejected' | 'server_error'
@@ -91,10 +100,11 @@ function statusOf(error: UpstreamError): number {
   return 500
 }
 
-function rejected(summary: string, error: UpstreamError, code: string | null): UpstreamFailure {
+function rejected(summary: string, said: string, error: UpstreamError, code: string | null): UpstreamFailure {
   const param = error.param !== null && /^[\w.[\]-]{1,100}$/.test(error.param) ? error.param : null
   return new UpstreamFailure('request_rejected', summary, {
-    rejection: { message: safeMessage(error.message), param, code },
+    said,
+    rejection: { message: said, param, code },
   })
 }
 

@@ -38,7 +38,7 @@ const endpoints: readonly Endpoint[] = [
   chatCompletions({
     ...brokenDeps,
     ...{ complete: broken, completeOnce: broken, quote: broken, windows: broken, onRefused: broken },
-    log: { error() {} },
+    log: { error() {}, debug() {} },
     authenticate: () => {
       throw new Error('secret of the inside')
     },

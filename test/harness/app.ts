@@ -18,6 +18,7 @@ import type { Offer } from '../../src/domain/offer.ts'
 import { audit } from '../../src/ledger/audit.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
+import { createLog } from '../../src/log.ts'
 import { activateHoster, addHoster, type HostedModel } from '../../src/market/hosters.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
 import { startFaultProxy } from './fault-proxy.ts'
@@ -35,6 +36,8 @@ export interface TestAppOptions {
   readonly masterKey?: Buffer
   /** One that outlives this gateway: the caller drops it. */
   readonly database?: TestDatabase
+  /** Gets every line of the log; otherwise there is none. */
+  readonly onLog?: (line: string) => void
   /** For tests that call `cutOff`: the gateway reaches PostgreSQL through a proxy. The test itself does not. */
   readonly mayBeCutOff?: boolean
 }
@@ -128,7 +131,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     connection: proxy?.connection ?? database.connection,
     masterKey,
     offers: [...configuredOffers(config), ...(options.offers ?? [])],
-    log: pino({ level: 'silent' }),
+    log: options.onLog ? createLog(config.log.level, { write: options.onLog }) : pino({ level: 'silent' }),
     version: 'test',
     isOnlyNode: false,
     random: options.random ?? (() => 0.5),

@@ -11,6 +11,7 @@ import type { ApiError, ErrorCode } from '../../domain/errors.ts'
 import type { Log } from '../../domain/log.ts'
 import { usdText } from '../../domain/money.ts'
 import type { StopSignal } from '../../domain/stop-signal.ts'
+import { Unserved } from '../../domain/unserved.ts'
 import type { WindowCounts } from '../../domain/windows.ts'
 import { failpoint } from '../../failpoint.ts'
 import { rateLimitHeaders, type WindowView } from '../../quota/window-view.ts'
@@ -44,7 +45,7 @@ export interface ChatEndpointDeps {
   readonly onRefused: (caller: Caller, code: ErrorCode) => void
   readonly inFlight: InFlight
   readonly bodyLimitBytes: number
-  readonly log: Pick<Log, 'error'>
+  readonly log: Pick<Log, 'error' | 'debug'>
   readonly clock: Clock
   readonly pingMs: number
 }
@@ -163,6 +164,9 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
         if (caller && error.row.status === 402) deps.onRefused(caller, error.code)
         if (isFault(error) && !running?.signal.aborted) {
           deps.log.error({ requestId, err: error.internal ?? thrown, code: error.code }, 'chat request failed')
+          if (error instanceof Unserved && error.said.length > 0) {
+            deps.log.debug({ requestId, said: error.said }, 'what the servers said')
+          }
         }
         await sendError(out, error, headers)
       } finally {
