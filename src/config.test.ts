@@ -271,6 +271,16 @@ test('an anchor serves in several places', () => {
   expect(config.accountTiers.free!.dailySpendCapNanos).toBe(7_000_000_000n)
 })
 
+test.each(['ключ', '"a\\u0001b"', '"a b"'])('a key that no header can carry is refused at the start: %s', key => {
+  expect(faultsOf(`${endpoint}    api_key: ${key}\n`)).toEqual([
+    expect.stringMatching(/api_key is not usable .* allowed is ASCII text without blanks$/),
+  ])
+})
+
+test('the password of a mail server may have blanks in it', () => {
+  expect(load('', { SMTP_PASSWORD: 'abcd efgh ijkl mnop' }).smtp.password).toBe('abcd efgh ijkl mnop')
+})
+
 test('a secret of the wrong shape is not repeated', () => {
   const [fault] = faultsOf('', { SWITCHYARD_MASTER_KEY: 'hunter2' })
   expect(fault).toBe(

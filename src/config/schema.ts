@@ -16,6 +16,8 @@ import {
 } from './values.ts'
 
 const DAY_MS = 86_400_000
+/** Passwords of some mail services are shown, and taken, in groups. */
+const blanksWithin = /^\S(.*\S)?$/
 
 /** What the environment may set. `loadConfig` reads these names and no others, apart from `cloudKeyNames` and ${NAME} in the file. */
 export const environmentSchema = z.object({
@@ -26,7 +28,7 @@ export const environmentSchema = z.object({
   SWITCHYARD_CONFIG: text().prefault('./switchyard.yaml'),
   SWITCHYARD_MASTER_KEY: secret('32 bytes as hex or base64', /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/).optional(),
   SWITCHYARD_INIT_EMAIL: email().prefault('you@localhost'),
-  SMTP_PASSWORD: secret().optional(),
+  SMTP_PASSWORD: secret('text', blanksWithin).optional(),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).optional(),
   // For tests of crashes; docs/chaos.md.
   SWITCHYARD_FAILPOINTS: failpointList().optional(),
@@ -64,7 +66,8 @@ const endpointSchema = z.strictObject({
   name: text('lower-case name: letters, digits, - _ and .', /^[a-z0-9][a-z0-9._-]{0,62}$/),
   kind: oneOf(['local', 'cloud']),
   base_url: httpUrl(),
-  api_key: secret().optional(),
+  // It becomes a header; what cannot be sent in one would fail at each request.
+  api_key: secret('ASCII text without blanks', /^[\x21-\x7e]+$/).optional(),
   key_header: oneOf(['authorization', 'api-key', 'x-api-key']).prefault('authorization'),
   dialect: z
     .strictObject({
@@ -146,7 +149,7 @@ export const fileSchema = z.strictObject({
       port: wholeNumber(1, 65_535).prefault('587'),
       security: oneOf(['starttls', 'tls', 'none']).prefault('starttls'),
       user: text().optional(),
-      password: secret().optional(),
+      password: secret('text', blanksWithin).optional(),
       from: text().prefault('Switchyard <switchyard@localhost>'),
     })
     .prefault({}),

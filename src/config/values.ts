@@ -16,7 +16,7 @@ export function text(type = 'text', allowed: RegExp = /^\S(.*\S)?$/s) {
 }
 
 /** Text that no message repeats. */
-export function secret(type = 'text', allowed: RegExp = /^\S+$/) {
+export function secret(type: string, allowed: RegExp) {
   return value(
     type,
     written => {
@@ -125,7 +125,7 @@ function shown(written: unknown): string {
 }
 
 function article(type: string): string {
-  return /^(text|true|one of|USD|failpoints|32 bytes)/.test(type)
+  return /^(text|ASCII text|true|one of|USD|failpoints|32 bytes)/.test(type)
     ? type
     : /^(http|e-)/.test(type)
       ? `an ${type}`

@@ -90,6 +90,10 @@ describe('safeMessage', () => {
     ['see https://internal.example/v1?key=abc for help', 'see [address] for help'],
     ['connect to 10.0.0.5:8000 failed', 'connect to [address] failed'],
     ['connect to gpu-7.cluster.local:8000 failed', 'connect to [address] failed'],
+    ['dial tcp [::1]:11434: connect: refused', 'dial tcp [address]: connect: refused'],
+    ['connect fd00:12::5.', 'connect [address].'],
+    ['at fe80::a%eth0, ::ffff:10.0.0.5: no', 'at [address]%eth0, [address]: no'],
+    ['std::vector at messages[0].content: 1:2', 'std::vector at messages[0].content: 1:2'],
     ['Incorrect key provided: sk-proj-abc123def456', 'Incorrect key provided: [key]'],
     ['Authorization: Bearer abcdef', 'Authorization: [key]'],
     ['File "/opt/vllm/engine/core.py" line 3', 'File "[path]" line 3'],
@@ -120,7 +124,7 @@ describe('safeMessage', () => {
 
   it('is short, and quick on hostile input', () => {
     expect(safeMessage('word '.repeat(100_000)).length).toBeLessThanOrEqual(500)
-    for (const piece of ['a', '/', 'a.', 'sk-', '1.', '\n', 'http://', '-', 'a ', '%25', '- ', 'a b'])
+    for (const piece of ['a', '/', 'a.', 'sk-', '1.', '\n', 'http://', '-', 'a ', '%25', '- ', 'a b', ':', '[a:'])
       safeMessage(piece.repeat(100_000))
   })
 })

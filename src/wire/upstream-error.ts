@@ -124,6 +124,8 @@ export function safeMessage(message: string): string {
     .replace(/\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>)]+/gi, '[address]')
     .replace(/\bbearer\s+\S+/gi, '[key]')
     .replace(/\b(sk|pk|key|gsk|xai|hf)[-_][\w*-]{6,}/gi, '[key]')
+    .replace(/(?<![\w.:])[\da-f:]*:[\da-f:.]*(?!\w)/gi, withoutAddress)
+    .replace(/\[\[address\](%\w+)?\](:\d+)?/g, '[address]')
     .replace(/\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b/g, '[address]')
     .replace(/\b[\w-]+(\.[\w-]+)*:\d{2,5}\b/g, '[address]')
     .replace(/(^|[\s"'(])(\/[\w.@-]+){2,}/g, '$1[path]')
@@ -132,6 +134,17 @@ export function safeMessage(message: string): string {
     .replace(/(?<![a-z0-9])\S([^a-z0-9])(?!\1)\S(?:\1(?!\1)\S){6,}(?![a-z0-9])/gi, '[removed]')
     .trim()
   return plain.length > MESSAGE_CHARACTERS_MAX ? `${plain.slice(0, MESSAGE_CHARACTERS_MAX - 1)}…` : plain
+}
+
+/** Of what may be an IPv6 address, with a full stop or a colon behind it. */
+function withoutAddress(run: string): string {
+  if (isIPv6(run)) return '[address]'
+  return isIPv6(run.slice(0, -1)) ? `[address]${run.slice(-1)}` : run
+}
+
+/** What the URL parser takes for one: node:net is not for here. */
+function isIPv6(text: string): boolean {
+  return URL.canParse(`http://[${text}]`)
 }
 
 function errorOf(source: JsonObject, outerType: unknown): UpstreamError {
