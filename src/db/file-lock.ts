@@ -1,4 +1,4 @@
-import { accessSync, constants, existsSync } from 'node:fs'
+import { accessSync, closeSync, constants, existsSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -8,7 +8,7 @@ export interface FileLock {
 }
 
 /**
- * Takes a lock on `path` (created empty when absent) without waiting. Any number of holders may share it, one alone may
+ * Takes a lock on `path` (created empty when absent, for its owner alone) without waiting. Any number of holders may share it, one alone may
  * hold it exclusively, within one process as well as between processes. Returns undefined when it is taken.
  * Throws the operating system's error when the file cannot be opened.
  *
@@ -18,6 +18,7 @@ export interface FileLock {
 export function tryFileLock(path: string, mode: 'shared' | 'exclusive'): FileLock | undefined {
   // On a file that may only be read SQLite takes a shared lock and says it is exclusive.
   if (mode === 'exclusive' && existsSync(path)) accessSync(path, constants.W_OK)
+  createForOwner(path)
   const file = new DatabaseSync(path, { timeout: 0 })
   try {
     file.exec(mode === 'exclusive' ? 'BEGIN EXCLUSIVE' : 'BEGIN; SELECT 1 FROM sqlite_schema')
@@ -44,6 +45,16 @@ export async function waitForFileLock(
         `Another process has held ${path} for ${Math.round(timeoutMs / 1000)} s. Stop it, then try again.`,
       )
     await sleep(20)
+  }
+}
+
+/** Whoever may read a file may lock it: any user of the machine could keep the gateway from starting. SQLite lets all of them read. */
+function createForOwner(path: string): void {
+  if (existsSync(path)) return
+  try {
+    closeSync(openSync(path, 'a', 0o600))
+  } catch {
+    // SQLite fails in the same way, and its errors are known.
   }
 }
 
