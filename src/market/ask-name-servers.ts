@@ -27,7 +27,10 @@ export function askNameServers(servers?: readonly string[]): ResolveAll {
         // The name is there, and has no address of this family.
       } else if (answer.reason.code !== 'ENODATA') failure ??= answer.reason
     })
-    if (addresses.length === 0 && failure !== undefined) throw failure
-    return addresses
+    if (addresses.length > 0 || failure === undefined) return addresses
+    if (failure.code === 'ENOTFOUND') throw failure
+    // As getaddrinfo calls it: an ECONNREFUSED would be taken for that of the server itself.
+    const text = `the name servers did not say what ${hostname} is (${failure.code})`
+    throw Object.assign(new Error(text, { cause: failure }), { code: 'EAI_AGAIN' })
   }
 }

@@ -47,8 +47,12 @@ test('finds the addresses of both families, and those of one', async () => {
 
 test('says why there is none', async () => {
   await expect(resolveAll('none.dev')).rejects.toMatchObject({ code: 'ENOTFOUND' })
-  await expect(resolveAll('broken.dev')).rejects.toMatchObject({ code: 'ESERVFAIL' })
-  await expect(resolveAll('silent.dev')).rejects.toMatchObject({ code: 'ETIMEOUT' })
+  const noWord = { code: 'EAI_AGAIN', message: expect.stringContaining('ESERVFAIL') }
+  await expect(resolveAll('broken.dev')).rejects.toMatchObject(noWord)
+  await expect(resolveAll('silent.dev')).rejects.toMatchObject({
+    ...noWord,
+    message: expect.stringContaining('ETIMEOUT'),
+  })
 })
 
 test('a socket does not connect to this machine by a name of the internet', async () => {
