@@ -8,7 +8,7 @@ export interface ControlVersions {
   onChange(topic: ControlTopic, listener: () => void | Promise<void>): () => void
   /** Polls now instead of waiting for the next second; resolves when the listeners are done. Never rejects. */
   poll(): Promise<void>
-  /** Ends polling; resolves when a running poll is over. */
+  /** Ends polling; resolves when a running poll is over, and who was told of it is done. */
   stop(): Promise<void>
 }
 
@@ -18,43 +18,56 @@ export interface ControlVersionsOptions {
   readonly onError?: (error: unknown) => void
 }
 
+interface Listening {
+  readonly topic: ControlTopic
+  /** What it was last told of. */
+  seen: bigint | undefined
+  /** The end of what it is being told. */
+  told: Promise<void>
+}
+
 /**
  * One cheap query a second tells this node what others changed. Polled rather than LISTENed: a notification is lost with its
  * connection, and poolers such as pgbouncer do not carry it.
  */
 export function watchControlVersions(sql: Sql, options: ControlVersionsOptions = {}): ControlVersions {
   const { intervalMs = 1000, onError = () => {} } = options
-  const listeners = new Map<() => void | Promise<void>, { topic: ControlTopic; seen: bigint | undefined }>()
+  const listeners = new Map<() => void | Promise<void>, Listening>()
   let running: Promise<void> | undefined
   let stopped = false
   let timer: NodeJS.Timeout | undefined
 
-  const pollOnce = async () => {
+  const tell = async (listener: () => void | Promise<void>, state: Listening, version: bigint | undefined) => {
+    if (version === undefined || version === state.seen) return
+    try {
+      await listener()
+      state.seen = version
+    } catch (error) {
+      onError(error)
+    }
+  }
+  /** Resolves when the versions are read and everybody concerned is being told. Never rejects. */
+  const look = async () => {
     try {
       const versions = await readControlVersions(sql)
       for (const [listener, state] of listeners) {
-        const version = versions.get(state.topic)
-        if (version === undefined || version === state.seen) continue
-        try {
-          await listener()
-          state.seen = version
-        } catch (error) {
-          onError(error)
-        }
+        // One that takes long keeps nobody else waiting: prices that cannot be read are no reason to go on believing a key.
+        state.told = state.told.then(() => tell(listener, state, versions.get(state.topic)))
       }
     } catch (error) {
       onError(error)
     }
   }
-  const poll = () => {
-    running ??= pollOnce().finally(() => {
+  const lookOnce = () => {
+    running ??= look().finally(() => {
       running = undefined
     })
     return running
   }
+  const everybodyTold = () => Promise.all([...listeners.values()].map(({ told }) => told))
   const schedule = () => {
     timer = setTimeout(async () => {
-      await poll()
+      await lookOnce()
       if (!stopped) schedule()
     }, intervalMs)
     // Watching for changes is no reason to keep a process alive.
@@ -64,16 +77,20 @@ export function watchControlVersions(sql: Sql, options: ControlVersionsOptions =
 
   return {
     onChange(topic, listener) {
-      listeners.set(listener, { topic, seen: undefined })
+      listeners.set(listener, { topic, seen: undefined, told: Promise.resolve() })
       return () => {
         listeners.delete(listener)
       }
     },
-    poll,
+    async poll() {
+      await lookOnce()
+      await everybodyTold()
+    },
     async stop() {
       stopped = true
       clearTimeout(timer)
       await running
+      await everybodyTold()
     },
   }
 }
