@@ -30,7 +30,7 @@ test.each([
   [countArgument, ['-1', '1.5', '1e3', '10000000000', '']],
   [scoreArgument, ['1.1', '-0.1', '80%', '.5', '']],
   [workersArgument, ['0', '65', '-1', '1.5', '1e1', 'two', '']],
-  [textArgument, ['', '   ', 'x'.repeat(201)]],
+  [textArgument, ['', '   ', 'x'.repeat(201), 'a\u001b[31mb', 'a\nb', 'a\u009bb']],
   [
     expiryArgument,
     [

@@ -94,9 +94,11 @@ export function requestIdArgument(text: string): string {
   return id
 }
 
-/** Not blank; surrounding blanks are dropped. */
+/** Not blank; surrounding blanks are dropped. It is shown in terminals and mails, so nothing in it may steer them. */
 export function textArgument(text: string): string {
   const trimmed = text.trim()
-  if (trimmed === '' || trimmed.length > 200) throw new InvalidArgumentError('It must have 1 to 200 characters.')
+  if (!/^\P{Cc}{1,200}$/u.test(trimmed)) {
+    throw new InvalidArgumentError('It must have 1 to 200 characters, and no control characters.')
+  }
   return trimmed
 }
