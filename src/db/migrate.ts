@@ -88,7 +88,7 @@ function requireSameHistory(applied: readonly Applied[], files: readonly Migrati
       )
     if (file.checksum !== checksum)
       throw new Error(
-        `Migration ${name} was changed after it was applied to this database. Restore it, and make the change in a new migration.`,
+        `Migration ${name} was changed after it was applied to this database. If this database was made by another version, start that one, or this one with a new database; if you edited the file, restore it and make the change in a new migration.`,
       )
   }
 }

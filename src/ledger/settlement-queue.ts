@@ -55,6 +55,8 @@ export interface SettlementQueueDeps {
 export const SETTLE_LINGER_MS = 50
 const LAG_MAX_MS = 30_000
 const WATCH_MS = 250
+/** A full disk refuses each record, and often the log is on it too. */
+const REFUSAL_LOG_MS = 10_000
 
 export function createSettlementQueue(deps: SettlementQueueDeps): SettlementQueue {
   const { store, journal, book, ghosts, scheduler, commitWaitMs, log } = deps
@@ -62,6 +64,9 @@ export function createSettlementQueue(deps: SettlementQueueDeps): SettlementQueu
   /** By customer, how many. */
   const unsettledOf = new Map<string, number>()
   const arena = createTextArena()
+  /** By the journal, since that was logged. */
+  let refusedRecords = 0
+  let refusalLoggedMs = -Infinity
 
   const lane = createLane<PendingSettlement>({
     scheduler,
@@ -198,7 +203,7 @@ export function createSettlementQueue(deps: SettlementQueueDeps): SettlementQueu
   function writeTo(journal: Journal, record: string, entry: PendingSettlement): void {
     journal.write(record, (failure, written) => {
       if (written === undefined) {
-        log?.error({ err: failure }, 'the journal takes no record: the end of the answer waits for its commit instead')
+        noteRefusal(failure)
         void lane.flush()
         return
       }
@@ -207,6 +212,18 @@ export function createSettlementQueue(deps: SettlementQueueDeps): SettlementQueu
       if (entry.isListed) entry.written = written
       answer(entry, undefined)
     })
+  }
+
+  function noteRefusal(failure: unknown): void {
+    refusedRecords++
+    const nowMs = scheduler.monotonicMs()
+    if (nowMs < refusalLoggedMs + REFUSAL_LOG_MS) return
+    log?.error(
+      { err: failure, records: refusedRecords },
+      'the journal takes no records: the ends of answers wait for their commits instead',
+    )
+    refusedRecords = 0
+    refusalLoggedMs = nowMs
   }
 
   function answer(entry: PendingSettlement, error: unknown): void {

@@ -222,3 +222,23 @@ test('a charge that a stalled disk may keep is told free there too, for the next
   expect(charged).toEqual([0n])
   expect(left.journal.entries).toBe(0)
 })
+
+test('a disk that takes no records is told once in ten seconds, with how many it refused', async () => {
+  const disk = createMemoryDisk()
+  const { journal } = openJournal({ disk, scheduler, fsync: false })
+  const told: object[] = []
+  const log = { warn: () => {}, error: (facts: object) => void told.push(facts) }
+  const ledger = startLedger({ journal, bulkLeases: false, log })
+  const serve = async () => {
+    const admission = admissionOf(customerId, 800n)
+    const granted = ledger.admit(admission)
+    await pass(0)
+    await granted
+    const settled = settle(ledger, settlementOf(admission, 800n, 10n))
+    await pass(1_000)
+    await settled
+  }
+  disk.isReadOnly = true
+  for (let n = 0; n < 12; n++) await serve()
+  expect(told).toMatchObject([{ records: 1 }, { records: 10 }])
+})
