@@ -76,9 +76,10 @@ export interface App {
   readonly noticeChanges: () => Promise<void>
   /**
    * Refuses new chats, lets running ones finish for `drainMs`, then ends them with an error chunk; flushes settlements, gives
-   * the node's leases back and closes everything. `signal` cuts the drain short.
+   * the node's leases back and closes everything. `signal` cuts the drain short. What `onDrained` returns is waited for before the port and its
+   * connections are closed.
    */
-  close(options: { drainMs: number; signal?: AbortSignal }): Promise<void>
+  close(options: { drainMs: number; signal?: AbortSignal; onDrained?: () => Promise<void> }): Promise<void>
 }
 
 export interface ComposeInput {
@@ -374,12 +375,13 @@ export async function compose(input: ComposeInput): Promise<App> {
     server,
     metrics: metrics.registry,
     noticeChanges: () => changes.poll(),
-    async close({ drainMs, signal }) {
+    async close({ drainMs, signal, onDrained }) {
       inFlight.close()
       await inFlight.idleWithin(drainMs, signal)
       inFlight.abortAll()
       await inFlight.idleWithin(5_000)
       failpoint('drain-idle')
+      await onDrained?.()
       await running.disposeAsync()
     },
   }

@@ -23,7 +23,11 @@ try {
   })
   primary.serving({ port, registry: app.metrics })
   await primary.drain
-  await app.close({ drainMs: config.server.drainSeconds * 1000, signal: primary.hurry })
+  await app.close({
+    drainMs: config.server.drainSeconds * 1000,
+    signal: primary.hurry,
+    onDrained: primary.drained,
+  })
 } catch (error) {
   await primary.failed(error instanceof Error ? error.message : String(error))
   process.exit(1)

@@ -10,6 +10,8 @@ export interface PrimaryLine<Task> {
   /** Aborted when the drain has to end at once. */
   readonly hurry: AbortSignal
   serving(facts: { port: number; registry: Registry }): void
+  /** To be called when nothing runs here any more. Resolves when nothing runs on any worker, or has had its time. */
+  drained(): Promise<void>
   /** Resolves when the reason was handed over. */
   failed(reason: string): Promise<void>
   /** The metrics of all workers as text for Prometheus. */
@@ -20,6 +22,7 @@ export interface PrimaryLine<Task> {
 export function connectToPrimary<Task>(): PrimaryLine<Task> {
   const task = Promise.withResolvers<Task>()
   const drain = Promise.withResolvers<void>()
+  const leave = Promise.withResolvers<void>()
   const hurry = new AbortController()
   const waiting = new Map<number, (text: string) => void>()
   let questions = 0
@@ -35,6 +38,9 @@ export function connectToPrimary<Task>(): PrimaryLine<Task> {
         break
       case 'drain':
         drain.resolve()
+        break
+      case 'leave':
+        leave.resolve()
         break
       case 'hurry':
         hurry.abort()
@@ -58,6 +64,10 @@ export function connectToPrimary<Task>(): PrimaryLine<Task> {
     serving(facts) {
       registry = facts.registry
       send({ kind: 'serving', port: facts.port })
+    },
+    async drained() {
+      await send({ kind: 'drained' })
+      await leave.promise
     },
     failed: reason => send({ kind: 'failed', reason }),
     metricsOfAll() {

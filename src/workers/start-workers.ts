@@ -4,8 +4,8 @@ import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import type { Log } from '../domain/log.ts'
-import { closeLostConnections } from './close-lost-connections.ts'
 import { createCrashLimit } from './crash-limit.ts'
+import { closePort, type HandedConnections, watchHanding } from './handing.ts'
 import type { FromWorker, ToWorker } from './messages.ts'
 import { createMetricsSum } from './metrics-sum.ts'
 
@@ -38,7 +38,9 @@ export interface WorkersOptions<Task> {
 
 /** Between tries to start a worker that cannot, while others serve. */
 const START_AGAIN_MS = 5_000
-/** After its drain a worker commits charges and closes; then it is killed, and the journal has what it did not settle. */
+/** After its drain a worker ends what still runs, within five seconds. For one that hangs the others do not wait. */
+const LEAVE_MS = 6_000
+/** Then it commits charges and closes; after so long from the end of its drain it is killed, and the journal has what it did not settle. */
 const CLOSE_MS = 25_000
 /** A worker that is too busy to answer is counted with its last sample. */
 const SAMPLE_MS = 2_000
@@ -94,8 +96,16 @@ export function startWorkers<Task>({ count, program, task, drainMs, log }: Worke
   function start(number: number): Promise<{ serving?: number }> {
     const outcome = Promise.withResolvers<{ serving?: number }>()
     const process = cluster.fork(environment)
-    closeLostConnections(process.process)
-    const worker: Running = { number, process, serving: false, ended: Promise.withResolvers(), onSample: () => {} }
+    const worker: Running = {
+      number,
+      process,
+      connections: watchHanding(process.process),
+      serving: false,
+      drained: false,
+      leaves: false,
+      ended: Promise.withResolvers(),
+      onSample: () => {},
+    }
     let reason: string | undefined
     running.set(number, worker)
     process.on('error', error => log.error({ worker: number, err: error }, 'a worker could not be reached'))
@@ -111,6 +121,10 @@ export function startWorkers<Task>({ count, program, task, drainMs, log }: Worke
           everServed = true
           log.info({ worker: number, pid: process.process.pid }, 'a worker serves')
           outcome.resolve({ serving: message.port })
+          break
+        case 'drained':
+          worker.drained = true
+          leaveTogether()
           break
         case 'failed':
           reason = message.reason
@@ -133,7 +147,10 @@ export function startWorkers<Task>({ count, program, task, drainMs, log }: Worke
       outcome.resolve({})
       const facts = { worker: number, pid: process.process.pid, ...(signal ? { signal } : { code }) }
       if (!stopped) startAgain(worker, facts, reason)
-      else if (!endedWell) log.error(facts, 'a worker did not end well')
+      else {
+        if (!endedWell) log.error(facts, 'a worker did not end well')
+        leaveTogether()
+      }
     })
     return outcome.promise
   }
@@ -166,31 +183,51 @@ export function startWorkers<Task>({ count, program, task, drainMs, log }: Worke
     broken.reject(new Error(reason))
   }
 
+  /**
+   * The port is open for as long as one worker listens, and a proxy that can connect goes on using the connections that it has. So no worker closes
+   * its own before all are about to stop listening: a request could be on its way.
+   */
+  function leaveTogether(): void {
+    if ([...running.values()].every(({ serving, drained }) => drained || !serving)) void leave()
+  }
+
+  async function leave(): Promise<void> {
+    const leaving = [...running.values()].filter(({ serving, leaves }) => serving && !leaves)
+    for (const worker of leaving) worker.leaves = true
+    await closePort(leaving.map(({ connections }) => connections))
+    for (const worker of leaving) send(worker, { kind: 'leave' })
+  }
+
+  function tell(kind: 'drain' | 'hurry'): void {
+    for (const worker of running.values()) send(worker, { kind })
+  }
+
   async function stopAll(hurry: AbortSignal): Promise<number> {
     for (const timer of timers) clearTimeout(timer)
     const workers = [...running.values()]
-    const tell = (kind: 'drain' | 'hurry') => {
-      for (const worker of workers) send(worker, { kind })
-    }
     const kill = () => {
       for (const { number, process } of running.values()) {
         log.error({ worker: number }, 'a worker does not end and is killed')
         process.process.kill('SIGKILL')
       }
     }
-    let deadline = setTimeout(kill, drainMs + CLOSE_MS)
+    let deadlines = limit(drainMs)
     const hasten = () => {
       tell('hurry')
-      clearTimeout(deadline)
-      deadline = setTimeout(kill, CLOSE_MS)
+      for (const deadline of deadlines) clearTimeout(deadline)
+      deadlines = limit(0)
     }
     tell('drain')
     if (hurry.aborted) hasten()
     else hurry.addEventListener('abort', hasten, { once: true })
     const ended = await Promise.all(workers.map(worker => worker.ended.promise))
-    clearTimeout(deadline)
+    for (const deadline of deadlines) clearTimeout(deadline)
     hurry.removeEventListener('abort', hasten)
     return ended.filter(well => !well).length
+
+    function limit(drainMs: number): NodeJS.Timeout[] {
+      return [setTimeout(leave, drainMs + LEAVE_MS), setTimeout(kill, drainMs + CLOSE_MS)]
+    }
   }
 
   function send({ process }: Running, message: ToWorker<Task>): void {
@@ -224,7 +261,12 @@ export function startWorkers<Task>({ count, program, task, drainMs, log }: Worke
 interface Running {
   readonly number: number
   readonly process: Worker
+  readonly connections: HandedConnections
   serving: boolean
+  /** Nothing runs on it any more. */
+  drained: boolean
+  /** It gets no more connections, and may close those that it has. */
+  leaves: boolean
   readonly ended: PromiseWithResolvers<boolean>
   /** Called when a sample has come, or never will. */
   onSample: () => void

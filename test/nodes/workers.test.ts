@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { Agent, get } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -78,10 +78,10 @@ function chat(gateway: GatewayProcess, more: object = {}): Promise<Response> {
   })
 }
 
-/** The status of a GET over a connection of its own, which any worker may get; undefined when nobody takes it. */
-async function statusOf(url: string): Promise<number | undefined> {
+/** The status of a GET, over a connection of its own, which any worker may get, unless told otherwise; undefined when nobody takes it. */
+async function statusOf(url: string, agent = new Agent({ keepAlive: false })): Promise<number | undefined> {
   try {
-    const request = get(url, { agent: new Agent({ keepAlive: false }) })
+    const request = get(url, { agent })
     const [response] = await once(request, 'response')
     await text(response)
     return response.statusCode
@@ -222,6 +222,45 @@ describe('SIGTERM to the primary', () => {
     const usage = await database.pool.query('SELECT success, count(*)::int AS count FROM usage_event GROUP BY 1')
     expect(usage.rows).toEqual([{ success: true, count: 3 }])
     expect((await database.pool.query('SELECT FROM lease')).rows).toEqual([])
+  })
+
+  test('no worker closes its connections while another one keeps the port open', async () => {
+    const gateway = await startWorkers()
+    const { response, finish } = await openStream(gateway)
+    // Connections are given out in turn: each worker has some of these.
+    const kept = Array.from({ length: 4 }, () => new Agent({ keepAlive: true, maxSockets: 1 }))
+    const statuses = () => Promise.all(kept.map(agent => statusOf(`${gateway.url}/healthz`, agent)))
+    expect(await statuses()).toEqual([200, 200, 200, 200])
+    const sockets = kept.flatMap(agent => Object.values(agent.freeSockets).flatMap(free => free ?? []))
+    const closed = sockets.map(socket => once(socket, 'close'))
+    gateway.signal('SIGTERM')
+    await gateway.logged(({ msg }) => msg.startsWith('stopping'))
+    // Longer than a worker goes on answering when nothing runs on it and the port is closed.
+    const endMs = performance.now() + 1_500
+    while (performance.now() < endMs) expect(await statuses()).toEqual([200, 200, 200, 200])
+    expect(sockets.map(socket => socket.destroyed)).toEqual([false, false, false, false])
+    finish()
+    expect(await readEventStream(response)).toMatchObject({ text: 'One two', done: true })
+    await Promise.all(closed)
+    expect(await gateway.ended).toBe(0)
+  })
+
+  test('what reached the port before it was closed is answered', async () => {
+    const gateway = await startWorkers()
+    const { response, finish } = await openStream(gateway)
+    gateway.signal('SIGTERM')
+    await eventually(async () => ((await statusOf(`${gateway.url}/readyz`)) === 503 ? true : undefined))
+    // The workers are done, and the primary has yet to hear of it, when these come.
+    process.kill(gateway.pid, 'SIGSTOP')
+    finish()
+    expect((await readEventStream(response)).done).toBe(true)
+    const sockets = Array.from({ length: 5 }, () => connect(Number(new URL(gateway.url).port), '127.0.0.1'))
+    const answers = sockets.map(socket => text(socket.setEncoding('utf8')).catch(String))
+    await Promise.all(sockets.map(socket => once(socket, 'connect')))
+    for (const socket of sockets) socket.write('GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n')
+    process.kill(gateway.pid, 'SIGCONT')
+    expect((await Promise.all(answers)).map(answer => answer.slice(0, 12))).toEqual(Array(5).fill('HTTP/1.1 200'))
+    expect(await gateway.ended).toBe(0)
   })
 
   test('a second one ends streams with an error chunk', async () => {
