@@ -1,7 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
 import { Server as NetServer, type Socket } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import Fastify, {
   type FastifyBaseLogger,
   type FastifyInstance,
@@ -95,7 +95,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const fastPath = openFastPath(app.server, options)
   app.addHook('preClose', async () => {
     if (fastPath === undefined) return
-    stopListening(app.server)
+    await stopListening(app.server)
     const endMs = performance.now() + (options.farewellMs ?? 0)
     while (fastPath.openCount > 0 && performance.now() < endMs) await delay(FAREWELL_CHECK_INTERVAL_MS)
     // Node's server does not know its connections, and waits for them to close.
@@ -123,8 +123,26 @@ export function createServer(options: ServerOptions): FastifyInstance {
 
 const FAREWELL_CHECK_INTERVAL_MS = 50
 
-/** Connections stay as they are, the ones that rest too: `http.Server.close` would end those. */
-function stopListening(server: Server): void {
+/** Under a flood there is no quiet moment. */
+const QUIET_MS_MAX = 1_000
+
+/**
+ * Connections stay as they are, the ones that rest too: `http.Server.close` would end those. What waits in the kernel when the port is closed is reset,
+ * requests and all, so everything that has come is accepted before: one in a turn of the event loop, and a turn without one has found nothing.
+ */
+async function stopListening(server: Server): Promise<void> {
+  let hasAccepted = true
+  const noteOne = () => {
+    hasAccepted = true
+  }
+  server.on('connection', noteOne)
+  // The rest of this turn, which may have looked before.
+  await nextTurn()
+  for (const endMs = performance.now() + QUIET_MS_MAX; hasAccepted && performance.now() < endMs; ) {
+    hasAccepted = false
+    await nextTurn()
+  }
+  server.off('connection', noteOne)
   NetServer.prototype.close.call(server)
 }
 

@@ -72,6 +72,8 @@ export async function closePort(workers: readonly HandedConnections[]): Promise<
   if (last === undefined) return
   for (const other of workers) if (other !== last) other.end()
   const endMs = performance.now() + QUIET_MS_MAX
+  // The rest of this turn, which may have looked before.
+  await nextTurn()
   // One is accepted in a turn of the event loop: a turn without one has found the kernel's queue empty.
   for (let before = -1; (last.count !== before || last.isOneOnItsWay) && performance.now() < endMs; ) {
     before = last.count

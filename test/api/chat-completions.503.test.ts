@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { afterEach, expect, test, vi } from 'vitest'
 import { startTestApp, type TestApp, type TestAppOptions, testOffer } from '../harness/app.ts'
 import { readError, readEventStream, readUntil } from '../harness/event-stream.ts'
@@ -97,6 +98,20 @@ test('after the drain kept connections are told so for a while, and no new ones 
   const [refused] = await once(kept, 'data')
   expect(refused).toMatch(/^HTTP\/1.1 503 /)
   expect(refused).toMatch(/\r\nconnection: close\r\n/)
+})
+
+test('connections that wait to be accepted when a server stops listening are answered too', async () => {
+  const { gateway } = await start({ patience: { farewellMs: 5_000 } })
+  const { hostname, port } = new URL(gateway.url)
+  const sockets = Array.from({ length: 10 }, () => connect(Number(port), hostname))
+  const answers = sockets.map(async socket => {
+    socket.setEncoding('utf8').write('GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n')
+    return (await text(socket).catch(String)).slice(0, 12)
+  })
+  // The kernel has made them then, and this process has not looked yet.
+  await new Promise(resolve => process.nextTick(resolve))
+  void gateway.stop()
+  expect(await Promise.all(answers)).toEqual(Array(10).fill('HTTP/1.1 200'))
 })
 
 test('beyond the drain limit a stream gets an error chunk and is free', async () => {
