@@ -407,7 +407,7 @@ function openPools({
       onIdleError,
     }),
     // One listens for new jobs; two take them and put them away.
-    queue: createPool(connection, { max: 3, applicationName: 'switchyard jobs', standardTypes: true, onIdleError }),
+    queue: createPool(connection, { max: 3, applicationName: 'switchyard jobs', forQueue: true, onIdleError }),
     heartbeat: createPool(connection, { max: 2, applicationName: 'switchyard heartbeat', onIdleError }),
     audit: createPool(connection, { max: 2, applicationName: 'switchyard audit', statementTimeoutMs: 0, onIdleError }),
   }

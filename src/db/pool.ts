@@ -1,6 +1,7 @@
 import pg from 'pg'
 import { noticesDeadPeer } from './dead-peer.ts'
 import type { Connection } from './embedded.ts'
+import { QueuePool } from './queue-pool.ts'
 
 /** Rows come back as objects keyed by column; int8 as bigint, date and numeric as text, timestamptz as Date. */
 export interface SqlResult<Row> {
@@ -41,8 +42,8 @@ export interface PoolOptions {
   readonly lockTimeoutMs?: number
   /** How long `query` waits for a free or new connection. Default 5,000; 0 means for ever. */
   readonly connectTimeoutMs?: number
-  /** Values as node-postgres reads them by itself, for libraries that bring their own SQL: int8 as text. Default false. */
-  readonly standardTypes?: boolean
+  /** For graphile-worker: a `QueuePool`, with values as node-postgres reads them by itself, int8 as text. Default false. */
+  readonly forQueue?: boolean
   /** Told when an idle connection breaks. The pool replaces it by itself. */
   readonly onIdleError?: (error: Error) => void
 }
@@ -50,7 +51,7 @@ export interface PoolOptions {
 /** Makes a pool; connections open when they are needed. The defaults fit the short statements that move money. */
 export function createPool(connection: Connection, options: PoolOptions): Pool {
   const statementTimeoutMs = options.statementTimeoutMs ?? 5000
-  const inner = new pg.Pool({
+  const inner = new (options.forQueue ? QueuePool : pg.Pool)({
     ...noticesDeadPeer,
     ...connection,
     max: options.max,
@@ -62,7 +63,7 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
     // A transaction that stays idle for longer loses its connection (25P03).
     idle_in_transaction_session_timeout: 5000,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 5000,
-    ...(!options.standardTypes && { types: { getTypeParser } }),
+    ...(!options.forQueue && { types: { getTypeParser } }),
   })
   let ended: Promise<void> | undefined
   // Without a listener, a connection that breaks while nobody uses it ends the process.
@@ -72,6 +73,10 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
   })
   // While checked out, a broken connection reports to its client; who runs a statement on it gets the error anyway.
   inner.on('connect', client => client.on('error', () => {}))
+  // One that was given up in the middle of a statement may lead nowhere, and who releases it need not say so: graphile-worker does not.
+  inner.on('release', (_error, client) => {
+    if (isBusy(client)) void client.end()
+  })
   return {
     pg: inner,
     query: (statement, values) => run(inner, statement, values),
@@ -145,6 +150,11 @@ async function run<Row>(
     values: [...values],
     ...limit,
   })) as unknown as SqlResult<Row>
+}
+
+/** No public property tells. */
+function isBusy(client: pg.PoolClient): boolean {
+  return (client as pg.PoolClient & { readonly readyForQuery?: boolean }).readyForQuery === false
 }
 
 /** Set per pool and not on pg.types, which every library in the process shares. */

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
-import { Logger, parseCronItems, type Runner, run, type TaskList, type WorkerEvents } from 'graphile-worker'
+import { Logger, parseCronItems, run, type TaskList, type WorkerEvents } from 'graphile-worker'
 import { alertTasks, DeliveryFailed } from '../alerts/alert-jobs.ts'
 import type { DeliverDeps } from '../alerts/deliver-alert.ts'
 import type { Pool } from '../db/pool.ts'
@@ -20,7 +20,7 @@ export interface JobsDeps {
   readonly pool: Pool
   /** See AuditJobDeps. */
   readonly auditPool: Pool
-  /** Made with `standardTypes`: graphile-worker writes the ids of jobs as JSON, which has no bigint. */
+  /** Made with `forQueue`: graphile-worker writes the ids of jobs as JSON, which has no bigint. */
   readonly queuePool: Pool
   readonly clock: Clock
   readonly alerts: DeliverDeps
@@ -54,19 +54,22 @@ export async function startJobs({ pool, queuePool, auditPool, clock, alerts, log
     ...alertTasks(alerts),
   }
   let poolId = ''
-  const start = () => {
+  const start = async () => {
     const events: WorkerEvents = new EventEmitter()
+    const ended = Promise.withResolvers<void>()
     events.on('pool:create', ({ workerPool }) => {
       poolId = workerPool.id
     })
-    return run({
+    // Not the end of the runner: that waits for the timetable as well, which after errors sleeps for up to a minute and a half.
+    events.on('pool:release', () => ended.resolve())
+    const runner = await run({
       pgPool: queuePool.pg,
       events,
       // An audit may take long, and receivers of alerts may be slow.
       concurrency: 3,
       noHandleSignals: true,
-      // New jobs are announced; polling finds those that wait for another attempt.
-      pollInterval: 15_000,
+      // New jobs are announced; polling finds those that wait for another attempt, and what came while PostgreSQL was away.
+      pollInterval: 5_000,
       // With 0 instead of the default -1 the queue looks at what became of its note that a job has ended. By default nobody does, and when PostgreSQL
       // is away that is an unhandled rejection, which ends the process.
       preset: { worker: { completeJobBatchDelay: 0, failJobBatchDelay: 0 } },
@@ -85,22 +88,29 @@ export async function startJobs({ pool, queuePool, auditPool, clock, alerts, log
       ]),
       logger: new Logger(() => (level, message, meta) => logAt(log, level, message, meta)),
     })
+    return {
+      ended: ended.promise,
+      stop() {
+        // It rejects when the queue has stopped by itself; what is left of a shutdown has to go on all the same.
+        runner.stop().catch(error => log.warn({ err: error }, 'the jobs had stopped before'))
+        return ended.promise
+      },
+    }
   }
-  let runner: Runner = await start()
+  let queue = await start()
   const kept = keepRunning()
   return {
     async stop() {
       stopping.abort()
-      // It rejects when the runner has stopped by itself; what is left of a shutdown has to go on all the same.
-      await runner.stop().catch(error => log.warn({ err: error }, 'the jobs had stopped before'))
+      await queue.stop()
       await kept
     },
   }
 
   async function keepRunning(): Promise<void> {
     for (;;) {
-      // However it ended: a rejection would end the process.
-      await runner.promise.catch(error => log.warn({ err: error }, 'the job queue stopped'))
+      await queue.ended
+      if (!stopping.signal.aborted) log.warn({}, 'the job queue stopped')
       do {
         await delay(RESTART_MS, undefined, { signal: stopping.signal }).catch(() => {})
         if (stopping.signal.aborted) return
@@ -111,9 +121,9 @@ export async function startJobs({ pool, queuePool, auditPool, clock, alerts, log
   async function restarted(): Promise<boolean> {
     try {
       await freeJobsOf(pool, poolId)
-      runner = await start()
+      queue = await start()
       // Whoever stopped the jobs meanwhile knew the one before.
-      if (stopping.signal.aborted) await runner.stop()
+      if (stopping.signal.aborted) await queue.stop()
       return true
     } catch (error) {
       log.warn({ err: error }, 'the job queue stopped and cannot be started again; trying again')

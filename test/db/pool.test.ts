@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createPool, hurried, transaction } from '../../src/db/pool.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { startFaultProxy } from '../harness/fault-proxy.ts'
 
 let db: TestDatabase
 beforeAll(async () => {
@@ -133,6 +134,20 @@ it('reports an idle connection that breaks, and goes on with a new one', async (
   expect((await broken.promise).message).toMatch(/terminat/)
   expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
   await pool.end()
+})
+
+it('gives up a connection that was released in the middle of a statement: it may lead nowhere', async () => {
+  const proxy = await startFaultProxy(db.connection)
+  const pool = createPool(proxy.connection, { max: 1, applicationName: 'stalled', statementTimeoutMs: 50 })
+  const client = await pool.pg.connect()
+  proxy.stall()
+  await expect(client.query('SELECT 1')).rejects.toThrow('Query read timeout')
+  client.release()
+  expect(pool.pg.totalCount).toBe(0)
+  proxy.pass()
+  expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
+  await pool.end()
+  await proxy.close()
 })
 
 describe('hurried', () => {

@@ -20,6 +20,8 @@ export interface FaultProxy {
   slow(how: { readonly latencyMs: number; readonly bytesPerSecond: number }): void
   /** Resets every connection; new ones are accepted, and then nobody is there. They never come to life. */
   blackHole(): void
+  /** Resets every connection; new ones are told, as by a PostgreSQL that recovers, that it is starting up. */
+  startUp(): void
   /**
    * Bytes pass, until so many of PostgreSQL's answers have: then the connection that wants to carry another is reset and the rest of its
    * answer is lost, which is what an unclear commit looks like from outside. Resolves when that has happened; from then on bytes pass.
@@ -48,6 +50,7 @@ export async function startFaultProxy(target: Connection): Promise<FaultProxy> {
     })
     // Read, so that it is noticed when the client gives up.
     if (mode.kind === 'blackHole') client.resume()
+    else if (mode.kind === 'startUp') client.once('data', () => client.end(STARTING_UP))
     else connectPair(pair)
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
@@ -68,6 +71,10 @@ export async function startFaultProxy(target: Connection): Promise<FaultProxy> {
     slow: how => enter({ kind: 'slow', ...how }),
     blackHole() {
       enter({ kind: 'blackHole' })
+      resetAll()
+    },
+    startUp() {
+      enter({ kind: 'startUp' })
       resetAll()
     },
     cutAfter(bytes) {
@@ -142,8 +149,19 @@ export async function startFaultProxy(target: Connection): Promise<FaultProxy> {
   }
 }
 
+/** An ErrorResponse of PostgreSQL's protocol. */
+const STARTING_UP = errorResponse({ S: 'FATAL', V: 'FATAL', C: '57P03', M: 'the database system is starting up' })
+
+function errorResponse(fields: Record<string, string>): Buffer {
+  const text = Object.entries(fields).map(([name, value]) => `${name}${value}\0`)
+  const body = Buffer.from(`${text.join('')}\0`)
+  const head = Buffer.from('E....')
+  head.writeInt32BE(body.length + 4, 1)
+  return Buffer.concat([head, body])
+}
+
 type Mode =
-  | { readonly kind: 'pass' | 'cut' | 'stall' | 'blackHole' }
+  | { readonly kind: 'pass' | 'cut' | 'stall' | 'blackHole' | 'startUp' }
   | { readonly kind: 'slow'; readonly latencyMs: number; readonly bytesPerSecond: number }
 
 interface Pair {

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { createAlertWatch } from '../../src/alerts/alert-watch.ts'
 import { addRule } from '../../src/alerts/alerts.ts'
 import { createMailer } from '../../src/alerts/mailer.ts'
@@ -78,7 +78,7 @@ async function taken(): Promise<string[]> {
 // It ended the process: nobody looked at what became of the note that a job has ended.
 test('a job that ends while PostgreSQL is away ends nothing else, and the queue goes on when it is back', async () => {
   const proxy: FaultProxy = await startFaultProxy(database.connection)
-  const queuePool = createPool(proxy.connection, { max: 3, applicationName: 'test queue', standardTypes: true })
+  const queuePool = createPool(proxy.connection, { max: 3, applicationName: 'test queue', forQueue: true })
   const jobs = await jobsWith(queuePool)
   try {
     const asked = Promise.withResolvers<() => void>()
@@ -102,6 +102,71 @@ test('a job that ends while PostgreSQL is away ends nothing else, and the queue 
     await queuePool.end()
     await proxy.close()
   }
+})
+
+describe('the jobs stop', () => {
+  let proxy: FaultProxy
+  let queuePool: Pool
+  beforeEach(async () => {
+    vi.clearAllMocks()
+    proxy = await startFaultProxy(database.connection)
+    queuePool = createPool(proxy.connection, {
+      max: 3,
+      applicationName: 'test queue',
+      statementTimeoutMs: 50,
+      forQueue: true,
+    })
+  })
+  afterEach(async () => {
+    vi.useRealTimers()
+    log.error.mockReset()
+    await queuePool.end()
+    await proxy.close()
+  })
+
+  const logged = (level: 'debug' | 'error', message: RegExp) =>
+    log[level].mock.calls.filter(([, text]) => message.test(text)).length
+
+  // graphile-worker's shutdown waits for those who look for a job, and each of them tried a hundred times, minutes apart in the end.
+  test('while PostgreSQL starts up', async () => {
+    const jobs = await jobsWith(queuePool)
+    proxy.startUp()
+    await vi.waitFor(
+      () => expect(logged('debug', /Failed to acquire job: .* starting up/)).toBeGreaterThan(0),
+      patiently,
+    )
+    await jobs.stop()
+  })
+
+  test('while the timetable waits for its next try, which may take a minute and a half', async () => {
+    await database.pool.query('ALTER TABLE graphile_worker._private_known_crontabs RENAME TO gone')
+    const failed = Promise.withResolvers<void>()
+    log.error.mockImplementation((_facts, message) => /Cron hit an error/.test(message) && failed.resolve())
+    vi.useFakeTimers({ toFake: ['setTimeout'] })
+    const jobs = await jobsWith(queuePool)
+    await failed.promise
+    await jobs.stop()
+  })
+
+  // It released the connection twice, which was an unhandled rejection.
+  test('while PostgreSQL has not said yet that it tells of new jobs', async () => {
+    const jobs = await jobsWith(queuePool)
+    const busy = () => queuePool.pg.totalCount - queuePool.pg.idleCount + queuePool.pg.waitingCount
+    await vi.waitFor(() => expect([logged('debug', /looking for jobs/), busy()]).toEqual([1, 1]), patiently)
+    // The first to come back is the one who listens; the others look every five seconds.
+    const stalled = new Promise<void>(resolve => {
+      queuePool.pg.once('connect', () => {
+        proxy.stall()
+        resolve()
+      })
+    })
+    proxy.cutOnce()
+    await stalled
+    vi.clearAllMocks()
+    await jobs.stop()
+    await vi.waitFor(() => expect(logged('error', /attempting to UNLISTEN/)).toBe(2), patiently)
+    proxy.pass()
+  })
 })
 
 test('jobs of a node that is gone are taken back, an audit once its session has ended', async () => {
