@@ -17,7 +17,8 @@ export class QueuePool extends pg.Pool {
       })
     }
     super.connect((error, client, release) => {
-      let isReleased = false
+      // Whoever waited too long for a free connection has no `release`, and it is called all the same.
+      let isReleased = client === undefined
       callback(error && withoutCode(error), client, reason => {
         if (isReleased) return
         isReleased = true

@@ -148,7 +148,7 @@ export function startWorkers<Task>({ count, program, task, drainMs, log }: Worke
       const facts = { worker: number, pid: process.process.pid, ...(signal ? { signal } : { code }) }
       if (!stopped) startAgain(worker, facts, reason)
       else {
-        if (!endedWell) log.error(facts, 'a worker did not end well')
+        if (!endedWell) log.error({ ...facts, reason }, 'a worker did not end well')
         leaveTogether()
       }
     })

@@ -150,6 +150,19 @@ it('gives up a connection that was released in the middle of a statement: it may
   await proxy.close()
 })
 
+it('lets graphile-worker release what it was not given', async () => {
+  const pool = createPool(db.connection, { max: 1, applicationName: 'queue', connectTimeoutMs: 50, forQueue: true })
+  const client = await pool.pg.connect()
+  const given = Promise.withResolvers<unknown[]>()
+  pool.pg.connect((error, none, release) => {
+    release()
+    given.resolve([error?.message, none])
+  })
+  expect(await given.promise).toEqual(['timeout exceeded when trying to connect', undefined])
+  client.release()
+  await pool.end()
+})
+
 describe('hurried', () => {
   it('rejects in time, and gives up the connection that has not answered', async () => {
     const pool = createPool(db.connection, { max: 1, applicationName: 'hurried', statementTimeoutMs: 0 })
