@@ -4,7 +4,7 @@ import type { Clock } from '../domain/clock.ts'
 import { ApiError } from '../domain/errors.ts'
 import { hashApiKey, hasValidChecksum } from './api-key.ts'
 import { credentialOf } from './credential.ts'
-import { findKey, type KeyRow } from './find-key.ts'
+import { createKeyLookUp, type KeyRow } from './look-up-keys.ts'
 
 export interface Authenticator {
   /**
@@ -50,6 +50,7 @@ interface Known {
 
 /** Finds callers by their keys, mostly in memory. Keys themselves are neither kept nor logged: the cache knows hashes. */
 export function createAuthenticator({ sql, clock, limitsOf, onAccessChange }: AuthenticatorDeps): Authenticator {
+  const lookUpKey = createKeyLookUp(sql)
   const known = new Map<string, Known>()
   const unknownUntilMs = new Map<string, number>()
   let running = new Map<string, Promise<Known | undefined>>()
@@ -111,7 +112,7 @@ export function createAuthenticator({ sql, clock, limitsOf, onAccessChange }: Au
   async function read(keyHash: string, startedIn: typeof running): Promise<Known | undefined> {
     try {
       const readAtMs = clock.monotonicMs()
-      const row = await findKey(sql, keyHash)
+      const row = await lookUpKey(keyHash)
       const entry = row && knownOf(row, readAtMs)
       if (startedIn === running) remember(keyHash, entry)
       return entry

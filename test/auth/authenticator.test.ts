@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { mintApiKey } from '../../src/auth/api-key.ts'
 import { createAuthenticator } from '../../src/auth/authenticator.ts'
 import { addCustomer, findCustomer, promoteAccountTier, setAccountTier } from '../../src/auth/customers.ts'
@@ -87,6 +88,45 @@ test('a known key costs no query, and a hundred at once cost one', async () => {
   expect(auth.queries()).toBe(1)
 })
 
+test('keys that are asked for at once share a statement, and each is its own', async () => {
+  const auth = authenticatorUnderTest()
+  const issue = () => transaction(database.pool, sql => issueKey(sql, { customerId, name: 'one of many' }))
+  const issued = await Promise.all(Array.from({ length: 20 }, issue))
+  const strangers = Array.from({ length: 20 }, () => auth.call(mintApiKey()))
+  const callers = await Promise.all(issued.map(({ key }) => auth.call(key)))
+  expect(callers.map(({ keyId }) => keyId)).toEqual(issued.map(({ keyId }) => keyId))
+  for (const stranger of strangers) await expect(stranger).rejects.toMatchObject(refused)
+  expect(auth.queries()).toBe(1)
+})
+
+test('what is asked while two statements are under way is the third, and has their error where they fail', async () => {
+  const statements: PromiseWithResolvers<void>[] = []
+  const auth = authenticatorUnderTest({
+    async query(statement, values) {
+      const started = Promise.withResolvers<void>()
+      statements.push(started)
+      await started.promise
+      return database.pool.query(statement, values)
+    },
+  })
+  const call = async () => {
+    const asked = auth.call(mintApiKey()).catch(error => error)
+    await nextTurn()
+    return { asked }
+  }
+  const [one, two, ...more] = [await call(), await call(), await call(), await call()]
+  expect(statements).toHaveLength(2)
+  statements[0]!.resolve()
+  expect(await one.asked).toMatchObject(refused)
+  await vi.waitFor(() => expect(statements).toHaveLength(3), patiently)
+  const last = await call()
+  statements[1]!.reject(new Error('the connection broke'))
+  for (const { asked } of [two, last]) expect(await asked).toMatchObject({ code: 'database_unavailable' })
+  statements[2]!.resolve()
+  for (const { asked } of more) expect(await asked).toMatchObject(refused)
+  expect(statements).toHaveLength(3)
+})
+
 test('a key that is in use never waits for the database: it is looked up again in time, beside its requests', async () => {
   let [running, failing] = [0, false]
   const sql: Sql = {
@@ -106,9 +146,11 @@ test('a key that is in use never waits for the database: it is looked up again i
   failing = true
   auth.passMs(1)
   expect(await Promise.all([auth.call(), auth.call()])).toEqual([first, first])
+  await nextTurn()
   expect(running).toBe(2)
   auth.passMs(4_999)
   expect(await auth.call()).toBe(first)
+  await nextTurn()
   expect(running).toBe(2)
 
   failing = false
@@ -117,6 +159,7 @@ test('a key that is in use never waits for the database: it is looked up again i
   await expect.poll(async () => (await auth.call()).limits.requestsPerDay, patiently).toBe(7)
   auth.passMs(29_999)
   await auth.call()
+  await nextTurn()
   expect(running).toBe(3)
 })
 
