@@ -3,7 +3,6 @@ import { getCompileCacheDir } from 'node:module'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
-import type { Log } from '../domain/log.ts'
 import { createCrashLimit } from './crash-limit.ts'
 import { closePort, type HandedConnections, watchHanding } from './handing.ts'
 import type { FromWorker, ToWorker } from './messages.ts'
@@ -33,7 +32,12 @@ export interface WorkersOptions<Task> {
   readonly task: (facts: { number: number; first: boolean }) => Task
   /** How long a worker may drain, ms. */
   readonly drainMs: number
-  readonly log: Pick<Log, 'info' | 'error'>
+  readonly log: WorkersLog
+}
+
+interface WorkersLog {
+  info(facts: object, message: string): void
+  error(facts: object, message: string): void
 }
 
 /** Between tries to start a worker that cannot, while others serve. */
