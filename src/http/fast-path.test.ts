@@ -553,6 +553,24 @@ describe('the end of the server', () => {
     await closed
   })
 
+  it('closes a connection soon after the rest of a request that was answered before', async () => {
+    const { server, port, fastPath, byNode, hasRead, opened } = await startServer()
+    byNode.mockImplementation((_request, response) => reply(response, 'too large'))
+    const request = 'POST /large HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n12345'
+    const clients = [open(port), open(port)]
+    for (const client of clients) {
+      client.socket.write(request)
+      await vi.waitFor(() => expect(client.read).toContain('too large'), patiently)
+    }
+    server.close()
+    fastPath.close()
+    clients[0]!.socket.write('67890')
+    await hasRead(request.length + 5)
+    await vi.waitFor(() => expect(opened[0]!.destroyed).toBe(true), patiently)
+    // Which comes to nothing, and is waited for.
+    expect(opened[1]!.destroyed).toBe(false)
+  })
+
   it('is not the end of a request that has begun to arrive', async () => {
     const { port, fastPath, byNode, hasRead } = await startServer()
     const client = open(port)

@@ -41,12 +41,14 @@ const CLOSING_CHECK_INTERVAL_MS = 200
  */
 export class FastPath {
   readonly #open = new AgeList<FastConnection>()
+  readonly #server: Server
   #checking: NodeJS.Timeout
   /** performance.now() when the server began to close. */
   #closedMs = Number.POSITIVE_INFINITY
 
   /** Takes over the connections of a server, which knows only those that it is given: where it closes, `close` has to be called too. */
   constructor(server: Server, { endpoint, serve, keepAliveMs, slowReaderMs }: FastPathOptions) {
+    this.#server = server
     const listeners = server.listeners('connection') as ((socket: Socket) => void)[]
     const context: ConnectionContext = {
       requestLine: `${endpoint.method} ${endpoint.path} HTTP/1.1\r\n`,
@@ -96,7 +98,12 @@ export class FastPath {
 
   /** A process that stood still first reads what clients sent meanwhile, and sees what they have taken. */
   #checkEvery(ms: number): NodeJS.Timeout {
-    return setInterval(() => endOfTurn(() => this.check(performance.now())), ms).unref()
+    const checkAll = () => {
+      this.check(performance.now())
+      // node:http closes what rests when the server closes, and after answers that end later, but not after requests that do.
+      if (this.#isClosed) this.#server.closeIdleConnections()
+    }
+    return setInterval(() => endOfTurn(checkAll), ms).unref()
   }
 
   /** All connections of the server, node:http's too. */
