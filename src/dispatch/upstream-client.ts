@@ -106,6 +106,8 @@ export class UpstreamClient {
       `host: ${url.host}`,
       'content-type: application/json',
       `accept: ${accept}`,
+      // Without it any coding would be acceptable (RFC 9110, 12.5.3), and we read none.
+      'accept-encoding: identity',
       'connection: keep-alive',
       `user-agent: switchyard/${this.#options.version}`,
       ...(credential === null ? [] : [credential.join(': ')]),

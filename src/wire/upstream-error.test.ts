@@ -22,6 +22,12 @@ describe('readUpstreamError', () => {
       { detail: [{ loc: ['body', 'messages', 0, 'name'], msg: 'Extra inputs', type: 'extra_forbidden' }] },
       { message: 'Extra inputs', param: 'messages[0].name', code: 'extra_forbidden' },
     ],
+    [
+      'Gemini, in a list',
+      [{ error: { code: 400, message: 'Unknown name "x"', status: 'INVALID_ARGUMENT' } }],
+      { message: 'Unknown name "x"', code: '400' },
+    ],
+    ['an empty list', [], { message: '' }],
     ['plain text', 'nope', { message: 'nope' }],
   ])('reads the shape of %s', (_name, body, expected) => {
     expect(readUpstreamError(body, true)).toMatchObject(expected)
@@ -40,6 +46,7 @@ describe('failureOfError', () => {
   it.each<[status: number | null, fields: object, retryAfterS: number | undefined, outcome: string]>([
     [400, {}, undefined, 'request_rejected'],
     [413, {}, undefined, 'request_rejected'],
+    [413, { code: 'rate_limit_exceeded', message: 'tokens per minute (TPM): Limit 6000' }, undefined, 'busy'],
     [422, {}, undefined, 'request_rejected'],
     [401, {}, undefined, 'credential_rejected'],
     [402, {}, undefined, 'credential_rejected'],
@@ -55,6 +62,7 @@ describe('failureOfError', () => {
     [504, {}, undefined, 'server_error'],
     [429, { code: 'insufficient_quota' }, undefined, 'credential_rejected'],
     [400, { message: 'API key not valid. Please pass a valid API key.' }, undefined, 'credential_rejected'],
+    [400, { message: 'User location is not supported for the API use.' }, undefined, 'credential_rejected'],
     // The caller's own words come back in such messages: read as a wrong key, they would eject every server.
     [
       400,
@@ -75,6 +83,14 @@ describe('failureOfError', () => {
     "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.",
     'the request exceeds the available context size, try increasing it',
     'prompt is too long: 210000 tokens > 200000 maximum',
+    'Prompt too long: 5152 tokens exceeds max_seq_len 2048',
+    'The input token count (1196265) exceeds the maximum number of tokens allowed (1048575).',
+    "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+    'Invalid request: Your request exceeded model token limit: 8192',
+    'Input length 131393 exceeds the maximum allowed input length of 131040 tokens.',
+    'Input is too long for requested model.',
+    'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000 `inputs` tokens',
+    'Please reduce the length of the messages or completion.',
   ])('recognises a context that is too long: %s', message => {
     expect(failureOfError(400, error({ message })).rejection?.code).toBe('context_length_exceeded')
   })

@@ -16,10 +16,12 @@ const INVISIBLE = /[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\u
 
 /**
  * Finds the error in a JSON body or stream event: `{error: {...}}`, `{error: "text"}`, vLLM's `{object: "error", message}`
- * and, when `anyShape` (the status already says that it is an error), also `{detail}`, `{message}` and plain text.
+ * and, when `anyShape` (the status already says that it is an error), also `{detail}`, `{message}`, plain text, and any of these in a list.
  * Null when there is none.
  */
 export function readUpstreamError(body: unknown, anyShape = false): UpstreamError | null {
+  // Gemini's OpenAI layer wraps its errors so (PromptFuzz issue 42).
+  if (anyShape && Array.isArray(body) && isJsonObject(body[0])) return readUpstreamError(body[0], true)
   if (isJsonObject(body)) {
     if (isJsonObject(body.error)) return errorOf(body.error, body.error_type)
     if (typeof body.error === 'string' && body.error !== '') return errorOf({ message: body.error }, body.error_type)
@@ -65,13 +67,17 @@ function summaryOf(status: number | null, { type, code }: UpstreamError): string
 type Meaning = 'context_too_long' | 'request_rejected' | 'busy' | 'credential_rejected' | 'server_error'
 
 function meaningOf(status: number, error: UpstreamError, retryAfterS: number | undefined): Meaning {
-  // Our own account there is empty or our key is wrong: OpenAI says so with 429, Gemini with 400.
+  // Our own account there is empty, our key is wrong, or we are where it does not serve: OpenAI says so with 429, Gemini with 400.
   if (error.code === 'insufficient_quota' || error.type === 'insufficient_quota') return 'credential_rejected'
   if (
     error.code === 'invalid_api_key' ||
-    /^(api.?key (not valid|invalid|expired)|(invalid|incorrect) api.?key)/i.test(error.message)
+    /^(api.?key (not valid|invalid|expired)|(invalid|incorrect) api.?key|user location is not supported)/i.test(
+      error.message,
+    )
   )
     return 'credential_rejected'
+  // Groq, to a request above what our account may use in a minute: another server has another limit (openclaw issue 147644).
+  if (status === 413 && error.code === 'rate_limit_exceeded') return 'busy'
   // Together answers 403 to a prompt that is too long.
   if ([400, 403, 413, 422].includes(status) && isContextTooLong(error)) return 'context_too_long'
   // The endpoint lacks the model it was listed with: its fault, whatever the status.
@@ -82,11 +88,24 @@ function meaningOf(status: number, error: UpstreamError, retryAfterS: number | u
   return 'server_error'
 }
 
+/**
+ * As Anthropic, OpenAI, vLLM, SGLang, llama.cpp, LM Studio and Groq say it, and then Gemini, xAI, Moonshot, Poolside, Bedrock and TGI. Agents shorten their
+ * conversation when they are told so, and repeat it otherwise (pi issue 4943).
+ */
+const contextTooLong = new RegExp(
+  [
+    'context (length|window|size)|maximum context|too many (input )?tokens|prompt (is )?too long|reduce the length of the messages',
+    'input token count.*exceeds the maximum|maximum prompt length|exceeded model token limit|maximum allowed input length',
+    'input is too long for|`inputs` tokens \\+ `max_new_tokens` must be',
+  ].join('|'),
+  'i',
+)
+
 function isContextTooLong(error: UpstreamError): boolean {
   return (
     error.code === 'context_length_exceeded' ||
     error.type === 'exceed_context_size_error' ||
-    /context (length|window|size)|maximum context|too many (input )?tokens|prompt is too long/i.test(error.message)
+    contextTooLong.test(error.message)
   )
 }
 

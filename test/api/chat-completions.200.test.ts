@@ -189,6 +189,7 @@ test('no header of the customer reaches the upstream', async () => {
   const { headers } = upstream.requests[asked]!
   expect(Object.keys(headers).sort()).toEqual([
     'accept',
+    'accept-encoding',
     'authorization',
     'connection',
     'content-length',

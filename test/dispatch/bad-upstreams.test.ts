@@ -261,6 +261,16 @@ describe('nobody has answered when', () => {
       'server_error',
     ],
     ['header lines are endless', rawResponse(`HTTP/1.1 200 OK\r\nx: ${'y'.repeat(200_000)}\r\n\r\n`), 'malformed'],
+    [
+      'status 400 with a wrong key in a list',
+      status(400, [{ error: { code: 400, message: 'API key not valid. Please pass a valid API key.' } }]),
+      'credential_rejected',
+    ],
+    [
+      'status 413 for what our account may use in a minute',
+      status(413, { error: { message: 'Request too large: TPM', type: 'tokens', code: 'rate_limit_exceeded' } }),
+      'busy',
+    ],
   ])('%s (stream)', async (_name, behaviour, outcome) => {
     expect(await outcomeOf(behaviour, stream)).toBe(outcome)
   })
@@ -384,7 +394,14 @@ it('forges nothing: not the id, the model or the headers we send', async () => {
   const { headers, path } = upstream.requests.at(-1)!
   expect(path).toBe('/v1/chat/completions')
   expect(Object.keys(headers).sort()).toEqual(
-    ['accept', 'authorization', 'connection', 'content-length', 'content-type', 'host', 'user-agent'].sort(),
+    [
+      ...['accept', 'accept-encoding', 'authorization', 'connection', 'content-length', 'content-type', 'host'],
+      'user-agent',
+    ].sort(),
   )
-  expect(headers).toMatchObject({ authorization: 'Bearer upstream-secret', 'user-agent': 'switchyard/0.0.0-test' })
+  expect(headers).toMatchObject({
+    'accept-encoding': 'identity',
+    authorization: 'Bearer upstream-secret',
+    'user-agent': 'switchyard/0.0.0-test',
+  })
 })
