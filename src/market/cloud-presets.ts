@@ -43,7 +43,8 @@ export const cloudPresets: readonly CloudPreset[] = [
       model('gpt-4.1', '2', '8', 1_047_576, 32_768, ['tools', 'images', 'json_schema']),
       model('gpt-4.1-mini', '0.4', '1.6', 1_047_576, 32_768, ['tools', 'images', 'json_schema']),
       model('gpt-4o', '2.5', '10', 128_000, 16_384, ['tools', 'images', 'json_schema']),
-      model('gpt-4o-mini', '0.15', '0.6', 128_000, 16_384, ['tools', 'images', 'json_schema']),
+      // An image is up to 48,000 tokens there (dify issue 7707), of which no more than 2,048 would be paid: src/wire/prompt-size.ts.
+      model('gpt-4o-mini', '0.15', '0.6', 128_000, 16_384, ['tools', 'json_schema']),
     ],
   },
   {

@@ -144,10 +144,11 @@ function checkMessages(value: unknown): ChatMessage[] {
 
 /**
  * SDKs send our answers back as they are, `refusal: null` included, and Mistral and Groq refuse fields they do not know, null or not. Null content
- * is a value: upstreams ask for it beside tool calls.
+ * is a value: upstreams ask for it beside tool calls. An empty list of tool calls OpenAI refuses.
  */
 function dropNulls(message: JsonObject): void {
   for (const key in message) if (message[key] === null && key !== 'content') delete message[key]
+  if (isEmptyList(message.tool_calls)) delete message.tool_calls
 }
 
 /** Roles whose messages are valid with a text as their content and nothing else. */
@@ -205,7 +206,19 @@ function forwarded(input: JsonObject): JsonObject {
   for (const key of Object.keys(input)) {
     if (input[key] !== null && isForwarded(key)) kept[key] = input[key]
   }
+  if (isEmptyList(kept.tools)) dropTools(kept)
+  if (isEmptyList(kept.functions)) delete kept.functions
   return kept
+}
+
+/**
+ * OpenAI, and vLLM since 0.20 (pull request 39780), refuse an empty list of tools, and a choice among none; Ollama and others take both. Whether a request
+ * is right must not depend on who serves it.
+ */
+function dropTools(kept: JsonObject): void {
+  delete kept.tools
+  delete kept.parallel_tool_calls
+  if (kept.tool_choice === 'auto' || kept.tool_choice === 'none') delete kept.tool_choice
 }
 
 const plainName = /^[a-z\d_]*$/
@@ -250,6 +263,10 @@ function refuseLongList(value: unknown, max: number, param: string): void {
       param,
     })
   }
+}
+
+function isEmptyList(value: unknown): boolean {
+  return Array.isArray(value) && value.length === 0
 }
 
 function isNonEmptyList(value: unknown): boolean {

@@ -3,7 +3,10 @@ import type { ChatMessage, ContentPart } from './chat-request-schema.ts'
 
 const REQUEST_TOKENS = 64
 const MESSAGE_TOKENS = 16
-/** What the dearest of the usual vision models charges for one large image in high detail. */
+/**
+ * What most vision models make of one large image in high detail. Of more, where a model makes more, the rest is not paid: docs/money.md. The bound is not
+ * raised to the dearest, since the hold and the room that is left for an answer follow from it.
+ */
 const IMAGE_TOKENS = 2_048
 const AUDIO_TOKENS_MIN = 64
 const FILE_TOKENS_MIN = 2_048

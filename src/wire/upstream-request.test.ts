@@ -62,6 +62,24 @@ it('leaves out what is null in a message, which strict upstreams refuse: SDKs se
   ])
 })
 
+it('leaves out lists of no tools and of no calls, which OpenAI and vLLM refuse and others take', () => {
+  const messages = [{ role: 'assistant', content: 'y', tool_calls: [] }]
+  const none = { tools: [], tool_choice: 'auto', parallel_tool_calls: true, functions: [] }
+  expect(bodyFor({}, { messages, ...none })).toEqual({
+    model: 'their-model',
+    messages: [{ role: 'assistant', content: 'y' }],
+    max_tokens: 77,
+  })
+  // A tool that is required and not there is for the upstream to refuse.
+  expect(bodyFor({}, { tools: [], tool_choice: 'required' })).toMatchObject({ tool_choice: 'required' })
+  const some = {
+    tools: [{ type: 'function', function: { name: 'f' } }],
+    tool_choice: 'auto',
+    parallel_tool_calls: false,
+  }
+  expect(bodyFor({}, some)).toMatchObject(some)
+})
+
 it('leaves out fields of each message where the dialect says so, for this upstream alone', () => {
   const messages = [
     { role: 'user', content: 'x', name: 'ada' },
