@@ -48,6 +48,36 @@ test.each<[string, unknown[], unknown[]]>([
   ['served: as reported', billed('local', 'served', { reported: [20, 80] }), [20, 80, 'upstream']],
   ['served without a report: our count', billed('cloud', 'served', {}), [inputCount, outputCount, 'gateway']],
   [
+    'served, report of 0 output tokens: our count of it',
+    billed('cloud', 'served', { reported: [20, 0] }),
+    [20, outputCount, 'gateway'],
+  ],
+  [
+    'served, report of 0 input tokens: our count of it',
+    billed('local', 'served', { reported: [0, 80] }),
+    [inputCount, 80, 'gateway'],
+  ],
+  [
+    'served without text, report of 0 input tokens: hidden reasoning, and our count of the input',
+    billed('local', 'served', { text: '', reported: [0, 80] }),
+    [inputCount, 80, 'gateway'],
+  ],
+  [
+    'hoster that reports 0 output tokens: our count',
+    billed('hoster', 'served', { reported: [inputCount, 0] }),
+    [inputCount, outputCount, 'gateway'],
+  ],
+  [
+    'client left after a report that came with the first chunk: our count',
+    billed('cloud', 'client_gone', { reported: [20, 1] }),
+    [20, outputCount, 'gateway'],
+  ],
+  [
+    'client left after a report that fits what it had received: the report',
+    billed('cloud', 'client_gone', { reported: [20, Math.ceil(outputCount / 1.25)] }),
+    [20, Math.ceil(outputCount / 1.25), 'upstream'],
+  ],
+  [
     'served, report above max_tokens: max_tokens',
     billed('local', 'served', { reported: [20, 5_000] }),
     [20, 1_000, 'upstream'],

@@ -283,7 +283,49 @@ describe('usage', () => {
     ['fractional', [{ ...text('a'), usage: usage(3, 1.5) }, stop], null],
     ['absurd', [{ ...text('a'), usage: usage(3, 1e15) }, stop], null],
     ['text', [{ ...text('a'), usage: usage('3', '1') }, stop], null],
-    ['lying total', [{ ...text('a'), usage: { ...usage(3, 1), total_tokens: 9_999 } }, stop], [3, 1, 4]],
+    ['a total that is too small', [{ ...text('a'), usage: { ...usage(3, 1), total_tokens: 2 } }, stop], [3, 1, 4]],
+    ['an absurd total', [{ ...text('a'), usage: { ...usage(3, 1), total_tokens: 1e15 } }, stop], [3, 1, 4]],
+    ['a total without a prompt', [{ ...text('a'), usage: { ...usage(0, 1), total_tokens: 99 } }, stop], [0, 1, 1]],
+    [
+      'thinking that is in the total alone (Gemini)',
+      [{ ...text('a'), usage: { ...usage(9, 1), total_tokens: 103 } }, stop],
+      [9, 94, 103],
+    ],
+    [
+      'reasoning beside the completion (xAI, sub2api issue 5771)',
+      [
+        {
+          ...text('a'),
+          usage: {
+            ...usage(10_120, 1_499),
+            total_tokens: 14_428,
+            prompt_tokens_details: { cached_tokens: 128 },
+            completion_tokens_details: { reasoning_tokens: 2_809 },
+          },
+        },
+        stop,
+      ],
+      [10_120, 4_308, 14_428],
+    ],
+    [
+      'reasoning inside the completion (OpenAI)',
+      [
+        {
+          ...text('a'),
+          usage: { ...usage(3, 8), total_tokens: 11, completion_tokens_details: { reasoning_tokens: 5 } },
+        },
+        stop,
+      ],
+      [3, 8, 11],
+    ],
+    [
+      'cached tokens beside the prompt',
+      [
+        { ...text('a'), usage: { ...usage(3, 1), total_tokens: 24, prompt_tokens_details: { cached_tokens: 20 } } },
+        stop,
+      ],
+      [3, 1, 4],
+    ],
   ])('%s', (_name, events, expected) => {
     expect(totals(events)).toEqual(expected)
   })
@@ -300,6 +342,11 @@ describe('usage', () => {
       prompt_tokens_details: { cached_tokens: 20 },
     })
   })
+})
+
+it('names hidden tokens as reasoning', () => {
+  const seen = normalised([text('a'), { ...stop, usage: { ...usage(9, 1), total_tokens: 103 } }]).at(-1)!.usage
+  expect(seen).toEqual({ ...usage(9, 94), total_tokens: 103, completion_tokens_details: { reasoning_tokens: 93 } })
 })
 
 describe('a failing stream', () => {

@@ -24,7 +24,7 @@ describe('a whole answer', () => {
       model: 'secret.gguf',
       provider: 'them',
       choices: [{ index: 4, message: { content: 'Hi' }, finish_reason: 'eos', matched_stop: 2 }],
-      usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 99, cost: 1 },
+      usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 2, cost: 1 },
     }
     expect(normalised(body)).toEqual({
       ...envelope,

@@ -163,6 +163,12 @@ const cases: Case[] = [
     source: 'upstream',
   },
   {
+    name: 'thinking is in the total of its usage alone',
+    behaviour: sse([role, one, two, { ...stop, usage: { ...usageOf(9, 2), total_tokens: 50 } }, '[DONE]']),
+    gets: served,
+    pays: [9, 41],
+  },
+  {
     name: 'usage on the finish chunk',
     behaviour: sse([role, one, two, { ...stop, usage: usageOf(8, 2) }, '[DONE]']),
     gets: served,

@@ -197,6 +197,27 @@ describe('what is billed', () => {
   })
 
   it("a hoster reports more than the gateway's count x 1.05 + 8 tokens", async () => {
+    it('the upstream reports 0 tokens of a prompt, or of a text', async () => {
+      const { chat, ended } = await sale()
+      const text = 'It is six minutes on foot from the signal box to the river.'
+      const reports = [usageOf(inputTokens, 0), usageOf(0, countTokens(text))]
+      for (const usage of reports) {
+        for (const stream of [true, false]) {
+          upstream.respondWith(answer({ text, usage }))
+          await (await chat({ stream })).text()
+        }
+      }
+      const rows = await ended(4)
+      for (const row of rows) {
+        expect(row).toMatchObject({
+          outcome: 'served',
+          usage_source: 'gateway',
+          input_tokens: inputTokens,
+          output_tokens: countTokens(text),
+        })
+      }
+    })
+
     const { chat, ended } = await sale()
     const text = 'one two three'
     const most = Math.floor(3 * 1.05 + 8)
