@@ -118,6 +118,7 @@ class ChunkReader implements ChunkSource {
 
   #readEvents(events: readonly SseEvent[]): void | Promise<void> {
     const normaliser = this.#normaliser
+    const wasComplete = normaliser.complete
     const parts: StreamPart[] = []
     try {
       for (const event of events) {
@@ -133,6 +134,7 @@ class ChunkReader implements ChunkSource {
       })()
     }
     this.#pause = this.#hand(parts)
+    if (wasComplete && parts.length > 0) this.#exchange.answerGoesOn()
     if (normaliser.done) this.#exchange.release()
     else if (normaliser.complete) this.#exchange.answerComplete()
     return this.#pause

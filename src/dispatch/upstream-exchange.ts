@@ -145,6 +145,11 @@ export class UpstreamExchange implements Exchange, Limited {
     if (this.#phase === 'waiting' || this.#phase === 'streaming') this.#enter('completing')
   }
 
+  /** It was not whole after all. */
+  answerGoesOn(): void {
+    if (this.#phase === 'completing') this.#enter('streaming')
+  }
+
   /** Nothing more is wanted. The rest passes unseen, so that the connection can be used again, or is cut off after a second. */
   release(): void {
     if (this.#phase === 'closed' || this.#phase === 'draining') return

@@ -11,3 +11,12 @@ export function messageText(content: unknown): string | null {
   }
   return texts.length > 0 ? texts.join('') : null
 }
+
+/** What was thought before, where content is an array that has it beside the text: Mistral answers so (LiteLLM issue 16272). Null when there is none. */
+export function thinkingText(content: unknown): string | null {
+  if (!Array.isArray(content)) return null
+  const texts = content.map(part =>
+    isJsonObject(part) && part.type === 'thinking' ? messageText(part.thinking) : null,
+  )
+  return texts.some(text => text !== null) ? texts.join('') : null
+}

@@ -6,7 +6,10 @@ import { errorObject } from './error-body.ts'
 /** The last event of a complete stream. A stream that failed ends without it. */
 export const DONE = 'data: [DONE]\n\n'
 
-/** A comment that keeps proxies from giving up on a silent stream; every SDK ignores it. */
+/**
+ * A comment that keeps proxies from giving up on a silent stream. SDKs ignore it, but for openai-go before its pull request 621 (2026), which fails at the
+ * blank line. Without that, clients that cut the stream at blank lines would take the next event for a comment.
+ */
 export const PING = ': ping\n\n'
 
 /** One chunk as one event. */

@@ -9,6 +9,7 @@ interface OpenCall {
   readonly upstreamIndex: unknown
   readonly id: string
   nameSent: boolean
+  hasArguments: boolean
 }
 
 /**
@@ -19,6 +20,8 @@ interface OpenCall {
 export class ToolCalls {
   readonly #idPrefix: string
   readonly #calls: OpenCall[] = []
+  /** Begun without a name. A call is one from its name on: LM Studio issue 830 has some that never get one, and clients look the name up. */
+  #unnamed: JsonObject | null = null
 
   /** `idPrefix` starts the ids of calls that come without one; unique per choice. */
   constructor(idPrefix: string) {
@@ -27,6 +30,16 @@ export class ToolCalls {
 
   get any(): boolean {
     return this.#calls.length > 0
+  }
+
+  /**
+   * For the end of the choice: the arguments of the functions that were called with none. OpenAI sends `{}`; clients parse what they get, and "" is no JSON
+   * (openai-agents-js issue 664).
+   */
+  missingArguments(): ToolCallDelta[] {
+    return this.#calls
+      .filter(call => call.nameSent && !call.hasArguments)
+      .map(({ index }) => ({ index, function: { arguments: '{}' } }))
   }
 
   /** One upstream delta's `tool_calls`, normalised; empty when there is nothing in it. */
@@ -59,11 +72,23 @@ export class ToolCalls {
   #opening(item: JsonObject): ToolCallDelta | null {
     const index = this.#calls.length
     if (index >= TOOL_CALLS_MAX) return null
-    const id = nonEmptyText(item.id) ?? `${this.#idPrefix}${index}`
-    const call: OpenCall = { index, upstreamIndex: item.index, id, nameSent: false }
+    if (!namesTool(item)) {
+      this.#unnamed = item
+      return null
+    }
+    const begun = this.#unnamed?.index === item.index ? this.#unnamed : null
+    this.#unnamed = null
+    const id = nonEmptyText(item.id) ?? nonEmptyText(begun?.id) ?? `${this.#idPrefix}${index}`
+    const call: OpenCall = { index, upstreamIndex: item.index, id, nameSent: false, hasArguments: false }
     this.#calls.push(call)
     return { index, id, type: nonEmptyText(item.type) ?? 'function', ...rest(item, call, '') }
   }
+}
+
+/** Tools other than functions carry their part under the name of their type. */
+function namesTool({ type, function: called }: JsonObject): boolean {
+  if (typeof type === 'string' && type !== '' && type !== 'function') return true
+  return isJsonObject(called) && nonEmptyText(called.name) !== null
 }
 
 function continuation(item: JsonObject, call: OpenCall): ToolCallDelta | null {
@@ -82,6 +107,7 @@ function rest(item: JsonObject, call: OpenCall, argumentsDefault: string | undef
   const name = call.nameSent ? null : nonEmptyText(said.name)
   if (name !== null) call.nameSent = true
   const args = argumentsText(said.arguments) ?? argumentsDefault
+  if (args !== undefined && args.trim() !== '') call.hasArguments = true
   if (item.type === 'custom' && said.name === undefined) return kept
   if (name !== null || args !== undefined) {
     kept.function = { ...(name !== null && { name }), ...(args !== undefined && { arguments: args }) }

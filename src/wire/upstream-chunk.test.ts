@@ -75,13 +75,42 @@ describe('a normalised stream', () => {
       [delta({ content: [{ type: 'text', text: 'a' }, { type: 'x' }] }), stop],
       [role, { content: 'a' }, [{}, 'stop']],
     ],
-    ['finish with content', [delta({ content: 'a' }, 'length')], [role, [{ content: 'a' }, 'length']]],
+    ['finish with content', [delta({ content: 'a' }, 'length')], [role, { content: 'a' }, [{}, 'length']]],
+    [
+      'finish with every content (new-api issue 378)',
+      [delta({ content: 'a' }, 'stop'), delta({ content: 'b' }, 'stop'), delta({ content: 'c' }, 'MAX_TOKENS')],
+      [role, { content: 'a' }, { content: 'b' }, { content: 'c' }, [{}, 'length']],
+    ],
+    [
+      'finish in the first chunk (open-webui issue 23921)',
+      [delta({ content: '' }, 'stop'), text('a'), text('b')],
+      [role, { content: 'a' }, { content: 'b' }, [{}, 'stop']],
+    ],
+    [
+      'finish_reason "null"',
+      [delta({ content: 'a' }, 'null'), text('b'), stop],
+      [role, { content: 'a' }, { content: 'b' }, [{}, 'stop']],
+    ],
     ['empty finish_reason', [delta({ content: 'a' }, ''), stop], [role, { content: 'a' }, [{}, 'stop']]],
     ['several finish reasons', [text('a'), stop, delta({}, 'length'), stop], [role, { content: 'a' }, [{}, 'stop']]],
-    ['content after finish', [text('a'), stop, text('b')], [role, { content: 'a' }, [{}, 'stop']]],
+    ['content after finish', [text('a'), stop, text('b')], [role, { content: 'a' }, { content: 'b' }, [{}, 'stop']]],
     ['[DONE] without finish', [text('a'), '[DONE]'], [role, { content: 'a' }, [{}, 'stop']]],
     ['end without [DONE]', [text('a'), stop], [role, { content: 'a' }, [{}, 'stop']]],
     ['events after [DONE]', [text('a'), stop, '[DONE]', text('b'), '{{{'], [role, { content: 'a' }, [{}, 'stop']]],
+    [
+      'thinking beside the text, as Mistral sends it (LiteLLM issue 16272)',
+      [
+        delta({ content: [{ type: 'thinking', thinking: [{ type: 'text', text: 'hm' }] }] }),
+        delta({
+          content: [
+            { type: 'thinking', thinking: [{ type: 'text', text: '.' }] },
+            { type: 'text', text: 'a' },
+          ],
+        }),
+        stop,
+      ],
+      [role, { reasoning_content: 'hm' }, { reasoning_content: '.', content: 'a' }, [{}, 'stop']],
+    ],
     [
       'reasoning',
       [delta({ reasoning_content: 'r' }), delta({ reasoning: 's' }), stop],
@@ -120,6 +149,8 @@ describe('a normalised stream', () => {
     ['max_tokens', 'length'],
     ['tool_use', 'tool_calls'],
     ['content_filter', 'content_filter'],
+    ['sensitive', 'content_filter'],
+    ['model_context_window_exceeded', 'length'],
     ['constructor', 'stop'],
     [7, 'stop'],
   ])('maps finish_reason %s to %s', (said, reason) => {
@@ -152,10 +183,32 @@ describe('a normalised stream', () => {
     }
   })
 
+  it('ends each of several choices when it says so', () => {
+    const choice = (index: number, content: string, finish_reason: string | null = null) => ({
+      choices: [{ index, delta: { content }, finish_reason }],
+    })
+    const events = [choice(0, 'a', 'stop'), choice(1, 'b'), choice(0, 'late'), choice(1, '', 'length'), '[DONE]']
+    const all = normalised(events, 2).flatMap(chunk => chunk.choices)
+    expect(all.map(({ index, delta, finish_reason }) => [index, delta.content, finish_reason])).toEqual([
+      [0, '', null],
+      [0, 'a', null],
+      [0, undefined, 'stop'],
+      [1, '', null],
+      [1, 'b', null],
+      [1, undefined, 'length'],
+    ])
+  })
+
   it('keeps logprobs', () => {
     const logprobs = { content: [{ token: 'a', logprob: -0.1 }] }
-    const chunks = normalised([{ choices: [{ index: 0, delta: { content: 'a' }, logprobs }] }, stop])
+    const last = { token: '<eos>', logprob: -0.2 }
+    const chunks = normalised([
+      { choices: [{ index: 0, delta: { content: 'a' }, logprobs }] },
+      { choices: [{ index: 0, delta: {}, logprobs: { content: [last] }, finish_reason: 'stop' }] },
+    ])
     expect(chunks[1]!.choices[0]).toMatchObject({ logprobs })
+    expect(chunks[2]!.choices[0]).toMatchObject({ delta: {}, logprobs: { content: [last] }, finish_reason: null })
+    expect(chunks[3]!.choices[0]).toMatchObject({ delta: {}, finish_reason: 'stop' })
   })
 })
 
@@ -236,9 +289,37 @@ describe('tool calls', () => {
     ],
     [
       'with a thought signature to echo',
-      [calls({ ...opening(0, 'a', 'f'), extra_content: { google: { thought_signature: 's' } } })],
-      [{ ...opening(0, 'a', 'f'), extra_content: { google: { thought_signature: 's' } } }],
+      [calls({ ...opening(0, 'a', 'f', '{}'), extra_content: { google: { thought_signature: 's' } } })],
+      [{ ...opening(0, 'a', 'f', '{}'), extra_content: { google: { thought_signature: 's' } } }],
     ],
+    [
+      'without any arguments, of which OpenAI makes `{}` (openai-agents-js issue 664)',
+      [
+        calls(opening(0, 'a', 'f')),
+        calls({ index: 0, function: { arguments: '' } }),
+        calls(opening(1, 'b', 'g', '{"x":1}')),
+        calls({ index: 2, id: 'c', function: { name: 'h', arguments: null } }),
+      ],
+      [
+        opening(0, 'a', 'f'),
+        { index: 0, function: { arguments: '' } },
+        opening(1, 'b', 'g', '{"x":1}'),
+        opening(2, 'c', 'h'),
+        { index: 0, function: { arguments: '{}' } },
+        { index: 2, function: { arguments: '{}' } },
+      ],
+    ],
+    [
+      'of a custom tool, which has no arguments',
+      [calls({ index: 0, id: 'a', type: 'custom', custom: { name: 'grep', input: 'x' } })],
+      [{ index: 0, id: 'a', type: 'custom', custom: { name: 'grep', input: 'x' } }],
+    ],
+    [
+      'whose name comes after the id',
+      [calls({ index: 0, id: 'a', type: 'function' }), calls({ index: 0, function: { name: 'f', arguments: '{}' } })],
+      [opening(0, 'a', 'f', '{}')],
+    ],
+    ['that are never named (LM Studio issue 830)', [calls({ id: '', type: 'function' }), calls({ index: 1 })], []],
     ['that are no objects', [calls(null, 3, 'x')], []],
   ])('come out right %s', (_name, events, expected) => {
     expect(toolDeltas([...events, stop])).toEqual(expected)
@@ -249,8 +330,12 @@ describe('tool calls', () => {
     expect(deltas([calls(opening(0, 'a', 'f', '{}')), '[DONE]']).at(-1)).toEqual([{}, 'tool_calls'])
   })
 
+  it('that were cut off get no arguments they did not have', () => {
+    expect(toolDeltas([calls(opening(0, 'a', 'f')), delta({}, 'length')])).toEqual([opening(0, 'a', 'f')])
+  })
+
   it('are bounded', () => {
-    const many = Array.from({ length: 1_000 }, (_, index) => opening(index, `id${index}`, 'f'))
+    const many = Array.from({ length: 1_000 }, (_, index) => opening(index, `id${index}`, 'f', '{}'))
     expect(toolDeltas([calls(...many), stop])).toHaveLength(128)
   })
 })
@@ -270,6 +355,11 @@ describe('usage', () => {
       'cumulative on every chunk',
       [1, 2, 3].map(n => ({ ...text('a'), usage: usage(3, n) })).concat(stop as never),
       [3, 3, 6],
+    ],
+    [
+      'inside the choice, as Moonshot sends it (pi issue 2017)',
+      [text('a'), { choices: [{ ...stop.choices[0], usage: usage(3, 1) }] }],
+      [3, 1, 4],
     ],
     ['sent twice', [text('a'), { ...stop, usage: usage(3, 1) }, { choices: [], usage: usage(3, 1) }], [3, 1, 4]],
     [
@@ -364,7 +454,11 @@ describe('a failing stream', () => {
       [{ error: { message: 'x', code: 'context_length_exceeded' } }],
       { rejection: expect.objectContaining({ code: 'context_length_exceeded' }) },
     ],
-    ['finish_reason error', [text('a'), delta({}, 'error')], { outcome: 'server_error' }],
+    ...['error', 'abort', 'network_error', 'insufficient_system_resource'].map((said): [string, unknown[], object] => [
+      `finish_reason ${said}`,
+      [text('a'), delta({}, said), '[DONE]'],
+      { outcome: 'server_error' },
+    ]),
   ])('is recognised: %s', (_name, events, failure) => {
     expect(failureOf(events)).toMatchObject(failure)
   })
@@ -387,6 +481,17 @@ describe('a failing stream', () => {
     push(stop)
     expect(normaliser.complete).toBe(true)
   })
+
+  it('is not complete at a finish_reason when one before it was wrong', () => {
+    const normaliser = new ChunkNormaliser(envelope, 1)
+    const push = (event: object | string) =>
+      normaliser.push({ event: '', data: typeof event === 'string' ? event : JSON.stringify(event) })
+    push(delta({ content: 'a' }, 'stop'))
+    push(delta({ content: 'b' }, 'stop'))
+    expect(normaliser.complete).toBe(false)
+    push('[DONE]')
+    expect(normaliser.complete).toBe(true)
+  })
 })
 
 it('knows content from form', () => {
@@ -394,6 +499,6 @@ it('knows content from form', () => {
   expect(of([text('a')])).toEqual([false, true, false])
   expect(of([delta({ reasoning: 'r' })])).toEqual([false, true, false])
   expect(of([delta({ refusal: 'no' })])).toEqual([false, true, false])
-  expect(of([delta({ tool_calls: [{ function: { name: 'f' } }] })])).toEqual([false, true, false])
+  expect(of([delta({ tool_calls: [{ function: { name: 'f', arguments: '{}' } }] })])).toEqual([false, true, false])
   expect(of([delta({ role: 'assistant', content: '' })])).toEqual([false, false])
 })

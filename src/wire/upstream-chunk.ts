@@ -4,7 +4,7 @@ import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { ContentPattern } from './content-pattern.ts'
 import type { Envelope } from './envelope.ts'
 import { readFinishReason } from './finish-reason.ts'
-import { messageText } from './message-text.ts'
+import { messageText, thinkingText } from './message-text.ts'
 import { parseUpstreamJson } from './parse-upstream-json.ts'
 import { readUsage } from './read-usage.ts'
 import type { SseEvent } from './sse-decoder.ts'
@@ -14,18 +14,25 @@ import { failureOfError, readUpstreamError } from './upstream-error.ts'
 
 interface ChoiceState {
   readonly toolCalls: ToolCalls
-  finished: boolean
+  /** What was said last. */
+  finishReason: FinishReason | null
 }
 
 /**
  * Turns one upstream's stream events into the chunks OpenAI would send: role first, tool calls with index and id, exactly
  * one finish_reason for each choice and nothing after it, usage once at the end. State of one stream; not reusable.
+ *
+ * A finish_reason is kept until the stream has ended: there are servers that say it in every chunk (new-api issue 378, gcli2api issue 403), or in the
+ * first one (open-webui issue 23921). Taken at its word, it would cut their answers off after that. Where several choices were asked for, which such servers
+ * do not know, each ends when it says so: whoever cuts the others off must not end it anew.
  */
 export class ChunkNormaliser {
   readonly #envelope: Envelope
   readonly #choicesMax: number
   readonly #choices = new Map<number, ChoiceState>()
   #unfinished = 0
+  /** A choice went on after its finish_reason, which means nothing here. */
+  #wentOn = false
   #usage: TokenUsage | null = null
   #done = false
   /** Of the last event that was nothing but text of the first choice. */
@@ -51,7 +58,7 @@ export class ChunkNormaliser {
 
   /** The answer is whole. What goes wrong from now on costs no more than the usage report. */
   get complete(): boolean {
-    return this.#done || (this.#unfinished === 0 && this.#choices.size === this.#choicesMax)
+    return this.#done || (!this.#wentOn && this.#unfinished === 0 && this.#choices.size === this.#choicesMax)
   }
 
   /**
@@ -59,7 +66,7 @@ export class ChunkNormaliser {
    * has to be pushed. That is most events of most streams.
    */
   text({ event, data }: SseEvent): string | null {
-    if (this.#pattern === null || event !== '' || this.#done || this.#choices.get(0)!.finished) return null
+    if (this.#pattern === null || event !== '' || this.#done || this.#choices.get(0)!.finishReason !== null) return null
     // An empty text amounts to nothing.
     const text = this.#pattern.read(data) || null
     if (text !== null) this.#patternFits = true
@@ -96,7 +103,7 @@ export class ChunkNormaliser {
   }
 
   /**
-   * What is still due when the stream has ended: a finish_reason where only `[DONE]` was sent, then the usage chunk if
+   * What is still due when the stream has ended: the finish_reason of each choice, `stop` where only `[DONE]` was sent, then the usage chunk if
    * usage was reported. Throws UpstreamFailure when the stream broke off.
    */
   end(): ChatChunk[] {
@@ -105,7 +112,7 @@ export class ChunkNormaliser {
     }
     const chunks: ChatChunk[] = []
     for (const [index, state] of this.#choices) {
-      if (!state.finished) chunks.push(this.#chunk([{ index, delta: {}, finish_reason: this.#finish(state, 'stop') }]))
+      if (!this.#endsAtOnce || state.finishReason === null) chunks.push(...this.#ending(index, state))
     }
     if (this.#usage) chunks.push(usageChunk(this.#envelope, this.#usage))
     return chunks
@@ -114,6 +121,7 @@ export class ChunkNormaliser {
   #readChoices(rawChoices: unknown[]): ChatChunk[] {
     const chunks: ChatChunk[] = []
     const choices: ChunkChoice[] = []
+    const endings: ChatChunk[] = []
     for (let position = 0; position < rawChoices.length; position++) {
       const raw = rawChoices[position]
       if (!isJsonObject(raw)) continue
@@ -124,38 +132,50 @@ export class ChunkNormaliser {
         state = this.#open(index)
         chunks.push(this.#chunk([{ index, delta: { role: 'assistant', content: '' }, finish_reason: null }]))
       }
+      if (this.#endsAtOnce && state.finishReason !== null) continue
       const choice = this.#readChoice(index, state, raw)
       if (choice) choices.push(choice)
+      if (this.#endsAtOnce && state.finishReason !== null) endings.push(...this.#ending(index, state))
     }
     if (choices.length > 0) chunks.push(this.#chunk(choices))
-    return chunks
+    return chunks.concat(endings)
   }
 
   #readChoice(index: number, state: ChoiceState, raw: JsonObject): ChunkChoice | null {
-    if (state.finished) return null
     const delta = readDelta(raw, state)
+    const logprobs = isJsonObject(raw.logprobs) ? raw.logprobs : null
+    if (delta !== null && state.finishReason !== null) this.#wentOn = true
     const said = readFinishReason(raw.finish_reason, state.toolCalls.any)
-    if (delta === null && said === null) return null
-    const choice: ChunkChoice = {
-      index,
-      delta: delta ?? {},
-      finish_reason: said === null ? null : this.#finish(state, said),
-    }
-    if (isJsonObject(raw.logprobs)) choice.logprobs = raw.logprobs
-    return choice
+    if (said !== null) this.#finish(state, said)
+    // Moonshot reports its usage here (pi issue 2017).
+    if (raw.usage) this.#usage = readUsage(raw.usage) ?? this.#usage
+    if (delta === null && (said === null || logprobs === null)) return null
+    return { index, delta: delta ?? {}, finish_reason: null, ...(logprobs !== null && { logprobs }) }
   }
 
   #open(index: number): ChoiceState {
-    const state = { toolCalls: new ToolCalls(`call_${this.#envelope.id.slice(-12)}_${index}_`), finished: false }
+    const state = { toolCalls: new ToolCalls(`call_${this.#envelope.id.slice(-12)}_${index}_`), finishReason: null }
     this.#choices.set(index, state)
     this.#unfinished += 1
     return state
   }
 
-  #finish(state: ChoiceState, reason: FinishReason): FinishReason {
-    state.finished = true
-    this.#unfinished -= 1
-    return reason === 'stop' && state.toolCalls.any ? 'tool_calls' : reason
+  get #endsAtOnce(): boolean {
+    return this.#choicesMax > 1
+  }
+
+  #ending(index: number, { toolCalls, finishReason }: ChoiceState): ChatChunk[] {
+    const said = finishReason ?? 'stop'
+    const reason = said === 'stop' && toolCalls.any ? 'tool_calls' : said
+    const missing = reason === 'tool_calls' ? toolCalls.missingArguments() : []
+    const last = this.#chunk([{ index, delta: {}, finish_reason: reason }])
+    if (missing.length === 0) return [last]
+    return [this.#chunk([{ index, delta: { tool_calls: missing }, finish_reason: null }]), last]
+  }
+
+  #finish(state: ChoiceState, reason: FinishReason): void {
+    if (state.finishReason === null) this.#unfinished -= 1
+    state.finishReason = reason
   }
 
   #chunk(choices: ChunkChoice[]): ChatChunk {
@@ -202,7 +222,8 @@ function parse(event: SseEvent): JsonObject {
 function readDelta(choice: JsonObject, state: ChoiceState): ChunkDelta | null {
   const raw = choice.delta ?? choice.message ?? (typeof choice.text === 'string' ? { content: choice.text } : null)
   if (!isJsonObject(raw)) return null
-  let delta: ChunkDelta | null = null
+  const thought = thinkingText(raw.content)
+  let delta: ChunkDelta | null = thought ? { reasoning_content: thought } : null
   for (const key in raw) {
     let value = raw[key]
     if (key === 'content') value = typeof value === 'string' ? value : messageText(value)

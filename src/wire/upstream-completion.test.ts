@@ -45,6 +45,16 @@ describe('a whole answer', () => {
       }),
       { message: said },
     ],
+    [
+      'thinking beside the text',
+      message({
+        content: [
+          { type: 'thinking', thinking: [{ type: 'text', text: 'hm' }] },
+          { type: 'text', text: 'Hi' },
+        ],
+      }),
+      { message: { ...said, reasoning_content: 'hm' } },
+    ],
     ['no finish_reason', message({ content: 'Hi' }, null), { finish_reason: 'stop' }],
     ['text completion', { choices: [{ text: 'Hi' }] }, { message: said }],
     ['reasoning', message({ content: 'Hi', reasoning_content: 'r' }), { message: { ...said, reasoning_content: 'r' } }],
@@ -79,6 +89,7 @@ describe('a whole answer', () => {
     ['a type that is a number', { ...lookCall, type: 7 }, [lookCall]],
     ['arguments that are a number', { ...lookCall, function: { name: 'look', arguments: 7 } }, [lookCall]],
     ['no arguments', { ...lookCall, function: { name: 'look', arguments: null } }, [lookCall]],
+    ['empty arguments', { ...lookCall, function: { name: 'look', arguments: '' } }, [lookCall]],
     ['a prototype key', JSON.parse('{"id":"c","function":{"name":"look"},"__proto__":{"evil":1}}'), [lookCall]],
     [
       'a custom tool',
@@ -149,6 +160,7 @@ describe('a whole answer', () => {
     ['an error text', { error: 'x' }, 'server_error'],
     ['a rate limit inside 200', { error: { message: 'x', code: 429 } }, 'busy'],
     ['finish_reason error', message({ content: 'Hi' }, 'error'), 'server_error'],
+    ['finish_reason abort', message({ content: 'Hi' }, 'abort'), 'server_error'],
   ])('fails for %s', (_name, body, outcome) => {
     expect(failureOf(body)).toMatchObject({ name: 'UpstreamFailure', outcome })
   })

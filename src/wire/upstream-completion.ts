@@ -3,7 +3,7 @@ import { isJsonObject, isPrototypeKey, type JsonObject } from '../domain/json-ob
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import type { Envelope } from './envelope.ts'
 import { readFinishReason } from './finish-reason.ts'
-import { messageText } from './message-text.ts'
+import { messageText, thinkingText } from './message-text.ts'
 import { parseUpstreamJson } from './parse-upstream-json.ts'
 import { readUsage } from './read-usage.ts'
 import { argumentsText, nonEmptyText, TOOL_CALLS_MAX } from './tool-calls.ts'
@@ -71,6 +71,8 @@ function readChoice(raw: JsonObject, index: number, envelope: Envelope): Complet
     const value = source[key]
     if (value !== null && !(Array.isArray(value) && value.length === 0)) message[key] = value
   }
+  const thought = thinkingText(source.content)
+  if (thought !== null) message.reasoning_content ??= thought
   message.refusal ??= null
   const toolCalls = readToolCalls(source.tool_calls, `call_${envelope.id.slice(-12)}_${index}_`)
   if (toolCalls.length > 0) message.tool_calls = toolCalls
@@ -96,7 +98,9 @@ function readToolCalls(value: unknown, idPrefix: string): JsonObject[] {
     if (isJsonObject(call.function)) {
       const name = nonEmptyText(call.function.name)
       if (name === null) continue
-      const said = { name, arguments: argumentsText(call.function.arguments) ?? '{}' }
+      const args = argumentsText(call.function.arguments) ?? ''
+      // OpenAI calls a function without arguments with `{}`. Clients parse what they get.
+      const said = { name, arguments: args.trim() === '' ? '{}' : args }
       calls.push({ ...kept, id, type: 'function', function: said })
     } else if (typeof call.type === 'string' && isJsonObject(call[call.type])) {
       // Other kinds carry their part under the name of their type: `{type: "custom", custom: {name, input}}`.

@@ -641,10 +641,33 @@ const cases: Case[] = [
     pays: [9, 2],
   },
   {
-    name: 'content after the finish is neither passed nor paid',
+    name: 'content after the finish, which is said too early',
     behaviour: sse([role, one, two, stop, contentChunk(' three'), '[DONE]']),
+    gets: { text: 'one two three', finish: 'stop' },
+    pays: [ours, 3],
+  },
+  {
+    name: 'a finish reason in every chunk',
+    behaviour: sse([chunk({ content: 'one' }, 'stop'), chunk({ content: ' two' }, 'stop'), usage(9, 2), '[DONE]']),
     gets: served,
-    pays: [ours, 2],
+    pays: [9, 2],
+  },
+  {
+    name: 'hung up in the middle, with a finish reason in every chunk',
+    behaviour: sse([chunk({ content: 'one' }, 'stop'), chunk({ content: ' two' }, 'stop')], { ending: 'close' }),
+    gets: { text: 'one two', error: 'stream_interrupted' },
+  },
+  {
+    name: 'an answer that its server aborted',
+    behaviour: sse([
+      role,
+      one,
+      two,
+      { choices: [{ index: 0, delta: {}, finish_reason: 'abort' }] },
+      usage(9, 2),
+      '[DONE]',
+    ]),
+    gets: { text: 'one two', error: 'stream_interrupted' },
   },
   {
     name: 'an unknown finish reason is a stop',

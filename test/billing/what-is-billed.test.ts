@@ -23,6 +23,7 @@ import {
   stall,
   startScriptedUpstream,
   status,
+  usageChunk,
   usageOf,
 } from '../harness/scripted-upstream.ts'
 import { killedInMidStream } from './killed-in-mid-stream.ts'
@@ -196,28 +197,28 @@ describe('what is billed', () => {
     }
   })
 
-  it("a hoster reports more than the gateway's count x 1.05 + 8 tokens", async () => {
-    it('the upstream reports 0 tokens of a prompt, or of a text', async () => {
-      const { chat, ended } = await sale()
-      const text = 'It is six minutes on foot from the signal box to the river.'
-      const reports = [usageOf(inputTokens, 0), usageOf(0, countTokens(text))]
-      for (const usage of reports) {
-        for (const stream of [true, false]) {
-          upstream.respondWith(answer({ text, usage }))
-          await (await chat({ stream })).text()
-        }
+  it('the upstream reports 0 tokens of a prompt, or of a text', async () => {
+    const { chat, ended } = await sale()
+    const text = 'It is six minutes on foot from the signal box to the river.'
+    const reports = [usageOf(inputTokens, 0), usageOf(0, countTokens(text))]
+    for (const usage of reports) {
+      for (const stream of [true, false]) {
+        upstream.respondWith(answer({ text, usage }))
+        await (await chat({ stream })).text()
       }
-      const rows = await ended(4)
-      for (const row of rows) {
-        expect(row).toMatchObject({
-          outcome: 'served',
-          usage_source: 'gateway',
-          input_tokens: inputTokens,
-          output_tokens: countTokens(text),
-        })
-      }
-    })
+    }
+    const rows = await ended(4)
+    for (const row of rows) {
+      expect(row).toMatchObject({
+        outcome: 'served',
+        usage_source: 'gateway',
+        input_tokens: inputTokens,
+        output_tokens: countTokens(text),
+      })
+    }
+  })
 
+  it("a hoster reports more than the gateway's count x 1.05 + 8 tokens", async () => {
     const { chat, ended } = await sale()
     const text = 'one two three'
     const most = Math.floor(3 * 1.05 + 8)
@@ -260,12 +261,13 @@ describe('what is billed', () => {
       sse(begun, { ending: 'close' }),
       sse(begun, { ending: 'reset' }),
       sse([...begun, { error: { message: 'out of memory', code: 500 } }]),
+      sse([...begun, chunk({}, 'abort' as never), usageChunk(usageOf(10, 2)), '[DONE]']),
     ]) {
       upstream.respondWith(ending)
       const stream = await readEventStream(await chat({ stream: true }))
       expect(stream).toMatchObject({ done: false, error: { code: 'stream_interrupted' } })
     }
-    const rows = await ended(3)
+    const rows = await ended(4)
     for (const row of rows) expect(row).toMatchObject({ outcome: 'interrupted', ...free })
   })
 

@@ -1,5 +1,5 @@
 import { gzipSync } from 'node:zlib'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { patient } from '../harness/patience.ts'
 import {
   answer,
@@ -141,7 +141,16 @@ describe('a stream is delivered whole although', () => {
     ],
     ['no chunk has a role', sse([hello, stop, '[DONE]']), { ...good }],
     ['finish_reason comes three times', sse([role, hello, stop, chunk({}, 'length'), stop, '[DONE]']), { ...good }],
-    ['content follows the finish_reason', sse([role, hello, stop, contentChunk(' again'), '[DONE]']), { ...good }],
+    [
+      'content follows the finish_reason',
+      sse([role, hello, stop, contentChunk(' again'), '[DONE]']),
+      { ...good, text: 'Hello again' },
+    ],
+    [
+      'finish_reason is on every chunk',
+      sse([chunk({ content: 'Hel' }, 'stop'), chunk({ content: 'lo' }, 'stop'), usageChunk(usageOf(10, 2)), '[DONE]']),
+      { ...good, usage: [10, 2] },
+    ],
     [
       'finish_reason is empty before the end',
       sse([role, chunk({ content: 'Hello' }, '' as never), stop, '[DONE]']),
@@ -184,6 +193,24 @@ describe('a stream is delivered whole although', () => {
     const heads = result.chunks.map(({ id, object, created, model }) => ({ id, object, created, model }))
     const head = { id: completionId, object: 'chat.completion.chunk', created: 1_750_000_000, model: 'public-model' }
     expect(new Set(heads.map(each => JSON.stringify(each)))).toEqual(new Set([JSON.stringify(head)]))
+  })
+
+  it('content follows the finish_reason, and more follows after longer than a usage report is waited for', async () => {
+    const realNow = performance.now.bind(performance)
+    let shiftMs = 0
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => realNow() + shiftMs)
+    const hesitant = sse([role, hello, stop, contentChunk(' again'), contentChunk(' and again'), '[DONE]'], {
+      // Before the last content five seconds pass, and then the time limits are looked at.
+      beforeEvent: index => {
+        if (index === 4) shiftMs = 5_000
+        return index === 3 || index === 4 ? new Promise(resolve => setTimeout(resolve, 250)) : undefined
+      },
+    })
+    try {
+      expect(await streamed(hesitant, { idleMs: 60_000 })).toMatchObject({ ...good, text: 'Hello again and again' })
+    } finally {
+      clock.mockRestore()
+    }
   })
 
   it('its usage report never comes', async () => {
@@ -234,6 +261,17 @@ describe('nobody has answered when', () => {
     ['status 402', status(402, { error: { message: 'pay' } }), 'credential_rejected'],
     ['status 404', status(404, { error: { message: 'no such model' } }), 'server_error'],
     ['status 429', status(429, { error: { message: 'wait' } }, { 'retry-after': '7' }), 'busy'],
+    [
+      'status 400 with a wrong key in a list',
+      status(400, [{ error: { code: 400, message: 'API key not valid. Please pass a valid API key.' } }]),
+      'credential_rejected',
+    ],
+    [
+      'status 413 for what our account may use in a minute',
+      status(413, { error: { message: 'Request too large: TPM', type: 'tokens', code: 'rate_limit_exceeded' } }),
+      'busy',
+    ],
+    ['it aborts before any content', sse([role, chunk({}, 'abort' as never), '[DONE]']), 'server_error'],
     ['status 500 with HTML', status(500, '<html>', { 'content-type': 'text/html' }), 'server_error'],
     [
       'status 503',
@@ -261,16 +299,6 @@ describe('nobody has answered when', () => {
       'server_error',
     ],
     ['header lines are endless', rawResponse(`HTTP/1.1 200 OK\r\nx: ${'y'.repeat(200_000)}\r\n\r\n`), 'malformed'],
-    [
-      'status 400 with a wrong key in a list',
-      status(400, [{ error: { code: 400, message: 'API key not valid. Please pass a valid API key.' } }]),
-      'credential_rejected',
-    ],
-    [
-      'status 413 for what our account may use in a minute',
-      status(413, { error: { message: 'Request too large: TPM', type: 'tokens', code: 'rate_limit_exceeded' } }),
-      'busy',
-    ],
   ])('%s (stream)', async (_name, behaviour, outcome) => {
     expect(await outcomeOf(behaviour, stream)).toBe(outcome)
   })
@@ -336,6 +364,12 @@ describe('a stream breaks with a failure, never quietly, when after its first co
     ['the upstream resets the connection', sse([role, hello], { ending: 'reset' }), 'server_error'],
     ['the body ends properly', sse([role, hello]), 'server_error'],
     ['an error comes', sse([role, hello, { error: { message: 'boom', code: 500 } }]), 'server_error'],
+    ['finish_reason is "abort"', sse([role, hello, chunk({}, 'abort' as never), '[DONE]']), 'server_error'],
+    [
+      'the upstream resets the connection, and had said finish_reason with every chunk',
+      sse([chunk({ content: 'Hel' }, 'stop'), chunk({ content: 'lo' }, 'stop')], { ending: 'reset' }),
+      'server_error',
+    ],
     ['finish_reason is "error"', sse([role, hello, chunk({}, 'error' as never), '[DONE]']), 'server_error'],
     ['the JSON is broken', sse([role, hello, '{"choices"', stop, '[DONE]']), 'malformed'],
     [
