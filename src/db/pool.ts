@@ -73,10 +73,6 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
   })
   // While checked out, a broken connection reports to its client; who runs a statement on it gets the error anyway.
   inner.on('connect', client => client.on('error', () => {}))
-  // One that was given up in the middle of a statement may lead nowhere, and who releases it need not say so: graphile-worker does not.
-  inner.on('release', (_error, client) => {
-    if (isBusy(client)) void client.end()
-  })
   return {
     pg: inner,
     query: (statement, values) => run(inner, statement, values),
@@ -150,11 +146,6 @@ async function run<Row>(
     values: [...values],
     ...limit,
   })) as unknown as SqlResult<Row>
-}
-
-/** No public property tells. */
-function isBusy(client: pg.PoolClient): boolean {
-  return (client as pg.PoolClient & { readonly readyForQuery?: boolean }).readyForQuery === false
 }
 
 /** Set per pool and not on pg.types, which every library in the process shares. */

@@ -136,9 +136,10 @@ it('reports an idle connection that breaks, and goes on with a new one', async (
   await pool.end()
 })
 
-it('gives up a connection that was released in the middle of a statement: it may lead nowhere', async () => {
+it('gives up a connection that graphile-worker released in the middle of a statement: it may lead nowhere', async () => {
   const proxy = await startFaultProxy(db.connection)
-  const pool = createPool(proxy.connection, { max: 1, applicationName: 'stalled', statementTimeoutMs: 50 })
+  const options = { max: 1, applicationName: 'queue', statementTimeoutMs: 50, forQueue: true }
+  const pool = createPool(proxy.connection, options)
   const client = await pool.pg.connect()
   proxy.stall()
   await expect(client.query('SELECT 1')).rejects.toThrow('Query read timeout')
