@@ -20,10 +20,13 @@ export interface ControlVersionsOptions {
 
 interface Listening {
   readonly topic: ControlTopic
-  /** What it was last told of. */
+  /** What there is to tell, and what it was told last. */
+  newest: bigint | undefined
   seen: bigint | undefined
   /** The end of what it is being told. */
   told: Promise<void>
+  /** It is told once more after that. */
+  isNext: boolean
 }
 
 /**
@@ -37,8 +40,10 @@ export function watchControlVersions(sql: Sql, options: ControlVersionsOptions =
   let stopped = false
   let timer: NodeJS.Timeout | undefined
 
-  const tell = async (listener: () => void | Promise<void>, state: Listening, version: bigint | undefined) => {
-    if (version === undefined || version === state.seen) return
+  const tell = async (listener: () => void | Promise<void>, state: Listening) => {
+    state.isNext = false
+    const version = state.newest
+    if (version === state.seen || stopped) return
     try {
       await listener()
       state.seen = version
@@ -51,8 +56,12 @@ export function watchControlVersions(sql: Sql, options: ControlVersionsOptions =
     try {
       const versions = await readControlVersions(sql)
       for (const [listener, state] of listeners) {
+        state.newest = versions.get(state.topic)
+        // As often as it was looked for meanwhile, one that fails for long would be told, and a stop wait for it.
+        if (state.isNext) continue
+        state.isNext = true
         // One that takes long keeps nobody else waiting: prices that cannot be read are no reason to go on believing a key.
-        state.told = state.told.then(() => tell(listener, state, versions.get(state.topic)))
+        state.told = state.told.then(() => tell(listener, state))
       }
     } catch (error) {
       onError(error)
@@ -77,7 +86,7 @@ export function watchControlVersions(sql: Sql, options: ControlVersionsOptions =
 
   return {
     onChange(topic, listener) {
-      listeners.set(listener, { topic, seen: undefined, told: Promise.resolve() })
+      listeners.set(listener, { topic, newest: undefined, seen: undefined, told: Promise.resolve(), isNext: false })
       return () => {
         listeners.delete(listener)
       }

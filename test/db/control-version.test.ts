@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { bumpControlVersion, watchControlVersions } from '../../src/db/control-version.ts'
+import type { Sql } from '../../src/db/pool.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 
 let database: TestDatabase
@@ -43,4 +44,27 @@ test('a listener that fails is told again', async () => {
   await changes.poll()
   expect([tries, faults.length]).toEqual([2, 1])
   await changes.stop()
+})
+
+test('one that fails for long is told once a look, and a stop waits for that alone', async () => {
+  let looks = 0
+  const sql: Sql = {
+    async query(statement) {
+      looks++
+      return database.pool.query(statement)
+    },
+  }
+  const changes = watchControlVersions(sql, { intervalMs: 5 })
+  const stuck = Promise.withResolvers<void>()
+  let tries = 0
+  changes.onChange('supply', async () => {
+    tries++
+    await stuck.promise
+    throw new Error('not now')
+  })
+  await expect.poll(() => looks).toBeGreaterThan(5)
+  const stopping = changes.stop()
+  stuck.resolve()
+  await stopping
+  expect(tries).toBe(1)
 })
