@@ -109,9 +109,6 @@ export function hurried({ pg: inner }: Pool, patienceMs: number): Sql {
  */
 export async function transaction<T>(pool: Pool, work: (sql: Sql) => Promise<T>): Promise<T> {
   const client = await pool.pg.connect()
-  // While it is checked out, a broken connection reports to the client, not to the pool.
-  const ignore = () => {}
-  client.on('error', ignore)
   let broken: Error | undefined
   try {
     await client.query('BEGIN')
@@ -126,7 +123,6 @@ export async function transaction<T>(pool: Pool, work: (sql: Sql) => Promise<T>)
     })
     throw error
   } finally {
-    client.off('error', ignore)
     client.release(broken)
   }
 }
