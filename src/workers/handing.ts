@@ -1,7 +1,10 @@
 import type { ChildProcess } from 'node:child_process'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** How Node's cluster hands a connection over and how the worker says that it has it, and what both call the port: parts of its protocol, which is not documented. */
+/**
+ * How Node's cluster hands a connection over and how the worker says that it has it, and what both call the port: parts of its protocol, which is not
+ * documented. Should they change, connections are lost again where a worker dies and where the port is closed; test/nodes/workers.test.ts tells.
+ */
 interface Handing {
   readonly act?: string
   readonly key?: string
