@@ -3,6 +3,7 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Exclusion, Hold, Ticket } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
+import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import { failpoint } from '../failpoint.ts'
 import type { Admission, AdmissionResult } from '../ledger/admission.ts'
@@ -12,7 +13,7 @@ import type { Catalog } from '../market/catalog.ts'
 import type { WindowView } from '../quota/window-view.ts'
 import { eligible } from './eligible.ts'
 import { explainExclusions } from './explain-exclusions.ts'
-import { type HoldRequest, holdFor, maxTokensFor } from './hold.ts'
+import { affordableTokens, type HoldRequest, holdFor, maxTokensFor } from './hold.ts'
 import { budgetNanos, refusal } from './refusal.ts'
 
 export interface AdmitDeps {
@@ -33,20 +34,25 @@ export interface AdmitDeps {
 export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Ticket> {
   const startedAtEpochMs = deps.clock.epochMs()
   const startedMonotonicMs = deps.clock.monotonicMs()
-  let supply: Supply
+  let found: Found
   try {
-    supply = supplyFor(job, caller.access.allowedModels, deps.catalog(), deps.health)
+    found = supplyFor(job, caller.access.allowedModels, deps.catalog(), deps.health)
   } catch (refused) {
     // It was a valid request of a known customer, so it counts, and being over the limit is the more useful answer.
     await count(deps, caller, job, requestId)
     throw refused
   }
 
+  const { candidates, supply } = found
   const { wantNanos, floorNanos, maxTokens, clampedBy } = holdFor(supply.eligible, job, deps.defaultMaxTokens)
   const admission = admissionOf(caller, job, requestId, { wantNanos, floorNanos })
   const result = await ask(deps, admission)
   failpoint('admission-answered')
-  const hold = holdOf(deps, admission, job, supply.eligible, result)!
+  const affordable = (budgetNanos: Nanos) => {
+    const offersFor = (maxTokens: number) => eligible(candidates, { ...job, maxTokens }, deps.health).eligible
+    return affordableTokens(supply.eligible, offersFor, job, budgetNanos)
+  }
+  const hold = holdOf(deps, admission, job, affordable, result)!
   // Less than wanted was free: the answer may be as long as the hold pays for.
   const paidTokens = hold.nanos < wantNanos ? maxTokensFor(supply.eligible, job, hold.nanos) : maxTokens
   return {
@@ -75,14 +81,14 @@ function clampOf(
 /** Counts a request that will not run against the windows of its caller. Throws 429 when they are full, or 503. */
 export async function count(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<void> {
   const admission = admissionOf(caller, job, requestId, null)
-  holdOf(deps, admission, job, [], await ask(deps, admission))
+  holdOf(deps, admission, job, nothing, await ask(deps, admission))
 }
 
 /** Throws 429 when a window of the caller is known to be used up, without counting anything or asking anybody. */
 export function refuseExhausted(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): void {
   const admission = admissionOf(caller, job, requestId, null)
   const refused = deps.ledger.refusalOf(admission)
-  if (refused !== undefined) holdOf(deps, admission, job, [], refused)
+  if (refused !== undefined) holdOf(deps, admission, job, nothing, refused)
 }
 
 function admissionOf(caller: Caller, job: ChatJob, requestId: string, ask: Admission['ask']): Admission {
@@ -90,6 +96,16 @@ function admissionOf(caller: Caller, job: ChatJob, requestId: string, ask: Admis
   return { requestId, customerId, keyId, modelId: job.model, limits, keyLimit: access.limit, ask }
 }
 
+/** For requests that are counted and do not run. */
+const nothing = () => 0
+
+interface Found {
+  /** Every offer that was asked about. */
+  readonly candidates: readonly Offer[]
+  readonly supply: Supply
+}
+
+/** Goes into the ticket. */
 interface Supply {
   readonly models: readonly string[]
   readonly eligible: readonly Offer[]
@@ -101,11 +117,11 @@ function supplyFor(
   allowedModels: ReadonlySet<string> | null,
   catalog: Catalog,
   health: HealthView,
-): Supply {
+): Found {
   const { models, offers } = candidatesFor(catalog, job, allowedModels)
   const choice = eligible(offers, job, health)
-  if (choice.eligible.length === 0) throw explainExclusions(choice.excluded, offers, job)
-  return { models, ...choice }
+  if (choice.eligible.length === 0) throw explainExclusions(choice.excluded, offers, job, health)
+  return { candidates: offers, supply: { models, ...choice } }
 }
 
 /** Counts the request and takes its hold. */
@@ -119,12 +135,11 @@ function holdOf(
   { windows, clock }: AdmitDeps,
   admission: Admission,
   job: ChatJob,
-  offers: readonly Offer[],
+  affordable: (budgetNanos: Nanos) => number,
   result: AdmissionResult,
 ): Hold | null {
   windows.remember(admission.customerId, result.windows)
   if (result.kind === 'granted') return result.hold
   if (result.kind === 'counted') return null
-  const affordableTokens = offers.length === 0 ? 0 : maxTokensFor(offers, job, budgetNanos(result))
-  throw refusal(result, admission, job, affordableTokens, clock.epochMs())
+  throw refusal(result, admission, job, affordable(budgetNanos(result)), clock.epochMs())
 }

@@ -30,7 +30,7 @@ export async function appraise(deps: AdmitDeps, caller: Caller, job: ChatJob, re
   const choice = eligible(candidates, job, deps.health)
   const verdict =
     choice.eligible.length === 0
-      ? explainExclusions(choice.excluded, candidates, job)
+      ? explainExclusions(choice.excluded, candidates, job, deps.health)
       : holdFor(choice.eligible, job, deps.defaultMaxTokens)
   return { models, candidates, ...choice, verdict }
 }

@@ -1,10 +1,11 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
-import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../domain/health.ts'
+import { type HealthView, LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../domain/health.ts'
 import { costNanos, type Nanos, usdText } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import { outputRoom } from '../domain/output-cap.ts'
+import { eligible } from './eligible.ts'
 
 /**
  * The refusal of a request that no offer may serve: which wish excluded how many of what, and what to do. Names no server and no
@@ -17,6 +18,7 @@ export function explainExclusions(
   excluded: readonly Exclusion[],
   candidates: readonly Offer[],
   job: ChatJob,
+  view: HealthView,
 ): ApiError {
   if (excluded.length === 0) {
     return new ApiError('no_eligible_offer', {
@@ -36,15 +38,31 @@ export function explainExclusions(
       message: `No server may serve this request: ${why}. You were not charged. Relax one of these and send it again.`,
     })
   }
-  const room = Math.max(...candidates.map(offer => outputRoom(offer, job)))
-  const mayAskForLess = job.maxTokens !== null && room >= 1
+  const room = job.maxTokens === null ? 0 : roomAmong(candidates, job, view)
+  if (room < 1 && job.maxTokens !== null) {
+    // Size is asked first. A smaller max_tokens would only meet what else stands in the way, so that is told now.
+    const least = { ...job, maxTokens: 1 }
+    const choice = eligible(candidates, least, view)
+    if (choice.eligible.length === 0 && !isBySize(choice.excluded))
+      return explainExclusions(choice.excluded, candidates, least, view)
+  }
   return new ApiError('context_length_exceeded', {
-    param: mayAskForLess ? 'max_tokens' : 'messages',
+    param: room >= 1 ? 'max_tokens' : 'messages',
     // Clients such as LangChain know a prompt that is too long by these words.
     message: `The request exceeds the context window: ${why}. You were not charged. ${
-      mayAskForLess ? `Beside these messages max_tokens may be ${room}.` : 'Shorten the messages.'
+      room >= 1 ? `Beside these messages max_tokens may be ${room}.` : 'Shorten the messages.'
     }`,
   })
+}
+
+/** The largest max_tokens with which one of the offers may serve the job; 0 when none may with any. */
+function roomAmong(offers: readonly Offer[], job: ChatJob, view: HealthView): number {
+  let most = 0
+  for (const offer of offers) {
+    const room = outputRoom(offer, job)
+    if (room > most && eligible([offer], { ...job, maxTokens: room }, view).eligible.length > 0) most = room
+  }
+  return most
 }
 
 function reasonsOf(excluded: readonly Exclusion[]): string {

@@ -37,6 +37,28 @@ export function maxTokensFor(offers: readonly Offer[], job: ChatJob, heldNanos: 
   return Math.max(0, Math.floor(Math.min(...affordable) / job.choices))
 }
 
+/**
+ * The most output tokens per choice with which the job would be admitted for `budgetNanos`, at most as many as its eligible offers make of that; 0 when it
+ * would not with one. Who asks for fewer tokens may also be served by offers that make no more, and the hold covers those too, however dear.
+ *
+ * @param offers those that may serve the job as it is
+ * @param offersFor those that may serve it with so many tokens
+ */
+export function affordableTokens(
+  offers: readonly Offer[],
+  offersFor: (maxTokens: number) => readonly Offer[],
+  job: ChatJob,
+  budgetNanos: Nanos,
+): number {
+  let tokens = maxTokensFor(offers, job, budgetNanos)
+  // Ends: with no offer more than the last time it is the same number again.
+  for (let fits = 0; tokens > 0 && tokens !== fits; ) {
+    fits = tokens
+    tokens = Math.min(fits, maxTokensFor(offersFor(fits), job, budgetNanos))
+  }
+  return tokens
+}
+
 /** A shorter answer than this is not worth its prompt. */
 const FEWEST_OUTPUT_TOKENS = 16
 

@@ -89,6 +89,25 @@ test('each of n choices may use max_tokens, so each is paid for', async () => {
   expect(error.message).toContain('It can afford max_tokens 25.')
 })
 
+test('the max_tokens that would fit also pays for the servers that make no more than that', async () => {
+  const price = { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 6_000_000n }
+  const offers = [
+    testOffer(upstream.baseUrl, { modelId: 'mixed', maxOutputTokens: 1_000, endpoint: { endpointId: 'long' } }),
+    testOffer(upstream.baseUrl, { modelId: 'mixed', maxOutputTokens: 100, endpoint: { endpointId: 'short' }, price }),
+  ]
+  const other = await startTestApp({ offers })
+  try {
+    // At the one that makes a thousand it pays for 30 tokens, but whoever asks for 30 may be served by the dearer one.
+    const customer = await other.customer({ creditNanos: promptNanos + 60_000n })
+    const refused = await readError(await other.chat(customer, { ...hello, model: 'mixed', max_tokens: 900 }))
+    expect(refused).toMatchObject({ status: 402, code: 'insufficient_credits', affordable_max_tokens: 10 })
+    expect((await other.chat(customer, { ...hello, model: 'mixed', max_tokens: 11 })).status).toBe(402)
+    expect((await other.chat(customer, { ...hello, model: 'mixed', max_tokens: 10 })).status).toBe(200)
+  } finally {
+    await other.close()
+  }
+})
+
 test('an omitted max_tokens is what the balance affords, and is what the model server is told', async () => {
   const customer = await gateway.customer({ creditNanos: promptNanos + outputNanos(40) + 1_999n })
   upstream.respondWith(answer({ usage: usageOf(10, 40) }))

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { eligible } from '../../src/admit/eligible.ts'
 import { explainExclusions } from '../../src/admit/explain-exclusions.ts'
 import type { ExclusionReason } from '../../src/domain/handoff.ts'
@@ -121,13 +121,13 @@ test('the refusal says which wish ruled out how many of what', () => {
   ]
   const { eligible: left, excluded } = eligible(offers.slice(0, 3).concat(offers[4]!), job, healthOf())
   expect(left).toEqual([])
-  expect(explainExclusions(excluded, offers, job)).toMatchObject({
+  expect(explainExclusions(excluded, offers, job, healthOf())).toMatchObject({
     code: 'no_eligible_offer',
     param: null,
     message:
       'No server may serve this request: privacy_mode excluded 1 cloud offer; trusted_only (trust_score above 0.8) excluded 3 hoster offers. You were not charged. Relax one of these and send it again.',
   })
-  expect(explainExclusions([], [], job)).toMatchObject({
+  expect(explainExclusions([], [], job, healthOf())).toMatchObject({
     code: 'no_eligible_offer',
     message: expect.stringContaining('No server offers this model right now'),
   })
@@ -147,7 +147,7 @@ test.each<[string, Parameters<typeof jobOf>[0], string, RegExp]>([
 ])('a request too large for every server is the caller’s to shorten: %s', (_name, fields, param, message) => {
   const job = jobOf(fields)
   const { excluded } = eligible(all, job, healthOf())
-  const error = explainExclusions(excluded, all, job)
+  const error = explainExclusions(excluded, all, job, healthOf())
   expect(error).toMatchObject({ code: 'context_length_exceeded', param })
   expect(error.message).toMatch(/^The request exceeds the context window: /)
   expect(error.message).toMatch(message)
@@ -157,12 +157,36 @@ test('the refusal of max_latency_ms says how many answers a prediction needs', (
   const job = jobOf({ wishes: { maxLatencyMs: 100 } })
   const { excluded } = eligible(four, job, healthOf())
   expect(excluded.length).toBe(4)
-  expect(explainExclusions(excluded, four, job).message).toContain('fewer than 5 answers in the last 10 minutes')
+  expect(explainExclusions(excluded, four, job, healthOf()).message).toContain(
+    'fewer than 5 answers in the last 10 minutes',
+  )
 })
 
 test('the max_tokens that a refusal names is taken', () => {
   const asked = jobOf({ maxTokens: 30_000, inputTokensBound: 80_000 })
-  const { message } = explainExclusions(eligible(all, asked, healthOf()).excluded, all, asked)
+  const { message } = explainExclusions(eligible(all, asked, healthOf()).excluded, all, asked, healthOf())
   const maxTokens = Number(/may be (\d+)/.exec(message)?.[1])
   expect(eligible(all, { ...asked, maxTokens }, healthOf()).excluded).toEqual([])
+})
+
+describe('where a smaller max_tokens alone would not do', () => {
+  const small = offerOf({ kind: 'local', maxOutputTokens: 100 })
+  const explained = (fields: Parameters<typeof jobOf>[0]) => {
+    const job = jobOf({ maxTokens: 9_000, ...fields })
+    const offers = [small, cloud]
+    return explainExclusions(eligible(offers, job, healthOf()).excluded, offers, job, healthOf())
+  }
+
+  test('the refusal names what an offer that the other wishes allow can make', () => {
+    expect(explained({})).toMatchObject({ code: 'context_length_exceeded', param: 'max_tokens' })
+    expect(explained({}).message).toMatch(/max_tokens may be 8192\.$/)
+    expect(explained({ wishes: { privacyMode: true } }).message).toMatch(/max_tokens may be 100\.$/)
+  })
+
+  test('the refusal names what else stands in the way', () => {
+    const features = new Set(['audio'] as const)
+    expect(explained({ features })).toMatchObject({ code: 'no_eligible_offer', param: null })
+    expect(explained({ features }).message).toContain('a feature the request uses')
+    expect(explained({ maxCostNanos: 1n })).toMatchObject({ code: 'max_cost_too_low', param: 'max_cost_usd' })
+  })
 })

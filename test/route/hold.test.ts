@@ -1,6 +1,8 @@
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { holdFor, maxTokensFor } from '../../src/admit/hold.ts'
-import { jobOf, offerOf } from '../market/random-market.ts'
+import { eligible } from '../../src/admit/eligible.ts'
+import { affordableTokens, holdFor, maxTokensFor } from '../../src/admit/hold.ts'
+import { healthOf, jobOf, offerOf } from '../market/random-market.ts'
 
 const cheap = offerOf({ name: 'cheap', price: { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n } })
 const dear = offerOf({ name: 'dear', price: { inputPicoPerToken: 2_000n, outputPicoPerToken: 4_000n } })
@@ -42,6 +44,39 @@ test('a smaller hold affords what the dearest candidate sells for it', () => {
   expect(maxTokensFor([cheap, dear], job, 200n + 80n)).toBe(10)
   expect(maxTokensFor([cheap, dear], job, 200n + 79n)).toBe(9)
   expect(maxTokensFor([cheap, dear], job, 199n)).toBe(0)
+})
+
+test('what is affordable counts the offers that may serve only so few tokens, and is the most that is admitted', () => {
+  const offers = fc.array(
+    fc.record({ maxOutputTokens: fc.integer({ min: 1, max: 60 }), nanos: fc.integer({ min: 1, max: 9 }) }),
+    {
+      minLength: 1,
+      maxLength: 5,
+    },
+  )
+  fc.assert(
+    fc.property(
+      offers,
+      fc.integer({ min: 1, max: 60 }),
+      fc.nat(600),
+      fc.integer({ min: 1, max: 2 }),
+      (list, asked, budget, choices) => {
+        const all = list.map(({ maxOutputTokens, nanos }, at) => {
+          const price = { inputPicoPerToken: BigInt(nanos) * 1_000n, outputPicoPerToken: BigInt(nanos) * 1_000n }
+          return offerOf({ name: `offer-${at}`, maxOutputTokens, price })
+        })
+        const job = (maxTokens: number) => jobOf({ inputTokensBound: 10, choices, maxTokens })
+        const offersFor = (maxTokens: number) => eligible(all, job(maxTokens), healthOf()).eligible
+        const isAdmitted = (maxTokens: number) => {
+          const able = offersFor(maxTokens)
+          return able.length > 0 && holdFor(able, job(maxTokens), defaultMaxTokens).wantNanos <= BigInt(budget)
+        }
+        fc.pre(offersFor(asked).length > 0 && !isAdmitted(asked))
+        const most = Array.from({ length: asked }, (_, at) => at + 1).findLast(isAdmitted) ?? 0
+        expect(affordableTokens(offersFor(asked), offersFor, job(asked), BigInt(budget))).toBe(most)
+      },
+    ),
+  )
 })
 
 test('max_cost_usd lowers max_tokens to what it pays for at the dearest candidate, and is never exceeded', () => {
