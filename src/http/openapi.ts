@@ -146,7 +146,7 @@ const chatStream = {
   schema: {
     type: 'string',
     description:
-      'Server-sent events, sent for `stream: true`. Each `data:` line is a `chat.completion.chunk` object; the first names the role, one of the last has the `finish_reason`, and with `stream_options.include_usage` another has the usage. Lines that begin with a colon are keep-alives. A complete answer ends with `data: [DONE]`; a failure after the first content arrives as `data: {"error": {...}}`, is free, and ends the stream.',
+      'Server-sent events, sent for `stream: true`. Each `data:` line is a `chat.completion.chunk` object; the first names the role, one of the last has the `finish_reason`, and with `stream_options.include_usage` another has the usage. Lines that begin with a colon are keep-alives. A complete answer ends with `data: [DONE]`. A failure after the stream was opened is a last chunk with an `error`, as errors have it, and no `data: [DONE]`; unless its message says otherwise it is free.',
   },
   example: [
     'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1795252195,"model":"demo","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}',
@@ -167,7 +167,7 @@ function failures(codes: readonly ErrorCode[]): Json {
         description: group.map(code => `\`${code}\`: ${errorTable[code].message}`).join('\n\n'),
         headers: {
           'x-request-id': { $ref: '#/components/headers/RequestId' },
-          ...(status === '429' && {
+          ...(group.some(code => withRetryAfter.has(code)) && {
             'retry-after': { description: 'Whole seconds until a retry makes sense.', schema: { type: 'integer' } },
           }),
         },
@@ -181,6 +181,12 @@ function failures(codes: readonly ErrorCode[]): Json {
     ]),
   )
 }
+
+/** Those that tell a wait: each 429, 503 and 504, and some that know when it helps. */
+const withRetryAfter = new Set<ErrorCode>([
+  ...errorCodes.filter(code => [429, 503, 504].includes(errorTable[code].status)),
+  ...(['in_flight_budget', 'idempotency_key_in_use', 'all_hosters_failed'] as const),
+])
 
 const usdFact = (description: string) => ({ type: 'number', description: `With 402, USD: ${description}.` })
 

@@ -6,13 +6,14 @@ import {
   alertKinds,
   type NewAlertRule,
 } from '../domain/alert-rule.ts'
-import { type Nanos, parseUsd, usd } from '../domain/money.ts'
+import { type Nanos, usd } from '../domain/money.ts'
 import { bodyRefusal, invalidField } from './body-refusal.ts'
 import { parseJsonObject } from './parse-json-object.ts'
+import { readUsdAmount } from './usd-amount.ts'
 
 /** Of a webhook URL, as long as the longest that are in use. */
 const TARGET_CHARACTERS_MAX = 2_048
-const thresholdText = 'USD above zero, such as 5 or "0.50", with at most 9 decimals'
+const thresholdText = 'USD above zero and below a billion, such as 5 or "0.50", with at most 9 decimals'
 const targetText = `text of 1 to ${TARGET_CHARACTERS_MAX} characters`
 
 /** Body of POST /v1/alerts. `error` texts complete the sentence "`param` must be ...". */
@@ -120,8 +121,8 @@ export function parseAlertRequest(bytes: Buffer): NewAlertRule {
 
 function thresholdOf(written: number | string | null): Nanos | null {
   if (written === null) return null
-  const nanos = parseUsd(String(written))
-  if (nanos !== undefined && nanos > 0n) return nanos
+  const nanos = readUsdAmount(written)
+  if (nanos !== undefined) return nanos
   throw invalidField('threshold_usd', thresholdText, written)
 }
 

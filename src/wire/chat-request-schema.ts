@@ -105,7 +105,9 @@ export const messageSchema = z
 export const chatFieldsSchema = z.looseObject(
   {
     model: modelId.describe('A model id of `GET /v1/models`, or `auto` for smart routing.'),
-    max_tokens: tokenLimit().describe("The most tokens to generate. The model's default applies when it is left out."),
+    max_tokens: tokenLimit().describe(
+      'The most tokens to generate. When it is left out the gateway sets one: 4,096 unless its operator chose another, less where the model makes less or less is affordable.',
+    ),
     max_completion_tokens: tokenLimit().describe(
       'The newer name of `max_tokens`; sending both with different values is an error.',
     ),

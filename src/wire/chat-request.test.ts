@@ -337,6 +337,14 @@ it('may be as full as a long conversation with many tools, and its texts may hol
   expect(parse(full).messageCount).toBe(2_048)
 })
 
+it('may have 131,072 opening brackets, colons and commas outside of its texts, and not one more', () => {
+  // Twelve of them beside those between the items.
+  const withItems = (count: number) =>
+    `{"model":"m","messages":[{"role":"user","content":"x"}],"x":[1${',1'.repeat(count - 1)}]}`
+  expect(parse(withItems(131_061)).messageCount).toBe(1)
+  expect(() => parse(withItems(131_062))).toThrow(/has 131073 opening brackets, colons and commas/)
+})
+
 describe('the bound on input tokens', () => {
   const bound = (body: object) => parse({ ...minimal, ...body }).inputTokensBound
 

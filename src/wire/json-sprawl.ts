@@ -11,8 +11,8 @@ const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 
 /**
- * Of JSON in UTF-8, before anything is built: how deep it is nested, and how many brackets, colons and commas it has outside of strings. One pass
- * over the bytes, 4 MiB in a few milliseconds.
+ * Of JSON in UTF-8, before anything is built: how deep it is nested, and how many opening brackets, colons and commas it has outside of strings.
+ * One pass over the bytes, 4 MiB in a few milliseconds.
  */
 export function sprawlOf(json: Buffer): { readonly depth: number; readonly signs: number } {
   let depth = 0

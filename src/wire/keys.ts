@@ -2,10 +2,11 @@ import { z } from 'zod'
 import { type KeyLimit, type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
 import { readInstant } from '../domain/instant.ts'
-import { type Nanos, parseUsd, usd } from '../domain/money.ts'
+import { type Nanos, usd } from '../domain/money.ts'
 import { bodyRefusal, invalidField } from './body-refusal.ts'
 import { modelId } from './chat-request-schema.ts'
 import { parseJsonObject } from './parse-json-object.ts'
+import { readUsdAmount } from './usd-amount.ts'
 
 /** A key as it is listed. */
 export interface ListedKey {
@@ -215,10 +216,7 @@ export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey 
 }
 
 function limitNanosOf(amount: number | string): Nanos {
-  // The shortest text of a number is what was written; with an exponent it is small, and digits beyond the ninth show as a difference.
-  const text = typeof amount === 'string' ? amount : /e/.test(String(amount)) ? amount.toFixed(9) : String(amount)
-  const nanos = parseUsd(text)
-  const isWhole = typeof amount === 'string' || Number(text) === amount
-  if (nanos === undefined || nanos === 0n || !isWhole) throw invalidField('spend_limit_usd', limitText, amount)
+  const nanos = readUsdAmount(amount)
+  if (nanos === undefined) throw invalidField('spend_limit_usd', limitText, amount)
   return nanos
 }

@@ -3,7 +3,7 @@ import { isJsonObject, type JsonObject } from '../domain/json-object.ts'
 import { DEPTH_MAX, sprawlOf } from './json-sprawl.ts'
 
 /**
- * Brackets, colons and commas outside of strings. The fullest body that is allowed (2,048 messages with tool calls, 512 tools) has
+ * Opening brackets, colons and commas outside of strings. The fullest body that is allowed (2,048 messages with tool calls, 512 tools) has
  * some 80,000. What costs is names that differ: 65,000 of them take about 100 ms, 4 MiB of them took two seconds, in which
  * nobody else was served.
  */
@@ -62,7 +62,7 @@ function refuseSprawl(body: Buffer): void {
   if (depth > DEPTH_MAX) throw invalidJson(`The body is nested deeper than ${DEPTH_MAX} levels. Flatten it.`)
   if (signs > SIGNS_MAX) {
     throw invalidJson(
-      `The body has ${signs} brackets, colons and commas outside of strings; at most ${SIGNS_MAX} are read. Send fewer fields or items.`,
+      `The body has ${signs} opening brackets, colons and commas outside of strings; at most ${SIGNS_MAX} are read. Send fewer fields or items.`,
     )
   }
 }

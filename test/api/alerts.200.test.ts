@@ -37,6 +37,16 @@ async function call(method: string, path: string, body?: object, who = customer)
   return { status: response.status, body: (await response.json()) as any }
 }
 
+test.each([[1e-9], [0.0000005], ['0.0000005'], [999_999_999]])(
+  'a threshold of %j is taken as it is written',
+  async threshold => {
+    const asked = { kind: 'low_balance', threshold_usd: threshold, channel: 'email' }
+    const { status, body } = await call('POST', '/v1/alerts', asked)
+    expect([status, body.threshold_usd]).toEqual([200, Number(threshold)])
+    expect((await call('DELETE', `/v1/alerts/${body.id}`)).status).toBe(200)
+  },
+)
+
 test('a rule is made, tried, looked up and removed', async () => {
   const asked = { kind: 'low_balance', threshold_usd: '2.5', channel: 'webhook', target: receiver.url }
   const { status, body: made } = await call('POST', '/v1/alerts', asked)

@@ -68,7 +68,11 @@ interface Operation {
   requestBody?: { content: Record<string, { schema: object; example?: unknown }> }
   responses: Record<
     string,
-    { description: string; content?: Record<string, { schema?: object; example?: unknown; examples?: object }> }
+    {
+      description: string
+      headers?: object
+      content?: Record<string, { schema?: object; example?: unknown; examples?: object }>
+    }
   >
 }
 
@@ -203,6 +207,19 @@ describe('the OpenAPI document', () => {
     const unlisted = Object.keys(errorTable).filter(code => !listed.has(code))
     // Answers to a method that an address does not have.
     expect(unlisted).toEqual(['method_not_allowed'])
+  })
+
+  test('an answer that tells a wait has it among its headers', () => {
+    for (const { path, operation } of operations) {
+      const telling = Object.entries(operation.responses)
+        .filter(([, { headers = {} }]) => 'retry-after' in headers)
+        .map(([status]) => Number(status))
+      const sometimes = path === '/v1/chat/completions' ? [402, 409, 500] : []
+      const always = Object.keys(operation.responses)
+        .map(Number)
+        .filter(status => [429, 503, 504].includes(status))
+      expect(telling, path).toEqual([...sometimes, ...always].sort((a, b) => a - b))
+    }
   })
 
   test('asks for a key exactly where one is needed', () => {
