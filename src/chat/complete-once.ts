@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
+import { modelNotAllowed } from '../domain/model-not-allowed.ts'
 import { type Nanos, usd, usdText } from '../domain/money.ts'
 import type { Claim } from '../idempotency/claim-store.ts'
 import { ANSWER_BYTES_MAX, type Claims, type KeptAnswer, type ServedBy } from '../idempotency/claims.ts'
@@ -54,7 +55,7 @@ export interface Replayed {
  * A chat completion that happens once for its Idempotency-Key, however often and to whatever node it is sent: what was served or charged
  * is answered with what was kept of it, or with 409 `already_completed`; what cost nothing is done again.
  *
- * Throws `idempotency_key_in_use`, `already_completed`, `idempotency_key_reused` and what `complete` throws.
+ * Throws `idempotency_key_in_use`, `already_completed`, `idempotency_key_reused`, `model_not_allowed` and what `complete` throws.
  */
 export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest): Promise<Completed | Replayed> {
   const { caller, job, requestId, key } = request
@@ -76,6 +77,9 @@ export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest)
       const { answer, costNanos } = claimed
       if (answer !== null) {
         const { body, servedBy } = answer
+        // It may have been another key of the customer that asked for it.
+        const { allowedModels } = caller.access
+        if (allowedModels !== null && !allowedModels.has(servedBy.modelId)) throw modelNotAllowed(servedBy.modelId)
         return { replayOf: claimed.requestId, servedBy, delivery: deliveryOf(body, job, costNanos) }
       }
       throw new ApiError('already_completed', {
@@ -93,9 +97,10 @@ export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest)
 
 const HEADER = 'Idempotency-Key'
 
-/** What the headers say of an answer. */
-export function servedBy({ offer: { endpoint }, ticket: { clamp, maxTokens } }: Completed): ServedBy {
-  return { provider: endpoint.kind, hosterId: endpoint.hosterId, maxTokens: clamp === null ? null : maxTokens }
+/** What is to be known of an answer beside its body. */
+export function servedBy({ offer: { endpoint, modelId }, ticket: { clamp, maxTokens } }: Completed): ServedBy {
+  const { kind: provider, hosterId } = endpoint
+  return { modelId, provider, hosterId, maxTokens: clamp === null ? null : maxTokens }
 }
 
 async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<Completed> {

@@ -27,8 +27,9 @@ export interface KeptAnswer {
   readonly servedBy: ServedBy
 }
 
-/** What the headers of an answer say of how it came about. */
+/** How an answer came about. The headers say it, and the model decides which keys may see the answer again. */
 export interface ServedBy {
+  readonly modelId: string
   readonly provider: ProviderKind
   readonly hosterId: string | null
   /** What `max_tokens` was lowered to; null when it was not. */

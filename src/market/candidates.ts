@@ -1,5 +1,6 @@
 import { AUTO_MODEL, type ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
+import { modelNotAllowed } from '../domain/model-not-allowed.ts'
 import type { Offer } from '../domain/offer.ts'
 import type { Catalog } from './catalog.ts'
 
@@ -45,14 +46,6 @@ export function candidatesFor(
     id === AUTO_MODEL ? autoPool(catalog, named).filter(offer => isAllowed(offer.modelId)) : catalog.offersOf(id),
   )
   return { models, offers }
-}
-
-/** A model that exists, for a key that may not ask for it. */
-export function modelNotAllowed(modelId: string): ApiError {
-  return new ApiError('model_not_allowed', {
-    message: `This API key may not use the model \`${modelId}\`. GET /v1/models lists the models it may use.`,
-    param: 'model',
-  })
 }
 
 function autoPool(catalog: Catalog, named: ReadonlySet<string>): readonly Offer[] {

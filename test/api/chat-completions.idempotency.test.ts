@@ -180,6 +180,23 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     }
   })
 
+  test('gives no answer of a model to a key that may not use it', async () => {
+    const key = randomUUID()
+    expect((await chat(one, key)).status).toBe(200)
+    const [other, same] = [['other-model'], ['test-model']].map(allowedModels =>
+      one.anotherKey(customer, { allowedModels }),
+    )
+    const again = async (who: TestCustomer) =>
+      one.chat(who, { model: 'test-model', messages }, { headers: { 'idempotency-key': key } })
+    expect(await readError(await again(await other!))).toMatchObject({
+      status: 403,
+      code: 'model_not_allowed',
+      param: 'model',
+    })
+    expect((await again(await same!)).headers.get('idempotent-replayed')).toBe('true')
+    expect(await charged(1)).toHaveLength(1)
+  })
+
   test('stands for one body', async () => {
     const key = randomUUID()
     await (await chat(one, key)).text()
