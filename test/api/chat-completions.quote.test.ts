@@ -96,6 +96,18 @@ describe('dry_run', () => {
     expect(rows).toEqual([])
   })
 
+  test('takes no Idempotency-Key, which still stands for the request that follows', async () => {
+    const customer = await gateway.customer()
+    const once = { headers: { 'idempotency-key': 'after-the-quote' } }
+    for (let n = 0; n < 2; n++) {
+      const quoted = await gateway.chat(customer, { model: 'plain', messages, dry_run: true }, once)
+      expect([quoted.status, quoted.headers.get('idempotent-replayed')]).toEqual([200, null])
+      expect(await quoted.json()).toMatchObject({ object: 'chat.completion.quote' })
+    }
+    const run = await gateway.chat(customer, { model: 'plain', messages }, once)
+    expect([run.status, run.headers.get('idempotent-replayed')]).toEqual([200, null])
+  })
+
   test('assumes 256 tokens of output for each choice, or max_tokens if that is less', async () => {
     const customer = await gateway.customer()
     const output = async (more: object) =>
