@@ -50,11 +50,14 @@ export function affordableTokens(
   job: ChatJob,
   budgetNanos: Nanos,
 ): number {
-  let tokens = maxTokensFor(offers, job, budgetNanos)
-  // Ends: with no offer more than the last time it is the same number again.
-  for (let fits = 0; tokens > 0 && tokens !== fits; ) {
-    fits = tokens
-    tokens = Math.min(fits, maxTokensFor(offersFor(fits), job, budgetNanos))
+  // A job without a limit is refused for less than the fewest.
+  let tokens = Math.min(maxTokensFor(offers, job, budgetNanos), job.maxTokens ?? FEWEST_OUTPUT_TOKENS)
+  while (tokens > 0) {
+    const able = offersFor(tokens)
+    // A job without a limit is taken where not even so few fit. With one, each step brings in an offer that was not among them.
+    const fits = able.length === 0 ? tokens - 1 : Math.min(tokens, maxTokensFor(able, job, budgetNanos))
+    if (fits === tokens) break
+    tokens = fits
   }
   return tokens
 }

@@ -79,6 +79,13 @@ test('what is affordable counts the offers that may serve only so few tokens, an
   )
 })
 
+test('what is affordable also fits, where max_tokens was left out', () => {
+  const job = jobOf({ inputTokensBound: 800 })
+  const offers = [offerOf({ contextTokens: 103, price: { inputPicoPerToken: 0n, outputPicoPerToken: 1_000n } })]
+  const offersFor = (maxTokens: number) => eligible(offers, { ...job, maxTokens }, healthOf()).eligible
+  expect([affordableTokens(offers, offersFor, job, 9n), affordableTokens(offers, offersFor, job, 2n)]).toEqual([3, 2])
+})
+
 test('max_cost_usd lowers max_tokens to what it pays for at the dearest candidate, and is never exceeded', () => {
   const job = (maxTokens: number | null, maxCostNanos: bigint) =>
     jobOf({ inputTokensBound: 100, choices: 2, maxTokens, maxCostNanos })
