@@ -11,6 +11,7 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  realpathSync,
   renameSync,
   rmSync,
   statSync,
@@ -34,6 +35,11 @@ export interface Cluster {
   resetPassword(login: Login): Promise<void>
   /** Starts PostgreSQL in a session of its own and returns, once it takes connections, the directory of its socket. */
   start(settings: Readonly<Record<string, string>>): Promise<string>
+  /**
+   * The directory of the socket, if PostgreSQL runs, by what the last start noted of itself. Undefined when that was a start of
+   * another directory, of which this one is a copy: its socket leads to the database of that one.
+   */
+  socketDir(noted: { readonly host: string; readonly directory: string }): string | undefined
   /** The process number of the PostgreSQL that runs, or undefined. */
   runningPid(): number | undefined
   /** Asks PostgreSQL to stop, without waiting. */
@@ -97,21 +103,24 @@ export function embeddedCluster(dataDir: string): Cluster {
       }
     },
 
-    runningPid: () => readPostmasterPid(pidPath),
+    socketDir: noted =>
+      socketFits(directory) ? directory : isSamePlace(noted.directory, directory) ? noted.host : undefined,
+
+    runningPid: () => readPostmasterPid(directory, pidPath),
 
     requestStop() {
-      const pid = readPostmasterPid(pidPath)
+      const pid = readPostmasterPid(directory, pidPath)
       if (pid !== undefined) signal(pid, 'SIGINT')
     },
 
     async stop() {
-      const pid = readPostmasterPid(pidPath)
+      const pid = readPostmasterPid(directory, pidPath)
       if (pid === undefined) return
       const socketDir = readFileSync(pidPath, 'utf8').split('\n')[4]
       // SIGINT is PostgreSQL's fast shutdown: it ends the sessions and writes a checkpoint. The file goes last of all.
       signal(pid, 'SIGINT')
       const deadlineMs = performance.now() + STOP_TIMEOUT_MS
-      while (readPostmasterPid(pidPath) === pid) {
+      while (readPostmasterPid(directory, pidPath) === pid) {
         if (performance.now() > deadlineMs)
           throw new Error(
             `PostgreSQL (process ${pid}) did not stop within ${STOP_TIMEOUT_MS / 1000} s. See ${logPath}.`,
@@ -275,10 +284,15 @@ function readPid(pidPath: string): number | undefined {
   return Number.isInteger(pid) && pid > 0 ? pid : undefined
 }
 
-/** Like readPid, but only for a number that is really PostgreSQL's: it is about to get a signal. */
-function readPostmasterPid(pidPath: string): number | undefined {
+/**
+ * Like readPid, but only for the number of a PostgreSQL that works in this very cluster: it is about to get a signal. A copy of a cluster
+ * that was running, such as a snapshot, has the number of the original's.
+ */
+function readPostmasterPid(directory: string, pidPath: string): number | undefined {
   const pid = readPid(pidPath)
-  return pid !== undefined && isPostgres(pid) ? pid : undefined
+  if (pid === undefined || !isPostgres(pid)) return undefined
+  const notedDirectory = readLines(pidPath)[1] ?? ''
+  return (worksIn(directory, pid) ?? isSamePlace(notedDirectory, directory)) ? pid : undefined
 }
 
 function readLines(path: string): string[] {
@@ -301,17 +315,21 @@ function signal(pid: number, name: NodeJS.Signals | 0): boolean {
 }
 
 /**
- * Removes a postmaster.pid whose process number now belongs to a program that is not PostgreSQL, as happens after a
- * reboot or in a restarted container, or to a dead process nobody has reaped. PostgreSQL itself would refuse to start.
- * While a PostgreSQL process may still work inside the cluster, the file stays and PostgreSQL decides.
+ * Removes a postmaster.pid, and the lock of the socket, whose process number now belongs to a program that is not PostgreSQL,
+ * as happens after a reboot or in a restarted container, to a dead process nobody has reaped, or to the PostgreSQL of the cluster
+ * that this is a copy of. PostgreSQL itself would refuse to start. While a PostgreSQL process may still work inside the cluster,
+ * the file stays and PostgreSQL decides.
  */
 function removeStalePid(directory: string, pidPath: string): void {
-  const pid = readPid(pidPath)
-  if (pid === undefined || !hasProc || isPostgres(pid)) return
+  if (readPid(pidPath) === undefined || !hasProc || readPostmasterPid(directory, pidPath) !== undefined) return
   const inside = readdirSync('/proc')
     .filter(name => /^\d+$/.test(name) && isPostgres(Number(name)))
-    .some(name => worksIn(directory, Number(name)))
-  if (!inside) rmSync(pidPath)
+    // Not for us to see (root in a container may not look): assume the worst.
+    .some(name => worksIn(directory, Number(name)) ?? true)
+  if (inside) return
+  rmSync(pidPath)
+  // It has the same number.
+  rmSync(join(directory, `.s.PGSQL.${SOCKET_PORT}.lock`), { force: true })
 }
 
 const hasProc = existsSync('/proc/self/status')
@@ -323,12 +341,20 @@ function isPostgres(pid: number): boolean {
   return status[0] === 'Name:\tpostgres' && !status.some(line => line.startsWith('State:\tZ'))
 }
 
-function worksIn(directory: string, pid: number): boolean {
+/** Undefined when that cannot be seen. */
+function worksIn(directory: string, pid: number): boolean | undefined {
   try {
-    return readlinkSync(`/proc/${pid}/cwd`) === directory
+    return readlinkSync(`/proc/${pid}/cwd`) === realpathSync(directory)
   } catch {
-    // Not for us to see (root in a container may not look): assume the worst.
-    return true
+    return undefined
+  }
+}
+
+function isSamePlace(one: string, other: string): boolean {
+  try {
+    return realpathSync(one) === realpathSync(other)
+  } catch {
+    return false
   }
 }
 
@@ -342,9 +368,7 @@ function requireVersion(directory: string): void {
 
 /** The cluster itself, which only its owner may enter; a short temporary directory where the path is too long for a socket. */
 function chooseSocketDir(runAs: Account, directory: string): string {
-  // sun_path holds 108 bytes on Linux and 104 on macOS, the closing zero included.
-  const longest = 103
-  if (Buffer.byteLength(join(directory, `.s.PGSQL.${SOCKET_PORT}`)) <= longest) return directory
+  if (socketFits(directory)) return directory
   const socketDir = mkdtempSync(join(tmpdir(), 'switchyard-'))
   chmodSync(socketDir, 0o700)
   giveTo(runAs, socketDir)
@@ -353,6 +377,11 @@ function chooseSocketDir(runAs: Account, directory: string): string {
 
 function giveTo(runAs: Account, path: string): void {
   if (runAs.owner) chownSync(path, runAs.owner.uid, runAs.owner.gid)
+}
+
+function socketFits(directory: string): boolean {
+  // sun_path holds 108 bytes on Linux and 104 on macOS, the closing zero included.
+  return Buffer.byteLength(join(directory, `.s.PGSQL.${SOCKET_PORT}`)) <= 103
 }
 
 /** Root leaves files behind that belong to the owner of the directory, who may be the one to start Switchyard next time. */

@@ -62,7 +62,7 @@ async function openEmbedded({ dataDir: path, log, settings = {} }: DatabaseOptio
   const cluster = embeddedCluster(dataDir)
   const turn = await waitForTurn(dataDir)
   try {
-    const running = await findRunning(dataDir)
+    const running = await findRunning(cluster, dataDir)
     const connection = running ?? (await start(cluster, dataDir, log, settings))
     return holdOpen(cluster, dataDir, connection, running === undefined)
   } finally {
@@ -148,19 +148,22 @@ function holdOpen(cluster: Cluster, dataDir: string, connection: Connection, sta
 }
 
 /** The connection to the PostgreSQL that already runs in the data directory, or undefined when none does. */
-async function findRunning(dataDir: string): Promise<Connection | undefined> {
+async function findRunning(cluster: Cluster, dataDir: string): Promise<Connection | undefined> {
   const facts = readFacts(dataDir)
   if (!facts) return undefined
+  const host = cluster.socketDir(facts)
+  if (host === undefined) return undefined
+  const connection = connectionOf({ ...facts, host })
   const deadlineMs = performance.now() + 60_000
   for (;;) {
     try {
-      await connectOnce(facts)
-      return facts
+      await connectOnce(connection)
+      return connection
     } catch (error) {
       const code = codeOf(error)
       if (code === 'ECONNREFUSED' || code === 'ENOENT') return undefined
       // All connections taken: it runs, and whoever needs one will hear about it.
-      if (code === TOO_MANY_CONNECTIONS) return facts
+      if (code === TOO_MANY_CONNECTIONS) return connection
       if (!isTransient(error) || performance.now() > deadlineMs)
         throw new Error(`${explainRefusal(error)} The facts are in ${factsPath(dataDir)}.`)
       await sleep(50)
@@ -188,12 +191,17 @@ async function start(
     log.warn(`${factsPath(dataDir)} is missing; giving PostgreSQL a new password`)
     await cluster.resetPassword(login)
   }
-  const facts: Facts = { host: await cluster.start(settings), port: SOCKET_PORT, ...login }
+  const facts = { directory: cluster.directory, host: await cluster.start(settings), port: SOCKET_PORT, ...login }
   writeFacts(dataDir, facts)
-  return facts
+  return connectionOf(facts)
 }
 
-type Facts = Login & { readonly host: string; readonly port: number }
+/** `directory` is the cluster that they were written of: a copy of the data directory has those of the original. */
+type Facts = Login & { readonly directory: string; readonly host: string; readonly port: number }
+
+function connectionOf({ directory: _, ...connection }: Facts): Connection {
+  return connection
+}
 
 function readFacts(dataDir: string): Facts | undefined {
   const path = factsPath(dataDir)
@@ -205,9 +213,13 @@ function readFacts(dataDir: string): Facts | undefined {
     throw new Error(`Cannot read ${path} (${codeOf(error)}). Run this as the user who owns ${dataDir}, or as root.`)
   }
   try {
-    const { host, port, user, password, database } = JSON.parse(text)
-    if ([host, user, password, database].every(value => typeof value === 'string') && typeof port === 'number')
-      return { host, port, user, password, database }
+    // Without `directory` it was written before that was noted.
+    const { directory = join(dataDir, 'postgres'), host, port, user, password, database } = JSON.parse(text)
+    if (
+      [directory, host, user, password, database].every(value => typeof value === 'string') &&
+      typeof port === 'number'
+    )
+      return { directory, host, port, user, password, database }
   } catch {
     // Falls through: a file that is not JSON is as damaged as one that lacks a field.
   }

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync, statSync } from 'node:fs'
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { chmod, chown, cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -160,7 +160,9 @@ describe('after a crash', () => {
   it('starts although the process number in postmaster.pid now belongs to another program', async () => {
     await (await hold()).leave()
     await until(() => !existsSync(pidPath()))
-    await writeFile(pidPath(), `${process.pid}\n${join(dataDir, 'postgres')}\n1\n5432\n${dataDir}\n\n 0 0\nready\n`)
+    const stale = `${process.pid}\n${join(dataDir, 'postgres')}\n1\n5432\n${dataDir}\n`
+    await writeFile(pidPath(), `${stale}\n 0 0\nready\n`)
+    await writeFile(join(dataDir, 'postgres', '.s.PGSQL.5432.lock'), stale)
     const next = await open()
     expect(next.startedByUs).toBe(true)
   })
@@ -178,6 +180,42 @@ describe('after a crash', () => {
     await rm(join(dataDir, 'postgres.json'))
     await expect(open()).rejects.toThrow(/postgres.json is missing.*Stop/)
   })
+})
+
+describe('a copy of the data directory, beside the original that runs', () => {
+  const log = { info() {}, warn() {} }
+
+  // Long paths have no room for a socket, so the sockets of both are in the system's temporary directory.
+  it.each(['short', 'long'.padEnd(90, '-')])('is a database of its own: %s', async name => {
+    const first = await open()
+    await query(first.connection, 'CREATE TABLE IF NOT EXISTS copied AS SELECT 7 AS seven')
+    await first.close()
+    const original = await copy(dataDir, name)
+    const running = await openDatabase({ dataDir: original, log })
+    handles.push(running)
+    const copied = await copy(dataDir, `${name}-copy`)
+    // As a snapshot has them: how to log in, and the process number of the PostgreSQL that runs.
+    for (const file of ['postgres.json', 'postgres/postmaster.pid', 'postgres/.s.PGSQL.5432.lock'])
+      if (existsSync(join(original, file))) await cp(join(original, file), join(copied, file), { force: true })
+
+    const other = await openDatabase({ dataDir: copied, log })
+    handles.push(other)
+    expect(other.startedByUs).toBe(true)
+    await query(other.connection, 'UPDATE copied SET seven = 8')
+    await other.close()
+    expect(await query(running.connection, 'SELECT seven FROM copied')).toEqual([{ seven: 7 }])
+  })
+
+  async function copy(from: string, name: string): Promise<string> {
+    const to = join(parent, name)
+    await cp(from, to, { recursive: true })
+    for (const path of readdirSync(from, { recursive: true, encoding: 'utf8' })) {
+      const { uid, gid, mode } = statSync(join(from, path))
+      await chown(join(to, path), uid, gid)
+      await chmod(join(to, path), mode)
+    }
+    return to
+  }
 })
 
 describe('who gets in', () => {
