@@ -2,10 +2,12 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Config } from './config.ts'
 import { type Connection, openDatabase } from './db/embedded.ts'
 import { migrate } from './db/migrate.ts'
+import { createPool } from './db/pool.ts'
 import { acquireServerLock } from './db/server-lock.ts'
 import type { Offer } from './domain/offer.ts'
 import type { Finding } from './market/detect-local.ts'
 import { loadMasterKey } from './market/master-key.ts'
+import { noteMasterKey } from './market/master-key-mark.ts'
 import { gatherSupply } from './supply.ts'
 
 /** What a gateway stands on, made once at its start however many processes then serve. Disposing stops it, PostgreSQL last. */
@@ -51,9 +53,10 @@ export async function prepare({ config, log, settings = {}, onLost }: PrepareOpt
     })
     started.defer(() => lock.release())
   }
+  const masterKey = loadMasterKey({ given: config.masterKey ?? undefined, dataDir })
+  await compareMasterKey(database.connection, masterKey, log)
   const supply = await gatherSupply(config)
   started.defer(() => supply.close())
-  const masterKey = loadMasterKey({ given: config.masterKey ?? undefined, dataDir })
   const running = started.move()
   return {
     connection: database.connection,
@@ -68,5 +71,18 @@ export async function prepare({ config, log, settings = {}, onLost }: PrepareOpt
       )
     },
     [Symbol.asyncDispose]: () => running.disposeAsync(),
+  }
+}
+
+/** A node that has another key than the others, or a restore without it, is known at once and not by what does not open one day. */
+async function compareMasterKey(connection: Connection, masterKey: Buffer, log: FastifyBaseLogger): Promise<void> {
+  const pool = createPool(connection, { max: 1, applicationName: 'switchyard start' })
+  try {
+    if (await noteMasterKey(pool, masterKey)) return
+    log.warn(
+      'the master key is not the one of the start before this one: keys of hosters, secrets of webhooks and kept answers that were sealed with that one do not open. All nodes of a database need the same; restore it, or set the keys of hosters and the webhooks anew',
+    )
+  } finally {
+    await pool.end()
   }
 }

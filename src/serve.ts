@@ -3,6 +3,7 @@ import packageJson from '../package.json' with { type: 'json' }
 import { collectStartupGarbage } from './collect-startup-garbage.ts'
 import { type App, type ComposeInput, compose } from './compose.ts'
 import { localUrlOf } from './config/base-url.ts'
+import { whyNoListening } from './config/why-no-listening.ts'
 import type { Config } from './config.ts'
 import { armFailpoints } from './failpoint.ts'
 import { lowerCollectorPriority } from './lower-collector-priority.ts'
@@ -35,10 +36,8 @@ async function listen(app: App, config: Config): Promise<void> {
   try {
     await app.server.listen({ host, port })
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'EADDRNOTAVAIL')
-      throw new Error(`This machine has no address ${host}. Set HOST or server.host to one it has.`)
-    if (code !== 'EADDRINUSE') throw error
+    if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE')
+      throw new Error(whyNoListening(error as NodeJS.ErrnoException, config.server))
     const here = localUrlOf(config.server)
     const cure = `PORT=${port + 1} npm start`
     if (await isSwitchyardAt(here, ASK_TIMEOUT_MS))

@@ -48,7 +48,7 @@ function add(): Command {
           target,
         }
         const settings = {
-          masterKey: masterKeyOf(session),
+          masterKey: await masterKeyOf(session, pool),
           allowPrivateUrls: session.config.alerts.allowPrivateUrls,
         }
         return { customer, added: await addRule(pool, customer, rule, settings) }
@@ -126,7 +126,7 @@ function test(): Command {
           {
             sql: pool,
             clock: systemClock,
-            masterKey: masterKeyOf(session),
+            masterKey: await masterKeyOf(session, pool),
             mailer: createMailer(config.smtp, { info: note, warn: noteCause }),
             webhooks: { allowPrivate: config.alerts.allowPrivateUrls, publicLookup: createPinnedLookup() },
           },
@@ -135,10 +135,8 @@ function test(): Command {
         return { rule, alertId, sent: sent! }
       })
       if (sent.outcome === 'failed') throw new Failure(`${rule.target}: ${sent.error}`)
-      output.result(
-        { id: rule.ruleId, alert_id: alertId, ...sent },
-        sent.outcome === 'logged' ? 'There is no mail server to send it with.' : `${rule.target} took it.`,
-      )
+      if (sent.outcome === 'logged') throw new Failure('There is no mail server to send it with: set smtp.host.')
+      output.result({ id: rule.ruleId, alert_id: alertId, ...sent }, `${rule.target} took it.`)
     })
 }
 

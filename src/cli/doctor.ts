@@ -1,23 +1,25 @@
 import { accessSync, constants, existsSync } from 'node:fs'
-import { readdir } from 'node:fs/promises'
 import { createServer, type LookupFunction } from 'node:net'
 import { dirname, join } from 'node:path'
 import type { Command } from 'commander'
 import { localUrlOf } from '../config/base-url.ts'
 import { configuredOffers } from '../config/configured-offers.ts'
+import { whyNoListening } from '../config/why-no-listening.ts'
 import { type Config, ConfigError } from '../config.ts'
 import { openDatabase } from '../db/embedded.ts'
-import { migrationsDir } from '../db/migrate.ts'
+import { pendingMigrations } from '../db/migrate.ts'
 import { createPool, type Pool } from '../db/pool.ts'
 import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint, Offer } from '../domain/offer.ts'
 import { getJson } from '../market/get-json.ts'
 import { readHosterOffers } from '../market/hoster-offers.ts'
 import { isSwitchyardAt } from '../market/is-switchyard-at.ts'
+import { findMasterKey } from '../market/master-key.ts'
+import { markOf, readMark } from '../market/master-key-mark.ts'
 import { createPinnedLookup } from '../market/pinned-lookup.ts'
 import { Failure } from './failure.ts'
 import { hasDatabase } from './has-database.ts'
-import { masterKeyOf } from './master-key-of.ts'
+import { masterKeyOf, whyNotThatOfServers } from './master-key-of.ts'
 import { table } from './output.ts'
 import { outputOf, type Session, sessionOf, verb } from './verb.ts'
 
@@ -100,7 +102,7 @@ async function portState(config: Config): Promise<string> {
       .listen({ host, port }, () => probe.close(() => resolve(undefined)))
   })
   if (!taken) return port === 0 ? 'the system chooses one at the start' : `${port} on ${host} is free`
-  if (taken.code !== 'EADDRINUSE') throw new Error(`${host}:${port} cannot be listened on: ${taken.message}`)
+  if (taken.code !== 'EADDRINUSE') throw new Error(whyNoListening(taken, config.server))
   const here = localUrlOf(config.server)
   if (await isSwitchyardAt(here, ASK_TIMEOUT_MS)) return `a Switchyard server runs at ${here}`
   throw new Error(`${port} on ${host} is taken by another program. Set PORT to another one.`)
@@ -109,7 +111,10 @@ async function portState(config: Config): Promise<string> {
 async function examineDatabase(session: Session): Promise<Finding[]> {
   const { config, output } = session
   if (!hasDatabase(config)) {
-    return [{ check: 'database', ok: true, detail: 'none yet; the first start creates it in the data directory' }]
+    return [
+      { check: 'database', ok: true, detail: 'none yet; the first start creates it in the data directory' },
+      await look('master key', async () => masterKeyState(config, undefined)),
+    ]
   }
   try {
     const database = await openDatabase({
@@ -125,11 +130,15 @@ async function examineDatabase(session: Session): Promise<Finding[]> {
         migrations,
         await look('clock', () => clockSkew(pool)),
       ]
-      if (!migrations.ok || (await pendingMigrations(pool)).length > 0) return findings
+      if (!migrations.ok || (await pendingMigrations(pool)).length > 0) {
+        return [...findings, await look('master key', async () => masterKeyState(config, undefined))]
+      }
+      const masterKey = await look('master key', async () => masterKeyState(config, await readMark(pool)))
       return [
         ...findings,
         await look('account tiers', () => tiersInUse(pool, config)),
-        ...(await examineHosters(session, pool)),
+        masterKey,
+        ...(masterKey.ok ? await examineHosters(session, pool) : []),
       ]
     } finally {
       await pool.end()
@@ -150,21 +159,6 @@ async function databaseState(pool: Pool): Promise<string> {
 async function migrationState(pool: Pool): Promise<string> {
   const pending = await pendingMigrations(pool)
   return pending.length === 0 ? 'all applied' : `the next start applies ${pending.join(', ')}`
-}
-
-async function pendingMigrations(pool: Pool): Promise<string[]> {
-  const files = (await readdir(migrationsDir)).filter(name => name.endsWith('.sql')).sort()
-  const { rows: tables } = await pool.query<{ found: boolean }>("SELECT to_regclass('migration') IS NOT NULL AS found")
-  if (!tables[0]!.found) return files
-  const { rows } = await pool.query<{ name: string }>('SELECT name FROM migration')
-  const applied = new Set(rows.map(({ name }) => name))
-  const unknown = [...applied].filter(name => !files.includes(name))
-  if (unknown.length > 0) {
-    throw new Error(
-      `the database has ${unknown.join(', ')}, which this version does not know. Start the version that made it.`,
-    )
-  }
-  return files.filter(name => !applied.has(name))
 }
 
 /** Days and minutes of limits are the database's; far apart, customers see windows that do not fit the headers. */
@@ -189,19 +183,24 @@ async function tiersInUse(pool: Pool, { accountTiers }: Config): Promise<string>
   )
 }
 
+/** @param mark of the key that the server last started with; undefined when none did */
+function masterKeyState(config: Config, mark: string | undefined): string {
+  const key = findMasterKey({ given: config.masterKey ?? undefined, dataDir: config.dataDir })
+  if (mark !== undefined && (key === undefined || markOf(key) !== mark)) {
+    throw new Error(whyNotThatOfServers(config, key !== undefined))
+  }
+  if (key === undefined) return 'none yet; the first start makes it in the data directory'
+  return config.masterKey === null ? join(config.dataDir, 'master.key') : 'SWITCHYARD_MASTER_KEY'
+}
+
 async function examineHosters(session: Session, pool: Pool): Promise<Finding[]> {
   const { config } = session
   const { allowPrivateUrls } = config.hosters
   const { rows } = await pool.query("SELECT FROM hoster WHERE state = 'active' LIMIT 1")
   if (rows.length === 0) return []
-  const keyPath = join(config.dataDir, 'master.key')
-  if (config.masterKey === null && !existsSync(keyPath)) {
-    const detail = `${keyPath} is missing, so the keys of hosters cannot be opened. Restore it, or set SWITCHYARD_MASTER_KEY.`
-    return [{ check: 'master key', ok: false, detail }]
-  }
   const problems: Finding[] = []
   const { offers } = await readHosterOffers(pool, {
-    masterKey: masterKeyOf(session),
+    masterKey: await masterKeyOf(session, pool),
     allowPrivateHosters: allowPrivateUrls,
     onProblem: detail => problems.push({ check: 'hoster', ok: false, detail }),
   })

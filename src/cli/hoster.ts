@@ -47,11 +47,11 @@ function add(): Command {
       const session = sessionOf(options)
       const { config } = session
       const apiKey = keyFrom(options)
-      const added = await withDatabase(session, pool =>
+      const added = await withDatabase(session, async pool =>
         addHoster(
           pool,
           { name, baseUrl, apiKey, models: [], trustScore: options.trust, shareBps: config.platform.hosterShareBps },
-          { masterKey: masterKeyOf(session), allowPrivateUrls: config.hosters.allowPrivateUrls },
+          { masterKey: await masterKeyOf(session, pool), allowPrivateUrls: config.hosters.allowPrivateUrls },
         ),
       )
       const earns = `${config.platform.hosterShareBps / 100} %`
@@ -180,8 +180,9 @@ function key(): Command {
       const session = sessionOf(options)
       const apiKey = keyFrom(options) ?? null
       if (apiKey === null && options.none !== true) throw new UsageError('Give --key-file, --key or --none.')
-      const masterKey = masterKeyOf(session)
-      const found = await withDatabase(session, pool => setHosterKey(pool, hoster, apiKey, masterKey))
+      const found = await withDatabase(session, async pool =>
+        setHosterKey(pool, hoster, apiKey, await masterKeyOf(session, pool)),
+      )
       show(session, found, { has_key: apiKey !== null }, apiKey === null ? 'is sent no key.' : 'is sent the new key.')
     })
 }

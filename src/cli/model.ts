@@ -62,9 +62,9 @@ async function ownOffers({ config }: Session): Promise<readonly Offer[]> {
 }
 
 async function hosterOffers(session: Session): Promise<readonly Offer[]> {
-  const { offers } = await withDatabase(session, pool =>
+  const { offers } = await withDatabase(session, async pool =>
     readHosterOffers(pool, {
-      masterKey: masterKeyOf(session),
+      masterKey: await masterKeyOf(session, pool),
       allowPrivateHosters: session.config.hosters.allowPrivateUrls,
       onProblem: session.output.note,
     }),

@@ -30,23 +30,76 @@ export async function migrate(connection: Connection, directory: string = migrat
   client.on('error', () => {})
   await client.connect()
   try {
+    await requireRights(client)
     await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
     await client.query(CREATE_TABLE)
-    const { rows: applied } = await client.query<Applied>(
-      'SELECT version, name, checksum FROM migration ORDER BY version',
-    )
+    const { rows: applied } = await client.query<Applied>(SELECT_APPLIED)
     requireSameHistory(applied, files)
     const pending = files.slice(applied.length)
     for (const file of pending) await apply(client, file)
     return pending.map(({ version, name }) => ({ version, name }))
+  } catch (error) {
+    throw explained(error)
   } finally {
     // Ends the session, and with it the lock.
     await client.end().catch(() => {})
   }
 }
 
+/** The names of what `migrate` would apply. Changes nothing, and throws what `migrate` would before it does. */
+export async function pendingMigrations(sql: Reader, directory: string = migrationsDir): Promise<string[]> {
+  try {
+    await requireRights(sql)
+    const files = await readMigrations(directory)
+    const { rows: tables } = await sql.query("SELECT to_regclass('migration') IS NOT NULL AS found")
+    const isNew = !(tables as { found: boolean }[])[0]!.found
+    const applied = isNew ? [] : ((await sql.query(SELECT_APPLIED)).rows as Applied[])
+    requireSameHistory(applied, files)
+    return files.slice(applied.length).map(({ name }) => name)
+  } catch (error) {
+    throw explained(error)
+  }
+}
+
+interface Reader {
+  query(text: string): Promise<{ readonly rows: unknown[] }>
+}
+
+/** Said before anything is made, and not by whatever a half-made database lacks. */
+async function requireRights(sql: Reader): Promise<void> {
+  const { rows } = await sql.query(`
+    SELECT current_user AS role, current_database() AS database, current_setting('transaction_read_only') = 'on' AS is_read_only,
+           coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)
+             AND (has_database_privilege(current_database(), 'CREATE') OR to_regnamespace('graphile_worker') IS NOT NULL) AS may_create`)
+  const { role, database, is_read_only, may_create } = rows[0] as {
+    role: string
+    database: string
+    is_read_only: boolean
+    may_create: boolean
+  }
+  if (is_read_only)
+    throw new Error(
+      `The database ${database} can only be read by the role ${role}: it is a standby, or default_transaction_read_only is on. Set DATABASE_URL to the one that takes changes.`,
+    )
+  if (!may_create)
+    throw new Error(
+      `The role ${role} may not create tables and schemas in the database ${database}. It has to own it: ALTER DATABASE "${database}" OWNER TO "${role}"`,
+    )
+}
+
+function explained(error: unknown): unknown {
+  if (!(error instanceof pg.DatabaseError && error.code === INSUFFICIENT_PRIVILEGE)) return error
+  return new Error(
+    `PostgreSQL said: ${error.message}. The role of DATABASE_URL has to own the database and what is in it.`,
+  )
+}
+
+const INSUFFICIENT_PRIVILEGE = '42501'
+
 /** Any constant will do, as long as no other lock of this database uses it: "sy" and "migr" in ASCII. */
 const MIGRATION_LOCK = 0x7379_6d67
+
+const SELECT_APPLIED = 'SELECT version, name, checksum FROM migration ORDER BY version'
 
 const CREATE_TABLE = `
 CREATE TABLE IF NOT EXISTS migration (

@@ -9,7 +9,17 @@ const KEY_BYTES = 32
  * The key that seals upstream credentials: `given` (SWITCHYARD_MASTER_KEY, 32 bytes as hex or base64), or the one in
  * `<dataDir>/master.key`, which is made on first use. Throws an Error that says what to do when either is not a key.
  */
-export function loadMasterKey({ given, dataDir }: { given?: string | undefined; dataDir: string }): Buffer {
+export function loadMasterKey(place: MasterKeyPlace): Buffer {
+  return findMasterKey(place) ?? create(pathIn(place.dataDir), place.dataDir)
+}
+
+export interface MasterKeyPlace {
+  readonly given?: string | undefined
+  readonly dataDir: string
+}
+
+/** The same, but undefined where it would be made. */
+export function findMasterKey({ given, dataDir }: MasterKeyPlace): Buffer | undefined {
   if (given !== undefined && given !== '') {
     const key = parseMasterKey(given)
     if (!key)
@@ -18,9 +28,10 @@ export function loadMasterKey({ given, dataDir }: { given?: string | undefined; 
       )
     return key
   }
-  const path = join(dataDir, 'master.key')
-  return read(path) ?? create(path, dataDir)
+  return read(pathIn(dataDir))
 }
+
+const pathIn = (dataDir: string) => join(dataDir, 'master.key')
 
 /** 32 bytes from hex, base64 or base64url; undefined for anything else. */
 export function parseMasterKey(text: string): Buffer | undefined {
@@ -36,8 +47,9 @@ function read(path: string): Buffer | undefined {
   try {
     text = readFileSync(path, 'utf8')
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
-    throw error
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') return undefined
+    throw new Error(`Cannot read ${path} (${code}). Run this as the user who owns it, or as root.`)
   }
   const key = parseMasterKey(text)
   if (!key)

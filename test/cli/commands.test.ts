@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -32,6 +32,12 @@ async function json(line: string, more: { input?: string } = {}) {
   return JSON.parse(stdout)
 }
 
+/** What doctor found, by the name of the check. */
+async function doctorIn(env: Record<string, string>): Promise<Record<string, string>> {
+  const { checks } = JSON.parse((await switchyard('doctor --json', { env: { PORT: '0', ...env } })).stdout)
+  return Object.fromEntries(checks.map(({ check, detail }: { check: string; detail: string }) => [check, detail]))
+}
+
 describe('customers, keys and credit', () => {
   test('a customer starts with the signup credit and can be found by e-mail and id', async () => {
     const added = await json('customer add Ada@example.com')
@@ -49,8 +55,15 @@ describe('customers, keys and credit', () => {
     const env = { DATABASE_URL: '', SWITCHYARD_DATA: join(directory, 'elsewhere') }
     const { code, stdout, stderr } = await switchyard('customer list', { env })
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
-    expect(stderr).toContain(`There is no database in ${env.SWITCHYARD_DATA}. Is this the server's directory?`)
+    const said = `There is no database in ${env.SWITCHYARD_DATA}. Is this the server's directory?`
+    expect(stderr).toContain(said)
     expect(existsSync(env.SWITCHYARD_DATA)).toBe(false)
+    // As where a disk is not mounted yet.
+    await mkdir(join(env.SWITCHYARD_DATA, 'postgres'), { recursive: true })
+    expect((await switchyard('customer list', { env })).stderr).toContain(said)
+    expect((await doctorIn(env)).database).toMatch(/^none yet/)
+    expect(await readdir(env.SWITCHYARD_DATA)).toEqual(['postgres'])
+    await rm(env.SWITCHYARD_DATA, { recursive: true })
   })
 
   test('a key is the only thing on stdout, and never shown again', async () => {
@@ -186,6 +199,25 @@ describe('hosters and models', () => {
     expect(await json('hoster list')).toMatchObject([{ state: 'suspended', has_key: false }])
   })
 
+  test('a command that does not find the master key of the servers seals nothing, and makes none', async () => {
+    const elsewhere = join(directory, 'elsewhere')
+    await mkdir(elsewhere)
+    const env = { SWITCHYARD_DATA: elsewhere }
+    for (const line of ['hoster add other https://models.acme.dev/v1', 'hoster key acme --key new', 'model list'])
+      expect(await switchyard(line, { env })).toMatchObject({
+        code: 1,
+        stdout: '',
+        stderr: expect.stringContaining(`${join(elsewhere, 'master.key')} is missing. Set SWITCHYARD_DATA`),
+      })
+    expect(await readdir(elsewhere)).toEqual([])
+    const another = { SWITCHYARD_MASTER_KEY: 'ab'.repeat(32) }
+    expect(await switchyard('hoster key acme --key new', { env: another })).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/^SWITCHYARD_MASTER_KEY is not the master key that the server last started with/),
+    })
+    expect(await json('hoster list')).toMatchObject([{ name: 'acme', has_key: false }])
+  })
+
   test('a hoster inside our own network is refused', async () => {
     expect(await switchyard('hoster add evil http://169.254.169.254/v1')).toMatchObject({ code: 1, stdout: '' })
   })
@@ -233,13 +265,14 @@ describe('alerts', () => {
     ])
   })
 
-  test('the operator may have mail sent to anybody; without a mail server it is told instead', async () => {
+  test('the operator may have mail sent to anybody; without a mail server a test fails and shows it', async () => {
     const added = await switchyard('alert add bob@example.com daily_spend --email billing@example.com --json')
     expect(added.stderr).toContain('mails are logged instead of sent')
     const rule = JSON.parse(added.stdout)
     expect(rule).toMatchObject({ channel: 'email', target: 'billing@example.com', secret: null })
     const tried = await switchyard(`alert test ${rule.id}`)
-    expect(tried).toMatchObject({ code: 0, stdout: 'There is no mail server to send it with.\n' })
+    expect(tried).toMatchObject({ code: 1, stdout: '' })
+    expect(tried.stderr).toContain('There is no mail server to send it with: set smtp.host.')
     expect(tried.stderr).toContain('your alerts arrive here')
   })
 })
@@ -332,6 +365,7 @@ describe('doctor', () => {
       migrations: 'ok',
       clock: 'ok',
       'account tiers': 'ok',
+      'master key': 'ok',
       'local gpu': 'ok',
     })
   })
@@ -342,6 +376,36 @@ describe('doctor', () => {
       port: `${port} on 127.0.0.1 is taken by another program. Set PORT to another one.`,
       'account tiers': expect.stringContaining('customers have gone, not configured'),
       'local gpu': `http://127.0.0.1:${port}/v1/models refuses the key (401).`,
+    })
+  })
+
+  test('what would keep a server from starting is found', async () => {
+    const broken = join(directory, 'broken')
+    await mkdir(broken)
+    await writeFile(join(broken, 'master.key'), 'half')
+    await database.pool.query("UPDATE migration SET checksum = 'edited' || checksum WHERE version = 2")
+    const { stdout, code } = await switchyard('doctor --json', {
+      env: { SWITCHYARD_DATA: broken, HOST: 'no-such-host.invalid', PORT: '0' },
+    })
+    await database.pool.query('UPDATE migration SET checksum = substr(checksum, 7) WHERE version = 2')
+    expect(code).toBe(1)
+    expect(JSON.parse(stdout).checks).toEqual(
+      expect.arrayContaining([
+        {
+          check: 'port',
+          ok: false,
+          detail: expect.stringMatching(/^The name no-such-host.invalid does not resolve. Set HOST/),
+        },
+        {
+          check: 'migrations',
+          ok: false,
+          detail: expect.stringMatching(/^Migration 0002_money.sql was changed after/),
+        },
+        { check: 'master key', ok: false, detail: expect.stringMatching(/does not hold a key. Restore it/) },
+      ]),
+    )
+    expect(await doctorIn({ SWITCHYARD_MASTER_KEY: 'ab'.repeat(32) })).toMatchObject({
+      'master key': expect.stringContaining('is not the master key that the server last started with'),
     })
   })
 

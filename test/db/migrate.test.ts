@@ -2,7 +2,7 @@ import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import { migrate } from '../../src/db/migrate.ts'
+import { migrate, pendingMigrations } from '../../src/db/migrate.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 
 let db: TestDatabase
@@ -50,6 +50,18 @@ it('refuses a file that was edited after it was applied', async () => {
   await write('0003_next.sql', 'CREATE TABLE next ();')
   await expect(run()).rejects.toThrow(/0001_fruit.sql was changed after it was applied.*new migration/)
   expect((await db.pool.query("SELECT to_regclass('next') AS next")).rows).toEqual([{ next: null }])
+})
+
+it('says what a role must be given, before it makes anything', async () => {
+  const { database, user } = db.connection
+  await db.pool.query('REVOKE CREATE ON SCHEMA public FROM CURRENT_USER, pg_database_owner')
+  const refusal = `The role ${user} may not create tables and schemas in the database ${database}. It has to own it`
+  await expect(run()).rejects.toThrow(refusal)
+  await expect(pendingMigrations(db.pool, directory)).rejects.toThrow(refusal)
+  await db.pool.query('GRANT CREATE ON SCHEMA public TO CURRENT_USER')
+  expect(await pendingMigrations(db.pool, directory)).toEqual(['0001_fruit.sql', '0002_colour.sql'])
+  await db.pool.query(`ALTER DATABASE ${database} SET default_transaction_read_only = on`)
+  await expect(run()).rejects.toThrow(`The database ${database} can only be read by the role ${user}`)
 })
 
 it('does not mistake Windows line ends for an edit', async () => {
