@@ -5,17 +5,7 @@ import { mutations } from './mutations.ts'
 import { prove } from './prove.ts'
 import { simulate } from './simulate.ts'
 
-const { values } = parseArgs({
-  options: {
-    seeds: { type: 'string' },
-    from: { type: 'string', default: '1' },
-    seed: { type: 'string' },
-    trace: { type: 'boolean', default: false },
-    prove: { type: 'boolean', default: false },
-    only: { type: 'string', multiple: true },
-    jobs: { type: 'string', default: '1' },
-  },
-})
+const values = readArguments()
 
 // A tenth of the time; the run of a single seed shows them.
 if (values.seed === undefined) Error.stackTraceLimit = 0
@@ -25,8 +15,8 @@ const isGood = values.prove ? await proveAll() : await simulateAll()
 process.exitCode = isGood ? 0 : 1
 
 async function simulateAll(): Promise<boolean> {
-  const first = Number(values.seed ?? values.from)
-  const last = values.seed === undefined ? first + Number(values.seeds ?? 1_000) - 1 : first
+  const first = values.seed ?? values.from
+  const last = values.seed === undefined ? first + (values.seeds ?? 1_000) - 1 : first
   const sums = new Map<string, number>()
   let failures = 0
   for (let seed = first; seed <= last; seed++) {
@@ -50,15 +40,14 @@ async function simulateAll(): Promise<boolean> {
 }
 
 async function proveAll(): Promise<boolean> {
-  const seeds = Number(values.seeds ?? 20_000)
+  const seeds = values.seeds ?? 20_000
   const chosen = mutations.filter(({ id }) => values.only?.includes(id) ?? true)
-  if (chosen.length === 0) throw new Error('no mutation has that name')
   const waiting = [...chosen]
   let found = 0
   await Promise.all(
-    Array.from({ length: Number(values.jobs) }, async () => {
+    Array.from({ length: values.jobs }, async () => {
       for (let mutation = waiting.shift(); mutation !== undefined; mutation = waiting.shift()) {
-        const finding = await prove(mutation, Number(values.from), seeds)
+        const finding = await prove(mutation, values.from, seeds)
         if (finding !== undefined) found++
         const outcome = finding === undefined ? 'SURVIVED' : `found at seed ${finding.seed} by ${finding.rule}`
         console.log(`${mutation.id.padEnd(40)} ${outcome}`)
@@ -74,4 +63,39 @@ async function proveAll(): Promise<boolean> {
 
 function elapsedS(): string {
   return ((performance.now() - startedMs) / 1000).toFixed(1)
+}
+
+/** Ends with 2 on what cannot be meant: a run of no seed at all would say that nothing failed. */
+function readArguments() {
+  try {
+    const { values } = parseArgs({
+      options: {
+        seeds: { type: 'string' },
+        from: { type: 'string', default: '1' },
+        seed: { type: 'string' },
+        trace: { type: 'boolean', default: false },
+        prove: { type: 'boolean', default: false },
+        only: { type: 'string', multiple: true },
+        jobs: { type: 'string', default: '1' },
+      },
+    })
+    const unknown = values.only?.find(name => !mutations.some(({ id }) => id === name))
+    if (unknown !== undefined)
+      throw new Error(`No planted bug is called ${unknown}. Their names are in sim/mutations.ts.`)
+    return {
+      ...values,
+      seeds: values.seeds === undefined ? undefined : count('seeds', values.seeds),
+      from: count('from', values.from),
+      seed: values.seed === undefined ? undefined : count('seed', values.seed),
+      jobs: count('jobs', values.jobs),
+    }
+  } catch (error) {
+    console.error((error as Error).message)
+    process.exit(2)
+  }
+}
+
+function count(name: string, text: string): number {
+  if (!/^[1-9]\d{0,11}$/.test(text)) throw new Error(`--${name} must be a whole number from 1 on, and is ${text}.`)
+  return Number(text)
 }

@@ -1,0 +1,17 @@
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+
+const program = fileURLToPath(new URL('../../sim/run.ts', import.meta.url))
+
+test.each([
+  [['--seeds', '1,000'], '--seeds must be a whole number'],
+  [['--seeds', '0'], '--seeds must be a whole number'],
+  [['--seed', 'x'], '--seed must be a whole number'],
+  [['--prove', '--only', 'price-rounds-twice', '--only', 'price-rounds-thrice'], 'price-rounds-thrice'],
+  [['--sedes', '5'], "Unknown option '--sedes'"],
+])('a run of the simulator that would prove nothing ends with 2: %s', (args, words) => {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args], { encoding: 'utf8' })
+  expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
+  expect(stderr).toContain(words)
+})
