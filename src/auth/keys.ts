@@ -76,11 +76,11 @@ export async function listKeys(sql: Sql, customerId: string | null = null): Prom
   return rows
 }
 
-/** Keys whose id or hint is this text. More than one may share a hint. */
-export async function findKeys(sql: Sql, idOrHint: string): Promise<KeyListing[]> {
+/** Keys whose id or hint is this text, or that are this text. More than one may share a hint. */
+export async function findKeys(sql: Sql, text: string): Promise<KeyListing[]> {
   const { rows } = await sql.query<KeyListing>(
-    `${SELECT} WHERE key_id::text = lower($1) OR hint = $1 ORDER BY api_key.created_at, key_id`,
-    [idOrHint],
+    `${SELECT} WHERE key_id::text = lower($1) OR hint = $1 OR key_hash = decode($2, 'base64') ORDER BY api_key.created_at, key_id`,
+    [text, hashApiKey(text)],
   )
   return rows
 }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { hasValidChecksum, hintOf } from '../auth/api-key.ts'
 import { findKeys, issueKey, type KeyListing, listKeys, revokeKey } from '../auth/keys.ts'
 import { transaction } from '../db/pool.ts'
 import { usdText } from '../domain/money.ts'
@@ -121,14 +122,16 @@ function revoke(): Command {
     'key revoke 0c9e6f0e-3f0a-4d5c-9f51-5d1f0a7c2b11',
     "key revoke 'sk-sy-Ab3d…x9Zk'",
   ])
-    .argument('<key>', 'id, or the short form that key list shows')
-    .action(async (idOrHint: string, options) => {
+    .argument('<key>', 'id, the short form that key list shows, or the key itself')
+    .action(async (text: string, options) => {
       const session = sessionOf(options)
       const { key, changed } = await withDatabase(session, pool =>
         transaction(pool, async sql => {
-          const [found, ...others] = await findKeys(sql, idOrHint)
-          if (!found) throw new Failure(`There is no key ${idOrHint}. List them with: switchyard key list`)
-          if (others.length > 0) throw new Failure(`More than one key looks like ${idOrHint}. Name it by its id.`)
+          const [found, ...others] = await findKeys(sql, text)
+          // It may end in a log, so a whole key is not repeated.
+          const shown = hasValidChecksum(text) ? hintOf(text) : text
+          if (!found) throw new Failure(`There is no key ${shown}. List them with: switchyard key list`)
+          if (others.length > 0) throw new Failure(`More than one key looks like ${shown}. Name it by its id.`)
           return { key: found, changed: await revokeKey(sql, found.keyId) }
         }),
       )

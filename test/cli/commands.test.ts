@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { hasValidChecksum } from '../../src/auth/api-key.ts'
+import { hasValidChecksum, hintOf, mintApiKey } from '../../src/auth/api-key.ts'
 import { startWebhookReceiver, type WebhookReceiver } from '../alerts/webhook-receiver.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { type CliRun, databaseUrl, runCli } from './run-cli.ts'
@@ -78,6 +78,12 @@ describe('customers, keys and credit', () => {
     expect({ hint, state }).toEqual({ hint: `${key.slice(0, 10)}…${key.slice(-4)}`, state: 'active' })
     expect(await json(`key revoke ${hint}`)).toMatchObject({ key_id, changed: true })
     expect(await json(`key revoke ${key_id}`)).toMatchObject({ key_id, changed: false })
+    // Whoever has found a key that leaked has all of it.
+    expect(await json(`key revoke ${key}`)).toMatchObject({ key_id, changed: false })
+    const nobodys = mintApiKey()
+    const refused = await switchyard(`key revoke ${nobodys}`)
+    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining(`There is no key ${hintOf(nobodys)}.`) })
+    expect(refused.stderr).not.toContain(nobodys)
     expect(await json('key list')).toMatchObject([{ state: 'revoked' }])
   })
 
