@@ -13,6 +13,6 @@ function hasFiles(directory: string): boolean {
     return readdirSync(directory).length > 0
   } catch (error) {
     // What may not be read is there, and whoever opens it says why it may not.
-    return (error as NodeJS.ErrnoException).code !== 'ENOENT'
+    return !['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')
   }
 }

@@ -13,7 +13,8 @@ export interface FileLock {
  * Throws the operating system's error when the file cannot be opened.
  *
  * Node has no flock, and a lock file with a process id in it needs guesses about who is dead. SQLite, which Node
- * carries, takes real advisory locks that the kernel drops when a process ends. The file stays empty.
+ * carries, takes real advisory locks that the kernel drops when a process ends. The file stays empty, and nothing is written beside it:
+ * on a full disk a command has to get as far as to say so, and a server to stop its PostgreSQL.
  */
 export function tryFileLock(path: string, mode: 'shared' | 'exclusive'): FileLock | undefined {
   // On a file that may only be read SQLite takes a shared lock and says it is exclusive.
@@ -21,7 +22,9 @@ export function tryFileLock(path: string, mode: 'shared' | 'exclusive'): FileLoc
   createForOwner(path)
   const file = new DatabaseSync(path, { timeout: 0 })
   try {
-    file.exec(mode === 'exclusive' ? 'BEGIN EXCLUSIVE' : 'BEGIN; SELECT 1 FROM sqlite_schema')
+    file.exec(
+      mode === 'exclusive' ? 'PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE' : 'BEGIN; SELECT 1 FROM sqlite_schema',
+    )
   } catch (error) {
     file.close()
     if (isBusy(error)) return undefined

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -13,6 +13,22 @@ test('a lock is made for its owner alone: whoever may read it could hold it', ()
       expect(statSync(path).mode & 0o777).toBe(0o600)
       expect(statSync(path).size).toBe(0)
     }
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+})
+
+test('a lock writes nothing, so that a full disk keeps nobody from it', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'switchyard-lock-'))
+  try {
+    const path = join(directory, 'lock')
+    const lock = tryFileLock(path, 'exclusive')!
+    expect(readdirSync(directory)).toEqual(['lock'])
+    expect(tryFileLock(path, 'shared')).toBeUndefined()
+    expect(tryFileLock(path, 'exclusive')).toBeUndefined()
+    lock.release()
+    expect(statSync(path).size).toBe(0)
+    tryFileLock(path, 'exclusive')!.release()
   } finally {
     rmSync(directory, { recursive: true })
   }
