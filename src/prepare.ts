@@ -1,7 +1,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Config } from './config.ts'
 import { type Connection, openDatabase } from './db/embedded.ts'
-import { migrate } from './db/migrate.ts'
+import { migrate, migrationsDir } from './db/migrate.ts'
 import { createPool } from './db/pool.ts'
 import { acquireServerLock } from './db/server-lock.ts'
 import type { Offer } from './domain/offer.ts'
@@ -43,7 +43,9 @@ export async function prepare({ config, log, settings = {}, onLost }: PrepareOpt
   const { databaseUrl, dataDir } = config
   const database = await openDatabase({ databaseUrl: databaseUrl ?? undefined, dataDir, log, settings })
   started.defer(() => database.close())
-  await migrate(database.connection)
+  await migrate(database.connection, migrationsDir, () =>
+    log.info('waiting for another process, which migrates the database'),
+  )
   let lost = false
   if (database.embedded) {
     const lock = await acquireServerLock(database.connection, error => {

@@ -1,5 +1,5 @@
 import { openDatabase } from '../db/embedded.ts'
-import { migrate } from '../db/migrate.ts'
+import { migrate, migrationsDir } from '../db/migrate.ts'
 import { createPool, type Pool } from '../db/pool.ts'
 import { Failure } from './failure.ts'
 import { hasDatabase } from './has-database.ts'
@@ -28,7 +28,9 @@ export async function withDatabase<T>(
     log: { info: output.note, warn: output.note },
   })
   try {
-    for (const { name } of await migrate(database.connection)) output.note(`Applied migration ${name}`)
+    const tellOfWait = () => output.note('Waiting for another process, which migrates the database')
+    const applied = await migrate(database.connection, migrationsDir, tellOfWait)
+    for (const { name } of applied) output.note(`Applied migration ${name}`)
     const pool = createPool(database.connection, {
       max: 4,
       applicationName: 'switchyard cli',

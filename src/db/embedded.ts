@@ -60,11 +60,11 @@ async function openGiven(connectionString: string): Promise<DatabaseHandle> {
 async function openEmbedded({ dataDir: path, log, settings = {} }: DatabaseOptions): Promise<DatabaseHandle> {
   const dataDir = makeDataDir(resolve(path))
   const cluster = embeddedCluster(dataDir)
-  const turn = await waitForTurn(dataDir)
+  const turn = await waitForTurn(dataDir, log)
   try {
     const running = await findRunning(cluster, dataDir)
     const connection = running ?? (await start(cluster, dataDir, log, settings))
-    return holdOpen(cluster, dataDir, connection, running === undefined)
+    return holdOpen(cluster, dataDir, log, connection, running === undefined)
   } finally {
     turn.release()
   }
@@ -87,8 +87,13 @@ function makeDataDir(dataDir: string): string {
   }
 }
 
-async function waitForTurn(dataDir: string): Promise<FileLock> {
+/** After this long it is no longer somebody else's ordinary start or stop, and whoever waits is told. */
+const TOLD_OF_WAIT_AFTER_MS = 3_000
+
+async function waitForTurn(dataDir: string, log: DatabaseLog): Promise<FileLock> {
   const path = startPath(dataDir)
+  const tell = () => log.info(`Waiting for another process, which starts or stops the PostgreSQL of ${dataDir}`)
+  const wait = setTimeout(tell, TOLD_OF_WAIT_AFTER_MS)
   try {
     const isNew = !existsSync(path)
     // Long enough for somebody else's crash recovery.
@@ -102,10 +107,18 @@ async function waitForTurn(dataDir: string): Promise<FileLock> {
     throw new Error(
       `Cannot lock ${path}. The data directory belongs to user ${uid}; run this as that user or as root, and keep it on a file system that has locks.`,
     )
+  } finally {
+    clearTimeout(wait)
   }
 }
 
-function holdOpen(cluster: Cluster, dataDir: string, connection: Connection, startedByUs: boolean): DatabaseHandle {
+function holdOpen(
+  cluster: Cluster,
+  dataDir: string,
+  log: DatabaseLog,
+  connection: Connection,
+  startedByUs: boolean,
+): DatabaseHandle {
   const path = usersPath(dataDir)
   const isNew = !existsSync(path)
   const use = tryFileLock(path, 'shared')
@@ -125,7 +138,7 @@ function holdOpen(cluster: Cluster, dataDir: string, connection: Connection, sta
   process.once('exit', leaveAtExit)
 
   const leave = async () => {
-    const turn = await waitForTurn(dataDir)
+    const turn = await waitForTurn(dataDir, log)
     try {
       process.off('exit', leaveAtExit)
       use.release()

@@ -23,15 +23,27 @@ export interface Migration {
  *
  * Throws, without changing anything, when an applied file was edited or is gone, or when the database was migrated by a
  * newer version. Throws when a file fails; it and everything after it is then not applied.
+ *
+ * @param onWait called when another process migrates: on tables of millions of rows that takes as long as it takes
  */
-export async function migrate(connection: Connection, directory: string = migrationsDir): Promise<Migration[]> {
+export async function migrate(
+  connection: Connection,
+  directory: string = migrationsDir,
+  onWait: () => void = () => {},
+): Promise<Migration[]> {
   const files = await readMigrations(directory)
   const client = new pg.Client({ ...noticesDeadPeer, ...connection, application_name: 'switchyard migrate' })
   client.on('error', () => {})
   await client.connect()
   try {
     await requireRights(client)
-    await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
+    const { rows } = await client.query<{ locked: boolean }>('SELECT pg_try_advisory_lock($1) AS locked', [
+      MIGRATION_LOCK,
+    ])
+    if (!rows[0]!.locked) {
+      onWait()
+      await client.query('SELECT pg_advisory_lock($1)', [MIGRATION_LOCK])
+    }
     await client.query(CREATE_TABLE)
     const { rows: applied } = await client.query<Applied>(SELECT_APPLIED)
     requireSameHistory(applied, files)

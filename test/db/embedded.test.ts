@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { type Connection, type DatabaseHandle, openDatabase } from '../../src/db/embedded.ts'
+import { tryFileLock } from '../../src/db/file-lock.ts'
 import { createPool } from '../../src/db/pool.ts'
 import { acquireServerLock } from '../../src/db/server-lock.ts'
 import { createTestDatabase } from '../harness/database.ts'
@@ -132,6 +133,16 @@ describe('coming and going', () => {
     process.kill(-(holder.process.pid as number), 'SIGINT')
     expect(await holder.nextLine()).toEqual({ alive: 1 })
   })
+})
+
+it('tells of a wait for a process that does not come to an end of its start', async () => {
+  await (await open()).close()
+  const turn = tryFileLock(join(dataDir, 'postgres.start.lock'), 'exclusive')!
+  const told = Promise.withResolvers<string>()
+  const opened = openDatabase({ dataDir, log: { info: told.resolve, warn() {} } })
+  expect(await told.promise).toBe(`Waiting for another process, which starts or stops the PostgreSQL of ${dataDir}`)
+  turn.release()
+  handles.push(await opened)
 })
 
 describe('after a crash', () => {

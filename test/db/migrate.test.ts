@@ -44,6 +44,18 @@ it('applies each file once when several nodes start together', async () => {
   expect((await db.pool.query('SELECT * FROM fruit')).rows).toHaveLength(1)
 })
 
+it('tells of a wait for another process that migrates', async () => {
+  // "sy" and "mg" in ASCII, as in migrate.ts.
+  const holder = await db.pool.pg.connect()
+  await holder.query('SELECT pg_advisory_lock($1)', [0x7379_6d67])
+  const told = Promise.withResolvers<void>()
+  const applied = migrate(db.connection, directory, told.resolve)
+  await told.promise
+  await holder.query('SELECT pg_advisory_unlock($1)', [0x7379_6d67])
+  holder.release()
+  expect(await applied).toHaveLength(2)
+})
+
 it('refuses a file that was edited after it was applied', async () => {
   await run()
   await write('0001_fruit.sql', 'CREATE TABLE fruit (name text NOT NULL);\n')
