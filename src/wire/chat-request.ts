@@ -206,19 +206,30 @@ function forwarded(input: JsonObject): JsonObject {
   for (const key of Object.keys(input)) {
     if (input[key] !== null && isForwarded(key)) kept[key] = input[key]
   }
-  if (isEmptyList(kept.tools)) dropTools(kept)
-  if (isEmptyList(kept.functions)) delete kept.functions
+  dropIdle(kept)
   return kept
 }
 
 /**
- * OpenAI, and vLLM since 0.20 (pull request 39780), refuse an empty list of tools, and a choice among none; Ollama and others take both. Whether a request
- * is right must not depend on who serves it.
+ * What says nothing, and what is refused for it: OpenAI, and vLLM since 0.20 (pull request 39780), refuse an empty list of tools and a choice among
+ * none (LiteLLM pull request 39147), vLLM an empty stop sequence, OpenAI metadata of what is not stored (qwen-code issue 243); Ollama takes an empty
+ * list of stop sequences for a wish to stop nowhere (issue 3629). Whether a request is right must not depend on who serves it.
  */
-function dropTools(kept: JsonObject): void {
-  delete kept.tools
-  delete kept.parallel_tool_calls
-  if (kept.tool_choice === 'auto' || kept.tool_choice === 'none') delete kept.tool_choice
+function dropIdle(kept: JsonObject): void {
+  if (isEmptyList(kept.tools)) delete kept.tools
+  if (isEmptyList(kept.functions)) delete kept.functions
+  if (kept.tools === undefined) {
+    delete kept.parallel_tool_calls
+    if (isAutoOrNone(kept.tool_choice)) delete kept.tool_choice
+  }
+  if (kept.functions === undefined && isAutoOrNone(kept.function_call)) delete kept.function_call
+  if (kept.stop === '' || isEmptyList(kept.stop)) delete kept.stop
+  if (kept.store !== true) delete kept.metadata
+}
+
+/** Of the two, neither calls for a tool. */
+function isAutoOrNone(choice: unknown): boolean {
+  return choice === 'auto' || choice === 'none'
 }
 
 const plainName = /^[a-z\d_]*$/

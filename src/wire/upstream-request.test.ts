@@ -70,14 +70,35 @@ it('leaves out lists of no tools and of no calls, which OpenAI and vLLM refuse a
     messages: [{ role: 'assistant', content: 'y' }],
     max_tokens: 77,
   })
+  // So it is where there is no list at all: agents that sum a conversation up send a choice alone.
+  for (const tools of [{}, { tools: null }]) {
+    const idle = { ...tools, tool_choice: 'none', parallel_tool_calls: false, function_call: 'auto' }
+    expect(Object.keys(bodyFor({}, idle)).sort()).toEqual(['max_tokens', 'messages', 'model'])
+  }
   // A tool that is required and not there is for the upstream to refuse.
-  expect(bodyFor({}, { tools: [], tool_choice: 'required' })).toMatchObject({ tool_choice: 'required' })
+  for (const tools of [{}, { tools: [] }]) {
+    expect(bodyFor({}, { ...tools, tool_choice: 'required' })).toMatchObject({ tool_choice: 'required' })
+  }
   const some = {
     tools: [{ type: 'function', function: { name: 'f' } }],
     tool_choice: 'auto',
     parallel_tool_calls: false,
   }
   expect(bodyFor({}, some)).toMatchObject(some)
+  const older = { functions: [{ name: 'f' }], function_call: 'auto' }
+  expect(bodyFor({}, older)).toMatchObject(older)
+})
+
+it('leaves out stop sequences that are none, which vLLM refuses and Ollama takes for a wish to stop nowhere', () => {
+  for (const stop of [[], '']) expect(bodyFor({}, { stop })).not.toHaveProperty('stop')
+  for (const stop of [['a'], 'a']) expect(bodyFor({}, { stop })).toMatchObject({ stop })
+})
+
+it('leaves out metadata of what is not stored, which OpenAI refuses', () => {
+  const metadata = { session: 's' }
+  expect(bodyFor({}, { metadata })).not.toHaveProperty('metadata')
+  expect(bodyFor({}, { metadata, store: false })).not.toHaveProperty('metadata')
+  expect(bodyFor({}, { metadata, store: true })).toMatchObject({ metadata, store: true })
 })
 
 it('leaves out fields of each message where the dialect says so, for this upstream alone', () => {

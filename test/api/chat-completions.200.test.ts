@@ -124,6 +124,7 @@ test('every other OpenAI field is passed on as it came', async () => {
     tool_choice: 'auto',
     parallel_tool_calls: false,
     reasoning_effort: 'low',
+    store: true,
     metadata: { a: 'b' },
     a_field_of_tomorrow: { deep: [1, 'x', null] },
   }
