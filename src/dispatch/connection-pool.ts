@@ -6,6 +6,11 @@ import type { Deadlines } from './deadlines.ts'
 
 /** So long after the last word, TCP asks whether the other side is still there: a load balancer may have forgotten it. */
 const PROBED_AFTER_MS = 60_000
+/**
+ * So long an address of several is tried before the next one. Node gives up on it after half a second (issue 54359), and after the last one on all:
+ * a server a long way off, or one whose first packet was lost, which TCP sends again after a second, was not reached at all.
+ */
+const ADDRESS_TRIED_MS = 1_500
 
 /**
  * Connections to one origin, as many as there are requests at a time. The one that rested last serves next, so that after a rush the others
@@ -79,6 +84,7 @@ export class ConnectionPool implements ConnectionKeeper {
       host,
       port: Number(port || (isSecure ? 443 : 80)),
       onread,
+      autoSelectFamilyAttemptTimeout: ADDRESS_TRIED_MS,
       ...(this.#lookup && { lookup: this.#lookup }),
     }
     const socket = isSecure

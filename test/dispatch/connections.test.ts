@@ -1,8 +1,9 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { once } from 'node:events'
-import type { LookupFunction } from 'node:net'
+import { connect, type LookupFunction } from 'node:net'
 import { getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls'
+import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { UpstreamClient } from '../../src/dispatch/upstream-client.ts'
@@ -311,6 +312,53 @@ describe('TLS', () => {
       message: expect.not.stringContaining('connect limit'),
     })
   })
+})
+
+/** Takes no more than two connections before `resume`: the kernel drops the first packet of a third one. Answers each request with `ok`. */
+async function startFullServer(): Promise<{ port: number; resume: () => void; close: () => Promise<number> }> {
+  const gate = new Int32Array(new SharedArrayBuffer(4))
+  const worker = new Worker(
+    `const { parentPort, workerData } = require('node:worker_threads')
+    const server = require('node:net').createServer(socket => {
+      socket.on('error', () => {}).on('data', () => socket.write('HTTP/1.1 200 OK\\r\\ncontent-length: 2\\r\\n\\r\\nok'))
+    })
+    server.listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
+      parentPort.postMessage(server.address().port)
+      Atomics.wait(workerData, 0, 0)
+    })`,
+    { eval: true, workerData: gate },
+  )
+  const [port] = await once(worker, 'message')
+  const resume = () => {
+    Atomics.store(gate, 0, 1)
+    Atomics.notify(gate, 0)
+  }
+  return { port, resume, close: () => worker.terminate() }
+}
+
+it('waits for the first of several addresses until a lost packet has been sent again, which is after a second', async () => {
+  const server = await startFullServer()
+  const others = [connect(server.port, '127.0.0.1'), connect(server.port, '127.0.0.1')]
+  await Promise.all(others.map(other => once(other, 'connect')))
+  const publicClient = new UpstreamClient({
+    version: '0.0.0-test',
+    publicLookup: (_host, _options, callback) => {
+      callback(null, [
+        { address: '127.0.0.1', family: 4 },
+        { address: '127.0.0.2', family: 4 }, // where nobody listens
+      ])
+      // By then the first packet has been sent, and is lost.
+      void turn().then(turn).then(server.resume)
+    },
+  })
+  const asked = ask(
+    { baseUrl: `http://far.example:${server.port}/v1` },
+    { from: publicClient, endpoint: { egress: 'public_only' } },
+  )
+  expect(await textOf(asked)).toBe('ok')
+  publicClient.close()
+  for (const other of others) other.destroy()
+  await server.close()
 })
 
 describe('a request that is given up', () => {
