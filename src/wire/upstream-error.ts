@@ -67,25 +67,54 @@ function summaryOf(status: number | null, { type, code }: UpstreamError): string
 type Meaning = 'context_too_long' | 'request_rejected' | 'busy' | 'credential_rejected' | 'server_error'
 
 function meaningOf(status: number, error: UpstreamError, retryAfterS: number | undefined): Meaning {
-  // Our own account there is empty, our key is wrong, or we are where it does not serve: OpenAI says so with 429, Gemini with 400.
-  if (error.code === 'insufficient_quota' || error.type === 'insufficient_quota') return 'credential_rejected'
-  if (
-    error.code === 'invalid_api_key' ||
-    /^(api.?key (not valid|invalid|expired)|(invalid|incorrect) api.?key|user location is not supported)/i.test(
-      error.message,
-    )
-  )
-    return 'credential_rejected'
+  if (isAboutOurAccount(error)) return 'credential_rejected'
   // Groq, to a request above what our account may use in a minute: another server has another limit (openclaw issue 147644).
   if (status === 413 && error.code === 'rate_limit_exceeded') return 'busy'
   // Together answers 403 to a prompt that is too long.
   if ([400, 403, 413, 422].includes(status) && isContextTooLong(error)) return 'context_too_long'
   // The endpoint lacks the model it was listed with: its fault, whatever the status.
-  if (error.code === 'model_not_found') return 'server_error'
+  if (isModelMissing(error)) return 'server_error'
   if (status === 401 || status === 402 || status === 403) return 'credential_rejected'
   if (status === 429 || status === 529 || (status === 503 && retryAfterS !== undefined)) return 'busy'
   if (status === 400 || status === 413 || status === 422) return 'request_rejected'
   return 'server_error'
+}
+
+const accountCodes = new Set<string | null>([
+  'insufficient_quota',
+  'billing_not_active',
+  'Arrearage',
+  'invalid_api_key',
+])
+/** At the start alone: further on it may be the caller's own words. */
+const accountMessage = new RegExp(
+  [
+    '^(api.?key (not valid|invalid|expired)|(invalid|incorrect) api.?key|user location is not supported',
+    'your credit balance is too low|you have reached your specified api usage limits|access to anthropic models is not allowed',
+    'insufficient balance|余额不足)',
+  ].join('|'),
+  'i',
+)
+
+/**
+ * Our own account there is empty, our key is wrong, or we are where it does not serve: OpenAI and Zhipu say so with 429, Gemini, Anthropic (claude-code
+ * issues 66314 and 38035, llmgateway pull request 4012) and DashScope (spring-ai-alibaba issue 1146) with 400.
+ */
+function isAboutOurAccount({ code, type, message }: UpstreamError): boolean {
+  return accountCodes.has(code) || accountCodes.has(type) || accountMessage.test(message)
+}
+
+const modelCodes = new Set<string | null>(['model_not_found', 'model_decommissioned', 'invalid_model'])
+
+/** As OpenAI, Groq (openfang issue 60), Mistral (langchaingo issue 1233), DeepSeek (easy-dataset issue 9), OpenRouter and LiteLLM (continue issues 10758, 11177) say it. */
+function isModelMissing({ code, type, message }: UpstreamError): boolean {
+  return (
+    modelCodes.has(code) ||
+    modelCodes.has(type) ||
+    /^(model not exist$|(\/chat\/completions: )?invalid model name passed in|\S{1,256} is not a valid model id)/i.test(
+      message,
+    )
+  )
 }
 
 /**
