@@ -68,6 +68,7 @@ type Meaning = 'context_too_long' | 'request_rejected' | 'busy' | 'credential_re
 
 function meaningOf(status: number, error: UpstreamError, retryAfterS: number | undefined): Meaning {
   if (isAboutOurAccount(error)) return 'credential_rejected'
+  if (isForbiddenContent(error)) return 'request_rejected'
   // Groq, to a request above what our account may use in a minute: another server has another limit (openclaw issue 147644).
   if (status === 413 && error.code === 'rate_limit_exceeded') return 'busy'
   // Together answers 403 to a prompt that is too long.
@@ -91,22 +92,40 @@ const accountMessage = new RegExp(
   [
     '^(api.?key (not valid|invalid|expired)|(invalid|incorrect) api.?key|user location is not supported',
     'your credit balance is too low|you have reached your specified api usage limits|access to anthropic models is not allowed',
-    'insufficient balance|余额不足)',
+    'your organization must be verified|insufficient balance|余额不足)',
   ].join('|'),
   'i',
 )
 
 /**
  * Our own account there is empty, our key is wrong, or we are where it does not serve: OpenAI and Zhipu say so with 429, Gemini, Anthropic (claude-code
- * issues 66314 and 38035, llmgateway pull request 4012) and DashScope (spring-ai-alibaba issue 1146) with 400.
+ * issues 66314 and 38035, llmgateway pull request 4012), DashScope (spring-ai-alibaba issue 1146) and, of an organization that may not stream, OpenAI
+ * (LibreChat issue 6926) with 400.
  */
 function isAboutOurAccount({ code, type, message }: UpstreamError): boolean {
   return accountCodes.has(code) || accountCodes.has(type) || accountMessage.test(message)
 }
 
+const contentCodes = new Set<string | null>(['content_filter', 'content_policy_violation', 'sensitive_words_detected'])
+
+/**
+ * What the caller wrote, and not who we are: xAI (llmgateway pull request 1785) and OpenRouter say so with 403, new-api with 500 (issue 5601). One such
+ * prompt would eject server after server for everybody.
+ */
+function isForbiddenContent({ code, type, message }: UpstreamError): boolean {
+  return (
+    contentCodes.has(code) ||
+    contentCodes.has(type) ||
+    /^(content violates usage guidelines|\S{1,256} requires moderation )/i.test(message)
+  )
+}
+
 const modelCodes = new Set<string | null>(['model_not_found', 'model_decommissioned', 'invalid_model'])
 
-/** As OpenAI, Groq (openfang issue 60), Mistral (langchaingo issue 1233), DeepSeek (easy-dataset issue 9), OpenRouter and LiteLLM (continue issues 10758, 11177) say it. */
+/**
+ * As OpenAI, Groq (openfang issue 60), Mistral (langchaingo issue 1233), DeepSeek (easy-dataset issue 9), OpenRouter and LiteLLM (continue issues
+ * 10758 and 11177) say it.
+ */
 function isModelMissing({ code, type, message }: UpstreamError): boolean {
   return (
     modelCodes.has(code) ||
