@@ -27,6 +27,11 @@ describe('readUpstreamError', () => {
       [{ error: { code: 400, message: 'Unknown name "x"', status: 'INVALID_ARGUMENT' } }],
       { message: 'Unknown name "x"', code: '400' },
     ],
+    [
+      "Cloudflare's AI gateway",
+      { success: false, error: [{ code: 2005, message: 'Failed to get response from provider' }] },
+      { message: 'Failed to get response from provider', code: '2005' },
+    ],
     ['an empty list', [], { message: '' }],
     ['plain text', 'nope', { message: 'nope' }],
   ])('reads the shape of %s', (_name, body, expected) => {
@@ -99,6 +104,7 @@ describe('failureOfError', () => {
     [403, { message: 'a/b requires moderation on C. Your input was flagged.' }, undefined, 'request_rejected'],
     [403, { code: 'content_policy_violation' }, undefined, 'request_rejected'],
     [500, { code: 'sensitive_words_detected' }, undefined, 'request_rejected'],
+    [400, { code: '2005', message: 'Failed to get response from provider' }, undefined, 'server_error'],
     [400, { message: "Invalid value: 'insufficient balance'." }, undefined, 'request_rejected'],
     [400, { message: "Invalid value: 'x is not a valid model ID'." }, undefined, 'request_rejected'],
     [403, { message: 'prompt + max_tokens exceed the maximum context length' }, undefined, 'request_rejected'],

@@ -23,6 +23,8 @@ export function readUpstreamError(body: unknown, anyShape = false): UpstreamErro
   // Gemini's OpenAI layer wraps its errors so (PromptFuzz issue 42).
   if (anyShape && Array.isArray(body) && isJsonObject(body[0])) return readUpstreamError(body[0], true)
   if (isJsonObject(body)) {
+    // Cloudflare's AI gateway has a list in the object (cloudflare/ai issue 436).
+    if (anyShape && Array.isArray(body.error) && isJsonObject(body.error[0])) return errorOf(body.error[0], null)
     if (isJsonObject(body.error)) return errorOf(body.error, body.error_type)
     if (typeof body.error === 'string' && body.error !== '') return errorOf({ message: body.error }, body.error_type)
     if (body.object === 'error') return errorOf(body, null)
@@ -75,6 +77,8 @@ function meaningOf(status: number, error: UpstreamError, retryAfterS: number | u
   if ([400, 403, 413, 422].includes(status) && isContextTooLong(error)) return 'context_too_long'
   // The endpoint lacks the model it was listed with: its fault, whatever the status.
   if (isModelMissing(error)) return 'server_error'
+  // Cloudflare's AI gateway, with 400: the server behind it gave no answer.
+  if (/^failed to get response from provider/i.test(error.message)) return 'server_error'
   if (status === 401 || status === 402 || status === 403) return 'credential_rejected'
   if (status === 429 || status === 529 || (status === 503 && retryAfterS !== undefined)) return 'busy'
   if (status === 400 || status === 413 || status === 422) return 'request_rejected'
