@@ -62,8 +62,8 @@ export function watchHanding(worker: ChildProcess): HandedConnections {
   }
 }
 
-/** Under a flood there is no quiet moment. */
-const QUIET_MS_MAX = 1_000
+/** Under a flood there is no quiet moment. Long enough for a hundred connections on a busy machine: each waits for the worker's word on the one before. */
+const QUIET_MS_MAX = 5_000
 
 /**
  * Closes the port when each connection that the primary has accepted is with a worker, or on its way to one, and resolves then. Were it left to the workers to
