@@ -5,7 +5,7 @@ export default defineConfig({
     include: ['test/**/*.test.ts', 'src/**/*.test.ts'],
     globalSetup: ['test/harness/global-setup.ts'],
     pool: 'forks',
-    maxWorkers: 2,
+    maxWorkers: 3,
     // These end what hangs, and nothing else: a machine under load must not fail a test. What a test has to see in time it says itself.
     testTimeout: 120_000,
     hookTimeout: 120_000,
