@@ -73,7 +73,12 @@ function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delive
   // No prompt has 0 tokens, and no text has: who reports so has not counted (auto_ai_router pull request 142).
   const reportedInput = reported?.prompt_tokens || null
   const reportedOutput = reported?.completion_tokens || null
-  const countOutput = () => estimateTokens(text.toString())
+  // Asked for twice at most, and long where the text is.
+  let countedOutput: number | undefined
+  const countOutput = () => {
+    countedOutput ??= estimateTokens(text.toString())
+    return countedOutput
+  }
   const input = judged(reportedInput, () => countPromptTokens(job), isHoster)
   const output = judged(
     outcome === 'client_gone' && isOutdated(reportedOutput, countOutput) ? null : reportedOutput,

@@ -106,8 +106,8 @@ const accountMessage = new RegExp(
  * issues 66314 and 38035, llmgateway pull request 4012), DashScope (spring-ai-alibaba issue 1146) and, of an organization that may not stream, OpenAI
  * (LibreChat issue 6926) with 400.
  */
-function isAboutOurAccount({ code, type, message }: UpstreamError): boolean {
-  return accountCodes.has(code) || accountCodes.has(type) || accountMessage.test(message)
+function isAboutOurAccount(error: UpstreamError): boolean {
+  return isNamed(error, accountCodes) || accountMessage.test(error.message)
 }
 
 const contentCodes = new Set<string | null>(['content_filter', 'content_policy_violation', 'sensitive_words_detected'])
@@ -116,11 +116,10 @@ const contentCodes = new Set<string | null>(['content_filter', 'content_policy_v
  * What the caller wrote, and not who we are: xAI (llmgateway pull request 1785) and OpenRouter say so with 403, new-api with 500 (issue 5601). One such
  * prompt would eject server after server for everybody.
  */
-function isForbiddenContent({ code, type, message }: UpstreamError): boolean {
+function isForbiddenContent(error: UpstreamError): boolean {
   return (
-    contentCodes.has(code) ||
-    contentCodes.has(type) ||
-    /^(content violates usage guidelines|\S{1,256} requires moderation )/i.test(message)
+    isNamed(error, contentCodes) ||
+    /^(content violates usage guidelines|\S{1,256} requires moderation )/i.test(error.message)
   )
 }
 
@@ -130,14 +129,18 @@ const modelCodes = new Set<string | null>(['model_not_found', 'model_decommissio
  * As OpenAI, Groq (openfang issue 60), Mistral (langchaingo issue 1233), DeepSeek (easy-dataset issue 9), OpenRouter and LiteLLM (continue issues
  * 10758 and 11177) say it.
  */
-function isModelMissing({ code, type, message }: UpstreamError): boolean {
+function isModelMissing(error: UpstreamError): boolean {
   return (
-    modelCodes.has(code) ||
-    modelCodes.has(type) ||
+    isNamed(error, modelCodes) ||
     /^(model not exist$|(\/chat\/completions: )?invalid model name passed in|\S{1,256} is not a valid model id)/i.test(
-      message,
+      error.message,
     )
   )
+}
+
+/** Servers disagree on whether the name of an error is its code or its type. */
+function isNamed({ code, type }: UpstreamError, names: ReadonlySet<string | null>): boolean {
+  return names.has(code) || names.has(type)
 }
 
 /**

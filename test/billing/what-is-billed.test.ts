@@ -179,44 +179,31 @@ describe('what is billed', () => {
     }
   })
 
-  it('the upstream reports no usage', async () => {
-    const { chat, ended } = await sale()
-    const text = 'It is six minutes on foot from the signal box to the river.'
-    for (const stream of [true, false]) {
-      upstream.respondWith(answer({ text, usage: null }))
-      await (await chat({ stream })).text()
-    }
-    const rows = await ended(2)
-    for (const row of rows) {
-      expect(row).toMatchObject({
-        outcome: 'served',
-        usage_source: 'gateway',
-        input_tokens: inputTokens,
-        output_tokens: countTokens(text),
-      })
-    }
-  })
+  const soldText = 'It is six minutes on foot from the signal box to the river.'
 
-  it('the upstream reports 0 tokens of a prompt, or of a text', async () => {
+  it('the upstream reports no usage', () => expectOurCount([null]))
+
+  it('the upstream reports 0 tokens of a prompt, or of a text', () =>
+    expectOurCount([usageOf(inputTokens, 0), usageOf(0, countTokens(soldText))]))
+
+  /** Sells an answer with each of these reports, as a stream and whole. */
+  async function expectOurCount(reports: readonly (ReturnType<typeof usageOf> | null)[]): Promise<void> {
     const { chat, ended } = await sale()
-    const text = 'It is six minutes on foot from the signal box to the river.'
-    const reports = [usageOf(inputTokens, 0), usageOf(0, countTokens(text))]
     for (const usage of reports) {
       for (const stream of [true, false]) {
-        upstream.respondWith(answer({ text, usage }))
+        upstream.respondWith(answer({ text: soldText, usage }))
         await (await chat({ stream })).text()
       }
     }
-    const rows = await ended(4)
-    for (const row of rows) {
+    for (const row of await ended(2 * reports.length)) {
       expect(row).toMatchObject({
         outcome: 'served',
         usage_source: 'gateway',
         input_tokens: inputTokens,
-        output_tokens: countTokens(text),
+        output_tokens: countTokens(soldText),
       })
     }
-  })
+  }
 
   it("a hoster reports more than the gateway's count x 1.05 + 8 tokens", async () => {
     const { chat, ended } = await sale()

@@ -97,14 +97,19 @@ async function useBulkLease(ledger: Ledger): Promise<string> {
 async function serveOne() {
   const { journal } = openJournal({ disk: createMemoryDisk(), scheduler, fsync: false })
   const ledger = startLedger({ journal, bulkLeases: false })
-  const first = admissionOf(customerId, 800n)
-  const granted = ledger.admit(first)
+  await serve(ledger, 0)
+  return { ledger, journal }
+}
+
+/** Admits a request and ends it with a charge of 10 of 800 nano-USD, which is safe after so long. */
+async function serve(ledger: Ledger, safeAfterMs: number): Promise<void> {
+  const admission = admissionOf(customerId, 800n)
+  const granted = ledger.admit(admission)
   await pass(0)
   await granted
-  const ended = settle(ledger, settlementOf(first, 800n, 10n))
-  await pass(0)
-  await ended
-  return { ledger, journal }
+  const settled = settle(ledger, settlementOf(admission, 800n, 10n))
+  await pass(safeAfterMs)
+  await settled
 }
 
 test('the hold of an answer that has ended is no reason to refuse the next request, though its charge is not committed yet', async () => {
@@ -229,16 +234,7 @@ test('a disk that takes no records is told once in ten seconds, with how many it
   const told: object[] = []
   const log = { warn: () => {}, error: (facts: object) => void told.push(facts) }
   const ledger = startLedger({ journal, bulkLeases: false, log })
-  const serve = async () => {
-    const admission = admissionOf(customerId, 800n)
-    const granted = ledger.admit(admission)
-    await pass(0)
-    await granted
-    const settled = settle(ledger, settlementOf(admission, 800n, 10n))
-    await pass(1_000)
-    await settled
-  }
   disk.isReadOnly = true
-  for (let n = 0; n < 12; n++) await serve()
+  for (let n = 0; n < 12; n++) await serve(ledger, 1_000)
   expect(told).toMatchObject([{ records: 1 }, { records: 10 }])
 })
