@@ -32,14 +32,17 @@ const brokenOff = new Set(['error', 'abort', 'aborted', 'cancelled', 'network_er
 
 /**
  * One of OpenAI's reasons for whatever an upstream says; null while it says nothing (null, absent or empty).
- * `calledTools`: Gemini says "stop" after tool calls, and clients then never run them.
  * Throws UpstreamFailure where the answer broke off.
  */
-export function readFinishReason(value: unknown, calledTools: boolean): FinishReason | null {
+export function readFinishReason(value: unknown): FinishReason | null {
   if (value === null || value === undefined || value === '') return null
   const said = typeof value === 'string' ? value.toLowerCase() : ''
   if (said === 'null') return null
   if (brokenOff.has(said)) throw new UpstreamFailure('server_error', 'The upstream ended its answer with an error.')
-  const reason = known.get(said) ?? 'stop'
-  return reason === 'stop' && calledTools ? 'tool_calls' : reason
+  return known.get(said) ?? 'stop'
+}
+
+/** Gemini says "stop" after tool calls, and clients then never run them. */
+export function finishReasonAfter(said: FinishReason, calledTools: boolean): FinishReason {
+  return said === 'stop' && calledTools ? 'tool_calls' : said
 }

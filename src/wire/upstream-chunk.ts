@@ -3,7 +3,7 @@ import { isJsonObject, isPrototypeKey, type JsonObject } from '../domain/json-ob
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { ContentPattern } from './content-pattern.ts'
 import type { Envelope } from './envelope.ts'
-import { readFinishReason } from './finish-reason.ts'
+import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
 import { messageText, thinkingText } from './message-text.ts'
 import { parseUpstreamJson } from './parse-upstream-json.ts'
 import { readUsage } from './read-usage.ts'
@@ -145,7 +145,7 @@ export class ChunkNormaliser {
     const delta = readDelta(raw, state)
     const logprobs = isJsonObject(raw.logprobs) ? raw.logprobs : null
     if (delta !== null && state.finishReason !== null) this.#wentOn = true
-    const said = readFinishReason(raw.finish_reason, state.toolCalls.any)
+    const said = readFinishReason(raw.finish_reason)
     if (said !== null) this.#finish(state, said)
     // Moonshot reports its usage here (pi issue 2017).
     if (raw.usage) this.#usage = readUsage(raw.usage) ?? this.#usage
@@ -165,8 +165,7 @@ export class ChunkNormaliser {
   }
 
   #ending(index: number, { toolCalls, finishReason }: ChoiceState): ChatChunk[] {
-    const said = finishReason ?? 'stop'
-    const reason = said === 'stop' && toolCalls.any ? 'tool_calls' : said
+    const reason = finishReasonAfter(finishReason ?? 'stop', toolCalls.any)
     const missing = reason === 'tool_calls' ? toolCalls.missingArguments() : []
     const last = this.#chunk([{ index, delta: {}, finish_reason: reason }])
     if (missing.length === 0) return [last]

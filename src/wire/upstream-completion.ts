@@ -2,7 +2,7 @@ import type { ChatChunk, ChatCompletion, CompletionChoice } from '../domain/comp
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../domain/json-object.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import type { Envelope } from './envelope.ts'
-import { readFinishReason } from './finish-reason.ts'
+import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
 import { messageText, thinkingText } from './message-text.ts'
 import { parseUpstreamJson } from './parse-upstream-json.ts'
 import { readUsage } from './read-usage.ts'
@@ -76,11 +76,12 @@ function readChoice(raw: JsonObject, index: number, envelope: Envelope): Complet
   message.refusal ??= null
   const toolCalls = readToolCalls(source.tool_calls, `call_${envelope.id.slice(-12)}_${index}_`)
   if (toolCalls.length > 0) message.tool_calls = toolCalls
+  const said = readFinishReason(raw.finish_reason ?? 'stop')
   return {
     index,
     message,
     logprobs: isJsonObject(raw.logprobs) ? raw.logprobs : null,
-    finish_reason: readFinishReason(raw.finish_reason ?? 'stop', toolCalls.length > 0) ?? 'stop',
+    finish_reason: said === null ? 'stop' : finishReasonAfter(said, toolCalls.length > 0),
   }
 }
 
