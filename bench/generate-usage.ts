@@ -182,6 +182,9 @@ WITH model AS (
 ), by_key AS (
   INSERT INTO usage_key_day (customer_id, key_id, day, node_shard, requests, cost_nanos)
   SELECT customer_id, customer_id, $6::date, batch % 2, count(*), sum(cost) FROM request GROUP BY 1, 4
+), day_before AS (
+  INSERT INTO day_spend (customer_id, day, spent_nanos)
+  SELECT customer_id, day, day_spent_nanos FROM balance WHERE isfinite(day) AND customer_id IN (SELECT customer_id FROM request)
 )
 UPDATE balance b SET posted_nanos = posted_nanos - s.cost, day = $6::date, day_requests = s.requests, day_spent_nanos = s.cost
 FROM (SELECT customer_id, sum(cost)::bigint AS cost, count(*)::integer AS requests FROM request GROUP BY customer_id) s

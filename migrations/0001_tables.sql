@@ -121,6 +121,17 @@ CREATE TABLE balance (
   -- No index may cover the changing columns: then every update stays in its page (HOT), and half the page is left free for that.
 ) WITH (fillfactor = 50);
 
+-- What customers were charged on the days that are not at hand in `balance`: that row holds one day, and requests of another one may still end.
+-- A day is in one of the two places. Only read and written under the lock of the customer's balance row.
+CREATE TABLE day_spend (
+  customer_id   uuid NOT NULL,
+  day           date NOT NULL,
+  spent_nanos   bigint NOT NULL CHECK (spent_nanos >= 0),
+  -- The highest cap of that day, as in balance. Of a day that had no admission yet the one that was known when it was charged.
+  cap_nanos     bigint,
+  PRIMARY KEY (customer_id, day)
+);
+
 -- What keys with a spend limit have spent and hold, one row per window of the limit; keys without one have no rows. Only read and written under
 -- the lock of the customer's balance row, so it needs no lock of its own.
 CREATE TABLE key_spend (

@@ -1,4 +1,4 @@
--- The money functions: the only writers of balance, key_spend, lease, ledger_*, usage_event, usage_hour, usage_day and usage_key_day.
+-- The money functions: the only writers of balance, day_spend, key_spend, lease, ledger_*, usage_event, usage_hour, usage_day and usage_key_day.
 --
 -- Two rules make them correct.
 -- 1. Whoever touches the money of customers first locks their balance rows, in the order of customer_id. So two calls never deadlock, and
@@ -89,18 +89,6 @@ LANGUAGE sql IMMUTABLE AS $$
     WHEN 'weekly' THEN (p_start + 7)::timestamp
     WHEN 'monthly' THEN p_start::timestamp + interval '1 month'
   END AT TIME ZONE 'UTC'
-$$;
-
--- The lowest id of a request that began on that UTC day or later: a UUIDv7 begins with its time in milliseconds, 48 bits of it.
-CREATE FUNCTION lowest_uuid_at(p_day date) RETURNS uuid
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT (lpad(to_hex((extract(epoch FROM p_day::timestamp) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
-$$;
-
--- The UTC day on which the request of that id began.
-CREATE FUNCTION day_of_uuid(p_request uuid) RETURNS date
-LANGUAGE sql IMMUTABLE AS $$
-  SELECT (to_timestamp(('x' || left(replace(p_request::text, '-', ''), 12))::bit(48)::bigint / 1000::float8) AT TIME ZONE 'UTC')::date
 $$;
 
 -- Decides a batch of admissions: counts each against its customer's windows and places its lease. One row per item, `item` counting from 1.
@@ -234,19 +222,19 @@ BEGIN
         v_day_cap := r.day_cap_nanos;
       ELSE
         v_day := CASE WHEN r.account IS NOT NULL THEN v_today END;
+        IF isfinite(r.day) THEN
+          INSERT INTO day_spend (customer_id, day, spent_nanos, cap_nanos) VALUES (r.customer, r.day, r.day_spent_nanos, r.day_cap_nanos);
+        END IF;
+        DELETE FROM day_spend d WHERE d.customer_id = r.customer AND d.day = v_today RETURNING d.spent_nanos, d.cap_nanos INTO v_day_spent, v_day_cap;
         day_used := 0;
-        v_day_spent := 0;
         v_day_leased := 0;
-        v_day_cap := NULL;
-        -- Back from a clock that was days ahead, or forward again after it: this day has leases and charges already. Charges are looked for
-        -- among the ids made since the day began: on a day like any other there are none yet, however much was charged before.
-        IF r.day > v_today OR EXISTS (SELECT FROM lease o WHERE o.customer_id = r.customer AND o.cap_day = v_today) OR EXISTS (
-          SELECT FROM usage_event u WHERE u.customer_id = r.customer AND u.request_id >= lowest_uuid_at(v_today) AND u.cap_day = v_today
-        ) THEN
-          SELECT coalesce(sum(u.cost_nanos), 0) INTO v_day_spent FROM usage_event u WHERE u.customer_id = r.customer AND u.cap_day = v_today;
-          SELECT coalesce(sum(o.granted_nanos), 0), v_day_spent - coalesce(sum(o.settled_nanos), 0), coalesce(sum(o.slots), 0)
-            INTO v_day_leased, v_day_spent, day_used
+        IF FOUND THEN
+          -- It was charged for requests that came late, or was at hand before by a clock that was days off since: then it has leases too.
+          SELECT coalesce(sum(o.granted_nanos), 0), coalesce(sum(o.slots), 0) INTO v_day_leased, day_used
             FROM lease o WHERE o.customer_id = r.customer AND o.cap_day = v_today;
+        ELSE
+          v_day_spent := 0;
+          v_day_cap := NULL;
         END IF;
       END IF;
       v_minute_ends_ms := extract(epoch FROM v_minute + interval '1 minute') * 1000;
@@ -433,6 +421,12 @@ BEGIN
         coalesce(sum(f.unused) FILTER (WHERE f.cap_day = o.day), 0)::integer AS day_unused
       FROM folding f JOIN balance o USING (customer_id) WHERE o.customer_id = ANY (v_customers) GROUP BY f.customer_id
     ) s WHERE b.customer_id = s.customer_id AND b.customer_id = ANY (v_customers)
+  ), other_days AS (
+    INSERT INTO day_spend AS d (customer_id, day, spent_nanos, cap_nanos)
+    SELECT f.customer_id, f.cap_day, sum(f.settled), o.day_cap_nanos
+    FROM folding f JOIN balance o USING (customer_id)
+    WHERE o.customer_id = ANY (v_customers) AND f.cap_day <> o.day AND f.settled > 0 GROUP BY f.customer_id, f.cap_day, o.day_cap_nanos
+    ON CONFLICT (customer_id, day) DO UPDATE SET spent_nanos = d.spent_nanos + excluded.spent_nanos
   )
   SELECT lease_id FROM folding;
 END $$;
@@ -547,9 +541,8 @@ BEGIN
     FOR r IN
       SELECT i.request, i.customer, i.cost AS asked, least(i.cost, i.hold) AS cost, b.posted_nanos, b.leased_nanos, b.day, b.customer_id AS account,
         u.outcome AS done, u.key_id AS key, u.key_window,
-        -- The reaper knew the day of a strict lease; a request of a bulk lease was admitted when it began. Never a day after that of its id:
-        -- by those `admit_batch` looks for what a day was charged before it is the day of the balance.
-        coalesce(u.cap_day, least((to_timestamp(i.started_ms / 1000::float8) AT TIME ZONE 'UTC')::date, day_of_uuid(i.request))) AS cap_day
+        -- The reaper knew the day of a strict lease; a request of a bulk lease was admitted when it began.
+        coalesce(u.cap_day, (to_timestamp(i.started_ms / 1000::float8) AT TIME ZONE 'UTC')::date) AS cap_day
       FROM unnest(v_asked) WITH ORDINALITY AS i
       LEFT JOIN (SELECT * FROM balance WHERE customer_id = ANY (s_customers)) b ON b.customer_id = i.customer
       LEFT JOIN LATERAL (
@@ -669,6 +662,12 @@ BEGIN
     UPDATE balance b SET posted_nanos = b.posted_nanos - m.cost, leased_nanos = b.leased_nanos - m.granted,
       day_spent_nanos = b.day_spent_nanos + coalesce(m.day_cost, 0), day_leased_nanos = b.day_leased_nanos - coalesce(m.day_granted, 0)
     FROM moved m WHERE b.customer_id = m.customer AND b.customer_id = ANY (s_customers)
+  ), other_days AS (
+    INSERT INTO day_spend AS d (customer_id, day, spent_nanos, cap_nanos)
+    SELECT s.customer_id, s.cap_day, sum(s.cost_nanos), b.day_cap_nanos
+    FROM sums s JOIN (SELECT customer_id, day, day_cap_nanos FROM balance WHERE customer_id = ANY (s_customers)) b USING (customer_id)
+    WHERE s.bulk_lease IS NULL AND s.cap_day <> b.day AND s.cost_nanos > 0 GROUP BY s.customer_id, s.cap_day, b.day_cap_nanos
+    ON CONFLICT (customer_id, day) DO UPDATE SET spent_nanos = d.spent_nanos + excluded.spent_nanos
   ), key_paid AS (
     UPDATE key_spend k SET spent_nanos = k.spent_nanos + s.cost, leased_nanos = k.leased_nanos - s.granted
     FROM (
@@ -741,16 +740,14 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- What the daily spend cap leaves for a request of that day whose lease is gone. Asked for once per customer and day of a batch: of a day that is
--- over the charges have to be looked up.
+-- What the daily spend cap leaves for a request of that day whose lease is gone. Asked for once per customer and day of a batch.
 CREATE FUNCTION late_cap_left(p_customer uuid, p_day date) RETURNS bigint
 LANGUAGE sql STABLE AS $$
-  SELECT coalesce(b.day_cap_nanos, 9223372036854775807) - CASE WHEN b.day = p_day THEN b.day_spent_nanos + b.day_leased_nanos ELSE (
-    (SELECT coalesce(sum(u.cost_nanos), 0) FROM usage_event u
-      WHERE u.customer_id = p_customer AND u.request_id >= lowest_uuid_at(p_day - 1) AND u.cap_day = p_day)
-    + (SELECT coalesce(sum(o.granted_nanos - o.settled_nanos), 0) FROM lease o WHERE o.customer_id = p_customer AND o.cap_day = p_day)
-  )::bigint END
-  FROM balance b WHERE b.customer_id = p_customer
+  SELECT CASE WHEN b.day = p_day THEN coalesce(b.day_cap_nanos, 9223372036854775807) - b.day_spent_nanos - b.day_leased_nanos
+    ELSE coalesce(d.cap_nanos, b.day_cap_nanos, 9223372036854775807) - coalesce(d.spent_nanos, 0)
+      - (SELECT coalesce(sum(o.granted_nanos), 0)::bigint FROM lease o WHERE o.customer_id = p_customer AND o.cap_day = p_day) END
+  FROM balance b LEFT JOIN day_spend d ON d.customer_id = b.customer_id AND d.day = p_day
+  WHERE b.customer_id = p_customer
 $$;
 
 -- Takes back the row that the reaper wrote for a request of a node it took for dead. Its shard of the sums may differ from the reaper's:
@@ -843,6 +840,12 @@ BEGIN
         coalesce(sum(g.settled_nanos) FILTER (WHERE g.cap_day = o.day), 0)::bigint AS day_settled
       FROM gone g JOIN balance o USING (customer_id) WHERE o.customer_id = p_customer HAVING count(*) > 0
     ) s WHERE b.customer_id = p_customer
+  ), other_days AS (
+    INSERT INTO day_spend AS d (customer_id, day, spent_nanos, cap_nanos)
+    SELECT p_customer, g.cap_day, sum(g.settled_nanos), o.day_cap_nanos
+    FROM gone g JOIN balance o USING (customer_id)
+    WHERE o.customer_id = p_customer AND g.cap_day <> o.day AND g.settled_nanos > 0 GROUP BY g.cap_day, o.day_cap_nanos
+    ON CONFLICT (customer_id, day) DO UPDATE SET spent_nanos = d.spent_nanos + excluded.spent_nanos
   ), by_hour AS (
     INSERT INTO usage_hour AS u (customer_id, hour, node_shard, requests, successes, local_requests, hoster_requests, cloud_requests,
       input_tokens, output_tokens, cost_nanos, latency_ms_sum)

@@ -57,6 +57,8 @@ export interface Tables {
   readonly usage: ReadonlyMap<string, ReadonlyMap<string, Readonly<UsageRow>>>
   readonly entries: readonly Readonly<EntryRow>[]
   readonly rollups: ReadonlyMap<string, Readonly<RollupRow>>
+  /** The caps of the days that are not at hand, by customer and day. */
+  readonly dayCaps: ReadonlyMap<string, Nanos>
   /** By customer, key and window. */
   readonly keySpend: ReadonlyMap<string, Readonly<KeySpendRow>>
   /** By customer and request. */
@@ -208,6 +210,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   const keySpend = new Map<string, KeySpendRow>()
   /** What `api_key` says, as admissions told it. */
   const keyLimits = new Map<string, Nanos>()
+  const dayCaps = new Map<string, Nanos>()
   const refunds = new Map<string, RefundRow>()
   const claims = new Map<string, ClaimRow>()
   let startedAtMs = epochMs()
@@ -217,7 +220,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   const touched = new Set<string>()
 
   return {
-    tables: { balances, nodes, leases, leasesOf, usage, entries, rollups, keySpend, refunds, claims },
+    tables: { balances, nodes, leases, leasesOf, usage, entries, rollups, dayCaps, keySpend, refunds, claims },
 
     openAccount: (customerId, creditNanos) =>
       transaction(() => {
@@ -587,11 +590,13 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       for (const lease of own) if (lease.slotMinute === thisMinute) account.minuteRequests += lease.slots!
     }
     if (!(row.day >= today && row.day <= today + 1)) {
+      if (row.dayCap !== null) put(dayCaps, capKey(row.customerId, row.day), row.dayCap)
       account.day = today
       account.dayRequests = 0
       account.daySpent = 0n
       account.dayLeased = 0n
-      account.dayCap = null
+      account.dayCap = dayCaps.get(capKey(row.customerId, today)) ?? null
+      put(dayCaps, capKey(row.customerId, today), undefined)
       for (const event of usage.get(row.customerId)?.values() ?? [])
         if (event.capDay === today) account.daySpent += event.cost
       for (const lease of own) {
@@ -697,8 +702,8 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     const capLeftOf = new Map<string, Nanos>()
     const capLeft = (balance: BalanceRow, day: number): Nanos => {
       const { customerId } = balance
-      const cap = balance.dayCap ?? FAR_MORE
-      if (balance.day === day) return cap - balance.daySpent - balance.dayLeased
+      if (balance.day === day) return (balance.dayCap ?? FAR_MORE) - balance.daySpent - balance.dayLeased
+      const cap = dayCaps.get(capKey(customerId, day)) ?? balance.dayCap ?? FAR_MORE
       const rows = [...(usage.get(customerId)?.values() ?? [])].filter(row => row.capDay === day)
       const open = [...(leasesOf.get(customerId)?.values() ?? []), ...ended.values()].filter(
         lease => lease.customerId === customerId && lease.capDay === day,
@@ -707,8 +712,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     }
     const freeOf = new Map<string, Nanos>()
     const dayOf = ({ customerId, requestId, startedAtEpochMs }: Settlement) =>
-      usage.get(customerId)?.get(requestId)?.capDay ??
-      Math.min(Math.floor(startedAtEpochMs / DAY_MS), dayOfUuid(requestId))
+      usage.get(customerId)?.get(requestId)?.capDay ?? Math.floor(startedAtEpochMs / DAY_MS)
     const inOrder = settlements
       .map(settlement => ({ ...settlement, day: dayOf(settlement) }))
       .sort((a, b) => compare(a.customerId, b.customerId) || a.day - b.day)
@@ -727,12 +731,14 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       } else if (costNanos > 0n && !late.has(requestId)) {
         const cost = least(costNanos, holdNanos)
         const free = freeOf.get(customerId)!
-        const capKey = `${customerId} ${day}`
-        const dayLeft = capLeftOf.get(capKey) ?? capLeft(balance, day)
+        const dayKey = capKey(customerId, day)
+        const dayLeft = capLeftOf.get(dayKey) ?? capLeft(balance, day)
         if (cost > 0n && cost <= free && cost <= dayLeft && spendLate(done, cost)) {
           freeOf.set(customerId, free - cost)
-          capLeftOf.set(capKey, dayLeft - cost)
+          capLeftOf.set(dayKey, dayLeft - cost)
           lateDays.set(requestId, day)
+          if (balance.day !== day && balance.dayCap !== null && !dayCaps.has(dayKey))
+            put(dayCaps, dayKey, balance.dayCap)
           late.add(requestId)
           effects.set(requestId, 'late')
         } else {
@@ -1093,6 +1099,10 @@ function keySpendKey(customerId: string, keyId: string, window: number): string 
   return `${customerId} ${keyId} ${window}`
 }
 
+function capKey(customerId: string, day: number): string {
+  return `${customerId} ${day}`
+}
+
 /** The UTC day on which the window of a spend limit began that `day` is in; both in days since the epoch, which was a Thursday. */
 function keyWindowStart(reset: LimitReset, day: number): number {
   if (reset === 'daily') return day
@@ -1107,11 +1117,6 @@ function keyWindowEndMs(reset: LimitReset, start: number): number | null {
   if (reset === 'none') return null
   const date = new Date(start * DAY_MS)
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1)
-}
-
-/** The UTC day on which the request of that id began, in days since the epoch: a UUIDv7 begins with its time. */
-function dayOfUuid(requestId: string): number {
-  return Math.floor(Number.parseInt(requestId.replace('-', '').slice(0, 12), 16) / DAY_MS)
 }
 
 function rollupKey({ customerId, startedAtMs, modelId, provider }: UsageRow, nodeShard: number) {

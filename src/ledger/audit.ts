@@ -194,21 +194,31 @@ export const auditChecks = {
     WHERE granted_at < now() - interval '15 minutes'
       AND NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive' AND n.expires_at > now() - interval '15 minutes')
       AND EXISTS (SELECT FROM node n WHERE n.state = 'alive' AND n.expires_at > now() AND n.started_at < now() - interval '15 minutes')`,
+  // Of all days: the one at hand is in the balance row.
   day_spend_equals_usage: `
-    SELECT b.customer_id::text FROM balance b
-    LEFT JOIN (
-      SELECT customer_id, cap_day, sum(cost_nanos) AS cost FROM usage_event WHERE cap_day IS NOT NULL GROUP BY customer_id, cap_day
-    ) u ON u.customer_id = b.customer_id AND u.cap_day = b.day
-    LEFT JOIN (SELECT customer_id, cap_day, sum(settled_nanos) AS settled FROM lease GROUP BY customer_id, cap_day) l
-      ON l.customer_id = b.customer_id AND l.cap_day = b.day
-    WHERE b.day_spent_nanos + coalesce(l.settled, 0) <> coalesce(u.cost, 0)`,
+    SELECT customer_id || ' ' || day
+    FROM (
+      SELECT customer_id, day, sum(spent) AS spent FROM (
+        SELECT customer_id, day, day_spent_nanos AS spent FROM balance
+        UNION ALL SELECT customer_id, day, spent_nanos FROM day_spend
+        UNION ALL SELECT customer_id, cap_day, settled_nanos FROM lease
+      ) s GROUP BY customer_id, day
+    ) d
+    FULL JOIN (
+      SELECT customer_id, cap_day AS day, sum(cost_nanos) AS cost FROM usage_event WHERE cap_day IS NOT NULL GROUP BY customer_id, cap_day
+    ) u USING (customer_id, day)
+    WHERE coalesce(d.spent, 0) <> coalesce(u.cost, 0)`,
   day_leased_equals_open_leases: `
     SELECT b.customer_id::text FROM balance b
     LEFT JOIN (SELECT customer_id, cap_day, sum(granted_nanos) AS granted FROM lease GROUP BY customer_id, cap_day) l
       ON l.customer_id = b.customer_id AND l.cap_day = b.day
     WHERE b.day_leased_nanos <> coalesce(l.granted, 0)`,
   day_spend_within_cap: `
-    SELECT customer_id::text FROM balance WHERE day_spent_nanos + day_leased_nanos > day_cap_nanos`,
+    SELECT customer_id || ' ' || day FROM balance WHERE day_spent_nanos + day_leased_nanos > day_cap_nanos
+    UNION ALL
+    SELECT customer_id || ' ' || day FROM day_spend d
+    LEFT JOIN (SELECT customer_id, cap_day AS day, sum(granted_nanos) AS granted FROM lease GROUP BY customer_id, cap_day) l USING (customer_id, day)
+    WHERE d.spent_nanos + coalesce(l.granted, 0) > d.cap_nanos`,
   key_spend_equals_usage: `
     SELECT concat_ws(' ', customer_id, key_id, key_window)
     FROM (SELECT customer_id, key_id, window_start AS key_window, spent_nanos AS spent FROM key_spend) k

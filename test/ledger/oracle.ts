@@ -20,6 +20,8 @@ export interface Account {
   daySpent: bigint
   /** The highest of the day; null before its first admission. */
   dayCap: bigint | null
+  /** Of the days before, and of those that were charged before their first admission. */
+  readonly caps: Map<number, bigint>
   /** What the one key with a spend limit was charged, by the first day of the window. */
   readonly keySpent: Map<number, bigint>
 }
@@ -78,6 +80,7 @@ export function newAccount(): Account {
     dayRequests: 0,
     daySpent: 0n,
     dayCap: null,
+    caps: new Map(),
     keySpent: new Map(),
   }
 }
@@ -189,11 +192,12 @@ function admit(account: Account, { admission, node, nowMs }: Extract<Command, { 
     account.minuteRequests = 0
   }
   if (day > account.day) {
+    if (account.dayCap !== null) account.caps.set(account.day, account.dayCap)
     account.day = day
     account.dayRequests = 0
     // Nothing, but what came late for it.
     account.daySpent = usedOfDay(account, day)
-    account.dayCap = null
+    account.dayCap = account.caps.get(day) ?? null
   }
   account.dayCap = most(account.dayCap ?? 0n, limits.dailySpendCapNanos)
   const windows = () => ({
@@ -275,17 +279,18 @@ function settle(account: Account, { settlement, keyLimit }: Extract<Command, { k
     const room = (window: number) =>
       keyLimit!.limitNanos - (account.keySpent.get(window) ?? 0n) - keyLeased(account, window)
     const lateWindow = earlier?.keyWindow ?? null
-    const idMs = Number.parseInt(requestId.replaceAll('-', '').slice(0, 12), 16)
-    const lateDay = earlier?.capDay ?? Math.floor(Math.min(settlement.startedAtEpochMs, idMs) / DAY_MS)
+    const lateDay = earlier?.capDay ?? Math.floor(settlement.startedAtEpochMs / DAY_MS)
+    const cap = (lateDay === account.day ? undefined : account.caps.get(lateDay)) ?? account.dayCap
     if (
       cost > account.posted - leased(account) ||
-      (account.dayCap !== null && cost > account.dayCap - usedOfDay(account, lateDay)) ||
+      (cap !== null && cost > cap - usedOfDay(account, lateDay)) ||
       (lateWindow !== null && cost > room(lateWindow))
     ) {
       cost = 0n
     } else {
       keyWindow = lateWindow
       capDay = lateDay
+      if (cap !== null) account.caps.set(lateDay, cap)
     }
   }
   if (keyWindow !== null && cost > 0n) account.keySpent.set(keyWindow, (account.keySpent.get(keyWindow) ?? 0n) + cost)
@@ -326,6 +331,7 @@ function copyOf(account: Account): Account {
     credits: new Map(account.credits),
     leases: new Map(account.leases),
     usage: new Map(account.usage),
+    caps: new Map(account.caps),
     keySpent: new Map(account.keySpent),
   }
 }

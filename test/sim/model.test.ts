@@ -565,7 +565,7 @@ function shown(value: unknown): string {
 // ---------------------------------------------------------------- all rows of some customers, in one form for both
 
 function rowsInModel(customers: readonly string[]) {
-  const { balances, leases, usage, entries, keySpend, refunds, claims } = model.tables
+  const { balances, leases, usage, entries, dayCaps, keySpend, refunds, claims } = model.tables
   const isOurs = ({ customerId }: { readonly customerId: string }) => customers.includes(customerId)
   const sums = new Map<string, bigint>()
   for (const { kind, accountId, amount } of entries)
@@ -589,6 +589,22 @@ function rowsInModel(customers: readonly string[]) {
           startedAtMs: row.outcome === 'node_died' ? null : startedAtMs,
         })),
       ),
+    ),
+    daySpend: byText(
+      customers.flatMap(customerId => {
+        const spent = new Map<number, bigint>()
+        const add = (day: number | null, amount: bigint) => {
+          if (day !== null && day !== balances.get(customerId)?.day) spent.set(day, (spent.get(day) ?? 0n) + amount)
+        }
+        for (const row of usage.get(customerId)?.values() ?? []) add(row.capDay, row.cost)
+        // Not folded yet.
+        for (const lease of leases.values()) if (lease.customerId === customerId) add(lease.capDay, -lease.settled)
+        for (const key of dayCaps.keys()) if (key.startsWith(customerId)) add(Number(key.split(' ')[1]), 0n)
+        return [...spent]
+          .map(([day, amount]) => ({ key: `${customerId} ${day}`, spent: amount }))
+          .map(row => ({ ...row, cap: dayCaps.get(row.key) ?? null }))
+          .filter(row => row.spent > 0n || row.cap !== null)
+      }),
     ),
     keySpend: byText(
       [...keySpend]
@@ -617,8 +633,8 @@ function rowsInModel(customers: readonly string[]) {
 }
 
 async function rowsInPostgres(customers: readonly string[]) {
-  const [balances, leases, usage, entries, keySpend, refunds, claims] = await Promise.all(
-    [BALANCES, LEASES, USAGE, ENTRIES, KEY_SPEND, REFUNDS, CLAIMS].map(
+  const [balances, leases, usage, entries, daySpend, keySpend, refunds, claims] = await Promise.all(
+    [BALANCES, LEASES, USAGE, ENTRIES, DAY_SPEND, KEY_SPEND, REFUNDS, CLAIMS].map(
       async text => (await database.pool.query<object>(text, [customers])).rows,
     ),
   )
@@ -627,6 +643,7 @@ async function rowsInPostgres(customers: readonly string[]) {
     leases: byText(leases!),
     usage: byText(usage!),
     entries: byText(entries!),
+    daySpend: byText(daySpend!),
     keySpend: byText(keySpend!),
     refunds: byText(refunds!),
     claims: byText(claims!),
@@ -661,6 +678,9 @@ SELECT customer_id AS "customerId", request_id AS "requestId", model_id AS "mode
   fee_nanos AS fee, writeoff_nanos AS writeoff, latency_ms AS "latencyMs", success, outcome, cap_day - date '1970-01-01' AS "capDay",
   key_id AS "keyId", ${WINDOW_DAY}, tx_id IS NOT NULL AS "isCharged", CASE WHEN outcome <> 'node_died' THEN (extract(epoch FROM started_at) * 1000)::float8 END AS "startedAtMs"
 FROM usage_event WHERE customer_id = ANY ($1)`
+
+const DAY_SPEND = `
+SELECT customer_id || ' ' || day - date '1970-01-01' AS key, spent_nanos AS spent, cap_nanos AS cap FROM day_spend WHERE customer_id = ANY ($1)`
 
 const KEY_SPEND = `
 SELECT customer_id || ' ' || key_id || ' ' || CASE WHEN isfinite(window_start) THEN window_start - date '1970-01-01' ELSE ${ALWAYS} END AS key,

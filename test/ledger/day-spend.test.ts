@@ -1,0 +1,96 @@
+import { randomUUIDv7 } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
+import { encodeSettlements } from '../../src/ledger/settlement-record.ts'
+import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, unlimited } from './ledger-world.ts'
+
+// The balance row holds the spend of one day. What ends later, or came before, counts for its own day all the same.
+
+const DAY_MS = 86_400_000
+const NOON = Date.UTC(2026, 10, 21, 12)
+const SHARD = 1
+
+let world: LedgerWorld
+beforeAll(async () => {
+  world = await createLedgerWorld()
+})
+afterAll(() => world.drop())
+
+test.each(['handed back', 'reclaimed'])(
+  'what a bulk lease was charged counts for the day of its grant, when it is %s on a later one',
+  async end => {
+    const { customerId, nodeId, store, clock } = await customerWith(10_000n)
+    const leaseId = randomUUIDv7()
+    const limits = { ...unlimited, dailySpendCapNanos: 4_000n }
+    await store.admit(nodeId, [{ leaseId, customerId, limits, wantNanos: 500n, floorNanos: 500n, slots: 20 }])
+    await store.settle(
+      SHARD,
+      encodeSettlements([settlementOf(admissionOf(customerId, 100n), 100n, 70n, { leaseId, startedAtEpochMs: NOON })]),
+    )
+    clock.nowMs += DAY_MS
+    const other = await world.addNode()
+    await store.admit(other.nodeId, [admissionOf(customerId, 10n, { limits })])
+    expect(await daySpend(customerId)).toEqual([{ day: '2026-11-21', spent: 0n, cap: 4_000n }])
+    if (end === 'reclaimed') await store.reclaim({ nodeShard: SHARD, deadNodes: [nodeId] })
+    else await store.handBack([{ leaseId, keepNanos: null, slotsUsed: 1 }])
+    expect(await daySpend(customerId)).toEqual([{ day: '2026-11-21', spent: 70n, cap: 4_000n }])
+    expect(await world.violations()).toEqual([])
+  },
+)
+
+test('a charge that comes late keeps within the cap of its own day, whatever the cap is now', async () => {
+  const { customerId, nodeId, store, clock } = await customerWith(10_000n)
+  const admit = (cap: bigint) =>
+    store.admit(nodeId, [admissionOf(customerId, 10n, { limits: { ...unlimited, dailySpendCapNanos: cap } })])
+  await admit(300n)
+  clock.nowMs += DAY_MS
+  await admit(50n)
+  // Its lease is gone, and 10 of the day are still held by the first admission.
+  const late = (charge: bigint, startedAtEpochMs: number) =>
+    store.settle(
+      SHARD,
+      encodeSettlements([settlementOf(admissionOf(customerId, charge), charge, charge, { startedAtEpochMs })]),
+    )
+  expect([...(await late(200n, NOON)).values()]).toEqual(['late'])
+  expect([...(await late(91n, NOON)).values()]).toEqual(['written_off'])
+  expect([...(await late(90n, NOON)).values()]).toEqual(['late'])
+  expect([...(await late(41n, NOON + DAY_MS)).values()]).toEqual(['written_off'])
+  expect(await daySpend(customerId)).toEqual([{ day: '2026-11-21', spent: 290n, cap: 300n }])
+  expect(await world.violations()).toEqual([])
+})
+
+test('a day that was charged before its first admission begins with that, and keeps the cap that was known then', async () => {
+  const { customerId, nodeId, store, clock } = await customerWith(10_000n)
+  const limits = { ...unlimited, dailySpendCapNanos: 300n }
+  await store.admit(nodeId, [admissionOf(customerId, 10n, { limits })])
+  const startedAtEpochMs = NOON + DAY_MS
+  const charge = settlementOf(admissionOf(customerId, 200n), 200n, 200n, { startedAtEpochMs })
+  expect([...(await store.settle(SHARD, encodeSettlements([charge]))).values()]).toEqual(['late'])
+  expect(await daySpend(customerId)).toEqual([{ day: '2026-11-22', spent: 200n, cap: 300n }])
+  clock.nowMs += DAY_MS
+  // Lowered meanwhile: what was charged under the higher one is no violation.
+  const lower = { ...unlimited, dailySpendCapNanos: 150n }
+  expect(await store.admit(nodeId, [admissionOf(customerId, 10n, { limits: lower })])).toMatchObject([
+    { code: 'daily_spend_cap_reached', capLeftNanos: 0n },
+  ])
+  expect(await store.admit(nodeId, [admissionOf(customerId, 101n, { limits })])).toMatchObject([
+    { code: 'daily_spend_cap_reached', capLeftNanos: 100n },
+  ])
+  expect(await daySpend(customerId)).toEqual([{ day: '2026-11-21', spent: 0n, cap: 300n }])
+  expect(await world.violations()).toEqual([])
+})
+
+async function customerWith(creditNanos: bigint) {
+  const clock = { nowMs: NOON }
+  const store = createPostgresStore({ money: world.pool, heartbeat: world.pool, windowClock: () => clock.nowMs })
+  const { nodeId } = await world.addNode()
+  return { customerId: await world.addCustomer(creditNanos), nodeId, store, clock }
+}
+
+async function daySpend(customerId: string) {
+  const { rows } = await world.pool.query(
+    'SELECT day::text, spent_nanos AS spent, cap_nanos AS cap FROM day_spend WHERE customer_id = $1 ORDER BY day',
+    [customerId],
+  )
+  return rows
+}
