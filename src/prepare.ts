@@ -55,7 +55,7 @@ export async function prepare({ config, log, settings = {}, onLost }: PrepareOpt
     })
     started.defer(() => lock.release())
   }
-  const masterKey = loadMasterKey({ given: config.masterKey ?? undefined, dataDir })
+  const masterKey = loadMasterKey(config)
   await compareMasterKey(database.connection, masterKey, log)
   const supply = await gatherSupply(config)
   started.defer(() => supply.close())

@@ -19,7 +19,7 @@ import { markOf, readMark } from '../market/master-key-mark.ts'
 import { createPinnedLookup } from '../market/pinned-lookup.ts'
 import { Failure } from './failure.ts'
 import { hasDatabase } from './has-database.ts'
-import { masterKeyOf, whyNotThatOfServers } from './master-key-of.ts'
+import { whyNotThatOfServers } from './master-key-of.ts'
 import { table } from './output.ts'
 import { outputOf, type Session, sessionOf, verb } from './verb.ts'
 
@@ -138,7 +138,7 @@ async function examineDatabase(session: Session): Promise<Finding[]> {
         ...findings,
         await look('account tiers', () => tiersInUse(pool, config)),
         masterKey,
-        ...(masterKey.ok ? await examineHosters(session, pool) : []),
+        ...(masterKey.ok ? await examineHosters(config, pool) : []),
       ]
     } finally {
       await pool.end()
@@ -185,7 +185,7 @@ async function tiersInUse(pool: Pool, { accountTiers }: Config): Promise<string>
 
 /** @param mark of the key that the server last started with; undefined when none did */
 function masterKeyState(config: Config, mark: string | undefined): string {
-  const key = findMasterKey({ given: config.masterKey ?? undefined, dataDir: config.dataDir })
+  const key = findMasterKey(config)
   if (mark !== undefined && (key === undefined || markOf(key) !== mark)) {
     throw new Error(whyNotThatOfServers(config, key !== undefined))
   }
@@ -193,14 +193,15 @@ function masterKeyState(config: Config, mark: string | undefined): string {
   return config.masterKey === null ? join(config.dataDir, 'master.key') : 'SWITCHYARD_MASTER_KEY'
 }
 
-async function examineHosters(session: Session, pool: Pool): Promise<Finding[]> {
-  const { config } = session
+async function examineHosters(config: Config, pool: Pool): Promise<Finding[]> {
   const { allowPrivateUrls } = config.hosters
   const { rows } = await pool.query("SELECT FROM hoster WHERE state = 'active' LIMIT 1")
   if (rows.length === 0) return []
+  const masterKey = findMasterKey(config)
+  if (masterKey === undefined) return [{ check: 'hoster', ok: false, detail: whyNotThatOfServers(config, false) }]
   const problems: Finding[] = []
   const { offers } = await readHosterOffers(pool, {
-    masterKey: await masterKeyOf(session, pool),
+    masterKey,
     allowPrivateHosters: allowPrivateUrls,
     onProblem: detail => problems.push({ check: 'hoster', ok: false, detail }),
   })

@@ -10,14 +10,13 @@ import type { Session } from './verb.ts'
  * Throws Failure where it is not to be found, since what another one seals no server can open.
  */
 export async function masterKeyOf({ config }: Session, sql: Sql): Promise<Buffer> {
-  const place = { given: config.masterKey ?? undefined, dataDir: config.dataDir }
   const mark = await readMark(sql)
   if (mark === undefined) {
-    const key = loadMasterKey(place)
+    const key = loadMasterKey(config)
     await noteMasterKey(sql, key)
     return key
   }
-  const key = findMasterKey(place)
+  const key = findMasterKey(config)
   if (key && markOf(key) === mark) return key
   throw new Failure(whyNotThatOfServers(config, key !== undefined))
 }

@@ -11,9 +11,9 @@ beforeEach(() => {
 afterEach(() => rmSync(dataDir, { recursive: true }))
 
 test('the first start makes a key that only its owner can read, the next finds it', () => {
-  const key = loadMasterKey({ dataDir })
+  const key = loadMasterKey({ masterKey: null, dataDir })
   expect(key.length).toBe(32)
-  expect(loadMasterKey({ dataDir }).equals(key)).toBe(true)
+  expect(loadMasterKey({ masterKey: null, dataDir }).equals(key)).toBe(true)
   expect(statSync(join(dataDir, 'master.key')).mode & 0o777).toBe(0o600)
   expect(readdirSync(dataDir)).toEqual(['master.key'])
 })
@@ -21,14 +21,14 @@ test('the first start makes a key that only its owner can read, the next finds i
 test('a given key wins, in hex or base64, and writes nothing', () => {
   const given = Buffer.alloc(32, 7)
   for (const text of [given.toString('hex'), given.toString('base64'), given.toString('base64url')]) {
-    expect(loadMasterKey({ given: text, dataDir }).equals(given)).toBe(true)
+    expect(loadMasterKey({ masterKey: text, dataDir }).equals(given)).toBe(true)
   }
   expect(readdirSync(dataDir)).toEqual([])
 })
 
 test('a wrong key is refused, and a broken file is not written over', () => {
-  expect(() => loadMasterKey({ given: 'secret', dataDir })).toThrow('SWITCHYARD_MASTER_KEY must be 32 bytes')
+  expect(() => loadMasterKey({ masterKey: 'secret', dataDir })).toThrow('SWITCHYARD_MASTER_KEY must be 32 bytes')
   writeFileSync(join(dataDir, 'master.key'), 'half')
-  expect(() => loadMasterKey({ dataDir })).toThrow('does not hold a key')
+  expect(() => loadMasterKey({ masterKey: null, dataDir })).toThrow('does not hold a key')
   expect(readFileSync(join(dataDir, 'master.key'), 'utf8')).toBe('half')
 })

@@ -6,7 +6,7 @@ import { giveToSameOwner } from '../db/embedded-cluster.ts'
 const KEY_BYTES = 32
 
 /**
- * The key that seals upstream credentials: `given` (SWITCHYARD_MASTER_KEY, 32 bytes as hex or base64), or the one in
+ * The key that seals upstream credentials: `masterKey` of the configuration (SWITCHYARD_MASTER_KEY, 32 bytes as hex or base64), or the one in
  * `<dataDir>/master.key`, which is made on first use. Throws an Error that says what to do when either is not a key.
  */
 export function loadMasterKey(place: MasterKeyPlace): Buffer {
@@ -14,14 +14,15 @@ export function loadMasterKey(place: MasterKeyPlace): Buffer {
 }
 
 export interface MasterKeyPlace {
-  readonly given?: string | undefined
+  /** Null or empty where it is in the data directory. */
+  readonly masterKey: string | null
   readonly dataDir: string
 }
 
 /** The same, but undefined where it would be made. */
-export function findMasterKey({ given, dataDir }: MasterKeyPlace): Buffer | undefined {
-  if (given !== undefined && given !== '') {
-    const key = parseMasterKey(given)
+export function findMasterKey({ masterKey, dataDir }: MasterKeyPlace): Buffer | undefined {
+  if (masterKey !== null && masterKey !== '') {
+    const key = parseMasterKey(masterKey)
     if (!key)
       throw new Error(
         'SWITCHYARD_MASTER_KEY must be 32 bytes as hex (64 characters) or base64 (44). Make one with: openssl rand -hex 32',

@@ -415,6 +415,20 @@ describe('doctor', () => {
     })
   })
 
+  test('a database of before it knew its master key has that neither made nor noted', async () => {
+    const mark = "FROM installation WHERE name = 'master_key_mark'"
+    await database.pool.query(`DELETE ${mark}`)
+    await database.pool.query("UPDATE hoster SET state = 'active'")
+    const empty = join(directory, 'empty')
+    await mkdir(empty)
+    expect(await doctorIn({ SWITCHYARD_DATA: empty })).toMatchObject({
+      'master key': 'none yet; the first start makes it in the data directory',
+      hoster: expect.stringContaining(`${join(empty, 'master.key')} is missing.`),
+    })
+    expect(await readdir(empty)).toEqual([])
+    expect(await database.pool.query(`SELECT ${mark}`)).toMatchObject({ rowCount: 0 })
+  })
+
   test('a model that the server does not have, and a database that is not there', async () => {
     const found = await doctor('right', 'llama', { PORT: '0', DATABASE_URL: 'postgres://me:secret@127.0.0.1:1/none' })
     expect(found).toMatchObject({
