@@ -1,5 +1,6 @@
 import { InvalidArgumentError } from 'commander'
 import { type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
+import { AUTO_MODEL } from '../domain/chat-job.ts'
 import { isEmail } from '../domain/email.ts'
 import { readInstant } from '../domain/instant.ts'
 import { type Nanos, parsePricePerMillion, parseUsd } from '../domain/money.ts'
@@ -42,6 +43,9 @@ export function limitResetArgument(text: string): LimitReset {
 export function modelIdsArgument(text: string): string[] {
   const ids = [...new Set(text.split(',').map(id => id.trim()))]
   if (ids.includes('')) throw new InvalidArgumentError('It must be model ids, separated by commas.')
+  if (ids.includes(AUTO_MODEL)) {
+    throw new InvalidArgumentError('auto is no model: every key may ask for it, and it chooses among those named here.')
+  }
   return ids
 }
 

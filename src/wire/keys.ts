@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { type KeyLimit, type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
+import { AUTO_MODEL } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import { readInstant } from '../domain/instant.ts'
 import { type Nanos, usd } from '../domain/money.ts'
@@ -137,6 +138,7 @@ const nameText = 'a text of 1 to 200 characters without control characters'
 const limitText = 'USD above zero and below a billion with at most 9 decimals, as a number or as text'
 const expiryText = 'a time in the future, as 2030-01-31T12:00:00Z'
 const modelsText = 'null, or an array of 1 to 256 model ids'
+const autoText = 'the id of a model: `auto`, which every key may ask for, chooses among those'
 
 /** The body of `POST /v1/keys`. */
 export const keyRequest = z
@@ -159,7 +161,10 @@ export const keyRequest = z
           'When that limit starts again: `daily`, `weekly` (Mondays), `monthly`, at 00:00 UTC; default `none`.',
         ),
       allowed_models: z
-        .array(modelId, { error: modelsText })
+        .array(
+          modelId.refine(id => id !== AUTO_MODEL, { error: autoText }),
+          { error: modelsText },
+        )
         .min(1, { error: modelsText })
         .max(256, { error: modelsText })
         .nullish()

@@ -192,6 +192,7 @@ describe('400', () => {
     [{ name: 'a', spend_limit_usd: 1, limit_reset: 'hourly' }, 'invalid_value', 'limit_reset', /none, daily/],
     [{ name: 'a', allowed_models: [] }, 'invalid_value', 'allowed_models', /1 to 256/],
     [{ name: 'a', allowed_models: ['m', ''] }, 'invalid_value', 'allowed_models[1]', /a model id/],
+    [{ name: 'a', allowed_models: ['m', 'auto'] }, 'invalid_value', 'allowed_models[1]', /chooses among those/],
     [{ name: 'a', allowed_models: ['\u0000'] }, 'invalid_value', 'allowed_models[0]', /no control characters/],
     [{ name: 'a', expires_at: '2099-02-29T12:00:00Z' }, 'invalid_value', 'expires_at', /2030-01-31/],
     [{ name: 'a', expires_at: 'tomorrow' }, 'invalid_value', 'expires_at', /2030-01-31/],
