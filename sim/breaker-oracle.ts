@@ -46,6 +46,7 @@ interface Books {
   restsUntilMs: number
   /** Apart from the breaker: a busy server is not ill. */
   pausedUntilMs: number
+  pausedAtMs: number
   /** At most so long: nobody can see yet how long the product drew it, behind an ejection that is longer. */
   hiddenPauseUntilMs: number
   isTried: boolean
@@ -114,6 +115,7 @@ export function createBreakerOracle(
       },
       recordFailure(offerId, outcome, retryAfterS, sentMs = now()) {
         events = []
+        const restedMs = health.ejectedForMs(offerId)
         health.recordFailure(offerId, outcome, retryAfterS, sentMs)
         switch (outcome) {
           case 'request_rejected':
@@ -122,7 +124,8 @@ export function createBreakerOracle(
             expectEvent(offerId, undefined, 'callers_faults_count_for_nothing')
             return
           case 'busy':
-            paused(offerId, retryAfterS)
+            if (retryAfterS === undefined && sentMs < booksOf(offerId).pausedAtMs) pausedBefore(offerId, restedMs)
+            else paused(offerId, retryAfterS, sentMs)
             return
           case 'credential_rejected':
             lockedOut(offerId)
@@ -208,11 +211,23 @@ export function createBreakerOracle(
     }
   }
 
-  function paused(offerId: string, retryAfterS: number | undefined): void {
+  /** It was under way when the last pause began, so it is the same refusal. */
+  function pausedBefore(offerId: string, restedMs: number): void {
+    expectEvent(offerId, undefined, 'the_busy_are_not_ill')
+    booksOf(offerId).isTried = false
+    const restsMs = health.ejectedForMs(offerId)
+    if (restsMs > restedMs + CLOCK_MS) fail('the_busy_rest_as_they_ask', offerId, `${restsMs} ms for what was known`)
+  }
+
+  function paused(offerId: string, retryAfterS: number | undefined, sentMs: number): void {
     const books = booksOf(offerId)
     expectEvent(offerId, undefined, 'the_busy_are_not_ill')
     books.isTried = false
-    const typicalMs = FIRST_PAUSE_MS * 2 ** books.pausesInRow++
+    const typicalMs = FIRST_PAUSE_MS * 2 ** books.pausesInRow
+    if (sentMs >= books.pausedAtMs) {
+      books.pausesInRow++
+      books.pausedAtMs = now()
+    }
     const [leastMs, mostMs] =
       retryAfterS === undefined ? [typicalMs / 2, typicalMs * 1.5] : [retryAfterS * 1_000, retryAfterS * 1_000]
     const restsMs = health.ejectedForMs(offerId)
@@ -337,6 +352,7 @@ export function createBreakerOracle(
         trippedAtMs: 0,
         restsUntilMs: 0,
         pausedUntilMs: 0,
+        pausedAtMs: -Infinity,
         hiddenPauseUntilMs: 0,
         isTried: false,
         successesLeft: TRIAL_SUCCESSES,

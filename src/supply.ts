@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { configuredOffers } from './config/configured-offers.ts'
 import type { Config } from './config.ts'
 import type { Offer } from './domain/offer.ts'
+import { declaredNames } from './market/declared-names.ts'
 import { detectClouds } from './market/detect-clouds.ts'
 import { detectLocal, type Finding } from './market/detect-local.ts'
 
@@ -16,7 +17,7 @@ export interface Supply {
 /** Starts the demo model, reads the configured endpoints, and looks round for servers and cloud keys nobody configured. */
 export async function gatherSupply(config: Config): Promise<Supply> {
   const configured = configuredOffers(config)
-  const declared = new Set(config.endpoints.map(endpoint => endpoint.name))
+  const declared = declaredNames(config.endpoints)
   const { detect } = config
   const locals = detect.enabled
     ? await detectLocal({ price: detect.localPrice, ownPorts: [config.server.port], except: declared })

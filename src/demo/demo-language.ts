@@ -28,7 +28,7 @@ export interface DemoLanguage {
 export function loadDemoLanguage(): DemoLanguage {
   const corpus = readFileSync(new URL('./corpus.txt', import.meta.url), 'utf8')
   // A space before the first word too: then a word is the same token wherever it stands.
-  const pieces = sayPieces(` ${corpus.trim().replaceAll(/\s+/g, ' ')}`)
+  const pieces = [...sayPieces(` ${corpus.trim().replaceAll(/\s+/g, ' ')}`)]
   const texts = new Map(pieces.map(piece => [piece.token, piece.text]))
   const tokens = pieces.map(piece => piece.token)
   const sentenceEnds = new Set([...texts].filter(([, text]) => text === '.').map(([token]) => token))
@@ -46,15 +46,16 @@ export function loadDemoLanguage(): DemoLanguage {
   }
 }
 
-/** The tokens of a fixed text, to be said as they stand. */
-export function sayPieces(text: string): Piece[] {
+/** The tokens of a fixed text, to be said as they stand: a slice at a time, so that what nobody asks for is not made. */
+export function* sayPieces(text: string): Generator<Piece, void, undefined> {
   const { decode, encode } = tokenizer()
-  const pieces: Piece[] = []
   for (const slice of tokenizerSlices(text)) {
-    for (const token of encode(slice, specialTokensAsText)) {
-      // `decode` keeps the first bytes of a split character for its next call, so a whole text must be decoded in one go.
-      pieces.push({ token, text: decode([token]), probability: 1, candidates: [] })
-    }
+    // `decode` keeps the first bytes of a split character for its next call, whosever that is: so a slice is decoded in one go.
+    yield* encode(slice, specialTokensAsText).map(token => ({
+      token,
+      text: decode([token]),
+      probability: 1,
+      candidates: [],
+    }))
   }
-  return pieces
 }

@@ -24,7 +24,7 @@ function run(limits: { maxTokens?: number; stop?: string[] }, said = text) {
 describe('endReply', () => {
   test('lets a reply end by itself', () => {
     const whole = run({})
-    expect(whole).toMatchObject({ text, finish: 'stop', tokens: sayPieces(text).length })
+    expect(whole).toMatchObject({ text, finish: 'stop', tokens: [...sayPieces(text)].length })
     expect(run({ maxTokens: whole.tokens }).finish).toBe('stop')
   })
 
@@ -56,6 +56,6 @@ describe('endReply', () => {
   })
 
   test('streams token by token where no stop text is near', () => {
-    expect(run({ stop: ['§'] }).shown).toEqual(sayPieces(text).map(piece => piece.text))
+    expect(run({ stop: ['§'] }).shown).toEqual([...sayPieces(text)].map(piece => piece.text))
   })
 })

@@ -34,7 +34,7 @@ export function planReply(language: DemoLanguage, request: ChatRequest): Reply[]
     if (tool !== null) {
       const said = JSON.stringify(schemaInstance(objectRules(tool.parameters), sentence))
       const toolCall = { id: `call_${randomUUID().replaceAll('-', '').slice(0, 24)}`, name: tool.name }
-      const nameTokens = Math.min(countTokens(tool.name), request.maxTokens)
+      const nameTokens = Math.min(countTokens(tool.name, request.maxTokens), request.maxTokens)
       return reply(index, toolCall, sayPieces(said), nameTokens, {
         maxTokens: request.maxTokens - nameTokens,
         stop: [],

@@ -60,6 +60,28 @@ describe('schemaInstance', () => {
     expect(make({ type: 'string', minLength: 1e9 })).toHaveLength(4_096)
   })
 
+  test('a large value of the schema is not repeated for each item', () => {
+    const sign = 'signal box '.repeat(80_000)
+    for (const items of [{ const: sign }, { enum: [sign] }]) {
+      const made = make({ type: 'array', minItems: 64, items })
+      expect(JSON.stringify(made).length).toBeLessThan(2 * sign.length)
+    }
+  })
+
+  test('a large schema is not read anew for each value', () => {
+    const names = Array.from({ length: 10_000 }, (_, index) => `m${index}`)
+    let reads = 0
+    const properties = new Proxy(Object.fromEntries(names.map(name => [name, {}])), {
+      ownKeys(target) {
+        reads++
+        return Reflect.ownKeys(target)
+      },
+    })
+    make({ type: 'array', minItems: 64, items: { allOf: Array(64).fill({ properties }) } })
+    make({ type: 'array', minItems: 64, items: { type: 'array', minItems: 64, items: { type: 'object', properties } } })
+    expect(reads).toBeLessThan(30)
+  })
+
   test('makes something of things that are no schema', () => {
     for (const schema of [
       null,

@@ -6,8 +6,9 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
  * length, count and number bounds, the common string formats, anyOf/oneOf (their first branch), allOf, and local `$ref`.
  * `pattern`, `not` and conditionals are not understood: the value may break them.
  *
- * Always ends and never throws, whatever a stranger wrote as the schema: at most 500 values are made, then only the
- * empty value of each type; counts and lengths are capped at 64 items and 4,096 characters.
+ * Always ends soon and never throws, whatever a stranger wrote as the schema: at most 500 values are made, then only the
+ * empty value of each type, and each 100 names or characters looked at count as one more. Counts and lengths are capped at
+ * 64 items and 4,096 characters.
  * @param nextText a short text for each free string.
  */
 export function schemaInstance(schema: unknown, nextText: () => string): Json {
@@ -27,8 +28,8 @@ interface Work {
 function build(schema: unknown, work: Work, depth: number): Json {
   const rules = resolve(schema, work)
   work.valuesLeft -= 1
-  if ('const' in rules) return rules.const as Json
-  if (Array.isArray(rules.enum) && rules.enum.length > 0) return rules.enum[0] as Json
+  if ('const' in rules) return given(rules.const as Json, work)
+  if (Array.isArray(rules.enum) && rules.enum.length > 0) return given(rules.enum[0] as Json, work)
   const type = typeOf(rules)
   const mayNest = work.valuesLeft > 0 && depth < maxDepth
   if (type === 'object') return mayNest ? buildObject(rules, work, depth) : {}
@@ -39,28 +40,49 @@ function build(schema: unknown, work: Work, depth: number): Json {
   return null
 }
 
+/** A value that stands in the schema itself: once it may be as large as the body, but not 500 times. */
+function given(value: Json, work: Work): Json {
+  spend(work, JSON.stringify(value).length)
+  return value
+}
+
+/** What a part of the schema costs by its size: it is looked at anew for each value that refers to it. */
+function spend(work: Work, size: number): void {
+  work.valuesLeft -= size / 100
+}
+
 type Rules = { readonly [keyword: string]: unknown }
 
 function resolve(schema: unknown, work: Work): Rules {
   let rules = asRules(schema)
   // A $ref may point to a $ref, and a cycle of them would never end.
-  for (let hops = 0; hops < maxDepth; hops += 1) {
+  for (let hops = 0; hops < maxDepth && work.valuesLeft > 0; hops += 1) {
     if (typeof rules.$ref === 'string') {
+      spend(work, rules.$ref.length)
       rules = asRules(lookUp(work.root, rules.$ref))
     } else if (Array.isArray(rules.allOf)) {
       const { allOf, ...own } = rules
-      rules = (allOf as unknown[]).slice(0, maxItems).map(asRules).reduce(merge, own)
+      rules = own
+      for (const part of (allOf as unknown[]).slice(0, maxItems)) {
+        if (work.valuesLeft <= 0) break
+        rules = merge(rules, asRules(part), work)
+      }
     } else {
       const branch = [rules.anyOf, rules.oneOf].find(branches => Array.isArray(branches) && branches.length > 0)
       if (branch === undefined) return rules
       const { anyOf: _anyOf, oneOf: _oneOf, ...own } = rules
-      rules = merge(own, asRules((branch as unknown[])[0]))
+      rules = merge(own, asRules((branch as unknown[])[0]), work)
     }
   }
   return {}
 }
 
-function merge(left: Rules, right: Rules): Rules {
+function merge(left: Rules, right: Rules, work: Work): Rules {
+  for (const rules of [left, right]) {
+    const lists = [Object.keys(rules), Object.keys(asRules(rules.properties)), asNames(rules.required)]
+    for (const list of lists) spend(work, list.length)
+  }
+  if (work.valuesLeft <= 0) return left
   return {
     ...left,
     ...right,
@@ -96,6 +118,7 @@ function buildObject(rules: Rules, work: Work, depth: number): Json {
   const properties = asRules(rules.properties)
   const required = new Set(asNames(rules.required))
   const names = [...new Set([...Object.keys(properties), ...required])]
+  spend(work, names.length)
   const entries: [string, Json][] = []
   for (const name of names) {
     // A schema that refers to itself would nest as far as it may: optional members stop early.

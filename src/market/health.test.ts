@@ -194,6 +194,25 @@ describe('busy', () => {
     health.recordFailure('x', 'busy', 86_400)
     expect(health.ejectedForMs('x')).toBe(300_000)
   })
+
+  test('a burst that is refused is one refusal, unless the server names a pause', () => {
+    const sentMs = nowMs
+    nowMs += 5
+    for (let n = 0; n < 10; n++) {
+      health.recordFailure('x', 'busy', undefined, sentMs)
+      nowMs += 1
+    }
+    expect(health.ejectedForMs('x')).toBe(990)
+    nowMs += 990
+    expect(health.state('x')).toBe('open')
+    health.recordFailure('x', 'busy', undefined, sentMs)
+    expect(health.state('x')).toBe('open')
+    health.recordFailure('x', 'busy', 3, sentMs)
+    expect(health.ejectedForMs('x')).toBe(3_000)
+    nowMs += 3_000
+    health.recordFailure('x', 'busy')
+    expect(health.ejectedForMs('x')).toBe(2_000)
+  })
 })
 
 test('a refused credential ejects at once, for long, and tells the operator', () => {
@@ -255,6 +274,14 @@ describe('latency', () => {
     for (let n = 0; n < 5; n++) health.recordSuccess('x', { firstTokenMs: 900, totalMs: 900, outputTokens: 50 })
     expect(health.predictMs('x', whole)).toBe(900)
     expect(health.predictMs('x', stream)).toBe(900)
+  })
+
+  test('streams of an hour ago say nothing any more, though whole answers are measured', () => {
+    for (let n = 0; n < 5; n++) health.recordSuccess('x', { firstTokenMs: 20_000, totalMs: 40_000, outputTokens: 200 })
+    nowMs += 3_600_000
+    for (let n = 0; n < 5; n++) health.recordSuccess('x', { firstTokenMs: 800, totalMs: 800, outputTokens: 200 })
+    expect(health.predictMs('x', whole)).toBe(800)
+    expect(health.predictMs('x', stream)).toBe(800)
   })
 
   test('first tokens alone say nothing about whole answers', () => {

@@ -91,10 +91,14 @@ export function createHealth({ clock, random, onEvent = () => {} }: HealthOption
       const record = recordOf(records, offerId, now())
       record.probing = false
       if (effect === 'busy') {
-        record.pausedUntilMs = Math.max(
-          record.pausedUntilMs,
-          now() + pauseMs(record.pausesInRow++, retryAfterS, random),
-        )
+        // A burst that is refused is one refusal: ten of its requests doubled the pause ten times, to five minutes.
+        const isNews = sentMs >= record.pausedAtMs
+        if (!isNews && retryAfterS === undefined) return
+        const forMs = pauseMs(record.pausesInRow, retryAfterS, random)
+        record.pausedUntilMs = Math.max(record.pausedUntilMs, now() + forMs)
+        if (!isNews) return
+        record.pausedAtMs = now()
+        record.pausesInRow++
         return
       }
       if (effect === 'credential') {
@@ -132,6 +136,8 @@ interface OfferRecord {
   connectFailuresInRow: number
   /** A server that is busy is not ill: its pauses are apart from the breaker. */
   pausedUntilMs: number
+  /** When the last pause began. */
+  pausedAtMs: number
   pausesInRow: number
   inFlight: number
   touchedMs: number
@@ -240,6 +246,7 @@ function recordOf(records: Map<string, OfferRecord>, offerId: string, nowMs: num
       failuresInRow: 0,
       connectFailuresInRow: 0,
       pausedUntilMs: 0,
+      pausedAtMs: -Infinity,
       pausesInRow: 0,
       inFlight: 0,
       touchedMs: nowMs,

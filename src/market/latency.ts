@@ -39,11 +39,11 @@ export function createLatency(): Latency {
     predictMs(nowMs, { stream, outputTokens }) {
       // `next` points at the oldest of the five.
       if (times[next]! < nowMs - LATENCY_SAMPLE_AGE_MS_MAX) return null
-      const first = firstToken.value()
-      const each = perToken.value()
+      const first = firstToken.value(nowMs)
+      const each = perToken.value(nowMs)
       // Without any stream seen, the whole answer's time is the safe guess: the first token cannot be later.
-      if (stream) return first ?? whole.value()
-      if (first === null || each === null || typicalOutput === null) return whole.value()
+      if (stream) return first ?? whole.value(nowMs)
+      if (first === null || each === null || typicalOutput === null) return whole.value(nowMs)
       return first + each * Math.max(0, Math.min(outputTokens ?? Infinity, typicalOutput) - 1)
     },
   }
@@ -62,6 +62,7 @@ function peakAverage() {
       average = average === null || sample > average ? sample : average * keep + sample * (1 - keep)
       atMs = nowMs
     },
-    value: () => average,
+    // The samples that are young enough may all be of the other kind: five slow streams told of whole answers for ever.
+    value: (nowMs: number) => (nowMs - atMs > LATENCY_SAMPLE_AGE_MS_MAX ? null : average),
   }
 }

@@ -1,0 +1,21 @@
+import { expect, test } from 'vitest'
+import { declaredNames } from './declared-names.ts'
+
+test.each([
+  ['http://localhost:11434/v1', ['ollama']],
+  ['http://127.0.0.1:8000/v1', ['vllm']],
+  ['http://[::1]:1234/v1', ['lmstudio']],
+  ['http://10.0.0.5:30000/v1', ['sglang']],
+  ['https://api.openai.com/v1', ['openai']],
+  ['https://api.groq.com:443/openai/v1', ['groq']],
+  ['http://10.0.0.6:8000/v1', []],
+  ['http://localhost:8001/v1', []],
+  ['http://localhost/v1', []],
+  ['https://eu.api.openai.com/v1', []],
+])('what is declared at %s is not detected as %j', (base_url, others) => {
+  expect([...declaredNames([{ name: 'mine', base_url }], ['10.0.0.5'])]).toEqual(['mine', ...others])
+})
+
+test('this machine knows its own addresses', () => {
+  expect(declaredNames([{ name: 'mine', base_url: 'http://127.0.0.1:8080/v1' }])).toEqual(new Set(['mine', 'llamacpp']))
+})
