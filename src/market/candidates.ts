@@ -43,12 +43,16 @@ export function candidatesFor(
   )
   const named = new Set(models)
   const offers = models.flatMap(id =>
-    id === AUTO_MODEL ? autoPool(catalog, named).filter(offer => isAllowed(offer.modelId)) : catalog.offersOf(id),
+    id === AUTO_MODEL
+      ? autoPool(catalog.offers.filter(({ modelId }) => isAllowed(modelId))).filter(
+          ({ modelId }) => !named.has(modelId),
+        )
+      : catalog.offersOf(id),
   )
   return { models, offers }
 }
 
-function autoPool(catalog: Catalog, named: ReadonlySet<string>): readonly Offer[] {
-  const real = catalog.offers.filter(offer => !offer.endpoint.demo)
-  return (real.length > 0 ? real : catalog.offers).filter(offer => !named.has(offer.modelId))
+function autoPool(offers: readonly Offer[]): readonly Offer[] {
+  const real = offers.filter(offer => !offer.endpoint.demo)
+  return real.length > 0 ? real : offers
 }
