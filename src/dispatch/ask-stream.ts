@@ -141,7 +141,8 @@ class ChunkReader implements ChunkSource {
   }
 
   #hand(parts: readonly StreamPart[]): void | Promise<void> {
-    if (parts.length === 0) return
+    // A reader that leaves may do so when all has arrived, and wants the end no more than the rest.
+    if (parts.length === 0 || this.#hasLeft) return
     if (this.#take !== null) return this.#take(parts)
     this.#peeked.push(...parts)
     if (!this.#isAnswering && parts.some(hasContent)) this.#startAnswering()
