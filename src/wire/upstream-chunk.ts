@@ -149,7 +149,7 @@ export class ChunkNormaliser {
     if (said !== null) this.#finish(state, said)
     // Moonshot reports its usage here (pi issue 2017).
     if (raw.usage) this.#usage = readUsage(raw.usage) ?? this.#usage
-    if (delta === null && (said === null || logprobs === null)) return null
+    if (delta === null && !hasTokens(logprobs)) return null
     return { index, delta: delta ?? {}, finish_reason: null, ...(logprobs !== null && { logprobs }) }
   }
 
@@ -200,6 +200,13 @@ function onlyText({ choices }: ChatChunk): string | null {
   if (choices.length > 1 || index !== 0 || finish_reason !== null || logprobs !== undefined) return null
   const { content, ...rest } = delta
   return typeof content === 'string' && Object.keys(rest).length === 0 ? content : null
+}
+
+/** Whether it tells of a token, which may show nothing by itself: it ends the answer, or is part of a character or of what surrounds a tool call (vLLM issue 37737). */
+function hasTokens(logprobs: JsonObject | null): boolean {
+  if (logprobs === null) return false
+  for (const key in logprobs) if (Array.isArray(logprobs[key]) && logprobs[key].length > 0) return true
+  return false
 }
 
 function parse(event: SseEvent): JsonObject {
