@@ -138,7 +138,7 @@ class ChunkReader implements ChunkSource {
     if (wasComplete && parts.length > 0) this.#exchange.answerGoesOn()
     if (normaliser.done) this.#exchange.release()
     // A finish_reason before the first content may stand in every chunk, that of the role included: the limit of the first token goes on.
-    else if (normaliser.complete && this.#isAnswering) this.#exchange.answerComplete()
+    else if (normaliser.awaitsUsage && this.#isAnswering) this.#exchange.answerComplete()
     return this.#pause
   }
 

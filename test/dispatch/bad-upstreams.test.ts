@@ -227,27 +227,35 @@ describe('a stream is delivered whole although', () => {
     }
   })
 
-  it('its finish_reason is on every chunk, and the first content comes later than a usage report is waited for', async () => {
-    const realNow = performance.now.bind(performance)
-    let shiftMs = 0
-    vi.spyOn(performance, 'now').mockImplementation(() => realNow() + shiftMs)
-    const { checkDeadline } = UpstreamExchange.prototype
-    const isChecked = Promise.withResolvers<void>()
-    vi.spyOn(UpstreamExchange.prototype, 'checkDeadline').mockImplementation(function (this: UpstreamExchange, nowMs) {
-      checkDeadline.call(this, nowMs)
-      if (shiftMs > 0) isChecked.resolve()
-    })
-    const isTaken = takenUp('"stop"')
-    const beforeEvent = async (index: number) => {
-      if (index !== 1) return
-      await isTaken
-      shiftMs = 5_000
-      await isChecked.promise
-    }
-    expect(
-      await streamed(sse([roleAndStop, chunk({ content: 'Hello' }, 'stop'), '[DONE]'], { beforeEvent })),
-    ).toMatchObject(good)
-  })
+  it.each([
+    ['first', roleAndStop],
+    ['second', chunk({ content: 'Hel' }, 'stop')],
+  ])(
+    'its finish_reason is on every chunk, and its %s content comes later than a usage report is waited for',
+    async (_which, first) => {
+      const realNow = performance.now.bind(performance)
+      let shiftMs = 0
+      vi.spyOn(performance, 'now').mockImplementation(() => realNow() + shiftMs)
+      const { checkDeadline } = UpstreamExchange.prototype
+      const isChecked = Promise.withResolvers<void>()
+      vi.spyOn(UpstreamExchange.prototype, 'checkDeadline').mockImplementation(function (
+        this: UpstreamExchange,
+        nowMs,
+      ) {
+        checkDeadline.call(this, nowMs)
+        if (shiftMs > 0) isChecked.resolve()
+      })
+      const isTaken = takenUp('"stop"')
+      const beforeEvent = async (index: number) => {
+        if (index !== 1) return
+        await isTaken
+        shiftMs = 5_000
+        await isChecked.promise
+      }
+      const last = chunk({ content: first === roleAndStop ? 'Hello' : 'lo' }, 'stop')
+      expect(await streamed(sse([first, last, '[DONE]'], { beforeEvent }))).toMatchObject(good)
+    },
+  )
 
   it('its usage report never comes', async () => {
     const silent = sse([role, hello, stop], { ending: 'stall' })
