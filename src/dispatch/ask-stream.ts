@@ -1,6 +1,6 @@
 import type { ChatChunk, TokenUsage } from '../domain/completion.ts'
 import type { ChunkSource, StreamPart, TakeParts } from '../domain/handoff.ts'
-import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import type { Envelope } from '../wire/envelope.ts'
 import { SseDecoder, type SseEvent } from '../wire/sse-decoder.ts'
 import { ChunkNormaliser, hasContent } from '../wire/upstream-chunk.ts'
@@ -99,7 +99,8 @@ class ChunkReader implements ChunkSource {
           await this.#readEvents(decoder.end())
         }
       } catch (error) {
-        if (!(normaliser.complete && error instanceof UpstreamFailure) || this.#hasLeft) throw error
+        const isWhole = normaliser.complete && (this.#isAnswering || !(error instanceof Cancelled))
+        if (!(isWhole && error instanceof UpstreamFailure) || this.#hasLeft) throw error
       }
       await this.#hand(normaliser.end())
       if (!this.#isAnswering) await this.#endWordless(expected)
@@ -136,12 +137,14 @@ class ChunkReader implements ChunkSource {
     this.#pause = this.#hand(parts)
     if (wasComplete && parts.length > 0) this.#exchange.answerGoesOn()
     if (normaliser.done) this.#exchange.release()
-    else if (normaliser.complete) this.#exchange.answerComplete()
+    // A finish_reason before the first content may stand in every chunk, that of the role included: the limit of the first token goes on.
+    else if (normaliser.awaitsUsage && this.#isAnswering) this.#exchange.answerComplete()
     return this.#pause
   }
 
   #hand(parts: readonly StreamPart[]): void | Promise<void> {
-    if (parts.length === 0) return
+    // A reader that leaves may do so when all has arrived, and wants the end no more than the rest.
+    if (parts.length === 0 || this.#hasLeft) return
     if (this.#take !== null) return this.#take(parts)
     this.#peeked.push(...parts)
     if (!this.#isAnswering && parts.some(hasContent)) this.#startAnswering()

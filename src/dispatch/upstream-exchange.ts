@@ -21,7 +21,7 @@ const WHOLE_BYTES_MAX = 16 * 1024 * 1024
  */
 const STREAM_BYTES_MAX = 1024 * 1024 * 1024
 const ERROR_BYTES_MAX = 64 * 1024
-/** How long a finished answer waits for its usage report, at most. */
+/** How long a finished answer waits for its usage report, and an error for its words, at most. */
 const COMPLETING_MS = 3_000
 /** How long, and how much, the rest of a response may take for the sake of keeping its connection. */
 const DRAINING_MS = 1_000
@@ -188,6 +188,8 @@ export class UpstreamExchange implements Exchange, Limited {
 
   onResponseStart(head: ResponseHead): void {
     this.head = head
+    // The next server is not to wait for an error that does not end: its status says enough.
+    if (this.#isError) this.#enter('completing')
     if (this.#stream) this.#arrived.resolve(this)
   }
 

@@ -23,7 +23,12 @@ describe('parseUpstreamJson', () => {
     expect(parseUpstreamJson(text)).toEqual(JSON.parse(text))
   })
 
-  it.each(['', '{', `[${padding}`, `"${'x'.repeat(5_000)}`, `${']'.repeat(5_000)}`])(
+  it('overlooks a byte order mark, and only one', () => {
+    expect(parseUpstreamJson('\ufeff{"a":1}')).toEqual({ a: 1 })
+    expect(() => parseUpstreamJson('\ufeff\ufeff{}')).toThrow(SyntaxError)
+  })
+
+  it.each(['', '\ufeff', '{', `[${padding}`, `"${'x'.repeat(5_000)}`, `${']'.repeat(5_000)}`])(
     'throws SyntaxError at %.20s',
     text => {
       expect(() => parseUpstreamJson(text)).toThrow(SyntaxError)

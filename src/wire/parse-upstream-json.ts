@@ -12,7 +12,8 @@ const UNCHECKED_UNITS = 4_096
  */
 export function parseUpstreamJson(text: string): unknown {
   if (text.length > UNCHECKED_UNITS) refuseSprawl(text)
-  return JSON.parse(text)
+  // A byte order mark, which may be overlooked (RFC 8259, 8.1), as fetch does.
+  return JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text)
 }
 
 function refuseSprawl(text: string): void {

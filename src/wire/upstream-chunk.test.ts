@@ -210,6 +210,23 @@ describe('a normalised stream', () => {
     expect(chunks[2]!.choices[0]).toMatchObject({ delta: {}, logprobs: { content: [last] }, finish_reason: null })
     expect(chunks[3]!.choices[0]).toMatchObject({ delta: {}, finish_reason: 'stop' })
   })
+
+  it('keeps the logprobs of tokens that show nothing, and none that are of no token', () => {
+    const half = { content: [{ token: 'bytes:\\xf0\\x9f', logprob: -0.1, bytes: [240, 159] }] }
+    const rest = { content: [{ token: 'bytes:\\x99\\x82', logprob: -0.2, bytes: [153, 130] }] }
+    const chunks = normalised([
+      { choices: [{ index: 0, delta: { role: 'assistant', content: '' }, logprobs: { content: [], refusal: null } }] },
+      { choices: [{ index: 0, delta: { content: '' }, logprobs: half }] },
+      { choices: [{ index: 0, delta: { content: '🙂' }, logprobs: rest }] },
+      { choices: [{ index: 0, delta: {}, logprobs: null, finish_reason: 'stop' }] },
+    ])
+    expect(chunks.map(chunk => chunk.choices)).toEqual([
+      [{ index: 0, delta: { role: 'assistant', content: '' }, finish_reason: null }],
+      [{ index: 0, delta: {}, finish_reason: null, logprobs: half }],
+      [{ index: 0, delta: { content: '🙂' }, finish_reason: null, logprobs: rest }],
+      [{ index: 0, delta: {}, finish_reason: 'stop' }],
+    ])
+  })
 })
 
 describe('tool calls', () => {

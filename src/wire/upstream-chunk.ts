@@ -16,6 +16,7 @@ interface ChoiceState {
   readonly toolCalls: ToolCalls
   /** What was said last. */
   finishReason: FinishReason | null
+  hasContent: boolean
 }
 
 /**
@@ -33,6 +34,8 @@ export class ChunkNormaliser {
   #unfinished = 0
   /** A choice went on after its finish_reason, which means nothing here. */
   #wentOn = false
+  /** The finish_reason came beside the first content: this may be all, or a server that says it in every chunk (gcli2api issue 403). */
+  #saidAtOnce = false
   #usage: TokenUsage | null = null
   #done = false
   /** Of the last event that was nothing but text of the first choice. */
@@ -59,6 +62,11 @@ export class ChunkNormaliser {
   /** The answer is whole. What goes wrong from now on costs no more than the usage report. */
   get complete(): boolean {
     return this.#done || (!this.#wentOn && this.#unfinished === 0 && this.#choices.size === this.#choicesMax)
+  }
+
+  /** It is whole, and nobody has to fear that its finish_reason means nothing: only its usage report is still to come. */
+  get awaitsUsage(): boolean {
+    return this.complete && !this.#saidAtOnce
   }
 
   /**
@@ -146,15 +154,20 @@ export class ChunkNormaliser {
     const logprobs = isJsonObject(raw.logprobs) ? raw.logprobs : null
     if (delta !== null && state.finishReason !== null) this.#wentOn = true
     const said = readFinishReason(raw.finish_reason)
-    if (said !== null) this.#finish(state, said)
+    if (said !== null) {
+      this.#finish(state, said)
+      this.#saidAtOnce = delta !== null && !state.hasContent
+    }
+    if (delta !== null) state.hasContent = true
     // Moonshot reports its usage here (pi issue 2017).
     if (raw.usage) this.#usage = readUsage(raw.usage) ?? this.#usage
-    if (delta === null && (said === null || logprobs === null)) return null
+    if (delta === null && !hasTokens(logprobs)) return null
     return { index, delta: delta ?? {}, finish_reason: null, ...(logprobs !== null && { logprobs }) }
   }
 
   #open(index: number): ChoiceState {
-    const state = { toolCalls: new ToolCalls(`call_${this.#envelope.id.slice(-12)}_${index}_`), finishReason: null }
+    const toolCalls = new ToolCalls(`call_${this.#envelope.id.slice(-12)}_${index}_`)
+    const state = { toolCalls, finishReason: null, hasContent: false }
     this.#choices.set(index, state)
     this.#unfinished += 1
     return state
@@ -200,6 +213,13 @@ function onlyText({ choices }: ChatChunk): string | null {
   if (choices.length > 1 || index !== 0 || finish_reason !== null || logprobs !== undefined) return null
   const { content, ...rest } = delta
   return typeof content === 'string' && Object.keys(rest).length === 0 ? content : null
+}
+
+/** Whether it tells of a token, which may show nothing by itself: it ends the answer, or is part of a character or of what surrounds a tool call (vLLM issue 37737). */
+function hasTokens(logprobs: JsonObject | null): boolean {
+  if (logprobs === null) return false
+  for (const key in logprobs) if (Array.isArray(logprobs[key]) && logprobs[key].length > 0) return true
+  return false
 }
 
 function parse(event: SseEvent): JsonObject {

@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { UpstreamExchange } from '../../src/dispatch/upstream-exchange.ts'
 import { patient } from '../harness/patience.ts'
 import {
   answer,
@@ -32,6 +33,7 @@ beforeAll(async () => {
   dispatching = startDispatching()
 })
 afterEach(() => {
+  vi.restoreAllMocks()
   // Whatever happened, nothing is left running.
   expect(dispatching.health.inFlight('one/public-model')).toBe(0)
 })
@@ -61,9 +63,21 @@ async function outcomeOf(behaviour: Behaviour, body: object, timeouts?: Partial<
   return failure.attempts[0].outcome
 }
 
+/** Resolves when a piece of a stream with this text in it has been received, and looked at. */
+function takenUp(text: string): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const { onResponseData } = UpstreamExchange.prototype
+  vi.spyOn(UpstreamExchange.prototype, 'onResponseData').mockImplementation(function (this: UpstreamExchange, piece) {
+    if (piece.includes(text)) setImmediate(resolve)
+    onResponseData.call(this, piece)
+  })
+  return promise
+}
+
 const role = chunk({ role: 'assistant', content: '' })
 const hello = contentChunk('Hello')
 const stop = chunk({}, 'stop')
+const roleAndStop = chunk({ role: 'assistant', content: '' }, 'stop')
 const good = { text: 'Hello', finishReasons: ['stop'], failure: null }
 
 describe('a stream is delivered whole although', () => {
@@ -213,6 +227,36 @@ describe('a stream is delivered whole although', () => {
     }
   })
 
+  it.each([
+    ['first', roleAndStop],
+    ['second', chunk({ content: 'Hel' }, 'stop')],
+  ])(
+    'its finish_reason is on every chunk, and its %s content comes later than a usage report is waited for',
+    async (_which, first) => {
+      const realNow = performance.now.bind(performance)
+      let shiftMs = 0
+      vi.spyOn(performance, 'now').mockImplementation(() => realNow() + shiftMs)
+      const { checkDeadline } = UpstreamExchange.prototype
+      const isChecked = Promise.withResolvers<void>()
+      vi.spyOn(UpstreamExchange.prototype, 'checkDeadline').mockImplementation(function (
+        this: UpstreamExchange,
+        nowMs,
+      ) {
+        checkDeadline.call(this, nowMs)
+        if (shiftMs > 0) isChecked.resolve()
+      })
+      const isTaken = takenUp('"stop"')
+      const beforeEvent = async (index: number) => {
+        if (index !== 1) return
+        await isTaken
+        shiftMs = 5_000
+        await isChecked.promise
+      }
+      const last = chunk({ content: first === roleAndStop ? 'Hello' : 'lo' }, 'stop')
+      expect(await streamed(sse([first, last, '[DONE]'], { beforeEvent }))).toMatchObject(good)
+    },
+  )
+
   it('its usage report never comes', async () => {
     const silent = sse([role, hello, stop], { ending: 'stall' })
     expect(await streamed(silent, { idleMs: 500 })).toMatchObject({ ...good, usage: null })
@@ -229,6 +273,17 @@ describe('a stream is delivered whole although', () => {
 })
 
 describe('nobody has answered when', () => {
+  it('its client leaves before the first content, whatever finish_reason had come: the server is not blamed', async () => {
+    const client = new AbortController()
+    const isTaken = takenUp('"stop"')
+    upstream.respondWith(sse([roleAndStop], { ending: 'stall' }))
+    const reportsBefore = dispatching.reports.length
+    const sending = dispatching.send(here(), stream, client.signal)
+    void isTaken.then(() => client.abort('client_gone'))
+    await expect(sending).rejects.toMatchObject({ name: 'Unserved', attempts: [{ outcome: 'cancelled' }] })
+    expect(dispatching.reports.slice(reportsBefore)).toEqual([])
+  })
+
   const huge = Buffer.alloc(1024 * 1024 + 10, 'x')
   const json = { 'content-type': 'application/json' }
 

@@ -10,6 +10,7 @@ import {
   contentChunk,
   hangUp,
   neverEnding,
+  rawResponse,
   type ScriptedUpstream,
   sse,
   stall,
@@ -93,6 +94,17 @@ describe('failing over', () => {
     expect(answered.offer.offerId).toBe('u1/public-model')
     expect(await upstreams[0]!.requests[0]!.aborted).toBe(true)
     await readStream(answered)
+  })
+
+  it.each([[{}], [stream]])('does not wait for the end of an error as long as for an answer: %j', async body => {
+    upstreams[0]!.always(
+      rawResponse('{"error":', { status: 429, framing: 'length', contentLength: 99, ending: 'stall' }),
+    )
+    // So long that nobody else would be asked after it.
+    const timeouts = { ...patient, firstTokenMs: patient.totalMs, idleMs: 50 }
+    const answered = await dispatching.send([at(0, { endpoint: { timeouts } }), at(1)], body)
+    expect(answered.attempts.map(attempt => attempt.outcome)).toEqual(['busy', 'answered'])
+    if (answered.kind === 'stream') await readStream(answered)
   })
 
   it('does not wait for a connection longer than the connect limit', async () => {

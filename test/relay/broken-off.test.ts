@@ -10,12 +10,18 @@ import { type Dispatching, jobOf, offerAt, planOf, startDispatching } from '../d
 import { parseEventStream } from '../harness/event-stream.ts'
 import { patient } from '../harness/patience.ts'
 import {
+  type Behaviour,
   chunk,
   contentChunk,
+  rawResponse,
   type ScriptedUpstream,
   sse,
+  sseBytes,
   stall,
   startScriptedUpstream,
+  status,
+  usageChunk,
+  usageOf,
 } from '../harness/scripted-upstream.ts'
 
 let upstream: ScriptedUpstream
@@ -38,6 +44,7 @@ async function stream(
   signal: AbortSignal,
   onWrite: (text: string) => void | Promise<void>,
   timeouts: Partial<typeof patient> = {},
+  maxTokens = 1_000_000,
 ) {
   const offers = [offerAt(upstream.baseUrl, { endpoint: { timeouts: { ...patient, ...timeouts } } })]
   const job = jobOf({ stream: true })
@@ -46,7 +53,7 @@ async function stream(
   const faults: unknown[] = []
   const delivery = await relay(
     {
-      ticket: { ...planOf(offers).ticket, maxTokens: 1_000_000 },
+      ticket: { ...planOf(offers).ticket, maxTokens },
       job,
       signal,
       settle: async receipt => {
@@ -110,6 +117,30 @@ test.each<[how: string, stop: (request: AbortController) => unknown]>([
   expect(receipt).toMatchObject({ outcome: 'shutdown', billedInputTokens: 0, billedOutputTokens: 0 })
   expect(seen).toMatchObject({ done: false, error: { code: 'server_shutdown' } })
   expect(dispatching.reports).toEqual(['success one/public-model'])
+})
+
+describe('by its reader, who is not handed the end of it, at max_tokens where all of it had arrived:', () => {
+  const tooMuch = 'some more words of it '.repeat(60)
+  const finished = [contentChunk(tooMuch), chunk({}, 'stop'), usageChunk(usageOf(7, 300)), '[DONE]']
+  const events = sseBytes([role, ...finished])
+  const unterminated = sseBytes([role, contentChunk('a'), chunk({ content: tooMuch }, 'stop')]).subarray(0, -2)
+  const whole = { choices: [{ message: { content: tooMuch }, finish_reason: 'stop' }], usage: usageOf(7, 300) }
+
+  test.each<[how: string, behaviour: Behaviour]>([
+    ['with the end of its response', rawResponse(events, { framing: 'length' })],
+    ['without the end of its response', rawResponse(events, { framing: 'chunked', ending: 'stall' })],
+    ['as a whole answer', status(200, whole)],
+    ['without the last blank line', rawResponse(unterminated, { framing: 'length' })],
+  ])('%s', async (_how, behaviour) => {
+    upstream.respondWith(behaviour)
+    const { receipt, seen } = await stream(new AbortController().signal, () => {}, {}, 5)
+    const choices = seen.chunks.flatMap(each => each.choices)
+    expect(choices.flatMap(choice => choice.finish_reason ?? [])).toEqual(['length'])
+    expect(choices.at(-1)).toMatchObject({ delta: { content: tooMuch }, finish_reason: 'length' })
+    expect(seen.done).toBe(true)
+    expect(receipt).toMatchObject({ outcome: 'served', finishReason: 'length', billedOutputTokens: 5 })
+    expect(dispatching.reports).toEqual(['success one/public-model'])
+  })
 })
 
 describe('by a time limit', () => {
