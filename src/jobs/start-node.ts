@@ -17,7 +17,8 @@ export interface NodeDeps {
 export interface RunningNode extends NodeLife {
   /**
    * Ends the leases of nodes that are known to be dead, at once. `nodeIds` are those that a lock proves dead; `'all'` are all but this one.
-   * Call it after their journals were replayed, so that their charges find their leases.
+   * Call it after their journals were replayed, so that their charges find their leases. Never rejects: what cannot be done now, because a
+   * balance is locked for example, is logged and tried again like the leases of any dead node.
    */
   bury(nodeIds: readonly string[] | 'all'): Promise<void>
 }
@@ -35,11 +36,9 @@ export async function startNode({ store, scheduler, newId, nodeShard, onNewId, l
     onRecalled() {},
     onBeat() {
       if (++beats % REAP_EVERY_BEATS !== 0 || reaping) return
-      reaping = reap([])
-        .catch(error => log.warn({ err: error }, 'leases of dead nodes could not be given back; trying again'))
-        .finally(() => {
-          reaping = undefined
-        })
+      reaping = reap([]).finally(() => {
+        reaping = undefined
+      })
     },
   })
   return {
@@ -57,11 +56,15 @@ export async function startNode({ store, scheduler, newId, nodeShard, onNewId, l
   }
 
   async function reap(nodeIds: readonly string[] | 'all') {
-    failpoint('reap-before-send')
-    const leases = await store.reclaim({
-      nodeShard,
-      ...(nodeIds === 'all' ? { onlyNodeAlive: life.nodeId } : { deadNodes: nodeIds }),
-    })
-    if (leases > 0) log.info({ leases }, 'leases of dead nodes were given back')
+    try {
+      failpoint('reap-before-send')
+      const leases = await store.reclaim({
+        nodeShard,
+        ...(nodeIds === 'all' ? { onlyNodeAlive: life.nodeId } : { deadNodes: nodeIds }),
+      })
+      if (leases > 0) log.info({ leases }, 'leases of dead nodes were given back')
+    } catch (error) {
+      log.warn({ err: error }, 'leases of dead nodes could not be given back; trying again')
+    }
   }
 }
