@@ -231,6 +231,21 @@ test('of several nodes one looks, and the next look is after the pause', async (
   expect(await nodes[0]!.look()).toBe(0)
 })
 
+// Until the clock was there again nobody was told of anything.
+test('a look in the future, of a clock that was set back since, keeps nobody from looking', async () => {
+  const customer = await world.customer(USD)
+  await world.rule(customer, { thresholdNanos: 5n * USD })
+  await world.database.pool.query("UPDATE alert_watch SET looked_at = now() + interval '1 year'")
+  const watch = world.watch(60_000)
+  await watch.look()
+  expect(await alertsOf(customer.customerId)).toHaveLength(1)
+  await world.database.pool.query('UPDATE alert_rule SET is_below = false WHERE customer_id = $1', [
+    customer.customerId,
+  ])
+  await watch.look()
+  expect(await alertsOf(customer.customerId)).toHaveLength(1)
+})
+
 test('what was noted survives a database that is away', async () => {
   const customer = await world.customer(100n * USD)
   await world.rule(customer, { kind: 'daily_spend' })
