@@ -3,6 +3,7 @@ import type { Scheduler } from '../domain/scheduler.ts'
 import { failpoint } from '../failpoint.ts'
 import type { LedgerStore } from '../ledger/ledger-store.ts'
 import { type NodeLife, startNodeLife } from '../ledger/node-life.ts'
+import { isOfOneCustomer } from '../ledger/reclaim-dead-leases.ts'
 
 export interface NodeDeps {
   readonly store: LedgerStore
@@ -17,8 +18,8 @@ export interface NodeDeps {
 export interface RunningNode extends NodeLife {
   /**
    * Ends the leases of nodes that are known to be dead, at once. `nodeIds` are those that a lock proves dead; `'all'` are all but this one.
-   * Call it after their journals were replayed, so that their charges find their leases. Never rejects: what cannot be done now, because a
-   * balance is locked for example, is logged and tried again like the leases of any dead node.
+   * Call it after their journals were replayed, so that their charges find their leases. Where the balance of a customer is locked, that is logged, and
+   * tried again like the leases of any dead node. Rejects when PostgreSQL cannot be reached.
    */
   bury(nodeIds: readonly string[] | 'all'): Promise<void>
 }
@@ -36,9 +37,11 @@ export async function startNode({ store, scheduler, newId, nodeShard, onNewId, l
     onRecalled() {},
     onBeat() {
       if (++beats % REAP_EVERY_BEATS !== 0 || reaping) return
-      reaping = reap([]).finally(() => {
-        reaping = undefined
-      })
+      reaping = reap([])
+        .catch(logFailure)
+        .finally(() => {
+          reaping = undefined
+        })
     },
   })
   return {
@@ -52,19 +55,23 @@ export async function startNode({ store, scheduler, newId, nodeShard, onNewId, l
       await life.stop()
       await reaping
     },
-    bury: reap,
+    bury: nodeIds =>
+      reap(nodeIds).catch(error => {
+        if (!isOfOneCustomer(error)) throw error
+        logFailure(error)
+      }),
+  }
+
+  function logFailure(error: unknown) {
+    log.warn({ err: error }, 'leases of dead nodes could not be given back; trying again')
   }
 
   async function reap(nodeIds: readonly string[] | 'all') {
-    try {
-      failpoint('reap-before-send')
-      const leases = await store.reclaim({
-        nodeShard,
-        ...(nodeIds === 'all' ? { onlyNodeAlive: life.nodeId } : { deadNodes: nodeIds }),
-      })
-      if (leases > 0) log.info({ leases }, 'leases of dead nodes were given back')
-    } catch (error) {
-      log.warn({ err: error }, 'leases of dead nodes could not be given back; trying again')
-    }
+    failpoint('reap-before-send')
+    const leases = await store.reclaim({
+      nodeShard,
+      ...(nodeIds === 'all' ? { onlyNodeAlive: life.nodeId } : { deadNodes: nodeIds }),
+    })
+    if (leases > 0) log.info({ leases }, 'leases of dead nodes were given back')
   }
 }

@@ -35,7 +35,8 @@ export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promi
   return reclaimed
 }
 
-function isOfOneCustomer(error: unknown): boolean {
+/** PostgreSQL answers: the rows of one customer are locked, or it refuses them. */
+export function isOfOneCustomer(error: unknown): boolean {
   return !isTransient(error) || lockedCodes.has((error as { code?: unknown }).code)
 }
 
