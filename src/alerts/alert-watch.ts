@@ -39,15 +39,15 @@ const DAY_MS = 86_400_000
  * one looks; without rules nobody does.
  */
 export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_MS }: AlertWatchDeps): AlertWatch {
-  /** Customers whom the daily cap refused something, and keys whose own limit did. */
-  let refused = { customers: new Set<string>(), keys: new Set<string>() }
+  /** Customers whom the daily cap refused something, and keys whose own limit did, with when that was the last time. */
+  let refused = { customers: new Set<string>(), keys: new Map<string, number>() }
   let running: Promise<unknown> | undefined
   let cancel = () => {}
   let stopped = false
 
   async function look() {
     const noted = refused
-    refused = { customers: new Set(), keys: new Set() }
+    refused = { customers: new Set(), keys: new Map() }
     try {
       const made = await transaction(pool, async sql => {
         // What was refused is known to this node alone; the books are the same for all.
@@ -55,7 +55,11 @@ export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_M
         const found: string[] = []
         if (isMine) found.push(...(await detectLowBalances(sql)))
         if (isMine || noted.customers.size > 0) found.push(...(await detectDailySpend(sql, caps, [...noted.customers])))
-        if (noted.keys.size > 0) found.push(...(await detectKeyLimits(sql, [...noted.keys])))
+        if (noted.keys.size > 0) {
+          const nowMs = scheduler.monotonicMs()
+          const agoMs = new Map(Array.from(noted.keys, ([keyId, atMs]) => [keyId, nowMs - atMs]))
+          found.push(...(await detectKeyLimits(sql, agoMs)))
+        }
         if (isMine) found.push(...(await detectLargeCharges(sql, lowestUuidAt(scheduler.epochMs() - DAY_MS))))
         await enqueueDeliveries(sql, found)
         return found.length
@@ -64,7 +68,7 @@ export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_M
       return made
     } catch (error) {
       for (const customerId of noted.customers) refused.customers.add(customerId)
-      for (const keyId of noted.keys) refused.keys.add(keyId)
+      for (const [keyId, atMs] of noted.keys) refused.keys.set(keyId, refused.keys.get(keyId) ?? atMs)
       throw error
     }
   }
@@ -82,7 +86,7 @@ export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_M
   return {
     noteRefusal({ customerId, keyId }, code) {
       if (code === 'daily_spend_cap_reached') refused.customers.add(customerId)
-      else if (code === 'key_spend_limit_reached') refused.keys.add(keyId)
+      else if (code === 'key_spend_limit_reached') refused.keys.set(keyId, scheduler.monotonicMs())
     },
     look,
     start: schedule,
@@ -99,7 +103,9 @@ async function claimLook(sql: Sql, everyMs: number): Promise<boolean> {
   const { rowCount } = await sql.query(
     `UPDATE alert_watch SET looked_at = now()
      WHERE ctid IN (
-       SELECT ctid FROM alert_watch WHERE looked_at <= now() - make_interval(secs => $1)
+       SELECT ctid FROM alert_watch
+       -- One in the future is of a clock that has been set back since: nobody waits until then.
+       WHERE (looked_at <= now() - make_interval(secs => $1) OR looked_at > now() + make_interval(secs => $1))
          AND EXISTS (SELECT FROM alert_rule WHERE disabled_at IS NULL)
        FOR UPDATE SKIP LOCKED)`,
     // A little early: two nodes whose timers drift would otherwise look every second time.

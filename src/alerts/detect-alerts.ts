@@ -81,24 +81,29 @@ INSERT INTO alert (alert_id, rule_id, kind, occurrence, facts)
 SELECT gen_random_uuid(), r.rule_id, r.kind, k.key_id || '/' || w.starts, jsonb_build_object(
   'key_id', k.key_id, 'key_name', k.name, 'key_hint', k.hint, 'limit_nanos', k.spend_limit_nanos::text,
   'spent_nanos', coalesce(w.spent_nanos, 0)::text, 'reset', k.limit_reset)
-FROM api_key k
+FROM unnest($1::uuid[], $2::float8[]) AS n(key_id, age_ms)
+JOIN api_key k USING (key_id)
 JOIN alert_rule r ON r.customer_id = k.customer_id AND r.kind = 'key_limit_reached' AND r.disabled_at IS NULL
 JOIN balance b ON b.customer_id = k.customer_id,
 LATERAL (
+  SELECT ((clock_timestamp() - n.age_ms * interval '1 ms') AT TIME ZONE 'UTC')::date AS refused_on, (clock_timestamp() AT TIME ZONE 'UTC')::date AS today
+) d,
+LATERAL (
   SELECT starts, (SELECT s.spent_nanos FROM key_spend s WHERE s.customer_id = k.customer_id AND s.key_id = k.key_id AND s.window_start = starts)
-  FROM key_window_start(k.limit_reset, greatest(b.day, (now() AT TIME ZONE 'UTC')::date)) AS starts
+  -- Midnight may have passed since, and a new window have begun.
+  FROM key_window_start(k.limit_reset, CASE WHEN d.refused_on < d.today THEN d.refused_on ELSE greatest(b.day, d.today) END) AS starts
 ) w
-WHERE k.key_id = ANY ($1::uuid[]) AND k.spend_limit_nanos IS NOT NULL
+WHERE k.spend_limit_nanos IS NOT NULL
 ON CONFLICT (rule_id, occurrence) DO NOTHING
 RETURNING alert_id`
 
 /**
  * Alerts for keys whose spend limit is reached, each once per window of that limit.
  *
- * @param refused keys whose spend limit refused a request since the last look
+ * @param refusedAgoMs keys whose spend limit refused a request since the last look, and how long ago that was
  */
-export async function detectKeyLimits(sql: Sql, refused: readonly string[]): Promise<string[]> {
-  return alertIds(await sql.query<AlertId>(KEY_LIMITS, [refused]))
+export async function detectKeyLimits(sql: Sql, refusedAgoMs: ReadonlyMap<string, number>): Promise<string[]> {
+  return alertIds(await sql.query<AlertId>(KEY_LIMITS, [[...refusedAgoMs.keys()], [...refusedAgoMs.values()]]))
 }
 
 // The smallest threshold stands there as a number, not as a parameter: only so does the planner see that the partial index will do.

@@ -6,6 +6,7 @@ import { type Sql, transaction } from '../db/pool.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
 import { grantCredit } from '../ledger/grant-credit.ts'
 import { hasPaidCredit } from '../ledger/has-paid-credit.ts'
+import { readBalance } from '../ledger/read-balance.ts'
 import { amountArgument, textArgument } from './arguments.ts'
 import { Failure, UsageError } from './failure.ts'
 import { resolveCustomer } from './resolve-customer.ts'
@@ -82,7 +83,8 @@ async function grantTo(sql: Sql, emailOrId: string, order: Order): Promise<Grant
   }
   const granted = result.kind === 'granted'
   const promoted = granted && isFirst && (await promoteAccountTier(sql, { customerId, from: 'free', to: 'standard' }))
-  return { customer, granted, promoted, balanceNanos: result.postedNanos }
+  const balance = await readBalance(sql, customerId)
+  return { customer, granted, promoted, balanceNanos: balance!.postedNanos }
 }
 
 function sentence({ customer, granted, promoted, balanceNanos }: Granted, order: Order, dryRun: boolean): string {

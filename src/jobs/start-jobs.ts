@@ -30,13 +30,22 @@ export interface JobsDeps {
 /** Before the queue is started again, and between the attempts to. */
 const RESTART_MS = 5_000
 
+const LOCK_NOT_AVAILABLE = '55P03'
+
 /**
  * Work on a timetable. However many nodes run, graphile-worker gives each job to one of them, once. A queue that cannot write down the end of a job,
  * because PostgreSQL is away, stops by itself: it is started again when PostgreSQL is back, and then does that job once more.
  */
 export async function startJobs({ pool, queuePool, auditPool, clock, alerts, log }: JobsDeps): Promise<Jobs> {
   // A fresh installation needs this month's partition before the first row, not tomorrow.
-  await addUsagePartitions(pool, clock.epochMs())
+  await addUsagePartitions(pool, clock.epochMs()).catch(error => {
+    if ((error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE) throw error
+    // On the first of a month one is missing, of two months later. Who reads the whole table meanwhile, for hours perhaps, keeps nobody from starting.
+    log.warn(
+      { err: error },
+      'no partitions for usage rows can be made now, while a backup or an audit reads them: tonight',
+    )
+  })
   const stopping = new AbortController()
   const taskList: TaskList = {
     audit_ledger: () => auditLedger({ pool: auditPool, clock, log }, stopping.signal),

@@ -3,6 +3,7 @@ import type { Scheduler } from '../domain/scheduler.ts'
 import { failpoint } from '../failpoint.ts'
 import type { LedgerStore } from '../ledger/ledger-store.ts'
 import { type NodeLife, startNodeLife } from '../ledger/node-life.ts'
+import { isOfOneCustomer } from '../ledger/reclaim-dead-leases.ts'
 
 export interface NodeDeps {
   readonly store: LedgerStore
@@ -17,7 +18,8 @@ export interface NodeDeps {
 export interface RunningNode extends NodeLife {
   /**
    * Ends the leases of nodes that are known to be dead, at once. `nodeIds` are those that a lock proves dead; `'all'` are all but this one.
-   * Call it after their journals were replayed, so that their charges find their leases.
+   * Call it after their journals were replayed, so that their charges find their leases. Where the balance of a customer is locked, that is logged, and
+   * tried again like the leases of any dead node. Rejects when PostgreSQL cannot be reached.
    */
   bury(nodeIds: readonly string[] | 'all'): Promise<void>
 }
@@ -36,7 +38,7 @@ export async function startNode({ store, scheduler, newId, nodeShard, onNewId, l
     onBeat() {
       if (++beats % REAP_EVERY_BEATS !== 0 || reaping) return
       reaping = reap([])
-        .catch(error => log.warn({ err: error }, 'leases of dead nodes could not be given back; trying again'))
+        .catch(logFailure)
         .finally(() => {
           reaping = undefined
         })
@@ -53,7 +55,15 @@ export async function startNode({ store, scheduler, newId, nodeShard, onNewId, l
       await life.stop()
       await reaping
     },
-    bury: reap,
+    bury: nodeIds =>
+      reap(nodeIds).catch(error => {
+        if (!isOfOneCustomer(error)) throw error
+        logFailure(error)
+      }),
+  }
+
+  function logFailure(error: unknown) {
+    log.warn({ err: error }, 'leases of dead nodes could not be given back; trying again')
   }
 
   async function reap(nodeIds: readonly string[] | 'all') {

@@ -11,7 +11,7 @@ export interface Journals {
   readonly recovered: readonly { readonly payload: Buffer; forget(): void }[]
   /** The nodes that those processes were. Their locks are ours, so they are dead. */
   readonly deadNodes: readonly string[]
-  /** Notes that this process is this node now, so that a process after it knows. */
+  /** Notes that this process is this node now, so that a process after it knows. Throws where that cannot be, except after the first one. */
   addNode(nodeId: string): void
   /** What was recovered is settled and the leases of the dead nodes are ended: forgets them, and lets go of the other directories. */
   settled(): Promise<void>
@@ -51,6 +51,10 @@ export async function openJournals({ root, scheduler, fsync, maxBytes, log }: Jo
   })
   const deadNodes = directories.map(directory => ({ directory, nodeIds: directory.nodeIds() }))
   const ownNodes: string[] = []
+  // A full disk neither keeps a node that was declared dead from going on under another id, nor one that stops from closing its journal. Whose id is
+  // not there is given up a minute after it died, and one that is there without need is given up again.
+  const noteFailure = (error: unknown) =>
+    log.error({ err: error, journal: ownDirectory.path }, 'the ids of this node could not be noted in its journal')
   const [own, ...left] = opened as [(typeof opened)[number], ...typeof opened]
 
   return {
@@ -60,15 +64,25 @@ export async function openJournals({ root, scheduler, fsync, maxBytes, log }: Jo
     ),
     deadNodes: deadNodes.flatMap(({ nodeIds }) => nodeIds),
     addNode(nodeId) {
+      const isFirst = ownNodes.length === 0
       ownNodes.push(nodeId)
-      ownDirectory.addNode(nodeId)
+      try {
+        ownDirectory.addNode(nodeId)
+      } catch (error) {
+        if (isFirst) throw error
+        noteFailure(error)
+      }
     },
     async settled() {
       for (const { directory, nodeIds } of deadNodes) for (const nodeId of nodeIds) directory.removeNode(nodeId)
       await Promise.all(left.map(closeDirectory))
     },
     async close({ retired }) {
-      if (retired) for (const nodeId of ownNodes) ownDirectory.removeNode(nodeId)
+      try {
+        if (retired) for (const nodeId of ownNodes) ownDirectory.removeNode(nodeId)
+      } catch (error) {
+        noteFailure(error)
+      }
       await closeDirectory(own)
     },
   }

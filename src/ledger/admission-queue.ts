@@ -221,7 +221,11 @@ export function createAdmissionQueue(deps: AdmissionQueueDeps): AdmissionQueue {
     switch (verdict.kind) {
       case 'granted':
         // Keys with a limit never use a bulk lease, so they are no reason to ask for one.
-        if (admission.keyLimit === null) book.observe(admission)
+        if (admission.keyLimit === null) {
+          book.observe(admission)
+          // The same look that hands leases back forgets customers who are gone.
+          returns.watch()
+        }
         entry.resolve({
           kind: 'granted',
           hold: { leaseId: requestId, nanos: verdict.heldNanos, isOpen: true },

@@ -1,10 +1,12 @@
 import type { Sql } from '../db/pool.ts'
 import { failpoint } from '../failpoint.ts'
+import { isTransient } from './is-transient.ts'
 import { NODE_TTL_MS, type ReclaimOptions } from './ledger-store.ts'
 
 /**
  * Declares expired nodes dead and ends their leases, one customer per transaction: the money returns, and each request of a strict lease
- * gets a free usage row with outcome `node_died`. Any number of nodes may do this at once. Returns the number of leases ended.
+ * gets a free usage row with outcome `node_died`. Any number of nodes may do this at once. Returns the number of leases ended. Rejects where a
+ * customer's could not be ended, after those of the others.
  */
 export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promise<number> {
   const { onlyNodeAlive, deadNodes = [], graceMs = GRACE_MS } = options
@@ -13,17 +15,33 @@ export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promi
   await buryExpiredNodes(db, graceMs)
   failpoint('reap-buried')
   let reclaimed = 0
+  const failures: unknown[] = []
   for (const customerId of await customersOfDeadNodes(db)) {
-    const { rows } = await db.query<{ count: number }>('SELECT reclaim_leases($1, $2)::integer AS count', [
-      customerId,
-      options.nodeShard,
-    ])
-    reclaimed += rows[0]!.count
-    failpoint('reap-customer-reclaimed')
+    try {
+      const { rows } = await db.query<{ count: number }>('SELECT reclaim_leases($1, $2)::integer AS count', [
+        customerId,
+        options.nodeShard,
+      ])
+      reclaimed += rows[0]!.count
+      failpoint('reap-customer-reclaimed')
+    } catch (error) {
+      // The others do not wait for one whose balance is locked, or whose rows PostgreSQL refuses.
+      if (!isOfOneCustomer(error)) throw error
+      failures.push(error)
+    }
   }
   await forgetOldNodes(db)
+  if (failures.length > 0) throw failures[0]
   return reclaimed
 }
+
+/** PostgreSQL answers: the rows of one customer are locked, or it refuses them. */
+export function isOfOneCustomer(error: unknown): boolean {
+  return !isTransient(error) || lockedCodes.has((error as { code?: unknown }).code)
+}
+
+/** Lock not available, deadlock, statement timeout. */
+const lockedCodes: ReadonlySet<unknown> = new Set(['55P03', '40P01', '57014'])
 
 const GRACE_MS = 60_000
 

@@ -10,7 +10,7 @@ import { addCustomer } from '../../src/auth/customers.ts'
 import { createPool, transaction } from '../../src/db/pool.ts'
 import type { NewAlertRule } from '../../src/domain/alert-rule.ts'
 import { systemClock } from '../../src/domain/clock.ts'
-import { systemScheduler } from '../../src/domain/scheduler.ts'
+import { type Scheduler, systemScheduler } from '../../src/domain/scheduler.ts'
 import { openAccount } from '../../src/ledger/open-account.ts'
 import { createPinnedLookup } from '../../src/market/pinned-lookup.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
@@ -32,7 +32,7 @@ export interface AlertWorld {
   customer(balanceNanos: bigint): Promise<{ customerId: string; email: string }>
   rule(owner: { customerId: string; email: string }, rule: Partial<NewAlertRule>): Promise<AddedRule>
   /** A node's own watch. It looks whenever it is asked to, unless it is given `everyMs`. */
-  watch(everyMs?: number): AlertWatch
+  watch(everyMs?: number, scheduler?: Scheduler): AlertWatch
   /** Runs all jobs that are due, as one node: two at a time, unless `atOnce` says otherwise. */
   runJobs(deps?: Partial<DeliverDeps> & { atOnce?: number }): Promise<void>
   /** Makes waiting jobs due, and answers with how long they would have waited, s. */
@@ -71,10 +71,10 @@ export async function createAlertWorld(
         { kind: 'low_balance', thresholdNanos: null, channel: 'email', target: null, ...rule },
         { masterKey, allowPrivateUrls: allowPrivate },
       ),
-    watch: (everyMs = 0) =>
+    watch: (everyMs = 0, scheduler = systemScheduler) =>
       createAlertWatch({
         pool: database.pool,
-        scheduler: systemScheduler,
+        scheduler,
         caps: { byTier: new Map([['standard', 10_000_000_000n]]), fallback: 1_000_000_000n },
         log,
         everyMs,

@@ -2,6 +2,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { issueKey } from '../../src/auth/keys.ts'
 import { transaction } from '../../src/db/pool.ts'
+import { systemScheduler } from '../../src/domain/scheduler.ts'
 import { grantCredit } from '../../src/ledger/grant-credit.ts'
 import { type AlertWorld, createAlertWorld } from './alert-world.ts'
 
@@ -177,6 +178,33 @@ describe('key_limit_reached', () => {
   })
 })
 
+// A client that goes on asking at its limit raised an alert every midnight that said it had spent nothing, and none when it reached the limit again.
+test('a refusal before midnight is told of the window it was in', async () => {
+  const customer = await world.customer(USD)
+  await world.rule(customer, { kind: 'key_limit_reached' })
+  const limit = { limitNanos: USD / 2n, reset: 'daily' as const }
+  const { keyId } = await transaction(world.database.pool, sql =>
+    issueKey(sql, { customerId: customer.customerId, name: 'laptop', limit }),
+  )
+  await world.database.pool.query(
+    `INSERT INTO key_spend (customer_id, key_id, window_start, spent_nanos)
+     SELECT $1, $2, (now() AT TIME ZONE 'UTC')::date - age, 400000000 + age FROM unnest(ARRAY[0, 1]) AS age`,
+    [customer.customerId, keyId],
+  )
+  let nowMs = 0
+  const watch = world.watch(0, { ...systemScheduler, monotonicMs: () => nowMs })
+  const spent = async () => (await alertsOf(customer.customerId)).map(({ facts }) => facts.spent_nanos)
+  for (const [agoMs, told] of [
+    [86_400_000, ['400000001']],
+    [0, ['400000001', '400000000']],
+  ] as const) {
+    watch.noteRefusal({ customerId: customer.customerId, keyId }, 'key_spend_limit_reached')
+    nowMs += agoMs
+    await watch.look()
+    expect(await spent()).toEqual(told)
+  }
+})
+
 describe('large_charge', () => {
   test('is raised once for each request from the threshold on, rows that arrive late included', async () => {
     const customer = await world.customer(USD)
@@ -229,6 +257,21 @@ test('of several nodes one looks, and the next look is after the pause', async (
     customer.customerId,
   ])
   expect(await nodes[0]!.look()).toBe(0)
+})
+
+// Until the clock was there again nobody was told of anything.
+test('a look in the future, of a clock that was set back since, keeps nobody from looking', async () => {
+  const customer = await world.customer(USD)
+  await world.rule(customer, { thresholdNanos: 5n * USD })
+  await world.database.pool.query("UPDATE alert_watch SET looked_at = now() + interval '1 year'")
+  const watch = world.watch(60_000)
+  await watch.look()
+  expect(await alertsOf(customer.customerId)).toHaveLength(1)
+  await world.database.pool.query('UPDATE alert_rule SET is_below = false WHERE customer_id = $1', [
+    customer.customerId,
+  ])
+  await watch.look()
+  expect(await alertsOf(customer.customerId)).toHaveLength(1)
 })
 
 test('what was noted survives a database that is away', async () => {

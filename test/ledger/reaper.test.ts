@@ -1,6 +1,8 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Hold } from '../../src/domain/handoff.ts'
+import { systemScheduler } from '../../src/domain/scheduler.ts'
+import { startNode } from '../../src/jobs/start-node.ts'
 import type { Admission } from '../../src/ledger/admission.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
@@ -60,6 +62,40 @@ test('the start after a kill -9 returns the money of the predecessor at once and
     })),
   )
   expect(await reclaimDeadLeases(world.pool, { nodeShard: 3, onlyNodeAlive: alive.nodeId })).toBe(0)
+  expect(await world.violations()).toEqual([])
+})
+
+// One whose balance was locked kept the money of all behind it, and the gateway from starting.
+test('a customer whose balance is locked keeps neither others from their money nor a node from starting', async () => {
+  await world.pool.query(`ALTER FUNCTION reclaim_leases SET lock_timeout = '50ms'`)
+  const customers = await Promise.all(Array.from({ length: 8 }, () => world.addCustomer(1_000n)))
+  await Promise.all(customers.map(customerId => dead.ledger.admit(admissionOf(customerId, 100n))))
+  const openLeases = async () => {
+    const { rows } = await world.pool.query<{ customer_id: string }>('SELECT DISTINCT customer_id FROM lease')
+    return rows.map(row => row.customer_id)
+  }
+  // The reaper asks in the same words, and begins with the first.
+  const [locked] = await openLeases()
+  const other = await world.pool.pg.connect()
+  await other.query('BEGIN')
+  await other.query('SELECT FROM balance WHERE customer_id = $1 FOR UPDATE', [locked])
+  const log = { info: vi.fn(), warn: vi.fn() }
+  const deps = { store: storeOf(world.pool), scheduler: systemScheduler, newId: randomUUIDv7, nodeShard: 3, log }
+  const node = await startNode(deps)
+  try {
+    await node.bury([dead.nodeId])
+    expect(log.warn).toHaveBeenCalledWith(
+      { err: expect.objectContaining({ message: expect.stringContaining('lock timeout') }) },
+      expect.stringContaining('trying again'),
+    )
+    expect(await openLeases()).toEqual([locked])
+  } finally {
+    await other.query('COMMIT')
+    other.release()
+  }
+  await node.bury([])
+  expect(await openLeases()).toEqual([])
+  await node.stop()
   expect(await world.violations()).toEqual([])
 })
 

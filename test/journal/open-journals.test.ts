@@ -1,0 +1,26 @@
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test, vi } from 'vitest'
+import { systemScheduler } from '../../src/domain/scheduler.ts'
+import { openJournals } from '../../src/journal/open-journals.ts'
+
+// A node that had been declared dead could not register anew until there was space again, and refused everything meanwhile.
+test('a disk that takes no more keeps a node neither from going on under another id nor from closing its journal', async () => {
+  const root = await mkdtemp(join(tmpdir(), 'switchyard-journals-'))
+  const log = { warn: vi.fn(), error: vi.fn() }
+  const open = () => openJournals({ root, scheduler: systemScheduler, fsync: false, maxBytes: 1 << 20, log })
+  const journals = await open()
+  journals.addNode('first')
+  // What stands in the way of the file is refused like a write to a full disk.
+  await mkdir(join(root, '1', 'node.next'))
+  journals.addNode('second')
+  await journals.close({ retired: true })
+  expect(log.error).toHaveBeenCalledTimes(2)
+
+  const next = await open()
+  expect(next.deadNodes).toEqual(['first'])
+  expect(() => next.addNode('third')).toThrow('EISDIR')
+  await next.close({ retired: false })
+  await rm(root, { recursive: true })
+})
