@@ -3,8 +3,8 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
-import { noticesDeadPeer } from './dead-peer.ts'
 import type { Connection } from './embedded.ts'
+import { sessionSettings } from './session-settings.ts'
 
 /** The migrations that ship with this version. */
 export const migrationsDir = fileURLToPath(new URL('../../migrations', import.meta.url))
@@ -32,7 +32,7 @@ export async function migrate(
   onWait: () => void = () => {},
 ): Promise<Migration[]> {
   const files = await readMigrations(directory)
-  const client = new pg.Client({ ...noticesDeadPeer, ...connection, application_name: 'switchyard migrate' })
+  const client = new pg.Client({ ...sessionSettings, ...connection, application_name: 'switchyard migrate' })
   client.on('error', () => {})
   await client.connect()
   try {

@@ -1,7 +1,7 @@
 import pg from 'pg'
-import { noticesDeadPeer } from './dead-peer.ts'
 import type { Connection } from './embedded.ts'
 import { QueuePool } from './queue-pool.ts'
+import { sessionSettings } from './session-settings.ts'
 
 /** Rows come back as objects keyed by column; int8 as bigint, date and numeric as text, timestamptz as Date. */
 export interface SqlResult<Row> {
@@ -52,7 +52,7 @@ export interface PoolOptions {
 export function createPool(connection: Connection, options: PoolOptions): Pool {
   const statementTimeoutMs = options.statementTimeoutMs ?? 5000
   const inner = new (options.forQueue ? QueuePool : pg.Pool)({
-    ...noticesDeadPeer,
+    ...sessionSettings,
     ...connection,
     max: options.max,
     application_name: options.applicationName,

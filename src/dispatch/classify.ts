@@ -11,6 +11,8 @@ export function failureOfResponse(head: ResponseHead, body: string): UpstreamFai
   if (status < 300) return new UpstreamFailure('malformed', `The upstream answered ${status}, which carries no answer.`)
   if (status < 400)
     return new UpstreamFailure('server_error', `The upstream redirects (${status}); that is not followed.`)
+  if (status === 403 && isFromFilter(body, head))
+    return new UpstreamFailure('server_error', '403 of a filter before it')
   const error = readUpstreamError(jsonOrText(body, head), true)
   return failureOfError(status, error ?? { message: '', type: null, param: null, code: null }, retryAfterS(head))
 }
@@ -47,13 +49,30 @@ export function isOfType({ contentType }: ResponseHead, name: string): boolean {
   return contentType.toLowerCase().includes(name)
 }
 
+/**
+ * A firewall before the server took the prompt for an attack: SQL and shell commands are enough for that (openwork issue 3419, OpenHands issue 4480).
+ * That says nothing of our key, and each such prompt would eject server after server as if it did. Another server may have no firewall.
+ */
+function isFromFilter(body: string, head: ResponseHead): boolean {
+  return isPage(body, head) || /^error code: 1\d{3}\s*$/.test(body)
+}
+
+function isPage(body: string, head: ResponseHead): boolean {
+  return isOfType(head, 'html') || body.trimStart().startsWith('<')
+}
+
 function jsonOrText(body: string, head: ResponseHead): unknown {
   try {
     return parseUpstreamJson(body)
   } catch {
-    // An error page of a proxy in between says nothing that a customer could use.
-    return isOfType(head, 'html') || body.trimStart().startsWith('<') ? '' : body
+    // Neither an error page of a proxy in between nor what is compressed says anything that a customer could use.
+    return isPage(body, head) || isCompressed(body, head) ? '' : body
   }
+}
+
+/** Also where nobody says so: gzip begins with these two bytes, the second of which is no UTF-8 (claude-relay-service pull request 1039). */
+function isCompressed(body: string, { contentEncoding }: ResponseHead): boolean {
+  return (contentEncoding !== '' && contentEncoding !== 'identity') || body.startsWith('\u001f\ufffd')
 }
 
 function codeOf(error: unknown): string {

@@ -7,6 +7,7 @@ import { type Nanos, parseUsd } from '../domain/money.ts'
 import { invalidField, missingField } from './body-refusal.ts'
 import { bounds, type ChatMessage, chatFieldsSchema, chatRequestSchema, messageSchema } from './chat-request-schema.ts'
 import { estimateTokens } from './estimate-tokens.ts'
+import { mayHaveLoneSurrogates, replaceLoneSurrogates } from './lone-surrogates.ts'
 import { parseJsonObject } from './parse-json-object.ts'
 import { measurePrompt, promptText } from './prompt-size.ts'
 
@@ -52,6 +53,7 @@ export function parseChatRequest(body: Buffer): ChatJob {
   const fields = checkFields(input)
   const messages = checkMessages(input.messages)
   const forward = forwarded(input)
+  if (mayHaveLoneSurrogates(body)) replaceLoneSurrogates(forward)
   const size = measurePrompt(messages, forward)
   return {
     model: fields.model,

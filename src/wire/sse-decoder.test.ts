@@ -47,10 +47,11 @@ describe('SseDecoder', () => {
     )
   })
 
-  it('refuses a line or an event above 1 MiB, also in small pieces', () => {
-    const piece = Buffer.alloc(64 * 1024, 'x')
+  it('reads an image of some megabytes, and refuses a line or an event above 16 MiB, also in small pieces', () => {
+    const piece = Buffer.alloc(1024 * 1024, 'x')
     const oversized = { outcome: 'malformed' }
-    expect(() => decode(`data: ${'x'.repeat(2 ** 20)}\n\n`)).toThrow(expect.objectContaining(oversized))
+    expect(decode('data: ', ...Array(15).fill(piece), '\n\n')[0]!.data).toHaveLength(15 * piece.length)
+    expect(() => decode(`data: ${'x'.repeat(2 ** 24)}\n\n`)).toThrow(expect.objectContaining(oversized))
     expect(() => decode('data: ', ...Array(17).fill(piece))).toThrow(expect.objectContaining(oversized))
     expect(() => decode(...Array(17).fill(`data: ${piece}\n`))).toThrow(expect.objectContaining(oversized))
   })

@@ -11,13 +11,14 @@ const LF = 10
 const CR = 13
 const SPACE = 32
 const COLON = 58
-const LINE_BYTES_MAX = 1024 * 1024
+/** An image is one event of a few megabytes (goclaw issue 1348, axonhub issue 554). A whole answer has the same limit. */
+const LINE_BYTES_MAX = 16 * 1024 * 1024
 const nothing = Buffer.alloc(0)
 
 /**
  * Turns the bytes of an event stream into events, however they are cut into pieces. Lines end in LF, CRLF or CR.
  * It works on bytes, because CR and LF never occur inside a UTF-8 sequence: a character split over two reads is
- * put together before anything is decoded. Throws UpstreamFailure `malformed` at a line or event above 1 MiB.
+ * put together before anything is decoded. Throws UpstreamFailure `malformed` at a line or event above 16 MiB.
  */
 export class SseDecoder {
   /** The start of a line that has not arrived whole. */

@@ -104,6 +104,36 @@ describe('failureOfError', () => {
     [403, { message: 'a/b requires moderation on C. Your input was flagged.' }, undefined, 'request_rejected'],
     [403, { code: 'content_policy_violation' }, undefined, 'request_rejected'],
     [500, { code: 'sensitive_words_detected' }, undefined, 'request_rejected'],
+    [
+      500,
+      {
+        type: 'server_error',
+        message: 'Failed to parse tool call arguments as JSON: [json.exception.parse_error.101]',
+      },
+      undefined,
+      'request_rejected',
+    ],
+    [
+      500,
+      {
+        type: 'server_error',
+        message:
+          "\n------------\nWhile executing CallExpression at line 47, column 32 in source:\n...== 0) %}↵ {{- raise_exception('After\n   ^\nError: Jinja Exception: After the optional system message, conversation roles must alternate user and assistant roles.",
+      },
+      undefined,
+      'request_rejected',
+    ],
+    [500, { message: 'Conversation roles must alternate user/assistant at row 1' }, undefined, 'request_rejected'],
+    [
+      500,
+      {
+        message:
+          '\n------------\nWhile executing CallExpression at line 1, column 3 in source:\n...\nError: Callee is not a function',
+      },
+      undefined,
+      'server_error',
+    ],
+    [500, { message: 'out of memory: conversation roles must alternate' }, undefined, 'server_error'],
     [400, { code: '2005', message: 'Failed to get response from provider' }, undefined, 'server_error'],
     [400, { message: "Invalid value: 'insufficient balance'." }, undefined, 'request_rejected'],
     [400, { message: "Invalid value: 'x is not a valid model ID'." }, undefined, 'request_rejected'],

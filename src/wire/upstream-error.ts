@@ -70,7 +70,7 @@ type Meaning = 'context_too_long' | 'request_rejected' | 'busy' | 'credential_re
 
 function meaningOf(status: number, error: UpstreamError, retryAfterS: number | undefined): Meaning {
   if (isAboutOurAccount(error)) return 'credential_rejected'
-  if (isForbiddenContent(error)) return 'request_rejected'
+  if (isForbiddenContent(error) || isUnfitConversation(error)) return 'request_rejected'
   // Groq, to a request above what our account may use in a minute: another server has another limit (openclaw issue 147644).
   if (status === 413 && error.code === 'rate_limit_exceeded') return 'busy'
   // Together answers 403 to a prompt that is too long.
@@ -121,6 +121,22 @@ function isForbiddenContent(error: UpstreamError): boolean {
     isNamed(error, contentCodes) ||
     /^(content violates usage guidelines|\S{1,256} requires moderation )/i.test(error.message)
   )
+}
+
+const unfitConversation = new RegExp(
+  [
+    '^(failed to parse tool call arguments as json|(after the optional system message, )?conversation roles must alternate',
+    '\\s*-{4,}\\s+while executing \\w+ at line \\d+, column \\d+ in source:[^]*\\nerror: jinja exception: )',
+  ].join('|'),
+  'i',
+)
+
+/**
+ * The model's template takes no conversation like this one, and llama.cpp says so with 500: arguments of an earlier tool call were cut off (issue 25510),
+ * roles do not alternate (issue 19851, picoclaw issue 207). Agents repeat it and repeat it (OpenHands issue 13949), and would eject the server for everybody.
+ */
+function isUnfitConversation({ message }: UpstreamError): boolean {
+  return unfitConversation.test(message)
 }
 
 const modelCodes = new Set<string | null>(['model_not_found', 'model_decommissioned', 'invalid_model'])

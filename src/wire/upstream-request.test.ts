@@ -26,6 +26,7 @@ it('forwards OpenAI fields, with the upstream model and the limit of the ticket'
     temperature: 0.5,
     seed: 7,
     max_tokens: 77,
+    stream: false,
   })
 })
 
@@ -35,7 +36,38 @@ it('never forwards what is ours or what would redirect the request', () => {
     ...{ allow_hosters: [], deny_hosters: [], api_base: 'http://evil', base_url: 'http://evil', api_key: 'k' },
     ...{ headers: { a: 'b' }, extra_headers: { a: 'b' }, user_config: {} },
   }
-  expect(Object.keys(bodyFor({}, ours)).sort()).toEqual(['max_tokens', 'messages', 'model'])
+  expect(Object.keys(bodyFor({}, ours)).sort()).toEqual(['max_tokens', 'messages', 'model', 'stream'])
+})
+
+it('says that it wants no stream, since some servers stream unless they are told', () => {
+  expect(bodyFor({}, {})).toMatchObject({ stream: false })
+  expect(bodyFor({}, { stream: null })).toMatchObject({ stream: false })
+})
+
+it('sends no half of a surrogate pair, which strict upstreams refuse: clients cut texts in the middle of an emoji', () => {
+  const messages = [
+    { role: 'user', content: 'cut \ud83d' },
+    { role: 'user', content: [{ type: 'text', text: '\ude00 whole \ud83d\ude00' }] },
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id: 'a', type: 'function', function: { arguments: '\udcb0' } }],
+    },
+  ]
+  const sent = bodyFor({}, { messages, stop: ['\ud800'], tools: [{ function: { '\udc00': { c: 1 } } }] })
+  expect(sent).toMatchObject({
+    messages: [
+      { content: 'cut \ufffd' },
+      { content: [{ text: '\ufffd whole \ud83d\ude00' }] },
+      { tool_calls: [{ function: { arguments: '\ufffd' } }] },
+    ],
+    stop: ['\ufffd'],
+    tools: [{ function: { '\ufffd': { c: 1 } } }],
+  })
+  const escapes = JSON.stringify({ content: 'C:\\ud83d' })
+  expect(bodyFor({}, { messages: [{ role: 'user', ...JSON.parse(escapes) }] }).messages).toEqual([
+    { role: 'user', content: 'C:\\ud83d' },
+  ])
 })
 
 it('always asks a stream for usage, where the upstream takes stream_options', () => {
@@ -69,11 +101,12 @@ it('leaves out lists of no tools and of no calls, which OpenAI and vLLM refuse a
     model: 'their-model',
     messages: [{ role: 'assistant', content: 'y' }],
     max_tokens: 77,
+    stream: false,
   })
   // So it is where there is no list at all: agents that sum a conversation up send a choice alone.
   for (const tools of [{}, { tools: null }]) {
     const idle = { ...tools, tool_choice: 'none', parallel_tool_calls: false, function_call: 'auto' }
-    expect(Object.keys(bodyFor({}, idle)).sort()).toEqual(['max_tokens', 'messages', 'model'])
+    expect(Object.keys(bodyFor({}, idle)).sort()).toEqual(['max_tokens', 'messages', 'model', 'stream'])
   }
   // A tool that is required and not there is for the upstream to refuse.
   for (const tools of [{}, { tools: [] }]) {
@@ -114,6 +147,7 @@ it('leaves out fields of each message where the dialect says so, for this upstre
       { role: 'assistant', content: 'y' },
     ],
     max_tokens: 77,
+    stream: false,
   })
   expect(bodyFor({}, { messages }).messages).toEqual(messages)
 })

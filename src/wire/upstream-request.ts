@@ -9,10 +9,9 @@ import type { Offer } from '../domain/offer.ts'
 export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: number): string {
   const { dialect } = offer.endpoint
   const body: JsonObject = { model: offer.upstreamModel, ...job.forward, [dialect.maxTokensField]: maxTokens }
-  if (job.stream) {
-    body.stream = true
-    if (dialect.streamOptions) body.stream_options = { include_usage: true }
-  }
+  // Also where it is false: there are servers that stream unless told not to (unsloth issue 5047, RAGFlow issue 15442, minimind pull request 851).
+  body.stream = job.stream
+  if (job.stream && dialect.streamOptions) body.stream_options = { include_usage: true }
   if (dialect.developerRole) body.messages = developerAsSystem(body.messages)
   const ofMessages: string[] = []
   for (const field of dialect.dropFields) {

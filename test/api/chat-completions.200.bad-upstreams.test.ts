@@ -437,16 +437,19 @@ const cases: Case[] = [
   },
   {
     name: 'a huge line',
-    behaviour: rawResponse(`data: {"choices":[{"delta":{"content":"${'x'.repeat(2_000_000)}"}}]}\n\n`, {
+    behaviour: rawResponse(`data: {"choices":[{"delta":{"content":"${'x'.repeat(17_000_000)}"}}]}\n\n`, {
       framing: 'chunked',
     }),
     gets: failed,
   },
   {
     name: 'a huge line after content',
-    behaviour: rawResponse(Buffer.concat([sseBytes([role, one, two]), Buffer.from(`data: ${'x'.repeat(2_000_000)}`)]), {
-      framing: 'chunked',
-    }),
+    behaviour: rawResponse(
+      Buffer.concat([sseBytes([role, one, two]), Buffer.from(`data: ${'x'.repeat(17_000_000)}`)]),
+      {
+        framing: 'chunked',
+      },
+    ),
     gets: interrupted,
   },
   { name: 'broken JSON before content', behaviour: sse([role, '{"choices":[']), gets: failed },

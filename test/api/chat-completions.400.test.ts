@@ -1,3 +1,4 @@
+import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
@@ -195,6 +196,19 @@ describe('what only the model server can judge comes back as its verdict', () =>
     expect(error.message).toContain('top_p is out of range')
   })
 
+  test.each([
+    ['and says so', { 'content-encoding': 'gzip' }],
+    ['and does not say so', undefined],
+  ])('in the words of the gateway where it compresses its own %s', async (_name, headers) => {
+    upstream.respondWith((_request, response) => {
+      response.writeHead(400, { 'content-type': 'application/json', ...headers })
+      response.end(gzipSync(JSON.stringify({ error: { message: 'top_p is out of range' } })))
+    })
+    const { message, code } = await readError(await gateway.chat(customer, hello))
+    expect(code).toBe('upstream_rejected')
+    expect(message).toBe('The model server refused the request as invalid. Check the parameters against the model.')
+  })
+
   test('a prompt that is too long', async () => {
     upstream.respondWith(
       status(400, {
@@ -236,7 +250,7 @@ test('none of this was charged, nor counted before it was valid', async () => {
   }
   expect(rate_limits.requests_today).toBe(0)
   const rows = await gateway.usage(customer)
-  expect(rows.filter(row => row.outcome !== 'served').map(row => row.cost_nanos)).toEqual([0n, 0n, 0n, 0n, 0n])
+  expect(rows.filter(row => row.outcome !== 'served').map(row => row.cost_nanos)).toEqual([0n, 0n, 0n, 0n, 0n, 0n, 0n])
 })
 
 function manyFields(count: number): object {

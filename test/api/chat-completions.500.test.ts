@@ -153,6 +153,20 @@ describe.each([true, false])('all_hosters_failed, stream: %s', stream => {
     expect(row!.attempts.map(attempt => attempt.outcome)).toEqual(Array(3).fill('credential_rejected'))
   })
 
+  test('a firewall in front of a server that takes the prompt for an attack says nothing of our key', async () => {
+    await start()
+    const customer = await gateway.customer()
+    const page = '<!DOCTYPE html><html><h1>Sorry, you have been blocked</h1></html>'
+    first.respondWith(status(403, page, { 'content-type': 'text/html' }))
+    second.respondWith(status(403, 'error code: 1020\n'))
+    third.respondWith(status(403, page))
+    await gateway.chat(customer, { ...hello, stream })
+    expect((await gateway.chat(customer, { ...hello, stream })).status).toBe(200)
+    const [blocked, later] = await gateway.settled(customer, 2)
+    expect(blocked!.attempts.map(attempt => attempt.outcome)).toEqual(Array(3).fill('server_error'))
+    expect(later!.attempts.map(attempt => attempt.outcome)).toEqual(['answered'])
+  })
+
   test('a server without the model is passed over', async () => {
     await start()
     const customer = await gateway.customer()

@@ -33,6 +33,23 @@ describe('values', () => {
     expect(rows).toEqual([{ day: '2026-03-01', days: ['2024-02-29'], instant: new Date('2026-03-01T00:00:00Z') }])
   })
 
+  it('means the same in a database whose sessions write their times in German, isolate transactions more and end soon', async () => {
+    const strange = await createTestDatabase()
+    const { database } = strange.connection
+    await strange.pool.query(`ALTER DATABASE ${database} SET datestyle = 'German, DMY'`)
+    await strange.pool.query(`ALTER DATABASE ${database} SET default_transaction_isolation = 'serializable'`)
+    await strange.pool.query(`ALTER DATABASE ${database} SET idle_session_timeout = '1s'`)
+    const pool = createPool(strange.connection, { max: 1, applicationName: 'strange' })
+    const { rows } = await pool.query(
+      "SELECT '2026-03-04T00:00:00Z'::timestamptz AS instant, '2026-03-04'::date AS day, current_setting('transaction_isolation') AS isolation, current_setting('idle_session_timeout') AS idle",
+    )
+    expect(rows).toEqual([
+      { instant: new Date('2026-03-04T00:00:00Z'), day: '2026-03-04', isolation: 'read committed', idle: '0' },
+    ])
+    await pool.end()
+    await strange.drop()
+  })
+
   it('leaves the parsers of other libraries in the process alone', async () => {
     const { default: pg } = await import('pg')
     const client = new pg.Client(db.connection)

@@ -284,7 +284,7 @@ describe('nobody has answered when', () => {
     expect(dispatching.reports.slice(reportsBefore)).toEqual([])
   })
 
-  const huge = Buffer.alloc(1024 * 1024 + 10, 'x')
+  const huge = Buffer.alloc(16 * 1024 * 1024 + 10, 'x')
   const json = { 'content-type': 'application/json' }
 
   it.each<[name: string, behaviour: Behaviour, outcome: string]>([
@@ -295,7 +295,7 @@ describe('nobody has answered when', () => {
     ['only a role and a finish come', sse([role, stop, '[DONE]']), 'empty'],
     ['the JSON is broken', sse(['{"choices":[{']), 'malformed'],
     ['the first event is no object', sse(['42']), 'malformed'],
-    ['a line is longer than 1 MiB', rawResponse(['data: ', huge], { framing: 'chunked' }), 'malformed'],
+    ['a line is longer than 16 MiB', rawResponse(['data: ', huge], { framing: 'chunked' }), 'malformed'],
     ['an error comes with status 200', sse([{ error: { message: 'out of memory', code: 500 } }]), 'server_error'],
     ['an error comes after the role', sse([role, { error: 'boom' }]), 'server_error'],
     ['an error body comes with status 200', status(200, { error: { message: 'x' } }), 'server_error'],
@@ -428,8 +428,8 @@ describe('a stream breaks with a failure, never quietly, when after its first co
     ['finish_reason is "error"', sse([role, hello, chunk({}, 'error' as never), '[DONE]']), 'server_error'],
     ['the JSON is broken', sse([role, hello, '{"choices"', stop, '[DONE]']), 'malformed'],
     [
-      'a line is longer than 1 MiB',
-      rawResponse([sseBytes([role, hello]), 'data: ', Buffer.alloc(2 ** 20 + 1, 'x')], { framing: 'chunked' }),
+      'a line is longer than 16 MiB',
+      rawResponse([sseBytes([role, hello]), 'data: ', Buffer.alloc(2 ** 24 + 1, 'x')], { framing: 'chunked' }),
       'malformed',
     ],
     [
