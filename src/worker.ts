@@ -1,3 +1,4 @@
+import { toldOf } from './domain/told-of.ts'
 import { STOP_SIGNALS } from './stop-signals.ts'
 import type { WorkerTask } from './worker-task.ts'
 
@@ -31,7 +32,7 @@ try {
     onDrained: primary.drained,
   })
 } catch (error) {
-  await primary.failed(error instanceof Error ? error.message : String(error))
+  await primary.failed(toldOf(error))
   process.exit(1)
 }
 // Its line to the primary would keep it alive.

@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Command, CommanderError } from 'commander'
+import { toldOf } from '../domain/told-of.ts'
 import { UsageError } from './failure.ts'
 import { createProgram } from './program.ts'
 
@@ -31,7 +32,7 @@ async function exitCodeOf(argv: readonly string[]): Promise<number> {
     return 0
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_USAGE
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+    process.stderr.write(`${toldOf(error)}\n`)
     return error instanceof UsageError ? EXIT_USAGE : EXIT_FAILED
   }
 }
