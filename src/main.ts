@@ -18,6 +18,7 @@ export async function main(config: Config): Promise<void> {
   const { connection, embedded, masterKey, offers, findings } = foundation
 
   const { app, port } = await serve({ config, connection, masterKey, offers, log, isOnlyNode: embedded })
+  stop.serving()
   started.defer(() => app.close({ drainMs: config.server.drainSeconds * 1000, signal: stop.hurry }))
   await announce({ config, connection, port, findings })
 

@@ -36,7 +36,9 @@ export async function primary(config: Config): Promise<void> {
   started.defer(async () => {
     await workers.stop(stop.hurry)
   })
-  await announce({ config, connection, port: await workers.port, findings })
+  const port = await workers.port
+  stop.serving()
+  await announce({ config, connection, port, findings })
 
   await Promise.race([stop.requested, workers.broken])
   log.info('stopping: running requests may finish')

@@ -1,13 +1,16 @@
-import { createLog } from './log.ts'
-import { serve } from './serve.ts'
+import { toldOf } from './domain/told-of.ts'
 import { STOP_SIGNALS } from './stop-signals.ts'
 import type { WorkerTask } from './worker-task.ts'
-import { connectToPrimary } from './workers/connect-to-primary.ts'
 
 // The program of one worker of `switchyard start --workers`: a node that takes its connections and its orders from src/primary.ts.
 
 // Ctrl-C reaches every process of the terminal; the primary hears it too, and says what is to be done.
 for (const signal of STOP_SIGNALS) process.on(signal, () => {})
+
+// Loaded after that, since it takes longer than all else at a start: until then Ctrl-C would end a worker, which the primary took for a failure.
+const { createLog } = await import('./log.ts')
+const { serve } = await import('./serve.ts')
+const { connectToPrimary } = await import('./workers/connect-to-primary.ts')
 
 const primary = connectToPrimary<WorkerTask>()
 const { number, config, connection, masterKey, offers, isOnlyNode } = await primary.task
@@ -29,7 +32,7 @@ try {
     onDrained: primary.drained,
   })
 } catch (error) {
-  await primary.failed(error instanceof Error ? error.message : String(error))
+  await primary.failed(toldOf(error))
   process.exit(1)
 }
 // Its line to the primary would keep it alive.

@@ -1,4 +1,6 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Command, CommanderError } from 'commander'
+import { toldOf } from '../domain/told-of.ts'
 import { UsageError } from './failure.ts'
 import { createProgram } from './program.ts'
 
@@ -7,17 +9,30 @@ const EXIT_USAGE = 2
 
 /** Runs one command; resolves with the exit code: 0 done, 1 failed, 2 wrong usage. */
 export async function run(argv: readonly string[]): Promise<number> {
-  // Whoever reads us may stop early, as `switchyard key list | head -1` does.
+  let unwritten: Error | undefined
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    if (error.code === 'EPIPE') process.exit(0)
-    throw error
+    // Whoever reads us may stop early, as `switchyard key list | head -1` does; and a gateway serves although nobody read that it is ready.
+    if (error.code !== 'EPIPE') unwritten = error
   })
+  // There is no other place to say that this one cannot be written.
+  process.stderr.on('error', () => {})
+  const code = await exitCodeOf(argv)
+  // A write that failed says so in the next turn.
+  await nextTurn()
+  if (unwritten === undefined) return code
+  process.stderr.write(
+    `Standard output could not be written, and what was to be read there is lost: ${unwritten.message}\n`,
+  )
+  return code === 0 ? EXIT_FAILED : code
+}
+
+async function exitCodeOf(argv: readonly string[]): Promise<number> {
   try {
     await throwing(createProgram()).parseAsync(argv)
     return 0
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_USAGE
-    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
+    process.stderr.write(`${toldOf(error)}\n`)
     return error instanceof UsageError ? EXIT_USAGE : EXIT_FAILED
   }
 }

@@ -63,8 +63,16 @@ async function openEmbedded({ dataDir: path, log, settings = {} }: DatabaseOptio
   const turn = await waitForTurn(dataDir, log)
   try {
     const running = await findRunning(cluster, dataDir)
-    const connection = running ?? (await start(cluster, dataDir, log, settings))
-    return holdOpen(cluster, dataDir, log, connection, running === undefined)
+    if (running) return holdOpen(cluster, dataDir, log, running, false)
+    const facts = await start(cluster, dataDir, log, settings)
+    try {
+      writeFacts(dataDir, facts)
+      return holdOpen(cluster, dataDir, log, connectionOf(facts), true)
+    } catch (error) {
+      // Nobody uses it, so nobody else would stop it. What went wrong first is what is told.
+      await cluster.stop().catch(() => {})
+      throw error
+    }
   } finally {
     turn.release()
   }
@@ -189,7 +197,7 @@ async function start(
   dataDir: string,
   log: DatabaseLog,
   settings: Readonly<Record<string, string>>,
-): Promise<Connection> {
+): Promise<Facts> {
   const known = readFacts(dataDir)
   const login: Login = { ...LOGIN, password: known?.password ?? randomBytes(24).toString('hex') }
   if (!cluster.exists()) {
@@ -204,9 +212,7 @@ async function start(
     log.warn(`${factsPath(dataDir)} is missing; giving PostgreSQL a new password`)
     await cluster.resetPassword(login)
   }
-  const facts = { directory: cluster.directory, host: await cluster.start(settings), port: SOCKET_PORT, ...login }
-  writeFacts(dataDir, facts)
-  return connectionOf(facts)
+  return { directory: cluster.directory, host: await cluster.start(settings), port: SOCKET_PORT, ...login }
 }
 
 /** `directory` is the cluster that they were written of: a copy of the data directory has those of the original. */

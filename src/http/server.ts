@@ -85,7 +85,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     app.addHook('onResponse', (request, reply, done) => {
       onResponse({
         path: request.routeOptions.url ?? 'none',
-        status: reply.raw.statusCode,
+        status: statusTold(reply.raw),
         elapsedMs: reply.elapsedTime,
       })
       done()
@@ -206,9 +206,17 @@ function serveRaw(
 ): void {
   const startedMs = performance.now()
   response.on('close', () => {
-    onResponse?.({ path: endpoint.path, status: response.statusCode, elapsedMs: performance.now() - startedMs })
+    onResponse?.({ path: endpoint.path, status: statusTold(response), elapsedMs: performance.now() - startedMs })
   })
   void endpoint.serve(request, response)
+}
+
+/** As nginx's log has it. */
+const LEFT_BEFORE_ANSWER = 499
+
+/** Nobody was told the 200 that Node's response has until it is given another one. */
+function statusTold({ headersSent, statusCode }: Pick<RawResponse, 'headersSent' | 'statusCode'>): number {
+  return headersSent ? statusCode : LEFT_BEFORE_ANSWER
 }
 
 /** RFC 9112, 3.2.2: a server has to take a whole URL, which is meant for proxies, as well. */

@@ -99,7 +99,11 @@ export function startWorkers<Task>({ count, program, task, drainMs, log }: Worke
   /** Resolves with the port when the worker serves, without one when it ended before. */
   function start(number: number): Promise<{ serving?: number }> {
     const outcome = Promise.withResolvers<{ serving?: number }>()
-    const process = cluster.fork(environment)
+    const process = fork()
+    if (process instanceof Error) {
+      startAgain({ number, serving: false }, { worker: number }, unmade(process))
+      return Promise.resolve({})
+    }
     const worker: Running = {
       number,
       process,
@@ -112,7 +116,15 @@ export function startWorkers<Task>({ count, program, task, drainMs, log }: Worke
     }
     let reason: string | undefined
     running.set(number, worker)
-    process.on('error', error => log.error({ worker: number, err: error }, 'a worker could not be reached'))
+    process.on('error', error => {
+      if (process.process.pid !== undefined) {
+        log.error({ worker: number, err: error }, 'a worker could not be reached')
+        return
+      }
+      // Nothing was started, so nothing will exit.
+      reason = unmade(error)
+      onEnd(false, { worker: number })
+    })
     process.on('message', async (message: FromWorker) => {
       switch (message.kind) {
         case 'here':
@@ -143,23 +155,38 @@ export function startWorkers<Task>({ count, program, task, drainMs, log }: Worke
       }
     })
     process.on('exit', (code, signal) => {
+      onEnd(code === 0, { worker: number, pid: process.process.pid, ...(signal ? { signal } : { code }) })
+    })
+    return outcome.promise
+
+    function onEnd(endedWell: boolean, facts: object): void {
       running.delete(number)
       metrics.depart(number)
       worker.onSample()
-      const endedWell = code === 0
       worker.ended.resolve(endedWell)
       outcome.resolve({})
-      const facts = { worker: number, pid: process.process.pid, ...(signal ? { signal } : { code }) }
       if (!stopped) startAgain(worker, facts, reason)
       else {
         if (!endedWell) log.error({ ...facts, reason }, 'a worker did not end well')
         leaveTogether()
       }
-    })
-    return outcome.promise
+    }
   }
 
-  function startAgain({ number, serving }: Running, facts: object, reason: string | undefined): void {
+  /** Where the machine is short of descriptors or processes Node says so later, where it is short of memory it throws. */
+  function fork(): Worker | Error {
+    try {
+      return cluster.fork(environment)
+    } catch (error) {
+      return error as Error
+    }
+  }
+
+  function startAgain(
+    { number, serving }: Pick<Running, 'number' | 'serving'>,
+    facts: object,
+    reason: string | undefined,
+  ): void {
     if (!serving) {
       log.error({ ...facts, reason }, 'a worker could not start')
       // Others serve, so this may pass, as when the database is away. When none does, the operator has to know.
@@ -275,6 +302,8 @@ interface Running {
   /** Called when a sample has come, or never will. */
   onSample: () => void
 }
+
+const unmade = ({ message }: Error) => `No process could be made for it: ${message}`
 
 /** What the primary knows, beside the usual figures of its own process. */
 function ownMetrics({ serving }: { serving: () => number }): { registry: Registry; crash(): void } {

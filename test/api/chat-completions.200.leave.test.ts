@@ -59,6 +59,41 @@ async function leaveEarly(customer: TestCustomer, stream: boolean): Promise<void
   expect(await recorded.aborted).toBe(true)
 }
 
+test.each([
+  ['past node:http', 'Hello'],
+  ['by node:http', 'x'.repeat(100_000)],
+])('who leaves before the answer is counted, but not as answered; %s', async (_way, content) => {
+  const customer = await gateway.customer()
+  const before = await chatCounts()
+  upstream.respondWith(stall())
+  const client = new AbortController()
+  const asked = gateway.chat(
+    customer,
+    { model: 'free-model', messages: [{ role: 'user', content }] },
+    { signal: client.signal },
+  )
+  await upstream.next()
+  client.abort()
+  await expect(asked).rejects.toThrow()
+  await vi.waitFor(async () => {
+    const { answered, left } = await chatCounts()
+    expect({ answered, left }).toEqual({ answered: before.answered, left: before.left + 1 })
+  }, patiently)
+})
+
+/** How many chats got a 200, and how many nothing at all. */
+async function chatCounts(): Promise<{ answered: number; left: number }> {
+  const text = await (await fetch(`${gateway.url}/metrics`)).text()
+  const count = (status: number) => {
+    const line = new RegExp(
+      `^switchyard_http_requests_total\\{path="/v1/chat/completions",status="${status}"\\} (\\d+)$`,
+      'm',
+    )
+    return Number(line.exec(text)?.[1] ?? 0)
+  }
+  return { answered: count(200), left: count(499) }
+}
+
 test('leaving in the middle of a stream ends the upstream, and input plus what was generated is paid', async () => {
   const customer = await gateway.customer()
   const gate = Promise.withResolvers<void>()

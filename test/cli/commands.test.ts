@@ -1,9 +1,12 @@
-import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { closeSync, existsSync, openSync } from 'node:fs'
+import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hasValidChecksum, hintOf, mintApiKey } from '../../src/auth/api-key.ts'
@@ -19,10 +22,16 @@ beforeAll(async () => {
 })
 afterAll(() => Promise.all([database.drop(), rm(directory, { recursive: true })]))
 
-function switchyard(line: string, more: { env?: Record<string, string>; input?: string } = {}): Promise<CliRun> {
+interface More {
+  env?: Record<string, string>
+  input?: string
+  stdout?: number
+}
+
+function switchyard(line: string, more: More = {}): Promise<CliRun> {
   const args = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain!)
   const env = { DATABASE_URL: databaseUrl(database.connection), SWITCHYARD_DATA: directory, ...more.env }
-  return runCli(args, { cwd: directory, env, input: more.input ?? '' })
+  return runCli(args, { ...more, cwd: directory, env })
 }
 
 /** The JSON of a command that must succeed. */
@@ -321,6 +330,26 @@ test('--json and --config may stand before a command as well; behind it they win
   expect(broken).toMatchObject({ code: 1, stderr: expect.stringContaining('broken.yaml:2') })
   await writeFile(join(directory, 'whole.yaml'), '')
   expect(await switchyard('--config broken.yaml customer list --config whole.yaml')).toMatchObject({ code: 0 })
+})
+
+test.skipIf(!existsSync('/dev/full'))('a result that cannot be written is no success', async () => {
+  const fullDisk = openSync('/dev/full', 'w')
+  const { code, stderr } = await switchyard('key list --json', { stdout: fullDisk })
+  closeSync(fullDisk)
+  expect({ code, stderr }).toEqual({
+    code: 1,
+    stderr:
+      'Standard output could not be written, and what was to be read there is lost: ENOSPC: no space left on device, write\n',
+  })
+})
+
+test('in a directory with a blank in its name no second one is made', async () => {
+  const place = join(directory, 'blanks')
+  await mkdir(join(place, 'my gateway'), { recursive: true })
+  await symlink(fileURLToPath(new URL('../..', import.meta.url)), join(place, 'my gateway', 'switchyard'))
+  const program = join(place, 'my gateway', 'switchyard', 'src', 'cli.js')
+  await promisify(execFile)(process.execPath, ['--preserve-symlinks', '--preserve-symlinks-main', program, '--version'])
+  expect(await readdir(place)).toEqual(['my gateway'])
 })
 
 test('help and version are results', async () => {

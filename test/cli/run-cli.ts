@@ -6,25 +6,32 @@ import type { Connection } from '../../src/db/embedded.ts'
 
 export interface CliRun {
   readonly code: number | null
+  /** Empty where it went to a file. */
   readonly stdout: string
   readonly stderr: string
 }
 
 const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
-/** Runs `switchyard` for real, in a directory and an environment of its own. */
+/** Runs `switchyard` for real, in a directory and an environment of its own; `stdout` is a file that is open. */
 export async function runCli(
   args: readonly string[],
-  { env = {}, cwd, input = '' }: { env?: Record<string, string>; cwd: string; input?: string },
+  {
+    env = {},
+    cwd,
+    input = '',
+    stdout = 'pipe',
+  }: { env?: Record<string, string>; cwd: string; input?: string; stdout?: 'pipe' | number },
 ): Promise<CliRun> {
   const child = spawn(process.execPath, [cli, ...args], {
     cwd,
     env: { PATH: process.env.PATH!, ...env },
-    stdio: ['pipe', 'pipe', 'pipe'],
+    stdio: ['pipe', stdout, 'pipe'],
   })
-  child.stdin.end(input)
-  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')])
-  return { code, stdout, stderr }
+  child.stdin!.end(input)
+  const printed = child.stdout === null ? '' : text(child.stdout)
+  const [out, err, [code]] = await Promise.all([printed, text(child.stderr!), once(child, 'close')])
+  return { code, stdout: out, stderr: err }
 }
 
 /** The connection as an operator would write it. The host is the directory of PostgreSQL's socket. */

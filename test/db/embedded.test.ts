@@ -145,6 +145,15 @@ it('tells of a wait for a process that does not come to an end of its start', as
   handles.push(await opened)
 })
 
+it('does not leave a PostgreSQL behind that nobody could be told of', async () => {
+  const directory = join(parent, 'untold')
+  // As on a disk that has just become full: what it says of the PostgreSQL that it started cannot be written.
+  await mkdir(join(directory, 'postgres.json.new'), { recursive: true })
+  const log = { info() {}, warn() {} }
+  await expect(openDatabase({ dataDir: directory, log })).rejects.toThrow('EISDIR')
+  expect(existsSync(pidPath(directory))).toBe(false)
+})
+
 describe('after a crash', () => {
   it('attaches to the PostgreSQL of a killed process, and stops it at the end', async () => {
     const killed = await hold()

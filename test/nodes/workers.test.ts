@@ -7,6 +7,7 @@ import { connect, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { pathToFileURL } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { audit } from '../../src/ledger/audit.ts'
 import { databaseUrl, runCli } from '../cli/run-cli.ts'
@@ -204,6 +205,23 @@ test('workers that crash again and again stop the gateway with a sentence', asyn
   expect(await gateway.ended).toBe(1)
   expect(gateway.complaints.join()).toContain('The workers crash again and again.')
   expect(gateway.log.filter(({ msg }) => msg.startsWith('a worker crashed'))).toHaveLength(7)
+})
+
+test('Ctrl-C, which every process of a terminal gets, ends no worker that still loads its program', async () => {
+  const pressing = join(directory, 'pressing.mjs')
+  await writeFile(
+    pressing,
+    `import cluster from 'node:cluster'
+import { registerHooks } from 'node:module'
+const load = (url, context, next) => {
+  if (url.endsWith('/src/serve.ts')) process.kill(process.pid, 'SIGINT')
+  return next(url, context)
+}
+if (cluster.isWorker) registerHooks({ load })`,
+  )
+  const gateway = await startWorkers({ env: { NODE_OPTIONS: `--import ${pathToFileURL(pressing)}` } })
+  expect(gateway.log.filter(({ msg }) => /could not/.test(msg))).toEqual([])
+  expect(await gateway.stop()).toBe(0)
 })
 
 describe('SIGTERM to the primary', () => {
