@@ -2,7 +2,7 @@ import { NodeFenced } from './ledger-store.ts'
 
 /**
  * Whether sending the same statement again may succeed: the connection broke, the server is starting, stopping or out of room, a lock was
- * not obtained, a deadlock was resolved against us. Everything else PostgreSQL says is about the data or the statement and will not change.
+ * not obtained, a deadlock was resolved against us, the schema is away. Everything else PostgreSQL says is about the data and will not change.
  */
 export function isTransient(error: unknown): boolean {
   if (!(error instanceof Error) || error instanceof TypeError || error instanceof RangeError) return false
@@ -24,4 +24,9 @@ const transientCodes: ReadonlySet<string> = new Set([
   '25006', // read only: connected to a standby during a failover
   '3D000', // no such database: it is being restored
   '55000', // the database takes no connections: ALTER DATABASE ... ALLOW_CONNECTIONS false, for maintenance
+  // No such function, table or schema, or no right to it: a restore drops and makes them anew, and no row is the cause.
+  '42883',
+  '42P01',
+  '3F000',
+  '42501',
 ])
