@@ -146,7 +146,7 @@ const chatStream = {
   schema: {
     type: 'string',
     description:
-      'Server-sent events, sent for `stream: true`. Each `data:` line is a `chat.completion.chunk` object; the first names the role, one of the last has the `finish_reason`, and with `stream_options.include_usage` another has the usage. Lines that begin with a colon are keep-alives. A complete answer ends with `data: [DONE]`. A failure after the stream was opened is a last chunk with an `error`, as errors have it, and no `data: [DONE]`; unless its message says otherwise it is free.',
+      'Server-sent events, sent for `stream: true`. Each `data:` line is a `chat.completion.chunk` object; the first names the role, one of the last has the `finish_reason`, and with `stream_options.include_usage` another has the usage. Lines that begin with a colon are keep-alives. A complete answer ends with `data: [DONE]`. A failure after the stream was opened is a last chunk with an `error`, as errors have it, and nothing else, and no `data: [DONE]`; unless its message says otherwise it is free.',
   },
   example: [
     'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1795252195,"model":"demo","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}',

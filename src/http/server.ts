@@ -180,6 +180,8 @@ function passingRaw({ endpoints, onResponse }: ServerOptions, answer: RequestLis
   const raw = endpoints.filter(isRaw)
   return (request, response) => {
     if (!request.url!.startsWith('/')) request.url = originForm(request.url!)
+    // A base URL that ends in a slash, to which Portkey's SDK and version 3 of `openai` append theirs.
+    if (request.url!.startsWith('/v1//')) request.url = request.url!.replace('//', '/')
     const url = request.url!
     const endpoint = raw.find(({ method, path }) => method === request.method && isAddressOf(url, path))
     if (endpoint === undefined) return answer(request, response)

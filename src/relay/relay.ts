@@ -104,7 +104,7 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
     failure = error
   }
   if (outcome === 'client_gone' && signal.aborted) return
-  if (outcome !== 'served') await write(encodeErrorChunk(envelope, endError(failure, signal)))
+  if (outcome !== 'served') await write(encodeErrorChunk(endError(failure, signal)))
   else if (!job.includeUsage) await write(DONE)
   else await write(encodeChunk(usageChunk(envelope, billedUsage(reported ?? undefined, end, costNanos))) + DONE)
 }

@@ -1,7 +1,7 @@
 import type { ChatChunk, TokenUsage } from '../domain/completion.ts'
 import type { ApiError } from '../domain/errors.ts'
 import type { Envelope } from './envelope.ts'
-import { errorObject } from './error-body.ts'
+import { errorBody } from './error-body.ts'
 
 /** The last event of a complete stream. A stream that failed ends without it. */
 export const DONE = 'data: [DONE]\n\n'
@@ -45,17 +45,10 @@ export function usageChunk(envelope: Envelope, usage: TokenUsage): ChatChunk {
 }
 
 /**
- * The last event of a stream that failed after its first content: a chunk, so that every SDK can parse it, with an
- * `error`, so that every SDK throws. Not a named event: openai-python and openai-js 6 hand those over as ordinary chunks.
+ * The last event of a stream that failed after its first content, as OpenAI sends it: an `error` and nothing else. With `choices` beside it, as
+ * OpenRouter has it, it is a chunk to @ai-sdk/openai up to version 4 and @ai-sdk/openai-compatible up to 1, which drop the error and end as if all was
+ * well; go-openai looks for `data: {"error":`. Not a named event: openai-python and openai-js 6 hand those over as ordinary chunks.
  */
-export function encodeErrorChunk(envelope: Envelope, error: ApiError): string {
-  const chunk = {
-    id: envelope.id,
-    object: 'chat.completion.chunk',
-    created: envelope.created,
-    model: envelope.model,
-    choices: [{ index: 0, delta: {}, finish_reason: 'error' }],
-    error: errorObject(error),
-  }
-  return `data: ${JSON.stringify(chunk)}\n\n`
+export function encodeErrorChunk(error: ApiError): string {
+  return `data: ${errorBody(error)}\n\n`
 }

@@ -243,8 +243,8 @@ test('after a ping the status is out: then a failure is an error chunk, with its
   await readUntil(reader, ': ping')
   gate.resolve()
   const rest = await readUntil(reader, '\n\n')
-  const error = JSON.parse((rest || (await readUntil(reader, '}'))).replace(/^[^{]*/, '')).error
-  expect(error).toMatchObject({ type: 'server_error', code: 'all_hosters_failed' })
+  const event = JSON.parse((rest || (await readUntil(reader, '}'))).replace(/^[^{]*/, ''))
+  expect(event).toEqual({ error: expect.objectContaining({ type: 'server_error', code: 'all_hosters_failed' }) })
   expect((await reader.read()).done).toBe(true)
   expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n)
 })
@@ -351,7 +351,6 @@ describe('what fails after the first content is an error chunk, never [DONE], an
     expect(stream).toMatchObject({ done: false, text: 'one two ', usage: null })
     expect(stream.error).toMatchObject({ type: 'upstream_error', param: null, code: 'stream_interrupted' })
     expect(stream.error!.message).not.toMatch(/CUDA|10\.0/)
-    expect(stream.chunks.at(-1)!.error).toBeDefined()
     expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n)
     expect(await gateway.usage(customer)).toMatchObject([{ success: false, outcome: 'interrupted', cost_nanos: 0n }])
     upstream.respondWith(answer())

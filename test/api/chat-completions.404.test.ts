@@ -92,12 +92,25 @@ test('dots in an address do not lead out of it', async () => {
 })
 
 test.each([
+  ['the chat', 'POST', '/v1//chat/completions', 200],
+  ['the chat, as a whole URL', 'POST', 'http://x/v1//chat/completions', 200],
+  ['the models', 'GET', '/v1//models', 200],
+  ['an address that is not there', 'GET', '/v1///models', 404],
+])('a client may append its paths to a base URL that ends in a slash: %s', async (_name, method, target, expected) => {
+  expect(await statusOf(method, target)).toBe(expected)
+})
+
+test.each([
   ['the chat', 'POST', 'http://x/v1/chat/completions', 200],
   ['the chat, with a query', 'POST', 'HTTP://x:80/v1/chat/completions?a=http://y/', 200],
   ['a report', 'GET', 'https://x/v1/usage', 200],
   ['an address that is not there', 'GET', 'http://x', 404],
   ['no address', 'GET', '*', 404],
 ])('a whole URL is as good as its path: %s', async (_name, method, target, expected) => {
+  expect(await statusOf(method, target)).toBe(expected)
+})
+
+async function statusOf(method: string, target: string): Promise<number> {
   const { key } = await gateway.customer()
   const body = JSON.stringify(hello)
   const { status } = await rawRequest(
@@ -105,5 +118,5 @@ test.each([
     `${method} ${target} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\n` +
       `content-length: ${body.length}\r\n\r\n${body}`,
   )
-  expect(status).toBe(expected)
-})
+  return status
+}

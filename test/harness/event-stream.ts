@@ -7,7 +7,6 @@ export interface ReceivedChunk {
   readonly model: string
   readonly choices: readonly { index: number; delta: ChunkDelta; finish_reason: string | null; logprobs?: unknown }[]
   readonly usage?: TokenUsage | null
-  readonly error?: ApiErrorBody
 }
 
 /** What is inside `{"error": ...}`. */
@@ -18,15 +17,19 @@ export interface ApiErrorBody {
   readonly code: string
 }
 
+interface ApiErrorEvent {
+  readonly error: ApiErrorBody
+}
+
 /** One chat completion stream, as a client sees it. */
 export interface EventStream {
-  /** What was in `data:` lines as JSON, error chunks included. */
+  /** What was in `data:` lines as JSON, but for an error. */
   readonly chunks: readonly ReceivedChunk[]
   /** Comment lines such as `: ping`. */
   readonly comments: readonly string[]
   /** Ended with `data: [DONE]`. */
   readonly done: boolean
-  /** Of the error chunk, if there was one. */
+  /** Of the error chunk, if there was one: the last one, with nothing else in it. */
   readonly error: ApiErrorBody | null
   /** Of the first choice. */
   readonly text: string
@@ -45,13 +48,19 @@ export function parseEventStream(text: string): EventStream {
   const unknown = lines.filter(line => !line.startsWith('data: ') && !line.startsWith(':'))
   if (unknown.length > 0) throw new Error(`This is no line of a chat stream: ${unknown[0]}`)
   const done = data.at(-1) === '[DONE]'
-  const chunks = (done ? data.slice(0, -1) : data).map(json => JSON.parse(json) as ReceivedChunk)
-  const choices = chunks.flatMap(chunk => chunk.choices ?? [])
+  const events = (done ? data.slice(0, -1) : data).map(json => JSON.parse(json) as ReceivedChunk | ApiErrorEvent)
+  const chunks = events.filter((event): event is ReceivedChunk => !('error' in event))
+  const failure = events.find((event): event is ApiErrorEvent => 'error' in event)
+  // Beside `choices` some SDKs do not look for an error, and would take what came for the whole answer.
+  if (failure && (failure !== events.at(-1) || Object.keys(failure).length > 1)) {
+    throw new Error(`This is no error as a stream ends with it: ${JSON.stringify(failure)}`)
+  }
+  const choices = chunks.flatMap(chunk => chunk.choices)
   return {
     chunks,
     comments: lines.filter(line => line.startsWith(':')),
     done,
-    error: chunks.find(chunk => chunk.error)?.error ?? null,
+    error: failure?.error ?? null,
     text: choices.map(choice => (choice.index === 0 && choice.delta.content) || '').join(''),
     finishReasons: choices.flatMap(choice => choice.finish_reason ?? []),
     usage: chunks.findLast(chunk => chunk.usage)?.usage ?? null,

@@ -19,7 +19,6 @@ import { chatCompletionSchema } from '../../wire/chat-completion-schema.ts'
 import { type ChatQuote, chatQuoteSchema } from '../../wire/chat-quote-schema.ts'
 import { parseChatRequest } from '../../wire/chat-request.ts'
 import { chatRequestSchema } from '../../wire/chat-request-schema.ts'
-import { type Envelope, envelopeOf } from '../../wire/envelope.ts'
 import { errorBody } from '../../wire/error-body.ts'
 import { encodeErrorChunk } from '../../wire/sse-encode.ts'
 import { corsHeaderList } from '../cors.ts'
@@ -152,8 +151,7 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
         // A long prompt is not to stay in memory for as long as its answer streams.
         body = null
         if (job.stream) {
-          const envelope = envelopeOf({ requestId, startedAtEpochMs: deps.clock.epochMs() }, job.model)
-          await sendStream(deps, { out, completing, headers, signal: running.signal, envelope })
+          await sendStream(deps, { out, completing, headers, signal: running.signal })
         } else {
           const served = await completing
           sendWhole(out, served, await headers(replayedId(served)))
@@ -212,18 +210,13 @@ interface StreamToSend {
   readonly completing: Promise<Served>
   readonly headers: HeadersOf
   readonly signal: StopSignal
-  /** For an error chunk when nobody answered. */
-  readonly envelope: Envelope
 }
 
 /**
  * Sends the status only when the first content is there, so that failures before it have their true status; after `pingMs` of
  * waiting the stream is opened with a comment instead, and failures become error chunks.
  */
-async function sendStream(
-  deps: ChatEndpointDeps,
-  { out, completing, headers, signal, envelope }: StreamToSend,
-): Promise<void> {
+async function sendStream(deps: ChatEndpointDeps, { out, completing, headers, signal }: StreamToSend): Promise<void> {
   const events = new EventStream(out, { pingMs: deps.pingMs, headers })
   try {
     const served = await completing
@@ -239,7 +232,7 @@ async function sendStream(
     if (!events.isOpen) throw thrown
     // A ping may be opening it just now.
     await events.open([]).catch(() => out.destroy())
-    events.write(encodeErrorChunk(envelope, toApiError(thrown)))
+    events.write(encodeErrorChunk(toApiError(thrown)))
     events.end()
   } finally {
     events.stopPings()
