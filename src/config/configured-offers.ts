@@ -34,6 +34,7 @@ function endpointOf(settings: EndpointSettings): Endpoint {
       developerRole: settings.dialect.developer_to_system,
       streamOptions: settings.dialect.stream_options,
       dropFields: settings.dialect.drop_fields,
+      toolCallIds: settings.dialect.tool_call_ids,
       keyHeader: settings.key_header,
     },
     timeouts: {

@@ -1,6 +1,7 @@
 import * as z from 'zod'
 import { features } from '../domain/chat-job.ts'
 import { standardTimeouts } from '../domain/endpoint-defaults.ts'
+import { toolCallIds } from '../domain/offer.ts'
 import {
   email,
   failpointList,
@@ -75,6 +76,7 @@ const endpointSchema = z.strictObject({
       developer_to_system: flag().prefault('true'),
       stream_options: flag().prefault('true'),
       drop_fields: z.array(text()).prefault([]),
+      tool_call_ids: oneOf(toolCallIds).prefault('any'),
     })
     .prefault({}),
   timeouts: z

@@ -6,6 +6,7 @@ export const standardDialect: Dialect = {
   developerRole: true,
   streamOptions: true,
   dropFields: [],
+  toolCallIds: 'any',
   keyHeader: 'authorization',
 }
 

@@ -4,6 +4,10 @@ import type { TokenPrice } from './money.ts'
 export const providerKinds = ['local', 'hoster', 'cloud'] as const
 export type ProviderKind = (typeof providerKinds)[number]
 
+/** Which ids of tool calls an upstream takes: any, 1 to 40 of A-Z a-z 0-9 _ -, or nine of A-Z a-z 0-9. */
+export const toolCallIds = ['any', 'short', 'nine'] as const
+export type ToolCallIds = (typeof toolCallIds)[number]
+
 /** What an upstream needs to be told differently. A new hoster is a row with other values here, never another client. */
 export interface Dialect {
   /** Sends `max_completion_tokens` instead of `max_tokens`. */
@@ -14,6 +18,8 @@ export interface Dialect {
   readonly streamOptions: boolean
   /** Body fields this upstream rejects; removed before sending. `messages[].name` stands for a field of each message. */
   readonly dropFields: readonly string[]
+  /** Others become ids that it takes. */
+  readonly toolCallIds: ToolCallIds
   /** Header that carries the credential: `authorization` (Bearer) or a plain key header such as `api-key`. */
   readonly keyHeader: 'authorization' | 'api-key' | 'x-api-key'
 }

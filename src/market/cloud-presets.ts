@@ -35,7 +35,12 @@ export const cloudPresets: readonly CloudPreset[] = [
     keyVariable: 'OPENAI_API_KEY',
     baseUrl: 'https://api.openai.com/v1',
     // max_tokens is refused by the reasoning models and deprecated for the others.
-    dialect: { ...standardDialect, maxTokensField: 'max_completion_tokens', developerRole: false },
+    dialect: {
+      ...standardDialect,
+      maxTokensField: 'max_completion_tokens',
+      developerRole: false,
+      toolCallIds: 'short',
+    },
     models: [
       model('gpt-5', '1.25', '10', 400_000, 128_000, ['tools', 'images', 'json_schema']),
       model('gpt-5-mini', '0.25', '2', 400_000, 128_000, ['tools', 'images', 'json_schema']),
@@ -52,7 +57,7 @@ export const cloudPresets: readonly CloudPreset[] = [
     keyVariable: 'ANTHROPIC_API_KEY',
     baseUrl: 'https://api.anthropic.com/v1',
     // The vendor's OpenAI layer ignores response_format, so a JSON schema would be a promise nobody keeps.
-    dialect: standardDialect,
+    dialect: { ...standardDialect, toolCallIds: 'short' },
     models: [
       model('claude-opus-4-5', '5', '25', 200_000, 64_000, ['tools', 'images']),
       model('claude-sonnet-4-5', '3', '15', 200_000, 64_000, ['tools', 'images']),
@@ -84,6 +89,7 @@ export const cloudPresets: readonly CloudPreset[] = [
         ...['safety_identifier', 'prompt_cache_key', 'prompt_cache_retention', 'reasoning_effort', 'seed'],
         ...echoedFields,
       ],
+      toolCallIds: 'nine',
     },
     models: [
       model('mistral-medium-2508', '0.4', '2', 131_072, 131_072, ['tools', 'images', 'json_schema']),

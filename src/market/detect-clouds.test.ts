@@ -39,6 +39,15 @@ test('every preset is complete: https, readable prices above zero, ids that are 
   expect(new Set(offers.map(({ offerId }) => offerId)).size).toBe(offers.length)
 })
 
+test.each([
+  ['openai', 'short'],
+  ['anthropic', 'short'],
+  ['mistral', 'nine'],
+  ['groq', 'any'],
+])('%s takes %s ids of tool calls', (name, ids) => {
+  expect(cloudPresets.find(preset => preset.name === name)!.dialect.toolCallIds).toBe(ids)
+})
+
 test.each(['mistral', 'groq'])('%s gets no fields of answers that only other servers know', name => {
   const { dialect } = cloudPresets.find(preset => preset.name === name)!
   for (const field of ['refusal', 'annotations', 'reasoning', 'reasoning_content']) {

@@ -8,6 +8,7 @@ const standard: Dialect = {
   developerRole: false,
   streamOptions: true,
   dropFields: [],
+  toolCallIds: 'any',
   keyHeader: 'authorization',
 }
 
@@ -160,4 +161,36 @@ it('keeps the job as it is for the next upstream, whatever this one drops', () =
     return JSON.parse(upstreamRequestBody(job, offer, 1)).messages
   }
   expect([to(['messages[].name']), to([])]).toEqual([[{ role: 'user', content: 'x' }], messages])
+})
+
+it('gives calls of tools ids that the upstream takes, the same wherever they stand, and leaves those alone that it does', () => {
+  const conversation = (...ids: string[]) => ({
+    messages: [
+      { role: 'user', content: 'x' },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: ids.map(id => ({ id, type: 'function', function: { name: 'f', arguments: '{}' } })),
+      },
+      ...ids.map(id => ({ role: 'tool', tool_call_id: id, content: 'y' })),
+    ],
+  })
+  const ids = ['call_0fypS1hVX', `chatcmpl-tool-${'a'.repeat(32)}`, 'functions.f:0', 'aBcDeF123']
+  const sentTo = (toolCallIds: Dialect['toolCallIds']) => {
+    const messages = bodyFor({ toolCallIds }, conversation(...ids)).messages as {
+      tool_calls?: { id: string; type: string }[]
+      tool_call_id?: string
+    }[]
+    const calls = messages.flatMap(({ tool_calls = [] }) => tool_calls)
+    const answers = messages.flatMap(({ tool_call_id = [] }) => tool_call_id)
+    expect(calls.map(({ id }) => id)).toEqual(answers)
+    expect(calls[0]).toMatchObject({ type: 'function', function: { name: 'f' } })
+    expect(new Set(answers).size).toBe(ids.length)
+    return answers
+  }
+  expect(sentTo('any')).toEqual(ids)
+  const hex = (digits: number) => expect.stringMatching(new RegExp(`^[0-9a-f]{${digits}}$`))
+  expect(sentTo('short')).toEqual([ids[0], hex(24), hex(24), ids[3]])
+  expect(sentTo('nine')).toEqual([hex(9), hex(9), hex(9), ids[3]])
+  expect(sentTo('nine')).toEqual(sentTo('nine'))
 })

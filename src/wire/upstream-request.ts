@@ -1,6 +1,7 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import { isJsonObject, type JsonObject } from '../domain/json-object.ts'
 import type { Offer } from '../domain/offer.ts'
+import { withToolCallIds } from './tool-call-ids.ts'
 
 /**
  * The body for one upstream: the job's fields in this upstream's dialect. The gateway's own fields are not among them,
@@ -13,6 +14,7 @@ export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: numbe
   body.stream = job.stream
   if (job.stream && dialect.streamOptions) body.stream_options = { include_usage: true }
   if (dialect.developerRole) body.messages = developerAsSystem(body.messages)
+  body.messages = withToolCallIds(body.messages, dialect.toolCallIds)
   const ofMessages: string[] = []
   for (const field of dialect.dropFields) {
     if (field.startsWith(OF_MESSAGES)) ofMessages.push(field.slice(OF_MESSAGES.length))

@@ -33,6 +33,7 @@ export function offerAt(
       developerRole: true,
       streamOptions: true,
       dropFields: [],
+      toolCallIds: 'any',
       keyHeader: 'authorization',
     },
     timeouts: patient,
