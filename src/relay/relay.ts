@@ -87,7 +87,9 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
     if (outcome === 'interrupted') onFault(error)
   }
 
-  const { text, reported, finishReason } = passing
+  const { text, finishReason } = passing
+  // Gemini reports in every chunk (ogx issue 5122), what it thought included, of which a client that left has no text that could be counted.
+  const reported = outcome === 'client_gone' ? answer.chunks.usage : passing.reported
   const end = bill(ticket, job, answer, {
     outcome,
     text,
