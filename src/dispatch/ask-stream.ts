@@ -81,6 +81,10 @@ class ChunkReader implements ChunkSource {
     this.#exchange.abort()
   }
 
+  get usage(): TokenUsage | null {
+    return this.#normaliser.usage
+  }
+
   /** Its `finally` ends the exchange, whatever happens. */
   async #readToEnd(expected: Expected): Promise<void> {
     const exchange = this.#exchange

@@ -1,5 +1,5 @@
 import type { Caller } from './caller.ts'
-import type { ChatChunk, ChatCompletion } from './completion.ts'
+import type { ChatChunk, ChatCompletion, TokenUsage } from './completion.ts'
 import type { Nanos } from './money.ts'
 import type { Offer, ProviderKind } from './offer.ts'
 
@@ -121,6 +121,8 @@ export interface ChunkSource {
   read(take: TakeParts): Promise<void>
   /** Nothing more is wanted: aborts the upstream. */
   leave(): void
+  /** What the upstream has reported so far. Among the chunks it comes at the end, which who leaves does not see. */
+  readonly usage: TokenUsage | null
 }
 
 export type Outcome =

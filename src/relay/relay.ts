@@ -87,7 +87,9 @@ async function relayStream(context: RelayContext, answer: StreamAnswer, write: W
     if (outcome === 'interrupted') onFault(error)
   }
 
-  const { text, reported, finishReason } = passing
+  const { text, finishReason } = passing
+  // Gemini reports in every chunk (ogx issue 5122), what it thought included, of which a client that left has no text that could be counted.
+  const reported = outcome === 'client_gone' ? answer.chunks.usage : passing.reported
   const end = bill(ticket, job, answer, {
     outcome,
     text,
@@ -145,14 +147,25 @@ function endError(failure: unknown, signal: StopSignal): ApiError {
 
 /**
  * The usage the client is shown is the usage it is billed for, with the charge; details of the upstream (cached, reasoning) are
- * kept beside it.
+ * kept beside it, none above the sum that it is a part of: clients subtract.
  */
 function billedUsage(reported: TokenUsage | undefined, receipt: Receipt, costNanos: Nanos): TokenUsage {
-  return {
+  const { billedInputTokens, billedOutputTokens } = receipt
+  const usage: TokenUsage = {
     ...reported,
-    prompt_tokens: receipt.billedInputTokens,
-    completion_tokens: receipt.billedOutputTokens,
-    total_tokens: receipt.billedInputTokens + receipt.billedOutputTokens,
+    prompt_tokens: billedInputTokens,
+    completion_tokens: billedOutputTokens,
+    total_tokens: billedInputTokens + billedOutputTokens,
     cost_usd: usd(costNanos),
   }
+  const { prompt_tokens_details: ofInput, completion_tokens_details: ofOutput } = usage
+  if (ofInput) usage.prompt_tokens_details = atMost(ofInput, billedInputTokens)
+  if (ofOutput) usage.completion_tokens_details = atMost(ofOutput, billedOutputTokens)
+  return usage
+}
+
+function atMost(counts: object, max: number): Record<string, number> {
+  const bounded: Record<string, number> = {}
+  for (const [name, count] of Object.entries(counts)) bounded[name] = Math.min(count, max)
+  return bounded
 }

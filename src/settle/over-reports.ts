@@ -19,7 +19,9 @@ export function createOverReports({ clock, onOverReport, log }: OverReportDeps):
   return settlement => {
     const { hosterId, usageSource, reportedInputTokens, reportedOutputTokens, inputTokens, outputTokens } = settlement
     if (hosterId === null || usageSource !== 'gateway') return
-    // Whatever else makes our count the one that is billed (no report, an early departure), nothing was reported then.
+    // What it generated for a client that left we have not all seen; of a whole answer nothing is billed then.
+    if (settlement.outcome === 'client_gone') return
+    // Where there was no report, our count is billed too.
     if (!((reportedInputTokens ?? 0) > inputTokens || (reportedOutputTokens ?? 0) > outputTokens)) return
     onOverReport()
     const nowMs = clock.monotonicMs()

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { TokenUsage } from '../../src/domain/completion.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readEventStream } from '../harness/event-stream.ts'
 import {
@@ -318,6 +319,31 @@ test('details of the usage are kept, and cached or reasoning tokens are not bill
   const { cost: _, ...kept } = usage
   expect(body.usage).toEqual({ ...kept, cost_usd: 0.00004 })
   expect(await gateway.balanceNanos(fresh)).toBe(5_000_000_000n - 40_000n)
+})
+
+test.each([true, false])('no detail of the usage is above what is billed; streamed: %s', async stream => {
+  // xAI's reasoning is not bounded by max_tokens.
+  const usage = {
+    ...usageOf(9_000, 300),
+    prompt_tokens_details: { cached_tokens: 8_000, audio_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: 295 },
+  }
+  upstream.respondWith(answer({ text: 'one two', usage }))
+  const response = await gateway.chat(await gateway.customer(), {
+    ...hello,
+    stream,
+    stream_options: { include_usage: true },
+    max_tokens: 20,
+  })
+  const billed = stream
+    ? (await readEventStream(response)).usage
+    : ((await response.json()) as { usage: TokenUsage }).usage
+  expect(billed).toMatchObject({
+    completion_tokens: 20,
+    completion_tokens_details: { reasoning_tokens: 20 },
+    prompt_tokens_details: { cached_tokens: billed!.prompt_tokens, audio_tokens: 0 },
+  })
+  expect(billed!.prompt_tokens).toBeLessThan(9_000)
 })
 
 test('three hundred streams and answers in flight at once are each billed once', async () => {

@@ -350,14 +350,24 @@ describe('what is billed', () => {
   it('client leaves in mid-stream', async () => {
     const { chat, ended } = await sale()
     const words = ['one', ' two', ' three']
+    const leaveAfter = async (word: string) => {
+      const client = new AbortController()
+      const response = await chat({ stream: true }, { signal: client.signal })
+      await readUntil(response.body!.getReader(), word)
+      client.abort()
+    }
     upstream.respondWith(stall({ pieces: words }))
-    const client = new AbortController()
-    const response = await chat({ stream: true }, { signal: client.signal })
-    await readUntil(response.body!.getReader(), 'three')
-    client.abort()
-    const [row] = await ended()
-    expect(row).toMatchObject({ outcome: 'client_gone', usage_source: 'gateway', input_tokens: inputTokens })
-    expect(row).toMatchObject({ output_tokens: 3, cost_nanos: inputNanos + 6_000n, hoster_share_nanos: 10_400n })
+    await leaveAfter('three')
+    const [counted] = await ended()
+    expect(counted).toMatchObject({ outcome: 'client_gone', usage_source: 'gateway', input_tokens: inputTokens })
+    expect(counted).toMatchObject({ output_tokens: 3, cost_nanos: inputNanos + 6_000n, hoster_share_nanos: 10_400n })
+
+    // As Gemini reports: in every chunk, with what it thought.
+    const reporting = words.map((word, index) => ({ ...contentChunk(word), usage: usageOf(inputTokens, 8 + index) }))
+    upstream.respondWith(sse(reporting, { ending: 'stall' }))
+    await leaveAfter('three')
+    const reported = (await ended(2)).find(({ request_id }) => request_id !== counted!.request_id)
+    expect(reported).toMatchObject({ outcome: 'client_gone', usage_source: 'upstream', output_tokens: 10 })
   })
 
   it('client reads so slowly that the time limit of the answer passes', async () => {

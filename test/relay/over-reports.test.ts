@@ -35,6 +35,7 @@ test('each over-report is counted, and logged once a minute for each hoster', ()
 test.each<[string, Partial<Settlement>]>([
   ['an honest report', honest],
   ['no report', { usageSource: 'gateway', reportedInputTokens: null, reportedOutputTokens: null }],
+  ['a whole answer whose client left as it came', { ...lying, outcome: 'client_gone', outputTokens: 0 }],
   ["a local server, whose word is the operator's own", { ...lying, hosterId: null }],
 ])('%s is none', (_name, fields) => {
   let counted = 0
