@@ -43,9 +43,6 @@ export async function prepare({ config, log, settings = {}, onLost }: PrepareOpt
   const { databaseUrl, dataDir } = config
   const database = await openDatabase({ databaseUrl: databaseUrl ?? undefined, dataDir, log, settings })
   started.defer(() => database.close())
-  await migrate(database.connection, migrationsDir, () =>
-    log.info('waiting for another process, which migrates the database'),
-  )
   let lost = false
   if (database.embedded) {
     const lock = await acquireServerLock(database.connection, error => {
@@ -55,6 +52,10 @@ export async function prepare({ config, log, settings = {}, onLost }: PrepareOpt
     })
     started.defer(() => lock.release())
   }
+  // Behind the lock: the server that runs may be of an older version, and one that is refused beside it changes nothing below it.
+  await migrate(database.connection, migrationsDir, () =>
+    log.info('waiting for another process, which migrates the database'),
+  )
   const masterKey = loadMasterKey(config)
   await compareMasterKey(database.connection, masterKey, log)
   const supply = await gatherSupply(config)

@@ -1,5 +1,5 @@
 import { openDatabase } from '../db/embedded.ts'
-import { migrate, migrationsDir } from '../db/migrate.ts'
+import { migrate, migrationsDir, pendingMigrations } from '../db/migrate.ts'
 import { createPool, type Pool } from '../db/pool.ts'
 import { Failure } from './failure.ts'
 import { hasDatabase } from './has-database.ts'
@@ -7,7 +7,7 @@ import type { Session } from './verb.ts'
 
 /**
  * Runs `work` on the database of the configuration: beside a running server, or without one, in which case the embedded
- * PostgreSQL runs just as long. Brings the schema up to date first.
+ * PostgreSQL runs just as long. Brings the schema up to date first, which is a Failure under a server of an older version that runs.
  *
  * @param mayCreate whether an embedded PostgreSQL that is not there is created; otherwise that is a Failure, since it is the wrong
  *   directory more often than a new one
@@ -28,9 +28,6 @@ export async function withDatabase<T>(
     log: { info: output.note, warn: output.note },
   })
   try {
-    const tellOfWait = () => output.note('Waiting for another process, which migrates the database')
-    const applied = await migrate(database.connection, migrationsDir, tellOfWait)
-    for (const { name } of applied) output.note(`Applied migration ${name}`)
     const pool = createPool(database.connection, {
       max: 4,
       applicationName: 'switchyard cli',
@@ -39,6 +36,10 @@ export async function withDatabase<T>(
       lockTimeoutMs: 10_000,
     })
     try {
+      await requireNoOlderServer(pool)
+      const tellOfWait = () => output.note('Waiting for another process, which migrates the database')
+      const applied = await migrate(database.connection, migrationsDir, tellOfWait)
+      for (const { name } of applied) output.note(`Applied migration ${name}`)
       return await work(pool)
     } finally {
       await pool.end()
@@ -46,4 +47,17 @@ export async function withDatabase<T>(
   } finally {
     await database.close()
   }
+}
+
+/** After an upgrade and before its restart the server that runs needs the tables it began with. */
+async function requireNoOlderServer(pool: Pool): Promise<void> {
+  const pending = await pendingMigrations(pool)
+  if (pending.length === 0) return
+  const { rows: tables } = await pool.query<{ found: boolean }>("SELECT to_regclass('node') IS NOT NULL AS found")
+  if (!tables[0]!.found) return
+  const { rows: nodes } = await pool.query("SELECT FROM node WHERE state = 'alive' AND expires_at > now() LIMIT 1")
+  if (nodes.length === 0) return
+  throw new Failure(
+    `A Switchyard server of an older version uses this database, and this command would change its tables under it (${pending.join(', ')}). Restart the server with this version first.`,
+  )
 }

@@ -106,11 +106,16 @@ export function hurried({ pg: inner }: Pool, patienceMs: number): Sql {
 /**
  * Runs `work` in one transaction: commits when it resolves, rolls back when it throws, and throws the same error on.
  * Also throws when `work` swallowed the error of a statement, because PostgreSQL then answers COMMIT with a rollback.
+ *
+ * @param cut gives the connection up when it is aborted, whatever was waited for on it: the statement under way rejects
  */
-export async function transaction<T>(pool: Pool, work: (sql: Sql) => Promise<T>): Promise<T> {
+export async function transaction<T>(pool: Pool, work: (sql: Sql) => Promise<T>, cut?: AbortSignal): Promise<T> {
   const client = await pool.pg.connect()
   let broken: Error | undefined
+  const giveUp = () => void client.end()
   try {
+    cut?.throwIfAborted()
+    cut?.addEventListener('abort', giveUp)
     await client.query('BEGIN')
     const result = await work({ query: (statement, values) => run(client, statement, values) })
     const { command } = await client.query('COMMIT')
@@ -123,6 +128,7 @@ export async function transaction<T>(pool: Pool, work: (sql: Sql) => Promise<T>)
     })
     throw error
   } finally {
+    cut?.removeEventListener('abort', giveUp)
     client.release(broken)
   }
 }

@@ -1,4 +1,4 @@
-import type { Pool } from '../db/pool.ts'
+import { hurried, type Pool } from '../db/pool.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Log } from '../domain/log.ts'
 import { audit } from '../ledger/audit.ts'
@@ -18,12 +18,16 @@ export interface AuditJobDeps {
  */
 const RESTS = 9
 
+/** The pool has no limit for statements, and these two are short. */
+const RECORD_PATIENCE_MS = 10_000
+
 /**
  * Checks the money and records the result for the metrics of every node. What is wrong goes to the log, with the ids. Does nothing when the
  * last audit took long and is not long ago.
  */
 export async function auditLedger({ pool, clock, log }: AuditJobDeps, signal: AbortSignal): Promise<void> {
-  const last = await readLastAudit(pool)
+  const record = hurried(pool, RECORD_PATIENCE_MS)
+  const last = await readLastAudit(record)
   if (last !== undefined) {
     // A record from the future is of a clock that was wrong.
     const restedMs = Math.abs(clock.epochMs() - last.atEpochMs)
@@ -39,7 +43,7 @@ export async function auditLedger({ pool, clock, log }: AuditJobDeps, signal: Ab
   const violated = findings.filter(finding => finding.violations > 0)
   const violations = violated.reduce((sum, finding) => sum + finding.violations, 0)
   const elapsedMs = Math.round(clock.monotonicMs() - startedMs)
-  await recordAudit(pool, { atEpochMs: clock.epochMs(), elapsedMs, violations })
+  await recordAudit(record, { atEpochMs: clock.epochMs(), elapsedMs, violations })
   if (violations > 0) log.error({ violated, elapsedMs }, 'the audit found that the ledger is wrong')
   else log.info({ checks: findings.length, elapsedMs }, 'the audit found the ledger right')
 }

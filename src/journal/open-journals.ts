@@ -15,7 +15,7 @@ export interface Journals {
   addNode(nodeId: string): void
   /** What was recovered is settled and the leases of the dead nodes are ended: forgets them, and lets go of the other directories. */
   settled(): Promise<void>
-  /** Call it when nothing is written any more and the nodes of this process are retired. */
+  /** Call it when nothing is written any more. The nodes of a process that could not be retired stay noted: the next start ends their leases. */
   close(options: { retired: boolean }): Promise<void>
 }
 

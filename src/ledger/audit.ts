@@ -1,4 +1,4 @@
-import { type Pool, type Sql, transaction } from '../db/pool.ts'
+import { hurried, type Pool, type Sql, transaction } from '../db/pool.ts'
 
 export interface AuditFinding {
   readonly name: AuditCheck
@@ -10,27 +10,43 @@ export interface AuditFinding {
 /**
  * Checks every invariant of the money against everything there is, in one snapshot of the running system. One finding per check, in order;
  * all is well when none has violations. Takes a share lock on nothing. It reads the whole ledger: give it a pool without statement timeout.
- * Rejects soon after `signal` aborts; then it needs a second connection of the pool.
+ * Rejects soon after `signal` aborts, also when PostgreSQL does not answer; then it needs a second connection of the pool.
  */
 export async function audit(pool: Pool, signal?: AbortSignal): Promise<AuditFinding[]> {
-  return transaction(pool, async db => {
+  const cut = new AbortController()
+  let pid: number | undefined
+  let patience: NodeJS.Timeout | undefined
+  const cancel = () => {
+    // One check may read for minutes, and whoever stops a gateway does not want to wait for it.
+    if (pid !== undefined) {
+      hurried(pool, CANCEL_PATIENCE_MS)
+        .query('SELECT pg_cancel_backend($1)', [pid])
+        .catch(() => {})
+    }
+    // A PostgreSQL that stands still cancels nothing, and its statements have no time limit here.
+    patience = setTimeout(() => cut.abort(), CANCEL_PATIENCE_MS)
+  }
+  signal?.addEventListener('abort', cancel)
+  const readAll = async (db: Sql) => {
     await db.query('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY')
     const { rows } = await db.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
-    // One check may read for minutes, and whoever stops a gateway does not want to wait for it.
-    const cancel = () => void pool.query('SELECT pg_cancel_backend($1)', [rows[0]!.pid]).catch(() => {})
-    signal?.addEventListener('abort', cancel)
-    try {
-      const findings: AuditFinding[] = []
-      for (const name of Object.keys(auditChecks) as AuditCheck[]) {
-        signal?.throwIfAborted()
-        findings.push(await check(db, name))
-      }
-      return findings
-    } finally {
-      signal?.removeEventListener('abort', cancel)
+    pid = rows[0]!.pid
+    const findings: AuditFinding[] = []
+    for (const name of Object.keys(auditChecks) as AuditCheck[]) {
+      signal?.throwIfAborted()
+      findings.push(await check(db, name))
     }
-  })
+    return findings
+  }
+  try {
+    return await transaction(pool, readAll, cut.signal)
+  } finally {
+    signal?.removeEventListener('abort', cancel)
+    clearTimeout(patience)
+  }
 }
+
+const CANCEL_PATIENCE_MS = 2_000
 
 async function check(db: Sql, name: AuditCheck): Promise<AuditFinding> {
   const { rows } = await db.query<{ violations: number; examples: string[] | null }>(

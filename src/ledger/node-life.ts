@@ -19,8 +19,11 @@ export interface NodeLife extends NodeView {
   listen(listener: NodeListener): void
   /** Ends the heartbeats; resolves when none is under way. */
   stop(): Promise<void>
-  /** Declares the node dead at the end of a drain: what it could not settle may be reclaimed at once. Call it after `stop`. */
-  retire(): Promise<void>
+  /**
+   * Declares the node dead at the end of a drain: what it holds may be reclaimed at once. Call it after `stop`. Resolves with whether PostgreSQL has
+   * said that it is.
+   */
+  retire(): Promise<boolean>
 }
 
 export interface NodeListener {
@@ -66,9 +69,16 @@ export async function startNodeLife(deps: NodeLifeDeps): Promise<NodeLife> {
       cancel()
       await beating
     },
-    // Without a database it is declared dead by its expiry, and the rest of the shutdown has to go on.
-    retire: () =>
-      store.retireNode(nodeId).catch(error => log?.warn({ err: error, nodeId }, 'this node could not be retired')),
+    async retire() {
+      try {
+        await store.retireNode(nodeId)
+        return true
+      } catch (error) {
+        // The rest of the shutdown has to go on: it is declared dead by the next start, or by its expiry.
+        log?.warn({ err: error, nodeId }, 'this node could not be retired')
+        return false
+      }
+    },
   }
 
   async function register(): Promise<void> {

@@ -60,6 +60,24 @@ describe('customers, keys and credit', () => {
     await json('customer tier ada@example.com free')
   })
 
+  // After `git pull`, before the restart: the statements of the server that runs need the tables it began with.
+  test('a command changes no tables under a server of an older version', async () => {
+    const older = await createTestDatabase()
+    const { pool } = older
+    const { rows } = await pool.query<{ name: string }>(
+      'DELETE FROM migration WHERE version = (SELECT max(version) FROM migration) RETURNING name',
+    )
+    await pool.query("INSERT INTO node (node_id, expires_at) VALUES (gen_random_uuid(), now() + interval '1 minute')")
+    const { code, stderr } = await switchyard('customer list', {
+      env: { DATABASE_URL: databaseUrl(older.connection) },
+    })
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: `A Switchyard server of an older version uses this database, and this command would change its tables under it (${rows[0]!.name}). Restart the server with this version first.\n`,
+    })
+    await older.drop()
+  })
+
   test('where there is no database a command says so and creates none', async () => {
     const env = { DATABASE_URL: '', SWITCHYARD_DATA: join(directory, 'elsewhere') }
     const { code, stdout, stderr } = await switchyard('customer list', { env })

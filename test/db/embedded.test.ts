@@ -7,11 +7,14 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { loadConfig } from '../../src/config.ts'
 import { type Connection, type DatabaseHandle, openDatabase } from '../../src/db/embedded.ts'
 import { tryFileLock } from '../../src/db/file-lock.ts'
 import { createPool } from '../../src/db/pool.ts'
 import { acquireServerLock } from '../../src/db/server-lock.ts'
+import { prepare } from '../../src/prepare.ts'
 import { createTestDatabase } from '../harness/database.ts'
 
 // mkdtemp makes directories only their owner may enter. So when root runs these tests, PostgreSQL's other account
@@ -274,6 +277,17 @@ describe('who gets in', () => {
     await expect(acquireServerLock(database.connection)).rejects.toThrow(`(process ${process.pid}, since `)
     await lock.release()
     await (await acquireWhenFree(database.connection)).release()
+  })
+
+  // After an upgrade the one that runs may be the older one, and its statements need the tables it began with.
+  it('has no table changed by a second server that is refused', async () => {
+    const first = await hold(dataDir, 'serve')
+    const config = loadConfig({ env: { SWITCHYARD_DATA: dataDir }, cwd: parent })
+    await expect(prepare({ config, log: pino({ level: 'silent' }), onLost() {} })).rejects.toThrow(
+      `Another Switchyard server (process ${first.process.pid}, since `,
+    )
+    const database = await open()
+    expect(await query(database.connection, "SELECT to_regclass('migration') AS found")).toEqual([{ found: null }])
   })
 
   it('tells the server when it lost its lock', async () => {

@@ -169,7 +169,7 @@ it('gives up a connection that graphile-worker released in the middle of a state
 })
 
 it('lets graphile-worker release what it was not given', async () => {
-  const pool = createPool(db.connection, { max: 1, applicationName: 'queue', connectTimeoutMs: 50, forQueue: true })
+  const pool = createPool(db.connection, { max: 1, applicationName: 'queue', connectTimeoutMs: 500, forQueue: true })
   const client = await pool.pg.connect()
   const given = Promise.withResolvers<unknown[]>()
   pool.pg.connect((error, none, release) => {

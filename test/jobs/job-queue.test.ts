@@ -32,10 +32,10 @@ afterEach(async () => {
 })
 
 /** A node's jobs; `queuePool` is the way of the queue itself to PostgreSQL. */
-function jobsWith(queuePool: Pool, pool: Pool = database.pool): Promise<Jobs> {
+function jobsWith(queuePool: Pool, pool: Pool = database.pool, auditPool: Pool = database.pool): Promise<Jobs> {
   return startJobs({
     pool,
-    auditPool: database.pool,
+    auditPool,
     queuePool,
     clock: systemClock,
     alerts: {
@@ -191,6 +191,33 @@ describe('the jobs stop', () => {
     await jobs.stop()
     await vi.waitFor(() => expect(logged('error', /attempting to UNLISTEN/)).toBe(2), patiently)
     proxy.pass()
+  })
+
+  // It waited for the audit, and that for PostgreSQL, without a limit: whose machine hangs still acknowledges what it is sent.
+  test('while PostgreSQL stands still in the middle of an audit', async () => {
+    const auditPool = createPool(proxy.connection, {
+      max: 2,
+      applicationName: 'test audit',
+      statementTimeoutMs: 0,
+      lockTimeoutMs: 0,
+      connectTimeoutMs: 500,
+    })
+    const jobs = await jobsWith(queuePool, database.pool, auditPool)
+    await transaction(database.pool, async other => {
+      await other.query('LOCK TABLE ledger_entry IN ACCESS EXCLUSIVE MODE')
+      await database.pool.query("SELECT graphile_worker.add_job('audit_ledger')")
+      await vi.waitFor(async () => {
+        // A transaction that rests for long is ended.
+        await other.query('SELECT 1')
+        const { rows } = await database.pool.query(
+          "SELECT FROM pg_stat_activity WHERE application_name = 'test audit' AND wait_event_type = 'Lock' AND datname = current_database()",
+        )
+        expect(rows).toHaveLength(1)
+      }, patiently)
+      proxy.stall()
+    })
+    await jobs.stop()
+    await auditPool.end()
   })
 })
 
