@@ -56,7 +56,8 @@ CREATE TABLE api_key (
   expires_at    timestamptz,
   revoked_at    timestamptz
 );
-CREATE INDEX api_key_customer ON api_key (customer_id);
+-- Keys that were revoked stay, since usage rows name them, and a customer may make and revoke any number of them.
+CREATE INDEX api_key_in_use ON api_key (customer_id) WHERE revoked_at IS NULL;
 
 -- ---------------------------------------------------------------- supply
 CREATE TABLE hoster_endpoint (

@@ -3,6 +3,7 @@ import { bumpControlVersion } from '../db/control-version.ts'
 import type { Sql } from '../db/pool.ts'
 import type { KeyLimit, KeyScope, LimitReset } from '../domain/caller.ts'
 import type { Nanos } from '../domain/money.ts'
+import { UUID } from '../domain/uuid.ts'
 import { hashApiKey, hintOf, mintApiKey } from './api-key.ts'
 
 /** What may be shown of a key after it was issued. */
@@ -67,13 +68,41 @@ export async function issueKey(
   return issued
 }
 
-/** Keys, newest first; of one customer, or of all when `customerId` is null. */
+/** Keys, newest first; of one customer, or of all when `customerId` is null. Those that were revoked are among them, and of those there may be any number. */
 export async function listKeys(sql: Sql, customerId: string | null = null): Promise<KeyListing[]> {
   const { rows } = await sql.query<KeyListing>(
     `${SELECT} WHERE $1::uuid IS NULL OR customer_id = $1 ORDER BY api_key.created_at DESC, key_id`,
     [customerId],
   )
   return rows
+}
+
+/** The keys of a customer that were not revoked, newest first. */
+export async function listKeysInUse(sql: Sql, customerId: string): Promise<KeyListing[]> {
+  const { rows } = await sql.query<KeyListing>(
+    `${SELECT} WHERE customer_id = $1 AND revoked_at IS NULL ORDER BY api_key.created_at DESC, key_id`,
+    [customerId],
+  )
+  return rows
+}
+
+/** How many `listKeysInUse` would list. */
+export async function countKeysInUse(sql: Sql, customerId: string): Promise<bigint> {
+  const { rows } = await sql.query<{ count: bigint }>(
+    'SELECT count(*) FROM api_key WHERE customer_id = $1 AND revoked_at IS NULL',
+    [customerId],
+  )
+  return rows[0]!.count
+}
+
+/** The one of these keys with this id, which may be any text. */
+export async function findKeyInUse(sql: Sql, customerId: string, keyId: string): Promise<KeyListing | undefined> {
+  if (!UUID.test(keyId)) return undefined
+  const { rows } = await sql.query<KeyListing>(
+    `${SELECT} WHERE key_id = $1 AND customer_id = $2 AND revoked_at IS NULL`,
+    [keyId, customerId],
+  )
+  return rows[0]
 }
 
 /** Keys whose id or hint is this text, or that are this text. More than one may share a hint. */

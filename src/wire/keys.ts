@@ -137,7 +137,9 @@ export function showKey(listed: ListedKey): Key {
 const nameText = 'a text of 1 to 200 characters without control characters'
 const limitText = 'USD above zero and below a billion with at most 9 decimals, as a number or as text'
 const expiryText = 'a time in the future, as 2030-01-31T12:00:00Z'
-const modelsText = 'null, or an array of 1 to 256 model ids'
+/** Of the ids of a key's models together. A customer's thousand keys are read in one go, and ten thousand keys are kept in memory. */
+const MODEL_CHARACTERS_MAX = 8_192
+const modelsText = `null, or an array of 1 to 256 model ids of ${MODEL_CHARACTERS_MAX} characters together at most`
 const autoText = 'the id of a model: `auto`, which every key may ask for, chooses among those'
 
 /** The body of `POST /v1/keys`. */
@@ -167,6 +169,7 @@ export const keyRequest = z
         )
         .min(1, { error: modelsText })
         .max(256, { error: modelsText })
+        .refine(ids => ids.join('').length <= MODEL_CHARACTERS_MAX, { error: modelsText })
         .nullish()
         .describe('The models it may use. Default: all.'),
       expires_at: z.iso

@@ -31,6 +31,10 @@ function send({ key }: TestCustomer, method: string, path: string, body?: unknow
   })
 }
 
+/** Of model ids, each of so many characters. */
+const listOf = (count: number, length: number) =>
+  Array.from({ length: count }, (_, n) => String(n).padStart(length, 'm'))
+
 const json = async (response: Promise<Response>) => {
   const answered = await response
   expect(answered.status).toBe(200)
@@ -114,6 +118,12 @@ describe('200', () => {
     ])
   })
 
+  test('a list of models may be long', async () => {
+    const allowed_models = listOf(32, 256)
+    const made = await json(send(await manager(), 'POST', '/v1/keys', { name: 'long', allowed_models }))
+    expect(made.allowed_models).toEqual(allowed_models)
+  })
+
   test('GET /v1/key tells any key what it may do and has used, its own part of what its customer used', async () => {
     const limit = { limitNanos: 1_000_000n, reset: 'monthly' } as const
     const limited = await gateway.customer({ key: { name: 'limited', limit, allowedModels: ['test-model'] } })
@@ -191,6 +201,9 @@ describe('400', () => {
     [{ name: 'a', limit_reset: 'daily' }, 'invalid_value', 'limit_reset', /spend_limit_usd/],
     [{ name: 'a', spend_limit_usd: 1, limit_reset: 'hourly' }, 'invalid_value', 'limit_reset', /none, daily/],
     [{ name: 'a', allowed_models: [] }, 'invalid_value', 'allowed_models', /1 to 256/],
+    [{ name: 'a', allowed_models: listOf(257, 1) }, 'invalid_value', 'allowed_models', /1 to 256/],
+    [{ name: 'a', allowed_models: listOf(32, 257) }, 'invalid_value', 'allowed_models[0]', /a model id/],
+    [{ name: 'a', allowed_models: listOf(33, 256) }, 'invalid_value', 'allowed_models', /8192 characters together/],
     [{ name: 'a', allowed_models: ['m', ''] }, 'invalid_value', 'allowed_models[1]', /a model id/],
     [{ name: 'a', allowed_models: ['m', 'auto'] }, 'invalid_value', 'allowed_models[1]', /chooses among those/],
     [{ name: 'a', allowed_models: ['\u0000'] }, 'invalid_value', 'allowed_models[0]', /no control characters/],

@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { addCustomer } from '../../src/auth/customers.ts'
+import { createKeyRing, type KeyRing } from '../../src/auth/key-ring.ts'
+import { createPool, type Pool } from '../../src/db/pool.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+
+let database: TestDatabase
+/** Of the ring alone. */
+let pool: Pool
+let ring: KeyRing
+/** What PostgreSQL has sent it. */
+let rows = 0
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  pool = createPool(database.connection, { max: 1, applicationName: 'key ring' })
+  pool.pg.on('connect', client => {
+    const { connection } = client as typeof client & { readonly connection: NodeJS.EventEmitter }
+    connection.on('dataRow', () => rows++)
+  })
+  ring = createKeyRing(pool)
+})
+
+afterAll(async () => {
+  await pool?.end()
+  await database?.drop()
+})
+
+/** The ids of the keys, once each. */
+async function idsOf(customerId: string) {
+  return (await ring.list(customerId)).map(({ keyId }) => keyId)
+}
+
+test('keys that were deleted are not read any more, however many there are', async () => {
+  const { customerId } = (await addCustomer(database.pool, { email: 'ada@example.com', accountTier: 'free' }))!
+  const { keyId: kept } = await ring.issue({ customerId, name: 'kept' })
+  // Who makes and deletes keys all day has so many of them in an hour.
+  await database.pool.query(
+    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, revoked_at)
+     SELECT gen_random_uuid(), $1, 'deleted', sha256(n::text::bytea), 'hint', now() FROM generate_series(1, 3000) n`,
+    [customerId],
+  )
+  rows = 0
+  const { keyId, listing } = await ring.issue({ customerId, name: 'made' })
+  expect(listing).toMatchObject({ keyId, customerId, name: 'made', customerEmail: 'ada@example.com', revokedAt: null })
+  expect(await idsOf(customerId)).toEqual([keyId, kept])
+  await ring.revoke(customerId, keyId)
+  expect(await idsOf(customerId)).toEqual([kept])
+  expect(rows).toBeLessThan(10)
+})
+
+test('a key that was deleted, is of another customer, or is none at all, cannot be deleted', async () => {
+  const [ada, bob] = await Promise.all(
+    ['a@example.org', 'b@example.org'].map(email => addCustomer(database.pool, { email, accountTier: 'free' })),
+  )
+  const { keyId } = await ring.issue({ customerId: ada!.customerId, name: 'hers' })
+  const refused = { code: 'not_found' }
+  await expect(ring.revoke(bob!.customerId, keyId)).rejects.toMatchObject(refused)
+  for (const text of ['', 'x', `${keyId}0`, "' OR true --"]) {
+    await expect(ring.revoke(ada!.customerId, text)).rejects.toMatchObject(refused)
+  }
+  await ring.revoke(ada!.customerId, keyId)
+  await expect(ring.revoke(ada!.customerId, keyId)).rejects.toMatchObject(refused)
+})
