@@ -26,6 +26,10 @@ export const sessionSettings = {
     default_transaction_isolation: 'read committed',
     // Those that listen rest for hours, and say an error whenever they are cut off.
     idle_session_timeout: '0',
+    // Migrations, audits and who waits for either take as long as they take; whoever is to be limited says so beside these, which wins.
+    statement_timeout: '0',
+    lock_timeout: '0',
+    idle_in_transaction_session_timeout: '0',
   })
     .map(([name, value]) => `-c ${name}=${value.replaceAll(' ', '\\ ')}`)
     .join(' '),
