@@ -1,4 +1,3 @@
-import type { Log } from '../domain/log.ts'
 import type { Connection } from './embedded.ts'
 import { createPool } from './pool.ts'
 
@@ -17,7 +16,7 @@ export function connectionsNeeded(
 export async function warnOfFewConnections(
   connection: Connection,
   needed: number,
-  log: Pick<Log, 'warn'>,
+  log: { warn(facts: object, message: string): void },
 ): Promise<void> {
   const pool = createPool(connection, { max: 1, applicationName: 'switchyard start' })
   try {

@@ -1,5 +1,4 @@
 import pg from 'pg'
-import type { Connection } from './embedded.ts'
 import { sessionSettings } from './session-settings.ts'
 
 /** Older ones know no `idle_session_timeout`. On 14, 15, 17 and 18 the migrations, chats, reports and the audit were tried. */
@@ -9,7 +8,7 @@ const OLDEST_MAJOR = 14
  * Looks at a PostgreSQL that somebody else runs, and changes nothing. Returns a sentence for the operator where it cannot do. Rejects with pg's error where
  * there is no connection to it.
  */
-export async function whyNotUsable(connection: Connection): Promise<string | undefined> {
+export async function whyNotUsable(connection: pg.ClientConfig): Promise<string | undefined> {
   // As plain as can be: what is too old, or no PostgreSQL itself, refuses the settings of our sessions.
   const { version, major, database, encoding } = await askOnce<ServerFacts>(connection, SERVER_FACTS)
   if (major < OLDEST_MAJOR)
@@ -39,7 +38,7 @@ const SERVER_FACTS = `
  * A pooler refuses settings that a connection begins with, or is told to ignore them. Then nobody waits for a lock for a limited time; and one that lends its
  * sessions by the transaction keeps the lock of the migrations for ever, so that every later start waits.
  */
-async function sessionFacts(connection: Connection): Promise<SessionFacts> {
+async function sessionFacts(connection: pg.ClientConfig): Promise<SessionFacts> {
   // Not of `options`, which a DATABASE_URL may replace.
   const asked = { ...sessionSettings, ...connection, lock_timeout: 2000 }
   try {
@@ -63,7 +62,7 @@ const SESSION_FACTS = `
          current_setting('transaction_timeout', true) AS transaction_timeout`
 const PROTOCOL_VIOLATION = '08P01'
 
-async function askOnce<Row extends object>(connection: Connection, text: string): Promise<Row> {
+async function askOnce<Row extends object>(connection: pg.ClientConfig, text: string): Promise<Row> {
   const client = new pg.Client({ ...connection, connectionTimeoutMillis: 10_000, application_name: 'switchyard open' })
   client.on('error', () => {})
   try {
