@@ -1,5 +1,6 @@
 import { announce } from './announce.ts'
 import type { Config } from './config.ts'
+import { connectionsNeeded, warnOfFewConnections } from './db/few-connections.ts'
 import { createLog } from './log.ts'
 import { prepare } from './prepare.ts'
 import { serve } from './serve.ts'
@@ -16,6 +17,7 @@ export async function main(config: Config): Promise<void> {
   await using started = new AsyncDisposableStack()
   const foundation = started.use(await prepare({ config, log, onLost: stop.now }))
   const { connection, embedded, masterKey, offers, findings } = foundation
+  await warnOfFewConnections(connection, connectionsNeeded(config.postgres, 1), log)
 
   const { app, port } = await serve({ config, connection, masterKey, offers, log, isOnlyNode: embedded })
   stop.serving()

@@ -1,8 +1,6 @@
-import type { FastifyBaseLogger } from 'fastify'
 import { announce } from './announce.ts'
 import type { Config } from './config.ts'
-import type { Connection } from './db/embedded.ts'
-import { createPool } from './db/pool.ts'
+import { connectionsNeeded, warnOfFewConnections } from './db/few-connections.ts'
 import { createLog } from './log.ts'
 import { prepare } from './prepare.ts'
 import { stopSignals } from './stop-signals.ts'
@@ -19,9 +17,10 @@ export async function primary(config: Config): Promise<void> {
   const log = createLog(config.log.level)
   // What was started last is stopped first.
   await using started = new AsyncDisposableStack()
-  const needed = connectionsNeeded(config)
+  const needed = connectionsNeeded(config.postgres, config.server.workers)
   const foundation = started.use(
-    await prepare({ config, log, settings: { max_connections: String(Math.max(100, needed)) }, onLost: stop.now }),
+    // PostgreSQL keeps three for superusers; the rest are for whoever looks at the database.
+    await prepare({ config, log, settings: { max_connections: String(Math.max(100, needed + 16)) }, onLost: stop.now }),
   )
   const { connection, embedded, masterKey, offers, findings } = foundation
   await warnOfFewConnections(connection, needed, log)
@@ -45,27 +44,4 @@ export async function primary(config: Config): Promise<void> {
   const unwell = await workers.stop(stop.hurry)
   foundation.requireDatabase()
   if (unwell > 0) throw new Error(`${unwell} of the workers did not end well. What they said is above.`)
-}
-
-/**
- * Each node has two for heartbeats, three for jobs and two for the audit besides. PostgreSQL keeps three for superusers; a few more are for
- * the primary, commands and whoever looks at the database.
- */
-function connectionsNeeded({ server, postgres }: Config): number {
-  return server.workers * (postgres.moneyConnections + postgres.generalConnections + 7) + 20
-}
-
-async function warnOfFewConnections(connection: Connection, needed: number, log: FastifyBaseLogger): Promise<void> {
-  const pool = createPool(connection, { max: 1, applicationName: 'switchyard start' })
-  try {
-    const { rows } = await pool.query<{ max_connections: string }>('SHOW max_connections')
-    const allowed = Number(rows[0]!.max_connections)
-    if (allowed >= needed) return
-    log.warn(
-      { allowed, needed },
-      'PostgreSQL allows fewer connections than the workers may want; raise its max_connections, or lower postgres.money_connections and postgres.general_connections',
-    )
-  } finally {
-    await pool.end()
-  }
 }

@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { type Cluster, embeddedCluster, giveToSameOwner, type Login, SOCKET_PORT } from './embedded-cluster.ts'
 import { type FileLock, tryFileLock, waitForFileLock } from './file-lock.ts'
+import { whyNotUsable } from './why-not-usable.ts'
 
 /** What to pass to `createPool`, or to spread into a pg client's config. */
 export type Connection = Readonly<pg.ClientConfig>
@@ -44,11 +45,10 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabaseHa
 
 async function openGiven(connectionString: string): Promise<DatabaseHandle> {
   const connection: Connection = { connectionString }
-  try {
-    await connectOnce(connection)
-  } catch (error) {
+  const problem = await whyNotUsable(connection).catch(error => {
     throw new Error(`${explainRefusal(error)} Check DATABASE_URL (postgres://user:password@host:5432/database).`)
-  }
+  })
+  if (problem !== undefined) throw new Error(problem)
   return { connection, embedded: false, startedByUs: false, close: async () => {} }
 }
 
@@ -281,6 +281,8 @@ function explainRefusal(error: unknown): string {
   switch (codeOf(error)) {
     case 'ECONNREFUSED':
       return 'No PostgreSQL listens at that address.'
+    case 'ERR_INVALID_URL':
+      return 'It is no URL with one host: a password is written percent-encoded (# is %23, / is %2F), and several hosts are not possible.'
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
       return "The database server's host name does not resolve."

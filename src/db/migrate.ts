@@ -80,18 +80,32 @@ interface Reader {
 /** Said before anything is made, and not by whatever a half-made database lacks. */
 async function requireRights(sql: Reader): Promise<void> {
   const { rows } = await sql.query(`
-    SELECT current_user AS role, current_database() AS database, current_setting('transaction_read_only') = 'on' AS is_read_only,
+    SELECT current_user AS role, session_user AS login, current_database() AS database, current_setting('transaction_read_only') = 'on' AS is_read_only,
            coalesce(has_schema_privilege(current_schema(), 'CREATE'), false)
-             AND (has_database_privilege(current_database(), 'CREATE') OR to_regnamespace('graphile_worker') IS NOT NULL) AS may_create`)
-  const { role, database, is_read_only, may_create } = rows[0] as {
+             AND (has_database_privilege(current_database(), 'CREATE') OR to_regnamespace('graphile_worker') IS NOT NULL) AS may_create,
+           current_schema() AS schema,
+           (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+             WHERE c.relname = 'migration' AND c.relkind = 'r'
+               AND ARRAY(SELECT attname::text FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0 ORDER BY attnum)
+                 = ARRAY['version', 'name', 'checksum', 'applied_at']
+             ORDER BY n.nspname <> current_schema() LIMIT 1) AS schema_of_tables`)
+  const { role, login, database, is_read_only, may_create, schema, schema_of_tables } = rows[0] as {
     role: string
+    login: string
     database: string
     is_read_only: boolean
     may_create: boolean
+    schema: string | null
+    schema_of_tables: string | null
   }
   if (is_read_only)
     throw new Error(
       `The database ${database} can only be read by the role ${role}: it is a standby, or default_transaction_read_only is on. Set DATABASE_URL to the one that takes changes.`,
+    )
+  // A schema with the name of the role, made for whatever else, comes first by default: all would seem new, and every customer unknown.
+  if (schema !== null && schema_of_tables !== null && schema !== schema_of_tables)
+    throw new Error(
+      `The tables are in the schema ${schema_of_tables} of the database ${database}, but the role ${role} would make new ones in ${schema}, which its search_path names first: ALTER ROLE "${login}" IN DATABASE "${database}" SET search_path = "${schema_of_tables}"`,
     )
   if (!may_create)
     throw new Error(

@@ -1,5 +1,6 @@
 import pg from 'pg'
 import type { Connection } from './embedded.ts'
+import { PrimaryClient } from './primary-client.ts'
 import { QueuePool } from './queue-pool.ts'
 import { sessionSettings } from './session-settings.ts'
 
@@ -63,6 +64,8 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
     // A transaction that stays idle for longer loses its connection (25P03).
     idle_in_transaction_session_timeout: 5000,
     connectionTimeoutMillis: options.connectTimeoutMs ?? 5000,
+    Client: PrimaryClient,
+    onConnect: PrimaryClient.requirePrimary,
     ...(!options.forQueue && { types: { getTypeParser } }),
   })
   let ended: Promise<void> | undefined

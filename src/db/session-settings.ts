@@ -22,10 +22,17 @@ export const sessionSettings = {
     tcp_user_timeout: '30s',
     // In another style times cannot be read (immich static-pages pull request 719).
     datestyle: 'ISO',
+    // Without it the NULL of an array is the text of that name, and no chat was admitted; with fewer digits a sum of milliseconds is another time.
+    array_nulls: 'on',
+    extra_float_digits: '1',
     // Above it, two who write the same row end with an error instead of one after the other (xagent issue 1945).
     default_transaction_isolation: 'read committed',
     // Those that listen rest for hours, and say an error whenever they are cut off.
     idle_session_timeout: '0',
+    // Migrations, audits and who waits for either take as long as they take; whoever is to be limited says so beside these, which wins.
+    statement_timeout: '0',
+    lock_timeout: '0',
+    idle_in_transaction_session_timeout: '0',
   })
     .map(([name, value]) => `-c ${name}=${value.replaceAll(' ', '\\ ')}`)
     .join(' '),

@@ -12,6 +12,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { loadConfig } from '../../src/config.ts'
 import { type Connection, type DatabaseHandle, openDatabase } from '../../src/db/embedded.ts'
 import { tryFileLock } from '../../src/db/file-lock.ts'
+import { migrate } from '../../src/db/migrate.ts'
 import { createPool } from '../../src/db/pool.ts'
 import { acquireServerLock } from '../../src/db/server-lock.ts'
 import { prepare } from '../../src/prepare.ts'
@@ -325,10 +326,34 @@ describe('a PostgreSQL given by URL', () => {
     await db.drop()
   })
 
+  it('is asked nothing while it is a standby, which may have been cut off long ago', async () => {
+    // The one of the tests above, as one that follows nobody.
+    await writeFile(join(dataDir, 'postgres', 'standby.signal'), '')
+    const { connection } = await open()
+    const pool = createPool(connection, { max: 1, applicationName: 'failover' })
+    await expect(pool.query('SELECT 1')).rejects.toThrow('This PostgreSQL is a standby')
+    await expect(migrate(connection)).rejects.toThrow('it is a standby')
+    await writeFile(join(dataDir, 'postgres', 'promote'), '')
+    process.kill(postmaster(), 'SIGUSR1')
+    await until(() => !existsSync(join(dataDir, 'postgres', 'standby.signal')))
+    const answer = await firstAnswer(() => pool.query('SELECT pg_is_in_recovery() AS standby'))
+    expect(answer.rows).toEqual([{ standby: false }])
+    await pool.end()
+  })
+
+  async function firstAnswer<T>(ask: () => Promise<T>): Promise<T> {
+    for (;;) {
+      const answer = await ask().catch(() => undefined)
+      if (answer !== undefined) return answer
+    }
+  }
+
   it.each([
     ['postgres://me:hush@127.0.0.1:1/x', 'No PostgreSQL listens at that address.'],
     ['postgres://me:hush@no-such-host.invalid/x', 'does not resolve'],
     ['no url, hush', 'Check DATABASE_URL'],
+    ['postgres://me:hu#sh@127.0.0.1:1/x', 'a password is written percent-encoded'],
+    ['postgres://me:hush@127.0.0.1:1,127.0.0.1:2/x', 'several hosts are not possible'],
   ])('says what is wrong with %s without repeating the password', async (databaseUrl, reason) => {
     const failure = await openDatabase({ databaseUrl, dataDir, log }).catch((error: Error) => error.message)
     expect(failure).toContain(reason)

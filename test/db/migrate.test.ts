@@ -76,6 +76,38 @@ it('says what a role must be given, before it makes anything', async () => {
   await expect(run()).rejects.toThrow(`The database ${database} can only be read by the role ${user}`)
 })
 
+it('makes no second set of tables beside the first when another schema comes to be the first of the search_path', async () => {
+  await run()
+  const { user } = db.connection
+  await db.pool.query(`CREATE SCHEMA ${user}`)
+  const refusal = `The tables are in the schema public of the database ${db.connection.database}, but the role ${user} would make new ones in ${user}`
+  await expect(run()).rejects.toThrow(refusal)
+  await expect(pendingMigrations(db.pool, directory)).rejects.toThrow(refusal)
+  const message = await run().then(String, (error: Error) => error.message)
+  await db.pool.query(message.slice(message.indexOf('ALTER ROLE')))
+  expect(await run()).toEqual([])
+})
+
+it('waits for another process however short the timeouts of its role are', async () => {
+  const { database } = db.connection
+  for (const name of ['statement_timeout', 'lock_timeout']) {
+    await db.pool.query(`ALTER DATABASE ${database} SET ${name} = 1`)
+  }
+  const holder = await db.pool.pg.connect()
+  const told = Promise.withResolvers<void>()
+  try {
+    await holder.query('SELECT pg_advisory_lock($1)', [0x7379_6d67])
+    const applied = migrate(db.connection, directory, told.resolve)
+    await Promise.race([told.promise, applied])
+    // Longer than the timeouts.
+    await holder.query('SELECT pg_sleep(0.05)')
+    await holder.query('SELECT pg_advisory_unlock($1)', [0x7379_6d67])
+    expect(await applied).toHaveLength(2)
+  } finally {
+    holder.release(true)
+  }
+})
+
 it('does not mistake Windows line ends for an edit', async () => {
   await run()
   await write('0002_colour.sql', 'ALTER TABLE fruit ADD colour text;\r\n')

@@ -33,18 +33,28 @@ describe('values', () => {
     expect(rows).toEqual([{ day: '2026-03-01', days: ['2024-02-29'], instant: new Date('2026-03-01T00:00:00Z') }])
   })
 
-  it('means the same in a database whose sessions write their times in German, isolate transactions more and end soon', async () => {
+  it('means the same in a database whose sessions write their times in German, know no NULL in arrays, round, isolate more and end soon', async () => {
     const strange = await createTestDatabase()
     const { database } = strange.connection
     await strange.pool.query(`ALTER DATABASE ${database} SET datestyle = 'German, DMY'`)
     await strange.pool.query(`ALTER DATABASE ${database} SET default_transaction_isolation = 'serializable'`)
     await strange.pool.query(`ALTER DATABASE ${database} SET idle_session_timeout = '1s'`)
+    await strange.pool.query(`ALTER DATABASE ${database} SET array_nulls = off`)
+    await strange.pool.query(`ALTER DATABASE ${database} SET extra_float_digits = -3`)
     const pool = createPool(strange.connection, { max: 1, applicationName: 'strange' })
     const { rows } = await pool.query(
-      "SELECT '2026-03-04T00:00:00Z'::timestamptz AS instant, '2026-03-04'::date AS day, current_setting('transaction_isolation') AS isolation, current_setting('idle_session_timeout') AS idle",
+      "SELECT '2026-03-04T00:00:00Z'::timestamptz AS instant, '2026-03-04'::date AS day, current_setting('transaction_isolation') AS isolation, current_setting('idle_session_timeout') AS idle, $1::bigint[] AS some, 1795410077105::float8 AS epoch_ms",
+      [[1n, null]],
     )
     expect(rows).toEqual([
-      { instant: new Date('2026-03-04T00:00:00Z'), day: '2026-03-04', isolation: 'read committed', idle: '0' },
+      {
+        instant: new Date('2026-03-04T00:00:00Z'),
+        day: '2026-03-04',
+        isolation: 'read committed',
+        idle: '0',
+        some: [1n, null],
+        epoch_ms: 1_795_410_077_105,
+      },
     ])
     await pool.end()
     await strange.drop()

@@ -1,0 +1,41 @@
+import type { Connection } from './embedded.ts'
+import { createPool } from './pool.ts'
+
+/**
+ * What `nodes` of this machine may want at once. Each has two for heartbeats, three for jobs and two for the audit besides. A few more are for the primary,
+ * commands and whoever looks at the database.
+ */
+export function connectionsNeeded(
+  { moneyConnections, generalConnections }: { moneyConnections: number; generalConnections: number },
+  nodes: number,
+): number {
+  return nodes * (moneyConnections + generalConnections + 7) + 4
+}
+
+/** Says so where PostgreSQL, the database or the role allows fewer: requests would be refused when many come at once, or a node not start. */
+export async function warnOfFewConnections(
+  connection: Connection,
+  needed: number,
+  log: { warn(facts: object, message: string): void },
+): Promise<void> {
+  const pool = createPool(connection, { max: 1, applicationName: 'switchyard start' })
+  try {
+    const { rows } = await pool.query<{ server: number; database: number | null; role: number | null }>(ALLOWED)
+    const { server, database, role } = rows[0]!
+    const allowed = Math.min(server, database ?? server, role ?? server)
+    if (allowed >= needed) return
+    log.warn(
+      { allowed, needed },
+      `${allowed === role ? 'the role' : allowed === database ? 'the database' : 'PostgreSQL'} allows fewer connections than this machine may want; raise its ${allowed === server ? 'max_connections' : 'CONNECTION LIMIT'}, or lower postgres.money_connections and postgres.general_connections`,
+    )
+  } finally {
+    await pool.end()
+  }
+}
+
+// What is kept for superusers, and on PostgreSQL 16 or newer for other roles, is not ours.
+const ALLOWED = `
+  SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+           - coalesce(current_setting('reserved_connections', true)::int, 0) AS server,
+         (SELECT nullif(datconnlimit, -1) FROM pg_database WHERE datname = current_database()) AS database,
+         (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = session_user) AS role`

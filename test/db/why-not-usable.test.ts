@@ -1,0 +1,88 @@
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Server } from 'node:net'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { createPool } from '../../src/db/pool.ts'
+import { whyNotUsable } from '../../src/db/why-not-usable.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+
+let db: TestDatabase
+beforeAll(async () => {
+  db = await createTestDatabase()
+})
+afterAll(() => db.drop())
+
+it('takes a PostgreSQL in which sessions begin as they are asked to, whatever its role is given', async () => {
+  const { database } = db.connection
+  for (const name of ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'])
+    await db.pool.query(`ALTER DATABASE ${database} SET ${name} = '7s'`)
+  expect(await whyNotUsable(db.connection)).toBeUndefined()
+  const pool = createPool(db.connection, { max: 1, applicationName: 'audit', statementTimeoutMs: 0, lockTimeoutMs: 0 })
+  const { rows } = await pool.query(
+    "SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock",
+  )
+  await pool.end()
+  expect(rows).toEqual([{ statement: '0', lock: '0' }])
+})
+
+it('refuses what would end a transaction that takes long, and names the cure', async () => {
+  const limited = await createTestDatabase()
+  const { database } = limited.connection
+  await limited.pool.query(`ALTER DATABASE ${database} SET transaction_timeout = '1h'`)
+  const refusal = (await whyNotUsable(limited.connection)) ?? ''
+  expect(refusal).toContain('transaction_timeout is 1h')
+  await limited.pool.query(refusal.slice(refusal.indexOf('ALTER ROLE')))
+  expect(await whyNotUsable(limited.connection)).toBeUndefined()
+  await limited.drop()
+})
+
+it.each(['LATIN1', 'SQL_ASCII'])('refuses a database with the encoding %s', async encoding => {
+  const database = `${db.connection.database}_${encoding.toLowerCase()}`
+  await db.pool.query(
+    `CREATE DATABASE ${database} ENCODING '${encoding}' LOCALE 'C' LOCALE_PROVIDER libc TEMPLATE template0`,
+  )
+  expect(await whyNotUsable({ ...db.connection, database })).toContain(`has the encoding ${encoding}`)
+  await db.pool.query(`DROP DATABASE ${database} WITH (FORCE)`)
+})
+
+describe('a pooler', () => {
+  it.each(['refuses', 'drops'] as const)('that %s the settings of a session', async does => {
+    const pooler = await startPooler(does)
+    const { port } = pooler.address() as AddressInfo
+    const reason = await whyNotUsable({ ...db.connection, host: '127.0.0.1', port })
+    expect(reason).toMatch(/Between here and PostgreSQL is a pooler.*set DATABASE_URL to PostgreSQL itself/)
+    pooler.close()
+  })
+
+  /** What PgBouncer does with the first packet by default, and with `ignore_startup_parameters`; all else it passes on. */
+  async function startPooler(does: 'refuses' | 'drops'): Promise<Server> {
+    const server = createServer(socket => {
+      socket.on('error', () => {})
+      socket.once('data', (first: Buffer) => {
+        // Length, version of the protocol, then names and values, each ended by a zero.
+        const words = first.subarray(8).toString().split('\0')
+        const pairs = Array.from({ length: ((words.length - 1) / 2) | 0 }, (_, at) => words.slice(2 * at, 2 * at + 2))
+        const known = pairs.filter(([name]) =>
+          ['user', 'database', 'client_encoding', 'application_name'].includes(name!),
+        )
+        if (does === 'refuses' && known.length < pairs.length) {
+          socket.end(packet('E', 'SFATAL\0VFATAL\0C08P01\0Munsupported startup parameter\0\0'))
+          return
+        }
+        const { host, port } = db.connection
+        const behind = connect(`${host}/.s.PGSQL.${port}`)
+        behind.on('error', () => socket.destroy())
+        socket.on('close', () => behind.destroy())
+        behind.write(packet('', `\0\x03\0\0${known.flat().join('\0')}\0\0`))
+        socket.pipe(behind).pipe(socket)
+      })
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    return server
+  }
+
+  function packet(type: string, body: string): Buffer {
+    const length = Buffer.alloc(4)
+    length.writeInt32BE(Buffer.byteLength(body) + 4)
+    return Buffer.concat([Buffer.from(type), length, Buffer.from(body)])
+  }
+})
