@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { type Caller, plainAccess } from '../domain/caller.ts'
-import { createWindowView, rateLimitHeaders } from './window-view.ts'
+import { createWindowView, rateLimitHeaders, windowCounts } from './window-view.ts'
 
 const caller: Caller = {
   customerId: '00000000-0000-7000-8000-000000000001',
@@ -51,6 +51,11 @@ test('a window that has ended counts nothing, and the next one ends where it doe
     minuteEndsAtEpochMs: counts.dayEndsAtEpochMs + 60_000,
     dayEndsAtEpochMs: counts.dayEndsAtEpochMs + 86_400_000,
   })
+})
+
+test('an account that was read has used what it says, until the ends of its minute and day', () => {
+  expect(windowCounts({ minuteRequests: 3, dayRequests: 40 }, nowMs)).toEqual(counts)
+  expect(windowCounts(undefined, nowMs)).toEqual({ ...counts, minuteUsed: 0, dayUsed: 0 })
 })
 
 test('memory is bounded: the customer remembered first is read again', async () => {
