@@ -119,6 +119,9 @@ describe('daily_spend', () => {
     await watch.look()
     expect(await alertsOf(customer.customerId)).toEqual([])
     await spend(customer.customerId, 8n * USD)
+    // A refusal counts at the look that comes after it, and no more at the next.
+    await watch.look()
+    expect((await alertsOf(customer.customerId)).map(({ facts }) => facts.percent)).toEqual([80])
     // The other node looked just now, and knows of no refusal.
     const slow = world.watch(3_600_000)
     slow.noteRefusal(refused, 'insufficient_credits')
