@@ -147,10 +147,17 @@ describe('a normalised stream', () => {
     ['end_turn', 'stop'],
     ['STOP', 'stop'],
     ['max_tokens', 'length'],
-    ['tool_use', 'tool_calls'],
-    ['content_filter', 'content_filter'],
-    ['sensitive', 'content_filter'],
+    ['max_output_tokens', 'length'],
+    ['model_length', 'length'],
     ['model_context_window_exceeded', 'length'],
+    ['tool_use', 'tool_calls'],
+    ['tool_call', 'tool_calls'],
+    ['content_filter', 'content_filter'],
+    ['SAFETY', 'content_filter'],
+    ['RECITATION', 'content_filter'],
+    ['PROHIBITED_CONTENT', 'content_filter'],
+    ['sensitive', 'content_filter'],
+    ['refusal', 'content_filter'],
     ['constructor', 'stop'],
     [7, 'stop'],
   ])('maps finish_reason %s to %s', (said, reason) => {
@@ -471,11 +478,13 @@ describe('a failing stream', () => {
       [{ error: { message: 'x', code: 'context_length_exceeded' } }],
       { rejection: expect.objectContaining({ code: 'context_length_exceeded' }) },
     ],
-    ...['error', 'abort', 'network_error', 'insufficient_system_resource'].map((said): [string, unknown[], object] => [
-      `finish_reason ${said}`,
-      [text('a'), delta({}, said), '[DONE]'],
-      { outcome: 'server_error' },
-    ]),
+    ...['error', 'abort', 'aborted', 'cancelled', 'network_error', 'insufficient_system_resource'].map(
+      (said): [string, unknown[], object] => [
+        `finish_reason ${said}`,
+        [text('a'), delta({}, said), '[DONE]'],
+        { outcome: 'server_error' },
+      ],
+    ),
   ])('is recognised: %s', (_name, events, failure) => {
     expect(failureOf(events)).toMatchObject(failure)
   })
