@@ -11,8 +11,13 @@ const hoster = offerOf({ kind: 'hoster', hosterId, trustScore: 0.9 })
 const all = [local, hoster, cloud]
 
 type Job = Parameters<typeof jobOf>[0]
-const excludedBy = (job: Job, offers = all, health = healthOf()) =>
-  Object.fromEntries(eligible(offers, jobOf(job), health).excluded.map(({ offerId, reason }) => [offerId, reason]))
+/** Why each was excluded. Whoever was not is eligible, in the order of the candidates. */
+const excludedBy = (job: Job, offers = all, health = healthOf()) => {
+  const { eligible: left, excluded } = eligible(offers, jobOf(job), health)
+  const reasons = Object.fromEntries(excluded.map(({ offerId, reason }) => [offerId, reason]))
+  expect(left).toEqual(offers.filter(({ offerId }) => !(offerId in reasons)))
+  return reasons
+}
 
 test('without wishes everybody may serve', () => {
   expect(eligible(all, jobOf(), healthOf())).toEqual({ eligible: all, excluded: [] })
