@@ -38,6 +38,9 @@ test('the default follows the largest output of the model and the room its conte
   expect(maxTokens(offerOf({ maxOutputTokens: 512 }))).toBe(512)
   expect(maxTokens(offerOf({ contextTokens: 4_096 }))).toBe(4_096 - 35)
   expect(maxTokens(offerOf({ contextTokens: 4_096 }), 20_000)).toBe(16)
+  // Where one of several can make as many, that is the default.
+  const both = [offerOf({ maxOutputTokens: 512 }), offerOf()]
+  expect(holdFor(both, jobOf({ inputTokensBound: 100 }), defaultMaxTokens).maxTokens).toBe(4_096)
   // An image takes its tokens, not a part of its bytes.
   const withImage = jobOf({ inputTokensBound: 100 + 2_048, mediaTokensBound: 2_048 })
   expect(holdFor([offerOf({ contextTokens: 4_096 })], withImage, defaultMaxTokens).maxTokens).toBe(4_096 - 35 - 2_048)
