@@ -98,6 +98,11 @@ describe('a normalised stream', () => {
     ['end without [DONE]', [text('a'), stop], [role, { content: 'a' }, [{}, 'stop']]],
     ['events after [DONE]', [text('a'), stop, '[DONE]', text('b'), '{{{'], [role, { content: 'a' }, [{}, 'stop']]],
     [
+      'text after [DONE] that looks like the text before it',
+      [text('a'), text('b'), '[DONE]', text('c')],
+      [role, { content: 'a' }, { content: 'b' }, [{}, 'stop']],
+    ],
+    [
       'thinking beside the text, as Mistral sends it (LiteLLM issue 16272)',
       [
         delta({ content: [{ type: 'thinking', thinking: [{ type: 'text', text: 'hm' }] }] }),
