@@ -195,6 +195,39 @@ describe('a normalised stream', () => {
     }
   })
 
+  it.each<[name: string, events: (word: string) => object[]]>([
+    [
+      'one by one',
+      word => [0, 1].map(index => ({ choices: [{ index, delta: { content: word }, finish_reason: null }] })),
+    ],
+    [
+      'each for a while',
+      word => [word, word].map(content => ({ choices: [{ index: 1, delta: { content }, finish_reason: null }] })),
+    ],
+    [
+      'side by side',
+      word => [
+        {
+          choices: [
+            { index: 0, delta: { content: word }, finish_reason: null },
+            { index: 1, delta: { content: '!' }, finish_reason: null },
+          ],
+        },
+      ],
+    ],
+  ])('keeps the texts of several choices apart, %s', (_name, events) => {
+    const all = ['a', 'b', 'c', 'd'].flatMap(events)
+    const textOf = (chunks: readonly { choices: readonly { index: number; delta: { content?: unknown } }[] }[]) =>
+      [0, 1].map(index =>
+        chunks
+          .flatMap(({ choices }) => choices)
+          .filter(choice => choice.index === index)
+          .map(({ delta }) => delta.content ?? '')
+          .join(''),
+      )
+    expect(textOf(normalised([...all, '[DONE]'], 2))).toEqual(textOf(all as Parameters<typeof textOf>[0]))
+  })
+
   it('ends each of several choices when it says so', () => {
     const choice = (index: number, content: string, finish_reason: string | null = null) => ({
       choices: [{ index, delta: { content }, finish_reason }],
