@@ -72,6 +72,16 @@ describe('the breaker', () => {
     expect(health.state('x')).toBe('ejected')
   })
 
+  test('a third of many requests failing does not, and who was never ejected is not restored', () => {
+    for (let n = 0; n < 10; n++) {
+      succeed(2)
+      fail(1)
+    }
+    succeed(10)
+    expect(health.state('x')).toBe('open')
+    expect(events).toEqual([])
+  })
+
   test('failures of an earlier minute do not count', () => {
     for (let n = 0; n < 9; n++) {
       succeed(1)
@@ -193,6 +203,16 @@ describe('busy', () => {
     expect(pauses.at(-1)).toBe(300_000)
     health.recordFailure('x', 'busy', 86_400)
     expect(health.ejectedForMs('x')).toBe(300_000)
+  })
+
+  test('begins anew with the shortest pause after a success', () => {
+    for (let n = 0; n < 3; n++) {
+      health.recordFailure('x', 'busy')
+      nowMs += health.ejectedForMs('x')
+    }
+    succeed(1)
+    health.recordFailure('x', 'busy')
+    expect(health.ejectedForMs('x')).toBe(1_000)
   })
 
   test('a burst that is refused is one refusal, unless the server names a pause', () => {

@@ -29,11 +29,24 @@ test('beyond them those are free that are worth at most 2 % of what was spent th
   expect(charged(1n)).toBe(true)
 })
 
-test('every UTC day begins anew', () => {
+test('every UTC day begins anew, and not a moment earlier', () => {
   const leaves = counting()
+  nowMs = Date.UTC(2026, 10, 21)
   leaves.noteCharge(customer, 1_000_000n)
   for (let leave = 0; leave < 4; leave++) leaves.isCharged(customer, 1n)
-  nowMs += 86_400_000
-  const charged = () => leaves.isCharged(customer, 1n)
-  expect([charged(), charged(), charged(), charged()]).toEqual([false, false, false, true])
+  const charged = (nanos: bigint) => leaves.isCharged(customer, nanos)
+  nowMs = Date.UTC(2026, 10, 21, 23, 59, 59, 999)
+  expect([charged(20_000n), charged(1n)]).toEqual([true, false])
+  nowMs += 1
+  expect([charged(1n), charged(1n), charged(1n), charged(1n)]).toEqual([false, false, false, true])
+})
+
+test('memory is bounded: the customer seen first is forgotten, and nobody before that', () => {
+  const leaves = counting()
+  const last = () => leaves.isCharged(customer, 1n)
+  for (let leave = 0; leave < 3; leave++) last()
+  for (let n = 1; n < 100_000; n++) leaves.isCharged(`another-${n}`, 1n)
+  expect(last()).toBe(true)
+  leaves.isCharged('one more', 1n)
+  expect(last()).toBe(false)
 })

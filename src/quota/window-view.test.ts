@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { type Caller, plainAccess } from '../domain/caller.ts'
-import { createWindowView } from './window-view.ts'
+import { createWindowView, rateLimitHeaders, windowCounts } from './window-view.ts'
 
 const caller: Caller = {
   customerId: '00000000-0000-7000-8000-000000000001',
@@ -12,6 +12,7 @@ const caller: Caller = {
 }
 const nowMs = Date.UTC(2026, 10, 21, 9, 30, 15)
 const clock = { epochMs: () => nowMs, monotonicMs: () => 0 }
+const never = () => Promise.reject(new Error('nobody asks'))
 const counts = { minuteUsed: 3, dayUsed: 40, minuteEndsAtEpochMs: nowMs + 45_000, dayEndsAtEpochMs: nowMs + 52_185_000 }
 
 test('a customer not seen yet is read once', async () => {
@@ -25,4 +26,53 @@ test('a read that fails leaves the answer its headers, and is tried again', asyn
   const view = createWindowView({ clock, read: () => reads.shift()!() })
   expect(await view.current(caller)).toEqual({ ...counts, minuteUsed: 0, dayUsed: 0 })
   expect(await view.current(caller)).toEqual(counts)
+})
+
+test('a window that has ended counts nothing, and the next one ends where it does', () => {
+  let atMs = nowMs
+  const view = createWindowView({ clock: { ...clock, epochMs: () => atMs }, read: never })
+  view.remember(caller.customerId, counts)
+  const at = (ms: number) => {
+    atMs = ms
+    return view.current(caller)
+  }
+  expect(at(counts.minuteEndsAtEpochMs - 1)).toEqual(counts)
+  const nextMinute = { ...counts, minuteUsed: 0, minuteEndsAtEpochMs: counts.minuteEndsAtEpochMs + 60_000 }
+  expect(at(counts.minuteEndsAtEpochMs)).toEqual(nextMinute)
+  expect(at(counts.minuteEndsAtEpochMs + 59_999)).toEqual(nextMinute)
+  expect(at(counts.dayEndsAtEpochMs - 1)).toEqual({
+    ...counts,
+    minuteUsed: 0,
+    minuteEndsAtEpochMs: counts.dayEndsAtEpochMs,
+  })
+  expect(at(counts.dayEndsAtEpochMs)).toEqual({
+    minuteUsed: 0,
+    dayUsed: 0,
+    minuteEndsAtEpochMs: counts.dayEndsAtEpochMs + 60_000,
+    dayEndsAtEpochMs: counts.dayEndsAtEpochMs + 86_400_000,
+  })
+})
+
+test('an account that was read has used what it says, until the ends of its minute and day', () => {
+  expect(windowCounts({ minuteRequests: 3, dayRequests: 40 }, nowMs)).toEqual(counts)
+  expect(windowCounts(undefined, nowMs)).toEqual({ ...counts, minuteUsed: 0, dayUsed: 0 })
+})
+
+test('memory is bounded: the customer remembered first is read again', async () => {
+  const view = createWindowView({ clock, read: async () => ({ ...counts, minuteUsed: 9 }) })
+  for (let n = 0; n <= 10_000; n++) view.remember(`customer-${n}`, counts)
+  expect(await view.current({ ...caller, customerId: 'customer-1' })).toEqual(counts)
+  expect(await view.current({ ...caller, customerId: 'customer-0' })).toMatchObject({ minuteUsed: 9 })
+})
+
+test('headers tell what is left, never less than nothing, and the seconds until the windows end', () => {
+  const headers = (used: typeof counts, atMs: number) => rateLimitHeaders(caller.limits, used, atMs).join(' ')
+  expect(headers(counts, nowMs + 1)).toBe(
+    'x-ratelimit-limit-requests 20 x-ratelimit-remaining-requests 17 x-ratelimit-reset-requests 45s ' +
+      'x-ratelimit-limit-requests-day 1000 x-ratelimit-remaining-requests-day 960 x-ratelimit-reset-requests-day 52185s',
+  )
+  // Limits may be lowered, and an answer may be late.
+  const over = headers({ ...counts, minuteUsed: 21, dayUsed: 1_001 }, counts.dayEndsAtEpochMs + 1)
+  expect(over.match(/remaining-requests(-day)? 0\b/g)).toHaveLength(2)
+  expect(over.match(/reset-requests(-day)? 0s/g)).toHaveLength(2)
 })

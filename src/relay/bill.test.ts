@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'
-import type { Answer, Outcome, Ticket } from '../domain/handoff.ts'
+import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
 import type { ProviderKind } from '../domain/offer.ts'
 import { countTokens } from '../wire/count-tokens.ts'
 import { bill } from './bill.ts'
 
 const prompt = 'How far is it from the signal box to the river?'
-const text = 'It is six minutes on foot, or four when the train is late and you know it. '.repeat(4)
+const text = `${'It is six minutes on foot, or four when the train is late and you know it. '.repeat(4)}So they say.`
 const outputCount = countTokens(text)
 const ticket = { maxTokens: 1_000 } as Ticket
 const job = {
@@ -19,6 +19,9 @@ const job = {
   inputTokensBound: 500,
 } as unknown as ChatJob
 const inputCount = countTokens(prompt) + 6
+/** Of the 80 tokens of the text: without a fraction, so that "at most" is told from "less than". */
+const mostBelieved = 80 * 1.05 + 8
+const fewestBelieved = Math.ceil((80 - 8) / 1.25)
 
 /** The tokens billed, and by whose count, when an answer of `kind` ends like this. */
 function billed(
@@ -26,6 +29,11 @@ function billed(
   outcome: Outcome,
   delivered: { text?: string; reported?: [number, number] | null; chargeInputOnly?: boolean },
 ) {
+  const receipt = receiptOf(kind, outcome, delivered)
+  return [receipt.billedInputTokens, receipt.billedOutputTokens, receipt.usageSource]
+}
+
+function receiptOf(kind: ProviderKind, outcome: Outcome, delivered: Parameters<typeof billed>[2]) {
   const answer = { offer: { endpoint: { kind } }, attempts: [], firstTokenMs: 1 } as unknown as Answer
   const reported = delivered.reported
     ? ({
@@ -34,14 +42,13 @@ function billed(
         total_tokens: 0,
       } as TokenUsage)
     : null
-  const receipt = bill(ticket, job, answer, {
+  return bill(ticket, job, answer, {
     outcome,
     text: delivered.text ?? text,
     reported,
     finishReason: null,
     chargeInputOnly: delivered.chargeInputOnly ?? false,
   })
-  return [receipt.billedInputTokens, receipt.billedOutputTokens, receipt.usageSource]
 }
 
 test.each<[string, unknown[], unknown[]]>([
@@ -73,9 +80,19 @@ test.each<[string, unknown[], unknown[]]>([
     [20, outputCount, 'gateway'],
   ],
   [
-    'client left after a report that fits what it had received: the report',
-    billed('cloud', 'client_gone', { reported: [20, Math.ceil(outputCount / 1.25)] }),
-    [20, Math.ceil(outputCount / 1.25), 'upstream'],
+    'served without text or report, as where a filter refuses: nothing',
+    billed('cloud', 'served', { text: '' }),
+    [0, 0, 'none'],
+  ],
+  [
+    'client left after a report that fits what it had received, a quarter and 8 tokens more at most: the report',
+    billed('cloud', 'client_gone', { reported: [20, fewestBelieved] }),
+    [20, fewestBelieved, 'upstream'],
+  ],
+  [
+    'client left after a report that is just too small for that: our count',
+    billed('cloud', 'client_gone', { reported: [20, fewestBelieved - 1] }),
+    [20, outputCount, 'gateway'],
   ],
   [
     'served, report above max_tokens: max_tokens',
@@ -94,6 +111,11 @@ test.each<[string, unknown[], unknown[]]>([
   ],
   ['client left before the first token: nothing', billed('local', 'client_gone', { text: '' }), [0, 0, 'none']],
   [
+    'client left before it received anything of an answer that was generated: nothing',
+    billed('local', 'client_gone', { text: '', reported: [20, 80] }),
+    [0, 0, 'none'],
+  ],
+  [
     'client left so too often: the input',
     billed('local', 'client_gone', { text: '', chargeInputOnly: true }),
     [inputCount, 0, 'gateway'],
@@ -102,12 +124,12 @@ test.each<[string, unknown[], unknown[]]>([
   ['gateway stopped: nothing', billed('local', 'shutdown', { reported: [20, 80] }), [0, 0, 'none']],
   [
     'hoster within 5 % and 8 tokens: believed',
-    billed('hoster', 'served', { reported: [inputCount, Math.floor(outputCount * 1.05 + 8)] }),
-    [inputCount, Math.floor(outputCount * 1.05 + 8), 'upstream'],
+    billed('hoster', 'served', { reported: [inputCount, mostBelieved] }),
+    [inputCount, mostBelieved, 'upstream'],
   ],
   [
     'hoster above that: our count',
-    billed('hoster', 'served', { reported: [inputCount, Math.ceil(outputCount * 1.05 + 9)] }),
+    billed('hoster', 'served', { reported: [inputCount, mostBelieved + 1] }),
     [inputCount, outputCount, 'gateway'],
   ],
   [
@@ -117,4 +139,23 @@ test.each<[string, unknown[], unknown[]]>([
   ],
 ])('%s', (_row, receipt, expected) => {
   expect(receipt).toEqual(expected)
+})
+
+test('a receipt keeps what was reported beside what was counted, for whoever looks for hosters that report too much', () => {
+  const noticed = ({ reportedInputTokens, reportedOutputTokens, countedInputTokens, countedOutputTokens }: Receipt) => [
+    [reportedInputTokens, reportedOutputTokens],
+    [countedInputTokens, countedOutputTokens],
+  ]
+  expect(noticed(receiptOf('hoster', 'served', { reported: [499, 5_000] }))).toEqual([
+    [499, 5_000],
+    [inputCount, outputCount],
+  ])
+  expect(noticed(receiptOf('local', 'served', { reported: [20, 80] }))).toEqual([
+    [20, 80],
+    [null, null],
+  ])
+  expect(noticed(receiptOf('local', 'served', {}))).toEqual([
+    [null, null],
+    [inputCount, outputCount],
+  ])
 })

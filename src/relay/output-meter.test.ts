@@ -18,6 +18,14 @@ test('is over the limit once the text clearly holds more tokens, however they ca
   expect(atOnce.isOverLimit()).toBe(true)
 })
 
+test('a quarter more is not clearly over: tokenizers differ', () => {
+  const meter = new OutputMeter(100)
+  for (let piece = 0; piece < 120; piece++) meter.addText('word ')
+  expect(meter.isOverLimit()).toBe(false)
+  for (let piece = 0; piece < 40; piece++) meter.addText('word ')
+  expect(meter.isOverLimit()).toBe(true)
+})
+
 test('many short pieces are not over it', () => {
   const meter = new OutputMeter(200)
   for (let piece = 0; piece < 400; piece++) meter.addText('a')

@@ -98,6 +98,11 @@ describe('a normalised stream', () => {
     ['end without [DONE]', [text('a'), stop], [role, { content: 'a' }, [{}, 'stop']]],
     ['events after [DONE]', [text('a'), stop, '[DONE]', text('b'), '{{{'], [role, { content: 'a' }, [{}, 'stop']]],
     [
+      'text after [DONE] that looks like the text before it',
+      [text('a'), text('b'), '[DONE]', text('c')],
+      [role, { content: 'a' }, { content: 'b' }, [{}, 'stop']],
+    ],
+    [
       'thinking beside the text, as Mistral sends it (LiteLLM issue 16272)',
       [
         delta({ content: [{ type: 'thinking', thinking: [{ type: 'text', text: 'hm' }] }] }),
@@ -147,10 +152,17 @@ describe('a normalised stream', () => {
     ['end_turn', 'stop'],
     ['STOP', 'stop'],
     ['max_tokens', 'length'],
-    ['tool_use', 'tool_calls'],
-    ['content_filter', 'content_filter'],
-    ['sensitive', 'content_filter'],
+    ['max_output_tokens', 'length'],
+    ['model_length', 'length'],
     ['model_context_window_exceeded', 'length'],
+    ['tool_use', 'tool_calls'],
+    ['tool_call', 'tool_calls'],
+    ['content_filter', 'content_filter'],
+    ['SAFETY', 'content_filter'],
+    ['RECITATION', 'content_filter'],
+    ['PROHIBITED_CONTENT', 'content_filter'],
+    ['sensitive', 'content_filter'],
+    ['refusal', 'content_filter'],
     ['constructor', 'stop'],
     [7, 'stop'],
   ])('maps finish_reason %s to %s', (said, reason) => {
@@ -181,6 +193,39 @@ describe('a normalised stream', () => {
       expect(own.map(choice => choice.delta)).toEqual([role, { content: index === 0 ? 'a' : 'b' }, {}])
       expect(own.map(choice => choice.finish_reason)).toEqual([null, null, index === 0 ? 'stop' : 'length'])
     }
+  })
+
+  it.each<[name: string, events: (word: string) => object[]]>([
+    [
+      'one by one',
+      word => [0, 1].map(index => ({ choices: [{ index, delta: { content: word }, finish_reason: null }] })),
+    ],
+    [
+      'each for a while',
+      word => [word, word].map(content => ({ choices: [{ index: 1, delta: { content }, finish_reason: null }] })),
+    ],
+    [
+      'side by side',
+      word => [
+        {
+          choices: [
+            { index: 0, delta: { content: word }, finish_reason: null },
+            { index: 1, delta: { content: '!' }, finish_reason: null },
+          ],
+        },
+      ],
+    ],
+  ])('keeps the texts of several choices apart, %s', (_name, events) => {
+    const all = ['a', 'b', 'c', 'd'].flatMap(events)
+    const textOf = (chunks: readonly { choices: readonly { index: number; delta: { content?: unknown } }[] }[]) =>
+      [0, 1].map(index =>
+        chunks
+          .flatMap(({ choices }) => choices)
+          .filter(choice => choice.index === index)
+          .map(({ delta }) => delta.content ?? '')
+          .join(''),
+      )
+    expect(textOf(normalised([...all, '[DONE]'], 2))).toEqual(textOf(all as Parameters<typeof textOf>[0]))
   })
 
   it('ends each of several choices when it says so', () => {
@@ -471,11 +516,13 @@ describe('a failing stream', () => {
       [{ error: { message: 'x', code: 'context_length_exceeded' } }],
       { rejection: expect.objectContaining({ code: 'context_length_exceeded' }) },
     ],
-    ...['error', 'abort', 'network_error', 'insufficient_system_resource'].map((said): [string, unknown[], object] => [
-      `finish_reason ${said}`,
-      [text('a'), delta({}, said), '[DONE]'],
-      { outcome: 'server_error' },
-    ]),
+    ...['error', 'abort', 'aborted', 'cancelled', 'network_error', 'insufficient_system_resource'].map(
+      (said): [string, unknown[], object] => [
+        `finish_reason ${said}`,
+        [text('a'), delta({}, said), '[DONE]'],
+        { outcome: 'server_error' },
+      ],
+    ),
   ])('is recognised: %s', (_name, events, failure) => {
     expect(failureOf(events)).toMatchObject(failure)
   })

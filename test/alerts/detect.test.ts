@@ -2,8 +2,9 @@ import { randomUUIDv7 } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { issueKey } from '../../src/auth/keys.ts'
 import { transaction } from '../../src/db/pool.ts'
-import { systemScheduler } from '../../src/domain/scheduler.ts'
+import { type Scheduler, systemScheduler } from '../../src/domain/scheduler.ts'
 import { grantCredit } from '../../src/ledger/grant-credit.ts'
+import { patiently } from '../harness/patience.ts'
 import { type AlertWorld, createAlertWorld } from './alert-world.ts'
 
 let world: AlertWorld
@@ -118,6 +119,9 @@ describe('daily_spend', () => {
     await watch.look()
     expect(await alertsOf(customer.customerId)).toEqual([])
     await spend(customer.customerId, 8n * USD)
+    // A refusal counts at the look that comes after it, and no more at the next.
+    await watch.look()
+    expect((await alertsOf(customer.customerId)).map(({ facts }) => facts.percent)).toEqual([80])
     // The other node looked just now, and knows of no refusal.
     const slow = world.watch(3_600_000)
     slow.noteRefusal(refused, 'insufficient_credits')
@@ -277,14 +281,65 @@ test('a look in the future, of a clock that was set back since, keeps nobody fro
 test('what was noted survives a database that is away', async () => {
   const customer = await world.customer(100n * USD)
   await world.rule(customer, { kind: 'daily_spend' })
+  await world.rule(customer, { kind: 'key_limit_reached' })
   await spend(customer.customerId, 9n * USD)
+  const { keyId } = await transaction(world.database.pool, sql =>
+    issueKey(sql, { customerId: customer.customerId, name: 'laptop', limit: { limitNanos: USD, reset: 'monthly' } }),
+  )
   const watch = world.watch(3_600_000)
-  watch.noteRefusal({ customerId: customer.customerId, keyId: 'k' }, 'daily_spend_cap_reached')
+  watch.noteRefusal({ customerId: customer.customerId, keyId }, 'daily_spend_cap_reached')
+  watch.noteRefusal({ customerId: customer.customerId, keyId }, 'key_spend_limit_reached')
   await world.database.pool.query('ALTER TABLE alert_watch RENAME TO alert_watch_away')
   await expect(watch.look()).rejects.toThrow('alert_watch')
   await world.database.pool.query('ALTER TABLE alert_watch_away RENAME TO alert_watch')
   await watch.look()
-  expect(await alertsOf(customer.customerId)).toHaveLength(2)
+  const kinds = (await alertsOf(customer.customerId)).map(({ kind }) => kind)
+  expect(kinds.sort()).toEqual(['daily_spend', 'daily_spend', 'key_limit_reached'])
+})
+
+test('it looks again and again, also after a look that failed, until it is stopped', async () => {
+  const waits: number[] = []
+  let due: (() => void) | undefined
+  const scheduler: Scheduler = {
+    ...systemScheduler,
+    after(ms, work) {
+      waits.push(ms)
+      due = work
+      return () => {
+        due = undefined
+      }
+    },
+  }
+  const isDue = () => expect.poll(() => due, patiently).toBeDefined()
+  const passTime = () => {
+    const work = due!
+    due = undefined
+    work()
+  }
+  const customers = [await world.customer(USD), await world.customer(USD)]
+  const [first, second] = customers.map(({ customerId }) => customerId)
+  await world.rule(customers[0]!, { thresholdNanos: 5n * USD })
+  const watch = world.watch(1, scheduler)
+  watch.start()
+  await world.database.pool.query('ALTER TABLE alert_watch RENAME TO alert_watch_away')
+  passTime()
+  await isDue()
+  await world.database.pool.query('ALTER TABLE alert_watch_away RENAME TO alert_watch')
+  expect(world.logged.at(-1)).toContain('alerts could not be looked for; trying again')
+  passTime()
+  await isDue()
+  expect(await alertsOf(first!)).toHaveLength(1)
+  expect(world.logged.at(-1)).toContain('alerts were raised')
+
+  await world.rule(customers[1]!, { thresholdNanos: 5n * USD })
+  passTime()
+  await watch.stop()
+  // The look that ran was waited for, and is the last.
+  expect(await alertsOf(second!)).toHaveLength(1)
+  expect([due, waits]).toEqual([undefined, [1, 1, 1]])
+  watch.start()
+  await watch.stop()
+  expect(due).toBeUndefined()
 })
 
 test('an alert that is removed raises nothing', async () => {

@@ -194,6 +194,23 @@ test('a cut at max_tokens ends each of n choices that has begun, once', async ()
   ])
 })
 
+test('each of n choices may be as long as max_tokens, and then nothing is cut', async () => {
+  const customer = await gateway.customer()
+  const part = (index: number, content: string, finish_reason: string | null = null) => ({
+    choices: [{ index, delta: { content }, finish_reason }],
+  })
+  const words = Array.from({ length: 20 }, () => [0, 1, 2, 3].map(index => part(index, ' word'))).flat()
+  const ends = [0, 1, 2, 3].map(index => part(index, '', 'length'))
+  upstream.respondWith(sse([...words, ...ends, { choices: [], usage: usageOf(5, 80) }, '[DONE]']))
+  const stream = await readEventStream(await gateway.chat(customer, { ...hello, n: 4, max_tokens: 20 }))
+  const choices = stream.chunks.flatMap(chunk => chunk.choices)
+  for (const index of [0, 1, 2, 3]) {
+    const own = choices.filter(choice => choice.index === index)
+    expect(own.map(({ delta }) => delta.content ?? '').join('')).toBe(' word'.repeat(20))
+  }
+  expect(await gateway.usage(customer)).toMatchObject([{ outcome: 'served', output_tokens: 80 }])
+})
+
 test('reasoning and logprobs pass', async () => {
   const customer = await gateway.customer()
   const logprobs = { content: [{ token: 'Yes', logprob: -0.1, bytes: null, top_logprobs: [] }] }

@@ -234,6 +234,37 @@ test('the keys of a disabled customer are refused', async () => {
   await expect(authenticatorUnderTest().call()).rejects.toMatchObject(refused)
 })
 
+test('a key that was refused is taken as soon as the change is known that lets it in', async () => {
+  const auth = authenticatorUnderTest()
+  await database.pool.query('UPDATE customer SET disabled_at = now() WHERE customer_id = $1', [customerId])
+  await expect(auth.call()).rejects.toMatchObject(refused)
+  await database.pool.query('UPDATE customer SET disabled_at = NULL WHERE customer_id = $1', [customerId])
+  await expect(auth.call()).rejects.toMatchObject(refused)
+  auth.changed()
+  expect(await auth.call()).toMatchObject({ customerId })
+})
+
+test('memory is bounded: who was not heard of for longest is looked up again, and who keeps coming is not', async () => {
+  const { rows } = await database.pool.query('SELECT * FROM customer WHERE customer_id = $1', [customerId])
+  const everyKey: Sql = {
+    query: async (_statement, [hashes] = []) => {
+      const found = (hashes as Buffer[]).map(hash => ({ ...rows[0]!, key_hash: hash.toString('base64'), scopes: [] }))
+      return { rows: found, rowCount: found.length } as never
+    },
+  }
+  const auth = authenticatorUnderTest(everyKey)
+  const [first, second, ...others] = Array.from({ length: 10_000 }, () => mintApiKey())
+  await Promise.all([first, second, ...others].map(auth.call))
+  auth.passMs(1_000)
+  await auth.call(first)
+  const before = auth.queries()
+  await auth.call(mintApiKey())
+  await auth.call(first)
+  expect(auth.queries()).toBe(before + 1)
+  await auth.call(second)
+  expect(auth.queries()).toBe(before + 2)
+})
+
 test('an unreachable database is our fault, not a wrong key', async () => {
   const failing: Sql = { query: () => Promise.reject(new Error('connection refused')) }
   await expect(authenticatorUnderTest(failing).call()).rejects.toMatchObject({ code: 'database_unavailable' })

@@ -48,6 +48,7 @@ describe('failing over', () => {
     upstreams[0]!.always(boom)
     upstreams[1]!.always(sse([role, { error: 'loading' }]))
     upstreams[2]!.always(answer({ text: 'third time lucky' }))
+    const startedMs = performance.now()
     const answered = await dispatching.send([at(0), at(1), at(2), at(3)], stream)
     expect(await readStream(answered)).toMatchObject({
       text: 'third time lucky',
@@ -61,6 +62,8 @@ describe('failing over', () => {
       { offerId: 'u2/public-model', endpointId: 'u2', outcome: 'answered' },
     ])
     expect(answered.firstTokenMs).toBeGreaterThan(0)
+    const elapsedMs = answered.attempts.reduce((sum, attempt) => sum + Math.max(0, attempt.elapsedMs - 1), 0)
+    expect(elapsedMs).toBeLessThan(performance.now() - startedMs)
     expect(asked()).toEqual([1, 1, 1, 0])
     expect(dispatching.reports).toEqual([
       'failure u0/public-model server_error',
@@ -78,6 +81,11 @@ describe('failing over', () => {
       completion: { choices: [{ message: { content: 'Hello from the scripted upstream.' } }] },
       attempts: [{ outcome: 'empty' }, { outcome: 'credential_rejected' }, { outcome: 'answered' }],
     })
+    expect(dispatching.reports).toEqual([
+      'failure u0/public-model empty',
+      'failure u1/public-model credential_rejected',
+      'success u2/public-model',
+    ])
   })
 
   it('ends with the first content: what breaks later is thrown to the reader', async () => {
@@ -85,6 +93,14 @@ describe('failing over', () => {
     const seen = await readStream(await dispatching.send([at(0), at(1)], stream))
     expect(seen).toMatchObject({ text: 'Hel', failure: { outcome: 'server_error' } })
     expect(asked()).toEqual([1, 0, 0, 0])
+    expect(dispatching.reports).toEqual(['failure u0/public-model server_error'])
+  })
+
+  it('counts a request that is called wrong after its answer has begun as a fault of the server', async () => {
+    upstreams[0]!.always(sse([role, contentChunk('Hel'), { error: { message: 'no', code: 400 } }]))
+    const seen = await readStream(await dispatching.send([at(0), at(1)], stream))
+    expect(seen).toMatchObject({ text: 'Hel', failure: { outcome: 'request_rejected' } })
+    expect(dispatching.reports).toEqual(['failure u0/public-model server_error'])
   })
 
   it('leaves a server that is silent beyond its first-token limit', async () => {
@@ -137,8 +153,15 @@ describe('failing over', () => {
 
   it('does not go back to a server that could not be reached', async () => {
     await upstreams[0]!.close()
-    const answered = await dispatching.send([at(0), at(0, { modelId: 'b' }), at(1, { modelId: 'b' })])
-    expect(answered.attempts.map(attempt => attempt.offerId)).toEqual(['u0/public-model', 'u1/b'])
+    upstreams[1]!.respondWith(boom)
+    const answered = await dispatching.send([at(0), at(1), at(0, { modelId: 'b' }), at(1, { modelId: 'b' })])
+    expect(answered.attempts.map(attempt => attempt.offerId)).toEqual(['u0/public-model', 'u1/public-model', 'u1/b'])
+  })
+
+  it('tries no server twice for a model', async () => {
+    upstreams[0]!.always(boom)
+    const answered = await dispatching.send([at(0), at(0), at(1)])
+    expect(answered.attempts.map(attempt => attempt.endpointId)).toEqual(['u0', 'u1'])
   })
 
   it('shares one deadline between the attempts', async () => {
@@ -155,6 +178,7 @@ describe('giving up', () => {
     const failure = await unserved(dispatching.send([at(0), at(1)]))
     expect(failure).toMatchObject({ code: 'all_hosters_failed', retryAfterS: undefined })
     expect(failure.message).not.toContain('127.0.0.1')
+    expect(failure.said).toEqual(['at [address]', 'at [address]'])
     expect(failure.attempts).toHaveLength(2)
   })
 
@@ -164,6 +188,8 @@ describe('giving up', () => {
     expect(await unserved(dispatching.send([at(0), at(1)]))).toMatchObject({ retryAfterS: 3 })
     upstreams[1]!.always(boom)
     expect(await unserved(dispatching.send([at(0), at(1)]))).toMatchObject({ retryAfterS: undefined })
+    upstreams[1]!.always(status(429))
+    expect(await unserved(dispatching.send(at(1)))).toMatchObject({ retryAfterS: undefined })
   })
 
   it.each([400, 413, 422])('stops at a %s: another server would refuse the same request', async code => {
@@ -260,6 +286,7 @@ describe('a client that leaves', () => {
     if (answered.kind !== 'stream') throw new Error('the answer is no stream')
     await answered.chunks.read(() => answered.chunks.leave())
     expect(await upstreams[0]!.requests[0]!.aborted).toBe(true)
+    expect(dispatching.reports).toEqual(['success u0/public-model'])
     expect(dispatching.health.inFlight('u0/public-model')).toBe(0)
   })
 
@@ -316,6 +343,42 @@ it('carries the credential as the dialect says, and none where there is none', a
 })
 
 describe('health', () => {
+  const inFlight = () => dispatching.health.inFlight('u0/public-model')
+
+  it('counts a server as busy from when it is asked until its answer has ended', async () => {
+    const gate = Promise.withResolvers<void>()
+    upstreams[0]!.always(async (request, response) => {
+      await gate.promise
+      await answer()(request, response)
+    })
+    const sending = dispatching.send(at(0))
+    await upstreams[0]!.next()
+    expect(inFlight()).toBe(1)
+    gate.resolve()
+    await sending
+    expect(inFlight()).toBe(0)
+    const streamed = await dispatching.send(at(0), stream)
+    expect(inFlight()).toBe(1)
+    await readStream(streamed)
+    expect(inFlight()).toBe(0)
+    upstreams[0]!.always(boom)
+    for (const body of [{}, stream]) await unserved(dispatching.send(at(0), body))
+    expect(inFlight()).toBe(0)
+  })
+
+  it.each([[{}], [stream]])('measures how long an answer takes: %j', async body => {
+    const predicted = (outputTokens: number | null) =>
+      dispatching.health.predictMs('u0/public-model', { stream: body === stream, outputTokens })
+    const startedMs = performance.now()
+    for (let n = 0; n < 5; n++) {
+      expect(predicted(null)).toBe(null)
+      const answered = await dispatching.send(at(0), body)
+      if (answered.kind === 'stream') await readStream(answered)
+    }
+    expect(predicted(null)).toBeGreaterThan(0)
+    expect(predicted(null)).toBeLessThan(performance.now() - startedMs)
+  })
+
   it('hears when a request was sent: streams that began before the ejection do not end it', async () => {
     const gate = Promise.withResolvers<void>()
     const events = streamEvents({ pieces: ['a', 'b'] })

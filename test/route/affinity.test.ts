@@ -13,6 +13,9 @@ test('later turns of a conversation find who served it, for ten minutes', () => 
   expect(affinity.find('customer', later)).toBe('x/m')
   expect(affinity.find('another', later)).toBe(null)
   expect(affinity.find('customer', conversation('be brief', 'goodbye'))).toBe(null)
+  expect(affinity.find('customer', { ...later, model: 'another' })).toBe(null)
+  nowMs = 599_999
+  expect(affinity.find('customer', later)).toBe('x/m')
   nowMs = 600_000
   expect(affinity.find('customer', later)).toBe(null)
 })
@@ -23,6 +26,8 @@ test('content in parts counts by its text', () => {
   affinity.remember('customer', conversation([image, { type: 'text', text: 'what is this?' }]), 'x/m')
   expect(affinity.find('customer', conversation([{ type: 'text', text: 'what is this?' }]))).toBe('x/m')
   expect(affinity.find('customer', conversation([{ type: 'text', text: 'and that?' }]))).toBe(null)
+  // An image alone, and an answer that only called tools.
+  expect(affinity.find('customer', conversation([image], null))).toBe(null)
 })
 
 test('memory is bounded', () => {
@@ -30,4 +35,9 @@ test('memory is bounded', () => {
   for (const text of ['one', 'two', 'three']) affinity.remember('customer', conversation(text), text)
   expect(affinity.find('customer', conversation('one'))).toBe(null)
   expect(affinity.find('customer', conversation('two'))).toBe('two')
+  // One that goes on is younger than one that began after it.
+  affinity.remember('customer', conversation('two'), 'two')
+  affinity.remember('customer', conversation('four'), 'four')
+  expect(affinity.find('customer', conversation('two'))).toBe('two')
+  expect(affinity.find('customer', conversation('three'))).toBe(null)
 })

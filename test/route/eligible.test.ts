@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { eligible } from '../../src/admit/eligible.ts'
 import { explainExclusions } from '../../src/admit/explain-exclusions.ts'
 import type { ExclusionReason } from '../../src/domain/handoff.ts'
+import type { Offer } from '../../src/domain/offer.ts'
 import { healthOf, jobOf, offerOf } from '../market/random-market.ts'
 
 const hosterId = '00000000-0000-4000-8000-00000000000a'
@@ -11,8 +12,13 @@ const hoster = offerOf({ kind: 'hoster', hosterId, trustScore: 0.9 })
 const all = [local, hoster, cloud]
 
 type Job = Parameters<typeof jobOf>[0]
-const excludedBy = (job: Job, offers = all, health = healthOf()) =>
-  Object.fromEntries(eligible(offers, jobOf(job), health).excluded.map(({ offerId, reason }) => [offerId, reason]))
+/** Why each was excluded. Whoever was not is eligible, in the order of the candidates. */
+const excludedBy = (job: Job, offers = all, health = healthOf()) => {
+  const { eligible: left, excluded } = eligible(offers, jobOf(job), health)
+  const reasons = Object.fromEntries(excluded.map(({ offerId, reason }) => [offerId, reason]))
+  expect(left).toEqual(offers.filter(({ offerId }) => !(offerId in reasons)))
+  return reasons
+}
 
 test('without wishes everybody may serve', () => {
   expect(eligible(all, jobOf(), healthOf())).toEqual({ eligible: all, excluded: [] })
@@ -97,6 +103,40 @@ test('at most half of the hosters are left out, the worst; the least bad stay as
     'c/m': 'endpoint_ejected',
     'd/m': 'endpoint_ejected',
   })
+})
+
+test('half of the hosters is half of those of the model, whatever else serves it, and local servers do not count among them', () => {
+  const offer = (name: string, more: Parameters<typeof offerOf>[0] = {}) =>
+    offerOf({ kind: 'hoster', name, hosterId: name, trustScore: 1, ...more })
+  const [a, b, c, d] = four as [Offer, Offer, Offer, Offer]
+  const others = ['x', 'y'].map(name => offer(name, { modelId: 'n' }))
+  expect(excludedBy({}, [a, b, ...others], ill('a', 'b'))).toEqual({ 'b/m': 'endpoint_ejected' })
+  expect(excludedBy({}, [a, b, local, cloud], ill('a', 'b'))).toEqual({ 'b/m': 'endpoint_ejected' })
+  expect(excludedBy({}, [c, d, local, cloud], ill('c', 'local'))).toEqual({
+    'c/m': 'endpoint_ejected',
+    'local/m': 'endpoint_ejected',
+  })
+})
+
+test('of servers that are all ill the least bad one stays', () => {
+  const locals = ['a', 'b', 'c'].map(name => offerOf({ kind: 'local', name }))
+  expect(excludedBy({}, locals, ill('a', 'b', 'c'))).toEqual({ 'b/m': 'endpoint_ejected', 'c/m': 'endpoint_ejected' })
+})
+
+test('only a local server that declares nothing is asked anyway', () => {
+  const silent = { features: new Set<never>() }
+  const offers = [local, offerOf({ kind: 'hoster', hosterId, ...silent }), offerOf({ kind: 'cloud', ...silent })]
+  expect(excludedBy({ features: new Set(['tools']) }, offers)).toEqual({
+    'hoster/m': 'feature_missing',
+    'cloud/m': 'feature_missing',
+  })
+})
+
+test('max_cost_usd may be just what the prompt and one token of each choice cost', () => {
+  const offer = offerOf({ price: { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n } })
+  const job = { inputTokensBound: 100, choices: 2 }
+  expect(excludedBy({ ...job, maxCostNanos: 104n }, [offer])).toEqual({})
+  expect(excludedBy({ ...job, maxCostNanos: 103n }, [offer])).toEqual({ 'local/m': 'max_cost_usd' })
 })
 
 test('the only server that the wishes allow stays, however ill', () => {

@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { eligible } from '../../src/admit/eligible.ts'
 import { affordableTokens, holdFor, maxTokensFor } from '../../src/admit/hold.ts'
+import { outputCap } from '../../src/domain/output-cap.ts'
 import { healthOf, jobOf, offerOf } from '../market/random-market.ts'
 
 const cheap = offerOf({ name: 'cheap', price: { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n } })
@@ -37,6 +38,19 @@ test('the default follows the largest output of the model and the room its conte
   expect(maxTokens(offerOf({ maxOutputTokens: 512 }))).toBe(512)
   expect(maxTokens(offerOf({ contextTokens: 4_096 }))).toBe(4_096 - 35)
   expect(maxTokens(offerOf({ contextTokens: 4_096 }), 20_000)).toBe(16)
+  // Where one of several can make as many, that is the default.
+  const both = [offerOf({ maxOutputTokens: 512 }), offerOf()]
+  expect(holdFor(both, jobOf({ inputTokensBound: 100 }), defaultMaxTokens).maxTokens).toBe(4_096)
+  // An image takes its tokens, not a part of its bytes.
+  const withImage = jobOf({ inputTokensBound: 100 + 2_048, mediaTokensBound: 2_048 })
+  expect(holdFor([offerOf({ contextTokens: 4_096 })], withImage, defaultMaxTokens).maxTokens).toBe(4_096 - 35 - 2_048)
+})
+
+test('an explicit max_tokens is asked for as it stands, whatever room is guessed to be left', () => {
+  const tight = offerOf({ contextTokens: 4_096 })
+  const job = jobOf({ inputTokensBound: 20_000, maxTokens: 1_000 })
+  expect(outputCap(tight, job, 1_000)).toBe(1_000)
+  expect(outputCap(tight, { ...job, maxTokens: null }, 1_000)).toBe(16)
 })
 
 test('a smaller hold affords what the dearest candidate sells for it', () => {

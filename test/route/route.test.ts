@@ -52,6 +52,13 @@ function firsts(offers: readonly Offer[], tier: ServiceTier, view: Partial<Route
   return counts
 }
 
+test('balanced: local servers count as fully trusted', () => {
+  const own = offerOf({ name: 'own', price: { inputPicoPerToken: 1n, outputPicoPerToken: 1n } })
+  const counts = firsts([priced('trusted', 1), own], 'balanced')
+  expect(counts.own).toBeGreaterThan(900)
+  expect(counts.trusted).toBeGreaterThan(900)
+})
+
 test('cheapest: by price, equal prices by predicted latency, unmeasured last', () => {
   const offers = [priced('c', 3), priced('b-unknown', 2), priced('b-slow', 2), priced('b-fast', 2), priced('a', 1)]
   const health = healthOf({

@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest'
+import { createReportLimiter } from './report-limiter.ts'
+
+test('so many reports in a UTC minute, however they are spread over it, and as many in the next', () => {
+  let nowMs = 0
+  const limiter = createReportLimiter({
+    requestsPerMinute: 2,
+    clock: { epochMs: () => nowMs, monotonicMs: () => 0 },
+  })
+  const takenAt = (ms: number) => {
+    nowMs = Date.UTC(2026, 10, 21, 9, 30) + ms
+    limiter.take('customer')
+  }
+  const refused = (retryAfterS: number) => expect.objectContaining({ code: 'rate_limit_exceeded', retryAfterS })
+  takenAt(0)
+  takenAt(1)
+  expect(() => takenAt(2)).toThrow(refused(60))
+  expect(() => takenAt(59_999)).toThrow(refused(1))
+  limiter.take('another')
+  takenAt(60_000)
+  takenAt(119_999)
+  expect(() => takenAt(119_999)).toThrow(refused(1))
+})
