@@ -2,16 +2,12 @@ import { defineConfig } from 'vitest/config'
 
 export default defineConfig({
   test: {
+    globalSetup: ['test/harness/global-setup.ts'],
+    include: ['test/**/*.test.ts', 'src/**/*.test.ts'],
     pool: 'forks',
     maxWorkers: 3,
-    projects: [
-      // The leaves keep no state, so that their tests can share a process: a process for each of them takes longer than the tests.
-      { extends: true, test: { name: 'leaves', include: ['src/**/*.test.ts'], isolate: false } },
-      {
-        extends: true,
-        test: { name: 'whole', include: ['test/**/*.test.ts'], globalSetup: ['test/harness/global-setup.ts'] },
-      },
-    ],
+    // A process for each file, which loads everything anew, took a fifth of the run. What a test changes for the whole process it puts back.
+    isolate: false,
     // These end what hangs, and nothing else: a machine under load must not fail a test. What a test has to see in time it says itself.
     testTimeout: 120_000,
     hookTimeout: 120_000,

@@ -29,7 +29,7 @@ import {
 } from './oracle.ts'
 
 const DATABASES = 4
-const SEQUENCES_EACH = 50
+const SEQUENCES_EACH = 80
 const COMMANDS_MAX = 60
 
 /**
