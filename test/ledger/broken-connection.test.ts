@@ -57,7 +57,7 @@ test('an admission whose answer is lost is sent again and takes effect once', as
   const result = await ledger.admit(admissionOf(customerId, 300n))
   await lost
   expect(result).toMatchObject({ kind: 'granted', hold: { nanos: 300n }, windows: { minuteUsed: 1, dayUsed: 1 } })
-  expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 300n, minuteRequests: 1 })
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 300n, dayRequests: 1 })
   expect(await world.violations()).toEqual([])
 })
 
@@ -143,12 +143,12 @@ test('a request that is admitted at its second try keeps its lease, though its f
   const admitted = ledger.admit(admissionOf(customerId, 800n))
   await lost
   // Refused twice: once without an answer, once with one, after which it waits for what others hold.
-  await expect.poll(async () => (await readBalance(world.pool, customerId))!.minuteRequests).toBe(22)
+  await expect.poll(async () => (await readBalance(world.pool, customerId))!.dayRequests).toBe(22)
   await others.handBack([{ leaseId, keepNanos: null, slotsUsed: 20 }])
   expect(await admitted).toMatchObject({ kind: 'granted', hold: { nanos: 800n } })
   await ledger.drain(5_000)
-  // Counted when it was refused: its next try is not counted again.
-  expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 800n, minuteRequests: 22 })
+  // Counted when it was refused: its next try is not counted again. In the minute it would be, where one has begun since.
+  expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 800n, dayRequests: 22 })
   expect(await world.violations()).toEqual([])
 })
 

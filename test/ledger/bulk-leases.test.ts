@@ -45,7 +45,6 @@ test('after a few requests a customer with money to spare is admitted without th
   // The slots that were not used are given back with the money.
   expect(await readBalance(world.pool, customerId)).toMatchObject({
     leasedNanos: 0n,
-    minuteRequests: 45,
     dayRequests: 45,
   })
   expect(await world.violations()).toEqual([])
@@ -66,7 +65,6 @@ test('a lease that is to shrink and to close in one batch, as after a slow answe
   expect(await readBalance(world.pool, customerId)).toMatchObject({
     postedNanos: 10n * USD - 7n,
     leasedNanos: 0n,
-    minuteRequests: 1,
     dayRequests: 1,
   })
   expect(await bulkLeases()).toEqual([])
