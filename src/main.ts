@@ -1,6 +1,6 @@
 import { announce } from './announce.ts'
 import type { Config } from './config.ts'
-import { connectionsNeeded, warnOfFewConnections } from './db/few-connections.ts'
+import { connectionsNeeded } from './db/few-connections.ts'
 import { createLog } from './log.ts'
 import { prepare } from './prepare.ts'
 import { serve } from './serve.ts'
@@ -15,9 +15,9 @@ export async function main(config: Config): Promise<void> {
   const log = createLog(config.log.level)
   // What was started last is stopped first.
   await using started = new AsyncDisposableStack()
-  const foundation = started.use(await prepare({ config, log, onLost: stop.now }))
+  const connections = connectionsNeeded(config.postgres, 1)
+  const foundation = started.use(await prepare({ config, log, connections, onLost: stop.now }))
   const { connection, embedded, masterKey, offers, findings } = foundation
-  await warnOfFewConnections(connection, connectionsNeeded(config.postgres, 1), log)
 
   const { app, port } = await serve({ config, connection, masterKey, offers, log, isOnlyNode: embedded })
   stop.serving()

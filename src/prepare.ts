@@ -1,8 +1,9 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Config } from './config.ts'
 import { type Connection, openDatabase } from './db/embedded.ts'
+import { warnOfFewConnections } from './db/few-connections.ts'
 import { migrate, migrationsDir } from './db/migrate.ts'
-import { createPool } from './db/pool.ts'
+import { createPool, type Sql } from './db/pool.ts'
 import { acquireServerLock } from './db/server-lock.ts'
 import type { Offer } from './domain/offer.ts'
 import type { Finding } from './market/detect-local.ts'
@@ -27,6 +28,8 @@ export interface Foundation extends AsyncDisposable {
 export interface PrepareOptions {
   readonly config: Config
   readonly log: FastifyBaseLogger
+  /** What the nodes of this start may want at once, see `connectionsNeeded`. */
+  readonly connections: number
   /** PostgreSQL settings for the embedded cluster, only if this call starts it. */
   readonly settings?: Readonly<Record<string, string>>
   /** Called when the embedded PostgreSQL goes away: there is nothing left to serve with. */
@@ -37,7 +40,13 @@ export interface PrepareOptions {
  * Opens the database and brings it to this version, takes the server lock of an embedded one, starts the demo upstream and looks
  * round for local servers. Throws an Error with a sentence for the operator.
  */
-export async function prepare({ config, log, settings = {}, onLost }: PrepareOptions): Promise<Foundation> {
+export async function prepare({
+  config,
+  log,
+  connections,
+  settings = {},
+  onLost,
+}: PrepareOptions): Promise<Foundation> {
   // What was started last is stopped first, also when something here fails.
   await using started = new AsyncDisposableStack()
   const { databaseUrl, dataDir } = config
@@ -57,7 +66,13 @@ export async function prepare({ config, log, settings = {}, onLost }: PrepareOpt
     log.info('waiting for another process, which migrates the database'),
   )
   const masterKey = loadMasterKey(config)
-  await compareMasterKey(database.connection, masterKey, log)
+  const pool = createPool(database.connection, { max: 1, applicationName: 'switchyard start' })
+  try {
+    await compareMasterKey(pool, masterKey, log)
+    await warnOfFewConnections(pool, connections, log)
+  } finally {
+    await pool.end()
+  }
   const supply = await gatherSupply(config)
   started.defer(() => supply.close())
   const running = started.move()
@@ -78,14 +93,9 @@ export async function prepare({ config, log, settings = {}, onLost }: PrepareOpt
 }
 
 /** A node that has another key than the others, or a restore without it, is known at once and not by what does not open one day. */
-async function compareMasterKey(connection: Connection, masterKey: Buffer, log: FastifyBaseLogger): Promise<void> {
-  const pool = createPool(connection, { max: 1, applicationName: 'switchyard start' })
-  try {
-    if (await noteMasterKey(pool, masterKey)) return
-    log.warn(
-      'the master key is not the one of the start before this one: keys of hosters, secrets of webhooks and kept answers that were sealed with that one do not open. All nodes of a database need the same; restore it, or set the keys of hosters and the webhooks anew',
-    )
-  } finally {
-    await pool.end()
-  }
+async function compareMasterKey(sql: Sql, masterKey: Buffer, log: FastifyBaseLogger): Promise<void> {
+  if (await noteMasterKey(sql, masterKey)) return
+  log.warn(
+    'the master key is not the one of the start before this one: keys of hosters, secrets of webhooks and kept answers that were sealed with that one do not open. All nodes of a database need the same; restore it, or set the keys of hosters and the webhooks anew',
+  )
 }

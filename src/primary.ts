@@ -1,6 +1,6 @@
 import { announce } from './announce.ts'
 import type { Config } from './config.ts'
-import { connectionsNeeded, warnOfFewConnections } from './db/few-connections.ts'
+import { connectionsNeeded } from './db/few-connections.ts'
 import { createLog } from './log.ts'
 import { prepare } from './prepare.ts'
 import { stopSignals } from './stop-signals.ts'
@@ -17,13 +17,18 @@ export async function primary(config: Config): Promise<void> {
   const log = createLog(config.log.level)
   // What was started last is stopped first.
   await using started = new AsyncDisposableStack()
-  const needed = connectionsNeeded(config.postgres, config.server.workers)
+  const connections = connectionsNeeded(config.postgres, config.server.workers)
   const foundation = started.use(
-    // PostgreSQL keeps three for superusers; the rest are for whoever looks at the database.
-    await prepare({ config, log, settings: { max_connections: String(Math.max(100, needed + 16)) }, onLost: stop.now }),
+    await prepare({
+      config,
+      log,
+      connections,
+      // PostgreSQL keeps three for superusers; the rest are for whoever looks at the database.
+      settings: { max_connections: String(Math.max(100, connections + 16)) },
+      onLost: stop.now,
+    }),
   )
   const { connection, embedded, masterKey, offers, findings } = foundation
-  await warnOfFewConnections(connection, needed, log)
 
   const workers = startWorkers<WorkerTask>({
     count: config.server.workers,

@@ -1,5 +1,4 @@
-import type { Connection } from './embedded.ts'
-import { createPool } from './pool.ts'
+import type { Sql } from './pool.ts'
 
 /**
  * What `nodes` of this machine may want at once. Each has two for heartbeats, three for jobs and two for the audit besides. A few more are for the primary,
@@ -14,23 +13,18 @@ export function connectionsNeeded(
 
 /** Says so where PostgreSQL, the database or the role allows fewer: requests would be refused when many come at once, or a node not start. */
 export async function warnOfFewConnections(
-  connection: Connection,
+  sql: Sql,
   needed: number,
   log: { warn(facts: object, message: string): void },
 ): Promise<void> {
-  const pool = createPool(connection, { max: 1, applicationName: 'switchyard start' })
-  try {
-    const { rows } = await pool.query<{ server: number; database: number | null; role: number | null }>(ALLOWED)
-    const { server, database, role } = rows[0]!
-    const allowed = Math.min(server, database ?? server, role ?? server)
-    if (allowed >= needed) return
-    log.warn(
-      { allowed, needed },
-      `${allowed === role ? 'the role' : allowed === database ? 'the database' : 'PostgreSQL'} allows fewer connections than this machine may want; raise its ${allowed === server ? 'max_connections' : 'CONNECTION LIMIT'}, or lower postgres.money_connections and postgres.general_connections`,
-    )
-  } finally {
-    await pool.end()
-  }
+  const { rows } = await sql.query<{ server: number; database: number | null; role: number | null }>(ALLOWED)
+  const { server, database, role } = rows[0]!
+  const allowed = Math.min(server, database ?? server, role ?? server)
+  if (allowed >= needed) return
+  log.warn(
+    { allowed, needed },
+    `${allowed === role ? 'the role' : allowed === database ? 'the database' : 'PostgreSQL'} allows fewer connections than this machine may want; raise its ${allowed === server ? 'max_connections' : 'CONNECTION LIMIT'}, or lower postgres.money_connections and postgres.general_connections`,
+  )
 }
 
 // What is kept for superusers, and on PostgreSQL 16 or newer for other roles, is not ours.

@@ -284,7 +284,7 @@ describe('who gets in', () => {
   it('has no table changed by a second server that is refused', async () => {
     const first = await hold(dataDir, 'serve')
     const config = loadConfig({ env: { SWITCHYARD_DATA: dataDir }, cwd: parent })
-    await expect(prepare({ config, log: pino({ level: 'silent' }), onLost() {} })).rejects.toThrow(
+    await expect(prepare({ config, log: pino({ level: 'silent' }), connections: 0, onLost() {} })).rejects.toThrow(
       `Another Switchyard server (process ${first.process.pid}, since `,
     )
     const database = await open()

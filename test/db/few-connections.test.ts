@@ -7,11 +7,11 @@ it('says at the start that the database or its role allows fewer connections tha
   const said: unknown[][] = []
   const log = { warn: (...line: unknown[]) => void said.push(line) }
   const db = await createTestDatabase()
-  await warnOfFewConnections(db.connection, needed, log)
+  await warnOfFewConnections(db.pool, needed, log)
   expect(said).toEqual([])
   await db.pool.query(`ALTER DATABASE ${db.connection.database} CONNECTION LIMIT 12`)
-  await warnOfFewConnections(db.connection, needed, log)
-  await warnOfFewConnections(db.connection, 1_000, log)
+  await warnOfFewConnections(db.pool, needed, log)
+  await warnOfFewConnections(db.pool, 1_000, log)
   expect(said).toEqual([
     [
       { allowed: 12, needed },
