@@ -89,6 +89,17 @@ export function expiryArgument(text: string): Date {
   return new Date(time)
 }
 
+/** A date, which is its 00:00 UTC, or a time with its offset. */
+export function instantArgument(text: string): Date {
+  const epochMs = readInstant(text)
+  if (epochMs === undefined) {
+    throw new InvalidArgumentError(
+      'It must be a UTC date that exists, or a time with its offset: 2026-11-01 or 2026-11-01T12:00:00Z.',
+    )
+  }
+  return new Date(epochMs)
+}
+
 /** A UUID, also as it stands in the id of an answer. */
 export function requestIdArgument(text: string): string {
   const id = readRequestId(text.trim())

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { type Command, Option } from 'commander'
 import { features } from '../domain/chat-job.ts'
+import { usdText } from '../domain/money.ts'
+import { hosterEarnings } from '../ledger/hoster-earnings.ts'
 import {
   activateHoster,
   addHoster,
@@ -13,7 +15,7 @@ import {
   suspendHoster,
 } from '../market/hosters.ts'
 import { SupplyError } from '../market/supply-error.ts'
-import { countArgument, priceArgument, scoreArgument } from './arguments.ts'
+import { countArgument, instantArgument, priceArgument, scoreArgument } from './arguments.ts'
 import { Failure, UsageError } from './failure.ts'
 import { masterKeyOf } from './master-key-of.ts'
 import { type Json, priceText, table } from './output.ts'
@@ -29,6 +31,7 @@ export function hosterCommands(): Command {
     suspend(),
     trust(),
     key(),
+    earnings(),
   ])
 }
 
@@ -184,6 +187,42 @@ function key(): Command {
         setHosterKey(pool, hoster, apiKey, await masterKeyOf(session, pool)),
       )
       show(session, found, { has_key: apiKey !== null }, apiKey === null ? 'is sent no key.' : 'is sent the new key.')
+    })
+}
+
+function earnings(): Command {
+  return verb('earnings', 'What hosters earned, in a period and in all', [
+    'hoster earnings',
+    'hoster earnings --from 2026-11-01 --to 2026-12-01 --json',
+  ])
+    .option('--from <time>', 'a UTC date, or a time with its offset; without it, from the beginning', instantArgument)
+    .option('--to <time>', 'the same, and not part of the period; without it, until now', instantArgument)
+    .action(async options => {
+      const session = sessionOf(options)
+      const from: Date | null = options.from ?? null
+      const to: Date | null = options.to ?? null
+      if (from !== null && to !== null && from >= to) throw new UsageError('--from must be before --to.')
+      const hosters = await withDatabase(session, pool => hosterEarnings(pool, { from, to }))
+      session.output.result(
+        hosters.map(({ hosterId, name, earnedNanos, takenBackNanos, allTimeNanos }) => ({
+          hoster_id: hosterId,
+          name,
+          from: from?.toISOString() ?? null,
+          to: to?.toISOString() ?? null,
+          earned_usd: usdText(earnedNanos),
+          taken_back_usd: usdText(takenBackNanos),
+          net_usd: usdText(earnedNanos - takenBackNanos),
+          all_time_usd: usdText(allTimeNanos),
+        })),
+        table(
+          ['name', 'earned USD', 'taken back', 'net', 'all time'],
+          hosters.map(({ name, earnedNanos, takenBackNanos, allTimeNanos }) => [
+            name,
+            ...[earnedNanos, takenBackNanos, earnedNanos - takenBackNanos, allTimeNanos].map(nanos => usdText(nanos)),
+          ]),
+          'There are no hosters.',
+        ),
+      )
     })
 }
 
