@@ -32,6 +32,8 @@ export async function startNode({ store, scheduler, newId, nodeShard, onNewId, l
   const life = await startNodeLife({ store, scheduler, newId, log, ...(onNewId && { onNewId }) })
   let beats = 0
   let reaping: Promise<void> | undefined
+  // A dead node may leave thousands of customers behind, a transaction each: another node goes on with them, or the next start.
+  const stopping = new AbortController()
   life.listen({
     onFenced() {},
     onRecalled() {},
@@ -52,6 +54,7 @@ export async function startNode({ store, scheduler, newId, nodeShard, onNewId, l
     listen: life.listen,
     retire: life.retire,
     async stop() {
+      stopping.abort()
       await life.stop()
       await reaping
     },
@@ -70,6 +73,7 @@ export async function startNode({ store, scheduler, newId, nodeShard, onNewId, l
     failpoint('reap-before-send')
     const leases = await store.reclaim({
       nodeShard,
+      signal: stopping.signal,
       ...(nodeIds === 'all' ? { onlyNodeAlive: life.nodeId } : { deadNodes: nodeIds }),
     })
     if (leases > 0) log.info({ leases }, 'leases of dead nodes were given back')

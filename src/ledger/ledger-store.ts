@@ -41,6 +41,8 @@ export interface ReclaimOptions {
   readonly deadNodes?: readonly string[]
   /** Every node but this one is known to be dead: the lock on an embedded PostgreSQL proves it. */
   readonly onlyNodeAlive?: string
+  /** Aborted, it leaves the customers that are left to another time. */
+  readonly signal?: AbortSignal
 }
 
 /** Either a request that asks to run, or a node that asks for a bulk lease. */

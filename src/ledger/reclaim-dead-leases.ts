@@ -17,6 +17,7 @@ export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promi
   let reclaimed = 0
   const failures: unknown[] = []
   for (const customerId of await customersOfDeadNodes(db)) {
+    if (options.signal?.aborted) break
     try {
       const { rows } = await db.query<{ count: number }>('SELECT reclaim_leases($1, $2)::integer AS count', [
         customerId,

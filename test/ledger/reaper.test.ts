@@ -1,9 +1,11 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import type { Sql } from '../../src/db/pool.ts'
 import type { Hold } from '../../src/domain/handoff.ts'
 import { systemScheduler } from '../../src/domain/scheduler.ts'
 import { startNode } from '../../src/jobs/start-node.ts'
 import type { Admission } from '../../src/ledger/admission.ts'
+import type { ReclaimOptions } from '../../src/ledger/ledger-store.ts'
 import { readBalance } from '../../src/ledger/read-balance.ts'
 import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
 import { storeOf } from '../harness/store-of.ts'
@@ -63,6 +65,37 @@ test('the start after a kill -9 returns the money of the predecessor at once and
   )
   expect(await reclaimDeadLeases(world.pool, { nodeShard: 3, onlyNodeAlive: alive.nodeId })).toBe(0)
   expect(await world.violations()).toEqual([])
+})
+
+// Thousands of customers, a transaction each, held up the stop of the node that reaped them.
+test('a node that stops leaves the customers of a dead node that are left to the next', async () => {
+  const customers = await Promise.all(Array.from({ length: 3 }, () => world.addCustomer(1_000n)))
+  await Promise.all(customers.map(customerId => dead.ledger.admit(admissionOf(customerId, 100n))))
+  const stopping = new AbortController()
+  const onlyFirst: Sql = {
+    async query(statement, values) {
+      const result = await world.pool.query(statement, values)
+      if (String(statement).includes('reclaim_leases')) stopping.abort()
+      return result as never
+    },
+  }
+  const options = { nodeShard: 3, onlyNodeAlive: alive.nodeId }
+  expect(await reclaimDeadLeases(onlyFirst, { ...options, signal: stopping.signal })).toBe(1)
+  expect(await reclaimDeadLeases(world.pool, options)).toBe(2)
+
+  // One that reaps until it is told to stop.
+  const reclaim = ({ signal }: ReclaimOptions) =>
+    new Promise<number>(resolve => signal!.addEventListener('abort', () => resolve(0)))
+  const node = await startNode({
+    store: { ...storeOf(world.pool), reclaim },
+    scheduler: systemScheduler,
+    newId: randomUUIDv7,
+    nodeShard: 4,
+    log: { info() {}, warn() {} },
+  })
+  const burying = node.bury('all')
+  await node.stop()
+  await burying
 })
 
 // One whose balance was locked kept the money of all behind it, and the gateway from starting.
