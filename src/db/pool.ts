@@ -125,8 +125,9 @@ export async function transaction<T>(pool: Pool, work: (sql: Sql) => Promise<T>,
     if (command !== 'COMMIT') throw new Error('The transaction was rolled back: one of its statements had failed.')
     return result
   } catch (error) {
-    // A connection that cannot even roll back is thrown away, and PostgreSQL rolls back when it notices.
-    await client.query('ROLLBACK').catch((cause: Error) => {
+    // A connection that cannot even roll back is thrown away, and PostgreSQL rolls back when it notices. It is not waited for as long as a
+    // statement: what failed is often that this PostgreSQL says nothing, and then `work` has waited that long already.
+    await run(client, 'ROLLBACK', [], ROLLBACK_PATIENCE_MS).catch((cause: Error) => {
       broken = cause
     })
     throw error
@@ -135,6 +136,8 @@ export async function transaction<T>(pool: Pool, work: (sql: Sql) => Promise<T>,
     client.release(broken)
   }
 }
+
+const ROLLBACK_PATIENCE_MS = 1_000
 
 async function run<Row>(
   target: pg.Pool | pg.PoolClient,
