@@ -4,22 +4,33 @@ import type { Connection } from './db/embedded.ts'
 import { createPool } from './db/pool.ts'
 import { ensureFirstRun } from './first-run.ts'
 import type { Finding } from './market/detect-local.ts'
-import { listHosters } from './market/hosters.ts'
+import { readHosterOffers } from './market/hoster-offers.ts'
 
 export interface AnnounceFacts {
   readonly config: Config
   readonly connection: Connection
+  readonly masterKey: Buffer
   /** The one that the gateway listens on. */
   readonly port: number
   readonly findings: readonly Finding[]
 }
 
 /** Tells the operator on stdout that requests are taken. On a new installation it first makes the customer and the key that it shows. */
-export async function announce({ config, connection, port, findings }: AnnounceFacts): Promise<void> {
+export async function announce({ config, connection, masterKey, port, findings }: AnnounceFacts): Promise<void> {
   const setup = createPool(connection, { max: 1, applicationName: 'switchyard first run' })
   try {
     const created = await ensureFirstRun({ pool: setup, config })
-    const hosters = (await listHosters(setup)).filter(({ state }) => state === 'active')
+    const { offers } = await readHosterOffers(setup, {
+      masterKey,
+      allowPrivateHosters: config.hosters.allowPrivateUrls,
+      // Who is not offered was logged by who offers.
+      onProblem: () => {},
+    })
+    const hosters = [...Map.groupBy(offers, ({ endpoint }) => endpoint)].map(([{ name, baseUrl }, own]) => ({
+      name,
+      baseUrl,
+      models: own.map(({ modelId }) => modelId),
+    }))
     process.stdout.write(welcome({ config, port, created, findings, hosters }))
   } finally {
     await setup.end()

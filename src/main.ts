@@ -22,7 +22,7 @@ export async function main(config: Config): Promise<void> {
   const { app, port } = await serve({ config, connection, masterKey, offers, log, isOnlyNode: embedded })
   stop.serving()
   started.defer(() => app.close({ drainMs: config.server.drainSeconds * 1000, signal: stop.hurry }))
-  await announce({ config, connection, port, findings })
+  await announce({ config, connection, masterKey, port, findings })
 
   await stop.requested
   log.info('stopping: running requests may finish')

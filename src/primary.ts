@@ -42,7 +42,7 @@ export async function primary(config: Config): Promise<void> {
   })
   const port = await workers.port
   stop.serving()
-  await announce({ config, connection, port, findings })
+  await announce({ config, connection, masterKey, port, findings })
 
   await Promise.race([stop.requested, workers.broken])
   log.info('stopping: running requests may finish')

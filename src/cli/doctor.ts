@@ -224,7 +224,13 @@ async function endpointState(endpoint: Endpoint, offers: readonly Offer[], looku
   const answer = await getJson(url, { timeoutMs: ASK_TIMEOUT_MS, headers, lookup }).catch((error: Error) => {
     throw new Error(`${url} does not answer (${error.message}). Is it running, and is base_url right?`)
   })
-  if (answer.status === 401 || answer.status === 403) throw new Error(`${url} refuses the key (${answer.status}).`)
+  if (answer.status === 401 || answer.status === 403) {
+    const where =
+      endpoint.kind === 'hoster'
+        ? `Set a new one: switchyard hoster key ${endpoint.name} --key-file <file>`
+        : 'Check api_key.'
+    throw new Error(`${url} refuses the key (${answer.status}). ${where}`)
+  }
   // A server without a list of models can still answer chats.
   if (answer.status === 404 || answer.status === 405) return `${endpoint.baseUrl} answers; it does not list its models`
   const listed = (answer.body as { data?: unknown } | undefined)?.data

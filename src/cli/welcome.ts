@@ -6,7 +6,6 @@ import { usdText } from '../domain/money.ts'
 import { DEMO_MODEL } from '../domain/offer.ts'
 import type { FirstRun } from '../first-run.ts'
 import type { Finding } from '../market/detect-local.ts'
-import type { HosterListing } from '../market/hosters.ts'
 
 export interface WelcomeFacts {
   readonly config: Config
@@ -16,8 +15,8 @@ export interface WelcomeFacts {
   readonly created: FirstRun | undefined
   /** What was found by looking round. */
   readonly findings: readonly Finding[]
-  /** Those that are active. */
-  readonly hosters: readonly Pick<HosterListing, 'name' | 'baseUrl' | 'models'>[]
+  /** Those that are offered. */
+  readonly hosters: readonly { readonly name: string; readonly baseUrl: string; readonly models: readonly string[] }[]
 }
 
 /** What a start tells the operator. Holds a secret only when this start created it. */
@@ -27,9 +26,7 @@ export function welcome({ config, port, created, findings, hosters }: WelcomeFac
     '',
     `${bold('Switchyard')} is ready: ${bold(`${baseUrl}/v1`)}   API reference: ${baseUrl}/docs`,
     ...supplyLines(config, findings),
-    ...hosters.map(
-      ({ name, baseUrl, models }) => `  hoster ${name} (${baseUrl}): ${listed(models.map(({ modelId }) => modelId))}`,
-    ),
+    ...hosters.map(({ name, baseUrl, models }) => `  hoster ${name} (${baseUrl}): ${listed(models)}`),
     ...(created ? firstSteps(baseUrl, created, exampleModelOf(config, findings)) : []),
     '',
     '',

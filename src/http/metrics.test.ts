@@ -1,6 +1,14 @@
 import { expect, test } from 'vitest'
 import { createMetrics } from './metrics.ts'
 
+test('a refused key of ours is counted from zero, so that the first one is an increase', async () => {
+  const metrics = createMetrics({ inFlight: () => 0, settleQueueLength: () => 0, lastAudit: async () => undefined })
+  for (const provider of ['local', 'hoster', 'cloud'])
+    expect(await metrics.registry.metrics()).toContain(
+      `\nswitchyard_attempts_total{provider="${provider}",outcome="credential_rejected"} 0\n`,
+    )
+})
+
 test('what is observed is all there when it is read, however much there was', async () => {
   const metrics = createMetrics({ inFlight: () => 0, settleQueueLength: () => 0, lastAudit: async () => undefined })
   for (let n = 0; n < 600; n++) {

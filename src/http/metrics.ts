@@ -1,7 +1,7 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, type HistogramConfiguration, Registry } from 'prom-client'
 import type { AttemptOutcome } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
-import type { ProviderKind } from '../domain/offer.ts'
+import { type ProviderKind, providerKinds } from '../domain/offer.ts'
 
 /** What the gateway counts. No label names a customer, key or model: those grow without bound, and reports have them. */
 export interface Metrics {
@@ -52,6 +52,8 @@ export function createMetrics(gauges: {
     'provider',
     'outcome',
   ])
+  // An alarm is set on it, and it may happen once in five minutes: Prometheus sees no increase in a series that begins with 1.
+  for (const provider of providerKinds) attempts(0, provider, 'credential_rejected')
   const charges = summed(
     registry,
     'switchyard_charged_nano_usd_total',

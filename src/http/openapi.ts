@@ -137,9 +137,30 @@ function success(doc: EndpointDoc, schemas: Record<string, Json>): Json {
   }
   return {
     description,
-    headers: { 'x-request-id': { $ref: '#/components/headers/RequestId' } },
+    headers: {
+      'x-request-id': { $ref: '#/components/headers/RequestId' },
+      ...(doc.operationId === 'createChatCompletion' && chatHeaders),
+    },
     ...(Object.keys(content).length > 0 && { content }),
   }
+}
+
+const header = (type: string, description: string) => ({ description, schema: { type } })
+
+/** docs/api.md says on which answers each of them is. */
+const chatHeaders = {
+  'x-switchyard-provider': header('string', 'Who served it: `local`, `hoster` or `cloud`.'),
+  'x-switchyard-hoster': header('string', 'The UUID of the hoster that served it.'),
+  'x-switchyard-cost-usd': header('string', 'Not on streams: what it was charged, as a plain decimal.'),
+  'x-switchyard-max-tokens': header('integer', 'What `max_tokens` was lowered to, where it was.'),
+  'idempotent-replayed': header('boolean', 'The answer of an earlier request with this `Idempotency-Key`.'),
+  'openai-processing-ms': header('integer', 'Milliseconds until the headers were sent.'),
+  'x-ratelimit-limit-requests': header('integer', 'The limit of the minute.'),
+  'x-ratelimit-remaining-requests': header('integer', 'What is left of it.'),
+  'x-ratelimit-reset-requests': header('string', 'When the minute ends, as `7s`.'),
+  'x-ratelimit-limit-requests-day': header('integer', 'The limit of the UTC day.'),
+  'x-ratelimit-remaining-requests-day': header('integer', 'What is left of it.'),
+  'x-ratelimit-reset-requests-day': header('string', 'When the day ends, as `51427s`.'),
 }
 
 const chatStream = {
@@ -168,7 +189,11 @@ function failures(codes: readonly ErrorCode[]): Json {
         headers: {
           'x-request-id': { $ref: '#/components/headers/RequestId' },
           ...(group.some(code => withRetryAfter.has(code)) && {
-            'retry-after': { description: 'Whole seconds until a retry makes sense.', schema: { type: 'integer' } },
+            'retry-after': header('integer', 'Whole seconds until a retry makes sense.'),
+            'retry-after-ms': header('integer', 'The same in milliseconds, up to a minute.'),
+          }),
+          ...(group.some(code => errorTable[code].shouldRetry === false) && {
+            'x-should-retry': header('boolean', '`false` where a retry does not help.'),
           }),
         },
         content: {

@@ -121,7 +121,8 @@ test('who is refused is told of the setting where it helps, and nowhere else', (
       return (error as Error).message
     }
   }
-  const advice = 'For a server of your own on a private network, set hosters.allow_private_urls: true.'
+  const advice =
+    'For a server of your own on a private network, set hosters.allow_private_urls: true in switchyard.yaml and restart the gateway.'
   expect(refusal('http://models.acme.dev/v1', false)).toBe(
     `This hoster URL is refused: it must start with https://. ${advice}`,
   )

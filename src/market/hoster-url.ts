@@ -11,7 +11,7 @@ export function checkHosterUrl(text: string, { allowPrivate }: { allowPrivate: b
   if (typeof url !== 'string') return url.href.replace(/\/+$/, '')
   const isPrivate = typeof parseOutboundUrl(text, { allowPrivate: true, allowQuery: false }) !== 'string'
   const advice = isPrivate
-    ? ' For a server of your own on a private network, set hosters.allow_private_urls: true.'
+    ? ' For a server of your own on a private network, set hosters.allow_private_urls: true in switchyard.yaml and restart the gateway.'
     : ''
   throw new SupplyError('invalid_url', `This hoster URL is refused: ${url}.${advice}`)
 }

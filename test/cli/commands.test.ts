@@ -428,7 +428,7 @@ describe('doctor', () => {
     expect(await doctor('wrong', 'qwen', { PORT: String(port) })).toMatchObject({
       port: `${port} on 127.0.0.1 is taken by another program. Set PORT to another one.`,
       'account tiers': expect.stringContaining('customers have gone, not configured'),
-      'local gpu': `http://127.0.0.1:${port}/v1/models refuses the key (401).`,
+      'local gpu': `http://127.0.0.1:${port}/v1/models refuses the key (401). Check api_key.`,
     })
   })
 

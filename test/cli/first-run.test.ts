@@ -1,7 +1,8 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { announce } from '../../src/announce.ts'
 import { createAuthenticator } from '../../src/auth/authenticator.ts'
 import { curlLine, welcome } from '../../src/cli/welcome.ts'
 import { limitsOfTier, loadConfig } from '../../src/config.ts'
@@ -11,7 +12,7 @@ import { plainAccess } from '../../src/domain/caller.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import { ensureFirstRun } from '../../src/first-run.ts'
 import { audit } from '../../src/ledger/audit.ts'
-import type { HosterListing } from '../../src/market/hosters.ts'
+import { activateHoster, addHoster } from '../../src/market/hosters.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { runCli } from './run-cli.ts'
 
@@ -75,17 +76,38 @@ test('the welcome shows the key of a first start, and no secret afterwards', () 
   expect(first).toContain(curlLine('http://127.0.0.1:8080', created.apiKey, 'demo'))
   expect(first).toContain("new OpenAI({ baseURL: 'http://127.0.0.1:8080/v1', apiKey: 'sk-sy-shown-once' })")
   expect(first).toContain('5.00 USD')
-  const acme = {
-    name: 'acme',
-    baseUrl: 'https://models.acme.dev/v1',
-    models: ['llama', 'qwen3'].map(modelId => ({ modelId }) as HosterListing['models'][number]),
-  }
+  const acme = { name: 'acme', baseUrl: 'https://models.acme.dev/v1', models: ['llama', 'qwen3'] }
   const second = welcome({ config, port: 8080, created: undefined, findings: [finding], hosters: [acme] })
   expect(second).toContain('hoster acme (https://models.acme.dev/v1): llama, qwen3')
   expect(second).toContain('http://127.0.0.1:8080/v1')
   expect(second).toContain('found ollama (http://127.0.0.1:11434/v1): qwen3')
   expect(second).not.toContain('sk-sy-')
 })
+
+test('a start lists the hosters that it offers, and none at an address that it refuses', () =>
+  onNewDatabase(async ({ pool, connection }) => {
+    const masterKey = Buffer.alloc(32, 7)
+    for (const [name, baseUrl] of [
+      ['acme', 'https://models.acme.dev/v1'],
+      ['inside', 'http://10.0.0.5/v1'],
+    ] as const) {
+      const price = { inputPicoPerToken: 1n, outputPicoPerToken: 1n }
+      const tokens = { contextTokens: 1000, maxOutputTokens: 1000 }
+      const model = { modelId: 'llama', upstreamModel: 'llama', price, ...tokens, features: [] }
+      const hoster = { name, baseUrl, models: [model], trustScore: 0.5, shareBps: 8000 }
+      await addHoster(pool, hoster, { masterKey, allowPrivateUrls: true })
+      await activateHoster(pool, name)
+    }
+    const written: string[] = []
+    const write = vi.spyOn(process.stdout, 'write').mockImplementation(text => written.push(String(text)) > 0)
+    try {
+      await announce({ config, connection, masterKey, port: 8080, findings: [] })
+    } finally {
+      write.mockRestore()
+    }
+    expect(written.join('')).toContain('hoster acme (https://models.acme.dev/v1): llama')
+    expect(written.join('')).not.toContain('inside')
+  }))
 
 test.each([
   [{ HOST: '0.0.0.0' }, 'http://127.0.0.1:8080/v1'],

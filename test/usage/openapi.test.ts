@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import packageJson from '../../package.json' with { type: 'json' }
 import { errorTable } from '../../src/domain/errors.ts'
+import { corsHeaders } from '../../src/http/cors.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
 import { alertEndpoints } from '../../src/http/endpoints/alerts.ts'
 import { chatCompletions } from '../../src/http/endpoints/chat-completions.ts'
@@ -220,6 +221,12 @@ describe('the OpenAPI document', () => {
         .filter(status => [429, 503, 504].includes(status))
       expect(telling, path).toEqual([...sometimes, ...always].sort((a, b) => a - b))
     }
+  })
+
+  test('a chat has among its headers each that a browser may read', () => {
+    const { responses } = document.paths['/v1/chat/completions'].post as Operation
+    const described = new Set(Object.values(responses).flatMap(({ headers = {} }) => Object.keys(headers)))
+    expect([...described].sort()).toEqual(corsHeaders['access-control-expose-headers'].split(', ').sort())
   })
 
   test('asks for a key exactly where one is needed', () => {
