@@ -46,10 +46,12 @@ export function explainExclusions(
     if (choice.eligible.length === 0 && !isBySize(choice.excluded))
       return explainExclusions(choice.excluded, candidates, least, view)
   }
+  const isByOutput = excluded.every(({ reason }) => reason === 'output_too_small')
+  // Clients such as LangChain know a prompt that is too long by these words.
+  const what = isByOutput ? 'No server writes so much in one answer' : 'The request exceeds the context window'
   return new ApiError('context_length_exceeded', {
     param: room >= 1 ? 'max_tokens' : 'messages',
-    // Clients such as LangChain know a prompt that is too long by these words.
-    message: `The request exceeds the context window: ${why}. You were not charged. ${
+    message: `${what}: ${why}. You were not charged. ${
       room >= 1 ? `Beside these messages max_tokens may be ${room}.` : 'Shorten the messages.'
     }`,
   })

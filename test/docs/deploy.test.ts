@@ -150,7 +150,7 @@ describe('nginx.conf', () => {
     ).toEqual(['error timeout', 'http_503 non_idempotent', 'error timeout'])
     // The gateway's own 504 must not be taken for one of nginx's.
     const caught = directives.filter(([name]) => name === 'error_page').map(([, status]) => Number(status))
-    expect(caught.filter(status => status !== 503 && status >= 500)).toEqual([502, 502])
+    expect(caught.filter(status => status !== 503 && status >= 500)).toEqual([502, 502, 502])
     expect(Object.values(errorTable).filter(({ status }) => status === 502)).toEqual([])
     expect(directives.filter(([name]) => name === 'proxy_set_header').map(([, header]) => header)).toContain(
       'X-Forwarded-For',
@@ -166,6 +166,7 @@ test('what nginx and Caddy say by themselves has the words of the gateway', () =
     })),
   )
   expect(bodies.map(({ error }) => error.code)).toEqual([
+    'server_shutdown',
     'request_too_large',
     'headers_too_large',
     'database_unavailable',

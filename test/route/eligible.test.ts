@@ -189,7 +189,11 @@ test.each<[string, Parameters<typeof jobOf>[0], string, RegExp]>([
   const { excluded } = eligible(all, job, healthOf())
   const error = explainExclusions(excluded, all, job, healthOf())
   expect(error).toMatchObject({ code: 'context_length_exceeded', param })
-  expect(error.message).toMatch(/^The request exceeds the context window: /)
+  const isByOutput = excluded.every(({ reason }) => reason === 'output_too_small')
+  expect(isByOutput).toBe(job.maxTokens === 8_193)
+  expect(error.message).toMatch(
+    isByOutput ? /^No server writes so much in one answer: / : /^The request exceeds the context window: /,
+  )
   expect(error.message).toMatch(message)
 })
 
