@@ -518,6 +518,13 @@ export const mutations: readonly Mutation[] = [
     replace: '\n',
   },
   {
+    id: 'breaker-lets-one-eject-for-all',
+    bug: 'the requests of one customer alone keep a server from everybody',
+    file: 'src/market/health-of-customers.ts',
+    find: 'if (isKeptAway || faults >= FAULTS_OF_ONE_MAX) return',
+    replace: '',
+  },
+  {
     id: 'route-asks-the-ejected-first',
     bug: 'ejected offers are ranked like any other',
     file: 'src/route/route.ts',
