@@ -210,8 +210,9 @@ function watchBreaker(
           expectEvent(offerId, undefined, 'callers_faults_count_for_nothing')
           return
         case 'busy':
-          if (retryAfterS === undefined && sentMs < booksOf(offerId).pausedAtMs) pausedBefore(offerId, restedMs)
-          else paused(offerId, retryAfterS, sentMs)
+          if (!retryAfterS && sentMs < booksOf(offerId).pausedAtMs) pausedBefore(offerId, restedMs)
+          // To come back at once is to name no time.
+          else paused(offerId, retryAfterS || undefined, sentMs)
           return
         case 'credential_rejected':
           lockedOut(offerId)

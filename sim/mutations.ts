@@ -479,7 +479,7 @@ export const mutations: readonly Mutation[] = [
     id: 'breaker-ignores-retry-after',
     bug: 'a server that asks for a pause is asked again sooner',
     file: breaker,
-    find: 'const asked = retryAfterS !== undefined && retryAfterS >= 0',
+    find: 'const asked = retryAfterS !== undefined && retryAfterS > 0',
     replace: 'const asked = false as boolean',
   },
   {

@@ -355,6 +355,21 @@ describe('nobody has answered when', () => {
       'busy',
     ],
     ['it aborts before any content', sse([role, chunk({}, 'abort' as never), '[DONE]']), 'server_error'],
+    [
+      'status 400 of a proxy that expects TLS',
+      status(
+        400,
+        '<html>\r\n<head><title>400 The plain HTTP request was sent to HTTPS port</title></head>\r\n<body>\r\n<hr><center>nginx/1.28.0</center>\r\n</body>\r\n</html>',
+        { 'content-type': 'text/html' },
+      ),
+      'server_error',
+    ],
+    [
+      'status 400 of a server in Go that expects TLS',
+      status(400, 'Client sent an HTTP request to an HTTPS server.\n', { 'content-type': 'text/plain' }),
+      'server_error',
+    ],
+    ['status 400 of a framework', status(400, '<!doctype html><title>400 Bad Request</title>'), 'request_rejected'],
     ['status 500 with HTML', status(500, '<html>', { 'content-type': 'text/html' }), 'server_error'],
     [
       'status 503',
