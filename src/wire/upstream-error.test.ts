@@ -17,6 +17,18 @@ describe('readUpstreamError', () => {
     ['TGI', { error: 'full', error_type: 'overloaded' }, { message: 'full', type: 'overloaded' }],
     ['old vLLM', { object: 'error', message: 'm', code: 400 }, { message: 'm', code: '400' }],
     [
+      'Mistral',
+      {
+        object: 'error',
+        message: {
+          detail: [{ type: 'extra_forbidden', loc: ['body', 'user'], msg: 'Extra inputs are not permitted' }],
+        },
+        type: 'invalid_request_error',
+        code: null,
+      },
+      { message: 'Extra inputs are not permitted', param: 'user', code: 'extra_forbidden' },
+    ],
+    [
       'OpenRouter, of the server behind it',
       {
         error: {

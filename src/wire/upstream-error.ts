@@ -242,6 +242,8 @@ function isIPv6(text: string): boolean {
 }
 
 function errorOf(source: JsonObject, outerType: unknown): UpstreamError {
+  // Mistral: FastAPI's details inside of the message (openai-compatible-conversation issue 26).
+  if (isJsonObject(source.message) && source.message.detail !== undefined) return errorOfDetail(source.message.detail)
   return {
     message: wordsBehind(source) ?? text(source.message) ?? text(source.detail) ?? text(source.code) ?? '',
     type: text(source.type) ?? text(outerType),
