@@ -94,8 +94,20 @@ describe('what ejects for everybody', () => {
     expect(states()).toEqual(['ejected', 'ejected', 'ejected'])
   })
 
-  test.each(['busy', 'credential_rejected'] as const)('is %s, at once', outcome => {
-    fail(ann, 1, outcome)
+  test('is a refused key that two customers meet: a filter may have refused the prompt of one', () => {
+    fail(ann, 3, 'credential_rejected')
+    expect(states()).toEqual(['ejected', 'open', 'open'])
+    expect(ann.ejectedForMs('x')).toBe(300_000)
+    succeed(cem)
+    fail(ann, 1, 'credential_rejected')
+    expect(states().slice(1)).toEqual(['open', 'open'])
+    fail(bob, 1, 'credential_rejected')
+    expect(states()).toEqual(['ejected', 'ejected', 'ejected'])
+    expect(cem.ejectedForMs('x')).toBe(300_000)
+  })
+
+  test('is a busy server, at once', () => {
+    fail(ann, 1, 'busy')
     expect(states()).toEqual(['ejected', 'ejected', 'ejected'])
   })
 

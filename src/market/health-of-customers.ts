@@ -14,6 +14,8 @@ export function createHealthOfCustomers(everybody: Health, ofOne: Health): Healt
   const troubled = new Set<string>()
   /** Of each offer the faults since its last success, by customer. */
   const rows = new Map<string, Map<string, number>>()
+  /** Of each offer who was the first to meet a refused key since its last success. */
+  const firstRefused = new Map<string, string>()
 
   return {
     of(customerId): Health {
@@ -51,6 +53,7 @@ export function createHealthOfCustomers(everybody: Health, ofOne: Health): Healt
         recordSuccess(offerId, sample, sentMs) {
           everybody.recordSuccess(offerId, sample, sentMs)
           if (rows.size > 0) rows.delete(offerId)
+          if (firstRefused.size > 0) firstRefused.delete(offerId)
           const key = ownKey(offerId)
           if (key !== undefined) ofOne.recordSuccess(key, sample, sentMs)
         },
@@ -63,6 +66,12 @@ export function createHealthOfCustomers(everybody: Health, ofOne: Health): Healt
           const isKeptAway = ofOne.state(key) !== 'open'
           remember(troubled, key)
           ofOne.recordFailure(key, outcome, retryAfterS, sentMs)
+          if (outcome === 'credential_rejected') {
+            const first = firstRefused.get(offerId) ?? customerId
+            if (first !== customerId) everybody.recordFailure(offerId, outcome, retryAfterS, sentMs)
+            else if (firstRefused.size < KEYS_MAX) firstRefused.set(offerId, customerId)
+            return
+          }
           const row = rowOf(rows, offerId)
           const faults = row.get(customerId) ?? 0
           if (isKeptAway || faults >= FAULTS_OF_ONE_MAX) return
@@ -86,12 +95,16 @@ const keyOf = (customerId: string, offerId: string) => `${customerId} ${offerId}
 const FAULTS_OF_ONE_MAX = 4
 const KEYS_MAX = 10_000
 
-/** Faults in which the request may have a part. Without a connection the server has not seen it. */
+/**
+ * In which the request may have a part. Without a connection the server has not seen it. A filter before the server may refuse a prompt as if it were the
+ * key: AWS with 403 and `{"message":"Forbidden"}`, the content safety of Azure's gateway likewise.
+ */
 const mayBeOfRequest: ReadonlySet<Exclude<AttemptOutcome, 'answered'>> = new Set([
   'server_error',
   'first_token_timeout',
   'malformed',
   'empty',
+  'credential_rejected',
 ])
 
 function remember(keys: Set<string>, key: string): void {
