@@ -1,25 +1,26 @@
 import type { Eligibility } from '../src/admit/eligible.ts'
 import type { Attempt } from '../src/domain/handoff.ts'
-import type { Health, OfferState } from '../src/domain/health.ts'
+import type { Health, HealthOfCustomers, OfferState } from '../src/domain/health.ts'
 import type { Offer } from '../src/domain/offer.ts'
 import { createHealth, type HealthEvent } from '../src/market/health.ts'
+import { createHealthOfCustomers } from '../src/market/health-of-customers.ts'
 import type { RankedPlan } from '../src/route/route.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
 /**
- * The breaker of one process, watched at every call: it keeps its own books of what happened to each offer, by the table of docs/routing.md,
- * and whatever the breaker says or does otherwise breaks a rule.
+ * The breakers of one process, everybody's and those of single customers, watched at every call: it keeps its own books of what happened to each offer,
+ * by the table of docs/routing.md, and whatever a breaker says or does otherwise breaks a rule.
  */
 export interface BreakerOracle {
   /** The product's own, watched. */
-  readonly health: Health
+  readonly health: HealthOfCustomers
   /** Who may be asked: the ejected are left out, but for the last resort. */
-  sawEligible(offers: readonly Offer[], choice: Eligibility): void
+  sawEligible(offers: readonly Offer[], choice: Eligibility, customerId: string): void
   /** In which order. */
   sawPlan(plan: RankedPlan): void
   sawAttempts(attempts: readonly Attempt[]): void
-  /** Offers that are not open, and how long each has to rest. */
+  /** Offers that are not open to anybody, and how long each has to rest. */
   trippedOffers(): { readonly offerId: string; readonly restsMs: number }[]
   /** Nothing is under way any more. */
   checkIdle(): void
@@ -65,6 +66,92 @@ export function createBreakerOracle(
   random: () => number,
   onEjected: () => void,
 ): BreakerOracle {
+  const everybody = watchBreaker(world, process, random, onEjected, { hasAllAttempts: true })
+  const ofOne = watchBreaker(world, process, random, onEjected, { hasAllAttempts: false })
+  const product = createHealthOfCustomers(everybody.health, ofOne.health)
+  /** Of each offer who has met a fault since its last success; null stands for a failed connection, which is nobody's. */
+  const metBy = new Map<string, Set<string | null>>()
+  const fail = (rule: string, offerId: string, why: string) => world.fail(rule, `${process.name}, ${offerId}: ${why}`)
+  const isEjected = (offerId: string, customerId: string) =>
+    everybody.stateOf(offerId) === 'ejected' || ofOne.stateOf(`${customerId} ${offerId}`) === 'ejected'
+
+  return {
+    health: {
+      of(customerId) {
+        const health = product.of(customerId)
+        return {
+          ...health,
+          recordSuccess(offerId, sample, sentMs) {
+            metBy.delete(offerId)
+            health.recordSuccess(offerId, sample, sentMs)
+          },
+          recordFailure(offerId, outcome, retryAfterS, sentMs) {
+            const wasTripped = everybody.isTripped(offerId)
+            const met = metBy.get(offerId) ?? new Set()
+            if (faults.has(outcome)) metBy.set(offerId, met.add(outcome === 'connect_failed' ? null : customerId))
+            health.recordFailure(offerId, outcome, retryAfterS, sentMs)
+            if (outcome === 'credential_rejected' || wasTripped || !everybody.isTripped(offerId)) return
+            if (met.size === 1 && met.has(customerId) && !everybody.mayFailOften(offerId))
+              fail('nobody_ejects_for_others', offerId, `${customerId} alone has met faults`)
+          },
+        }
+      },
+    },
+    sawEligible(candidates, { eligible }, customerId) {
+      const ejected = candidates.filter(({ offerId }) => isEjected(offerId, customerId))
+      const dropped = candidates.filter(offer => !eligible.includes(offer))
+      const droppedMost = Math.floor(candidates.length / 2)
+      for (const { offerId } of dropped)
+        if (!ejected.some(offer => offer.offerId === offerId))
+          fail('the_healthy_are_asked', offerId, 'left out, though nothing is wrong with it')
+      if (dropped.length > droppedMost)
+        fail('at_most_half_are_left_out', 'all offers', `${dropped.length} of ${candidates.length}`)
+      if (dropped.length < Math.min(ejected.length, droppedMost))
+        fail('the_ejected_are_left_out', 'all offers', `${dropped.length} of ${ejected.length} ejected ones`)
+    },
+    sawPlan({ ticket, ranks }) {
+      if (ranks.length !== ticket.eligible.length) fail('all_eligible_are_planned', 'all offers', `${ranks.length}`)
+      let lastMs = 0
+      const { customerId } = ticket.caller
+      for (const { offer } of ranks) {
+        const { offerId } = offer
+        const isAway = isEjected(offerId, customerId)
+        if (!isAway && lastMs > 0) fail('the_ejected_come_last', offerId, 'behind an ejected one')
+        if (!isAway) continue
+        const restsMs = product.of(customerId).ejectedForMs(offerId)
+        if (restsMs < lastMs) fail('the_least_bad_come_first', offerId, `${restsMs} ms behind ${lastMs} ms`)
+        lastMs = restsMs
+      }
+    },
+    sawAttempts(attempts) {
+      const endpoints = new Set(attempts.map(({ endpointId }) => endpointId))
+      if (attempts.length > ATTEMPTS_MAX || endpoints.size < attempts.length)
+        fail('attempts_are_few_and_different', attempts[0]!.offerId, `${attempts.length} at ${endpoints.size}`)
+      const rejected = attempts.findIndex(({ outcome }) => outcome === 'request_rejected')
+      if (rejected >= 0 && rejected < attempts.length - 1)
+        fail('rejected_requests_end', attempts[rejected]!.offerId, 'asked elsewhere after a rejection')
+    },
+    trippedOffers: everybody.trippedOffers,
+    checkIdle: everybody.checkIdle,
+  }
+}
+
+const faults: ReadonlySet<string> = new Set([
+  'connect_failed',
+  'server_error',
+  'first_token_timeout',
+  'malformed',
+  'empty',
+])
+
+/** One breaker and its books. `hasAllAttempts`: it hears of each from its beginning, not only of those that come after a fault. */
+function watchBreaker(
+  world: World,
+  process: Process,
+  random: () => number,
+  onEjected: () => void,
+  { hasAllAttempts }: { hasAllAttempts: boolean },
+) {
   const offers = new Map<string, Books>()
   let events: HealthEvent[] = []
   const health = createHealth({
@@ -79,95 +166,69 @@ export function createBreakerOracle(
   const now = () => process.scheduler.monotonicMs()
   const fail = (rule: string, offerId: string, why: string) => world.fail(rule, `${process.name}, ${offerId}: ${why}`)
 
-  return {
-    health: {
-      state(offerId) {
-        const state = health.state(offerId)
-        checkState(offerId, state)
-        return state
-      },
-      ejectedForMs: offerId => health.ejectedForMs(offerId),
-      predictMs: (offerId, request) => health.predictMs(offerId, request),
-      inFlight(offerId) {
-        checkInFlight(offerId)
-        return health.inFlight(offerId)
-      },
-      beginRequest(offerId) {
-        const books = booksOf(offerId)
-        if (stateOf(books) === 'probing') books.isTried = true
-        books.inFlight++
-        health.beginRequest(offerId)
-        checkInFlight(offerId)
-      },
-      endRequest(offerId) {
-        const books = booksOf(offerId)
-        // The product does not remember which request was the trial: any that ends makes room for the next.
-        books.isTried = false
-        books.inFlight--
-        if (books.inFlight < 0) fail('attempts_end_once', offerId, 'ended more often than begun')
-        health.endRequest(offerId)
-        checkInFlight(offerId)
-      },
-      recordSuccess(offerId, sample, sentMs = now()) {
-        events = []
-        health.recordSuccess(offerId, sample, sentMs)
-        succeeded(offerId, sentMs)
-      },
-      recordFailure(offerId, outcome, retryAfterS, sentMs = now()) {
-        events = []
-        const restedMs = health.ejectedForMs(offerId)
-        health.recordFailure(offerId, outcome, retryAfterS, sentMs)
-        switch (outcome) {
-          case 'request_rejected':
-          case 'not_sent':
-          case 'cancelled':
-            expectEvent(offerId, undefined, 'callers_faults_count_for_nothing')
-            return
-          case 'busy':
-            if (retryAfterS === undefined && sentMs < booksOf(offerId).pausedAtMs) pausedBefore(offerId, restedMs)
-            else paused(offerId, retryAfterS, sentMs)
-            return
-          case 'credential_rejected':
-            lockedOut(offerId)
-            return
-          default:
-            failed(offerId, outcome === 'connect_failed', sentMs)
-        }
-      },
+  const watched: Health = {
+    state(offerId) {
+      const state = health.state(offerId)
+      checkState(offerId, state)
+      return state
     },
-    sawEligible(candidates, { eligible }) {
-      const ejected = candidates.filter(({ offerId }) => stateOf(booksOf(offerId)) === 'ejected')
-      const dropped = candidates.filter(offer => !eligible.includes(offer))
-      const droppedMost = Math.floor(candidates.length / 2)
-      for (const { offerId } of dropped)
-        if (!ejected.some(offer => offer.offerId === offerId))
-          fail('the_healthy_are_asked', offerId, 'left out, though nothing is wrong with it')
-      if (dropped.length > droppedMost)
-        fail('at_most_half_are_left_out', 'all offers', `${dropped.length} of ${candidates.length}`)
-      if (dropped.length < Math.min(ejected.length, droppedMost))
-        fail('the_ejected_are_left_out', 'all offers', `${dropped.length} of ${ejected.length} ejected ones`)
+    ejectedForMs: offerId => health.ejectedForMs(offerId),
+    predictMs: (offerId, request) => health.predictMs(offerId, request),
+    inFlight(offerId) {
+      checkInFlight(offerId)
+      return health.inFlight(offerId)
     },
-    sawPlan({ ticket, ranks }) {
-      if (ranks.length !== ticket.eligible.length) fail('all_eligible_are_planned', 'all offers', `${ranks.length}`)
-      let lastMs = 0
-      for (const { offer } of ranks) {
-        const { offerId } = offer
-        const isEjected = stateOf(booksOf(offerId)) === 'ejected'
-        if (!isEjected && lastMs > 0) fail('the_ejected_come_last', offerId, 'behind an ejected one')
-        if (!isEjected) continue
-        const restsMs = health.ejectedForMs(offerId)
-        if (restsMs < lastMs) fail('the_least_bad_come_first', offerId, `${restsMs} ms behind ${lastMs} ms`)
-        lastMs = restsMs
+    beginRequest(offerId) {
+      const books = booksOf(offerId)
+      if (stateOf(books) === 'probing') books.isTried = true
+      books.inFlight++
+      health.beginRequest(offerId)
+      checkInFlight(offerId)
+    },
+    endRequest(offerId) {
+      const books = booksOf(offerId)
+      // The product does not remember which request was the trial: any that ends makes room for the next.
+      books.isTried = false
+      books.inFlight--
+      if (books.inFlight < 0 && hasAllAttempts) fail('attempts_end_once', offerId, 'ended more often than begun')
+      health.endRequest(offerId)
+      checkInFlight(offerId)
+    },
+    recordSuccess(offerId, sample, sentMs = now()) {
+      events = []
+      health.recordSuccess(offerId, sample, sentMs)
+      succeeded(offerId, sentMs)
+    },
+    recordFailure(offerId, outcome, retryAfterS, sentMs = now()) {
+      events = []
+      const restedMs = health.ejectedForMs(offerId)
+      health.recordFailure(offerId, outcome, retryAfterS, sentMs)
+      switch (outcome) {
+        case 'request_rejected':
+        case 'not_sent':
+        case 'cancelled':
+          expectEvent(offerId, undefined, 'callers_faults_count_for_nothing')
+          return
+        case 'busy':
+          if (!retryAfterS && sentMs < booksOf(offerId).pausedAtMs) pausedBefore(offerId, restedMs)
+          // To come back at once is to name no time.
+          else paused(offerId, retryAfterS || undefined, sentMs)
+          return
+        case 'credential_rejected':
+          lockedOut(offerId)
+          return
+        default:
+          failed(offerId, outcome === 'connect_failed', sentMs)
       }
     },
-    sawAttempts(attempts) {
-      const endpoints = new Set(attempts.map(({ endpointId }) => endpointId))
-      if (attempts.length > ATTEMPTS_MAX || endpoints.size < attempts.length)
-        fail('attempts_are_few_and_different', attempts[0]!.offerId, `${attempts.length} at ${endpoints.size}`)
-      const rejected = attempts.findIndex(({ outcome }) => outcome === 'request_rejected')
-      if (rejected >= 0 && rejected < attempts.length - 1)
-        fail('rejected_requests_end', attempts[rejected]!.offerId, 'asked elsewhere after a rejection')
-    },
+  }
+
+  return {
+    health: watched,
+    stateOf: (offerId: string) => stateOf(booksOf(offerId)),
+    isTripped: (offerId: string) => booksOf(offerId).isTripped,
+    /** In either reading of the last minute. */
+    mayFailOften: (offerId: string) => RATE_WINDOWS_MS.some(windowMs => isFailingOften(booksOf(offerId), windowMs)),
     trippedOffers() {
       const tripped: { offerId: string; restsMs: number }[] = []
       for (const [offerId, { isTripped, restsUntilMs, pausedUntilMs }] of offers) {
@@ -332,7 +393,7 @@ export function createBreakerOracle(
 
   function checkInFlight(offerId: string): void {
     const { inFlight } = booksOf(offerId)
-    if (health.inFlight(offerId) !== inFlight)
+    if (health.inFlight(offerId) !== inFlight && hasAllAttempts)
       fail('attempts_in_flight_are_counted', offerId, `${health.inFlight(offerId)}, not ${inFlight}`)
   }
 

@@ -479,7 +479,7 @@ export const mutations: readonly Mutation[] = [
     id: 'breaker-ignores-retry-after',
     bug: 'a server that asks for a pause is asked again sooner',
     file: breaker,
-    find: 'const asked = retryAfterS !== undefined && retryAfterS >= 0',
+    find: 'const asked = retryAfterS !== undefined && retryAfterS > 0',
     replace: 'const asked = false as boolean',
   },
   {
@@ -516,6 +516,13 @@ export const mutations: readonly Mutation[] = [
     file: breaker,
     find: 'record.failuresInRow = 0\n',
     replace: '\n',
+  },
+  {
+    id: 'breaker-lets-one-eject-for-all',
+    bug: 'the requests of one customer alone keep a server from everybody',
+    file: 'src/market/health-of-customers.ts',
+    find: 'if (isKeptAway || faults >= FAULTS_OF_ONE_MAX) return',
+    replace: '',
   },
   {
     id: 'route-asks-the-ejected-first',

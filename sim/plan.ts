@@ -93,7 +93,7 @@ export function planOf(random: Random): Plan {
     requests,
     topUps: planTopUps(random, customers, loadMs),
     refunds: planRefunds(random, loadMs),
-    troubles: planTroubles(random, endpoints, loadMs),
+    troubles: planTroubles(random, customers[0]!, endpoints, loadMs),
     config: {
       settlement: random.chance(0.8) ? 'journal' : 'commit',
       fsync: random.chance(0.3),
@@ -248,11 +248,13 @@ function planEndpoints(random: Random, count: number): number[] {
   return Array.from({ length: used }, (_, index) => (first + index) % count)
 }
 
-function planTroubles(random: Random, endpoints: number, loadMs: number): TroublePlan[] {
-  return Array.from({ length: random.pick([0, 0, 0, 1, 2, 5]) }, () => {
+function planTroubles(random: Random, customer: Customer, endpoints: number, loadMs: number): TroublePlan[] {
+  return Array.from({ length: random.pick([0, 0, 0, 1, 2, 5]) }, (_, index) => {
     const fromMs = random.next() * loadMs
+    const endpointId = random.chance(0.15) ? null : endpointIdOf(random.between(0, endpoints - 1))
     return {
-      endpointId: random.chance(0.15) ? null : endpointIdOf(random.between(0, endpoints - 1)),
+      endpointId,
+      customerId: endpointId === null && index % 2 === 0 ? customer.customerId : null,
       fromMs,
       untilMs: fromMs + random.skewed(1_000, 60_000),
       kind: random.pick(troubleKinds),

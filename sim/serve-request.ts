@@ -124,8 +124,9 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     const { scheduler } = process
     const startedAtEpochMs = scheduler.epochMs()
     const startedMonotonicMs = scheduler.monotonicMs()
-    const choice = eligible(pricing.offers, job, breaker.health)
-    breaker.sawEligible(pricing.offers, choice)
+    const health = breaker.health.of(admission.customerId)
+    const choice = eligible(pricing.offers, job, health)
+    breaker.sawEligible(pricing.offers, choice, admission.customerId)
     const result = await ledger.admit(admission)
     assertAlive()
     oracle.admitted(record, result)
@@ -168,9 +169,13 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
 
     let answer: Answer
     try {
-      const ranked = route(ticket, job, { health: breaker.health }, random.next)
+      const ranked = route(ticket, job, { health }, random.next)
       breaker.sawPlan(ranked)
-      const upstream = upstreams.clientFor(process, { runsMs: request.runsMs, isRejected: pricing.share === 0 })
+      const upstream = upstreams.clientFor(process, {
+        customerId,
+        runsMs: request.runsMs,
+        isRejected: pricing.share === 0,
+      })
       const dispatching = { upstream, health: breaker.health, clock: scheduler, attemptsMax: ATTEMPTS_MAX }
       answer = await dispatch(dispatching, ranked, job, stop)
       assertAlive()

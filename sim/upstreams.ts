@@ -22,6 +22,8 @@ export const troubleKinds = [
 export interface TroublePlan {
   /** Null for all of them at once. */
   readonly endpointId: string | null
+  /** Who alone meets it, by what is in the requests; null for everybody. */
+  readonly customerId: string | null
   readonly fromMs: number
   readonly untilMs: number
   readonly kind: (typeof troubleKinds)[number]
@@ -32,7 +34,10 @@ export interface TroublePlan {
 /** The model servers of the world, as one request meets them. */
 export interface Upstreams {
   /** A client for one request, whose answer takes `runsMs`; `isRejected`: every server calls it wrong. */
-  clientFor(process: Process, request: { readonly runsMs: number; readonly isRejected: boolean }): UpstreamClient
+  clientFor(
+    process: Process,
+    request: { readonly customerId: string; readonly runsMs: number; readonly isRejected: boolean },
+  ): UpstreamClient
   /** All of them are well from now on. */
   heal(): void
 }
@@ -48,7 +53,7 @@ export function createUpstreams(world: World, troubles: readonly TroublePlan[]):
     clientFor(process, request) {
       const ask = ({ endpoint, stream, signal }: UpstreamAsk) =>
         new Promise<Exchange>((resolve, reject) => {
-          const trouble = troubleOf(endpoint.endpointId)
+          const trouble = troubleOf(endpoint.endpointId, request.customerId)
           const end = (afterMs: number, finish: () => void) => {
             process.scheduler.after(afterMs, () =>
               signal.aborted ? reject(new Cancelled('client_left', true)) : finish(),
@@ -91,10 +96,11 @@ export function createUpstreams(world: World, troubles: readonly TroublePlan[]):
     },
   }
 
-  function troubleOf(endpointId: string): TroublePlan['kind'] | undefined {
+  function troubleOf(endpointId: string, customerId: string): TroublePlan['kind'] | undefined {
     if (isHealed) return undefined
     for (const trouble of troubles) {
       if (trouble.endpointId !== null && trouble.endpointId !== endpointId) continue
+      if (trouble.customerId !== null && trouble.customerId !== customerId) continue
       if (world.nowMs < trouble.fromMs || world.nowMs >= trouble.untilMs) continue
       if (random.chance(trouble.rate)) return trouble.kind
     }

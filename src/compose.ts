@@ -58,6 +58,7 @@ import { readBalance } from './ledger/read-balance.ts'
 import { readCredits } from './ledger/read-credits.ts'
 import { createCatalogSource } from './market/catalog-source.ts'
 import { createHealth } from './market/health.ts'
+import { createHealthOfCustomers, ofKey } from './market/health-of-customers.ts'
 import { createPinnedLookup } from './market/pinned-lookup.ts'
 import { createEarlyLeaves } from './quota/early-leaves.ts'
 import { createReportLimiter } from './quota/report-limiter.ts'
@@ -173,7 +174,15 @@ export async function compose(input: ComposeInput): Promise<App> {
   const earlyLeaves = createEarlyLeaves({ freePerDay: 20, freeSpendBps: 200n, clock })
 
   // -- supply
-  const health = createHealth({ clock, random, onEvent: event => log.info(event, 'the health of an offer changed') })
+  const health = createHealthOfCustomers(
+    createHealth({ clock, random, onEvent: event => log.info(event, 'the health of an offer changed') }),
+    createHealth({
+      clock,
+      random,
+      onEvent: event =>
+        log.info({ ...event, ...ofKey(event.offerId) }, 'the health of an offer changed for one customer alone'),
+    }),
+  )
   const catalog = createCatalogSource({
     configured: input.offers,
     sql: pools.general,
@@ -218,7 +227,7 @@ export async function compose(input: ComposeInput): Promise<App> {
       clock,
       defaultMaxTokens: config.models.defaultMaxTokens,
     },
-    route: { health, cloudCompetes: config.routing.cloudCompetes },
+    route: { cloudCompetes: config.routing.cloudCompetes },
     affinity: createAffinity({ clock }),
     random,
     dispatch: { upstream, health, clock, attemptsMax: config.routing.attemptsMax },

@@ -2,7 +2,7 @@ import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Exclusion, Hold, Ticket } from '../domain/handoff.ts'
-import type { HealthView } from '../domain/health.ts'
+import type { HealthOfCustomers, HealthView } from '../domain/health.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import { failpoint } from '../failpoint.ts'
@@ -18,7 +18,7 @@ import { budgetNanos, refusal } from './refusal.ts'
 
 export interface AdmitDeps {
   readonly catalog: () => Catalog
-  readonly health: HealthView
+  readonly health: HealthOfCustomers
   readonly ledger: Pick<Ledger, 'admit' | 'refusalOf'>
   readonly windows: Pick<WindowView, 'remember'>
   readonly clock: Clock
@@ -34,9 +34,10 @@ export interface AdmitDeps {
 export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Ticket> {
   const startedAtEpochMs = deps.clock.epochMs()
   const startedMonotonicMs = deps.clock.monotonicMs()
+  const health = deps.health.of(caller.customerId)
   let found: Found
   try {
-    found = supplyFor(job, caller.access.allowedModels, deps.catalog(), deps.health)
+    found = supplyFor(job, caller.access.allowedModels, deps.catalog(), health)
   } catch (refused) {
     // It was a valid request of a known customer, so it counts, and being over the limit is the more useful answer.
     await count(deps, caller, job, requestId)
@@ -49,7 +50,7 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
   const result = await ask(deps, admission)
   failpoint('admission-answered')
   const affordable = (budgetNanos: Nanos) => {
-    const offersFor = (maxTokens: number) => eligible(candidates, { ...job, maxTokens }, deps.health).eligible
+    const offersFor = (maxTokens: number) => eligible(candidates, { ...job, maxTokens }, health).eligible
     return affordableTokens(supply.eligible, offersFor, job, budgetNanos)
   }
   const hold = holdOf(deps, admission, job, affordable, result)!

@@ -27,10 +27,11 @@ export interface Appraisal {
 export async function appraise(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Appraisal> {
   await count(deps, caller, job, requestId)
   const { models, offers: candidates } = candidatesFor(deps.catalog(), job, caller.access.allowedModels)
-  const choice = eligible(candidates, job, deps.health)
+  const health = deps.health.of(caller.customerId)
+  const choice = eligible(candidates, job, health)
   const verdict =
     choice.eligible.length === 0
-      ? explainExclusions(choice.excluded, candidates, job, deps.health)
+      ? explainExclusions(choice.excluded, candidates, job, health)
       : holdFor(choice.eligible, job, deps.defaultMaxTokens)
   return { models, candidates, ...choice, verdict }
 }

@@ -17,7 +17,7 @@ import { type SettleDeps, settle } from '../settle/settle.ts'
 
 export interface CompleteDeps {
   readonly admit: AdmitDeps
-  readonly route: Omit<RouteView, 'stickyOfferId'>
+  readonly route: Omit<RouteView, 'health' | 'stickyOfferId'>
   readonly affinity: Affinity
   /** Uniform in [0, 1). */
   readonly random: () => number
@@ -64,7 +64,8 @@ export async function complete(
     // Hashing a conversation costs as much as parsing it, and where there is one offer nothing is to be chosen.
     const hasChoice = ticket.eligible.length > 1
     if (hasChoice) stickyOfferId = deps.affinity.find(caller.customerId, job)
-    plan = route(ticket, job, { ...deps.route, stickyOfferId }, deps.random)
+    const health = deps.admit.health.of(caller.customerId)
+    plan = route(ticket, job, { ...deps.route, health, stickyOfferId }, deps.random)
     const answer = await dispatch(deps.dispatch, plan, job, signal)
     failpoint('dispatch-answered')
     if (hasChoice) deps.affinity.remember(caller.customerId, job, answer.offer.offerId)

@@ -53,7 +53,8 @@ export async function quote(
     clamp: null,
   }
   const stickyOfferId = eligible.length > 1 ? deps.affinity.find(caller.customerId, job) : null
-  const { ranks } = route(ticket, job, { ...deps.route, stickyOfferId }, deps.random)
+  const health = deps.admit.health.of(caller.customerId)
+  const { ranks } = route(ticket, job, { ...deps.route, health, stickyOfferId }, deps.random)
   const inputTokens = countPromptTokens(job)
   const { outputTokens } = expectedUse(job, maxTokens)
   const expectedUsd = ({ price }: Offer) => usd(costNanos(price, inputTokens, outputTokens))

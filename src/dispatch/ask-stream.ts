@@ -1,4 +1,5 @@
 import type { ChatChunk, TokenUsage } from '../domain/completion.ts'
+import { GatheredBytes } from '../domain/gathered-bytes.ts'
 import type { ChunkSource, StreamPart, TakeParts } from '../domain/handoff.ts'
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import type { Envelope } from '../wire/envelope.ts'
@@ -9,7 +10,7 @@ import { type Expected, isWordlessAnswer } from '../wire/wordless-answer.ts'
 import { failureOfResponse, isOfType } from './classify.ts'
 import type { ResponseHead } from './response-parser.ts'
 import type { UpstreamAsk, UpstreamClient } from './upstream-client.ts'
-import type { UpstreamExchange } from './upstream-exchange.ts'
+import { tooLarge, type UpstreamExchange, WHOLE_BYTES_MAX } from './upstream-exchange.ts'
 
 /** How a stream ended: `complete`, `left` by its reader, or what broke it. */
 export type StreamEnding = 'complete' | 'left' | UpstreamFailure
@@ -94,14 +95,7 @@ class ChunkReader implements ChunkSource {
       try {
         if (exchange.head.status !== 200) throw failureOfResponse(exchange.head, await exchange.readText())
         rejectUnreadable(exchange.head)
-        if (isOfType(exchange.head, 'json')) {
-          await this.#hand(await wholeAsStream(exchange, normaliser, expected))
-        } else {
-          const decoder = new SseDecoder()
-          await exchange.read(bytes => this.#readEvents(decoder.push(bytes)))
-          await this.#pause
-          await this.#readEvents(decoder.end())
-        }
+        await this.#readBody(expected)
       } catch (error) {
         const isWhole = normaliser.complete && (this.#isAnswering || !(error instanceof Cancelled))
         if (!(isWhole && error instanceof UpstreamFailure) || this.#hasLeft) throw error
@@ -119,6 +113,26 @@ class ChunkReader implements ChunkSource {
       else exchange.abort()
       if (this.#isAnswering) this.#watcher.onEnd(ending, normaliser.usage)
     }
+  }
+
+  /**
+   * What the body begins with decides what it is: proxies call event streams `application/json` (vLLM Ascend pull request 6985, foundry-dev-tools issue
+   * 195) and whole answers `text/event-stream` (9router pull request 3301).
+   */
+  async #readBody(expected: Expected): Promise<void> {
+    const decoder = new SseDecoder()
+    const begun = new GatheredBytes()
+    let form: Form = null
+    await this.#exchange.read(piece => {
+      if (form === 'events') return this.#readEvents(decoder.push(piece))
+      form ??= formOf(piece)
+      begun.add(piece)
+      if (form === 'events') return this.#readEvents(decoder.push(begun.take(begun.length)))
+      if (begun.length > WHOLE_BYTES_MAX) throw tooLarge(WHOLE_BYTES_MAX)
+    })
+    await this.#pause
+    if (form === 'whole') await this.#hand(wholeAsStream(begun.toString(), this.#normaliser, expected))
+    else await this.#readEvents(decoder.end())
   }
 
   #readEvents(events: readonly SseEvent[]): void | Promise<void> {
@@ -171,17 +185,26 @@ class ChunkReader implements ChunkSource {
 }
 
 /** Some servers answer `stream: true` with a whole completion, or with an error object and status 200. */
-async function wholeAsStream(
-  exchange: UpstreamExchange,
-  normaliser: ChunkNormaliser,
-  expected: Expected,
-): Promise<ChatChunk[]> {
-  const text = await exchange.readText()
+function wholeAsStream(text: string, normaliser: ChunkNormaliser, expected: Expected): ChatChunk[] {
   const completion = normaliseCompletion(text, { id: '', created: 0, model: '' }, expected)
   return [...completionAsChunks(completion).map(chunk => JSON.stringify(chunk)), '[DONE]'].flatMap(data =>
     normaliser.push({ event: '', data }),
   )
 }
+
+type Form = 'events' | 'whole' | null
+
+/** Of the body of a stream, by the first byte that says something; null where there is none. */
+function formOf(bytes: Buffer): Form {
+  for (const byte of bytes)
+    if (!sayNothing.has(byte)) return byte === OPENING_BRACE || byte === OPENING_BRACKET ? 'whole' : 'events'
+  return null
+}
+
+/** Blanks, with which servers bridge a wait, and a byte order mark. */
+const sayNothing: ReadonlySet<number> = new Set([...Buffer.from(' \t\r\n\ufeff')])
+const OPENING_BRACE = 123
+const OPENING_BRACKET = 91
 
 /** Throws UpstreamFailure for bodies that cannot be an answer. */
 export function rejectUnreadable(head: ResponseHead): void {

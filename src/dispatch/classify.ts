@@ -13,6 +13,7 @@ export function failureOfResponse(head: ResponseHead, body: string): UpstreamFai
     return new UpstreamFailure('server_error', `The upstream redirects (${status}); that is not followed.`)
   if (status === 403 && isFromFilter(body, head))
     return new UpstreamFailure('server_error', '403 of a filter before it')
+  if (status === 400 && isOfProxy(body)) return new UpstreamFailure('server_error', '400 of a proxy before it')
   const error = readUpstreamError(jsonOrText(body, head), true)
   return failureOfError(status, error ?? { message: '', type: null, param: null, code: null }, retryAfterS(head))
 }
@@ -55,6 +56,16 @@ export function isOfType({ contentType }: ResponseHead, name: string): boolean {
  */
 function isFromFilter(body: string, head: ResponseHead): boolean {
   return isPage(body, head) || /^error code: 1\d{3}\s*$/.test(body)
+}
+
+/**
+ * What we send is the same HTTP for every customer, so a proxy that takes offence at it has been configured for something else: `http` to a port of `https`,
+ * as nginx, Apache and servers in Go answer to, or a certificate that it wants of us.
+ */
+function isOfProxy(body: string): boolean {
+  if (!body.trimStart().startsWith('<')) return body.startsWith('Client sent an HTTP request to an HTTPS server')
+  // The foot of nginx's pages, and of those that were made after it.
+  return body.includes('<hr><center>') || body.includes('plain HTTP to an SSL-enabled')
 }
 
 function isPage(body: string, head: ResponseHead): boolean {

@@ -2,7 +2,7 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import type { Clock } from '../domain/clock.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Answer, Attempt, Plan, StreamAnswer, WholeAnswer } from '../domain/handoff.ts'
-import type { Health } from '../domain/health.ts'
+import type { Health, HealthOfCustomers } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
 import { outputCap } from '../domain/output-cap.ts'
 import type { StopSignal } from '../domain/stop-signal.ts'
@@ -18,7 +18,7 @@ import type { UpstreamAsk, UpstreamClient } from './upstream-client.ts'
 
 export interface DispatchDeps {
   readonly upstream: UpstreamClient
-  readonly health: Pick<Health, 'beginRequest' | 'endRequest' | 'recordSuccess' | 'recordFailure'>
+  readonly health: HealthOfCustomers
   readonly clock: Clock
   /** Servers tried for one model, the first included; fallback models together get as many again. */
   readonly attemptsMax: number
@@ -37,6 +37,7 @@ const REMAINING_MS_MIN = 50
  */
 export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, signal: StopSignal): Promise<Answer> {
   const { clock, attemptsMax } = deps
+  const health = deps.health.of(plan.ticket.caller.customerId)
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
   const attempts: Attempt[] = []
   const failures: UpstreamFailure[] = []
@@ -50,6 +51,7 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
     const body = upstreamRequestBody(job, offer, outputCap(offer, job, plan.ticket.maxTokens))
     const attempt: Try = {
       offer,
+      health,
       ask: { endpoint, body, stream: job.stream, remainingMs, signal },
       envelope: envelopeOf(plan.ticket, modelId),
       expected: { choices: job.choices, hasStop: job.hasStop },
@@ -66,7 +68,7 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
       failures.push(failure)
       if (failure instanceof Cancelled) throw givenUp(signal, attempts)
       if (outcome === 'request_rejected') throw refused(failure, attempts)
-      deps.health.recordFailure(offer.offerId, outcome, retryAfterS, startedMs)
+      health.recordFailure(offer.offerId, outcome, retryAfterS, startedMs)
     }
   }
   if (signal.aborted) throw givenUp(signal, attempts)
@@ -75,6 +77,7 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
 
 interface Try {
   readonly offer: Offer
+  readonly health: Health
   readonly ask: UpstreamAsk
   readonly envelope: Envelope
   readonly expected: Expected
@@ -83,8 +86,8 @@ interface Try {
   readonly attempts: readonly Attempt[]
 }
 
-async function tryWhole({ upstream, health, clock }: DispatchDeps, attempt: Try): Promise<WholeAnswer> {
-  const { startedMs } = attempt
+async function tryWhole({ upstream, clock }: DispatchDeps, attempt: Try): Promise<WholeAnswer> {
+  const { startedMs, health } = attempt
   const { offerId } = attempt.offer
   health.beginRequest(offerId)
   try {
@@ -99,8 +102,8 @@ async function tryWhole({ upstream, health, clock }: DispatchDeps, attempt: Try)
 }
 
 /** The offer counts as busy with it until the answer has ended, which is long after this returns. */
-async function tryStream({ upstream, health, clock }: DispatchDeps, attempt: Try): Promise<StreamAnswer> {
-  const { startedMs } = attempt
+async function tryStream({ upstream, clock }: DispatchDeps, attempt: Try): Promise<StreamAnswer> {
+  const { startedMs, health } = attempt
   const { offerId } = attempt.offer
   // Not of `attempt`, whose request body would then be kept for as long as the answer streams.
   const elapsedMs = () => clock.monotonicMs() - startedMs

@@ -14,7 +14,7 @@ type Phase = 'connecting' | 'waiting' | 'streaming' | 'completing' | 'draining' 
 const QUEUE_BYTES_MAX = 256 * 1024
 /** Of what is queued, so much is handed over at once: the reader may want a pause before the rest. */
 const PIECE_BYTES_MAX = 64 * 1024
-const WHOLE_BYTES_MAX = 16 * 1024 * 1024
+export const WHOLE_BYTES_MAX = 16 * 1024 * 1024
 /**
  * Text that outgrows max_tokens is cut by its reader, and time bounds the rest: this ends an upstream that has gone mad. Far above what a
  * request can ask for (16 choices with 20 logprobs for each of 10,000 tokens are 400 MB), since a stream that breaks off is free.
@@ -111,17 +111,16 @@ export class UpstreamExchange implements Exchange, Limited {
     return this.#queue.toString()
   }
 
-  /** The body of a stream, where it turned out to be something else, read to its end. Of an error as much as can be had. */
+  /** What a stream's request got instead of a stream: the body of an error, as much of it as can be had. */
   async readText(): Promise<string> {
     const body = new GatheredBytes()
     try {
       await this.read(piece => {
         body.add(piece)
-        if (this.#isError && body.length > ERROR_BYTES_MAX) this.release()
-        else if (body.length > WHOLE_BYTES_MAX) throw tooLarge(WHOLE_BYTES_MAX)
+        if (body.length > ERROR_BYTES_MAX) this.release()
       })
     } catch (failure) {
-      if (!this.#isError || this.#signal.aborted) throw failure
+      if (this.#signal.aborted) throw failure
     }
     return body.toString()
   }
@@ -362,6 +361,6 @@ export class UpstreamExchange implements Exchange, Limited {
   }
 }
 
-function tooLarge(bytesMax: number): UpstreamFailure {
+export function tooLarge(bytesMax: number): UpstreamFailure {
   return new UpstreamFailure('malformed', `The answer is larger than ${bytesMax} bytes.`)
 }

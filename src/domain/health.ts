@@ -48,3 +48,9 @@ export interface Health extends HealthView {
     sentMs?: number,
   ): void
 }
+
+/** What one customer's requests meet may be of their own making: its faults keep a server from others only where others meet them too. */
+export interface HealthOfCustomers {
+  /** As this customer finds it. */
+  of(customerId: string): Health
+}

@@ -26,8 +26,14 @@ export interface CloudModel {
 /** When the prices below were collected. Clouds change them: check before selling, and declare the model in switchyard.yaml to set your own. */
 export const cloudPricesAsOf = '2025-12-01'
 
-/** Of answers that clients send back, where only their own family of servers knows them: LiteLLM issue 30835 for Mistral, Kai issue 265 for Groq. */
-const echoedFields = ['refusal', 'annotations', 'reasoning', 'reasoning_content'].map(field => `messages[].${field}`)
+/**
+ * Of answers that clients send back, where only their own family of servers knows them: LiteLLM issue 30835 for Mistral, Kai issue 265 for Groq. The details are
+ * OpenRouter's, the extra content is Gemini's.
+ */
+const echoedFields = [
+  ...['refusal', 'annotations', 'reasoning', 'reasoning_content', 'reasoning_details', 'extra_content'],
+  'tool_calls[].extra_content',
+].map(field => `messages[].${field}`)
 
 export const cloudPresets: readonly CloudPreset[] = [
   {

@@ -50,7 +50,8 @@ test.each([
 
 test.each(['mistral', 'groq'])('%s gets no fields of answers that only other servers know', name => {
   const { dialect } = cloudPresets.find(preset => preset.name === name)!
-  for (const field of ['refusal', 'annotations', 'reasoning', 'reasoning_content']) {
+  const echoed = ['refusal', 'annotations', 'reasoning', 'reasoning_content', 'reasoning_details', 'extra_content']
+  for (const field of [...echoed, 'tool_calls[].extra_content']) {
     expect(dialect.dropFields).toContain(`messages[].${field}`)
   }
 })

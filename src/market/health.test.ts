@@ -205,6 +205,15 @@ describe('busy', () => {
     expect(health.ejectedForMs('x')).toBe(300_000)
   })
 
+  test('a server that says to come back at once names no pause', () => {
+    health.recordFailure('x', 'busy', 0)
+    expect(health.ejectedForMs('x')).toBe(1_000)
+    health.recordFailure('x', 'busy', 0, nowMs - 1)
+    nowMs += 1_000
+    health.recordFailure('x', 'busy', 0)
+    expect(health.ejectedForMs('x')).toBe(2_000)
+  })
+
   test('begins anew with the shortest pause after a success', () => {
     for (let n = 0; n < 3; n++) {
       health.recordFailure('x', 'busy')

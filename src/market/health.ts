@@ -93,7 +93,7 @@ export function createHealth({ clock, random, onEvent = () => {} }: HealthOption
       if (effect === 'busy') {
         // A burst that is refused is one refusal: ten of its requests doubled the pause ten times, to five minutes.
         const isNews = sentMs >= record.pausedAtMs
-        if (!isNews && retryAfterS === undefined) return
+        if (!isNews && !retryAfterS) return
         const forMs = pauseMs(record.pausesInRow, retryAfterS, random)
         record.pausedUntilMs = Math.max(record.pausedUntilMs, now() + forMs)
         if (!isNews) return
@@ -226,7 +226,8 @@ function ejectionMs(ejections: number, random: () => number): number {
 
 /** What the server asked for, or 1 s x 2^n with jitter; never more than five minutes, whatever it asks. */
 function pauseMs(pausesInRow: number, retryAfterS: number | undefined, random: () => number): number {
-  const asked = retryAfterS !== undefined && retryAfterS >= 0
+  // Who says "in 0 seconds" and refuses again would be the first to be asked for ever.
+  const asked = retryAfterS !== undefined && retryAfterS > 0
   const wanted = asked ? retryAfterS * 1000 : PAUSE_MS * 2 ** pausesInRow * (0.5 + random())
   return Math.min(wanted, PAUSE_MS_MAX)
 }

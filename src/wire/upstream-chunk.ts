@@ -83,8 +83,10 @@ export class ChunkNormaliser {
 
   /** The chunks that this event amounts to, often one, often none. Throws UpstreamFailure for errors and malformed JSON. */
   push(event: SseEvent): ChatChunk[] {
-    if (event.data === '' || this.#done) return []
-    if (event.data.startsWith('[DONE]')) {
+    const data = event.data.trimStart()
+    // A proxy had put a comment into an event (CLIProxyAPI issue 942).
+    if (data === '' || data.startsWith(':') || this.#done) return []
+    if (data.startsWith('[DONE]')) {
       this.#done = true
       return []
     }

@@ -16,6 +16,39 @@ describe('readUpstreamError', () => {
     ['Ollama', { error: 'model not found' }, { message: 'model not found', code: null }],
     ['TGI', { error: 'full', error_type: 'overloaded' }, { message: 'full', type: 'overloaded' }],
     ['old vLLM', { object: 'error', message: 'm', code: 400 }, { message: 'm', code: '400' }],
+    [
+      'Mistral',
+      {
+        object: 'error',
+        message: {
+          detail: [{ type: 'extra_forbidden', loc: ['body', 'user'], msg: 'Extra inputs are not permitted' }],
+        },
+        type: 'invalid_request_error',
+        code: null,
+      },
+      { message: 'Extra inputs are not permitted', param: 'user', code: 'extra_forbidden' },
+    ],
+    [
+      'OpenRouter, of the server behind it',
+      {
+        error: {
+          message: 'Provider returned error',
+          code: 400,
+          metadata: { raw: '{"error":{"message":"one image"}}' },
+        },
+      },
+      { message: 'one image', code: '400' },
+    ],
+    [
+      'OpenRouter, of a server without JSON',
+      { error: { message: 'Provider returned error', code: 400, metadata: { raw: 'one image' } } },
+      { message: 'one image', code: '400' },
+    ],
+    [
+      'OpenRouter, of a page',
+      { error: { message: 'Provider returned error', code: 502, metadata: { raw: '<html>' } } },
+      { message: 'Provider returned error', code: '502' },
+    ],
     ['FastAPI text', { detail: 'Not Found' }, { message: 'Not Found' }],
     [
       'FastAPI list',
@@ -71,6 +104,12 @@ describe('failureOfError', () => {
     [
       400,
       { type: 'invalid_request_error', message: 'Your credit balance is too low to access the Anthropic API.' },
+      undefined,
+      'credential_rejected',
+    ],
+    [
+      400,
+      { message: 'Gemini API free tier is not available in your country. Please enable billing on your project.' },
       undefined,
       'credential_rejected',
     ],
@@ -158,6 +197,8 @@ describe('failureOfError', () => {
     'Input is too long for requested model.',
     'Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000 `inputs` tokens',
     'Please reduce the length of the messages or completion.',
+    'input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000',
+    'Prompt exceeds max length',
   ])('recognises a context that is too long: %s', message => {
     expect(failureOfError(400, error({ message })).rejection?.code).toBe('context_length_exceeded')
   })
@@ -174,6 +215,11 @@ describe('safeMessage', () => {
     ['connect to 10.0.0.5:8000 failed', 'connect to [address] failed'],
     ['connect to gpu-7.cluster.local:8000 failed', 'connect to [address] failed'],
     ['dial tcp [::1]:11434: connect: refused', 'dial tcp [address]: connect: refused'],
+    ['gpu-7.cluster.local and gpu-7.internal, no', '[address] and [address], no'],
+    ['use threading.localhost, messages.0.local_id', 'use threading.localhost, messages.0.local_id'],
+    ['Organization org-AbC123dEf456GhI789 of proj_a1b2c3d4e5f6g7h8', 'Organization [account] of [account]'],
+    ['org-mode, project_id and org_name_of_something', 'org-mode, project_id and org_name_of_something'],
+    ['write to billing+ops@acme.example or a@b', 'write to [address] or a@b'],
     ['connect fd00:12::5.', 'connect [address].'],
     ['at fe80::a%eth0, ::ffff:10.0.0.5: no', 'at [address]%eth0, [address]: no'],
     ['std::vector at messages[0].content: 1:2', 'std::vector at messages[0].content: 1:2'],
@@ -207,7 +253,27 @@ describe('safeMessage', () => {
 
   it('is short, and quick on hostile input', () => {
     expect(safeMessage('word '.repeat(100_000)).length).toBeLessThanOrEqual(500)
-    for (const piece of ['a', '/', 'a.', 'sk-', '1.', '\n', 'http://', '-', 'a ', '%25', '- ', 'a b', ':', '[a:'])
+    for (const piece of [
+      'a',
+      '/',
+      'a.',
+      'a@',
+      'a@a.',
+      'org-',
+      'org-1',
+      '.local',
+      'sk-',
+      '1.',
+      '\n',
+      'http://',
+      '-',
+      'a ',
+      '%25',
+      '- ',
+      'a b',
+      ':',
+      '[a:',
+    ])
       safeMessage(piece.repeat(100_000))
   })
 })

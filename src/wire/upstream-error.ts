@@ -1,6 +1,7 @@
 import { isJsonObject, type JsonObject } from '../domain/json-object.ts'
 import { keyPath } from '../domain/key-path.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { parseUpstreamJson } from './parse-upstream-json.ts'
 
 /** What an upstream said went wrong, in whichever of the known shapes it said it. Not yet safe to show. */
 export interface UpstreamError {
@@ -94,7 +95,7 @@ const accountCodes = new Set<string | null>([
 /** At the start alone: further on it may be the caller's own words. */
 const accountMessage = new RegExp(
   [
-    '^(api.?key (not valid|invalid|expired)|(invalid|incorrect) api.?key|user location is not supported',
+    '^(api.?key (not valid|invalid|expired)|(invalid|incorrect) api.?key|user location is not supported|gemini api free tier is not available',
     'your credit balance is too low|you have reached your specified api usage limits|access to anthropic models is not allowed',
     'your organization must be verified|insufficient balance|余额不足)',
   ].join('|'),
@@ -160,14 +161,14 @@ function isNamed({ code, type }: UpstreamError, names: ReadonlySet<string | null
 }
 
 /**
- * As Anthropic, OpenAI, vLLM, SGLang, llama.cpp, LM Studio and Groq say it, and then Gemini, xAI, Moonshot, Poolside, Bedrock and TGI. Agents shorten their
+ * As Anthropic, OpenAI, vLLM, SGLang, llama.cpp, LM Studio and Groq say it, and then Gemini, xAI, Moonshot, Poolside, Bedrock, TGI and Zhipu. Agents shorten their
  * conversation when they are told so, and repeat it otherwise (pi issue 4943).
  */
 const contextTooLong = new RegExp(
   [
-    'context (length|window|size)|maximum context|too many (input )?tokens|prompt (is )?too long|reduce the length of the messages',
+    'context (length|window|size|limit)|maximum context|too many (input )?tokens|prompt (is )?too long|reduce the length of the messages',
     'input token count.*exceeds the maximum|maximum prompt length|exceeded model token limit|maximum allowed input length',
-    'input is too long for|`inputs` tokens \\+ `max_new_tokens` must be',
+    'input is too long for|prompt exceeds max length|`inputs` tokens \\+ `max_new_tokens` must be',
   ].join('|'),
   'i',
 )
@@ -199,7 +200,7 @@ function rejected(summary: string, said: string, error: UpstreamError, code: str
 }
 
 /**
- * An upstream's words made fit to show to a customer: no address, key or path of the upstream, no control characters,
+ * An upstream's words made fit to show to a customer: no address, key, path or account of the upstream, no control characters,
  * at most 500 characters. Long mixed runs are taken for secrets: a lost identifier is cheaper than a leaked one.
  */
 export function safeMessage(message: string): string {
@@ -214,6 +215,9 @@ export function safeMessage(message: string): string {
     .replace(/\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>)]+/gi, '[address]')
     .replace(/\bbearer\s+\S+/gi, '[key]')
     .replace(/\b(sk|pk|key|gsk|xai|hf)[-_][\w*-]{6,}/gi, '[key]')
+    .replace(/\b(org|proj)[-_](?=\w*\d)\w{12,}/gi, '[account]')
+    .replace(/(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(\.[\w-]{1,63})+/g, '[address]')
+    .replace(/(?<![\w.-])([\w-]{1,63}\.)+(internal|local|lan|svc|consul)(:\d{1,5})?(?![\w.-]*\w)/gi, '[address]')
     .replace(/(?<![\w.:])[\da-f:]*:[\da-f:.]*(?!\w)/gi, withoutAddress)
     .replace(/\[\[address\](%\w+)?\](:\d+)?/g, '[address]')
     .replace(/\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b/g, '[address]')
@@ -238,11 +242,25 @@ function isIPv6(text: string): boolean {
 }
 
 function errorOf(source: JsonObject, outerType: unknown): UpstreamError {
+  // Mistral: FastAPI's details inside of the message (openai-compatible-conversation issue 26).
+  if (isJsonObject(source.message) && source.message.detail !== undefined) return errorOfDetail(source.message.detail)
   return {
-    message: text(source.message) ?? text(source.detail) ?? text(source.code) ?? '',
+    message: wordsBehind(source) ?? text(source.message) ?? text(source.detail) ?? text(source.code) ?? '',
     type: text(source.type) ?? text(outerType),
     param: text(source.param),
     code: text(source.code),
+  }
+}
+
+/** Of the server behind OpenRouter, whose own message says no more than that there are some (OmniRoute issue 3044, LiteLLM issue 28063). */
+function wordsBehind({ message, metadata }: JsonObject): string | null {
+  if (message !== 'Provider returned error' || !isJsonObject(metadata)) return null
+  const { raw } = metadata
+  if (typeof raw !== 'string') return readUpstreamError(raw, true)?.message || null
+  try {
+    return readUpstreamError(parseUpstreamJson(raw), true)?.message || null
+  } catch {
+    return raw.trimStart().startsWith('<') ? null : raw || null
   }
 }
 

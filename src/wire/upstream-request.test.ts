@@ -153,6 +153,28 @@ it('leaves out fields of each message where the dialect says so, for this upstre
   expect(bodyFor({}, { messages }).messages).toEqual(messages)
 })
 
+it('hands on what thinking models want back, and keeps it from upstreams that know nothing of it', () => {
+  const signed = { google: { thought_signature: 's' } }
+  const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }
+  const thought = {
+    role: 'assistant',
+    content: null,
+    reasoning_content: 'r',
+    reasoning_details: [{ type: 'reasoning.encrypted', data: 'd', format: null }],
+    extra_content: signed,
+    tool_calls: [{ ...call, extra_content: signed }],
+  }
+  const messages = [thought, { role: 'tool', content: 'x', tool_call_id: 'a' }]
+  expect(bodyFor({}, { messages }).messages).toEqual(messages)
+  const dropFields = ['reasoning_content', 'reasoning_details', 'extra_content', 'tool_calls[].extra_content'].map(
+    field => `messages[].${field}`,
+  )
+  expect(bodyFor({ dropFields }, { messages }).messages).toEqual([
+    { role: 'assistant', content: null, tool_calls: [call] },
+    messages[1],
+  ])
+})
+
 it('keeps the job as it is for the next upstream, whatever this one drops', () => {
   const messages = [{ role: 'user', content: 'x', name: 'ada' }]
   const job = parseChatRequest(Buffer.from(JSON.stringify({ model: 'public', messages })))

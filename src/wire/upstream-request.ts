@@ -24,14 +24,20 @@ export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: numbe
   return JSON.stringify(body)
 }
 
-/** How a dialect names the fields of each message. */
+/** How a dialect names the fields of each message, and in a message those of each tool call. */
 const OF_MESSAGES = 'messages[].'
+const OF_TOOL_CALLS = 'tool_calls[].'
 
-function withoutFields(messages: unknown, fields: readonly string[]): unknown {
-  if (!Array.isArray(messages)) return messages
-  return messages.map(message => {
-    const kept = { ...message }
+function withoutFields(items: unknown, fields: readonly string[]): unknown {
+  if (!Array.isArray(items)) return items
+  const ofToolCalls = fields.flatMap(field =>
+    field.startsWith(OF_TOOL_CALLS) ? [field.slice(OF_TOOL_CALLS.length)] : [],
+  )
+  return items.map(item => {
+    if (!isJsonObject(item)) return item
+    const kept = { ...item }
     for (const field of fields) delete kept[field]
+    if (ofToolCalls.length > 0 && 'tool_calls' in kept) kept.tool_calls = withoutFields(kept.tool_calls, ofToolCalls)
     return kept
   })
 }

@@ -141,6 +141,11 @@ describe('a stream is delivered whole although', () => {
       ),
       { ...good },
     ],
+    [
+      'comments and blanks stand inside events',
+      sse([': OPENROUTER PROCESSING', '', ' ', role, ': OPENROUTER PROCESSING', hello, stop, ' [DONE]']),
+      { ...good },
+    ],
     ['the body ends by hanging up', rawResponse(streamBytes({ text: 'Hello' }), { framing: 'close' }), { ...good }],
     ['it carries a Content-Length', rawResponse(streamBytes({ text: 'Hello' }), { framing: 'length' }), { ...good }],
     [
@@ -190,10 +195,23 @@ describe('a stream is delivered whole although', () => {
     ],
     ['the content type is missing', sse(events, { headers: { 'content-type': '' } }), { ...good }],
     [
+      'the content type is that of JSON',
+      sse(events, { headers: { 'content-type': 'application/json' } }),
+      { ...good, usage: [10, 1] },
+    ],
+    [
       'a whole completion comes instead of a stream',
       status(200, { choices: [{ message: { content: 'Hello' }, finish_reason: 'stop' }], usage: usageOf(10, 1) }),
       { ...good, usage: [10, 1] },
     ],
+    ...['text/event-stream', 'text/plain', ''].map((type): [string, Behaviour, object] => [
+      `a whole completion comes, after some blanks, as "${type}"`,
+      rawResponse(['\ufeff \n', '\n{"choices":[{"message":{"content":"Hello"},', '"finish_reason":"stop"}]}'], {
+        framing: 'chunked',
+        headers: { 'content-type': type },
+      }),
+      { ...good },
+    ]),
     [
       'headers would set cookies',
       sse(events, { headers: { 'set-cookie': 'a=b', 'strict-transport-security': 'x' } }),
@@ -300,6 +318,16 @@ describe('nobody has answered when', () => {
     ['an error comes after the role', sse([role, { error: 'boom' }]), 'server_error'],
     ['an error body comes with status 200', status(200, { error: { message: 'x' } }), 'server_error'],
     [
+      'an error body comes as an event stream',
+      rawResponse('{"error":{"message":"wait","code":429}}', { framing: 'chunked' }),
+      'busy',
+    ],
+    [
+      'a whole answer above 16 MiB comes as an event stream',
+      rawResponse(['{', huge], { framing: 'chunked' }),
+      'malformed',
+    ],
+    [
       'an error event is named',
       rawResponse('event: error\ndata: {"message":"boom"}\n\n', { framing: 'chunked' }),
       'server_error',
@@ -327,6 +355,21 @@ describe('nobody has answered when', () => {
       'busy',
     ],
     ['it aborts before any content', sse([role, chunk({}, 'abort' as never), '[DONE]']), 'server_error'],
+    [
+      'status 400 of a proxy that expects TLS',
+      status(
+        400,
+        '<html>\r\n<head><title>400 The plain HTTP request was sent to HTTPS port</title></head>\r\n<body>\r\n<hr><center>nginx/1.28.0</center>\r\n</body>\r\n</html>',
+        { 'content-type': 'text/html' },
+      ),
+      'server_error',
+    ],
+    [
+      'status 400 of a server in Go that expects TLS',
+      status(400, 'Client sent an HTTP request to an HTTPS server.\n', { 'content-type': 'text/plain' }),
+      'server_error',
+    ],
+    ['status 400 of a framework', status(400, '<!doctype html><title>400 Bad Request</title>'), 'request_rejected'],
     ['status 500 with HTML', status(500, '<html>', { 'content-type': 'text/html' }), 'server_error'],
     [
       'status 503',

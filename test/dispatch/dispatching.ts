@@ -5,14 +5,17 @@ import type { ChatJob } from '../../src/domain/chat-job.ts'
 import { systemClock } from '../../src/domain/clock.ts'
 import type { ChatChunk } from '../../src/domain/completion.ts'
 import type { Answer, Plan } from '../../src/domain/handoff.ts'
-import type { Health } from '../../src/domain/health.ts'
+import type { Health, HealthOfCustomers } from '../../src/domain/health.ts'
 import type { Endpoint, Offer } from '../../src/domain/offer.ts'
 import { createHealth } from '../../src/market/health.ts'
+import { createHealthOfCustomers } from '../../src/market/health-of-customers.ts'
 import { parseChatRequest } from '../../src/wire/chat-request.ts'
 import { textChunk } from '../../src/wire/sse-encode.ts'
 import { patient } from '../harness/patience.ts'
 
 export const requestId = '0198c0de-0000-7000-8000-00000000abcd'
+/** The customer who asks unless another is named. */
+export const ann = '0198c0de-0000-7000-8000-000000000001'
 export const completionId = `chatcmpl-${requestId}`
 
 /** An offer of `public-model` at an address; the endpoint is named after `name`. */
@@ -60,14 +63,14 @@ export function jobOf(body: object = {}): ChatJob {
   return parseChatRequest(Buffer.from(JSON.stringify(whole)))
 }
 
-export function planOf(offers: readonly Offer[]): Plan {
+export function planOf(offers: readonly Offer[], customerId = ann): Plan {
   return {
     offers,
     ticket: {
       requestId,
       hold: { leaseId: requestId, nanos: 1n, isOpen: true },
       caller: {
-        customerId: '0198c0de-0000-7000-8000-000000000001',
+        customerId,
         keyId: '0198c0de-0000-7000-8000-000000000002',
         email: 'ann@example.com',
         accountTier: 'free',
@@ -86,36 +89,45 @@ export function planOf(offers: readonly Offer[]): Plan {
 }
 
 export interface Dispatching {
+  /** As Ann finds it. */
   readonly health: Health
+  readonly healthOf: HealthOfCustomers['of']
   /** What health was told: `success offerId` or `failure offerId outcome`, in order. */
   readonly reports: readonly string[]
-  send(offers: Offer | readonly Offer[], body?: object, signal?: AbortSignal): Promise<Answer>
+  send(offers: Offer | readonly Offer[], body?: object, signal?: AbortSignal, customerId?: string): Promise<Answer>
   close(): Promise<void>
 }
 
 /** Dispatch as the gateway composes it: the real client, the real health, the real clock. */
 export function startDispatching({ attemptsMax = 3 } = {}): Dispatching {
   const upstream = new UpstreamClient({ version: '0.0.0-test' })
-  const health = createHealth({ clock: systemClock, random: () => 0.5 })
+  const newHealth = () => createHealth({ clock: systemClock, random: () => 0.5 })
+  const customers = createHealthOfCustomers(newHealth(), newHealth())
   const reports: string[] = []
   const observed = {
-    ...health,
-    recordSuccess(...[offerId, sample, sentMs]: Parameters<Health['recordSuccess']>) {
-      reports.push(`success ${offerId}`)
-      health.recordSuccess(offerId, sample, sentMs)
-    },
-    recordFailure(...[offerId, outcome, retryAfterS, sentMs]: Parameters<Health['recordFailure']>) {
-      reports.push(`failure ${offerId} ${outcome}`)
-      health.recordFailure(offerId, outcome, retryAfterS, sentMs)
+    of(customerId: string): Health {
+      const health = customers.of(customerId)
+      return {
+        ...health,
+        recordSuccess(offerId, sample, sentMs) {
+          reports.push(`success ${offerId}`)
+          health.recordSuccess(offerId, sample, sentMs)
+        },
+        recordFailure(offerId, outcome, retryAfterS, sentMs) {
+          reports.push(`failure ${offerId} ${outcome}`)
+          health.recordFailure(offerId, outcome, retryAfterS, sentMs)
+        },
+      }
     },
   }
   return {
-    health,
+    health: customers.of(ann),
+    healthOf: customers.of,
     reports,
-    send: (offers, body, signal = new AbortController().signal) =>
+    send: (offers, body, signal = new AbortController().signal, customerId = ann) =>
       dispatch(
         { upstream, health: observed, clock: systemClock, attemptsMax },
-        planOf([offers].flat()),
+        planOf([offers].flat(), customerId),
         jobOf(body),
         signal,
       ),

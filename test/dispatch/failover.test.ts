@@ -379,6 +379,33 @@ describe('health', () => {
     expect(predicted(null)).toBeLessThan(performance.now() - startedMs)
   })
 
+  it.each([[{}], [stream]])(
+    'keeps servers that fail at one customer’s request from that customer alone: %j',
+    async body => {
+      const bob = '0198c0de-0000-7000-8000-00000000000b'
+      const offers = [at(0), at(1), at(2)]
+      const poison = { ...body, messages: [{ role: 'user', content: 'poison' }] }
+      for (const upstream of upstreams.slice(0, 3)) {
+        upstream.always((request, response) =>
+          (request.rawBody.includes('poison') ? boom : answer({ text: 'fine' }))(request, response),
+        )
+      }
+      for (let n = 0; n < 12; n++) await unserved(dispatching.send(offers, poison))
+      for (const { offerId } of offers) {
+        expect(dispatching.health.state(offerId)).toBe('ejected')
+        expect(dispatching.healthOf(bob).state(offerId)).toBe('open')
+      }
+      const answered = await dispatching.send(offers, body, undefined, bob)
+      if (answered.kind === 'stream') await readStream(answered)
+      expect(answered.attempts).toMatchObject([{ offerId: 'u0/public-model', outcome: 'answered' }])
+
+      // A server that fails for others too is kept from all.
+      upstreams[1]!.always(boom)
+      for (let n = 0; n < 4; n++) await unserved(dispatching.send(offers[1]!, body, undefined, bob))
+      expect(dispatching.healthOf('0198c0de-0000-7000-8000-00000000000c').state('u1/public-model')).toBe('ejected')
+    },
+  )
+
   it('hears when a request was sent: streams that began before the ejection do not end it', async () => {
     const gate = Promise.withResolvers<void>()
     const events = streamEvents({ pieces: ['a', 'b'] })
