@@ -23,8 +23,12 @@ export interface CloudModel {
   readonly features: readonly Feature[]
 }
 
-/** When the prices below were collected. Clouds change them: check before selling, and declare the model in switchyard.yaml to set your own. */
-export const cloudPricesAsOf = '2025-12-01'
+/**
+ * When the prices below were collected: from models.dev, and from issues there, of litellm, genai-prices and llm-prices that quote the vendors' pages. Where a
+ * price changes with the hour, the length of the prompt or the end of an offer, it is the highest that may be asked. Clouds change them: check before
+ * selling, and declare the model in switchyard.yaml to set your own.
+ */
+export const cloudPricesAsOf = '2026-09-22'
 
 /**
  * Of answers that clients send back, where only their own family of servers knows them: LiteLLM issue 30835 for Mistral, Kai issue 265 for Groq. The details are
@@ -48,9 +52,11 @@ export const cloudPresets: readonly CloudPreset[] = [
       toolCallIds: 'short',
     },
     models: [
-      model('gpt-5', '1.25', '10', 400_000, 128_000, ['tools', 'images', 'json_schema']),
-      model('gpt-5-mini', '0.25', '2', 400_000, 128_000, ['tools', 'images', 'json_schema']),
-      model('gpt-5-nano', '0.05', '0.4', 400_000, 128_000, ['tools', 'images', 'json_schema']),
+      // What is written to the prompt cache costs 1.25 times the list price, and any prompt of 1,024 tokens may be; prompts above 272,000 tokens cost twice
+      // as much, so they are not offered. How many tokens an image is there is not known.
+      model('gpt-5.6-sol', '6.25', '30', 272_000, 128_000, ['tools', 'json_schema']),
+      model('gpt-5.6-terra', '2.5', '12', 272_000, 128_000, ['tools', 'json_schema']),
+      model('gpt-5.6-luna', '0.25', '1.2', 272_000, 128_000, ['tools', 'json_schema']),
       model('gpt-4.1', '2', '8', 1_047_576, 32_768, ['tools', 'images', 'json_schema']),
       model('gpt-4.1-mini', '0.4', '1.6', 1_047_576, 32_768, ['tools', 'images', 'json_schema']),
       model('gpt-4o', '2.5', '10', 128_000, 16_384, ['tools', 'images', 'json_schema']),
@@ -65,8 +71,10 @@ export const cloudPresets: readonly CloudPreset[] = [
     // The vendor's OpenAI layer ignores response_format, so a JSON schema would be a promise nobody keeps.
     dialect: { ...standardDialect, toolCallIds: 'short' },
     models: [
-      model('claude-opus-4-5', '5', '25', 200_000, 64_000, ['tools', 'images']),
-      model('claude-sonnet-4-5', '3', '15', 200_000, 64_000, ['tools', 'images']),
+      // How many tokens an image is at these two is not known.
+      model('claude-opus-5', '5', '25', 1_000_000, 128_000, ['tools']),
+      model('claude-sonnet-5', '2', '10', 1_000_000, 128_000, ['tools']),
+      model('claude-sonnet-4-6', '3', '15', 1_000_000, 64_000, ['tools', 'images']),
       model('claude-haiku-4-5', '1', '5', 200_000, 64_000, ['tools', 'images']),
     ],
   },
@@ -77,9 +85,11 @@ export const cloudPresets: readonly CloudPreset[] = [
     dialect: standardDialect,
     models: [
       // Prompts above 200,000 tokens cost twice as much at this model, so they are not offered.
-      model('gemini-2.5-pro', '1.25', '10', 200_000, 65_536, ['tools', 'images', 'json_schema']),
-      model('gemini-2.5-flash', '0.3', '2.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
-      model('gemini-2.5-flash-lite', '0.1', '0.4', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
+      model('gemini-3.1-pro-preview', '2', '12', 200_000, 65_536, ['tools', 'images', 'json_schema']),
+      // Half of this until the end of 2026.
+      model('gemini-3.7-flash', '1.5', '7.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
+      model('gemini-3.5-flash-lite', '0.3', '2.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
+      model('gemini-3.1-flash-lite', '0.25', '1.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
     ],
   },
   {
@@ -98,8 +108,9 @@ export const cloudPresets: readonly CloudPreset[] = [
       toolCallIds: 'nine',
     },
     models: [
-      model('mistral-medium-2508', '0.4', '2', 131_072, 131_072, ['tools', 'images', 'json_schema']),
-      model('mistral-small-2506', '0.1', '0.3', 131_072, 131_072, ['tools', 'images', 'json_schema']),
+      model('mistral-medium-3-5', '1.5', '7.5', 262_144, 262_144, ['tools', 'images', 'json_schema']),
+      model('mistral-large-2512', '0.5', '1.5', 262_144, 262_144, ['tools', 'images', 'json_schema']),
+      model('mistral-small-2603', '0.15', '0.6', 256_000, 256_000, ['tools', 'images', 'json_schema']),
     ],
   },
   {
@@ -112,8 +123,8 @@ export const cloudPresets: readonly CloudPreset[] = [
       dropFields: ['logprobs', 'logit_bias', 'top_logprobs', 'messages[].name', ...echoedFields],
     },
     models: [
-      model('llama-3.3-70b-versatile', '0.59', '0.79', 131_072, 32_768, ['tools']),
-      model('llama-3.1-8b-instant', '0.05', '0.08', 131_072, 131_072, ['tools']),
+      model('openai/gpt-oss-120b', '0.15', '0.6', 131_072, 65_536, ['tools', 'json_schema']),
+      model('openai/gpt-oss-20b', '0.075', '0.3', 131_072, 65_536, ['tools', 'json_schema']),
     ],
   },
   {
@@ -121,21 +132,25 @@ export const cloudPresets: readonly CloudPreset[] = [
     keyVariable: 'DEEPSEEK_API_KEY',
     baseUrl: 'https://api.deepseek.com',
     dialect: standardDialect,
-    models: [model('deepseek-chat', '0.28', '0.42', 128_000, 8_192, ['tools'])],
+    models: [
+      // Half of this outside of 01:00 to 04:00 and 06:00 to 10:00 UTC on weekdays.
+      model('deepseek-flash', '0.3', '1.2', 1_000_000, 384_000, ['tools']),
+      model('deepseek-v4-pro', '1.32', '3.96', 1_000_000, 384_000, ['tools']),
+    ],
   },
   {
     name: 'together',
     keyVariable: 'TOGETHER_API_KEY',
     baseUrl: 'https://api.together.xyz/v1',
     dialect: standardDialect,
-    models: [model('meta-llama/Llama-3.3-70B-Instruct-Turbo', '0.88', '0.88', 131_072, 131_072, ['tools'])],
+    models: [model('meta-llama/Llama-3.3-70B-Instruct-Turbo', '1.04', '1.04', 131_072, 131_072, ['tools'])],
   },
   {
     name: 'fireworks',
     keyVariable: 'FIREWORKS_API_KEY',
     baseUrl: 'https://api.fireworks.ai/inference/v1',
     dialect: standardDialect,
-    models: [model('accounts/fireworks/models/llama-v3p3-70b-instruct', '0.9', '0.9', 131_072, 131_072, ['tools'])],
+    models: [model('accounts/fireworks/models/gpt-oss-120b', '0.15', '0.6', 131_072, 32_768, ['tools'])],
   },
   {
     name: 'openrouter',
