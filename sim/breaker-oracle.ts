@@ -80,7 +80,12 @@ export function createBreakerOracle(
       of(customerId) {
         const health = product.of(customerId)
         return {
-          ...health,
+          state: offerId => health.state(offerId),
+          ejectedForMs: offerId => health.ejectedForMs(offerId),
+          predictMs: (offerId, request) => health.predictMs(offerId, request),
+          inFlight: offerId => health.inFlight(offerId),
+          beginRequest: offerId => health.beginRequest(offerId),
+          endRequest: offerId => health.endRequest(offerId),
           recordSuccess(offerId, sample, sentMs) {
             metBy.delete(offerId)
             health.recordSuccess(offerId, sample, sentMs)

@@ -521,7 +521,7 @@ export const mutations: readonly Mutation[] = [
     id: 'breaker-lets-one-eject-for-all',
     bug: 'the requests of one customer alone keep a server from everybody',
     file: 'src/market/health-of-customers.ts',
-    find: 'if (isKeptAway || faults >= FAULTS_OF_ONE_MAX) return',
+    find: 'if (isKeptAway || faults >= FAULTS_OF_ONE_MAX) return false',
     replace: '',
   },
   {

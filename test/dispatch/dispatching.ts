@@ -108,7 +108,12 @@ export function startDispatching({ attemptsMax = 3 } = {}): Dispatching {
     of(customerId: string): Health {
       const health = customers.of(customerId)
       return {
-        ...health,
+        state: offerId => health.state(offerId),
+        ejectedForMs: offerId => health.ejectedForMs(offerId),
+        predictMs: (offerId, request) => health.predictMs(offerId, request),
+        inFlight: offerId => health.inFlight(offerId),
+        beginRequest: offerId => health.beginRequest(offerId),
+        endRequest: offerId => health.endRequest(offerId),
         recordSuccess(offerId, sample, sentMs) {
           reports.push(`success ${offerId}`)
           health.recordSuccess(offerId, sample, sentMs)
