@@ -350,6 +350,17 @@ test('--json and --config may stand before a command as well; behind it they win
   expect(await switchyard('--config broken.yaml customer list --config whole.yaml')).toMatchObject({ code: 0 })
 })
 
+// A pipe takes 64 KiB at once; a command that ends without waiting for its reader takes the rest of its result along.
+test('a result that is longer than a pipe holds comes whole', async () => {
+  const { customer_id } = await json('customer add many@example.com')
+  await database.pool.query(
+    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint)
+     SELECT gen_random_uuid(), $1, repeat('x', 2000), sha256(n::text::bytea), 'sk-sy-' || n FROM generate_series(1, 2000) n`,
+    [customer_id],
+  )
+  expect(await json('key list many@example.com')).toHaveLength(2000)
+})
+
 test.skipIf(!existsSync('/dev/full'))('a result that cannot be written is no success', async () => {
   const fullDisk = openSync('/dev/full', 'w')
   const { code, stderr } = await switchyard('key list --json', { stdout: fullDisk })
