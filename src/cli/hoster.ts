@@ -17,6 +17,7 @@ import { countArgument, priceArgument, scoreArgument } from './arguments.ts'
 import { Failure, UsageError } from './failure.ts'
 import { masterKeyOf } from './master-key-of.ts'
 import { type Json, priceText, table } from './output.ts'
+import { shellWord } from './shell-word.ts'
 import { noun, type Session, sessionOf, verb } from './verb.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -59,7 +60,8 @@ function add(): Command {
         { hoster_id: added.hosterId, endpoint_id: added.endpointId, name, state: 'pending' },
         `Added ${name} as ${added.hosterId}; it earns ${earns} of each charge.`,
       )
-      session.output.note(`Next: switchyard hoster price ${name} <model> ..., then switchyard hoster activate ${name}`)
+      const word = shellWord(name)
+      session.output.note(`Next: switchyard hoster price ${word} <model> ..., then switchyard hoster activate ${word}`)
     })
 }
 
@@ -140,7 +142,7 @@ function activate(): Command {
       const text =
         found.pricedModels > 0
           ? 'is active: it receives requests.'
-          : `is active, but receives nothing: it needs a price first. Next: switchyard hoster price ${found.name} <model> ...`
+          : `is active, but receives nothing: it needs a price first. Next: switchyard hoster price ${shellWord(found.name)} <model> ...`
       show(session, found, { state: 'active', models: found.pricedModels }, text)
     })
 }

@@ -350,6 +350,18 @@ test('--json and --config may stand before a command as well; behind it they win
   expect(await switchyard('--config broken.yaml customer list --config whole.yaml')).toMatchObject({ code: 0 })
 })
 
+test('a command that is shown to be copied has its words in quotes where a shell needs them', async () => {
+  const customer = await switchyard("customer add o'hara@example.com")
+  expect(customer.stderr).toContain(String.raw`switchyard key issue 'o'\''hara@example.com' --name <name>`)
+  const hoster = await switchyard('hoster add "Big Iron" https://models.acme.dev/v1')
+  expect(hoster.stderr).toBe(
+    "Next: switchyard hoster price 'Big Iron' <model> ..., then switchyard hoster activate 'Big Iron'\n",
+  )
+  expect((await switchyard('hoster activate "Big Iron"')).stdout).toContain(
+    "switchyard hoster price 'Big Iron' <model>",
+  )
+})
+
 // A pipe takes 64 KiB at once; a command that ends without waiting for its reader takes the rest of its result along.
 test('a result that is longer than a pipe holds comes whole', async () => {
   const { customer_id } = await json('customer add many@example.com')
