@@ -112,7 +112,7 @@ function price(): Command {
     )
     .action(async (hoster: string, modelId: string, options) => {
       const session = sessionOf(options)
-      const { version } = await withDatabase(session, pool =>
+      const { hosterId, name, version } = await withDatabase(session, pool =>
         setHosterPrice(pool, hoster, {
           modelId,
           price: { inputPicoPerToken: options.input, outputPicoPerToken: options.output },
@@ -127,8 +127,8 @@ function price(): Command {
       )
       const [input, output] = [priceText(options.input), priceText(options.output)]
       session.output.result(
-        { hoster, model: modelId, version, price_per_million_usd: { input, output } },
-        `${hoster} offers ${modelId} at ${input} in, ${output} out (USD per million tokens), version ${version}.`,
+        { hoster_id: hosterId, name, model: modelId, version, price_per_million_usd: { input, output } },
+        `${name} offers ${modelId} at ${input} in, ${output} out (USD per million tokens), version ${version}.`,
       )
     })
 }

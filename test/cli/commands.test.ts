@@ -198,7 +198,12 @@ describe('hosters and models', () => {
     expect(inverse).toMatchObject({ code: 1, stderr: expect.stringContaining('11 tokens, is more than') })
     const limits = '--context-tokens 8192 --max-output-tokens 4096 --features tools'
     expect(await json(`hoster price acme llama --input 0.2 --output 0.6 ${limits}`)).toMatchObject({ version: 1 })
-    expect(await json('hoster price acme llama --input 0.1 --output 0.000001')).toMatchObject({ version: 2 })
+    const { hoster_id } = added
+    expect(await json(`hoster price ${hoster_id} llama --input 0.1 --output 0.000001`)).toMatchObject({
+      hoster_id,
+      name: 'acme',
+      version: 2,
+    })
     await json('hoster trust acme 0.9')
     expect(await json(`hoster activate ${added.hoster_id}`)).toMatchObject({ state: 'active', models: 1 })
     const models = [
