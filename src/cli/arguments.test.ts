@@ -19,6 +19,8 @@ test('what is typed becomes exact values', () => {
   expect(scoreArgument('0.9')).toBe(0.9)
   expect([workersArgument('1'), workersArgument('64')]).toEqual([1, 64])
   expect(textArgument('  laptop ')).toBe('laptop')
+  // A joiner that Persian and some emoji need.
+  for (const text of ['می\u200cخواهم', '👩\u200d💻', '日本語']) expect(textArgument(text)).toBe(text)
   expect(modelIdsArgument('qwen3, llama,qwen3')).toEqual(['qwen3', 'llama'])
   expect(expiryArgument('2999-01-31')).toEqual(new Date('2999-01-31T00:00:00Z'))
   expect(expiryArgument('2999-01-31T12:00Z')).toEqual(new Date('2999-01-31T12:00:00Z'))
@@ -31,9 +33,9 @@ test.each([
   [priceArgument, ['-1', '0.0000001', 'free', '']],
   [countArgument, ['-1', '1.5', '1e3', '10000000000', '']],
   [scoreArgument, ['1.1', '-0.1', '80%', '.5', '']],
-  [modelIdsArgument, ['', 'qwen3,', 'qwen3,auto']],
+  [modelIdsArgument, ['', 'qwen3,', 'qwen3,auto', 'a\u001b[31mb', 'a\u202eb']],
   [workersArgument, ['0', '65', '-1', '1.5', '1e1', 'two', '']],
-  [textArgument, ['', '   ', 'x'.repeat(201), 'a\u001b[31mb', 'a\nb', 'a\u009bb']],
+  [textArgument, ['', '   ', 'x'.repeat(201), 'a\u001b[31mb', 'a\nb', 'a\u009bb', 'a\u202eb', 'a\u2067b', 'a\u2028b']],
   [
     expiryArgument,
     [

@@ -4,6 +4,7 @@ import { AUTO_MODEL } from '../domain/chat-job.ts'
 import { isEmail } from '../domain/email.ts'
 import { readInstant } from '../domain/instant.ts'
 import { type Nanos, parsePricePerMillion, parseUsd } from '../domain/money.ts'
+import { isPlain, PLAIN_TEXT } from '../domain/plain-text.ts'
 import { readRequestId } from '../domain/request-id.ts'
 
 // Readers of what is typed after a command. Each throws commander's InvalidArgumentError, which names the argument for us.
@@ -42,7 +43,9 @@ export function limitResetArgument(text: string): LimitReset {
 /** Model ids, comma-separated. */
 export function modelIdsArgument(text: string): string[] {
   const ids = [...new Set(text.split(',').map(id => id.trim()))]
-  if (ids.includes('')) throw new InvalidArgumentError('It must be model ids, separated by commas.')
+  if (ids.includes('') || !isPlain(text)) {
+    throw new InvalidArgumentError('It must be model ids without control characters, separated by commas.')
+  }
   if (ids.includes(AUTO_MODEL)) {
     throw new InvalidArgumentError('auto is no model: every key may ask for it, and it chooses among those named here.')
   }
@@ -112,8 +115,10 @@ export function requestIdArgument(text: string): string {
 /** Not blank; surrounding blanks are dropped. It is shown in terminals and mails, so nothing in it may steer them. */
 export function textArgument(text: string): string {
   const trimmed = text.trim()
-  if (!/^\P{Cc}{1,200}$/u.test(trimmed)) {
-    throw new InvalidArgumentError('It must have 1 to 200 characters, and no control characters.')
+  if (!PLAIN_TEXT.test(trimmed)) {
+    throw new InvalidArgumentError(
+      'It must have 1 to 200 characters, none of which control a terminal or the direction of writing.',
+    )
   }
   return trimmed
 }

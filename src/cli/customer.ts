@@ -9,6 +9,7 @@ import { emailArgument } from './arguments.ts'
 import { Failure, UsageError } from './failure.ts'
 import { shownTime, table } from './output.ts'
 import { resolveCustomer } from './resolve-customer.ts'
+import { shellWord } from './shell-word.ts'
 import { noun, sessionOf, verb } from './verb.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -37,7 +38,7 @@ function addCustomer(): Command {
         { customer_id: customerId, email, account_tier: accountTier, balance_usd: balance },
         table(['id', 'e-mail', 'tier', 'balance USD'], [[customerId, email, accountTier, balance]], ''),
       )
-      output.note(`Give it an API key with: switchyard key issue ${email} --name <name>`)
+      output.note(`Give it an API key with: switchyard key issue ${shellWord(email)} --name <name>`)
     })
 }
 

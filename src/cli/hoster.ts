@@ -19,6 +19,7 @@ import { countArgument, instantArgument, priceArgument, scoreArgument } from './
 import { Failure, UsageError } from './failure.ts'
 import { masterKeyOf } from './master-key-of.ts'
 import { type Json, priceText, table } from './output.ts'
+import { shellWord } from './shell-word.ts'
 import { noun, type Session, sessionOf, verb } from './verb.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -62,7 +63,8 @@ function add(): Command {
         { hoster_id: added.hosterId, endpoint_id: added.endpointId, name, state: 'pending' },
         `Added ${name} as ${added.hosterId}; it earns ${earns} of each charge.`,
       )
-      session.output.note(`Next: switchyard hoster price ${name} <model> ..., then switchyard hoster activate ${name}`)
+      const word = shellWord(name)
+      session.output.note(`Next: switchyard hoster price ${word} <model> ..., then switchyard hoster activate ${word}`)
     })
 }
 
@@ -113,7 +115,7 @@ function price(): Command {
     )
     .action(async (hoster: string, modelId: string, options) => {
       const session = sessionOf(options)
-      const { version } = await withDatabase(session, pool =>
+      const { hosterId, name, version } = await withDatabase(session, pool =>
         setHosterPrice(pool, hoster, {
           modelId,
           price: { inputPicoPerToken: options.input, outputPicoPerToken: options.output },
@@ -128,8 +130,8 @@ function price(): Command {
       )
       const [input, output] = [priceText(options.input), priceText(options.output)]
       session.output.result(
-        { hoster, model: modelId, version, price_per_million_usd: { input, output } },
-        `${hoster} offers ${modelId} at ${input} in, ${output} out (USD per million tokens), version ${version}.`,
+        { hoster_id: hosterId, name, model: modelId, version, price_per_million_usd: { input, output } },
+        `${name} offers ${modelId} at ${input} in, ${output} out (USD per million tokens), version ${version}.`,
       )
     })
 }
@@ -143,7 +145,7 @@ function activate(): Command {
       const text =
         found.pricedModels > 0
           ? 'is active: it receives requests.'
-          : `is active, but receives nothing: it needs a price first. Next: switchyard hoster price ${found.name} <model> ...`
+          : `is active, but receives nothing: it needs a price first. Next: switchyard hoster price ${shellWord(found.name)} <model> ...`
       show(session, found, { state: 'active', models: found.pricedModels }, text)
     })
 }

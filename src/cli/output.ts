@@ -13,12 +13,26 @@ export interface Output {
   note(message: string): void
 }
 
+/**
+ * Resolves once the result is with whoever reads it, or cannot be written any more. A pipe takes 64 KiB at once and the rest as it is read, so
+ * ending the process before that would cut off what is longer.
+ */
+export function resultWritten(): Promise<void> {
+  return written
+}
+
+let written = Promise.resolve()
+
 export function createOutput({ json }: { json: boolean }): Output {
   return {
     interactive: !json && process.stdin.isTTY === true && process.stderr.isTTY === true,
     result: (data, text) => {
       const line = json ? JSON.stringify(data) : text
-      if (line !== '') process.stdout.write(`${line}\n`)
+      if (line === '') return
+      const { promise, resolve } = Promise.withResolvers<void>()
+      written = promise
+      // An error is noted where the exit code is chosen.
+      process.stdout.write(`${line}\n`, () => resolve())
     },
     note: message => process.stderr.write(`${message}\n`),
   }

@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Command, CommanderError } from 'commander'
 import { toldOf } from '../domain/told-of.ts'
 import { UsageError } from './failure.ts'
+import { resultWritten } from './output.ts'
 import { createProgram } from './program.ts'
 
 const EXIT_FAILED = 1
@@ -17,6 +18,7 @@ export async function run(argv: readonly string[]): Promise<number> {
   // There is no other place to say that this one cannot be written.
   process.stderr.on('error', () => {})
   const code = await exitCodeOf(argv)
+  await resultWritten()
   // A write that failed says so in the next turn.
   await nextTurn()
   if (unwritten === undefined) return code

@@ -6,6 +6,7 @@ import { usdText } from '../domain/money.ts'
 import { DEMO_MODEL } from '../domain/offer.ts'
 import type { FirstRun } from '../first-run.ts'
 import type { Finding } from '../market/detect-local.ts'
+import { shellWord } from './shell-word.ts'
 
 export interface WelcomeFacts {
   readonly config: Config
@@ -36,7 +37,7 @@ export function welcome({ config, port, created, findings, hosters }: WelcomeFac
 /** One line that works as it stands in any POSIX shell. */
 export function curlLine(baseUrl: string, apiKey: string, model: string): string {
   const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello!' }] })
-  return `curl ${baseUrl}/v1/chat/completions -H 'Authorization: Bearer ${apiKey}' -H 'Content-Type: application/json' -d '${body}'`
+  return `curl ${baseUrl}/v1/chat/completions -H 'Authorization: Bearer ${apiKey}' -H 'Content-Type: application/json' -d ${shellWord(body)}`
 }
 
 /** A model that is offered now, for examples; the demo when there is one, since it always answers. */

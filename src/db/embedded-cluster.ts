@@ -5,7 +5,6 @@ import {
   chownSync,
   closeSync,
   existsSync,
-  mkdirSync,
   mkdtempSync,
   openSync,
   readdirSync,
@@ -53,13 +52,15 @@ export type Login = { readonly user: string; readonly password: string; readonly
 /** The port number only names the socket file: the embedded PostgreSQL never listens on a network address. */
 export const SOCKET_PORT = 5432
 
+/** What is not yet `postgres`, since it is not complete. */
+const DRAFT = 'postgres.new'
+
 /**
  * The cluster in `<dataDir>/postgres`, run with the PostgreSQL binaries that npm installed, logging to
  * `<dataDir>/postgres.log`. Throws when there are no binaries for this platform.
  */
 export function embeddedCluster(dataDir: string): Cluster {
   const directory = join(dataDir, 'postgres')
-  const draft = join(dataDir, 'postgres.new')
   const logPath = join(dataDir, 'postgres.log')
   const pidPath = join(directory, 'postmaster.pid')
   const programs = locatePrograms()
@@ -72,13 +73,15 @@ export function embeddedCluster(dataDir: string): Cluster {
 
     async create(login) {
       const runAs = account()
-      rmSync(draft, { recursive: true, force: true })
-      mkdirSync(draft, { mode: 0o700 })
+      removeDrafts(dataDir)
+      // One for each try: initdb outlives whoever started it, and writes on in the draft of a start that was killed.
+      const draft = mkdtempSync(join(dataDir, `${DRAFT}-`))
       giveTo(runAs, draft)
       await run(runAs, join(programs, 'initdb'), [`--pgdata=${draft}`, ...INITDB_OPTIONS])
       await runSql(runAs, programs, draft, createLogin(login))
       writeFileSync(join(draft, 'pg_hba.conf'), `local all ${login.user} scram-sha-256\n`)
       renameSync(draft, directory)
+      removeDrafts(dataDir)
     },
 
     async resetPassword(login) {
@@ -129,6 +132,17 @@ export function embeddedCluster(dataDir: string): Cluster {
       }
       if (socketDir && dirname(socketDir) === tmpdir()) rmSync(socketDir, { recursive: true, force: true })
     },
+  }
+}
+
+/** Those of starts that were killed. */
+function removeDrafts(dataDir: string): void {
+  for (const name of readdirSync(dataDir).filter(name => name.startsWith(DRAFT))) {
+    try {
+      rmSync(join(dataDir, name), { recursive: true })
+    } catch {
+      // Its initdb still writes there, and ends when it misses something, or is done before ours: this is tried again after that.
+    }
   }
 }
 

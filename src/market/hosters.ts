@@ -4,6 +4,7 @@ import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import { type Feature, features } from '../domain/chat-job.ts'
 import type { TokenPrice } from '../domain/money.ts'
 import { isReservedModel } from '../domain/offer.ts'
+import { UUID } from '../domain/uuid.ts'
 import { checkHosterUrl } from './hoster-url.ts'
 import { sealSecret } from './sealed-secret.ts'
 import { SupplyError } from './supply-error.ts'
@@ -128,9 +129,13 @@ export interface PriceChange {
  *
  * @param hoster id or name
  */
-export async function setHosterPrice(pool: Pool, hoster: string, change: PriceChange): Promise<{ version: number }> {
+export async function setHosterPrice(
+  pool: Pool,
+  hoster: string,
+  change: PriceChange,
+): Promise<HosterRef & { version: number }> {
   return transaction(pool, async sql => {
-    const { hosterId } = await lockHoster(sql, hoster)
+    const { hosterId, name } = await lockHoster(sql, hoster)
     const endpoint = await sql.query<{ endpoint_id: string }>(
       'SELECT endpoint_id FROM hoster_endpoint WHERE hoster_id = $1 ORDER BY created_at, endpoint_id LIMIT 1',
       [hosterId],
@@ -161,7 +166,7 @@ export async function setHosterPrice(pool: Pool, hoster: string, change: PriceCh
     )
     await insertPrice(sql, endpointId, version, model)
     await bumpControlVersion(sql, 'supply')
-    return { version }
+    return { hosterId, name, version }
   })
 }
 
@@ -354,11 +359,13 @@ function checkTrust(trustScore: number): number {
 }
 
 function checkName(name: string): string {
-  if (!/^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,79}$/u.test(name))
+  if (!/^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,79}$/u.test(name) || name.endsWith(' '))
     throw new SupplyError(
       'invalid_value',
-      'The name must have 1 to 80 letters, digits, spaces, dots, dashes or underscores.',
+      'The name must have 1 to 80 letters, digits, spaces, dots, dashes or underscores, and begin and end with no space.',
     )
+  // Hosters are found by either, and whoever is named like another one would be suspended, priced and sent keys in its place.
+  if (UUID.test(name)) throw new SupplyError('invalid_value', 'The name must not look like an id.')
   return name
 }
 

@@ -4,6 +4,7 @@ import { AUTO_MODEL } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import { readInstant } from '../domain/instant.ts'
 import { type Nanos, usd } from '../domain/money.ts'
+import { isPlain, PLAIN_TEXT } from '../domain/plain-text.ts'
 import { bodyRefusal, invalidField } from './body-refusal.ts'
 import { modelId } from './chat-request-schema.ts'
 import { parseJsonObject } from './parse-json-object.ts'
@@ -134,24 +135,20 @@ export function showKey(listed: ListedKey): Key {
 
 // `error` texts complete the sentence "`param` must be ...".
 
-const nameText = 'a text of 1 to 200 characters without control characters'
+const nameText = 'a text of 1 to 200 characters without control characters or marks of the direction of writing'
 const limitText = 'USD above zero and below a billion with at most 9 decimals, as a number or as text'
 const expiryText = 'a time in the future, as 2030-01-31T12:00:00Z'
 /** Of the ids of a key's models together. A customer's thousand keys are read in one go, and ten thousand keys are kept in memory. */
 const MODEL_CHARACTERS_MAX = 8_192
 const modelsText = `null, or an array of 1 to 256 model ids of ${MODEL_CHARACTERS_MAX} characters together at most`
+const modelText = 'a model id without control characters or marks of the direction of writing'
 const autoText = 'the id of a model: `auto`, which every key may ask for, chooses among those'
 
 /** The body of `POST /v1/keys`. */
 export const keyRequest = z
   .strictObject(
     {
-      name: z
-        .string({ error: nameText })
-        .trim()
-        // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a name must not contain
-        .regex(/^[^\u0000-\u001f\u007f-\u009f]{1,200}$/, { error: nameText })
-        .describe('What it is for.'),
+      name: z.string({ error: nameText }).trim().regex(PLAIN_TEXT, { error: nameText }).describe('What it is for.'),
       spend_limit_usd: z
         .union([z.number(), z.string()], { error: limitText })
         .nullish()
@@ -164,7 +161,7 @@ export const keyRequest = z
         ),
       allowed_models: z
         .array(
-          modelId.refine(id => id !== AUTO_MODEL, { error: autoText }),
+          modelId.refine(isPlain, { error: modelText }).refine(id => id !== AUTO_MODEL, { error: autoText }),
           { error: modelsText },
         )
         .min(1, { error: modelsText })

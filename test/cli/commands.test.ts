@@ -198,7 +198,12 @@ describe('hosters and models', () => {
     expect(inverse).toMatchObject({ code: 1, stderr: expect.stringContaining('11 tokens, is more than') })
     const limits = '--context-tokens 8192 --max-output-tokens 4096 --features tools'
     expect(await json(`hoster price acme llama --input 0.2 --output 0.6 ${limits}`)).toMatchObject({ version: 1 })
-    expect(await json('hoster price acme llama --input 0.1 --output 0.000001')).toMatchObject({ version: 2 })
+    const { hoster_id } = added
+    expect(await json(`hoster price ${hoster_id} llama --input 0.1 --output 0.000001`)).toMatchObject({
+      hoster_id,
+      name: 'acme',
+      version: 2,
+    })
     await json('hoster trust acme 0.9')
     expect(await json(`hoster activate ${added.hoster_id}`)).toMatchObject({ state: 'active', models: 1 })
     const models = [
@@ -348,6 +353,29 @@ test('--json and --config may stand before a command as well; behind it they win
   expect(broken).toMatchObject({ code: 1, stderr: expect.stringContaining('broken.yaml:2') })
   await writeFile(join(directory, 'whole.yaml'), '')
   expect(await switchyard('--config broken.yaml customer list --config whole.yaml')).toMatchObject({ code: 0 })
+})
+
+test('a command that is shown to be copied has its words in quotes where a shell needs them', async () => {
+  const customer = await switchyard("customer add o'hara@example.com")
+  expect(customer.stderr).toContain(String.raw`switchyard key issue 'o'\''hara@example.com' --name <name>`)
+  const hoster = await switchyard('hoster add "Big Iron" https://models.acme.dev/v1')
+  expect(hoster.stderr).toBe(
+    "Next: switchyard hoster price 'Big Iron' <model> ..., then switchyard hoster activate 'Big Iron'\n",
+  )
+  expect((await switchyard('hoster activate "Big Iron"')).stdout).toContain(
+    "switchyard hoster price 'Big Iron' <model>",
+  )
+})
+
+// A pipe takes 64 KiB at once; a command that ends without waiting for its reader takes the rest of its result along.
+test('a result that is longer than a pipe holds comes whole', async () => {
+  const { customer_id } = await json('customer add many@example.com')
+  await database.pool.query(
+    `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint)
+     SELECT gen_random_uuid(), $1, repeat('x', 2000), sha256(n::text::bytea), 'sk-sy-' || n FROM generate_series(1, 2000) n`,
+    [customer_id],
+  )
+  expect(await json('key list many@example.com')).toHaveLength(2000)
 })
 
 test.skipIf(!existsSync('/dev/full'))('a result that cannot be written is no success', async () => {

@@ -117,11 +117,12 @@ describe('coming and going', () => {
   it('starts once when several processes create the same data directory at the same instant', async () => {
     // Also too long for a socket inside it.
     const directory = join(parent, 'a-directory-with-a-name-'.repeat(4), 'data')
-    await mkdir(join(directory, 'postgres.new', 'left-by-a-crash'), { recursive: true })
+    await mkdir(join(directory, 'postgres.new-killed', 'left-by-a-crash'), { recursive: true })
     const all = await Promise.all([hold(directory), hold(directory), hold(directory), hold(directory)])
     expect(all.filter(holder => holder.startedByUs)).toHaveLength(1)
     await Promise.all(all.map(holder => holder.leave()))
     expect(existsSync(pidPath(directory))).toBe(false)
+    expect(readdirSync(directory).filter(name => name.startsWith('postgres.new'))).toEqual([])
     const { host } = JSON.parse(await readFile(join(directory, 'postgres.json'), 'utf8'))
     expect(host.startsWith(directory)).toBe(false)
     expect(existsSync(host)).toBe(false)
@@ -137,6 +138,25 @@ describe('coming and going', () => {
     process.kill(-(holder.process.pid as number), 'SIGINT')
     expect(await holder.nextLine()).toEqual({ alive: 1 })
   })
+})
+
+it('is created although the initdb of a start that was killed still writes beside it', async () => {
+  const directory = join(parent, 'killed-and-started-again')
+  await mkdir(directory)
+  // What initdb does for some seconds, without an end; in the directory of that start, whatever it is called.
+  const orphan = spawn('sh', [
+    '-c',
+    'echo; while :; do mkdir -p "$0/base/1" "$0-killed/base/1"; done',
+    join(directory, 'postgres.new'),
+  ])
+  try {
+    await once(orphan.stdout, 'data')
+    const database = await openDatabase({ dataDir: directory, log: { info() {}, warn() {} } })
+    await database.close()
+  } finally {
+    orphan.kill('SIGKILL')
+    await once(orphan, 'close')
+  }
 })
 
 it('tells of a wait for a process that does not come to an end of its start', async () => {

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { watchControlVersions } from '../../src/db/control-version.ts'
 import { systemClock } from '../../src/domain/clock.ts'
@@ -123,7 +123,10 @@ describe('the catalog', () => {
     const { created } = source.current().models.get('qwen3-8b')!
 
     const dearer = { inputPicoPerToken: 300_000n, outputPicoPerToken: 900_000n }
-    expect(await setHosterPrice(database.pool, 'acme', { modelId: 'qwen3-8b', price: dearer })).toEqual({ version: 2 })
+    expect(await setHosterPrice(database.pool, 'acme', { modelId: 'qwen3-8b', price: dearer })).toMatchObject({
+      name: 'acme',
+      version: 2,
+    })
     await source.refresh()
     expect(source.current().offersOf('qwen3-8b')[0]).toEqual({ ...admitted, price: dearer, priceVersion: 2 })
     expect(admitted.price).toEqual(price)
@@ -264,6 +267,9 @@ describe('what operators get wrong', () => {
         'private or reserved',
       ],
       [() => addHoster(database.pool, { ...acme, name: '' }, secrets), 'The name must have'],
+      [() => addHoster(database.pool, { ...acme, name: 'acme ' }, secrets), 'end with no space'],
+      // The id of another hoster.
+      [() => addHoster(database.pool, { ...acme, name: randomUUID() }, secrets), 'like an id'],
       [() => addHoster(database.pool, { ...acme, name: 'b', trustScore: 1.1 }, secrets), 'trust score'],
       [() => addHoster(database.pool, { ...acme, name: 'b', trustScore: Number.NaN }, secrets), 'trust score'],
       [() => addHoster(database.pool, { ...acme, name: 'b', shareBps: 10_001 }, secrets), 'The share'],
