@@ -16,6 +16,7 @@ import {
   stall,
   startScriptedUpstream,
   status,
+  streamBytes,
   streamEvents,
 } from '../harness/scripted-upstream.ts'
 import { type Dispatching, offerAt, readStream, startDispatching } from './dispatching.ts'
@@ -322,6 +323,16 @@ describe('connections', () => {
     expect(ports.size).toBe(1)
   })
 
+  it('are kept where a server ends its response only a while after [DONE], which nobody waits for', async () => {
+    const events = streamEvents()
+    const isRead = Promise.withResolvers<void>()
+    const beforeEvent = (index: number) => (index === events.length ? isRead.promise : undefined)
+    upstreams[0]!.respondWith(sse([...events, 'the rest'], { beforeEvent }))
+    await readStream(await dispatching.send(at(0), stream))
+    isRead.resolve()
+    expect(await upstreams[0]!.requests[0]!.aborted).toBe(false)
+  })
+
   it('that the upstream was just closing cost nothing', async () => {
     upstreams[0]!.respondWith(answer(), hangUp(), answer({ text: 'second connection' }))
     await dispatching.send(at(0))
@@ -330,6 +341,33 @@ describe('connections', () => {
     expect(answered).toMatchObject({ completion: { choices: [{ message: { content: 'second connection' } }] } })
     expect(answered.attempts).toHaveLength(1)
   })
+})
+
+it.each<[when: string, events: readonly unknown[]]>([
+  ['before its first content', ['{"choices"']],
+  ['in its middle', [role, contentChunk('one'), '{"choices"']],
+])('a stream that cannot be read is ended upstream, %s', async (_when, events) => {
+  upstreams[0]!.respondWith(sse(events, { ending: 'stall' }))
+  const long = { connectMs: 600_000, firstTokenMs: 600_000, idleMs: 600_000, totalMs: 600_000 }
+  const { failure } = await dispatching
+    .send(at(0, { endpoint: { timeouts: long } }), stream)
+    .then(readStream, failure => ({ failure }))
+  expect(failure).not.toBeNull()
+  expect(await upstreams[0]!.requests[0]!.aborted).toBe(true)
+})
+
+it('a stream that came all at once, but for the end of its response, waits for its reader all the same', async () => {
+  upstreams[0]!.respondWith(rawResponse(streamBytes(), { framing: 'chunked', ending: 'stall' }))
+  const streaming = await dispatching.send(at(0), stream)
+  if (streaming.kind !== 'stream') throw new Error('the answer is no stream')
+  const pause = Promise.withResolvers<void>()
+  let taken = 0
+  const reading = streaming.chunks.read(() => (taken++ === 0 ? pause.promise : undefined))
+  await new Promise(setImmediate)
+  expect(taken).toBe(1)
+  pause.resolve()
+  await reading
+  expect(taken).toBe(2)
 })
 
 it('carries the credential as the dialect says, and none where there is none', async () => {

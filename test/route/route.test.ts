@@ -176,6 +176,12 @@ test('a warm prompt cache wins where it is not much worse, and never over a lowe
   expect(first('cheapest', 'warm/m')).toEqual({ best: 2_000 })
 })
 
+test('a warm prompt cache wins for who wants the fastest, whatever it costs', () => {
+  const offers = [priced('best', 100), priced('dear', 1_000)]
+  const health = healthOf({ 'best/m': { predictedMs: 100 }, 'dear/m': { predictedMs: 110 } })
+  expect(firsts(offers, 'fastest', { health, stickyOfferId: 'dear/m' })).toEqual({ dear: 2_000 })
+})
+
 test('a plan says what each offer was ranked by', () => {
   const health = healthOf({ 'a/m': { predictedMs: 100, inFlight: 2, state: 'probing' } })
   const { ranks } = route(ticketOf([priced('a', 100)]), jobOf(), { health }, () => 0.5)
