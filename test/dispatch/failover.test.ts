@@ -189,8 +189,16 @@ describe('giving up', () => {
     expect(await unserved(dispatching.send([at(0), at(1)]))).toMatchObject({ retryAfterS: 3 })
     upstreams[1]!.always(boom)
     expect(await unserved(dispatching.send([at(0), at(1)]))).toMatchObject({ retryAfterS: undefined })
+    upstreams[1]!.always(status(429, {}, { 'retry-after': '999999999' }))
+    expect(await unserved(dispatching.send(at(1)))).toMatchObject({ retryAfterS: 86_400 })
     upstreams[1]!.always(status(429))
     expect(await unserved(dispatching.send(at(1)))).toMatchObject({ retryAfterS: undefined })
+  })
+
+  it('takes a moment that has passed for no wish to be left alone', async () => {
+    upstreams[0]!.always(status(503, {}, { 'retry-after': 'Thu, 01 Jan 1970 00:00:00 GMT' }))
+    expect(await unserved(dispatching.send(at(0)))).toMatchObject({ retryAfterS: undefined })
+    expect(dispatching.reports).toEqual(['failure u0/public-model server_error'])
   })
 
   it.each([400, 413, 422])('stops at a %s: another server would refuse the same request', async code => {
@@ -293,7 +301,7 @@ describe('a client that leaves', () => {
 
   it('had left before anything was sent', async () => {
     const failure = await unserved(dispatching.send(at(0), {}, AbortSignal.abort()))
-    expect(failure).toMatchObject({ code: 'upstream_unavailable' })
+    expect(failure).toMatchObject({ code: 'upstream_unavailable', attempts: [] })
     expect(asked()).toEqual([0, 0, 0, 0])
   })
 })
