@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { ApiError } from '../../src/domain/errors.ts'
 import type { Unserved } from '../../src/domain/unserved.ts'
 import { patient } from '../harness/patience.ts'
 import {
@@ -189,6 +190,8 @@ describe('giving up', () => {
     expect(await unserved(dispatching.send([at(0), at(1)]))).toMatchObject({ retryAfterS: 3 })
     upstreams[1]!.always(boom)
     expect(await unserved(dispatching.send([at(0), at(1)]))).toMatchObject({ retryAfterS: undefined })
+    upstreams[1]!.always(status(429, {}, { 'retry-after': '0' }))
+    expect(await unserved(dispatching.send(at(1)))).toMatchObject({ retryAfterS: 1 })
     upstreams[1]!.always(status(429, {}, { 'retry-after': '999999999' }))
     expect(await unserved(dispatching.send(at(1)))).toMatchObject({ retryAfterS: 86_400 })
     upstreams[1]!.always(status(429))
@@ -304,6 +307,13 @@ describe('a client that leaves', () => {
     expect(failure).toMatchObject({ code: 'upstream_unavailable', attempts: [] })
     expect(asked()).toEqual([0, 0, 0, 0])
   })
+
+  it('is told so where it is the gateway that stops, before anything was sent', async () => {
+    const stopping = AbortSignal.abort(new ApiError('server_shutdown'))
+    const failure = await unserved(dispatching.send(at(0), {}, stopping))
+    expect(failure).toMatchObject({ code: 'server_shutdown', attempts: [] })
+    expect(asked()).toEqual([0, 0, 0, 0])
+  })
 })
 
 describe('connections', () => {
@@ -332,13 +342,39 @@ describe('connections', () => {
   })
 
   it('are kept where a server ends its response only a while after [DONE], which nobody waits for', async () => {
-    const events = streamEvents()
+    const events = [role, contentChunk('x'.repeat(100_000)), chunk({}, 'stop'), '[DONE]']
     const isRead = Promise.withResolvers<void>()
     const beforeEvent = (index: number) => (index === events.length ? isRead.promise : undefined)
     upstreams[0]!.respondWith(sse([...events, 'the rest'], { beforeEvent }))
     await readStream(await dispatching.send(at(0), stream))
     isRead.resolve()
     expect(await upstreams[0]!.requests[0]!.aborted).toBe(false)
+  })
+
+  /** Writes for as long as somebody reads, and notes how much that was. */
+  const endless =
+    (code: number, type: string, begin: string): Behaviour =>
+    async (_request, response) => {
+      response.writeHead(code, { 'content-type': type })
+      response.write(begin)
+      const block = Buffer.alloc(2 ** 16, ' ')
+      for (written = 0; !response.destroyed; written += block.length) {
+        if (!response.write(block)) await Promise.race([once(response, 'drain'), once(response, 'close')])
+      }
+    }
+  let written: number
+  const error = '{"error":{"message":"boom"}}'
+
+  it.each<[what: string, behaviour: Behaviour, body: object]>([
+    ['an error, where a whole answer was asked for', endless(500, 'application/json', error), {}],
+    ['an error, where a stream was asked for', endless(500, 'application/json', error), stream],
+    ['what follows [DONE]', endless(200, 'text/event-stream', streamBytes().toString()), stream],
+  ])('are let go where a server goes on and on: %s', async (_what, behaviour, body) => {
+    upstreams[0]!.respondWith(behaviour)
+    await dispatching.send(at(0), body).then(readStream, () => {})
+    expect(await upstreams[0]!.requests[0]!.aborted).toBe(true)
+    // Most of it is in the buffers between here and there.
+    expect(written).toBeLessThan(12 * 1024 * 1024)
   })
 
   it('that the upstream was just closing cost nothing', async () => {
