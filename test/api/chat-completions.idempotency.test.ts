@@ -146,6 +146,18 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await charged(1)
   })
 
+  test('says what an answer cost that was sealed under an earlier master key', async () => {
+    const key = randomUUID()
+    await (await chat(one, key)).text()
+    const other = await startTestApp({ database, masterKey: randomBytes(32), offers: [testOffer(upstream.baseUrl)] })
+    try {
+      const refused = await readError(await chat(other, key))
+      expect(refused).toMatchObject({ status: 409, code: 'already_completed', cost_usd: expect.any(Number) })
+    } finally {
+      await other.close()
+    }
+  })
+
   test('is told to wait while the first one runs', async () => {
     const goOn = holdAnswers()
     const key = randomUUID()
