@@ -180,6 +180,24 @@ describe('the breaker', () => {
       expect(Math.round(other.ejectedForMs('x'))).toBe(forMs)
     }
   })
+
+  test('the failures before an ejection are forgiven with it', () => {
+    fail(20)
+    nowMs += 5_000
+    succeed(3)
+    fail(1)
+    expect(health.state('x')).toBe('open')
+  })
+
+  test('a failure of a last resort starts the count of its successes again', () => {
+    fail(5)
+    succeed(2)
+    fail(1)
+    succeed(2)
+    expect(health.state('x')).toBe('ejected')
+    succeed(1)
+    expect(health.state('x')).toBe('open')
+  })
 })
 
 describe('busy', () => {
@@ -242,6 +260,12 @@ describe('busy', () => {
     health.recordFailure('x', 'busy')
     expect(health.ejectedForMs('x')).toBe(2_000)
   })
+
+  test('a shorter pause does not end a longer one', () => {
+    health.recordFailure('x', 'busy', 60)
+    health.recordFailure('x', 'busy', 1)
+    expect(health.ejectedForMs('x')).toBe(60_000)
+  })
 })
 
 test('a refused credential ejects at once, for long, and tells the operator', () => {
@@ -265,6 +289,16 @@ test('memory is bounded: what was unused for longest is forgotten', () => {
   nowMs += 1
   for (let n = 0; n < 10_000; n++) health.recordSuccess(`offer-${n}`, { firstTokenMs: 1 })
   expect(health.state('old')).toBe('open')
+})
+
+test('memory is bounded: what has just been used is not what is forgotten', () => {
+  for (let n = 0; n < 5; n++) health.recordFailure('first', 'server_error')
+  nowMs += 1
+  for (let n = 1; n < 10_000; n++) health.recordSuccess(`offer-${n}`, { firstTokenMs: 1 })
+  nowMs += 1
+  health.recordFailure('first', 'server_error')
+  health.recordSuccess('one more', { firstTokenMs: 1 })
+  expect(health.state('first')).toBe('ejected')
 })
 
 describe('latency', () => {

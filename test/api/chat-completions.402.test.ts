@@ -286,6 +286,15 @@ test('key_spend_limit_reached names limit, use, reset time and what fits; anothe
   })
 })
 
+test('a key that may spend more than there is promises no more than there is', async () => {
+  const customer = await gateway.customer({
+    creditNanos: promptNanos + outputNanos(100),
+    key: { limit: { limitNanos: 1_000_000_000n, reset: 'daily' } },
+  })
+  const error = await readError(await gateway.chat(customer, { ...hello, max_tokens: 101 }))
+  expect(error).toMatchObject({ status: 402, code: 'insufficient_credits', affordable_max_tokens: 100 })
+})
+
 test('a key with a limit for ten serves ten of sixty at once, and its customer has money left', async () => {
   const cost = promptNanos + outputNanos(10)
   const customer = await gateway.customer({ tier: 'scale', key: { limit: { limitNanos: 10n * cost, reset: 'none' } } })

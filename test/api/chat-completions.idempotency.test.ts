@@ -1,7 +1,8 @@
-import { randomBytes, randomUUID } from 'node:crypto'
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import OpenAI from 'openai'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { deleteExpiredClaims } from '../../src/idempotency/delete-expired-claims.ts'
+import { createPostgresClaimStore } from '../../src/idempotency/postgres-claim-store.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { readError, readUntil } from '../harness/event-stream.ts'
@@ -41,11 +42,11 @@ const chat = (app: TestApp, key: string, body: object = {}, init: RequestInit = 
   app.chat(customer, { model: 'test-model', messages, ...body }, { ...init, headers: { 'idempotency-key': key } })
 
 /** The upstream answers when the returned function is called, not before. */
-function holdAnswers(): () => void {
+function holdAnswers(behaviour = answer()): () => void {
   const gate = Promise.withResolvers<void>()
   upstream.respondWith(async (request, response) => {
     await gate.promise
-    await answer()(request, response)
+    await behaviour(request, response)
   })
   return gate.resolve
 }
@@ -145,6 +146,18 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await charged(1)
   })
 
+  test('says what an answer cost that was sealed under an earlier master key', async () => {
+    const key = randomUUID()
+    await (await chat(one, key)).text()
+    const other = await startTestApp({ database, masterKey: randomBytes(32), offers: [testOffer(upstream.baseUrl)] })
+    try {
+      const refused = await readError(await chat(other, key))
+      expect(refused).toMatchObject({ status: 409, code: 'already_completed', cost_usd: expect.any(Number) })
+    } finally {
+      await other.close()
+    }
+  })
+
   test('is told to wait while the first one runs', async () => {
     const goOn = holdAnswers()
     const key = randomUUID()
@@ -178,6 +191,67 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     } finally {
       await patient.close()
     }
+  })
+
+  test.each([
+    ['is served', answer()],
+    ['fails', status(500)],
+  ])(
+    'is taken from a request that its node has forgotten, and not given back when that %s',
+    async (_how, behaviour) => {
+      const key = randomUUID()
+      const goOnFirst = holdAnswers(behaviour)
+      const first = chat(one, key)
+      await upstream.next()
+      await database.pool.query(`UPDATE idempotency SET claimed_at = now() - interval '3 hours' WHERE key = $1`, [key])
+      const goOnSecond = holdAnswers()
+      const second = chat(two, key)
+      await upstream.next()
+      const inUse = { status: 409, code: 'idempotency_key_in_use' }
+      expect(await readError(await chat(one, key))).toMatchObject(inUse)
+      goOnFirst()
+      await first
+      expect(await readError(await chat(one, key))).toMatchObject(inUse)
+      goOnSecond()
+      expect((await second).status).toBe(200)
+      expect((await charged(2)).filter(cost => cost > 0n)).toHaveLength(1)
+    },
+  )
+
+  test('is taken once from a request that ended for nothing and did not give it back, when its node is not heard of', async () => {
+    const key = randomUUID()
+    upstream.respondWith(status(500))
+    expect((await chat(one, key)).status).toBe(500)
+    const [failed] = await one.settled(customer, 1)
+    const body = createHash('sha256')
+      .update(JSON.stringify({ model: 'test-model', messages }))
+      .digest()
+    // Its node has not been heard of for too long, and nobody has written that down yet.
+    await database.pool.query(
+      `WITH lost AS (
+         INSERT INTO node (node_id, expires_at) VALUES (gen_random_uuid(), now()) RETURNING node_id
+       )
+       INSERT INTO idempotency (customer_id, key, body_hash, request_id, node_id, expires_at)
+       SELECT $1, $2, $3, $4, node_id, now() + interval '1 hour' FROM lost`,
+      [customer.customerId, key, body, failed!.request_id],
+    )
+    const goOn = holdAnswers()
+    const asking = chat(one, key)
+    await vi.waitFor(() => expect(upstream.requests).toHaveLength(2), patiently)
+    // By one that had found it a moment earlier.
+    const late = {
+      customerId: customer.customerId,
+      keyId: '',
+      key,
+      bodyHash: body,
+      requestId: randomUUID(),
+      modelId: '',
+    }
+    const store = createPostgresClaimStore(database.pool, 0)
+    expect(await store.takeOver(late, failed!.request_id, randomUUID())).toBe(false)
+    goOn()
+    expect((await asking).status).toBe(200)
+    expect((await charged(2)).filter(cost => cost > 0n)).toHaveLength(1)
   })
 
   test('gives no answer of a model to a key that may not use it', async () => {
@@ -294,7 +368,13 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await (await chat(one, key)).text()
     const expire = () => database.pool.query(`UPDATE idempotency SET expires_at = now() WHERE key = $1`, [key])
     await expire()
-    const again = await chat(two, key, { temperature: 0.5 })
+    await database.pool.query('UPDATE idempotency SET node_id = gen_random_uuid() WHERE key = $1', [key])
+    const goOn = holdAnswers()
+    const asking = chat(two, key, { temperature: 0.5 })
+    await vi.waitFor(() => expect(upstream.requests).toHaveLength(2), patiently)
+    expect((await chat(one, key, { temperature: 0.5 })).status).toBe(409)
+    goOn()
+    const again = await asking
     expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, null])
     await expire()
     expect(await deleteExpiredClaims(database.pool)).toBeGreaterThanOrEqual(1)

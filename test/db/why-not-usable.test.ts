@@ -24,6 +24,21 @@ it('takes a PostgreSQL in which sessions begin as they are asked to, whatever it
   expect(rows).toEqual([{ statement: '0', lock: '0' }])
 })
 
+it('takes a DATABASE_URL with options of its own', async () => {
+  expect(await whyNotUsable({ ...db.connection, options: '-c work_mem=8MB' })).toBeUndefined()
+})
+
+it('refuses one that is too old', async () => {
+  const db = await createTestDatabase()
+  await db.pool.query(`
+    CREATE FUNCTION current_setting(text) RETURNS text LANGUAGE sql AS $$
+      SELECT CASE $1 WHEN 'server_version' THEN '13.4' WHEN 'server_version_num' THEN '130004' ELSE pg_catalog.current_setting($1) END
+    $$;
+    ALTER DATABASE ${db.connection.database} SET search_path = public, pg_catalog`)
+  expect(await whyNotUsable(db.connection)).toBe('PostgreSQL 13.4 is too old: Switchyard needs version 14 or newer.')
+  await db.drop()
+})
+
 it('refuses what would end a transaction that takes long, and names the cure', async () => {
   const limited = await createTestDatabase()
   const { database } = limited.connection

@@ -213,6 +213,15 @@ describe('a stream is delivered whole although', () => {
       { ...good },
     ]),
     [
+      'it is a whole answer, whose type is in capitals',
+      status(
+        200,
+        { choices: [{ message: { content: 'Hello' }, finish_reason: 'stop' }] },
+        { 'content-type': 'APPLICATION/JSON' },
+      ),
+      { ...good },
+    ],
+    [
       'headers would set cookies',
       sse(events, { headers: { 'set-cookie': 'a=b', 'strict-transport-security': 'x' } }),
       { ...good },
@@ -311,6 +320,7 @@ describe('nobody has answered when', () => {
     ['the stream is empty', sse([]), 'server_error'],
     ['only [DONE] comes', sse(['[DONE]']), 'empty'],
     ['only a role and a finish come', sse([role, stop, '[DONE]']), 'empty'],
+    ['max_tokens are said to be used up, and no usage comes', sse([role, chunk({}, 'length'), '[DONE]']), 'empty'],
     ['the JSON is broken', sse(['{"choices":[{']), 'malformed'],
     ['the first event is no object', sse(['42']), 'malformed'],
     ['a line is longer than 16 MiB', rawResponse(['data: ', huge], { framing: 'chunked' }), 'malformed'],

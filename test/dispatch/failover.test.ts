@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { ApiError } from '../../src/domain/errors.ts'
 import type { Unserved } from '../../src/domain/unserved.ts'
 import { patient } from '../harness/patience.ts'
 import {
@@ -16,6 +17,7 @@ import {
   stall,
   startScriptedUpstream,
   status,
+  streamBytes,
   streamEvents,
 } from '../harness/scripted-upstream.ts'
 import { type Dispatching, offerAt, readStream, startDispatching } from './dispatching.ts'
@@ -188,8 +190,18 @@ describe('giving up', () => {
     expect(await unserved(dispatching.send([at(0), at(1)]))).toMatchObject({ retryAfterS: 3 })
     upstreams[1]!.always(boom)
     expect(await unserved(dispatching.send([at(0), at(1)]))).toMatchObject({ retryAfterS: undefined })
+    upstreams[1]!.always(status(429, {}, { 'retry-after': '0' }))
+    expect(await unserved(dispatching.send(at(1)))).toMatchObject({ retryAfterS: 1 })
+    upstreams[1]!.always(status(429, {}, { 'retry-after': '999999999' }))
+    expect(await unserved(dispatching.send(at(1)))).toMatchObject({ retryAfterS: 86_400 })
     upstreams[1]!.always(status(429))
     expect(await unserved(dispatching.send(at(1)))).toMatchObject({ retryAfterS: undefined })
+  })
+
+  it('takes a moment that has passed for no wish to be left alone', async () => {
+    upstreams[0]!.always(status(503, {}, { 'retry-after': 'Thu, 01 Jan 1970 00:00:00 GMT' }))
+    expect(await unserved(dispatching.send(at(0)))).toMatchObject({ retryAfterS: undefined })
+    expect(dispatching.reports).toEqual(['failure u0/public-model server_error'])
   })
 
   it.each([400, 413, 422])('stops at a %s: another server would refuse the same request', async code => {
@@ -292,7 +304,14 @@ describe('a client that leaves', () => {
 
   it('had left before anything was sent', async () => {
     const failure = await unserved(dispatching.send(at(0), {}, AbortSignal.abort()))
-    expect(failure).toMatchObject({ code: 'upstream_unavailable' })
+    expect(failure).toMatchObject({ code: 'upstream_unavailable', attempts: [] })
+    expect(asked()).toEqual([0, 0, 0, 0])
+  })
+
+  it('is told so where it is the gateway that stops, before anything was sent', async () => {
+    const stopping = AbortSignal.abort(new ApiError('server_shutdown'))
+    const failure = await unserved(dispatching.send(at(0), {}, stopping))
+    expect(failure).toMatchObject({ code: 'server_shutdown', attempts: [] })
     expect(asked()).toEqual([0, 0, 0, 0])
   })
 })
@@ -322,6 +341,42 @@ describe('connections', () => {
     expect(ports.size).toBe(1)
   })
 
+  it('are kept where a server ends its response only a while after [DONE], which nobody waits for', async () => {
+    const events = [role, contentChunk('x'.repeat(100_000)), chunk({}, 'stop'), '[DONE]']
+    const isRead = Promise.withResolvers<void>()
+    const beforeEvent = (index: number) => (index === events.length ? isRead.promise : undefined)
+    upstreams[0]!.respondWith(sse([...events, 'the rest'], { beforeEvent }))
+    await readStream(await dispatching.send(at(0), stream))
+    isRead.resolve()
+    expect(await upstreams[0]!.requests[0]!.aborted).toBe(false)
+  })
+
+  /** Writes for as long as somebody reads, and notes how much that was. */
+  const endless =
+    (code: number, type: string, begin: string): Behaviour =>
+    async (_request, response) => {
+      response.writeHead(code, { 'content-type': type })
+      response.write(begin)
+      const block = Buffer.alloc(2 ** 16, ' ')
+      for (written = 0; !response.destroyed; written += block.length) {
+        if (!response.write(block)) await Promise.race([once(response, 'drain'), once(response, 'close')])
+      }
+    }
+  let written: number
+  const error = '{"error":{"message":"boom"}}'
+
+  it.each<[what: string, behaviour: Behaviour, body: object]>([
+    ['an error, where a whole answer was asked for', endless(500, 'application/json', error), {}],
+    ['an error, where a stream was asked for', endless(500, 'application/json', error), stream],
+    ['what follows [DONE]', endless(200, 'text/event-stream', streamBytes().toString()), stream],
+  ])('are let go where a server goes on and on: %s', async (_what, behaviour, body) => {
+    upstreams[0]!.respondWith(behaviour)
+    await dispatching.send(at(0), body).then(readStream, () => {})
+    expect(await upstreams[0]!.requests[0]!.aborted).toBe(true)
+    // Most of it is in the buffers between here and there.
+    expect(written).toBeLessThan(12 * 1024 * 1024)
+  })
+
   it('that the upstream was just closing cost nothing', async () => {
     upstreams[0]!.respondWith(answer(), hangUp(), answer({ text: 'second connection' }))
     await dispatching.send(at(0))
@@ -330,6 +385,33 @@ describe('connections', () => {
     expect(answered).toMatchObject({ completion: { choices: [{ message: { content: 'second connection' } }] } })
     expect(answered.attempts).toHaveLength(1)
   })
+})
+
+it.each<[when: string, events: readonly unknown[]]>([
+  ['before its first content', ['{"choices"']],
+  ['in its middle', [role, contentChunk('one'), '{"choices"']],
+])('a stream that cannot be read is ended upstream, %s', async (_when, events) => {
+  upstreams[0]!.respondWith(sse(events, { ending: 'stall' }))
+  const long = { connectMs: 600_000, firstTokenMs: 600_000, idleMs: 600_000, totalMs: 600_000 }
+  const { failure } = await dispatching
+    .send(at(0, { endpoint: { timeouts: long } }), stream)
+    .then(readStream, failure => ({ failure }))
+  expect(failure).not.toBeNull()
+  expect(await upstreams[0]!.requests[0]!.aborted).toBe(true)
+})
+
+it('a stream that came all at once, but for the end of its response, waits for its reader all the same', async () => {
+  upstreams[0]!.respondWith(rawResponse(streamBytes(), { framing: 'chunked', ending: 'stall' }))
+  const streaming = await dispatching.send(at(0), stream)
+  if (streaming.kind !== 'stream') throw new Error('the answer is no stream')
+  const pause = Promise.withResolvers<void>()
+  let taken = 0
+  const reading = streaming.chunks.read(() => (taken++ === 0 ? pause.promise : undefined))
+  await new Promise(setImmediate)
+  expect(taken).toBe(1)
+  pause.resolve()
+  await reading
+  expect(taken).toBe(2)
 })
 
 it('carries the credential as the dialect says, and none where there is none', async () => {

@@ -61,8 +61,31 @@ test('models of the servers that answer become local offers at the given price',
   expect(three).toMatchObject({ upstreamModel: file, contextTokens: 131_072 })
 })
 
-test('a server that wants a key is found but not offered', async () => {
-  const lmstudio = await listen(json({ error: 'key' }, 401))
+test('the context is what a server says that it serves, or a guess where that is no length', async () => {
+  const meta = { n_ctx: 4_096, n_ctx_train: 131_072 }
+  const data = [
+    { id: 'served', meta },
+    { id: 'odd', max_model_len: -1, context_length: 1.5 },
+  ]
+  const [found] = await detect({ llamacpp: await listen(json({ data })) })
+  expect(found!.offers.map(offer => offer.contextTokens)).toEqual([4_096, 32_768])
+})
+
+test('a name is offered once, and never one that means something else', async () => {
+  const data = [{ id: '/a/m.gguf' }, { id: '/b/m.gguf' }, { id: 'auto' }]
+  const [found] = await detect({ llamacpp: await listen(json({ data })) })
+  expect(found!.offers.map(offer => offer.upstreamModel)).toEqual(['/a/m.gguf'])
+})
+
+test('a server without a chat model is found, and said to have nothing to offer', async () => {
+  const [found] = await detect({
+    ollama: await listen(json({ data: [{ id: 'bge-m3' }, { id: 'mxbai-embed-large' }] })),
+  })
+  expect(found).toMatchObject({ offers: [], finding: { models: [], note: expect.stringContaining('no chat model') } })
+})
+
+test.each([401, 403])('a server that wants a key, and says so with %i, is found but not offered', async code => {
+  const lmstudio = await listen(json({ error: 'key' }, code))
   const [found] = await detect({ lmstudio })
   expect(found!.offers).toEqual([])
   expect(found!.finding.note).toContain('wants an API key')

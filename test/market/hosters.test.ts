@@ -341,3 +341,20 @@ test('of two prices set at once both become versions, one after the other', asyn
   const versions = await Promise.all([set(), set(), set()])
   expect(versions.map(({ version }) => version).sort()).toEqual([2, 3, 4])
 })
+
+test('a price was valid until the next one began, however many came after that', async () => {
+  await addHoster(database.pool, acme, secrets)
+  for (let n = 0; n < 3; n++) await setHosterPrice(database.pool, 'acme', { modelId: 'qwen3-8b', price })
+  const { rows } = await database.pool.query(
+    'SELECT valid_until = lead(valid_from) OVER (ORDER BY version) AS adjoins FROM hoster_price ORDER BY version',
+  )
+  expect(rows.map(({ adjoins }) => adjoins)).toEqual([true, true, true, null])
+})
+
+test('a new price changes nothing else of a model, its name at the hoster least of all', async () => {
+  const model = { ...acme.models[0]!, upstreamModel: 'their/qwen3' }
+  await addHoster(database.pool, { ...acme, models: [model] }, secrets)
+  const dearer = { inputPicoPerToken: 300_000n, outputPicoPerToken: 900_000n }
+  await setHosterPrice(database.pool, 'acme', { modelId: 'qwen3-8b', price: dearer })
+  expect((await listHosters(database.pool))[0]!.models).toEqual([{ ...model, price: dearer, priceVersion: 2 }])
+})

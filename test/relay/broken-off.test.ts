@@ -105,6 +105,27 @@ test('by its server, before the client left that was still reading what had come
   expect(dispatching.reports).toEqual(['failure one/public-model server_error'])
 })
 
+test('by its server, while what had come before waited for its reader: that is handed over first', async () => {
+  const isReading = Promise.withResolvers<void>()
+  upstream.respondWith(
+    sse([role, contentChunk('one'), contentChunk(' two')], {
+      ending: 'reset',
+      beforeEvent: index => (index === 2 ? isReading.promise : undefined),
+    }),
+  )
+  const isLost = Promise.withResolvers<void>()
+  const { onResponseError } = UpstreamExchange.prototype
+  vi.spyOn(UpstreamExchange.prototype, 'onResponseError').mockImplementation(function (this: UpstreamExchange, error) {
+    onResponseError.call(this, error)
+    isLost.resolve()
+  })
+  const { seen } = await stream(new AbortController().signal, () => {
+    isReading.resolve()
+    return isLost.promise
+  })
+  expect(seen).toMatchObject({ text: 'one two', done: false, error: { code: 'stream_interrupted' } })
+})
+
 test.each<[how: string, stop: (request: AbortController) => unknown]>([
   ['its drain limit passes', request => request.abort(new ApiError('server_shutdown'))],
   ['it closes its connections', () => dispatching.close()],
@@ -190,6 +211,8 @@ describe('by a time limit', () => {
     mayGoOn.resolve()
     await isHeldUp.promise
     passes(heldUpS)
+    // The limits are looked at by the end of the turn.
+    await new Promise(setImmediate)
     mayRead.resolve()
     if (afterS > 0) await hasReadAll.promise
     passes(afterS)
@@ -224,6 +247,11 @@ describe('by a time limit', () => {
       expect(ended).toMatchObject({ ...servers, receipt: free })
     },
   )
+
+  test('nothing, of a reader that pauses for longer than its server may, while what had come waits for it', async () => {
+    const { receipt } = await standStill({ beforeS: 0, heldUpS: 41, afterS: 0 }, { idleMs: 20_000 }, 'finish')
+    expect(receipt).toMatchObject({ outcome: 'served', billedInputTokens: 7 })
+  })
 
   test.each([[{ beforeS: 40, heldUpS: 25, afterS: 0 }], [{ beforeS: 59, heldUpS: 59, afterS: 0 }]])(
     'nothing, of a server that had the time: who holds it up does not have its answer for free',

@@ -147,6 +147,12 @@ test('about 3 % of requests try an unmeasured server first, but never for who wa
   expect(firsts(offers, 'cheapest', { health })).toEqual({ fast: 2_000 })
 })
 
+test('fastest: an unmeasured server counts as a typical one', () => {
+  const health = healthOf({ 'a/m': { predictedMs: 100 }, 'b/m': { predictedMs: 200 }, 'new/m': { predictedMs: null } })
+  const counts = firsts([priced('a', 1), priced('b', 1), priced('new', 1)], 'fastest', { health })
+  expect(counts.new).toBeGreaterThan(300)
+})
+
 test('offers that are ejected come last of all, the least bad first', () => {
   const offers = [
     priced('ill', 1, { modelId: 'm' }),
@@ -176,6 +182,24 @@ test('a warm prompt cache wins where it is not much worse, and never over a lowe
   expect(first('cheapest', 'warm/m')).toEqual({ best: 2_000 })
 })
 
+test('a warm prompt cache wins for who wants the fastest, whatever it costs', () => {
+  const offers = [priced('best', 100), priced('dear', 1_000)]
+  const health = healthOf({ 'best/m': { predictedMs: 100 }, 'dear/m': { predictedMs: 110 } })
+  expect(firsts(offers, 'fastest', { health, stickyOfferId: 'dear/m' })).toEqual({ dear: 2_000 })
+})
+
+test('a warm prompt cache does not win where its server is slow, busy, being tried again or not measured', () => {
+  const offers = [priced('best', 100), priced('warm', 100)]
+  const first = (tier: ServiceTier, warm: NonNullable<Parameters<typeof healthOf>[0]>[string]) => {
+    const health = healthOf({ 'best/m': { predictedMs: 100 }, 'warm/m': warm })
+    return firsts(offers, tier, { health, stickyOfferId: 'warm/m' })
+  }
+  expect(first('balanced', { predictedMs: 1_000 }).warm).toBeLessThan(400)
+  expect(first('fastest', { predictedMs: 110, inFlight: 1 })).toEqual({ best: 2_000 })
+  expect(first('fastest', { predictedMs: 110, state: 'probing' })).toEqual({ best: 2_000 })
+  expect(first('balanced', { predictedMs: null }).warm).toBeLessThan(1_400)
+})
+
 test('a plan says what each offer was ranked by', () => {
   const health = healthOf({ 'a/m': { predictedMs: 100, inFlight: 2, state: 'probing' } })
   const { ranks } = route(ticketOf([priced('a', 100)]), jobOf(), { health }, () => 0.5)
@@ -196,6 +220,29 @@ test('where nothing was chosen there is nothing to note', () => {
   const exclusion = { offerId: 'b/m', provider: 'cloud', reason: 'feature_missing' } as const
   expect(noted([only], jobOf(), [exclusion])).toMatchObject({ excluded: [exclusion] })
   expect(noted([only, priced('b', 1)])).toMatchObject({ ranked: [{}, {}] })
+})
+
+test('a note says what max_tokens was lowered to, also where nothing else was chosen', () => {
+  const clamped: Ticket = {
+    ...ticketOf([priced('a', 1)]),
+    maxTokens: 100,
+    clamp: { asked: 500, by: 'on_insufficient' },
+  }
+  const view = { stickyOfferId: null, cloudCompetes: false }
+  expect(routingNote(clamped, jobOf(), null, view)?.clamp).toEqual({ asked: 500, allowed: 100, by: 'on_insufficient' })
+})
+
+test('a note tells of a warm prompt cache only where it came first', () => {
+  const offers = [priced('a', 1), priced('b', 2)]
+  const { ranks } = route(
+    ticketOf(offers),
+    jobOf({ wishes: { serviceTier: 'cheapest' } }),
+    { health: healthOf() },
+    () => 0,
+  )
+  const isSticky = (stickyOfferId: string) =>
+    routingNote(ticketOf(offers), jobOf(), ranks, { stickyOfferId, cloudCompetes: false })?.isSticky
+  expect([isSticky('a/m'), isSticky('b/m')]).toEqual([true, undefined])
 })
 
 test('a note stays small in a large market, and says how much it left out', () => {
