@@ -38,7 +38,9 @@ export function splitCost(cost: Nanos, hosterShareBps: number): { hosterShareNan
  * above, the nearest double. Sums are made in integers first, never of these numbers.
  */
 export function usd(nanos: Nanos): number {
-  return Number(usdText(nanos))
+  const whole = Number(nanos)
+  // A division rounds to the nearest double, as reading the text does, in a tenth of the time.
+  return Number.isSafeInteger(whole) ? whole / Number(NANOS_PER_USD) : Number(usdText(nanos))
 }
 
 /** USD as decimal text with `decimalsMin` to 9 decimals: 5_000_000_000n is "5.00". Exact. */

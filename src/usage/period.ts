@@ -30,6 +30,21 @@ export function bucketStarts({ fromIso, untilIso }: Period, interval: Interval):
   return starts
 }
 
+/** Names starts of buckets, which are whole hours, as ISO 8601 in UTC. It keeps the day at hand: `toISOString` for each hour of a year takes 12 ms. */
+export function bucketNames(): (startMs: number) => string {
+  let day = Number.NaN
+  let dayText = ''
+  return startMs => {
+    const itsDay = Math.floor(startMs / DAY_MS)
+    if (itsDay !== day) {
+      day = itsDay
+      dayText = new Date(day * DAY_MS).toISOString().slice(0, 11)
+    }
+    const hour = (startMs - day * DAY_MS) / STEP_MS.hour
+    return `${dayText}${String(hour).padStart(2, '0')}:00:00+00:00`
+  }
+}
+
 const STEP_MS = { hour: 3_600_000, day: DAY_MS, week: 7 * DAY_MS }
 
 function firstStart(fromMs: number, interval: Interval): number {

@@ -2,7 +2,7 @@ import type { Sql } from '../db/pool.ts'
 import { usd } from '../domain/money.ts'
 import type { Interval, TokenUsageReport } from '../wire/reports.ts'
 import { meanLatencyMs } from './mean-latency.ts'
-import { bucketStarts, lastDays, type Period } from './period.ts'
+import { bucketNames, bucketStarts, lastDays, type Period } from './period.ts'
 import { readRefunded } from './read-refunded.ts'
 
 /**
@@ -21,27 +21,34 @@ export async function tokenUsage(
     readBuckets(sql, customerId, period, interval),
     readRefunded(sql, customerId, period),
   ])
-  const total = (count: (bucket: Bucket) => number) => used.values().reduce((sum, bucket) => sum + count(bucket), 0)
+  const totals = { inputTokens: 0, outputTokens: 0, costNanos: 0n, requests: 0 }
+  for (const bucket of used.values()) {
+    totals.inputTokens += bucket.input_tokens
+    totals.outputTokens += bucket.output_tokens
+    totals.costNanos += bucket.cost_nanos
+    totals.requests += bucket.requests
+  }
+  const nameOf = bucketNames()
   return {
     period_days: days,
     interval,
     totals: {
-      input_tokens: total(bucket => bucket.input_tokens),
-      output_tokens: total(bucket => bucket.output_tokens),
-      total_tokens: total(bucket => bucket.input_tokens + bucket.output_tokens),
-      cost_usd: usd(used.values().reduce((sum, bucket) => sum + bucket.cost_nanos, 0n)),
+      input_tokens: totals.inputTokens,
+      output_tokens: totals.outputTokens,
+      total_tokens: totals.inputTokens + totals.outputTokens,
+      cost_usd: usd(totals.costNanos),
       refunded_usd: usd(refundedNanos),
-      requests: total(bucket => bucket.requests),
+      requests: totals.requests,
     },
-    timeseries: bucketStarts(period, interval).map(startMs => pointOf(startMs, used.get(startMs))),
+    timeseries: bucketStarts(period, interval).map(startMs => pointOf(nameOf(startMs), used.get(startMs))),
   }
 }
 
 type Point = TokenUsageReport['timeseries'][number]
 
-function pointOf(startMs: number, bucket: Bucket | undefined): Point {
+function pointOf(period: string, bucket: Bucket | undefined): Point {
   return {
-    period: `${new Date(startMs).toISOString().slice(0, 19)}+00:00`,
+    period,
     input_tokens: bucket?.input_tokens ?? 0,
     output_tokens: bucket?.output_tokens ?? 0,
     total_tokens: bucket === undefined ? 0 : bucket.input_tokens + bucket.output_tokens,
@@ -54,7 +61,7 @@ function pointOf(startMs: number, bucket: Bucket | undefined): Point {
   }
 }
 
-/** Counts stay far below 2^53, so they are plain numbers: 8,760 hours of ten bigints each took 20 ms to read. */
+/** Counts stay far below 2^53, so they are plain numbers, and their sums exact: 8,760 hours of ten bigints each took 20 ms to read. */
 interface Bucket {
   start_ms: number
   input_tokens: number
@@ -68,6 +75,13 @@ interface Bucket {
   latency_ms_sum: number
 }
 
+const bucketSql: Readonly<Record<Interval, string>> = {
+  hour: 'hour',
+  day: "date_trunc('day', hour, 'UTC')",
+  week: "date_trunc('week', hour, 'UTC')",
+  month: "date_trunc('month', hour, 'UTC')",
+}
+
 /** What was used, by the start of its bucket (epoch ms). Buckets without usage are missing. */
 async function readBuckets(
   sql: Sql,
@@ -75,21 +89,23 @@ async function readBuckets(
   { fromIso, untilIso }: Period,
   interval: Interval,
 ): Promise<Map<number, Bucket>> {
+  // Sums of bigint are numeric: made to float8 they go through text, which took a third of the 60 ms of a year by the hour.
+  const bucket = bucketSql[interval]
   const { rows } = await sql.query<Bucket>(
-    `SELECT extract(epoch FROM date_trunc($4, hour, 'UTC'))::float8 * 1000 AS start_ms,
-            sum(input_tokens)::float8 AS input_tokens,
-            sum(output_tokens)::float8 AS output_tokens,
+    `SELECT extract(epoch FROM ${bucket})::float8 * 1000 AS start_ms,
+            sum(input_tokens::float8) AS input_tokens,
+            sum(output_tokens::float8) AS output_tokens,
             sum(cost_nanos)::bigint AS cost_nanos,
-            sum(requests)::float8 AS requests,
-            sum(successes)::float8 AS successes,
-            sum(local_requests)::float8 AS local_requests,
-            sum(hoster_requests)::float8 AS hoster_requests,
-            sum(cloud_requests)::float8 AS cloud_requests,
-            sum(latency_ms_sum)::float8 AS latency_ms_sum
+            sum(requests::float8) AS requests,
+            sum(successes::float8) AS successes,
+            sum(local_requests::float8) AS local_requests,
+            sum(hoster_requests::float8) AS hoster_requests,
+            sum(cloud_requests::float8) AS cloud_requests,
+            sum(latency_ms_sum::float8) AS latency_ms_sum
        FROM usage_hour
       WHERE customer_id = $1 AND hour >= $2 AND hour < $3
-      GROUP BY date_trunc($4, hour, 'UTC')`,
-    [customerId, fromIso, untilIso, interval],
+      GROUP BY ${bucket}`,
+    [customerId, fromIso, untilIso],
   )
   return new Map(rows.map(row => [row.start_ms, row]))
 }
