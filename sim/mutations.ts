@@ -518,6 +518,13 @@ export const mutations: readonly Mutation[] = [
     replace: '\n',
   },
   {
+    id: 'breaker-counts-each-refusal',
+    bug: 'a burst that a busy server refuses doubles its pause with every request',
+    file: breaker,
+    find: 'const isNews = sentMs >= record.pausedAtMs',
+    replace: 'const isNews = true',
+  },
+  {
     id: 'breaker-lets-one-eject-for-all',
     bug: 'the requests of one customer alone keep a server from everybody',
     file: 'src/market/health-of-customers.ts',
