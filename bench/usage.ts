@@ -303,6 +303,10 @@ async function timeAudit(gateway: Gateway): Promise<string> {
 }
 
 function commandLine(): string {
-  const flags = process.argv.slice(2)
+  // Whose directory that is, is nobody's business.
+  const flags = process.argv.slice(2).map((flag, at, all) => {
+    if (all[at - 1] === '--data-dir') return 'DIR'
+    return flag.replace(/^--data-dir=.*/, '--data-dir=DIR')
+  })
   return flags.length === 0 ? '' : ` -- ${flags.join(' ')}`
 }
