@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import type { Clock } from '../domain/clock.ts'
 import {
@@ -112,7 +111,14 @@ function untilDone(
 /** Waits while the socket is full: a slow reader must not make the server keep its answer in memory. */
 async function writeAll(response: ServerResponse, text: string): Promise<boolean> {
   if (text === '' || response.write(text)) return true
-  await Promise.race([once(response, 'drain'), once(response, 'close')])
+  await new Promise<void>(resolve => {
+    // Both are taken off again: a reader that is slow again and again would gather those that did not come.
+    const goOn = () => {
+      response.off('drain', goOn).off('close', goOn)
+      resolve()
+    }
+    response.on('drain', goOn).on('close', goOn)
+  })
   return !response.destroyed
 }
 

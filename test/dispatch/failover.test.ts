@@ -1,5 +1,7 @@
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/domain/errors.ts'
 import type { Unserved } from '../../src/domain/unserved.ts'
@@ -357,11 +359,12 @@ describe('connections', () => {
     async (_request, response) => {
       response.writeHead(code, { 'content-type': type })
       response.write(begin)
-      const block = Buffer.alloc(2 ** 16, ' ')
-      for (written = 0; !response.destroyed; written += block.length) {
-        if (!response.write(block)) await Promise.race([once(response, 'drain'), once(response, 'close')])
+      const blocks = function* () {
+        for (written = 0; ; written += block.length) yield block
       }
+      await pipeline(Readable.from(blocks()), response).catch(() => {})
     }
+  const block = Buffer.alloc(2 ** 16, ' ')
   let written: number
   const error = '{"error":{"message":"boom"}}'
 
