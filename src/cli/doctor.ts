@@ -21,6 +21,7 @@ import { Failure } from './failure.ts'
 import { hasDatabase } from './has-database.ts'
 import { whyNotThatOfServers } from './master-key-of.ts'
 import { table } from './output.ts'
+import { shellWord } from './shell-word.ts'
 import { outputOf, type Session, sessionOf, verb } from './verb.ts'
 
 /** How long a server may take to answer. */
@@ -227,7 +228,7 @@ async function endpointState(endpoint: Endpoint, offers: readonly Offer[], looku
   if (answer.status === 401 || answer.status === 403) {
     const where =
       endpoint.kind === 'hoster'
-        ? `Set a new one: switchyard hoster key ${endpoint.name} --key-file <file>`
+        ? `Set a new one: switchyard hoster key ${shellWord(endpoint.name)} --key-file <file>`
         : 'Check api_key.'
     throw new Error(`${url} refuses the key (${answer.status}). ${where}`)
   }
