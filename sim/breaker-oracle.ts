@@ -3,8 +3,9 @@ import type { Attempt } from '../src/domain/handoff.ts'
 import type { Health, HealthOfCustomers, OfferState } from '../src/domain/health.ts'
 import type { Offer } from '../src/domain/offer.ts'
 import { createHealth, type HealthEvent } from '../src/market/health.ts'
-import { createHealthOfCustomers } from '../src/market/health-of-customers.ts'
+import { createHealthOfCustomers, keyOf } from '../src/market/health-of-customers.ts'
 import type { RankedPlan } from '../src/route/route.ts'
+import { healthWith } from './health-with.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
@@ -73,19 +74,13 @@ export function createBreakerOracle(
   const metBy = new Map<string, Set<string | null>>()
   const fail = (rule: string, offerId: string, why: string) => world.fail(rule, `${process.name}, ${offerId}: ${why}`)
   const isEjected = (offerId: string, customerId: string) =>
-    everybody.stateOf(offerId) === 'ejected' || ofOne.stateOf(`${customerId} ${offerId}`) === 'ejected'
+    everybody.stateOf(offerId) === 'ejected' || ofOne.stateOf(keyOf(customerId, offerId)) === 'ejected'
 
   return {
     health: {
       of(customerId) {
         const health = product.of(customerId)
-        return {
-          state: offerId => health.state(offerId),
-          ejectedForMs: offerId => health.ejectedForMs(offerId),
-          predictMs: (offerId, request) => health.predictMs(offerId, request),
-          inFlight: offerId => health.inFlight(offerId),
-          beginRequest: offerId => health.beginRequest(offerId),
-          endRequest: offerId => health.endRequest(offerId),
+        return healthWith(health, {
           recordSuccess(offerId, sample, sentMs) {
             metBy.delete(offerId)
             health.recordSuccess(offerId, sample, sentMs)
@@ -99,7 +94,7 @@ export function createBreakerOracle(
             if (met.size === 1 && met.has(customerId) && !everybody.mayFailOften(offerId))
               fail('nobody_ejects_for_others', offerId, `${customerId} alone has met faults`)
           },
-        }
+        })
       },
     },
     sawEligible(candidates, { eligible }, customerId) {

@@ -1,5 +1,6 @@
 import type { AttemptOutcome } from '../domain/handoff.ts'
 import type { Health, HealthOfCustomers, OfferState } from '../domain/health.ts'
+import { FAILURES_TO_EJECT } from './health.ts'
 
 /**
  * Keeps what one customer's requests do to servers from everybody else: an image that no server can decode, or a prompt that crashes each worker, sent again
@@ -125,16 +126,18 @@ class HealthOfCustomer implements Health {
   }
 }
 
-/** Of a key of `ofOne`, whose it is and what of. */
+/** What `ofOne` knows an offer by, as one customer finds it. */
+export function keyOf(customerId: string, offerId: string): string {
+  return `${customerId} ${offerId}`
+}
+
+/** Of such a key, whose it is and what of. */
 export function ofKey(key: string): { customerId: string; offerId: string } {
   const at = key.indexOf(' ')
   return { customerId: key.slice(0, at), offerId: key.slice(at + 1) }
 }
 
-const keyOf = (customerId: string, offerId: string) => `${customerId} ${offerId}`
-
-/** One less than eject. */
-const FAULTS_OF_ONE_MAX = 4
+const FAULTS_OF_ONE_MAX = FAILURES_TO_EJECT - 1
 const KEYS_MAX = 10_000
 
 /**

@@ -146,7 +146,8 @@ interface OfferRecord {
   readonly latency: Latency
 }
 
-const FAILURES_TO_EJECT = 5
+/** In a row. */
+export const FAILURES_TO_EJECT = 5
 const CONNECT_FAILURES_TO_EJECT = 3
 const SUCCESSES_TO_PASS = 3
 const EJECTED_MS = 5_000

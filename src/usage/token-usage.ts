@@ -89,8 +89,8 @@ async function readBuckets(
   { fromIso, untilIso }: Period,
   interval: Interval,
 ): Promise<Map<number, Bucket>> {
-  // Sums of bigint are numeric: made to float8 they go through text, which took a third of the 60 ms of a year by the hour.
   const bucket = bucketSql[interval]
+  // Sums of bigint are numeric: made to float8 they go through text, which took a third of the 60 ms of a year by the hour.
   const { rows } = await sql.query<Bucket>(
     `SELECT extract(epoch FROM ${bucket})::float8 * 1000 AS start_ms,
             sum(input_tokens::float8) AS input_tokens,

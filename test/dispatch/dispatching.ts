@@ -1,3 +1,4 @@
+import { healthWith } from '../../sim/health-with.ts'
 import { dispatch } from '../../src/dispatch/dispatch.ts'
 import { UpstreamClient } from '../../src/dispatch/upstream-client.ts'
 import { plainAccess } from '../../src/domain/caller.ts'
@@ -107,13 +108,7 @@ export function startDispatching({ attemptsMax = 3 } = {}): Dispatching {
   const observed = {
     of(customerId: string): Health {
       const health = customers.of(customerId)
-      return {
-        state: offerId => health.state(offerId),
-        ejectedForMs: offerId => health.ejectedForMs(offerId),
-        predictMs: (offerId, request) => health.predictMs(offerId, request),
-        inFlight: offerId => health.inFlight(offerId),
-        beginRequest: offerId => health.beginRequest(offerId),
-        endRequest: offerId => health.endRequest(offerId),
+      return healthWith(health, {
         recordSuccess(offerId, sample, sentMs) {
           reports.push(`success ${offerId}`)
           health.recordSuccess(offerId, sample, sentMs)
@@ -122,7 +117,7 @@ export function startDispatching({ attemptsMax = 3 } = {}): Dispatching {
           reports.push(`failure ${offerId} ${outcome}`)
           health.recordFailure(offerId, outcome, retryAfterS, sentMs)
         },
-      }
+      })
     },
   }
   return {
