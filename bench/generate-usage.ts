@@ -3,8 +3,8 @@ import { parseArgs } from 'node:util'
 import { openDatabase } from '../src/db/embedded.ts'
 import { migrate } from '../src/db/migrate.ts'
 import { createPool, type Pool, type Sql, transaction } from '../src/db/pool.ts'
-import { addUsagePartitions } from '../src/ledger/add-usage-partitions.ts'
-import { openAccount } from '../src/ledger/open-account.ts'
+import { openAccount } from '../src/ledger/accounts/open-account.ts'
+import { addUsagePartitions } from '../src/ledger/settlement/add-usage-partitions.ts'
 
 /** Who used what: the customers, and how many rows they left together. */
 export type GeneratedUsage = {

@@ -434,7 +434,7 @@ END $$;
 -- ---------------------------------------------------------------- settlement
 
 -- One request as `settle_batch` is asked to end it. The records of the journal are rows of it as text, and are sent as they are:
--- whoever adds, removes or moves a field here does so in src/ledger/settlement-record.ts, with a new version.
+-- whoever adds, removes or moves a field here does so in src/ledger/settlement/settlement-record.ts, with a new version.
 CREATE TYPE settlement_asked AS (
   version integer, request uuid, customer uuid, lease uuid, key uuid, started_ms bigint, model text, provider text, endpoint text, hoster uuid,
   input_tokens integer, output_tokens integer, reported_input_tokens integer, reported_output_tokens integer,

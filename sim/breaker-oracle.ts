@@ -1,10 +1,10 @@
 import type { Eligibility } from '../src/admit/eligible.ts'
 import type { Attempt } from '../src/domain/handoff.ts'
-import type { Health, HealthOfCustomers, OfferState } from '../src/domain/health.ts'
+import type { CustomerBreakers, Health, OfferState } from '../src/domain/health.ts'
 import type { Offer } from '../src/domain/offer.ts'
-import { createHealth, type HealthEvent } from '../src/market/health.ts'
-import { createHealthOfCustomers, keyOf } from '../src/market/health-of-customers.ts'
 import type { RankedPlan } from '../src/route/route.ts'
+import { createCustomerBreakers, keyOf } from '../src/supply/breakers/customer-breakers.ts'
+import { createHealth, type HealthEvent } from '../src/supply/breakers/health.ts'
 import { healthWith } from './health-with.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
@@ -15,7 +15,7 @@ import type { World } from './world.ts'
  */
 export interface BreakerOracle {
   /** The product's own, watched. */
-  readonly health: HealthOfCustomers
+  readonly health: CustomerBreakers
   /** Who may be asked: the ejected are left out, but for the last resort. */
   sawEligible(offers: readonly Offer[], choice: Eligibility, customerId: string): void
   /** In which order. */
@@ -69,7 +69,7 @@ export function createBreakerOracle(
 ): BreakerOracle {
   const everybody = watchBreaker(world, process, random, onEjected, { hasAllAttempts: true })
   const ofOne = watchBreaker(world, process, random, onEjected, { hasAllAttempts: false })
-  const product = createHealthOfCustomers(everybody.health, ofOne.health)
+  const product = createCustomerBreakers(everybody.health, ofOne.health)
   /** Of each offer who has met a fault since its last success; null stands for a failed connection, which is nobody's. */
   const metBy = new Map<string, Set<string | null>>()
   const fail = (rule: string, offerId: string, why: string) => world.fail(rule, `${process.name}, ${offerId}: ${why}`)

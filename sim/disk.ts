@@ -1,4 +1,4 @@
-import type { Disk } from '../src/journal/disk.ts'
+import type { Disk } from '../src/ledger/journal/disk.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 

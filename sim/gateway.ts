@@ -1,6 +1,6 @@
-import { type Claims, createClaims } from '../src/idempotency/claims.ts'
+import { type Claims, createClaims } from '../src/chat/idempotency/claims.ts'
 import { startNode } from '../src/jobs/start-node.ts'
-import { type Journal, openJournal } from '../src/journal/journal.ts'
+import { type Journal, openJournal } from '../src/ledger/journal/journal.ts'
 import { createLedger, type Ledger } from '../src/ledger/ledger.ts'
 import { type BreakerOracle, createBreakerOracle } from './breaker-oracle.ts'
 import type { SimDisk } from './disk.ts'
@@ -8,7 +8,7 @@ import type { Link } from './link.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
-/** A journal directory: what src/journal/claim-directory.ts keeps in the file system. */
+/** A journal directory: what src/ledger/journal/claim-directory.ts keeps in the file system. */
 export interface Volume {
   readonly name: string
   readonly disk: SimDisk
@@ -17,7 +17,7 @@ export interface Volume {
   claimedBy: Process | undefined
 }
 
-/** The settings of a run that src/config.ts would read. */
+/** The settings of a run that src/config/config.ts would read. */
 export interface GatewayConfig {
   readonly settlement: 'journal' | 'commit'
   readonly fsync: boolean
@@ -25,7 +25,7 @@ export interface GatewayConfig {
   readonly maxBytes: number
 }
 
-/** One process of the product, wired as in src/compose.ts. */
+/** One process of the product, wired as in src/start/compose.ts. */
 export interface Gateway {
   readonly process: Process
   readonly ledger: Ledger

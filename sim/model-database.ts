@@ -1,8 +1,9 @@
+import type { Claim, StoredClaim } from '../src/chat/idempotency/claim-store.ts'
 import type { LimitReset } from '../src/domain/caller.ts'
 import type { Nanos } from '../src/domain/money.ts'
 import type { WindowCounts } from '../src/domain/windows.ts'
-import type { Claim, StoredClaim } from '../src/idempotency/claim-store.ts'
-import type { KeySpend, RefusalCode } from '../src/ledger/admission.ts'
+import type { RefundOrder } from '../src/ledger/accounts/refund-request.ts'
+import type { KeySpend, RefusalCode } from '../src/ledger/leases/admission.ts'
 import {
   type BulkRequest,
   type Heartbeat,
@@ -14,8 +15,7 @@ import {
   type ReclaimOptions,
   type SettleEffect,
 } from '../src/ledger/ledger-store.ts'
-import type { RefundOrder } from '../src/ledger/refund-request.ts'
-import type { Settlement } from '../src/ledger/settlement.ts'
+import type { Settlement } from '../src/ledger/settlement/settlement.ts'
 
 /**
  * What migrations/0001_tables.sql to 0004_refunds.sql and postgres-claim-store.ts do, in memory: each call is one transaction that happens

@@ -18,15 +18,15 @@ export function mutated({ id, file, find, replace }: Mutation, source: string): 
 
 const model = 'sim/model-database.ts'
 const ledger = 'src/ledger/ledger.ts'
-const admissions = 'src/ledger/admission-queue.ts'
-const settlements = 'src/ledger/settlement-queue.ts'
-const ghosts = 'src/ledger/ghosts.ts'
-const book = 'src/ledger/lease-book.ts'
-const journal = 'src/journal/journal.ts'
+const admissions = 'src/ledger/leases/admission-queue.ts'
+const settlements = 'src/ledger/settlement/settlement-queue.ts'
+const unconfirmedLeases = 'src/ledger/leases/unconfirmed-leases.ts'
+const book = 'src/ledger/leases/lease-book.ts'
+const journal = 'src/ledger/journal/journal.ts'
 const money = 'src/domain/money.ts'
-const breaker = 'src/market/health.ts'
+const breaker = 'src/supply/breakers/health.ts'
 const dispatch = 'src/dispatch/dispatch.ts'
-const claims = 'src/idempotency/claims.ts'
+const claims = 'src/chat/idempotency/claims.ts'
 const once = 'src/chat/complete-once.ts'
 
 export const mutations: readonly Mutation[] = [
@@ -422,14 +422,14 @@ export const mutations: readonly Mutation[] = [
     id: 'once-forgets-ghosts',
     bug: 'a key that is taken after its request was given up is in use for an hour',
     file: claims,
-    find: 'endings.insistLater(GHOST_WATCH_MS, () => store.release(claim))',
+    find: 'endings.retryLater(UNCONFIRMED_WATCH_MS, () => store.release(claim))',
     replace: '',
   },
   {
     id: 'once-frees-what-is-in-doubt',
     bug: 'a key is free again although its charge may have been committed',
     file: once,
-    find: '} else if (!isUnsure) {',
+    find: '} else if (!isOutcomeUnknown) {',
     replace: '} else {',
   },
   {
@@ -527,7 +527,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'breaker-lets-one-eject-for-all',
     bug: 'the requests of one customer alone keep a server from everybody',
-    file: 'src/market/health-of-customers.ts',
+    file: 'src/supply/breakers/customer-breakers.ts',
     find: 'if (isKeptAway || faults >= FAULTS_OF_ONE_MAX) return false',
     replace: '',
   },
@@ -629,41 +629,42 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-sends-again-when-fenced',
     bug: 'an admission that was sent under the old id of the node is sent again under the new one',
     file: admissions,
-    find: 'else if (ghosts.isSuspect(entry.request.requestId))\n          reject',
+    find: 'else if (unconfirmedLeases.isSuspect(entry.request.requestId))\n          reject',
     replace: 'else if (false as boolean)\n          reject',
   },
   {
     id: 'ledger-forgets-ghosts',
     bug: 'a strict lease whose admission was given up is never released',
     file: admissions,
-    find: 'if (ghosts.isSuspect(requestId) || lane.isUnderWay(entry)) ghosts.bury(requestId)',
+    find: 'if (unconfirmedLeases.isSuspect(requestId) || lane.isUnderWay(entry)) unconfirmedLeases.bury(requestId)',
     replace: '',
   },
   {
     id: 'ledger-releases-running',
     bug: 'the lease of a request that runs is released when its admission was sent twice',
     file: admissions,
-    find: 'else ghosts.suspect(entry.request.requestId)',
-    replace: 'else ghosts.bury(entry.request.requestId)',
+    find: 'else unconfirmedLeases.suspect(entry.request.requestId)',
+    replace: 'else unconfirmedLeases.bury(entry.request.requestId)',
   },
   {
     id: 'ledger-buries-the-second-try',
     bug: 'the lease of a request that is admitted at its second try is released when its first one broke off',
     file: admissions,
     find: 'tryAgainAfter(returned, entry, verdict)',
-    replace: 'if (ghosts.isSuspect(requestId)) ghosts.bury(requestId)\n        tryAgainAfter(returned, entry, verdict)',
+    replace:
+      'if (unconfirmedLeases.isSuspect(requestId)) unconfirmedLeases.bury(requestId)\n        tryAgainAfter(returned, entry, verdict)',
   },
   {
     id: 'ledger-forgets-ghost-grants',
     bug: 'a bulk lease that was given up is not looked for again',
-    file: ghosts,
+    file: unconfirmedLeases,
     find: 'if (isUnwanted()) dead.push(leaseId)',
     replace: '',
   },
   {
     id: 'ghosts-are-looked-for-once',
     bug: 'a given-up admission that is carried out after its ghost was looked for keeps its money',
-    file: ghosts,
+    file: unconfirmedLeases,
     find: 'if (buriedMs !== undefined && buriedMs > forgottenMs) strict.set(requestId, buriedMs)',
     replace: '',
   },
@@ -705,21 +706,21 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'arena-uses-memory-again',
     bug: 'memory is used again while other texts in it wait',
-    file: 'src/ledger/text-arena.ts',
+    file: 'src/ledger/settlement/text-arena.ts',
     find: 'if (slab.live > 0) return',
     replace: '',
   },
   {
     id: 'record-forgets-its-lease',
     bug: 'a record does not tell which lease pays',
-    file: 'src/ledger/settlement-record.ts',
+    file: 'src/ledger/settlement/settlement-record.ts',
     find: 'settlement.leaseId,',
     replace: 'settlement.requestId,',
   },
   {
     id: 'lane-gives-up',
     bug: 'a batch is not sent again after its connection broke',
-    file: 'src/ledger/lane.ts',
+    file: 'src/ledger/batch-queue.ts',
     find: 'batch = batch.filter(options.isWanted)\n',
     replace: 'return\n',
   },
@@ -733,7 +734,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'exhausted-for-ever',
     bug: 'who used up a minute is refused for all time',
-    file: 'src/ledger/exhausted-windows.ts',
+    file: 'src/ledger/leases/exhausted-windows.ts',
     find: 'isExhausted && monotonicMs() < known.untilMs',
     replace: 'isExhausted',
   },
@@ -819,7 +820,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'node-reuses-its-id',
     bug: 'a node that was declared dead registers under the same id',
-    file: 'src/ledger/node-life.ts',
+    file: 'src/ledger/leases/node-life.ts',
     find: 'const newId = deps.newId()',
     replace: 'const newId = nodeId || deps.newId()',
   },
@@ -869,7 +870,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'record-without-checksum',
     bug: 'a record is read without comparing its sum',
-    file: 'src/journal/record.ts',
+    file: 'src/ledger/journal/record.ts',
     find: 'crc32(payload) === bytes.readUInt32LE(offset + 4) ? payload : undefined',
     replace: 'payload',
   },

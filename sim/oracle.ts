@@ -1,9 +1,10 @@
+import type { Claim } from '../src/chat/idempotency/claim-store.ts'
+import type { Claimed } from '../src/chat/idempotency/claims.ts'
 import type { KeyLimit } from '../src/domain/caller.ts'
 import type { Nanos } from '../src/domain/money.ts'
 import type { Offer } from '../src/domain/offer.ts'
-import type { Claim } from '../src/idempotency/claim-store.ts'
-import type { Claimed } from '../src/idempotency/claims.ts'
-import type { AdmissionResult } from '../src/ledger/admission.ts'
+import type { RefundOrder } from '../src/ledger/accounts/refund-request.ts'
+import type { AdmissionResult } from '../src/ledger/leases/admission.ts'
 import type {
   LeaseRequest,
   LeaseReturn,
@@ -11,8 +12,7 @@ import type {
   ReclaimOptions,
   SettleEffect,
 } from '../src/ledger/ledger-store.ts'
-import type { RefundOrder } from '../src/ledger/refund-request.ts'
-import type { Settlement } from '../src/ledger/settlement.ts'
+import type { Settlement } from '../src/ledger/settlement/settlement.ts'
 import type { Customer } from './customer.ts'
 import type { DatabaseServer } from './database-server.ts'
 import type { Volume } from './gateway.ts'

@@ -3,7 +3,7 @@ import { type ChatJob, serviceTiers } from '../src/domain/chat-job.ts'
 import type { Outcome, Receipt } from '../src/domain/handoff.ts'
 import { costNanos, type Nanos, splitCost } from '../src/domain/money.ts'
 import type { Offer } from '../src/domain/offer.ts'
-import type { Settlement } from '../src/ledger/settlement.ts'
+import type { Settlement } from '../src/ledger/settlement/settlement.ts'
 import { idOf } from './id-of.ts'
 import { LONGEST_ANSWER_MS } from './model-database.ts'
 import type { Random } from './random.ts'
@@ -64,7 +64,7 @@ export function planPricing(
   const leastNanos = Math.max(...offers.map(({ price }) => Number(costNanos(price, inputTokensBound, choices))))
   const job = {
     model: modelId,
-    wishes: {
+    constraints: {
       serviceTier: random.pick(serviceTiers),
       privacyMode: random.chance(0.1),
       trustedOnly: false,

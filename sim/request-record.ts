@@ -1,6 +1,6 @@
 import type { Nanos } from '../src/domain/money.ts'
-import type { Admission } from '../src/ledger/admission.ts'
-import type { Settlement } from '../src/ledger/settlement.ts'
+import type { Admission } from '../src/ledger/leases/admission.ts'
+import type { Settlement } from '../src/ledger/settlement/settlement.ts'
 import type { Customer } from './customer.ts'
 import type { Volume } from './gateway.ts'
 import type { OncePlan } from './plan.ts'

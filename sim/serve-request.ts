@@ -1,17 +1,17 @@
 import { eligible } from '../src/admit/eligible.ts'
 import type { Completed } from '../src/chat/complete.ts'
 import { completeOnce, type SettlementWatch } from '../src/chat/complete-once.ts'
+import { DONE } from '../src/dialects/chat/sse-encode.ts'
 import { dispatch } from '../src/dispatch/dispatch.ts'
 import type { Caller } from '../src/domain/caller.ts'
 import type { Answer, Hold, Outcome, Ticket } from '../src/domain/handoff.ts'
 import type { Offer } from '../src/domain/offer.ts'
-import { Stop } from '../src/domain/stop-signal.ts'
 import { Unserved } from '../src/domain/unserved.ts'
-import type { Settlement } from '../src/ledger/settlement.ts'
+import type { Settlement } from '../src/ledger/settlement/settlement.ts'
 import type { WriteFrames } from '../src/relay/relay.ts'
 import { route } from '../src/route/route.ts'
+import { CancelSource } from '../src/runtime/cancel-signal.ts'
 import { settle } from '../src/settle/settle.ts'
-import { DONE } from '../src/wire/sse-encode.ts'
 import { ATTEMPTS_MAX } from './breaker-oracle.ts'
 import type { Gateway } from './gateway.ts'
 import type { Oracle } from './oracle.ts'
@@ -28,7 +28,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
   const { random } = world
   return serveRequest
 
-  /** One request as src/compose.ts wires it: once for its Idempotency-Key, if it has one. */
+  /** One request as src/start/compose.ts wires it: once for its Idempotency-Key, if it has one. */
   async function serveRequest(gateway: Gateway, request: RequestPlan, onEnd: () => void): Promise<RequestRecord> {
     const { process, claims } = gateway
     const { admission, customer, once, pricing } = request
@@ -52,7 +52,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     oracle.asked(record)
     const note = (what: string, ...facts: Fact[]) => world.note(process.name, shortId(record), what, ...facts)
     try {
-      const ignored: SettlementWatch = { onSettled() {}, onUnsure() {} }
+      const ignored: SettlementWatch = { onSettled() {}, onOutcomeUnknown() {} }
       if (once === null) await deliver(record, await complete(gateway, request, record, note, ignored))
       else {
         const served = await completeOnce(
@@ -145,7 +145,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
       maxTokens: pricing.hold.maxTokens,
       clamp: null,
     }
-    const stop = new Stop()
+    const stop = new CancelSource()
     if (leaves !== null && leaves !== 'midway') scheduler.after(leaves.afterMs, () => stop.abort('left'))
     const settleAs = async (outcome: Outcome, offer: Offer | null) => {
       const raw = {

@@ -369,11 +369,11 @@ function createRun(world: World, plan: Plan) {
   /** Requests for the offers that each node keeps away from, one after the other, when their rest is over. */
   function restoreOffers(): void {
     // Minutes of quiet cost more than all the rest of a run: most runs wait only for short ones.
-    const patienceMs = random.chance(0.05) ? Number.POSITIVE_INFINITY : 20_000
+    const timeoutMs = random.chance(0.05) ? Number.POSITIVE_INFINITY : 20_000
     for (const slot of slots) {
       const tripped = slot.gateway?.breaker.trippedOffers() ?? []
       for (const { offerId, restsMs } of tripped) {
-        if (restsMs > patienceMs) continue
+        if (restsMs > timeoutMs) continue
         probesLeft++
         world.at(world.nowMs + restsMs + 1, () => void restoreOffer(slot, offerId, 1))
       }

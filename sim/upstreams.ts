@@ -1,7 +1,7 @@
-import type { ResponseHead } from '../src/dispatch/response-parser.ts'
-import type { UpstreamAsk, UpstreamClient } from '../src/dispatch/upstream-client.ts'
-import type { UpstreamExchange } from '../src/dispatch/upstream-exchange.ts'
 import { Cancelled, UpstreamFailure } from '../src/domain/upstream-failure.ts'
+import type { ResponseHead } from '../src/upstreams/response-parser.ts'
+import type { UpstreamAsk, UpstreamClient } from '../src/upstreams/upstream-client.ts'
+import type { UpstreamExchange } from '../src/upstreams/upstream-exchange.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 

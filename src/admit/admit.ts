@@ -1,16 +1,16 @@
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
-import type { Clock } from '../domain/clock.ts'
 import type { Exclusion, Hold, Ticket } from '../domain/handoff.ts'
-import type { HealthOfCustomers, HealthView } from '../domain/health.ts'
+import type { CustomerBreakers, HealthView } from '../domain/health.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
-import { failpoint } from '../failpoint.ts'
-import type { Admission, AdmissionResult } from '../ledger/admission.ts'
+import type { Admission, AdmissionResult } from '../ledger/leases/admission.ts'
 import type { Ledger } from '../ledger/ledger.ts'
-import { candidatesFor } from '../market/candidates.ts'
-import type { Catalog } from '../market/catalog.ts'
-import type { WindowView } from '../quota/window-view.ts'
+import type { WindowView } from '../limits/window-view.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { failpoint } from '../runtime/failpoint.ts'
+import { candidatesFor } from '../supply/catalog/candidates.ts'
+import type { Catalog } from '../supply/catalog/catalog.ts'
 import { eligible } from './eligible.ts'
 import { explainExclusions } from './explain-exclusions.ts'
 import { affordableTokens, type HoldRequest, holdFor, maxTokensFor } from './hold.ts'
@@ -18,7 +18,7 @@ import { budgetNanos, refusal } from './refusal.ts'
 
 export interface AdmitDeps {
   readonly catalog: () => Catalog
-  readonly health: HealthOfCustomers
+  readonly health: CustomerBreakers
   readonly ledger: Pick<Ledger, 'admit' | 'refusalOf'>
   readonly windows: Pick<WindowView, 'remember'>
   readonly clock: Clock

@@ -12,9 +12,9 @@ export interface Eligibility {
 }
 
 /**
- * Applies the wishes of a job to the candidates, in the order of the checks below. Pure; eligible + excluded = candidates.
+ * Applies the constraints of a job to the candidates, in the order of the checks below. Pure; eligible + excluded = candidates.
  * Being alive is asked last, so that a refusal names the wish rather than passing trouble, and so that the last resort
- * (an ejected server rather than none) is only ever chosen from what the wishes allow.
+ * (an ejected server rather than none) is only ever chosen from what the constraints allow.
  *
  * @param candidates the offers of the models in the order they are tried
  */
@@ -22,11 +22,11 @@ export function eligible(candidates: readonly Offer[], job: ChatJob, view: Healt
   const excluded: Exclusion[] = []
   const willing = candidates.filter(offer => {
     // The cost is asked after all else, so that who is told to raise it can be served for more.
-    const reason = firstObstacle(offer, job, view) ?? (isTooDear(offer, job) ? 'max_cost_usd' : undefined)
+    const reason = firstObstacle(offer, job, view) ?? (exceedsMaxCost(offer, job) ? 'max_cost_usd' : undefined)
     if (reason !== undefined) excluded.push({ offerId: offer.offerId, provider: offer.endpoint.kind, reason })
     return reason === undefined
   })
-  const dropped = tooIllToTry(willing, view)
+  const dropped = ejectedOffers(willing, view)
   if (dropped.size === 0) return { eligible: willing, excluded }
   for (const { offerId, endpoint } of dropped) {
     excluded.push({ offerId, provider: endpoint.kind, reason: 'endpoint_ejected' })
@@ -38,20 +38,21 @@ export function eligible(candidates: readonly Offer[], job: ChatJob, view: Healt
 const TRUSTED_ABOVE = 0.8
 
 function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionReason | undefined {
-  const { wishes } = job
+  const { constraints } = job
   const { kind, hosterId, trustScore } = offer.endpoint
   if (fewestInputTokens(job) + (job.maxTokens ?? 1) > offer.contextTokens) return 'context_too_small'
   if (job.maxTokens !== null && job.maxTokens > offer.maxOutputTokens) return 'output_too_small'
   if (!isAble(offer, job)) return 'feature_missing'
-  if (kind === 'cloud') return wishes.privacyMode ? 'privacy_mode' : undefined
+  if (kind === 'cloud') return constraints.privacyMode ? 'privacy_mode' : undefined
   if (kind === 'local') return undefined
-  if (wishes.trustedOnly && !((trustScore ?? 0) > TRUSTED_ABOVE)) return 'trusted_only'
-  if (wishes.maxLatencyMs !== null) {
+  if (constraints.trustedOnly && !((trustScore ?? 0) > TRUSTED_ABOVE)) return 'trusted_only'
+  if (constraints.maxLatencyMs !== null) {
     const predictedMs = view.predictMs(offer.offerId, { stream: job.stream, outputTokens: job.maxTokens })
-    if (predictedMs === null || predictedMs > wishes.maxLatencyMs) return 'max_latency_ms'
+    if (predictedMs === null || predictedMs > constraints.maxLatencyMs) return 'max_latency_ms'
   }
-  if (hosterId !== null && wishes.denyHosters.has(hosterId)) return 'deny_hosters'
-  if (wishes.allowHosters !== null && !(hosterId !== null && wishes.allowHosters.has(hosterId))) return 'allow_hosters'
+  if (hosterId !== null && constraints.denyHosters.has(hosterId)) return 'deny_hosters'
+  if (constraints.allowHosters !== null && !(hosterId !== null && constraints.allowHosters.has(hosterId)))
+    return 'allow_hosters'
   return undefined
 }
 
@@ -73,7 +74,7 @@ function isAble(offer: Offer, job: ChatJob): boolean {
 }
 
 /** The prompt at its bound and one token for each choice, which is what the shortest answer would hold, is more than may be spent. */
-function isTooDear({ price }: Offer, { inputTokensBound, choices, maxCostNanos }: ChatJob): boolean {
+function exceedsMaxCost({ price }: Offer, { inputTokensBound, choices, maxCostNanos }: ChatJob): boolean {
   return maxCostNanos !== null && costNanos(price, inputTokensBound, choices) > maxCostNanos
 }
 
@@ -81,7 +82,7 @@ function isTooDear({ price }: Offer, { inputTokensBound, choices, maxCostNanos }
 const MOST_EJECTED = 0.5
 
 /** The ejected offers to leave out: at most half of a model's hosters, and never all of a model's offers; the least bad stay. */
-function tooIllToTry(willing: readonly Offer[], view: HealthView): ReadonlySet<Offer> {
+function ejectedOffers(willing: readonly Offer[], view: HealthView): ReadonlySet<Offer> {
   const ejected = willing.filter(offer => view.state(offer.offerId) === 'ejected')
   if (ejected.length === 0) return nobody
   const dropped = new Set<Offer>()

@@ -2,7 +2,7 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError, type ErrorFacts } from '../domain/errors.ts'
 import { type Nanos, usd, usdText } from '../domain/money.ts'
 import { retryAfterS } from '../domain/windows.ts'
-import type { Admission, AdmissionResult } from '../ledger/admission.ts'
+import type { Admission, AdmissionResult } from '../ledger/leases/admission.ts'
 
 type Refused = Extract<AdmissionResult, { kind: 'refused' }>
 

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../db/pool.ts'
 import type { AlertAttempt, AlertHistory, AlertRule, NewAlertRule } from '../domain/alert-rule.ts'
-import { UUID } from '../domain/uuid.ts'
+import { UUID } from '../runtime/uuid.ts'
 
 /** More than anybody reads, and few enough that a look at all of them stays short. */
 export const RULES_PER_CUSTOMER_MAX = 20

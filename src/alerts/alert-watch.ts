@@ -1,9 +1,9 @@
 import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import type { Caller } from '../domain/caller.ts'
 import type { ErrorCode } from '../domain/errors.ts'
-import type { Log } from '../domain/log.ts'
-import { lowestUuidAt } from '../domain/lowest-uuid.ts'
-import type { Scheduler } from '../domain/scheduler.ts'
+import type { Log } from '../runtime/log.ts'
+import { lowestUuidAt } from '../runtime/lowest-uuid.ts'
+import type { Scheduler } from '../runtime/scheduler.ts'
 import {
   detectDailySpend,
   detectKeyLimits,

@@ -9,8 +9,8 @@ import {
 } from '../domain/alert-rule.ts'
 import { ApiError } from '../domain/errors.ts'
 import { usdText } from '../domain/money.ts'
-import { parseOutboundUrl } from '../market/outbound-url.ts'
-import { sealSecret } from '../market/sealed-secret.ts'
+import { parseOutboundUrl } from '../egress/outbound-url.ts'
+import { sealSecret } from '../secrets/sealed-secret.ts'
 import {
   disableRule,
   findRule,

@@ -1,6 +1,6 @@
 import type { Sql } from '../db/pool.ts'
-import type { Clock } from '../domain/clock.ts'
-import { openSecret } from '../market/sealed-secret.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { openSecret } from '../secrets/sealed-secret.ts'
 import { alertMessage } from './alert-message.ts'
 import { type DueAlert, findDueAlert, recordAttempt } from './alert-store.ts'
 import type { Mailer } from './mailer.ts'

@@ -1,8 +1,8 @@
 import * as https from 'node:https'
 import type { LookupFunction } from 'node:net'
 import type { AlertAttempt } from '../domain/alert-rule.ts'
-import { parseOutboundUrl } from '../market/outbound-url.ts'
-import { http } from '../node-http.ts'
+import { parseOutboundUrl } from '../egress/outbound-url.ts'
+import { http } from '../runtime/node-http.ts'
 
 export type Sent = Pick<AlertAttempt, 'outcome' | 'status' | 'error'>
 

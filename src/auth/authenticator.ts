@@ -1,7 +1,7 @@
 import type { Sql } from '../db/pool.ts'
 import { type AccountLimits, type Caller, type KeyAccess, plainAccess } from '../domain/caller.ts'
-import type { Clock } from '../domain/clock.ts'
 import { ApiError } from '../domain/errors.ts'
+import type { Clock } from '../runtime/clock.ts'
 import { hashApiKey, hasValidChecksum } from './api-key.ts'
 import { credentialOf } from './credential.ts'
 import { createKeyLookUp, type KeyRow } from './look-up-keys.ts'

@@ -1,5 +1,5 @@
 import { ApiError } from '../domain/errors.ts'
-import { headerValues } from '../domain/header-values.ts'
+import { headerValues } from '../runtime/header-values.ts'
 
 /**
  * What a request carries as its API key: `Authorization: Bearer <key>`, or `x-api-key` or `api-key` when there is no Authorization.

@@ -3,7 +3,7 @@ import { bumpControlVersion } from '../db/control-version.ts'
 import type { Sql } from '../db/pool.ts'
 import type { KeyLimit, KeyScope, LimitReset } from '../domain/caller.ts'
 import type { Nanos } from '../domain/money.ts'
-import { UUID } from '../domain/uuid.ts'
+import { UUID } from '../runtime/uuid.ts'
 import { hashApiKey, hintOf, mintApiKey } from './api-key.ts'
 
 /** What may be shown of a key after it was issued. */

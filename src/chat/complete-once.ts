@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto'
+import { DONE } from '../dialects/chat/sse-encode.ts'
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import { modelNotAllowed } from '../domain/model-not-allowed.ts'
 import { type Nanos, usd, usdText } from '../domain/money.ts'
-import type { Claim } from '../idempotency/claim-store.ts'
-import { ANSWER_BYTES_MAX, type Claims, type KeptAnswer, type ServedBy } from '../idempotency/claims.ts'
 import type { Delivery, WriteFrames } from '../relay/relay.ts'
-import { DONE } from '../wire/sse-encode.ts'
 import type { Completed } from './complete.ts'
+import type { Claim } from './idempotency/claim-store.ts'
+import { ANSWER_BYTES_MAX, type Claims, type KeptAnswer, type ServedBy } from './idempotency/claims.ts'
 
 export interface CompleteOnceDeps {
   readonly claims: Pick<Claims, 'claim' | 'finish' | 'release'>
@@ -25,7 +25,7 @@ export interface CompleteOnceDeps {
 export interface SettlementWatch {
   onSettled(settled: Settled): void
   /** The caller was told that it is free, and yet its charge may have been committed: nobody here knows. */
-  onUnsure(): void
+  onOutcomeUnknown(): void
 }
 
 /** The part of a settlement that matters here. */
@@ -105,7 +105,7 @@ export function servedBy({ offer: { endpoint, modelId }, ticket: { clamp, maxTok
 
 async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<Completed> {
   let settlement: Settled | undefined
-  let isUnsure = false
+  let isOutcomeUnknown = false
   /**
    * Called once, when it is settled or can be no more. What fails here, and a charge that nobody is sure of, leaves a claim that a usage row
    * explains to the next who asks: a key that was free again too early would be charged twice.
@@ -113,9 +113,9 @@ async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<
   const end = async (answer: KeptAnswer | null) => {
     try {
       if (settlement !== undefined && (settlement.success || settlement.costNanos > 0n)) {
-        const mayKeep = settlement.success && !job.wishes.privacyMode
+        const mayKeep = settlement.success && !job.constraints.privacyMode
         await deps.claims.finish(claim, { costNanos: settlement.costNanos, answer: mayKeep ? answer : null })
-      } else if (!isUnsure) {
+      } else if (!isOutcomeUnknown) {
         await deps.claims.release(claim)
       }
     } catch (fault) {
@@ -127,8 +127,8 @@ async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<
       onSettled(settled) {
         settlement = settled
       },
-      onUnsure() {
-        isUnsure = true
+      onOutcomeUnknown() {
+        isOutcomeUnknown = true
       },
     })
     const { delivery } = completed

@@ -5,14 +5,14 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import type { Receipt, Ticket } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
-import type { StopSignal } from '../domain/stop-signal.ts'
-import { failpoint } from '../failpoint.ts'
 import { inputCostNanos } from '../relay/bill.ts'
 import { type Delivery, relay } from '../relay/relay.ts'
 import { faultReceipt, unservedReceipt } from '../relay/unserved-receipt.ts'
 import type { Affinity } from '../route/affinity.ts'
 import { type RankedPlan, type RouteView, route } from '../route/route.ts'
 import { routingNote } from '../route/routing-note.ts'
+import type { CancelSignal } from '../runtime/cancel-signal.ts'
+import { failpoint } from '../runtime/failpoint.ts'
 import { type SettleDeps, settle } from '../settle/settle.ts'
 
 export interface CompleteDeps {
@@ -45,7 +45,7 @@ export async function complete(
   caller: Caller,
   job: ChatJob,
   requestId: string,
-  signal: StopSignal,
+  signal: CancelSignal,
 ): Promise<Completed> {
   const ticket = await admit(deps.admit, caller, job, requestId)
   let plan: RankedPlan | null = null
@@ -71,7 +71,11 @@ export async function complete(
     if (hasChoice) deps.affinity.remember(caller.customerId, job, answer.offer.offerId)
     const context = { ticket, job, settle: settleTicket, signal, onFault }
     const delivery = await relay({ ...context, chargeEarlyLeave: () => chargeEarlyLeave(answer.offer) }, answer)
-    return { ticket, offer: answer.offer, delivery: delivery.kind === 'stream' ? lastly(delivery, giveBack) : delivery }
+    return {
+      ticket,
+      offer: answer.offer,
+      delivery: delivery.kind === 'stream' ? withFinally(delivery, giveBack) : delivery,
+    }
   } catch (failure) {
     // Settled already, or that is under way: only the first settlement counts.
     if (!ticket.hold.isOpen) throw failure
@@ -86,7 +90,7 @@ export async function complete(
 }
 
 /** The same stream, after which `done` is called however it ends: what breaks in it happens when nobody is left here to catch it. */
-function lastly(delivery: Extract<Delivery, { kind: 'stream' }>, done: () => Promise<void>): Delivery {
+function withFinally(delivery: Extract<Delivery, { kind: 'stream' }>, done: () => Promise<void>): Delivery {
   return {
     kind: 'stream',
     async sendTo(write) {

@@ -1,4 +1,6 @@
-import { appraise } from '../admit/appraise.ts'
+import { previewAdmission } from '../admit/preview-admission.ts'
+import type { ChatQuote } from '../api/chat-quote-schema.ts'
+import { countPromptTokens } from '../dialects/chat/chat-request.ts'
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
@@ -7,8 +9,6 @@ import { costNanos, usd, usdPerMillion } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import { expectedUse } from '../route/expected-cost.ts'
 import { route } from '../route/route.ts'
-import type { ChatQuote } from '../wire/chat-quote-schema.ts'
-import { countPromptTokens } from '../wire/chat-request.ts'
 import type { CompleteDeps } from './complete.ts'
 
 /**
@@ -21,7 +21,7 @@ export async function quote(
   job: ChatJob,
   requestId: string,
 ): Promise<ChatQuote> {
-  const { models, candidates, eligible, excluded, verdict } = await appraise(deps.admit, caller, job, requestId)
+  const { models, candidates, eligible, excluded, verdict } = await previewAdmission(deps.admit, caller, job, requestId)
   const offers = new Map(candidates.map(offer => [offer.offerId, offer]))
   const asked = { object: 'chat.completion.quote' as const, id: requestId, model: job.model }
   const notAsked = excluded.map(({ offerId, reason }) => ({ ...serverOf(offers.get(offerId)!), reason }))

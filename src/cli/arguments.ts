@@ -1,11 +1,11 @@
 import { InvalidArgumentError } from 'commander'
+import { readRequestId } from '../api/request-id.ts'
 import { type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
 import { AUTO_MODEL } from '../domain/chat-job.ts'
-import { isEmail } from '../domain/email.ts'
-import { readInstant } from '../domain/instant.ts'
 import { type Nanos, parsePricePerMillion, parseUsd } from '../domain/money.ts'
-import { isPlain, PLAIN_TEXT } from '../domain/plain-text.ts'
-import { readRequestId } from '../domain/request-id.ts'
+import { isEmail } from '../runtime/email.ts'
+import { readInstant } from '../runtime/instant.ts'
+import { isPlain, PLAIN_TEXT } from '../runtime/plain-text.ts'
 
 // Readers of what is typed after a command. Each throws commander's InvalidArgumentError, which names the argument for us.
 

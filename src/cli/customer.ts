@@ -1,15 +1,15 @@
 import type { Command } from 'commander'
-import { listCustomers, setAccountTier } from '../auth/customers.ts'
-import type { Config } from '../config.ts'
-import { createCustomer } from '../create-customer.ts'
+import { createCustomer } from '../accounts/create-customer.ts'
+import { listCustomers, setAccountTier } from '../accounts/customers.ts'
+import type { Config } from '../config/config.ts'
 import { transaction } from '../db/pool.ts'
 import { usdText } from '../domain/money.ts'
-import { listBalances } from '../ledger/list-balances.ts'
+import { listBalances } from '../ledger/accounts/list-balances.ts'
+import { quoteForShell } from '../runtime/quote-for-shell.ts'
 import { emailArgument } from './arguments.ts'
 import { Failure, UsageError } from './failure.ts'
 import { shownTime, table } from './output.ts'
 import { resolveCustomer } from './resolve-customer.ts'
-import { shellWord } from './shell-word.ts'
 import { noun, sessionOf, verb } from './verb.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -38,7 +38,7 @@ function addCustomer(): Command {
         { customer_id: customerId, email, account_tier: accountTier, balance_usd: balance },
         table(['id', 'e-mail', 'tier', 'balance USD'], [[customerId, email, accountTier, balance]], ''),
       )
-      output.note(`Give it an API key with: switchyard key issue ${shellWord(email)} --name <name>`)
+      output.note(`Give it an API key with: switchyard key issue ${quoteForShell(email)} --name <name>`)
     })
 }
 

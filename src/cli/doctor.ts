@@ -3,25 +3,25 @@ import { createServer, type LookupFunction } from 'node:net'
 import { dirname, join } from 'node:path'
 import type { Command } from 'commander'
 import { localUrlOf } from '../config/base-url.ts'
+import { type Config, ConfigError } from '../config/config.ts'
 import { configuredOffers } from '../config/configured-offers.ts'
-import { whyNoListening } from '../config/why-no-listening.ts'
-import { type Config, ConfigError } from '../config.ts'
+import { listenErrorMessage } from '../config/listen-error-message.ts'
 import { openDatabase } from '../db/embedded.ts'
 import { pendingMigrations } from '../db/migrate.ts'
 import { createPool, type Pool } from '../db/pool.ts'
 import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint, Offer } from '../domain/offer.ts'
-import { getJson } from '../market/get-json.ts'
-import { readHosterOffers } from '../market/hoster-offers.ts'
-import { isSwitchyardAt } from '../market/is-switchyard-at.ts'
-import { findMasterKey } from '../market/master-key.ts'
-import { markOf, readMark } from '../market/master-key-mark.ts'
-import { createPinnedLookup } from '../market/pinned-lookup.ts'
+import { getJson } from '../egress/get-json.ts'
+import { createPinnedLookup } from '../egress/pinned-lookup.ts'
+import { quoteForShell } from '../runtime/quote-for-shell.ts'
+import { findMasterKey } from '../secrets/master-key.ts'
+import { markOf, readMark } from '../secrets/master-key-mark.ts'
+import { isSwitchyardAt } from '../supply/detection/is-switchyard-at.ts'
+import { readHosterOffers } from '../supply/hosters/hoster-offers.ts'
 import { Failure } from './failure.ts'
 import { hasDatabase } from './has-database.ts'
 import { whyNotThatOfServers } from './master-key-of.ts'
 import { table } from './output.ts'
-import { shellWord } from './shell-word.ts'
 import { outputOf, type Session, sessionOf, verb } from './verb.ts'
 
 /** How long a server may take to answer. */
@@ -103,7 +103,7 @@ async function portState(config: Config): Promise<string> {
       .listen({ host, port }, () => probe.close(() => resolve(undefined)))
   })
   if (!taken) return port === 0 ? 'the system chooses one at the start' : `${port} on ${host} is free`
-  if (taken.code !== 'EADDRINUSE') throw new Error(whyNoListening(taken, config.server))
+  if (taken.code !== 'EADDRINUSE') throw new Error(listenErrorMessage(taken, config.server))
   const here = localUrlOf(config.server)
   if (await isSwitchyardAt(here, ASK_TIMEOUT_MS)) return `a Switchyard server runs at ${here}`
   throw new Error(`${port} on ${host} is taken by another program. Set PORT to another one.`)
@@ -228,7 +228,7 @@ async function endpointState(endpoint: Endpoint, offers: readonly Offer[], looku
   if (answer.status === 401 || answer.status === 403) {
     const where =
       endpoint.kind === 'hoster'
-        ? `Set a new one: switchyard hoster key ${shellWord(endpoint.name)} --key-file <file>`
+        ? `Set a new one: switchyard hoster key ${quoteForShell(endpoint.name)} --key-file <file>`
         : 'Check api_key.'
     throw new Error(`${url} refuses the key (${answer.status}). ${where}`)
   }

@@ -2,7 +2,9 @@ import { readFileSync } from 'node:fs'
 import { type Command, Option } from 'commander'
 import { features } from '../domain/chat-job.ts'
 import { usdText } from '../domain/money.ts'
-import { hosterEarnings } from '../ledger/hoster-earnings.ts'
+import { SupplyError } from '../domain/supply-error.ts'
+import { hosterEarnings } from '../ledger/accounts/hoster-earnings.ts'
+import { quoteForShell } from '../runtime/quote-for-shell.ts'
 import {
   activateHoster,
   addHoster,
@@ -13,13 +15,11 @@ import {
   setHosterPrice,
   setTrustScore,
   suspendHoster,
-} from '../market/hosters.ts'
-import { SupplyError } from '../market/supply-error.ts'
+} from '../supply/hosters/hosters.ts'
 import { countArgument, instantArgument, priceArgument, scoreArgument } from './arguments.ts'
 import { Failure, UsageError } from './failure.ts'
 import { masterKeyOf } from './master-key-of.ts'
 import { type Json, priceText, table } from './output.ts'
-import { shellWord } from './shell-word.ts'
 import { noun, type Session, sessionOf, verb } from './verb.ts'
 import { withDatabase } from './with-database.ts'
 
@@ -63,7 +63,7 @@ function add(): Command {
         { hoster_id: added.hosterId, endpoint_id: added.endpointId, name, state: 'pending' },
         `Added ${name} as ${added.hosterId}; it earns ${earns} of each charge.`,
       )
-      const word = shellWord(name)
+      const word = quoteForShell(name)
       session.output.note(`Next: switchyard hoster price ${word} <model> ..., then switchyard hoster activate ${word}`)
     })
 }
@@ -145,7 +145,7 @@ function activate(): Command {
       const text =
         found.pricedModels > 0
           ? 'is active: it receives requests.'
-          : `is active, but receives nothing: it needs a price first. Next: switchyard hoster price ${shellWord(found.name)} <model> ...`
+          : `is active, but receives nothing: it needs a price first. Next: switchyard hoster price ${quoteForShell(found.name)} <model> ...`
       show(session, found, { state: 'active', models: found.pricedModels }, text)
     })
 }

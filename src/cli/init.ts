@@ -1,12 +1,12 @@
 import type { Command } from 'commander'
 import { baseUrlOf } from '../config/base-url.ts'
-import { isEmail } from '../domain/email.ts'
 import { usdText } from '../domain/money.ts'
-import { ensureFirstRun } from '../first-run.ts'
+import { isEmail } from '../runtime/email.ts'
+import { ensureFirstRun } from '../start/first-run.ts'
+import { curlLine, exampleModelOf } from '../start/welcome.ts'
 import { emailArgument } from './arguments.ts'
 import { Failure } from './failure.ts'
 import { type Session, sessionOf, verb } from './verb.ts'
-import { curlLine, exampleModelOf } from './welcome.ts'
 import { withDatabase } from './with-database.ts'
 
 export function initCommand(): Command {

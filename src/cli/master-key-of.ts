@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { Sql } from '../db/pool.ts'
-import { findMasterKey, loadMasterKey } from '../market/master-key.ts'
-import { markOf, noteMasterKey, readMark } from '../market/master-key-mark.ts'
+import { findMasterKey, loadMasterKey } from '../secrets/master-key.ts'
+import { markOf, noteMasterKey, readMark } from '../secrets/master-key-mark.ts'
 import { Failure } from './failure.ts'
 import type { Session } from './verb.ts'
 

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { Offer } from '../domain/offer.ts'
-import { readHosterOffers } from '../market/hoster-offers.ts'
+import { readHosterOffers } from '../supply/hosters/hoster-offers.ts'
 import { masterKeyOf } from './master-key-of.ts'
 import { priceText, table } from './output.ts'
 import { noun, type Session, sessionOf, verb } from './verb.ts'
@@ -55,7 +55,7 @@ function list(): Command {
 /** Configured, detected and the demo, as a start would gather them. */
 async function ownOffers({ config }: Session): Promise<readonly Offer[]> {
   // Loaded here: the demo brings a tokenizer, which takes longer than all other commands together.
-  const { gatherSupply } = await import('../supply.ts')
+  const { gatherSupply } = await import('../start/gather-supply.ts')
   const supply = await gatherSupply(config)
   await supply.close()
   return supply.offers

@@ -1,4 +1,4 @@
-import { type Customer, findCustomer } from '../auth/customers.ts'
+import { type Customer, findCustomer } from '../accounts/customers.ts'
 import type { Sql } from '../db/pool.ts'
 import { Failure } from './failure.ts'
 

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Command, CommanderError } from 'commander'
-import { toldOf } from '../domain/told-of.ts'
+import { errorMessage } from '../runtime/error-message.ts'
 import { UsageError } from './failure.ts'
 import { resultWritten } from './output.ts'
 import { createProgram } from './program.ts'
@@ -34,7 +34,7 @@ async function exitCodeOf(argv: readonly string[]): Promise<number> {
     return 0
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_USAGE
-    process.stderr.write(`${toldOf(error)}\n`)
+    process.stderr.write(`${errorMessage(error)}\n`)
     return error instanceof UsageError ? EXIT_USAGE : EXIT_FAILED
   }
 }

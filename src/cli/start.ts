@@ -14,10 +14,10 @@ export function startCommand(): Command {
       const workers: number = options.workers ?? config.server.workers
       // Loaded here, because the other commands need neither the server nor the time it takes to load it, and nor does a primary.
       if (workers === 1) {
-        const { main } = await import('../main.ts')
+        const { main } = await import('../start/main.ts')
         await main(config)
       } else {
-        const { primary } = await import('../primary.ts')
+        const { primary } = await import('../start/primary.ts')
         await primary({ ...config, server: { ...config.server, workers } })
       }
     })

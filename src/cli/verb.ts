@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { type Config, loadConfig } from '../config.ts'
+import { type Config, loadConfig } from '../config/config.ts'
 import { createOutput, type Output } from './output.ts'
 
 /** What every command gets besides its own arguments. */

@@ -1,4 +1,4 @@
-import type { Config } from '../config.ts'
+import type { Config } from './config.ts'
 
 type ServerAddress = Pick<Config['server'], 'host' | 'port' | 'publicBaseUrl'>
 

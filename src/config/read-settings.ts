@@ -1,6 +1,6 @@
 import * as z from 'zod'
-import { isJsonObject } from '../domain/json-object.ts'
-import { keyPath } from '../domain/key-path.ts'
+import { isJsonObject } from '../runtime/json-object.ts'
+import { keyPath } from '../runtime/key-path.ts'
 import { type ConfigProblem, readYaml, UNREADABLE, WrittenNumber } from './read-yaml.ts'
 import { type FileSettings, fileSchema } from './schema.ts'
 

@@ -10,7 +10,7 @@ import {
   parseDocument,
   visit,
 } from 'yaml'
-import { keyPath } from '../domain/key-path.ts'
+import { keyPath } from '../runtime/key-path.ts'
 
 /** One thing that is wrong with the configuration, and where. */
 export interface ConfigProblem {

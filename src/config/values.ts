@@ -1,7 +1,7 @@
 import * as z from 'zod'
-import { isEmail } from '../domain/email.ts'
 import { parsePricePerMillion, parseUsd } from '../domain/money.ts'
-import { parseFailpoints } from '../failpoint.ts'
+import { isEmail } from '../runtime/email.ts'
+import { parseFailpoints } from '../runtime/failpoint.ts'
 import { WrittenNumber } from './read-yaml.ts'
 
 // The kinds of value a configuration may hold. Each carries the words for its type, which are used in errors and compared with
@@ -87,7 +87,7 @@ export function httpUrl() {
   })
 }
 
-/** Places where the process is to break; see src/failpoint.ts. */
+/** Places where the process is to break; see src/runtime/failpoint.ts. */
 export function failpointList() {
   return value('failpoints, name:action or name:hit=3:action, with commas between', written =>
     typeof written === 'string' ? parseFailpoints(written) : undefined,

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { type Cluster, embeddedCluster, giveToSameOwner, type Login, SOCKET_PORT } from './embedded-cluster.ts'
 import { type FileLock, tryFileLock, waitForFileLock } from './file-lock.ts'
-import { whyNotUsable } from './why-not-usable.ts'
+import { unusableReason } from './unusable-reason.ts'
 
 /** What to pass to `createPool`, or to spread into a pg client's config. */
 export type Connection = Readonly<pg.ClientConfig>
@@ -45,7 +45,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabaseHa
 
 async function openGiven(connectionString: string): Promise<DatabaseHandle> {
   const connection: Connection = { connectionString }
-  const problem = await whyNotUsable(connection).catch(error => {
+  const problem = await unusableReason(connection).catch(error => {
     throw new Error(`${explainRefusal(error)} Check DATABASE_URL (postgres://user:password@host:5432/database).`)
   })
   if (problem !== undefined) throw new Error(problem)

@@ -87,18 +87,18 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
 }
 
 /**
- * The pool for short statements that a client waits for: they reject when there is no answer after `patienceMs`, whatever they waited for.
+ * The pool for short statements that a client waits for: they reject when there is no answer after `timeoutMs`, whatever they waited for.
  * A connection that has not answered a second later is given up, since it may lead nowhere and the next statement would wait for it too.
  */
-export function hurried({ pg: inner }: Pool, patienceMs: number): Sql {
+export function withQueryTimeout({ pg: inner }: Pool, timeoutMs: number): Sql {
   return {
     async query<Row>(statement: string | NamedStatement, values?: readonly unknown[]) {
       const late = Promise.withResolvers<never>()
-      const giveUp = () => late.reject(new Error(`no answer within ${patienceMs} ms`))
+      const giveUp = () => late.reject(new Error(`no answer within ${timeoutMs} ms`))
       // After a stall of this process the answer may be there, waiting to be read.
-      const timer = setTimeout(() => setImmediate(giveUp), patienceMs)
+      const timer = setTimeout(() => setImmediate(giveUp), timeoutMs)
       try {
-        return await Promise.race([run<Row>(inner, statement, values, patienceMs + 1000), late.promise])
+        return await Promise.race([run<Row>(inner, statement, values, timeoutMs + 1000), late.promise])
       } finally {
         clearTimeout(timer)
       }

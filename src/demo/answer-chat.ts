@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import type { Clock } from '../domain/clock.ts'
+import type { Clock } from '../runtime/clock.ts'
 import {
   type AnswerHead,
   chunkBody,

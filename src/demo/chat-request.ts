@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { keyPath } from '../domain/key-path.ts'
+import { keyPath } from '../runtime/key-path.ts'
 import { DemoError } from './demo-error.ts'
 
 /** The part of an OpenAI chat request that the demo obeys, with every default filled in. */

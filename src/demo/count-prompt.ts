@@ -1,4 +1,4 @@
-import { countTokens } from '../wire/count-tokens.ts'
+import { countTokens } from '../dialects/tokens/count-tokens.ts'
 import { type ChatRequest, messageText } from './chat-request.ts'
 
 /**

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { specialTokensAsText, tokenizer, tokenizerSlices } from '../wire/count-tokens.ts'
+import { specialTokensAsText, tokenizer, tokenizerSlices } from '../dialects/tokens/count-tokens.ts'
 import { type Candidate, type NgramModel, trainNgram } from './ngram-model.ts'
 
 /** One generated token. Its text is empty where the token is only the first bytes of a character. */

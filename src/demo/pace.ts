@@ -1,4 +1,4 @@
-import type { Clock } from '../domain/clock.ts'
+import type { Clock } from '../runtime/clock.ts'
 
 export interface Speed {
   /** Tokens a second for each choice; `Infinity` sends everything at once. */

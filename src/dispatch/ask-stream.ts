@@ -1,16 +1,16 @@
+import { type Expected, isEmptyAnswer } from '../dialects/chat/empty-answer.ts'
+import type { Envelope } from '../dialects/chat/envelope.ts'
+import { ChunkNormaliser, hasContent } from '../dialects/chat/upstream-chunk.ts'
+import { completionAsChunks, normaliseCompletion } from '../dialects/chat/upstream-completion.ts'
+import { SseDecoder, type SseEvent } from '../dialects/sse/sse-decoder.ts'
 import type { ChatChunk, TokenUsage } from '../domain/completion.ts'
-import { GatheredBytes } from '../domain/gathered-bytes.ts'
 import type { ChunkSource, StreamPart, TakeParts } from '../domain/handoff.ts'
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
-import type { Envelope } from '../wire/envelope.ts'
-import { SseDecoder, type SseEvent } from '../wire/sse-decoder.ts'
-import { ChunkNormaliser, hasContent } from '../wire/upstream-chunk.ts'
-import { completionAsChunks, normaliseCompletion } from '../wire/upstream-completion.ts'
-import { type Expected, isWordlessAnswer } from '../wire/wordless-answer.ts'
+import { ByteQueue } from '../runtime/byte-queue.ts'
+import type { ResponseHead } from '../upstreams/response-parser.ts'
+import type { UpstreamAsk, UpstreamClient } from '../upstreams/upstream-client.ts'
+import { tooLarge, type UpstreamExchange, WHOLE_BYTES_MAX } from '../upstreams/upstream-exchange.ts'
 import { failureOfResponse, isOfType } from './classify.ts'
-import type { ResponseHead } from './response-parser.ts'
-import type { UpstreamAsk, UpstreamClient } from './upstream-client.ts'
-import { tooLarge, type UpstreamExchange, WHOLE_BYTES_MAX } from './upstream-exchange.ts'
 
 /** How a stream ended: `complete`, `left` by its reader, or what broke it. */
 export type StreamEnding = 'complete' | 'left' | UpstreamFailure
@@ -101,7 +101,7 @@ class ChunkReader implements ChunkSource {
         if (!(isWhole && error instanceof UpstreamFailure) || this.#hasLeft) throw error
       }
       await this.#hand(normaliser.end())
-      if (!this.#isAnswering) await this.#endWordless(expected)
+      if (!this.#isAnswering) await this.#endEmpty(expected)
       ending = 'complete'
     } catch (error) {
       this.#answering.reject(error)
@@ -121,7 +121,7 @@ class ChunkReader implements ChunkSource {
    */
   async #readBody(expected: Expected): Promise<void> {
     const decoder = new SseDecoder()
-    const begun = new GatheredBytes()
+    const begun = new ByteQueue()
     let form: Form = null
     await this.#exchange.read(piece => {
       if (form === 'events') return this.#readEvents(decoder.push(piece))
@@ -177,8 +177,8 @@ class ChunkReader implements ChunkSource {
   }
 
   /** The stream is over, and there was no content. */
-  #endWordless(expected: Expected): Promise<void> {
-    if (!isWordless(this.#peeked, expected)) throw new UpstreamFailure('empty', 'The stream ended without any output.')
+  #endEmpty(expected: Expected): Promise<void> {
+    if (!isEmpty(this.#peeked, expected)) throw new UpstreamFailure('empty', 'The stream ended without any output.')
     this.#startAnswering()
     return this.#reading.promise
   }
@@ -218,8 +218,8 @@ export function rejectUnreadable(head: ResponseHead): void {
   if (isOfType(head, 'html')) throw new UpstreamFailure('malformed', 'The upstream answered with HTML.')
 }
 
-function isWordless(parts: readonly StreamPart[], expected: Expected): boolean {
+function isEmpty(parts: readonly StreamPart[], expected: Expected): boolean {
   const chunks = parts.filter(part => typeof part !== 'string')
   const reasons = chunks.flatMap(chunk => chunk.choices.map(choice => choice.finish_reason))
-  return isWordlessAnswer(reasons, chunks.at(-1)?.usage?.completion_tokens ?? 0, expected)
+  return isEmptyAnswer(reasons, chunks.at(-1)?.usage?.completion_tokens ?? 0, expected)
 }

@@ -1,7 +1,7 @@
-import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
-import { parseUpstreamJson } from '../wire/parse-upstream-json.ts'
-import { failureOfError, readUpstreamError } from '../wire/upstream-error.ts'
-import { MalformedResponse, type ResponseHead } from './response-parser.ts'
+import { failureOfError, readUpstreamError } from '../dialects/chat/upstream-error.ts'
+import { parseUpstreamJson } from '../dialects/json/parse-upstream-json.ts'
+import { UpstreamFailure } from '../domain/upstream-failure.ts'
+import type { ResponseHead } from '../upstreams/response-parser.ts'
 
 const RETRY_AFTER_S_MAX = 86_400
 
@@ -16,17 +16,6 @@ export function failureOfResponse(head: ResponseHead, body: string): UpstreamFai
   if (status === 400 && isOfProxy(body)) return new UpstreamFailure('server_error', '400 of a proxy before it')
   const error = readUpstreamError(jsonOrText(body, head), true)
   return failureOfError(status, error ?? { message: '', type: null, param: null, code: null }, retryAfterS(head))
-}
-
-/** What an exception of the HTTP client means. `connected` says whether the request had already been handed to a connection. */
-export function failureOfException(error: unknown, connected: boolean): UpstreamFailure {
-  if (error instanceof Cancelled) return new Cancelled(error.reason, connected)
-  if (error instanceof UpstreamFailure) return error
-  const code = codeOf(error)
-  const summary = `${code}: ${error instanceof Error ? error.message : String(error)}`
-  if (!connected) return new UpstreamFailure('connect_failed', summary, { cause: error })
-  const outcome = error instanceof MalformedResponse ? 'malformed' : 'server_error'
-  return new UpstreamFailure(outcome, summary, { cause: error })
 }
 
 /** Seconds from `retry-after-ms`, or `retry-after` as seconds or date; undefined when absent or unreadable. Rounds up. */
@@ -84,9 +73,4 @@ function jsonOrText(body: string, head: ResponseHead): unknown {
 /** Also where nobody says so: gzip begins with these two bytes, the second of which is no UTF-8 (claude-relay-service pull request 1039). */
 function isCompressed(body: string, { contentEncoding }: ResponseHead): boolean {
   return (contentEncoding !== '' && contentEncoding !== 'identity') || body.startsWith('\u001f\ufffd')
-}
-
-function codeOf(error: unknown): string {
-  const code = (error as { code?: unknown } | null)?.code
-  return typeof code === 'string' ? code : error instanceof Error ? error.name : 'unknown'
 }

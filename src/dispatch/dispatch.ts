@@ -1,24 +1,24 @@
+import type { Expected } from '../dialects/chat/empty-answer.ts'
+import { type Envelope, envelopeOf } from '../dialects/chat/envelope.ts'
+import { upstreamRequestBody } from '../dialects/chat/upstream-request.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
-import type { Clock } from '../domain/clock.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Answer, Attempt, Plan, StreamAnswer, WholeAnswer } from '../domain/handoff.ts'
-import type { Health, HealthOfCustomers } from '../domain/health.ts'
+import type { CustomerBreakers, Health } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
 import { outputCap } from '../domain/output-cap.ts'
-import type { StopSignal } from '../domain/stop-signal.ts'
 import { Unserved } from '../domain/unserved.ts'
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
-import { failpoint } from '../failpoint.ts'
-import { type Envelope, envelopeOf } from '../wire/envelope.ts'
-import { upstreamRequestBody } from '../wire/upstream-request.ts'
-import type { Expected } from '../wire/wordless-answer.ts'
+import type { CancelSignal } from '../runtime/cancel-signal.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { failpoint } from '../runtime/failpoint.ts'
+import type { UpstreamAsk, UpstreamClient } from '../upstreams/upstream-client.ts'
 import { askStream } from './ask-stream.ts'
 import { readWhole } from './read-whole.ts'
-import type { UpstreamAsk, UpstreamClient } from './upstream-client.ts'
 
 export interface DispatchDeps {
   readonly upstream: UpstreamClient
-  readonly health: HealthOfCustomers
+  readonly health: CustomerBreakers
   readonly clock: Clock
   /** Servers tried for one model, the first included; fallback models together get as many again. */
   readonly attemptsMax: number
@@ -35,7 +35,7 @@ const REMAINING_MS_MIN = 50
  * Throws Unserved: `upstream_rejected` or `context_length_exceeded` as soon as an upstream calls the request itself wrong,
  * `all_hosters_failed` when none is left, the reason of `signal` when it was aborted.
  */
-export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, signal: StopSignal): Promise<Answer> {
+export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, signal: CancelSignal): Promise<Answer> {
   const { clock, attemptsMax } = deps
   const health = deps.health.of(plan.ticket.caller.customerId)
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
@@ -158,7 +158,7 @@ function isWorthTrying(
 }
 
 /** By a client that left and hears nothing any more, or by the gateway that has to stop and says so. */
-function givenUp({ reason }: StopSignal, attempts: readonly Attempt[]): Unserved {
+function givenUp({ reason }: CancelSignal, attempts: readonly Attempt[]): Unserved {
   if (!(reason instanceof ApiError)) return new Unserved('upstream_unavailable', attempts)
   return new Unserved(reason.code, attempts, { retryAfterS: reason.retryAfterS })
 }
@@ -178,7 +178,7 @@ function unserved(attempts: readonly Attempt[], failures: readonly UpstreamFailu
   return new Unserved('all_hosters_failed', attempts, {
     retryAfterS,
     reasons: failures.map(({ message }) => message),
-    said: failures.flatMap(({ said }) => said ?? []),
+    upstreamMessages: failures.flatMap(({ upstreamMessage }) => upstreamMessage ?? []),
   })
 }
 

@@ -1,10 +1,10 @@
+import type { Expected } from '../dialects/chat/empty-answer.ts'
+import type { Envelope } from '../dialects/chat/envelope.ts'
+import { normaliseCompletion } from '../dialects/chat/upstream-completion.ts'
 import type { ChatCompletion } from '../domain/completion.ts'
-import type { Envelope } from '../wire/envelope.ts'
-import { normaliseCompletion } from '../wire/upstream-completion.ts'
-import type { Expected } from '../wire/wordless-answer.ts'
+import type { UpstreamExchange } from '../upstreams/upstream-exchange.ts'
 import { rejectUnreadable } from './ask-stream.ts'
 import { failureOfResponse } from './classify.ts'
-import type { UpstreamExchange } from './upstream-exchange.ts'
 
 /** The completion in a whole answer that has arrived. Throws UpstreamFailure. */
 export function readWhole(exchange: UpstreamExchange, envelope: Envelope, expected: Expected): ChatCompletion {

@@ -15,8 +15,8 @@ export type Feature = (typeof features)[number]
 /** The model id that leaves the choice of the model to routing: it stands for every model that the request does not name. */
 export const AUTO_MODEL = 'auto'
 
-/** The routing wishes of a request body. They are hard promises, except `serviceTier`, which orders what they leave over. */
-export interface Wishes {
+/** The routing constraints of a request body. They are hard promises, except `serviceTier`, which orders what they leave over. */
+export interface RoutingConstraints {
   readonly serviceTier: ServiceTier
   readonly privacyMode: boolean
   readonly trustedOnly: boolean
@@ -31,7 +31,7 @@ export interface Wishes {
 export interface ChatJob {
   /** The model id asked for, or AUTO_MODEL. */
   readonly model: string
-  readonly wishes: Wishes
+  readonly constraints: RoutingConstraints
   readonly stream: boolean
   /** The client asked for a usage chunk; upstream is asked for one always. */
   readonly includeUsage: boolean

@@ -133,7 +133,7 @@ export const errorTable = {
   no_eligible_offer: row(
     500,
     'server_error',
-    'No server satisfies the wishes of this request; you were not charged. Relax one of them.',
+    'No server satisfies the constraints of this request; you were not charged. Relax one of them.',
     { shouldRetry: false },
   ),
   upstream_unavailable: row(

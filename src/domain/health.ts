@@ -50,7 +50,7 @@ export interface Health extends HealthView {
 }
 
 /** What one customer's requests meet may be of their own making: its faults keep a server from others only where others meet them too. */
-export interface HealthOfCustomers {
+export interface CustomerBreakers {
   /** As this customer finds it. */
   of(customerId: string): Health
 }

@@ -52,7 +52,7 @@ export interface Endpoint {
   readonly hosterShareBps: number
   /** True for the built-in demo model: labelled everywhere, never chosen by `auto` beside a real one. */
   readonly demo: boolean
-  /** `public_only`: connect through the checked, pinned lookup of market/pinned-lookup.ts, since the address comes from a third party. */
+  /** `public_only`: connect through the checked, pinned lookup of egress/pinned-lookup.ts, since the address comes from a third party. */
   readonly egress: 'any' | 'public_only'
 }
 

@@ -1,4 +1,4 @@
-import type { Wishes } from './chat-job.ts'
+import type { RoutingConstraints } from './chat-job.ts'
 import type { ClampReason, ExclusionReason } from './handoff.ts'
 import type { OfferState } from './health.ts'
 import type { ProviderKind } from './offer.ts'
@@ -11,7 +11,7 @@ export interface RoutingNote {
   /** As asked for, `auto` included. */
   readonly model: string
   /** Those that differ from their defaults, under the names they have in a request. */
-  readonly wishes: NotedWishes
+  readonly constraints: NotedConstraints
   /** In the order they were to be tried. Without figures where the request ended before they were ranked. */
   readonly ranked: readonly NotedRank[]
   readonly excluded: readonly NotedExclusion[]
@@ -25,8 +25,8 @@ export interface RoutingNote {
   readonly cloudCompetes?: true
 }
 
-export interface NotedWishes {
-  readonly tier?: Wishes['serviceTier']
+export interface NotedConstraints {
+  readonly tier?: RoutingConstraints['serviceTier']
   readonly privacy_mode?: boolean
   readonly trusted_only?: boolean
   readonly max_latency_ms?: number

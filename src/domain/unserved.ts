@@ -4,8 +4,8 @@ import type { Attempt } from './handoff.ts'
 /** Dispatch ended without an answer. Carries the attempts, because the usage row records them and the caller must not see them. */
 export class Unserved extends ApiError {
   readonly attempts: readonly Attempt[]
-  /** What the servers said of it; see UpstreamFailure. */
-  readonly said: readonly string[]
+  /** Error texts of the servers that were tried; see UpstreamFailure. */
+  readonly upstreamMessages: readonly string[]
 
   constructor(
     code: ErrorCode,
@@ -15,12 +15,12 @@ export class Unserved extends ApiError {
       param?: string | undefined
       retryAfterS?: number | undefined
       reasons?: readonly string[]
-      said?: readonly string[]
+      upstreamMessages?: readonly string[]
     } = {},
   ) {
     super(code, { ...detail, internal: { attempts, reasons: detail.reasons } })
     this.name = 'Unserved'
     this.attempts = attempts
-    this.said = detail.said ?? []
+    this.upstreamMessages = detail.upstreamMessages ?? []
   }
 }

@@ -8,10 +8,10 @@ export class UpstreamFailure extends Error {
   readonly outcome: Exclude<AttemptOutcome, 'answered'>
   /** Seconds the upstream asked us to wait (429, 503). */
   readonly retryAfterS: number | undefined
-  /** For `request_rejected`: what the upstream said was wrong with the request, safe to show. */
+  /** For `request_rejected`: what the upstream says was wrong with the request, safe to show. */
   readonly rejection: { message: string; param: string | null; code: string | null } | undefined
-  /** What the upstream said of it, without addresses and keys. It may quote the prompt or the answer. */
-  readonly said: string | undefined
+  /** The upstream's error text, without addresses and keys. It may quote the prompt or the answer. */
+  readonly upstreamMessage: string | undefined
 
   constructor(
     outcome: Exclude<AttemptOutcome, 'answered'>,
@@ -19,7 +19,7 @@ export class UpstreamFailure extends Error {
     more: {
       retryAfterS?: number | undefined
       rejection?: UpstreamFailure['rejection']
-      said?: string | undefined
+      upstreamMessage?: string | undefined
       cause?: unknown
     } = {},
   ) {
@@ -28,7 +28,7 @@ export class UpstreamFailure extends Error {
     this.outcome = outcome
     this.retryAfterS = more.retryAfterS
     this.rejection = more.rejection
-    this.said = more.said || undefined
+    this.upstreamMessage = more.upstreamMessage || undefined
   }
 }
 

@@ -3,8 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ZodType } from 'zod'
 import type { Caller, KeyScope } from '../domain/caller.ts'
 import type { ErrorCode } from '../domain/errors.ts'
+import type { WholeRequest } from './plain/whole-request.ts'
 import type { RawResponse } from './raw-response.ts'
-import type { WholeRequest } from './whole-request.ts'
 
 /** One row of the routes table: everything the server, the guard and the OpenAPI document need to know of an address. */
 export type Endpoint = ReplyingEndpoint | RawEndpoint

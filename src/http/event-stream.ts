@@ -1,5 +1,5 @@
-import type { StopSignal } from '../domain/stop-signal.ts'
-import { PING } from '../wire/sse-encode.ts'
+import { PING } from '../dialects/chat/sse-encode.ts'
+import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import { encodeChunk } from './encode-chunk.ts'
 import type { HeadersOf } from './header-list.ts'
 import type { RawResponse } from './raw-response.ts'
@@ -53,7 +53,7 @@ export class EventStream {
    * Resolves when the socket takes more, or when the signal says that the client is gone or the gateway stops: the frames end by
    * themselves then. A reader that takes nothing is cut off by whoever watches the connection, and is gone then.
    */
-  drained(signal: StopSignal): Promise<void> {
+  drained(signal: CancelSignal): Promise<void> {
     const out = this.#out
     const source = out.writableNeedDrain || out.socket === null ? out : out.socket
     return new Promise(resolve => {

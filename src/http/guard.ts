@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { ApiError } from '../domain/errors.ts'
-import type { ReportLimiter } from '../quota/report-limiter.ts'
+import type { ReportLimiter } from '../limits/report-limiter.ts'
 import type { Endpoint } from './endpoint.ts'
 
 export interface Guard {

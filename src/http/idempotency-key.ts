@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { ApiError } from '../domain/errors.ts'
-import { headerValues } from '../domain/header-values.ts'
-import type { WholeRequest } from './whole-request.ts'
+import { headerValues } from '../runtime/header-values.ts'
+import type { WholeRequest } from './plain/whole-request.ts'
 
 const KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/
 

@@ -1,6 +1,6 @@
-import { type Aged, AgeList } from '../domain/age-list.ts'
 import { ApiError } from '../domain/errors.ts'
-import { Stop, type StopSignal } from '../domain/stop-signal.ts'
+import { type CancelSignal, CancelSource } from '../runtime/cancel-signal.ts'
+import { type LinkedItem, LinkedSet } from '../runtime/linked-set.ts'
 
 /** The chat requests under way on this node: bounds them, and ends them when the gateway has to stop. */
 export interface InFlight {
@@ -16,7 +16,7 @@ export interface InFlight {
 }
 
 export interface Running {
-  readonly signal: StopSignal
+  readonly signal: CancelSignal
   /** Set when this request may not start. */
   readonly refusal: ApiError | null
   abort(reason: unknown): void
@@ -24,13 +24,13 @@ export interface Running {
 }
 
 export function createInFlight({ max }: { max: number }): InFlight {
-  const running = new AgeList<RunningStop>()
+  const running = new LinkedSet<RunningRequest>()
   let closed = false
   let onIdle: (() => void)[] = []
   return {
     enter() {
       const refusal = closed ? new ApiError('server_shutdown') : running.size >= max ? new ApiError('overloaded') : null
-      const stop = new RunningStop()
+      const stop = new RunningRequest()
       running.add(stop)
       return {
         signal: stop,
@@ -71,8 +71,8 @@ export function createInFlight({ max }: { max: number }): InFlight {
   }
 }
 
-class RunningStop extends Stop implements Aged<RunningStop> {
-  older: RunningStop | undefined = undefined
-  newer: RunningStop | undefined = undefined
+class RunningRequest extends CancelSource implements LinkedItem<RunningRequest> {
+  older: RunningRequest | undefined = undefined
+  newer: RunningRequest | undefined = undefined
   isListed = false
 }

@@ -1,7 +1,7 @@
 import { type ZodObject, type ZodType, z } from 'zod'
 import packageJson from '../../package.json' with { type: 'json' }
+import { errorBody } from '../dialects/error-body.ts'
 import { ApiError, type ErrorCode, errorTable } from '../domain/errors.ts'
-import { errorBody } from '../wire/error-body.ts'
 import type { Endpoint, EndpointDoc } from './endpoint.ts'
 
 type Json = Record<string, unknown>

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { ApiError } from '../domain/errors.ts'
-import type { WholeRequest } from './whole-request.ts'
+import type { WholeRequest } from './plain/whole-request.ts'
 
 /**
  * The body of a JSON request; empty when there is none. Rejects with `unsupported_media_type`, with `request_too_large` as soon as

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { ApiError } from '../domain/errors.ts'
-import { headerValues } from '../domain/header-values.ts'
-import type { WholeRequest } from './whole-request.ts'
+import { headerValues } from '../runtime/header-values.ts'
+import type { WholeRequest } from './plain/whole-request.ts'
 
 /** RFC 9112, 3.2: throws `invalid_header` when there is not one Host. HTTP/1.0, which health checks still speak, knows none. */
 export function requireHost({

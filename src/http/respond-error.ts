@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify'
+import { errorBody } from '../dialects/error-body.ts'
 import { ApiError } from '../domain/errors.ts'
-import { errorBody } from '../wire/error-body.ts'
 
 /** The one place that renders an error as a response. Sets status, Retry-After and x-should-retry, and sends the OpenAI body. */
 export function respondError(reply: FastifyReply, error: ApiError): void {

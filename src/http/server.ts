@@ -9,18 +9,18 @@ import Fastify, {
   type FastifyRequest,
   LogController,
 } from 'fastify'
+import { errorBody } from '../dialects/error-body.ts'
 import type { Caller } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
-import { http } from '../node-http.ts'
-import { errorBody } from '../wire/error-body.ts'
+import { http } from '../runtime/node-http.ts'
 import { answerPreflight, corsHeaders } from './cors.ts'
 import type { Endpoint, RawEndpoint, ReplyingEndpoint } from './endpoint.ts'
-import { FastPath } from './fast-path.ts'
 import type { Guard } from './guard.ts'
+import { FastPath } from './plain/fast-path.ts'
+import { HEAD_BYTES_MAX, type WholeRequest } from './plain/whole-request.ts'
 import type { RawResponse } from './raw-response.ts'
 import { requireHost } from './require-host.ts'
 import { isFault, respondError, toApiError } from './respond-error.ts'
-import { HEAD_BYTES_MAX, type WholeRequest } from './whole-request.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -39,7 +39,7 @@ export interface ServerOptions {
    * How long a server that closes goes on answering on the connections it has, after it has stopped to listen; 0 unless given. A proxy whose
    * request crosses the end of a connection cannot know that nobody read it, and answers with a 502; one that cannot connect goes to another node.
    */
-  readonly farewellMs?: number
+  readonly closingGraceMs?: number
   readonly onResponse?: (facts: { path: string; status: number; elapsedMs: number }) => void
 }
 
@@ -85,7 +85,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
     app.addHook('onResponse', (request, reply, done) => {
       onResponse({
         path: request.routeOptions.url ?? 'none',
-        status: statusTold(reply.raw),
+        status: statusSent(reply.raw),
         elapsedMs: reply.elapsedTime,
       })
       done()
@@ -96,8 +96,8 @@ export function createServer(options: ServerOptions): FastifyInstance {
   app.addHook('preClose', async () => {
     if (fastPath === undefined) return
     await stopListening(app.server)
-    const endMs = performance.now() + (options.farewellMs ?? 0)
-    while (fastPath.openCount > 0 && performance.now() < endMs) await delay(FAREWELL_CHECK_INTERVAL_MS)
+    const endMs = performance.now() + (options.closingGraceMs ?? 0)
+    while (fastPath.openCount > 0 && performance.now() < endMs) await delay(CLOSING_GRACE_CHECK_INTERVAL_MS)
     // Node's server does not know its connections, and waits for them to close.
     fastPath.close()
   })
@@ -121,7 +121,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   return app
 }
 
-const FAREWELL_CHECK_INTERVAL_MS = 50
+const CLOSING_GRACE_CHECK_INTERVAL_MS = 50
 
 /** Under a flood there is no quiet moment. */
 const QUIET_MS_MAX = 1_000
@@ -208,7 +208,7 @@ function serveRaw(
 ): void {
   const startedMs = performance.now()
   response.on('close', () => {
-    onResponse?.({ path: endpoint.path, status: statusTold(response), elapsedMs: performance.now() - startedMs })
+    onResponse?.({ path: endpoint.path, status: statusSent(response), elapsedMs: performance.now() - startedMs })
   })
   void endpoint.serve(request, response)
 }
@@ -217,7 +217,7 @@ function serveRaw(
 const LEFT_BEFORE_ANSWER = 499
 
 /** Nobody was told the 200 that Node's response has until it is given another one. */
-function statusTold({ headersSent, statusCode }: Pick<RawResponse, 'headersSent' | 'statusCode'>): number {
+function statusSent({ headersSent, statusCode }: Pick<RawResponse, 'headersSent' | 'statusCode'>): number {
   return headersSent ? statusCode : LEFT_BEFORE_ANSWER
 }
 

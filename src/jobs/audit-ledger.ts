@@ -1,8 +1,8 @@
-import { hurried, type Pool } from '../db/pool.ts'
-import type { Clock } from '../domain/clock.ts'
-import type { Log } from '../domain/log.ts'
-import { audit } from '../ledger/audit.ts'
-import { readLastAudit, recordAudit } from '../ledger/last-audit.ts'
+import { type Pool, withQueryTimeout } from '../db/pool.ts'
+import { audit } from '../ledger/audit/audit.ts'
+import { readLastAudit, recordAudit } from '../ledger/audit/last-audit.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Log } from '../runtime/log.ts'
 
 export interface AuditJobDeps {
   /** Its own, with two connections and no statement timeout: an audit reads everything. */
@@ -26,7 +26,7 @@ const RECORD_PATIENCE_MS = 10_000
  * last audit took long and is not long ago.
  */
 export async function auditLedger({ pool, clock, log }: AuditJobDeps, signal: AbortSignal): Promise<void> {
-  const record = hurried(pool, RECORD_PATIENCE_MS)
+  const record = withQueryTimeout(pool, RECORD_PATIENCE_MS)
   const last = await readLastAudit(record)
   if (last !== undefined) {
     // A record from the future is of a clock that was wrong.

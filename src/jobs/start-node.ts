@@ -1,9 +1,9 @@
-import type { Log } from '../domain/log.ts'
-import type { Scheduler } from '../domain/scheduler.ts'
-import { failpoint } from '../failpoint.ts'
+import { type NodeLife, startNodeLife } from '../ledger/leases/node-life.ts'
+import { isOfOneCustomer } from '../ledger/leases/reclaim-dead-leases.ts'
 import type { LedgerStore } from '../ledger/ledger-store.ts'
-import { type NodeLife, startNodeLife } from '../ledger/node-life.ts'
-import { isOfOneCustomer } from '../ledger/reclaim-dead-leases.ts'
+import { failpoint } from '../runtime/failpoint.ts'
+import type { Log } from '../runtime/log.ts'
+import type { Scheduler } from '../runtime/scheduler.ts'
 
 export interface NodeDeps {
   readonly store: LedgerStore

@@ -1,7 +1,7 @@
 import type { AccountLimits } from '../domain/caller.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
-import type { Admission, KeySpend, RefusalCode } from './admission.ts'
+import type { Admission, KeySpend, RefusalCode } from './leases/admission.ts'
 
 /**
  * The database as the money code sees it. PostgreSQL does it in production (postgres-store.ts, over migrations/0002_money.sql); the

@@ -1,19 +1,19 @@
 import { ApiError } from '../domain/errors.ts'
 import type { Hold } from '../domain/handoff.ts'
-import type { Log } from '../domain/log.ts'
-import type { Scheduler } from '../domain/scheduler.ts'
-import { failpoint } from '../failpoint.ts'
-import type { Journal } from '../journal/journal.ts'
-import type { Admission, AdmissionResult } from './admission.ts'
-import { createAdmissionQueue } from './admission-queue.ts'
-import { createExhaustedWindows } from './exhausted-windows.ts'
-import { createGhosts } from './ghosts.ts'
-import { createLeaseBook } from './lease-book.ts'
-import { createLeaseReturns } from './lease-returns.ts'
+import { failpoint } from '../runtime/failpoint.ts'
+import type { Log } from '../runtime/log.ts'
+import type { Scheduler } from '../runtime/scheduler.ts'
+import type { Journal } from './journal/journal.ts'
+import type { Admission, AdmissionResult } from './leases/admission.ts'
+import { createAdmissionQueue } from './leases/admission-queue.ts'
+import { createExhaustedWindows } from './leases/exhausted-windows.ts'
+import { createLeaseBook } from './leases/lease-book.ts'
+import { createLeaseReturns } from './leases/lease-returns.ts'
+import type { NodeView } from './leases/node-life.ts'
+import { createUnconfirmedLeases } from './leases/unconfirmed-leases.ts'
 import type { LedgerStore } from './ledger-store.ts'
-import type { NodeView } from './node-life.ts'
-import type { Settlement } from './settlement.ts'
-import { createSettlementQueue, type RecoveredRecord } from './settlement-queue.ts'
+import type { Settlement } from './settlement/settlement.ts'
+import { createSettlementQueue, type RecoveredRecord } from './settlement/settlement-queue.ts'
 
 /** The money of this node: holds before a request runs, charges after it. Every method is safe to call from any number of requests at once. */
 export interface Ledger {
@@ -78,7 +78,7 @@ const SETTLEMENTS_QUEUED_MAX = 100_000
 export function createLedger(deps: LedgerDeps): Ledger {
   const { store, node, scheduler, journal, bulkLeases = true, log } = deps
   const exhausted = createExhaustedWindows(() => scheduler.monotonicMs())
-  const ghosts = createGhosts({ store, scheduler, log })
+  const unconfirmedLeases = createUnconfirmedLeases({ store, scheduler, log })
   const book = createLeaseBook({
     monotonicMs: () => scheduler.monotonicMs(),
     // What is admitted in memory must not run ahead of a database that cannot follow.
@@ -91,7 +91,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
     nodeShard: deps.nodeShard,
     journal,
     book,
-    ghosts,
+    unconfirmedLeases,
     scheduler,
     commitWaitMs: deps.commitWaitMs ?? COMMIT_WAIT_MS,
     log,
@@ -103,7 +103,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
     returns,
     settlements,
     exhausted,
-    ghosts,
+    unconfirmedLeases,
     scheduler,
     log,
   })
@@ -147,7 +147,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       return settlements.size
     },
     stop() {
-      for (const part of [admissions, settlements, returns, ghosts]) part.stop()
+      for (const part of [admissions, settlements, returns, unconfirmedLeases]) part.stop()
     },
     get pending() {
       return { admissions: admissions.size, settlements: settlements.size }
@@ -159,6 +159,6 @@ export function createLedger(deps: LedgerDeps): Ledger {
     // The late ones were pushed while the others were committed.
     await settlements.flush()
     returns.collect(true)
-    await Promise.all([returns.flush(), ghosts.sweep()])
+    await Promise.all([returns.flush(), unconfirmedLeases.sweep()])
   }
 }

@@ -1,6 +1,7 @@
 import type { Sql } from '../db/pool.ts'
-import type { RefusalCode } from './admission.ts'
 import { arrayLiteral, quoted } from './array-literal.ts'
+import type { RefusalCode } from './leases/admission.ts'
+import { reclaimDeadLeases } from './leases/reclaim-dead-leases.ts'
 import {
   type Heartbeat,
   type LeaseRequest,
@@ -10,7 +11,6 @@ import {
   NodeFenced,
   type SettleEffect,
 } from './ledger-store.ts'
-import { reclaimDeadLeases } from './reclaim-dead-leases.ts'
 
 export interface PostgresStoreDeps {
   /** For admissions, settlements and hand-backs, each of which uses one connection at a time; give it no other work. */

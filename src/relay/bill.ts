@@ -1,10 +1,10 @@
+import { countPromptTokens } from '../dialects/chat/chat-request.ts'
+import { estimateTokens } from '../dialects/tokens/estimate-tokens.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'
 import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
 import { costNanos, type Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
-import { countPromptTokens } from '../wire/chat-request.ts'
-import { estimateTokens } from '../wire/estimate-tokens.ts'
 
 /** What the relay saw of an answer when it ended. */
 export interface Delivered {

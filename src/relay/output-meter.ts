@@ -1,5 +1,5 @@
+import { countTokens } from '../dialects/tokens/count-tokens.ts'
 import type { ChunkDelta } from '../domain/completion.ts'
-import { countTokens } from '../wire/count-tokens.ts'
 import { eachGeneratedText } from './generated-text.ts'
 import { TextBuffer } from './text-buffer.ts'
 

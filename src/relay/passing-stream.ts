@@ -1,8 +1,8 @@
+import type { Envelope } from '../dialects/chat/envelope.ts'
+import { encodeChunk, textChunk, textEncoder } from '../dialects/chat/sse-encode.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { ChatChunk, TokenUsage } from '../domain/completion.ts'
 import type { StreamPart } from '../domain/handoff.ts'
-import type { Envelope } from '../wire/envelope.ts'
-import { encodeChunk, textChunk, textEncoder } from '../wire/sse-encode.ts'
 import { OutputMeter } from './output-meter.ts'
 import type { TextBuffer } from './text-buffer.ts'
 

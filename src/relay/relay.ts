@@ -1,13 +1,14 @@
+import { envelopeOf } from '../dialects/chat/envelope.ts'
+import { DONE, encodeChunk, encodeErrorChunk, usageChunk } from '../dialects/chat/sse-encode.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { ChunkDelta, TokenUsage } from '../domain/completion.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Answer, Outcome, Receipt, StreamAnswer, Ticket, WholeAnswer } from '../domain/handoff.ts'
+import { hasClientLeft } from '../domain/has-client-left.ts'
 import { type Nanos, usd } from '../domain/money.ts'
-import { hasClientLeft, type StopSignal } from '../domain/stop-signal.ts'
 import { Cancelled, type CancelReason, UpstreamFailure } from '../domain/upstream-failure.ts'
-import { failpoint } from '../failpoint.ts'
-import { envelopeOf } from '../wire/envelope.ts'
-import { DONE, encodeChunk, encodeErrorChunk, usageChunk } from '../wire/sse-encode.ts'
+import type { CancelSignal } from '../runtime/cancel-signal.ts'
+import { failpoint } from '../runtime/failpoint.ts'
 import { bill } from './bill.ts'
 import { generatedText } from './generated-text.ts'
 import { PassingStream } from './passing-stream.ts'
@@ -20,7 +21,7 @@ export interface RelayContext {
   readonly job: ChatJob
   readonly settle: SettleReceipt
   /** Aborted when the client leaves (any reason) or the gateway's drain limit passes (reason: ApiError `server_shutdown`). */
-  readonly signal: StopSignal
+  readonly signal: CancelSignal
   /** Whether a client that leaves before the first token is charged for its input this time. */
   readonly chargeEarlyLeave: () => boolean
   /** Told what broke, for the log: the client hears only that something did. */
@@ -127,7 +128,7 @@ const outcomeOf: Record<CancelReason, Outcome> = {
   not_wanted: 'interrupted',
 }
 
-function endError(failure: unknown, signal: StopSignal): ApiError {
+function endError(failure: unknown, signal: CancelSignal): ApiError {
   if (failure instanceof ApiError) return failure
   const reason = failure instanceof Cancelled ? failure.reason : null
   if (reason === 'gateway_stopping') {

@@ -1,10 +1,11 @@
+import { countPromptTokens } from '../dialects/chat/chat-request.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Outcome, Receipt, Ticket } from '../domain/handoff.ts'
+import { hasClientLeft } from '../domain/has-client-left.ts'
 import type { Offer } from '../domain/offer.ts'
-import { hasClientLeft, type StopSignal } from '../domain/stop-signal.ts'
 import { Unserved } from '../domain/unserved.ts'
-import { countPromptTokens } from '../wire/chat-request.ts'
+import type { CancelSignal } from '../runtime/cancel-signal.ts'
 
 /**
  * The receipt of a request that got no answer. It is free, with one exception: a client that left while a server was already
@@ -14,7 +15,7 @@ export function unservedReceipt(
   failure: unknown,
   ticket: Ticket,
   job: ChatJob,
-  signal: StopSignal,
+  signal: CancelSignal,
   chargeEarlyLeave: (offer: Offer) => boolean,
 ): Receipt {
   const attempts = failure instanceof Unserved ? failure.attempts : []
@@ -53,7 +54,7 @@ export const faultReceipt: Receipt = {
   firstTokenMs: null,
 }
 
-function outcomeOf(failure: unknown, signal: StopSignal): Outcome {
+function outcomeOf(failure: unknown, signal: CancelSignal): Outcome {
   if (signal.aborted) return hasClientLeft(signal) ? 'client_gone' : 'shutdown'
   if (!(failure instanceof ApiError)) return 'internal_error'
   return failure.row.status < 500 ? 'refused_upstream' : 'unserved'

@@ -1,6 +1,6 @@
 import type { ChatJob } from '../domain/chat-job.ts'
-import type { Clock } from '../domain/clock.ts'
-import { isJsonObject } from '../domain/json-object.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { isJsonObject } from '../runtime/json-object.ts'
 
 /** Which offer served a conversation last, for ten minutes: its server still holds the prompt in its cache. Only a hint. */
 export interface Affinity {

@@ -52,7 +52,7 @@ export function route(ticket: Ticket, job: ChatJob, view: RouteView, random: () 
   )
   // The usual case in a small installation, and there is nothing to decide.
   if (all.length === 1) return { ticket, offers: ticket.eligible, ranks: all }
-  const { serviceTier } = job.wishes
+  const { serviceTier } = job.constraints
   const rankPool = (pool: readonly Rank[]) => {
     const ranked = explore(serviceTier, order[serviceTier](pool, random), random)
     return stickTo(view.stickyOfferId ?? null, serviceTier, ranked)

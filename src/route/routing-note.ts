@@ -1,6 +1,6 @@
 import { AUTO_MODEL, type ChatJob } from '../domain/chat-job.ts'
 import type { Ticket } from '../domain/handoff.ts'
-import type { NotedRank, NotedWishes, RoutingNote } from '../domain/routing-note.ts'
+import type { NotedConstraints, NotedRank, RoutingNote } from '../domain/routing-note.ts'
 import type { Rank } from './route.ts'
 
 /**
@@ -15,10 +15,10 @@ export function routingNote(
   ranks: readonly Rank[] | null,
   view: { readonly stickyOfferId: string | null; readonly cloudCompetes: boolean },
 ): RoutingNote | null {
-  const wishes = notedWishes(job)
+  const constraints = notedConstraints(job)
   const isPlain = ticket.eligible.length === 1 && ticket.excluded.length === 0 && job.model !== AUTO_MODEL
   const { clamp } = ticket
-  if (isPlain && wishes === NO_WISHES && clamp === null) return null
+  if (isPlain && constraints === NO_CONSTRAINTS && clamp === null) return null
   const ranked: readonly NotedRank[] =
     ranks?.slice(0, OFFERS_NOTED).map(notedRank) ??
     ticket.eligible
@@ -28,7 +28,7 @@ export function routingNote(
   const leftOut = ticket.eligible.length - ranked.length + (ticket.excluded.length - excluded.length)
   return {
     model: job.model,
-    wishes,
+    constraints,
     ranked,
     excluded,
     ...(clamp !== null && { clamp: { asked: clamp.asked, allowed: ticket.maxTokens, by: clamp.by } }),
@@ -41,20 +41,20 @@ export function routingNote(
 /** Of each list. `auto` in a large market has hundreds of candidates, and a row of 4 kB says enough. */
 const OFFERS_NOTED = 24
 
-const NO_WISHES: NotedWishes = {}
+const NO_CONSTRAINTS: NotedConstraints = {}
 
-function notedWishes({ wishes, maxCostNanos }: ChatJob): NotedWishes {
+function notedConstraints({ constraints, maxCostNanos }: ChatJob): NotedConstraints {
   const noted = {
-    ...(wishes.serviceTier !== 'balanced' && { tier: wishes.serviceTier }),
-    ...(wishes.privacyMode && { privacy_mode: true }),
-    ...(wishes.trustedOnly && { trusted_only: true }),
-    ...(wishes.maxLatencyMs !== null && { max_latency_ms: wishes.maxLatencyMs }),
-    ...(wishes.fallbackModels.length > 0 && { fallback_models: wishes.fallbackModels }),
-    ...(wishes.allowHosters !== null && { allow_hosters: [...wishes.allowHosters] }),
-    ...(wishes.denyHosters.size > 0 && { deny_hosters: [...wishes.denyHosters] }),
+    ...(constraints.serviceTier !== 'balanced' && { tier: constraints.serviceTier }),
+    ...(constraints.privacyMode && { privacy_mode: true }),
+    ...(constraints.trustedOnly && { trusted_only: true }),
+    ...(constraints.maxLatencyMs !== null && { max_latency_ms: constraints.maxLatencyMs }),
+    ...(constraints.fallbackModels.length > 0 && { fallback_models: constraints.fallbackModels }),
+    ...(constraints.allowHosters !== null && { allow_hosters: [...constraints.allowHosters] }),
+    ...(constraints.denyHosters.size > 0 && { deny_hosters: [...constraints.denyHosters] }),
     ...(maxCostNanos !== null && { max_cost_nanos: maxCostNanos.toString() }),
   }
-  return Object.keys(noted).length === 0 ? NO_WISHES : noted
+  return Object.keys(noted).length === 0 ? NO_CONSTRAINTS : noted
 }
 
 function notedRank({ offer, costPicos, predictedMs, trust, inFlight, state }: Rank): NotedRank {

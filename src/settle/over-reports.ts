@@ -1,6 +1,6 @@
-import type { Clock } from '../domain/clock.ts'
-import type { Log } from '../domain/log.ts'
-import type { Settlement } from '../ledger/settlement.ts'
+import type { Settlement } from '../ledger/settlement/settlement.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Log } from '../runtime/log.ts'
 
 export interface OverReportDeps {
   readonly clock: Clock

@@ -1,17 +1,17 @@
-import type { Clock } from '../domain/clock.ts'
 import type { Receipt, Ticket } from '../domain/handoff.ts'
 import { costNanos, type Nanos, splitCost } from '../domain/money.ts'
 import type { RoutingNote } from '../domain/routing-note.ts'
-import { failpoint } from '../failpoint.ts'
 import type { Ledger } from '../ledger/ledger.ts'
-import type { Settlement } from '../ledger/settlement.ts'
+import type { Settlement } from '../ledger/settlement/settlement.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { failpoint } from '../runtime/failpoint.ts'
 
 export interface SettleDeps {
   readonly ledger: Pick<Ledger, 'settle'>
   readonly clock: Clock
   readonly onSettled?: (settlement: Settlement) => void
   /** Told when the settlement was given up: whether it was committed before is not known. */
-  readonly onUnsure?: (settlement: Settlement) => void
+  readonly onOutcomeUnknown?: (settlement: Settlement) => void
 }
 
 /**
@@ -30,7 +30,7 @@ export async function settle(
   try {
     await deps.ledger.settle(settlement, ticket.hold)
   } catch (error) {
-    deps.onUnsure?.(settlement)
+    deps.onOutcomeUnknown?.(settlement)
     throw error
   }
   failpoint('settlement-acknowledged')

@@ -1,12 +1,12 @@
-import type { Caller } from '../domain/caller.ts'
-import { ApiError } from '../domain/errors.ts'
-import { type Nanos, usd } from '../domain/money.ts'
 import {
   type Credits,
   type CreditTransactions,
   type TransactionsCursor,
   writeTransactionsCursor,
-} from '../wire/credits.ts'
+} from '../api/credits.ts'
+import type { Caller } from '../domain/caller.ts'
+import { ApiError } from '../domain/errors.ts'
+import { type Nanos, usd } from '../domain/money.ts'
 
 /** What a customer is told of its credit. Nothing of anybody else can be asked for. Throw `database_unavailable`. */
 export interface CreditReports {

@@ -15,7 +15,7 @@ const rank = (offerId: string, more: Partial<NotedRank> = {}): NotedRank => ({
 })
 const noteOf = (ranked: NotedRank[], more: Partial<RoutingNote> = {}): RoutingNote => ({
   model: 'm',
-  wishes: {},
+  constraints: {},
   ranked,
   excluded: [],
   ...more,
@@ -25,17 +25,17 @@ const why = (note: RoutingNote) => explainCandidates(note, [])[1]!.reason
 
 test.each<[string, RoutingNote]>([
   ['drawn_later', noteOf([rank('a/m'), rank('b/m')])],
-  ['slower_or_busier', noteOf([rank('a/m'), rank('b/m')], { wishes: { tier: 'fastest' } })],
-  ['more_expensive', noteOf([rank('a/m'), rank('b/m', { costPicos: '1001' })], { wishes: { tier: 'cheapest' } })],
-  ['slower', noteOf([rank('a/m'), rank('b/m')], { wishes: { tier: 'cheapest' } })],
+  ['slower_or_busier', noteOf([rank('a/m'), rank('b/m')], { constraints: { tier: 'fastest' } })],
+  ['more_expensive', noteOf([rank('a/m'), rank('b/m', { costPicos: '1001' })], { constraints: { tier: 'cheapest' } })],
+  ['slower', noteOf([rank('a/m'), rank('b/m')], { constraints: { tier: 'cheapest' } })],
   ['cloud_comes_last', noteOf([rank('a/m'), rank('b/m', { provider: 'cloud' })])],
   ['drawn_later', noteOf([rank('a/m'), rank('b/m', { provider: 'cloud' })], { cloudCompetes: true })],
   ['recent_failures', noteOf([rank('a/m'), rank('b/m', { state: 'ejected' })])],
   ['prompt_cache_elsewhere', noteOf([rank('a/m'), rank('b/m')], { isSticky: true })],
-  ['later_model', noteOf([rank('a/m'), rank('b/org/n')], { wishes: { fallback_models: ['org/n'] } })],
+  ['later_model', noteOf([rank('a/m'), rank('b/org/n')], { constraints: { fallback_models: ['org/n'] } })],
   ['drawn_later', noteOf([rank('a/x'), rank('b/y')], { model: 'auto' })],
-  ['later_model', noteOf([rank('a/x'), rank('b/y')], { model: 'auto', wishes: { fallback_models: ['y'] } })],
-  ['later_model', noteOf([rank('a/m'), rank('b/x')], { wishes: { fallback_models: ['auto'] } })],
+  ['later_model', noteOf([rank('a/x'), rank('b/y')], { model: 'auto', constraints: { fallback_models: ['y'] } })],
+  ['later_model', noteOf([rank('a/m'), rank('b/x')], { constraints: { fallback_models: ['auto'] } })],
 ])('%s', (reason, note) => {
   expect(why(note)).toBe(reason)
 })

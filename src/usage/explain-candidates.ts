@@ -1,9 +1,9 @@
+import type { LowerRankReason } from '../api/activity.ts'
 import { AUTO_MODEL } from '../domain/chat-job.ts'
 import type { Attempt, AttemptOutcome, ExclusionReason } from '../domain/handoff.ts'
 import { usd } from '../domain/money.ts'
 import { type ProviderKind, splitOfferId } from '../domain/offer.ts'
 import type { NotedRank, RoutingNote } from '../domain/routing-note.ts'
-import type { LowerRankReason } from '../wire/activity.ts'
 
 export interface Candidate {
   readonly model: string
@@ -70,7 +70,7 @@ const noFigures = { expected_cost_usd: null, predicted_ms: null, trust_score: nu
 
 /** The first rule of src/route/route.ts that put it below the one that was to be tried first. */
 function whyLower(note: RoutingNote, rank: NotedRank, first: NotedRank): LowerRankReason {
-  const tier = note.wishes.tier ?? 'balanced'
+  const tier = note.constraints.tier ?? 'balanced'
   if (rank.state === 'ejected' && first.state !== 'ejected') return 'recent_failures'
   if (modelOrder(note, rank) > modelOrder(note, first)) return 'later_model'
   if (!note.cloudCompetes && rank.provider === 'cloud' && first.provider !== 'cloud') return 'cloud_comes_last'
@@ -81,8 +81,8 @@ function whyLower(note: RoutingNote, rank: NotedRank, first: NotedRank): LowerRa
 }
 
 /** `auto` stands for every model that is not named, wherever it stands itself. */
-function modelOrder({ model, wishes }: RoutingNote, { offerId }: NotedRank): number {
-  const models = [model, ...(wishes.fallback_models ?? [])]
+function modelOrder({ model, constraints }: RoutingNote, { offerId }: NotedRank): number {
+  const models = [model, ...(constraints.fallback_models ?? [])]
   const named = models.indexOf(splitOfferId(offerId).modelId)
   return named === -1 ? models.indexOf(AUTO_MODEL) : named
 }

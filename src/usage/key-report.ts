@@ -1,8 +1,8 @@
+import { type KeyReport, type ListedKey, showKey } from '../api/keys.ts'
 import type { Sql } from '../db/pool.ts'
 import type { Caller } from '../domain/caller.ts'
 import { type Nanos, usd } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
-import { type KeyReport, type ListedKey, showKey } from '../wire/keys.ts'
 import { rateLimits } from './rate-limits.ts'
 
 /** What the key of the caller may do and has used, exact to the last settled request. */

@@ -1,11 +1,11 @@
+import { type ListedRequest, type RequestPage, type RequestsQuery, requestIdAt } from '../api/activity.ts'
+import { writeCursor } from '../api/cursor.ts'
 import type { Sql } from '../db/pool.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Outcome } from '../domain/handoff.ts'
-import { readInstant } from '../domain/instant.ts'
-import { lowestUuidAt } from '../domain/lowest-uuid.ts'
 import { type Nanos, usd } from '../domain/money.ts'
-import { type ListedRequest, type RequestPage, type RequestsQuery, requestIdAt } from '../wire/activity.ts'
-import { writeCursor } from '../wire/cursor.ts'
+import { readInstant } from '../runtime/instant.ts'
+import { lowestUuidAt } from '../runtime/lowest-uuid.ts'
 
 /**
  * One page of a customer's requests, newest first, along the primary key: a cursor names the last row seen and not a number of rows, so

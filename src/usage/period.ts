@@ -1,4 +1,4 @@
-import type { Interval } from '../wire/reports.ts'
+import type { Interval } from '../api/reports.ts'
 
 /** A span of whole UTC days: from the first one's 00:00 up to, not including, `untilIso`. */
 export interface Period {

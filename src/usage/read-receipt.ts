@@ -1,9 +1,9 @@
+import type { RequestReceipt } from '../api/activity.ts'
 import type { Sql } from '../db/pool.ts'
 import type { Attempt, Outcome } from '../domain/handoff.ts'
 import { type Nanos, usd, usdPerMillion } from '../domain/money.ts'
 import { type ProviderKind, splitOfferId } from '../domain/offer.ts'
 import type { RoutingNote } from '../domain/routing-note.ts'
-import type { RequestReceipt } from '../wire/activity.ts'
 import { explainCandidates } from './explain-candidates.ts'
 
 /** Everything that is known of one request of this customer; null when it has no such request. */
@@ -12,7 +12,7 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
   if (row === null) return null
   const hosters = await readHosters(sql, endpointIdsOf(row))
   const nameOf = (endpointId: string) => hosters.get(endpointId) ?? { hosterId: null, name: null }
-  const { wishes, clamp } = row.routing ?? {}
+  const { constraints, clamp } = row.routing ?? {}
   return {
     object: 'usage.receipt',
     id: row.request_id,
@@ -54,14 +54,14 @@ export async function readReceipt(sql: Sql, customerId: string, requestId: strin
     ledger: ledgerOf(row),
     refunds: refundsOf(row),
     policy: {
-      tier: wishes?.tier ?? 'balanced',
-      privacy_mode: wishes?.privacy_mode ?? false,
-      trusted_only: wishes?.trusted_only ?? false,
-      max_latency_ms: wishes?.max_latency_ms ?? null,
-      fallback_models: [...(wishes?.fallback_models ?? [])],
-      allow_hosters: wishes?.allow_hosters ? [...wishes.allow_hosters] : null,
-      deny_hosters: [...(wishes?.deny_hosters ?? [])],
-      max_cost_usd: wishes?.max_cost_nanos === undefined ? null : usd(BigInt(wishes.max_cost_nanos)),
+      tier: constraints?.tier ?? 'balanced',
+      privacy_mode: constraints?.privacy_mode ?? false,
+      trusted_only: constraints?.trusted_only ?? false,
+      max_latency_ms: constraints?.max_latency_ms ?? null,
+      fallback_models: [...(constraints?.fallback_models ?? [])],
+      allow_hosters: constraints?.allow_hosters ? [...constraints.allow_hosters] : null,
+      deny_hosters: [...(constraints?.deny_hosters ?? [])],
+      max_cost_usd: constraints?.max_cost_nanos === undefined ? null : usd(BigInt(constraints.max_cost_nanos)),
     },
     max_tokens_clamp: clamp === undefined ? null : { asked: clamp.asked, allowed: clamp.allowed, by: clamp.by },
     attempts: row.attempts.map(({ offerId, endpointId, provider, outcome, elapsedMs }) => ({

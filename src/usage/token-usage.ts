@@ -1,6 +1,6 @@
+import type { Interval, TokenUsageReport } from '../api/reports.ts'
 import type { Sql } from '../db/pool.ts'
 import { usd } from '../domain/money.ts'
-import type { Interval, TokenUsageReport } from '../wire/reports.ts'
 import { meanLatencyMs } from './mean-latency.ts'
 import { bucketNames, bucketStarts, lastDays, type Period } from './period.ts'
 import { readRefunded } from './read-refunded.ts'

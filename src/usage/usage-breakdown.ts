@@ -1,6 +1,6 @@
+import type { UsageBreakdown } from '../api/reports.ts'
 import type { Sql } from '../db/pool.ts'
 import { usd } from '../domain/money.ts'
-import type { UsageBreakdown } from '../wire/reports.ts'
 import { meanLatencyMs } from './mean-latency.ts'
 import { bucketStarts, lastDays, type Period } from './period.ts'
 

@@ -1,7 +1,7 @@
+import { exportColumns } from '../api/reports.ts'
 import type { Sql } from '../db/pool.ts'
-import { lowestUuidAt } from '../domain/lowest-uuid.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
-import { exportColumns } from '../wire/reports.ts'
+import { lowestUuidAt } from '../runtime/lowest-uuid.ts'
 import { csvRecord } from './csv.ts'
 import { lastDays, type Period } from './period.ts'
 

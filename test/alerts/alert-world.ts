@@ -1,20 +1,20 @@
 import { randomBytes } from 'node:crypto'
 import { Logger, runOnce } from 'graphile-worker'
 import { vi } from 'vitest'
+import { addCustomer } from '../../src/accounts/customers.ts'
 import { alertTasks } from '../../src/alerts/alert-jobs.ts'
 import { type AlertWatch, createAlertWatch } from '../../src/alerts/alert-watch.ts'
 import { type AddedRule, addRule } from '../../src/alerts/alerts.ts'
 import type { DeliverDeps } from '../../src/alerts/deliver-alert.ts'
 import { createMailer, type SmtpSettings } from '../../src/alerts/mailer.ts'
-import { addCustomer } from '../../src/auth/customers.ts'
 import { createPool, transaction } from '../../src/db/pool.ts'
 import type { NewAlertRule } from '../../src/domain/alert-rule.ts'
-import { systemClock } from '../../src/domain/clock.ts'
-import { type Scheduler, systemScheduler } from '../../src/domain/scheduler.ts'
-import { openAccount } from '../../src/ledger/open-account.ts'
-import { createPinnedLookup } from '../../src/market/pinned-lookup.ts'
+import { createPinnedLookup } from '../../src/egress/pinned-lookup.ts'
+import { openAccount } from '../../src/ledger/accounts/open-account.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { type Scheduler, systemScheduler } from '../../src/runtime/scheduler.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
-import { patiently } from '../harness/patience.ts'
+import { WAIT_OPTIONS } from '../harness/patience.ts'
 
 export const noSmtp: SmtpSettings = {
   host: null,
@@ -100,7 +100,7 @@ export async function createAlertWorld(
           'SELECT FROM graphile_worker._private_jobs WHERE locked_at IS NOT NULL',
         )
         if (rows.length > 0) throw new Error('a job still runs')
-      }, patiently)
+      }, WAIT_OPTIONS)
     },
     async skipWait() {
       const { rows } = await database.pool.query<{ wait_s: number }>(

@@ -2,9 +2,9 @@ import { randomUUIDv7 } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { issueKey } from '../../src/auth/keys.ts'
 import { transaction } from '../../src/db/pool.ts'
-import { type Scheduler, systemScheduler } from '../../src/domain/scheduler.ts'
-import { grantCredit } from '../../src/ledger/grant-credit.ts'
-import { patiently } from '../harness/patience.ts'
+import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
+import { type Scheduler, systemScheduler } from '../../src/runtime/scheduler.ts'
+import { WAIT_OPTIONS } from '../harness/patience.ts'
 import { type AlertWorld, createAlertWorld } from './alert-world.ts'
 
 let world: AlertWorld
@@ -310,7 +310,7 @@ test('it looks again and again, also after a look that failed, until it is stopp
       }
     },
   }
-  const isDue = () => expect.poll(() => due, patiently).toBeDefined()
+  const isDue = () => expect.poll(() => due, WAIT_OPTIONS).toBeDefined()
   const passTime = () => {
     const work = due!
     due = undefined

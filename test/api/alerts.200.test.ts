@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { startWebhookReceiver, type WebhookReceiver } from '../alerts/webhook-receiver.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
-import { patiently } from '../harness/patience.ts'
+import { WAIT_OPTIONS } from '../harness/patience.ts'
 import { answer, type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
 
 let gateway: TestApp
@@ -16,7 +16,7 @@ beforeAll(async () => {
   gateway = await startTestApp({
     yaml: 'alerts: { allow_private_urls: true }',
     offers: [testOffer(upstream.baseUrl, { price: { inputPicoPerToken: 0n, outputPicoPerToken: 1_000_000_000_000n } })],
-    patience: { alertLookMs: 50 },
+    timeouts: { alertLookMs: 50 },
   })
   receiver = await startWebhookReceiver()
   customer = await gateway.customer({ key: { scopes: ['manage'] } })
@@ -74,7 +74,7 @@ test('a rule is made, tried, looked up and removed', async () => {
     const { body } = await call('GET', `/v1/alerts/${rule.id}/deliveries`)
     expect(body.data[0].delivered_at).not.toBeNull()
     return body
-  }, patiently)
+  }, WAIT_OPTIONS)
   expect(deliveries).toMatchObject({
     object: 'list',
     data: [{ alert_id: tested.alert_id, kind: 'test', attempts: [{ attempt: 1, outcome: 'delivered', status: 204 }] }],
@@ -178,7 +178,7 @@ test('a receiver that fails is tried again later', async () => {
       'SELECT attempts, locked_at, run_at > now() AS waits FROM graphile_worker._private_jobs',
     )
     expect(rows).toEqual([{ attempts: 1, locked_at: null, waits: true }])
-  }, patiently)
+  }, WAIT_OPTIONS)
   const { body } = await call('GET', `/v1/alerts/${rule.id}/deliveries`)
   expect(body.data[0]).toMatchObject({ delivered_at: null, attempts: [{ outcome: 'failed', status: 503 }] })
 })

@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestApp, type TestApp, testOffer, type UsageRow } from '../harness/app.ts'
 import { type EventStream, parseEventStream } from '../harness/event-stream.ts'
-import { patient } from '../harness/patience.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import {
   answer,
   type Behaviour,
@@ -36,7 +36,7 @@ beforeAll(async () => {
   const offers = cases.map(({ limits }, index) =>
     testOffer(upstream.baseUrl, {
       modelId: `model-${index}`,
-      endpoint: { timeouts: { ...patient, ...limits }, ...endpointOf(index) },
+      endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, ...limits }, ...endpointOf(index) },
     }),
   )
   gateway = await startTestApp({ offers, yaml: 'server: { ping_seconds: 60 }' })
@@ -68,7 +68,7 @@ interface Case {
   readonly hoster?: boolean
   readonly maxTokens?: number
   /** Of those that fall silent or never end: what makes an end of it. */
-  readonly limits?: Partial<typeof patient>
+  readonly limits?: Partial<typeof GENEROUS_TIMEOUTS>
   /** What the customer gets: the text of a complete answer, an error chunk after that text, or a status. */
   readonly gets: { text: string; finish?: string } | { text: string; error: string } | { status: number; code: string }
   /** Input and output tokens that are paid; nothing unless given. Prices are 1,000 and 2,000 nano-USD. */

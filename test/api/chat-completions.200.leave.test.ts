@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readEventStream, readUntil } from '../harness/event-stream.ts'
-import { patiently } from '../harness/patience.ts'
+import { WAIT_OPTIONS } from '../harness/patience.ts'
 import {
   answer,
   chunk,
@@ -33,7 +33,7 @@ beforeAll(async () => {
         maxOutputTokens: 2 ** 29,
       }),
     ],
-    patience: { slowReaderMs: 300 },
+    timeouts: { slowReaderMs: 300 },
     // One day, whatever happens.
     clock: { epochMs: () => startedMs, monotonicMs: () => performance.now() },
   })
@@ -78,7 +78,7 @@ test.each([
   await vi.waitFor(async () => {
     const { answered, left } = await chatCounts()
     expect({ answered, left }).toEqual({ answered: before.answered, left: before.left + 1 })
-  }, patiently)
+  }, WAIT_OPTIONS)
 })
 
 /** How many chats got a 200, and how many nothing at all. */
@@ -212,7 +212,7 @@ test.each<[how: string, leave: (socket: Socket) => void]>([
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`,
       )
       expect(rows).toHaveLength(1)
-    }, patiently)
+    }, WAIT_OPTIONS)
     leave(socket)
     await once(socket, 'close')
     // What comes later on another connection is read later.
@@ -271,7 +271,7 @@ test('a stream that waits behind another one of its connection is not cut off, h
   // Thrice as long as a reader may take nothing.
   await delay(900)
   isRead.resolve()
-  await vi.waitFor(() => expect(text.split('data: [DONE]')).toHaveLength(3), patiently)
+  await vi.waitFor(() => expect(text.split('data: [DONE]')).toHaveLength(3), WAIT_OPTIONS)
   socket.destroy()
   expect(text).toContain('x'.repeat(100))
 })

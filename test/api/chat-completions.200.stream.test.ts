@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
 import { readEventStream, readUntil } from '../harness/event-stream.ts'
-import { patient } from '../harness/patience.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import { rawRequest } from '../harness/raw-request.ts'
 import {
   answer,
@@ -34,7 +34,7 @@ beforeAll(async () => {
       }),
       testOffer(upstream.baseUrl, {
         modelId: 'soon-idle',
-        endpoint: { timeouts: { ...patient, idleMs: 500 } },
+        endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, idleMs: 500 } },
       }),
       testOffer(upstream.baseUrl, {
         modelId: 'free-model',

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
 import { readError, readEventStream } from '../harness/event-stream.ts'
-import { patient } from '../harness/patience.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import {
   answer,
   hangUp,
@@ -23,11 +23,11 @@ const priced = (
   upstream: ScriptedUpstream,
   rank: number,
   modelId = 'test-model',
-  firstTokenMs = patient.firstTokenMs,
+  firstTokenMs = GENEROUS_TIMEOUTS.firstTokenMs,
 ) =>
   testOffer(upstream.baseUrl, {
     modelId,
-    endpoint: { timeouts: { ...patient, firstTokenMs } },
+    endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, firstTokenMs } },
     price: { inputPicoPerToken: 1_000_000n * BigInt(rank), outputPicoPerToken: 2_000_000n },
   })
 

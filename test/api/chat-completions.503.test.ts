@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import { afterEach, expect, test, vi } from 'vitest'
 import { startTestApp, type TestApp, type TestAppOptions, testOffer } from '../harness/app.ts'
 import { readError, readEventStream, readUntil } from '../harness/event-stream.ts'
-import { patiently } from '../harness/patience.ts'
+import { WAIT_OPTIONS } from '../harness/patience.ts'
 import {
   answer,
   type ScriptedUpstream,
@@ -80,7 +80,7 @@ test('server_shutdown while draining: new chats are refused, /readyz says so, wh
 })
 
 test('after the drain kept connections are told so for a while, and no new ones taken: a proxy then knows what was not read', async () => {
-  const { gateway } = await start({ patience: { farewellMs: 5_000 } })
+  const { gateway } = await start({ timeouts: { closingGraceMs: 5_000 } })
   const customer = await gateway.customer()
   const { hostname, port } = new URL(gateway.url)
   const kept = connect(Number(port), hostname)
@@ -93,7 +93,7 @@ test('after the drain kept connections are told so for a while, and no new ones 
   expect(served).toMatch(/^HTTP\/1.1 200 /)
 
   void gateway.stop()
-  await vi.waitFor(() => expect(fetch(`${gateway.url}/healthz`)).rejects.toThrow(), patiently)
+  await vi.waitFor(() => expect(fetch(`${gateway.url}/healthz`)).rejects.toThrow(), WAIT_OPTIONS)
   kept.write(request)
   const [refused] = await once(kept, 'data')
   expect(refused).toMatch(/^HTTP\/1.1 503 /)
@@ -101,7 +101,7 @@ test('after the drain kept connections are told so for a while, and no new ones 
 })
 
 test('connections that wait to be accepted when a server stops listening are answered too', async () => {
-  const { gateway } = await start({ patience: { farewellMs: 5_000 } })
+  const { gateway } = await start({ timeouts: { closingGraceMs: 5_000 } })
   const { hostname, port } = new URL(gateway.url)
   const sockets = Array.from({ length: 10 }, () => connect(Number(port), hostname))
   const answers = sockets.map(async socket => {
@@ -153,7 +153,7 @@ test('database_unavailable: nothing is admitted without a ledger, and it serves 
   expect((await fetch(`${gateway.url}/readyz`)).status).toBe(503)
   expect(upstream.requests.length).toBe(1)
   restore()
-  await vi.waitFor(async () => expect((await gateway.chat(customer, hello)).status).toBe(200), patiently)
+  await vi.waitFor(async () => expect((await gateway.chat(customer, hello)).status).toBe(200), WAIT_OPTIONS)
 })
 
 test('database_unavailable: soon, too, when connections to the database lead nowhere and nobody says so', async () => {
@@ -171,7 +171,7 @@ test('database_unavailable: soon, too, when connections to the database lead now
   ])
   expect(all.map(({ status }) => status)).toEqual([503, 503, 503, 503])
   restore()
-  await vi.waitFor(async () => expect((await gateway.chat(newcomer, hello)).status).toBe(200), patiently)
+  await vi.waitFor(async () => expect((await gateway.chat(newcomer, hello)).status).toBe(200), WAIT_OPTIONS)
 })
 
 test('a database that comes back in time charges the running answer once, and only then ends it', async () => {
@@ -190,7 +190,7 @@ test('a database that comes back in time charges the running answer once, and on
 })
 
 test('settlement_unavailable: an answer whose charge cannot be recorded is void and free', async () => {
-  const { upstream, gateway } = await start({ mayBeCutOff: true, patience: { commitMs: 500 } })
+  const { upstream, gateway } = await start({ mayBeCutOff: true, timeouts: { commitMs: 500 } })
   const customer = await gateway.customer()
   const gate = Promise.withResolvers<void>()
   upstream.respondWith(gated(gate.promise), async (request, response) => {

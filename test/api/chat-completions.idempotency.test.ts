@@ -1,12 +1,12 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import OpenAI from 'openai'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { deleteExpiredClaims } from '../../src/idempotency/delete-expired-claims.ts'
-import { createPostgresClaimStore } from '../../src/idempotency/postgres-claim-store.ts'
+import { deleteExpiredClaims } from '../../src/chat/idempotency/delete-expired-claims.ts'
+import { createPostgresClaimStore } from '../../src/chat/idempotency/postgres-claim-store.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { readError, readUntil } from '../harness/event-stream.ts'
-import { patiently } from '../harness/patience.ts'
+import { WAIT_OPTIONS } from '../harness/patience.ts'
 import { rawRequest } from '../harness/raw-request.ts'
 import { answer, type ScriptedUpstream, stall, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
 
@@ -66,7 +66,7 @@ async function retried(app: TestApp, key: string, body: object = {}): Promise<Re
     const response = await chat(app, key, body)
     if (response.status === 409 && response.headers.has('retry-after')) throw new Error('still running')
     return response
-  }, patiently)
+  }, WAIT_OPTIONS)
 }
 
 describe('POST /v1/chat/completions with an Idempotency-Key', () => {
@@ -177,19 +177,25 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
 
   test('is not taken from a request whose server may take its time', async () => {
     const timeouts = { connectMs: 1_000, firstTokenMs: 20_000, idleMs: 20_000, totalMs: 3 * 3_600_000 }
-    const patient = await startTestApp({ database, offers: [testOffer(upstream.baseUrl, { endpoint: { timeouts } })] })
+    const GENEROUS_TIMEOUTS = await startTestApp({
+      database,
+      offers: [testOffer(upstream.baseUrl, { endpoint: { timeouts } })],
+    })
     try {
       const goOn = holdAnswers()
       const key = randomUUID()
-      const first = chat(patient, key)
+      const first = chat(GENEROUS_TIMEOUTS, key)
       await upstream.next()
       await database.pool.query(`UPDATE idempotency SET claimed_at = now() - interval '2 hours' WHERE key = $1`, [key])
-      expect(await readError(await chat(patient, key))).toMatchObject({ status: 409, code: 'idempotency_key_in_use' })
+      expect(await readError(await chat(GENEROUS_TIMEOUTS, key))).toMatchObject({
+        status: 409,
+        code: 'idempotency_key_in_use',
+      })
       goOn()
       expect((await first).status).toBe(200)
       expect((await charged(1))[0]).toBeGreaterThan(0n)
     } finally {
-      await patient.close()
+      await GENEROUS_TIMEOUTS.close()
     }
   })
 
@@ -237,7 +243,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     )
     const goOn = holdAnswers()
     const asking = chat(one, key)
-    await vi.waitFor(() => expect(upstream.requests).toHaveLength(2), patiently)
+    await vi.waitFor(() => expect(upstream.requests).toHaveLength(2), WAIT_OPTIONS)
     // By one that had found it a moment earlier.
     const late = {
       customerId: customer.customerId,
@@ -371,7 +377,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await database.pool.query('UPDATE idempotency SET node_id = gen_random_uuid() WHERE key = $1', [key])
     const goOn = holdAnswers()
     const asking = chat(two, key, { temperature: 0.5 })
-    await vi.waitFor(() => expect(upstream.requests).toHaveLength(2), patiently)
+    await vi.waitFor(() => expect(upstream.requests).toHaveLength(2), WAIT_OPTIONS)
     expect((await chat(one, key, { temperature: 0.5 })).status).toBe(409)
     goOn()
     const again = await asking
@@ -400,7 +406,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
       database,
       offers: [testOffer(upstream.baseUrl)],
       clock: late,
-      patience: { commitMs: 1 },
+      timeouts: { commitMs: 1 },
     })
     const holder = await database.pool.pg.connect()
     try {

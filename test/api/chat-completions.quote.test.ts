@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type ChatQuote, chatQuoteSchema } from '../../src/wire/chat-quote-schema.ts'
+import { type ChatQuote, chatQuoteSchema } from '../../src/api/chat-quote-schema.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError, readEventStream } from '../harness/event-stream.ts'
 import { answer, type ScriptedUpstream, startScriptedUpstream, usageOf } from '../harness/scripted-upstream.ts'

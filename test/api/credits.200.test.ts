@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { grantCredit } from '../../src/ledger/grant-credit.ts'
-import { refundRequest } from '../../src/ledger/refund-request.ts'
-import type { Credits, CreditTransactions } from '../../src/wire/credits.ts'
+import type { Credits, CreditTransactions } from '../../src/api/credits.ts'
+import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
+import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { answer, type ScriptedUpstream, startScriptedUpstream, usageOf } from '../harness/scripted-upstream.ts'
 

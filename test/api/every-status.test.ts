@@ -1,7 +1,6 @@
 import Fastify from 'fastify'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { Caller } from '../../src/domain/caller.ts'
-import { systemClock } from '../../src/domain/clock.ts'
 import { type ErrorCode, errorTable } from '../../src/domain/errors.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
 import { alertEndpoints } from '../../src/http/endpoints/alerts.ts'
@@ -14,6 +13,7 @@ import { usageReceipt } from '../../src/http/endpoints/usage-receipt.ts'
 import { usageRequests } from '../../src/http/endpoints/usage-requests.ts'
 import { openapiDocument } from '../../src/http/openapi.ts'
 import { createServer } from '../../src/http/server.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { rawRequest } from '../harness/raw-request.ts'
 import { answer, type ScriptedUpstream, stall, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
@@ -271,7 +271,7 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
     const app = await startTestApp({
       mayBeCutOff: true,
       offers: [testOffer(upstream.baseUrl)],
-      patience: { commitMs: 500 },
+      timeouts: { commitMs: 500 },
     })
     try {
       const who = await app.customer()
@@ -296,15 +296,15 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
 
 /** What takes seconds of waiting is provoked for all endpoints at once. */
 const waited = new Map<Endpoint, { timedOut: Promise<Answer[]>; refused: Promise<Answer[]> }>()
-let impatient: TestApp
+let SHORT_TIMEOUTS: TestApp
 let buggy: { url: string; close(): Promise<void> }
 let withoutDatabase: TestApp
 let knownToIt: TestCustomer
 let restore: () => void
 
 beforeAll(async () => {
-  impatient = await startTestApp()
-  impatient.app.server.server.headersTimeout = 1
+  SHORT_TIMEOUTS = await startTestApp()
+  SHORT_TIMEOUTS.app.server.server.headersTimeout = 1
   const caller = { access: { mayManage: true } } as Caller
   const server = createServer({
     endpoints,
@@ -324,7 +324,7 @@ beforeAll(async () => {
   for (const endpoint of endpoints) {
     const { method, path } = right(endpoint)
     waited.set(endpoint, {
-      timedOut: Promise.all([sendRaw(impatient.url, `${method} ${path} HTTP/1.1\r\nhost: x\r\n`)]),
+      timedOut: Promise.all([sendRaw(SHORT_TIMEOUTS.url, `${method} ${path} HTTP/1.1\r\nhost: x\r\n`)]),
       refused: Promise.all([ask(endpoint, { app: withoutDatabase, who: knownToIt })]),
     })
   }
@@ -333,7 +333,7 @@ afterAll(async () => {
   restore?.()
   await withoutDatabase?.close()
   await buggy?.close()
-  await impatient?.close()
+  await SHORT_TIMEOUTS?.close()
 }, 60_000)
 
 test.each(declared)('$name: $status', async ({ status, codes, endpoint }) => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { refundRequest } from '../../src/ledger/refund-request.ts'
-import { type RequestPage, type RequestReceipt, requestPage, requestReceipt } from '../../src/wire/activity.ts'
+import { type RequestPage, type RequestReceipt, requestPage, requestReceipt } from '../../src/api/activity.ts'
+import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError, readUntil } from '../harness/event-stream.ts'
 import {

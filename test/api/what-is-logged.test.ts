@@ -63,6 +63,8 @@ test.each([
   ['before the first content', status(500, quoting), false],
   ['in the middle of a stream', sse([contentChunk('Well'), quoting]), true],
 ] as const)('what a server said %s is there for who asks for it', async (_when, behaviour, stream) => {
-  const line = (await logOf(behaviour, { stream, level: 'debug' })).split('\n').find(text => text.includes('said'))
-  expect(JSON.parse(line!)).toMatchObject({ level: 20, said: [`Cannot parse "${prompt}"`] })
+  const line = (await logOf(behaviour, { stream, level: 'debug' }))
+    .split('\n')
+    .find(text => text.includes('upstreamMessages'))
+  expect(JSON.parse(line!)).toMatchObject({ level: 20, upstreamMessages: [`Cannot parse "${prompt}"`] })
 })

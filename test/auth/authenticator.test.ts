@@ -1,14 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { addCustomer, findCustomer, promoteAccountTier, setAccountTier } from '../../src/accounts/customers.ts'
 import { mintApiKey } from '../../src/auth/api-key.ts'
 import { createAuthenticator } from '../../src/auth/authenticator.ts'
-import { addCustomer, findCustomer, promoteAccountTier, setAccountTier } from '../../src/auth/customers.ts'
 import { findKeys, issueKey, listKeys, revokeKey } from '../../src/auth/keys.ts'
 import type { Sql } from '../../src/db/pool.ts'
 import { transaction } from '../../src/db/pool.ts'
 import type { AccountLimits } from '../../src/domain/caller.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
-import { patiently } from '../harness/patience.ts'
+import { WAIT_OPTIONS } from '../harness/patience.ts'
 
 const tiers: Record<string, AccountLimits> = {
   free: { requestsPerMinute: 20, requestsPerDay: 1_000, dailySpendCapNanos: 5_000_000_000n },
@@ -118,7 +118,7 @@ test('what is asked while two statements are under way is the third, and has the
   expect(statements).toHaveLength(2)
   statements[0]!.resolve()
   expect(await one.asked).toMatchObject(refused)
-  await vi.waitFor(() => expect(statements).toHaveLength(3), patiently)
+  await vi.waitFor(() => expect(statements).toHaveLength(3), WAIT_OPTIONS)
   const last = await call()
   statements[1]!.reject(new Error('the connection broke'))
   for (const { asked } of [two, last]) expect(await asked).toMatchObject({ code: 'database_unavailable' })
@@ -156,7 +156,7 @@ test('a key that is in use never waits for the database: it is looked up again i
   failing = false
   auth.passMs(1)
   expect(await auth.call()).toBe(first)
-  await expect.poll(async () => (await auth.call()).limits.requestsPerDay, patiently).toBe(7)
+  await expect.poll(async () => (await auth.call()).limits.requestsPerDay, WAIT_OPTIONS).toBe(7)
   auth.passMs(29_999)
   await auth.call()
   await nextTurn()

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { addCustomer } from '../../src/auth/customers.ts'
+import { addCustomer } from '../../src/accounts/customers.ts'
 import { createKeyRing, type KeyRing } from '../../src/auth/key-ring.ts'
 import { createPool, type Pool } from '../../src/db/pool.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'

@@ -1,9 +1,9 @@
 // What is changed while a request runs changes nothing for it: docs/money.md, "When something breaks".
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { setAccountTier } from '../../src/auth/customers.ts'
+import { setAccountTier } from '../../src/accounts/customers.ts'
 import { listKeys, revokeKey } from '../../src/auth/keys.ts'
 import { transaction } from '../../src/db/pool.ts'
-import { setHosterPrice, suspendHoster } from '../../src/market/hosters.ts'
+import { setHosterPrice, suspendHoster } from '../../src/supply/hosters/hosters.ts'
 import { startTestApp, type TestApp } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
 import { answer, type ScriptedUpstream, startScriptedUpstream, usageOf } from '../harness/scripted-upstream.ts'

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { openDatabase } from '../../src/db/embedded.ts'
 import { createPool } from '../../src/db/pool.ts'
-import { audit } from '../../src/ledger/audit.ts'
+import { audit } from '../../src/ledger/audit/audit.ts'
 import { readUntil } from '../harness/event-stream.ts'
 import { type ScriptedUpstream, stall } from '../harness/scripted-upstream.ts'
 

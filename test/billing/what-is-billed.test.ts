@@ -4,13 +4,13 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
-import { armFailpoints } from '../../src/failpoint.ts'
-import { refundRequest } from '../../src/ledger/refund-request.ts'
+import { countTokens } from '../../src/dialects/tokens/count-tokens.ts'
+import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
 import { TextBuffer } from '../../src/relay/text-buffer.ts'
-import { countTokens } from '../../src/wire/count-tokens.ts'
+import { armFailpoints } from '../../src/runtime/failpoint.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer, type UsageRow } from '../harness/app.ts'
 import { readError, readEventStream, readUntil } from '../harness/event-stream.ts'
-import { patient } from '../harness/patience.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import {
   type AnswerOptions,
   answer,
@@ -372,7 +372,7 @@ describe('what is billed', () => {
 
   it('client reads so slowly that the time limit of the answer passes', async () => {
     const price = { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 1n }
-    const timeouts = { ...patient, totalMs: 2_000 }
+    const timeouts = { ...GENEROUS_TIMEOUTS, totalMs: 2_000 }
     const large = { price, contextTokens: 2 ** 30, maxOutputTokens: 2 ** 29, endpoint: { timeouts } }
     const slow = await startTestApp({ offers: [testOffer(upstream.baseUrl, large)] })
     const customer = await slow.customer({ creditNanos: credit })
@@ -489,13 +489,13 @@ describe('what is billed', () => {
   })
 
   it('the charge cannot be recorded in ten seconds', async () => {
-    const impatient = await startTestApp({
+    const SHORT_TIMEOUTS = await startTestApp({
       yaml: 'hosters: { allow_private_urls: true }',
       mayBeCutOff: true,
-      patience: { commitMs: 200 },
+      timeouts: { commitMs: 200 },
     })
     try {
-      const { chat, ended } = await sale({ at: impatient })
+      const { chat, ended } = await sale({ at: SHORT_TIMEOUTS })
       const gate = Promise.withResolvers<void>()
       upstream.respondWith(async (request, response) => {
         await gate.promise
@@ -504,13 +504,13 @@ describe('what is billed', () => {
       const asked = upstream.requests.length
       const response = chat()
       await expect.poll(() => upstream.requests.length, { interval: 1 }).toBe(asked + 1)
-      const restore = impatient.cutOff()
+      const restore = SHORT_TIMEOUTS.cutOff()
       gate.resolve()
       expect(await readError(await response)).toMatchObject({ status: 504, code: 'settlement_unavailable' })
       restore()
       expect(await ended()).toMatchObject([{ outcome: 'internal_error', ...free }])
     } finally {
-      await impatient.close()
+      await SHORT_TIMEOUTS.close()
     }
   })
 
@@ -519,16 +519,16 @@ describe('what is billed', () => {
     await gateway.hoster({ baseUrl: upstream.baseUrl })
     const rich = await gateway.customer()
     const poor = await gateway.customer({ creditNanos: 100n })
-    const hurried = await gateway.customer({
+    const withQueryTimeout = await gateway.customer({
       limits: { requestsPerMinute: 1, requestsPerDay: 1_000, dailySpendCapNanos: credit },
     })
-    expect((await gateway.chat(hurried, { model, messages })).status).toBe(200)
-    const before = await gateway.balanceNanos(hurried)
+    expect((await gateway.chat(withQueryTimeout, { model, messages })).status).toBe(200)
+    const before = await gateway.balanceNanos(withQueryTimeout)
     const asked = upstream.requests.length
     const refused = [
       await gateway.chat(poor, { model, messages }),
       await gateway.chat(rich, { model: 'no-such-model', messages }),
-      await gateway.chat(hurried, { model, messages }),
+      await gateway.chat(withQueryTimeout, { model, messages }),
       await gateway.chat(rich, { model, messages, max_latency_ms: 1 }),
     ]
     const errors = await Promise.all(refused.map(readError))
@@ -540,8 +540,8 @@ describe('what is billed', () => {
     ])
     expect(upstream.requests.length).toBe(asked)
     expect([...(await gateway.usage(rich)), ...(await gateway.usage(poor))]).toEqual([])
-    expect((await gateway.usage(hurried)).length).toBe(1)
-    expect(await gateway.balanceNanos(hurried)).toBe(before)
+    expect((await gateway.usage(withQueryTimeout)).length).toBe(1)
+    expect(await gateway.balanceNanos(withQueryTimeout)).toBe(before)
   })
 
   it('refund of a charge: [`switchyard ledger refund`](#refunds)', async () => {

@@ -1,4 +1,4 @@
-import { audit } from '../../src/ledger/audit.ts'
+import { audit } from '../../src/ledger/audit/audit.ts'
 import { type ChaosCustomer, chargeOf, outputTokensOf, type Sent } from './customer.ts'
 import { eventually } from './eventually.ts'
 import type { ChaosWorld } from './world.ts'

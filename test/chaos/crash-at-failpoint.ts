@@ -1,4 +1,4 @@
-import type { FailpointName } from '../../src/failpoint.ts'
+import type { FailpointName } from '../../src/runtime/failpoint.ts'
 import { type ChaosCustomer, chargeOf, outputTokensOf, type Sent } from './customer.ts'
 import { eventually } from './eventually.ts'
 import type { GatewayProcess } from './gateway-process.ts'

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { addCustomer } from '../../src/auth/customers.ts'
+import { addCustomer } from '../../src/accounts/customers.ts'
 import { issueKey } from '../../src/auth/keys.ts'
 import { type Pool, type Sql, transaction } from '../../src/db/pool.ts'
 import type { AccountLimits } from '../../src/domain/caller.ts'
 import { costNanos, type TokenPrice } from '../../src/domain/money.ts'
-import { openAccount } from '../../src/ledger/open-account.ts'
+import { openAccount } from '../../src/ledger/accounts/open-account.ts'
 import { PROMPT_TOKENS } from './model-server.ts'
 
 /** Somebody who pays, and everything they saw. */

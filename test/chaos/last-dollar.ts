@@ -1,5 +1,5 @@
 import { ApiError } from '../../src/domain/errors.ts'
-import { readBalance } from '../../src/ledger/read-balance.ts'
+import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
 import {
   admissionOf,
   createLedgerWorld,

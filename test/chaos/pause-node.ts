@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { FailpointName } from '../../src/failpoint.ts'
+import type { FailpointName } from '../../src/runtime/failpoint.ts'
 import { eventually } from './eventually.ts'
 import { runLoad, seededRandom } from './load.ts'
 import type { Scenario } from './scenario.ts'

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { FailpointName } from '../../src/failpoint.ts'
+import type { FailpointName } from '../../src/runtime/failpoint.ts'
 import { parseEventStream } from '../harness/event-stream.ts'
 import { type ChaosCustomer, chargeOf, maxTokensOf } from './customer.ts'
 import { eventually } from './eventually.ts'

@@ -1,6 +1,6 @@
 // What `npm run chaos` runs: every fault, on real processes. docs/chaos.md says how to read it.
 // node test/chaos/run.ts [word ...]: only the scenarios whose names have all of the words.
-import { type FailpointName, failpoints } from '../../src/failpoint.ts'
+import { type FailpointName, failpoints } from '../../src/runtime/failpoint.ts'
 import { breakConnections, networkFaults } from './break-connections.ts'
 import { killPostgres, stopPostgres } from './break-postgres.ts'
 import { crashesAt } from './crash-at-failpoint.ts'

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { refundRequest } from '../../src/ledger/refund-request.ts'
+import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
 import {
   admissionOf,
   createLedgerWorld,

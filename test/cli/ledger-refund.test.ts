@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { readBalance } from '../../src/ledger/read-balance.ts'
+import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
 import {
   admissionOf,
   createLedgerWorld,

@@ -11,18 +11,18 @@ import {
   tool,
 } from 'ai'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type ChatQuote, chatQuoteSchema } from '../../src/wire/chat-quote-schema.ts'
+import { type ChatQuote, chatQuoteSchema } from '../../src/api/chat-quote-schema.ts'
 import type { TestCustomer } from '../harness/app.ts'
 import { answer, sse, stall, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
 import {
   type ClientWorld,
+  constraints,
   countingFetch,
+  expectConstraintsFollowed,
   expectLeftAndBilled,
-  expectWishesFollowed,
   startClientWorld,
   weatherTool,
-  wishes,
-  wrongWishes,
+  wrongConstraints,
 } from './client-world.ts'
 
 let world: ClientWorld
@@ -202,12 +202,12 @@ test('the fields of the gateway are provider options', async () => {
   const result = await generateText({
     model: provider('cloud-model'),
     prompt: 'Hello',
-    providerOptions: { switchyard: { ...wishes, fallback_models: [...wishes.fallback_models] } as never },
+    providerOptions: { switchyard: { ...constraints, fallback_models: [...constraints.fallback_models] } as never },
   })
-  expectWishesFollowed(world, result.response.modelId)
+  expectConstraintsFollowed(world, result.response.modelId)
 })
 
-test.each(Object.entries(wrongWishes))('a wrong %s is refused by name', async (param, value) => {
+test.each(Object.entries(wrongConstraints))('a wrong %s is refused by name', async (param, value) => {
   const { provider } = await setUp()
   const refused = generateText({
     model: provider('test-model'),

@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
+import { countTokens } from '../../src/dialects/tokens/count-tokens.ts'
 import { costNanos } from '../../src/domain/money.ts'
-import { countTokens } from '../../src/wire/count-tokens.ts'
 import { startTestApp, type TestApp, type TestAppOptions, type TestCustomer, testOffer } from '../harness/app.ts'
 import { type ScriptedUpstream, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
 
@@ -47,7 +47,7 @@ export async function startClientWorld(options: TestAppOptions = {}): Promise<Cl
 const someHoster = '3f2c8a52-6b1e-4c59-9d0e-2f1d6a7b8c90'
 
 /** Every field of the gateway's own. With them `cloud-model` may not be served by its cloud, so `test-model` answers. */
-export const wishes = {
+export const constraints = {
   tier: 'cheapest',
   privacy_mode: true,
   trusted_only: true,
@@ -58,7 +58,7 @@ export const wishes = {
 } as const
 
 /** The same fields with values that are refused, each by name: whoever gets that refusal has reached us with that field. */
-export const wrongWishes: Record<keyof typeof wishes, unknown> = {
+export const wrongConstraints: Record<keyof typeof constraints, unknown> = {
   tier: 'fast',
   privacy_mode: 'yes',
   trusted_only: 1,
@@ -68,12 +68,12 @@ export const wrongWishes: Record<keyof typeof wishes, unknown> = {
   deny_hosters: ['hoster-1'],
 }
 
-/** The wishes must have moved the request off the cloud, and gone no further than the gateway. */
-export function expectWishesFollowed(world: ClientWorld, servedModel: string | undefined): void {
+/** The constraints must have moved the request off the cloud, and gone no further than the gateway. */
+export function expectConstraintsFollowed(world: ClientWorld, servedModel: string | undefined): void {
   expect(servedModel).toBe('test-model')
   const { body } = world.upstream.requests.at(-1)!
   expect(body.model).toBe('upstream-test-model')
-  for (const field of Object.keys(wishes)) expect(body).not.toHaveProperty(field)
+  for (const field of Object.keys(constraints)) expect(body).not.toHaveProperty(field)
 }
 
 /**

@@ -4,17 +4,17 @@ import { tool } from '@langchain/core/tools'
 import { ChatOpenAI, type ChatOpenAIFields } from '@langchain/openai'
 import { APIError, AuthenticationError, BadRequestError, InternalServerError, NotFoundError } from 'openai'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { countTokens } from '../../src/wire/count-tokens.ts'
+import { countTokens } from '../../src/dialects/tokens/count-tokens.ts'
 import { answer, neverEnding, sse, stall, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
 import {
   type ClientWorld,
+  constraints,
   countingFetch,
+  expectConstraintsFollowed,
   expectLeftAndBilled,
-  expectWishesFollowed,
   startClientWorld,
   weatherTool,
-  wishes,
-  wrongWishes,
+  wrongConstraints,
 } from './client-world.ts'
 
 let world: ClientWorld
@@ -135,12 +135,12 @@ test('aborting by signal in the middle', async () => {
 })
 
 test('the fields of the gateway are modelKwargs', async () => {
-  const { model } = await setUp({ model: 'cloud-model', modelKwargs: { ...wishes } })
+  const { model } = await setUp({ model: 'cloud-model', modelKwargs: { ...constraints } })
   const message = await model.invoke('Hello')
-  expectWishesFollowed(world, String(message.response_metadata.model_name))
+  expectConstraintsFollowed(world, String(message.response_metadata.model_name))
 })
 
-test.each(Object.entries(wrongWishes))('a wrong %s is refused by name', async (param, value) => {
+test.each(Object.entries(wrongConstraints))('a wrong %s is refused by name', async (param, value) => {
   const { model } = await setUp({ modelKwargs: { [param]: value } })
   const refused = model.invoke('Hello')
   await expect(refused).rejects.toBeInstanceOf(BadRequestError)

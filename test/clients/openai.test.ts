@@ -5,13 +5,13 @@ import type { TestApp, TestCustomer } from '../harness/app.ts'
 import { answer, contentChunk, sse, stall, status, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
 import {
   type ClientWorld,
+  constraints,
   countingFetch,
+  expectConstraintsFollowed,
   expectLeftAndBilled,
-  expectWishesFollowed,
   startClientWorld,
   weatherTool,
-  wishes,
-  wrongWishes,
+  wrongConstraints,
 } from './client-world.ts'
 
 let world: ClientWorld
@@ -222,13 +222,13 @@ describe.each(versions)('%s', (_name, Client) => {
   test('the fields of the gateway are extra keys of the body', async () => {
     const { client } = await setUp()
     const { data, response } = await client.chat.completions
-      .create({ ...hello, model: 'cloud-model', ...wishes } as OpenAI.ChatCompletionCreateParamsNonStreaming)
+      .create({ ...hello, model: 'cloud-model', ...constraints } as OpenAI.ChatCompletionCreateParamsNonStreaming)
       .withResponse()
-    expectWishesFollowed(world, data.model)
+    expectConstraintsFollowed(world, data.model)
     expect(response.headers.get('x-switchyard-provider')).toBe('local')
   })
 
-  test.each(Object.entries(wrongWishes))('a wrong %s is refused by name', async (param, value) => {
+  test.each(Object.entries(wrongConstraints))('a wrong %s is refused by name', async (param, value) => {
     const { client } = await setUp()
     const refused = client.chat.completions.create({ ...hello, [param]: value })
     await expect(refused).rejects.toBeInstanceOf(Client.BadRequestError)

@@ -1,7 +1,7 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { generateText } from 'ai'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { patiently } from '../harness/patience.ts'
+import { WAIT_OPTIONS } from '../harness/patience.ts'
 import { type ClientWorld, countingFetch, startClientWorld } from './client-world.ts'
 
 let nowMs = Date.now()
@@ -35,7 +35,7 @@ test('a refusal in the first second of a minute is waited for by the AI SDK, whi
   const leaving = new AbortController()
   const asked = generateText({ model: provider('test-model'), prompt: 'Hello', abortSignal: leaving.signal })
   const ended = expect(asked).rejects.toThrow()
-  await vi.waitFor(() => expect(timers.mock.calls.map(([, ms]) => ms)).toContain(59_999), patiently)
+  await vi.waitFor(() => expect(timers.mock.calls.map(([, ms]) => ms)).toContain(59_999), WAIT_OPTIONS)
   expect(counter.calls).toBe(1)
   leaving.abort()
   await ended

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { createPool, hurried, transaction } from '../../src/db/pool.ts'
+import { createPool, transaction, withQueryTimeout } from '../../src/db/pool.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { startFaultProxy } from '../harness/fault-proxy.ts'
 
@@ -191,19 +191,19 @@ it('lets graphile-worker release what it was not given', async () => {
   await pool.end()
 })
 
-describe('hurried', () => {
+describe('withQueryTimeout', () => {
   it('rejects in time, and gives up the connection that has not answered', async () => {
-    const pool = createPool(db.connection, { max: 1, applicationName: 'hurried', statementTimeoutMs: 0 })
-    await expect(hurried(pool, 200).query('SELECT pg_sleep(60)')).rejects.toThrow('no answer within 200 ms')
+    const pool = createPool(db.connection, { max: 1, applicationName: 'withQueryTimeout', statementTimeoutMs: 0 })
+    await expect(withQueryTimeout(pool, 200).query('SELECT pg_sleep(60)')).rejects.toThrow('no answer within 200 ms')
     expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
     await pool.end()
   })
 
   it('counts the wait for a free connection, too', async () => {
-    const pool = createPool(db.connection, { max: 1, applicationName: 'hurried' })
+    const pool = createPool(db.connection, { max: 1, applicationName: 'withQueryTimeout' })
     const gate = Promise.withResolvers<void>()
     const holding = transaction(pool, () => gate.promise)
-    await expect(hurried(pool, 200).query('SELECT 1')).rejects.toThrow('no answer within 200 ms')
+    await expect(withQueryTimeout(pool, 200).query('SELECT 1')).rejects.toThrow('no answer within 200 ms')
     gate.resolve()
     await holding
     await pool.end()

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server } from 'node:net'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createPool } from '../../src/db/pool.ts'
-import { whyNotUsable } from '../../src/db/why-not-usable.ts'
+import { unusableReason } from '../../src/db/unusable-reason.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 
 let db: TestDatabase
@@ -15,7 +15,7 @@ it('takes a PostgreSQL in which sessions begin as they are asked to, whatever it
   const { database } = db.connection
   for (const name of ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'])
     await db.pool.query(`ALTER DATABASE ${database} SET ${name} = '7s'`)
-  expect(await whyNotUsable(db.connection)).toBeUndefined()
+  expect(await unusableReason(db.connection)).toBeUndefined()
   const pool = createPool(db.connection, { max: 1, applicationName: 'audit', statementTimeoutMs: 0, lockTimeoutMs: 0 })
   const { rows } = await pool.query(
     "SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock",
@@ -25,7 +25,7 @@ it('takes a PostgreSQL in which sessions begin as they are asked to, whatever it
 })
 
 it('takes a DATABASE_URL with options of its own', async () => {
-  expect(await whyNotUsable({ ...db.connection, options: '-c work_mem=8MB' })).toBeUndefined()
+  expect(await unusableReason({ ...db.connection, options: '-c work_mem=8MB' })).toBeUndefined()
 })
 
 it('refuses one that is too old', async () => {
@@ -35,7 +35,7 @@ it('refuses one that is too old', async () => {
       SELECT CASE $1 WHEN 'server_version' THEN '13.4' WHEN 'server_version_num' THEN '130004' ELSE pg_catalog.current_setting($1) END
     $$;
     ALTER DATABASE ${db.connection.database} SET search_path = public, pg_catalog`)
-  expect(await whyNotUsable(db.connection)).toBe('PostgreSQL 13.4 is too old: Switchyard needs version 14 or newer.')
+  expect(await unusableReason(db.connection)).toBe('PostgreSQL 13.4 is too old: Switchyard needs version 14 or newer.')
   await db.drop()
 })
 
@@ -43,10 +43,10 @@ it('refuses what would end a transaction that takes long, and names the cure', a
   const limited = await createTestDatabase()
   const { database } = limited.connection
   await limited.pool.query(`ALTER DATABASE ${database} SET transaction_timeout = '1h'`)
-  const refusal = (await whyNotUsable(limited.connection)) ?? ''
+  const refusal = (await unusableReason(limited.connection)) ?? ''
   expect(refusal).toContain('transaction_timeout is 1h')
   await limited.pool.query(refusal.slice(refusal.indexOf('ALTER ROLE')))
-  expect(await whyNotUsable(limited.connection)).toBeUndefined()
+  expect(await unusableReason(limited.connection)).toBeUndefined()
   await limited.drop()
 })
 
@@ -55,7 +55,7 @@ it.each(['LATIN1', 'SQL_ASCII'])('refuses a database with the encoding %s', asyn
   await db.pool.query(
     `CREATE DATABASE ${database} ENCODING '${encoding}' LOCALE 'C' LOCALE_PROVIDER libc TEMPLATE template0`,
   )
-  expect(await whyNotUsable({ ...db.connection, database })).toContain(`has the encoding ${encoding}`)
+  expect(await unusableReason({ ...db.connection, database })).toContain(`has the encoding ${encoding}`)
   await db.pool.query(`DROP DATABASE ${database} WITH (FORCE)`)
 })
 
@@ -63,7 +63,7 @@ describe('a pooler', () => {
   it.each(['refuses', 'drops'] as const)('that %s the settings of a session', async does => {
     const pooler = await startPooler(does)
     const { port } = pooler.address() as AddressInfo
-    const reason = await whyNotUsable({ ...db.connection, host: '127.0.0.1', port })
+    const reason = await unusableReason({ ...db.connection, host: '127.0.0.1', port })
     expect(reason).toMatch(/Between here and PostgreSQL is a pooler.*set DATABASE_URL to PostgreSQL itself/)
     pooler.close()
   })

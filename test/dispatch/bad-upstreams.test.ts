@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { UpstreamExchange } from '../../src/dispatch/upstream-exchange.ts'
-import { patient } from '../harness/patience.ts'
+import { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import {
   answer,
   type Behaviour,
@@ -43,16 +43,20 @@ afterAll(async () => {
 })
 
 const stream = { stream: true }
-const here = (timeouts: Partial<typeof patient> = {}) =>
-  offerAt(upstream.baseUrl, { endpoint: { timeouts: { ...patient, ...timeouts } } })
+const here = (timeouts: Partial<typeof GENEROUS_TIMEOUTS> = {}) =>
+  offerAt(upstream.baseUrl, { endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, ...timeouts } } })
 
-async function streamed(behaviour: Behaviour, timeouts?: Partial<typeof patient>) {
+async function streamed(behaviour: Behaviour, timeouts?: Partial<typeof GENEROUS_TIMEOUTS>) {
   upstream.respondWith(behaviour)
   return readStream(await dispatching.send(here(timeouts), stream))
 }
 
 /** The outcome of the only attempt, when nobody answered. */
-async function outcomeOf(behaviour: Behaviour, body: object, timeouts?: Partial<typeof patient>): Promise<string> {
+async function outcomeOf(
+  behaviour: Behaviour,
+  body: object,
+  timeouts?: Partial<typeof GENEROUS_TIMEOUTS>,
+): Promise<string> {
   // Always, and not once: a kept connection that closes is tried anew.
   upstream.always(behaviour)
   const failure = await dispatching.send(here(timeouts), body).then(

@@ -6,10 +6,10 @@ import { getCACertificates, setDefaultCACertificates, type TLSSocket } from 'nod
 import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { UpstreamClient } from '../../src/dispatch/upstream-client.ts'
-import type { UpstreamExchange } from '../../src/dispatch/upstream-exchange.ts'
 import type { Endpoint } from '../../src/domain/offer.ts'
-import { patient } from '../harness/patience.ts'
+import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
+import type { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import { authority, elsewhere, localhost, untrusted } from './certificates.ts'
 import { offerAt } from './dispatching.ts'
 import { type RawUpstream, type Respond, type SeenConnection, startRawUpstream } from './raw-upstream.ts'
@@ -434,7 +434,10 @@ describe.each([
     const upstream = await upstreamThat(({ socket }) => {
       socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n1')
     }, identity)
-    const exchange = await ask(upstream, { stream: true, endpoint: { timeouts: { ...patient, idleMs: 500 } } })
+    const exchange = await ask(upstream, {
+      stream: true,
+      endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, idleMs: 500 } },
+    })
     const first = Promise.withResolvers<void>()
     let text = ''
     const read = exchange.read(piece => {
@@ -523,7 +526,7 @@ describe('close()', () => {
     })
     const { endpoint } = offerAt(upstream.baseUrl)
     const script = `
-      import { UpstreamClient } from ${JSON.stringify(new URL('../../src/dispatch/upstream-client.ts', import.meta.url))}
+      import { UpstreamClient } from ${JSON.stringify(new URL('../../src/upstreams/upstream-client.ts', import.meta.url))}
       const client = new UpstreamClient({ version: '0.0.0-test' })
       const ask = body => client.ask({
         endpoint: ${JSON.stringify(endpoint)}, body, stream: false, remainingMs: 3600e3, signal: new AbortController().signal,

@@ -1,18 +1,18 @@
 import { healthWith } from '../../sim/health-with.ts'
+import { parseChatRequest } from '../../src/dialects/chat/chat-request.ts'
+import { textChunk } from '../../src/dialects/chat/sse-encode.ts'
 import { dispatch } from '../../src/dispatch/dispatch.ts'
-import { UpstreamClient } from '../../src/dispatch/upstream-client.ts'
 import { plainAccess } from '../../src/domain/caller.ts'
 import type { ChatJob } from '../../src/domain/chat-job.ts'
-import { systemClock } from '../../src/domain/clock.ts'
 import type { ChatChunk } from '../../src/domain/completion.ts'
 import type { Answer, Plan } from '../../src/domain/handoff.ts'
-import type { Health, HealthOfCustomers } from '../../src/domain/health.ts'
+import type { CustomerBreakers, Health } from '../../src/domain/health.ts'
 import type { Endpoint, Offer } from '../../src/domain/offer.ts'
-import { createHealth } from '../../src/market/health.ts'
-import { createHealthOfCustomers } from '../../src/market/health-of-customers.ts'
-import { parseChatRequest } from '../../src/wire/chat-request.ts'
-import { textChunk } from '../../src/wire/sse-encode.ts'
-import { patient } from '../harness/patience.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { createCustomerBreakers } from '../../src/supply/breakers/customer-breakers.ts'
+import { createHealth } from '../../src/supply/breakers/health.ts'
+import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 
 export const requestId = '0198c0de-0000-7000-8000-00000000abcd'
 /** The customer who asks unless another is named. */
@@ -40,7 +40,7 @@ export function offerAt(
       toolCallIds: 'any',
       keyHeader: 'authorization',
     },
-    timeouts: patient,
+    timeouts: GENEROUS_TIMEOUTS,
     trustScore: null,
     hosterShareBps: 0,
     demo: false,
@@ -92,7 +92,7 @@ export function planOf(offers: readonly Offer[], customerId = ann): Plan {
 export interface Dispatching {
   /** As Ann finds it. */
   readonly health: Health
-  readonly healthOf: HealthOfCustomers['of']
+  readonly healthOf: CustomerBreakers['of']
   /** What health was told: `success offerId` or `failure offerId outcome`, in order. */
   readonly reports: readonly string[]
   send(offers: Offer | readonly Offer[], body?: object, signal?: AbortSignal, customerId?: string): Promise<Answer>
@@ -103,7 +103,7 @@ export interface Dispatching {
 export function startDispatching({ attemptsMax = 3 } = {}): Dispatching {
   const upstream = new UpstreamClient({ version: '0.0.0-test' })
   const newHealth = () => createHealth({ clock: systemClock, random: () => 0.5 })
-  const customers = createHealthOfCustomers(newHealth(), newHealth())
+  const customers = createCustomerBreakers(newHealth(), newHealth())
   const reports: string[] = []
   const observed = {
     of(customerId: string): Health {

@@ -5,7 +5,7 @@ import { pipeline } from 'node:stream/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/domain/errors.ts'
 import type { Unserved } from '../../src/domain/unserved.ts'
-import { patient } from '../harness/patience.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import {
   answer,
   type Behaviour,
@@ -109,8 +109,8 @@ describe('failing over', () => {
 
   it('leaves a server that is silent beyond its first-token limit', async () => {
     upstreams[0]!.always(stall('headers'))
-    const impatient = { timeouts: { ...patient, firstTokenMs: 50 } }
-    const answered = await dispatching.send([at(0, { endpoint: impatient }), at(1)], stream)
+    const SHORT_TIMEOUTS = { timeouts: { ...GENEROUS_TIMEOUTS, firstTokenMs: 50 } }
+    const answered = await dispatching.send([at(0, { endpoint: SHORT_TIMEOUTS }), at(1)], stream)
     expect(answered.offer.offerId).toBe('u1/public-model')
     expect(await upstreams[0]!.requests[0]!.aborted).toBe(true)
     await readStream(answered)
@@ -121,7 +121,7 @@ describe('failing over', () => {
       rawResponse('{"error":', { status: 429, framing: 'length', contentLength: 99, ending: 'stall' }),
     )
     // So long that nobody else would be asked after it.
-    const timeouts = { ...patient, firstTokenMs: patient.totalMs, idleMs: 50 }
+    const timeouts = { ...GENEROUS_TIMEOUTS, firstTokenMs: GENEROUS_TIMEOUTS.totalMs, idleMs: 50 }
     const answered = await dispatching.send([at(0, { endpoint: { timeouts } }), at(1)], body)
     expect(answered.attempts.map(attempt => attempt.outcome)).toEqual(['busy', 'answered'])
     if (answered.kind === 'stream') await readStream(answered)
@@ -132,7 +132,9 @@ describe('failing over', () => {
     const mute = createServer(() => {})
     await new Promise<void>(resolve => mute.listen(0, '127.0.0.1', resolve))
     const { port } = mute.address() as { port: number }
-    const offer = offerAt(`https://127.0.0.1:${port}/v1`, { endpoint: { timeouts: { ...patient, connectMs: 50 } } })
+    const offer = offerAt(`https://127.0.0.1:${port}/v1`, {
+      endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, connectMs: 50 } },
+    })
     const failure = await unserved(dispatching.send(offer))
     expect(failure.attempts).toMatchObject([{ outcome: 'connect_failed' }])
     await dispatching.close()
@@ -170,7 +172,7 @@ describe('failing over', () => {
 
   it('shares one deadline between the attempts', async () => {
     for (const upstream of upstreams) upstream.always(stall())
-    const brief = { endpoint: { timeouts: { ...patient, totalMs: 100 } } }
+    const brief = { endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, totalMs: 100 } } }
     const { attempts } = await unserved(dispatching.send([at(0, brief), at(1, brief), at(2, brief)]))
     expect(attempts).toHaveLength(1)
   })
@@ -182,7 +184,7 @@ describe('giving up', () => {
     const failure = await unserved(dispatching.send([at(0), at(1)]))
     expect(failure).toMatchObject({ code: 'all_hosters_failed', retryAfterS: undefined })
     expect(failure.message).not.toContain('127.0.0.1')
-    expect(failure.said).toEqual(['at [address]', 'at [address]'])
+    expect(failure.upstreamMessages).toEqual(['at [address]', 'at [address]'])
     expect(failure.attempts).toHaveLength(2)
   })
 

@@ -3,7 +3,7 @@ import { request as requestByNode } from 'node:http'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { UpstreamClient } from '../../src/dispatch/upstream-client.ts'
+import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
 import { offerAt } from './dispatching.ts'
 
 /** What a response was taken for, where it was taken for a whole one. */

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse as parseYaml } from 'yaml'
 import { demoOffer } from '../../src/demo/demo-offer.ts'
 import { type DemoUpstream, startDemoUpstream } from '../../src/demo/start-demo-upstream.ts'
-import { wishes } from '../clients/client-world.ts'
+import { constraints } from '../clients/client-world.ts'
 import { startTestApp, type TestApp, type TestCustomer } from '../harness/app.ts'
 
 let demo: DemoUpstream
@@ -64,7 +64,7 @@ async function run(program: string) {
 
 test.each(['openai-js.md', 'openai-python.md', 'vercel-ai-sdk.md', 'langchain.md'])('%s names every field', page => {
   const listed = /^All of them: (.+)\.$/m.exec(pages.get(page)!)![1]!
-  expect(listed.split(', ')).toEqual(Object.keys(wishes).map(field => `\`${field}\``))
+  expect(listed.split(', ')).toEqual(Object.keys(constraints).map(field => `\`${field}\``))
 })
 
 test('every command of curl.md is answered', async () => {
@@ -94,7 +94,7 @@ test('the files of applications can be read, name our address, and ask for what 
     continueFile.models[0].requestOptions.extraBodyProperties,
     librechatFile.endpoints.custom[0].addParams,
   ]) {
-    expect(Object.keys(wishes)).toEqual(expect.arrayContaining(Object.keys(extra)))
+    expect(Object.keys(constraints)).toEqual(expect.arrayContaining(Object.keys(extra)))
     const body = { model: 'auto', messages: [{ role: 'user', content: 'Hello' }], ...extra }
     expect((await gateway.chat(customer, body)).status).toBe(200)
   }

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import * as z from 'zod'
+import { loadConfig } from '../../src/config/config.ts'
 import { cloudKeyNames, environmentSchema, fileSchema } from '../../src/config/schema.ts'
 import { typeWords } from '../../src/config/values.ts'
-import { loadConfig } from '../../src/config.ts'
 
 const root = new URL('../../', import.meta.url)
 const docs = readFileSync(new URL('docs/config.md', root), 'utf8')

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { lowerRankReasons } from '../../src/wire/activity.ts'
-import { exportColumns } from '../../src/wire/reports.ts'
+import { lowerRankReasons } from '../../src/api/activity.ts'
+import { exportColumns } from '../../src/api/reports.ts'
 import { startTestApp, type TestApp } from '../harness/app.ts'
 import { readPage, tableRows } from './page.ts'
 

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { eligible } from '../../src/admit/eligible.ts'
-import { type ChatJob, serviceTiers, type Wishes } from '../../src/domain/chat-job.ts'
-import { type Clock, systemClock } from '../../src/domain/clock.ts'
+import { type ChatJob, type RoutingConstraints, serviceTiers } from '../../src/domain/chat-job.ts'
 import type { AttemptOutcome, ExclusionReason } from '../../src/domain/handoff.ts'
 import { type Offer, type ProviderKind, providerKinds } from '../../src/domain/offer.ts'
-import { createHealth, type HealthEvent } from '../../src/market/health.ts'
-import { healthOf, jobOf, offerOf } from '../market/random-market.ts'
+import { type Clock, systemClock } from '../../src/runtime/clock.ts'
+import { createHealth, type HealthEvent } from '../../src/supply/breakers/health.ts'
+import { healthOf, jobOf, offerOf } from '../supply/random-market.ts'
 import { readPage, tableRows } from './page.ts'
 
 const page = readPage('docs/routing.md')
@@ -19,8 +19,8 @@ test('each wish has a section, and each section but that of the model is a wish'
     allowHosters: 'allow_hosters',
     denyHosters: 'deny_hosters',
     fallbackModels: 'fallback_models',
-  } satisfies Record<keyof Wishes, string>
-  const section = page.slice(page.indexOf('\n## The wishes'), page.indexOf('\n## Eligibility'))
+  } satisfies Record<keyof RoutingConstraints, string>
+  const section = page.slice(page.indexOf('\n## The constraints'), page.indexOf('\n## Eligibility'))
   const documented = [...section.matchAll(/^### `(\w+)`$/gm)].map(([, field]) => field)
   expect(documented).toEqual(Object.values(fields))
 })
@@ -44,7 +44,7 @@ describe('the reasons of exclusion', () => {
         maxTokens: 20,
         maxCostNanos: 1n,
         features: new Set(['images']),
-        wishes: {
+        constraints: {
           privacyMode: true,
           trustedOnly: true,
           maxLatencyMs: 100,
@@ -201,11 +201,11 @@ const cures: Record<Reason, (market: Market) => Market> = {
   context_too_small: withOffer({ contextTokens: 100_000 }),
   output_too_small: withOffer({ maxOutputTokens: 100 }),
   feature_missing: withOffer({ features: new Set(['images']) }),
-  privacy_mode: withWish({ privacyMode: false }),
-  trusted_only: withWish({ trustedOnly: false }),
-  max_latency_ms: withWish({ maxLatencyMs: null }),
-  deny_hosters: withWish({ denyHosters: new Set() }),
-  allow_hosters: withWish({ allowHosters: null }),
+  privacy_mode: withConstraint({ privacyMode: false }),
+  trusted_only: withConstraint({ trustedOnly: false }),
+  max_latency_ms: withConstraint({ maxLatencyMs: null }),
+  deny_hosters: withConstraint({ denyHosters: new Set() }),
+  allow_hosters: withConstraint({ allowHosters: null }),
   max_cost_usd: market => ({ ...market, job: { ...market.job, maxCostNanos: null } }),
   endpoint_ejected: market => ({ ...market, ill: false }),
 }
@@ -214,10 +214,10 @@ function withOffer(change: Partial<Offer>) {
   return (market: Market): Market => ({ ...market, offer: { ...market.offer, ...change } })
 }
 
-function withWish(change: Partial<Wishes>) {
+function withConstraint(change: Partial<RoutingConstraints>) {
   return (market: Market): Market => ({
     ...market,
-    job: { ...market.job, wishes: { ...market.job.wishes, ...change } },
+    job: { ...market.job, constraints: { ...market.job.constraints, ...change } },
   })
 }
 

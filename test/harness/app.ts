@@ -5,24 +5,24 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { vi } from 'vitest'
-import { addCustomer } from '../../src/auth/customers.ts'
+import { addCustomer } from '../../src/accounts/customers.ts'
 import { issueKey, type KeyOrder } from '../../src/auth/keys.ts'
-import { type App, compose, type Patience } from '../../src/compose.ts'
+import { loadConfig } from '../../src/config/config.ts'
 import { configuredOffers } from '../../src/config/configured-offers.ts'
-import { loadConfig } from '../../src/config.ts'
 import { transaction } from '../../src/db/pool.ts'
 import type { AccountLimits } from '../../src/domain/caller.ts'
-import type { Clock } from '../../src/domain/clock.ts'
 import { standardDialect } from '../../src/domain/endpoint-defaults.ts'
 import type { Offer } from '../../src/domain/offer.ts'
-import { audit } from '../../src/ledger/audit.ts'
-import { openAccount } from '../../src/ledger/open-account.ts'
-import { readBalance } from '../../src/ledger/read-balance.ts'
-import { createLog } from '../../src/log.ts'
-import { activateHoster, addHoster, type HostedModel } from '../../src/market/hosters.ts'
+import { openAccount } from '../../src/ledger/accounts/open-account.ts'
+import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
+import { audit } from '../../src/ledger/audit/audit.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import { createLog } from '../../src/runtime/create-log.ts'
+import { type App, compose, type NodeTimeouts } from '../../src/start/compose.ts'
+import { activateHoster, addHoster, type HostedModel } from '../../src/supply/hosters/hosters.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
 import { startFaultProxy } from './fault-proxy.ts'
-import { patient, patiently } from './patience.ts'
+import { GENEROUS_TIMEOUTS, WAIT_OPTIONS } from './patience.ts'
 
 export interface TestAppOptions {
   /** switchyard.yaml as text; endpoints are usually given as `offers` made with `testOffer`. */
@@ -31,7 +31,7 @@ export interface TestAppOptions {
   readonly clock?: Clock
   /** Uniform in [0, 1); fixed, so that routing is the same at every run. */
   readonly random?: () => number
-  readonly patience?: Partial<Patience>
+  readonly timeouts?: Partial<NodeTimeouts>
   /** Of several gateways on one database: what one has sealed the others open. */
   readonly masterKey?: Buffer
   /** One that outlives this gateway: the caller drops it. */
@@ -137,7 +137,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     random: options.random ?? (() => 0.5),
     ...(options.clock && { clock: options.clock }),
     // Clients of tests keep their connections, and no proxy is there that could be surprised.
-    patience: { farewellMs: 0, ...options.patience },
+    timeouts: { closingGraceMs: 0, ...options.timeouts },
   })
   await app.server.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${(app.server.server.address() as AddressInfo).port}`
@@ -208,7 +208,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
         const rows = await testApp.usage(customer)
         if (rows.length < count) throw new Error(`${rows.length} of ${count} requests are settled`)
         return rows
-      }, patiently)
+      }, WAIT_OPTIONS)
     },
     cutOff({ silently } = { silently: false }) {
       if (silently) proxy!.stall()
@@ -264,7 +264,7 @@ export function testOffer(
       baseUrl,
       apiKey: null,
       dialect: { ...standardDialect, developerRole: false },
-      timeouts: patient,
+      timeouts: GENEROUS_TIMEOUTS,
       trustScore: null,
       hosterShareBps: 0,
       demo: false,

@@ -1,8 +1,8 @@
 import { expect, test, vi } from 'vitest'
 import { createPool } from '../../src/db/pool.ts'
-import { systemClock } from '../../src/domain/clock.ts'
 import { auditLedger } from '../../src/jobs/audit-ledger.ts'
-import { readLastAudit, recordAudit } from '../../src/ledger/last-audit.ts'
+import { readLastAudit, recordAudit } from '../../src/ledger/audit/last-audit.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
 import { startTestApp, type TestApp } from '../harness/app.ts'
 import { createTestDatabase } from '../harness/database.ts'
 

@@ -1,21 +1,21 @@
 import { randomBytes } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { addCustomer } from '../../src/accounts/customers.ts'
 import { createAlertWatch } from '../../src/alerts/alert-watch.ts'
 import { addRule } from '../../src/alerts/alerts.ts'
 import { createMailer } from '../../src/alerts/mailer.ts'
-import { addCustomer } from '../../src/auth/customers.ts'
 import { createPool, type Pool, transaction } from '../../src/db/pool.ts'
-import { systemClock } from '../../src/domain/clock.ts'
-import { systemScheduler } from '../../src/domain/scheduler.ts'
+import { createPinnedLookup } from '../../src/egress/pinned-lookup.ts'
 import { freeAbandonedJobs } from '../../src/jobs/free-jobs.ts'
 import { type Jobs, startJobs } from '../../src/jobs/start-jobs.ts'
-import { openAccount } from '../../src/ledger/open-account.ts'
-import { createPinnedLookup } from '../../src/market/pinned-lookup.ts'
+import { openAccount } from '../../src/ledger/accounts/open-account.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { noSmtp } from '../alerts/alert-world.ts'
 import { startWebhookReceiver, type WebhookReceiver } from '../alerts/webhook-receiver.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
-import { patiently } from '../harness/patience.ts'
+import { WAIT_OPTIONS } from '../harness/patience.ts'
 
 const masterKey = randomBytes(32)
 const log = { info: vi.fn(), warn: vi.fn(), error: vi.fn(), debug: vi.fn() }
@@ -89,12 +89,12 @@ test('a job that ends while PostgreSQL is away ends nothing else, and the queue 
     answer()
     await vi.waitFor(
       () => expect(log.error).toHaveBeenCalledWith(expect.anything(), expect.stringMatching(/Failed to .* jobs/)),
-      patiently,
+      WAIT_OPTIONS,
     )
     // An audit too, every five minutes.
     expect(await taken()).toContain('deliver_alert')
     proxy.pass()
-    await vi.waitFor(async () => expect(await taken()).toEqual([]), patiently)
+    await vi.waitFor(async () => expect(await taken()).toEqual([]), WAIT_OPTIONS)
     await raiseAlert()
     const all = await receiver.arrived(2)
     expect(new Set(all.map(({ headers }) => headers['webhook-id'])).size).toBe(2)
@@ -158,7 +158,7 @@ describe('the jobs stop', () => {
     proxy.startUp()
     await vi.waitFor(
       () => expect(logged('debug', /Failed to acquire job: .* starting up/)).toBeGreaterThan(0),
-      patiently,
+      WAIT_OPTIONS,
     )
     await jobs.stop()
   })
@@ -177,7 +177,7 @@ describe('the jobs stop', () => {
   test('while PostgreSQL has not said yet that it tells of new jobs', async () => {
     const jobs = await jobsWith(queuePool)
     const busy = () => queuePool.pg.totalCount - queuePool.pg.idleCount + queuePool.pg.waitingCount
-    await vi.waitFor(() => expect([logged('debug', /looking for jobs/), busy()]).toEqual([1, 1]), patiently)
+    await vi.waitFor(() => expect([logged('debug', /looking for jobs/), busy()]).toEqual([1, 1]), WAIT_OPTIONS)
     // The first to come back is the one who listens; the others look every five seconds.
     const stalled = new Promise<void>(resolve => {
       queuePool.pg.once('connect', () => {
@@ -189,7 +189,7 @@ describe('the jobs stop', () => {
     await stalled
     vi.clearAllMocks()
     await jobs.stop()
-    await vi.waitFor(() => expect(logged('error', /attempting to UNLISTEN/)).toBe(2), patiently)
+    await vi.waitFor(() => expect(logged('error', /attempting to UNLISTEN/)).toBe(2), WAIT_OPTIONS)
     proxy.pass()
   })
 
@@ -213,7 +213,7 @@ describe('the jobs stop', () => {
           "SELECT FROM pg_stat_activity WHERE application_name = 'test audit' AND wait_event_type = 'Lock' AND datname = current_database()",
         )
         expect(rows).toHaveLength(1)
-      }, patiently)
+      }, WAIT_OPTIONS)
       proxy.stall()
     })
     await jobs.stop()
@@ -241,12 +241,12 @@ test('jobs of a node that is gone are taken back, an audit once its session has 
       "SELECT FROM pg_stat_activity WHERE application_name = 'switchyard audit' AND state <> 'idle' AND datname = current_database()",
     )
     expect(rows).toHaveLength(1)
-  }, patiently)
+  }, WAIT_OPTIONS)
   expect(await freeAbandonedJobs(pool)).toEqual(['deliver_alert'])
   audit.resolve()
   await auditing
   await auditPool.end()
-  await vi.waitFor(async () => expect(await freeAbandonedJobs(pool)).toEqual(['audit_ledger']), patiently)
+  await vi.waitFor(async () => expect(await freeAbandonedJobs(pool)).toEqual(['audit_ledger']), WAIT_OPTIONS)
   expect(await taken()).toEqual(['prune_alerts'])
   const { rows } = await pool.query('SELECT FROM graphile_worker._private_job_queues WHERE locked_at IS NOT NULL')
   expect(rows).toEqual([])

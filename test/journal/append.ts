@@ -1,4 +1,4 @@
-import type { Journal, JournalEntry } from '../../src/journal/journal.ts'
+import type { Journal, JournalEntry } from '../../src/ledger/journal/journal.ts'
 
 /** `journal.write` for a test that waits; rejects with what refused the record. */
 export function append(journal: Journal, payload: string | Uint8Array): Promise<JournalEntry> {

@@ -3,10 +3,14 @@ import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { tryFileLock } from '../../src/db/file-lock.ts'
-import { systemScheduler } from '../../src/domain/scheduler.ts'
-import { type ClaimedDirectory, claimDirectory, claimLeftDirectories } from '../../src/journal/claim-directory.ts'
-import { createFileDisk } from '../../src/journal/file-disk.ts'
-import { openJournal } from '../../src/journal/journal.ts'
+import {
+  type ClaimedDirectory,
+  claimDirectory,
+  claimLeftDirectories,
+} from '../../src/ledger/journal/claim-directory.ts'
+import { createFileDisk } from '../../src/ledger/journal/file-disk.ts'
+import { openJournal } from '../../src/ledger/journal/journal.ts'
+import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { killJournalChildren, startJournalChild } from './journal-child.ts'
 
 let parent: string

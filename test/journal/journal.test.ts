@@ -6,8 +6,8 @@ import {
   JournalUnavailable,
   type OpenedJournal,
   openJournal,
-} from '../../src/journal/journal.ts'
-import { headerBytes, scanRecords } from '../../src/journal/record.ts'
+} from '../../src/ledger/journal/journal.ts'
+import { headerBytes, scanRecords } from '../../src/ledger/journal/record.ts'
 import { append } from './append.ts'
 import { createMemoryDisk, type MemoryDisk } from './memory-disk.ts'
 

@@ -2,8 +2,8 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test, vi } from 'vitest'
-import { systemScheduler } from '../../src/domain/scheduler.ts'
-import { openJournals } from '../../src/journal/open-journals.ts'
+import { openJournals } from '../../src/ledger/journal/open-journals.ts'
+import { systemScheduler } from '../../src/runtime/scheduler.ts'
 
 // A node that had been declared dead could not register anew until there was space again, and refused everything meanwhile.
 test('a disk that takes no more keeps a node neither from going on under another id nor from closing its journal', async () => {

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { transaction } from '../../src/db/pool.ts'
-import { addUsagePartitions } from '../../src/ledger/add-usage-partitions.ts'
-import { grantCredit } from '../../src/ledger/grant-credit.ts'
-import { openAccount } from '../../src/ledger/open-account.ts'
-import { readBalance } from '../../src/ledger/read-balance.ts'
+import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
+import { openAccount } from '../../src/ledger/accounts/open-account.ts'
+import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
+import { addUsagePartitions } from '../../src/ledger/settlement/add-usage-partitions.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf } from './ledger-world.ts'
 
 let world: LedgerWorld

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { issueKey } from '../../src/auth/keys.ts'
 import { transaction } from '../../src/db/pool.ts'
-import { type AuditCheck, audit, auditChecks } from '../../src/ledger/audit.ts'
-import { refundRequest } from '../../src/ledger/refund-request.ts'
+import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
+import { type AuditCheck, audit, auditChecks } from '../../src/ledger/audit/audit.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf } from './ledger-world.ts'
 
 /** What makes each check find something. Written past the functions, the triggers and the constraints, which would refuse it. */

@@ -1,7 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
-import { encodeSettlements } from '../../src/ledger/settlement-record.ts'
+import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, unlimited } from './ledger-world.ts'
 
 // The balance row holds the spend of one day. What ends later, or came before, counts for its own day all the same.

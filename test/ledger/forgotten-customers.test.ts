@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
-import { systemScheduler } from '../../src/domain/scheduler.ts'
-import { createAdmissionQueue } from '../../src/ledger/admission-queue.ts'
-import { createExhaustedWindows } from '../../src/ledger/exhausted-windows.ts'
-import { createGhosts } from '../../src/ledger/ghosts.ts'
-import { createLeaseBook } from '../../src/ledger/lease-book.ts'
-import { createLeaseReturns } from '../../src/ledger/lease-returns.ts'
-import { createSettlementQueue } from '../../src/ledger/settlement-queue.ts'
-import { patiently } from '../harness/patience.ts'
+import { createAdmissionQueue } from '../../src/ledger/leases/admission-queue.ts'
+import { createExhaustedWindows } from '../../src/ledger/leases/exhausted-windows.ts'
+import { createLeaseBook } from '../../src/ledger/leases/lease-book.ts'
+import { createLeaseReturns } from '../../src/ledger/leases/lease-returns.ts'
+import { createUnconfirmedLeases } from '../../src/ledger/leases/unconfirmed-leases.ts'
+import { createSettlementQueue } from '../../src/ledger/settlement/settlement-queue.ts'
+import { systemScheduler } from '../../src/runtime/scheduler.ts'
+import { WAIT_OPTIONS } from '../harness/patience.ts'
 import { storeOf } from '../harness/store-of.ts'
 import { admissionOf, createLedgerWorld } from './ledger-world.ts'
 
@@ -25,19 +25,19 @@ test('a customer who comes once is forgotten, also where nobody comes often enou
   const node = { nodeId, mayAdmit: () => true }
   const common = { store, scheduler, log: undefined }
   const book = createLeaseBook({ monotonicMs, mayAdmit: node.mayAdmit, newId: () => nodeId })
-  const ghosts = createGhosts(common)
+  const unconfirmedLeases = createUnconfirmedLeases(common)
   const returns = createLeaseReturns({ ...common, book })
   const settlements = createSettlementQueue({
     ...common,
-    ...{ nodeShard: 1, journal: null, book, ghosts, commitWaitMs: 1e9 },
+    ...{ nodeShard: 1, journal: null, book, unconfirmedLeases, commitWaitMs: 1e9 },
   })
   const exhausted = createExhaustedWindows(monotonicMs)
-  const admissions = createAdmissionQueue({ ...common, node, book, returns, settlements, exhausted, ghosts })
+  const admissions = createAdmissionQueue({ ...common, node, book, returns, settlements, exhausted, unconfirmedLeases })
 
   const customerId = await world.addCustomer(1_000n)
   expect(await admissions.admit(admissionOf(customerId, 100n), Infinity)).toMatchObject({ kind: 'granted' })
   expect(book.size).toBe(1)
-  await expect.poll(() => book.size, patiently).toBe(0)
-  for (const part of [admissions, settlements, returns, ghosts]) part.stop()
+  await expect.poll(() => book.size, WAIT_OPTIONS).toBe(0)
+  for (const part of [admissions, settlements, returns, unconfirmedLeases]) part.stop()
   await world.drop()
 })

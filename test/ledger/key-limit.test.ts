@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { issueKey } from '../../src/auth/keys.ts'
 import type { KeyLimit, LimitReset } from '../../src/domain/caller.ts'
-import type { Admission } from '../../src/ledger/admission.ts'
-import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
+import type { Admission } from '../../src/ledger/leases/admission.ts'
+import { reclaimDeadLeases } from '../../src/ledger/leases/reclaim-dead-leases.ts'
 import { storeOf } from '../harness/store-of.ts'
 import {
   admissionOf,

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { systemScheduler } from '../../src/domain/scheduler.ts'
-import { openJournal } from '../../src/journal/journal.ts'
+import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
+import { openJournal } from '../../src/ledger/journal/journal.ts'
 import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
-import { readBalance } from '../../src/ledger/read-balance.ts'
+import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { createMemoryDisk } from '../journal/memory-disk.ts'
 import {
   admissionOf,

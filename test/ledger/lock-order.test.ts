@@ -1,7 +1,7 @@
 // Whoever locks several bulk leases does so in the order of their ids: settlements lock them without the balance row, so that row orders nobody.
 import { randomUUIDv7 } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { encodeSettlements } from '../../src/ledger/settlement-record.ts'
+import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
 import { storeOf } from '../harness/store-of.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, unlimited } from './ledger-world.ts'
 

@@ -5,14 +5,14 @@ import { expect, test } from 'vitest'
 import { issueKey } from '../../src/auth/keys.ts'
 import type { Pool } from '../../src/db/pool.ts'
 import type { AccountLimits, KeyLimit } from '../../src/domain/caller.ts'
-import { type Scheduler, systemScheduler } from '../../src/domain/scheduler.ts'
-import type { Admission } from '../../src/ledger/admission.ts'
-import { grantCredit } from '../../src/ledger/grant-credit.ts'
+import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
+import { openAccount } from '../../src/ledger/accounts/open-account.ts'
+import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
+import type { Admission } from '../../src/ledger/leases/admission.ts'
+import { reclaimDeadLeases } from '../../src/ledger/leases/reclaim-dead-leases.ts'
 import { createLedger, type Ledger } from '../../src/ledger/ledger.ts'
-import { openAccount } from '../../src/ledger/open-account.ts'
 import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
-import { reclaimDeadLeases } from '../../src/ledger/reclaim-dead-leases.ts'
-import { refundRequest } from '../../src/ledger/refund-request.ts'
+import { type Scheduler, systemScheduler } from '../../src/runtime/scheduler.ts'
 import { storeOf } from '../harness/store-of.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf } from './ledger-world.ts'
 import {
@@ -54,7 +54,7 @@ test(`the oracle explains ${DATABASES * SEQUENCES_EACH} random concurrent sequen
 })
 
 /** A command before it is known which requests exist: `pick` chooses one of them. */
-type Wish =
+type Operation =
   | { kind: 'open'; credit: bigint }
   | { kind: 'credit'; ref: number; amount: bigint }
   | { kind: 'admit'; node: number; want: bigint; floor: bigint; isLimited: boolean }
@@ -65,14 +65,14 @@ type Wish =
   | { kind: 'refund'; pick: number; percent: bigint | null }
   | { kind: 'nodeDies'; node: number }
 
-type Step = { kind: 'clock'; byMs: number } | { kind: 'burst'; wishes: Wish[] }
+type Step = { kind: 'clock'; byMs: number } | { kind: 'burst'; operations: Operation[] }
 
 const node = fc.integer({ min: 0, max: 1 })
 const pick = fc.nat(1_000)
 const amount = fc.bigInt(1n, 1_000n)
 const percent = fc.constantFrom(0n, 30n, 99n, 100n, 100n, 150n)
 
-const wish: fc.Arbitrary<Wish> = fc.oneof(
+const operation: fc.Arbitrary<Operation> = fc.oneof(
   {
     weight: 1,
     arbitrary: fc.record({ kind: fc.constant('open' as const), credit: fc.constantFrom(0n, 500n, 5_000n) }),
@@ -129,7 +129,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 8,
     arbitrary: fc.record({
       kind: fc.constant('burst' as const),
-      wishes: fc.array(wish, { minLength: 1, maxLength: 4, size: 'max' }),
+      operations: fc.array(operation, { minLength: 1, maxLength: 4, size: 'max' }),
     }),
   },
   {
@@ -171,7 +171,7 @@ async function explain(world: LedgerWorld, { steps, opensWith, limits, keyLimit 
       run.monotonicMs += Math.max(step.byMs, 0)
       continue
     }
-    const commands = commandsFor(run, step.wishes.slice(0, commandsLeft))
+    const commands = commandsFor(run, step.operations.slice(0, commandsLeft))
     commandsLeft -= commands.length
     const seen = await Promise.all(commands.map(command => carryOut(run, command)))
     const explanations = accounts.flatMap(account => ordersThatExplain(account, commands, seen))
@@ -228,29 +228,29 @@ async function startRun(world: LedgerWorld, limits: AccountLimits, keyLimit: Key
   return run
 }
 
-function commandsFor(run: Run, wishes: readonly Wish[]): Command[] {
+function commandsFor(run: Run, operations: readonly Operation[]): Command[] {
   const requests = [...run.requests.values()]
-  const commands = wishes.flatMap((wish): Command[] => {
-    if (wish.kind === 'open' || wish.kind === 'nodeDies') return [wish]
-    if (wish.kind === 'credit') return [{ ...wish, ref: `${run.customerId} ${wish.ref}` }]
-    if (wish.kind === 'admit' || wish.kind === 'count') {
-      const ask = wish.kind === 'count' ? null : { wantNanos: wish.want, floorNanos: wish.floor }
-      const key = wish.kind === 'admit' && wish.isLimited ? { keyId: run.keyId, keyLimit: run.keyLimit } : {}
+  const commands = operations.flatMap((operation): Command[] => {
+    if (operation.kind === 'open' || operation.kind === 'nodeDies') return [operation]
+    if (operation.kind === 'credit') return [{ ...operation, ref: `${run.customerId} ${operation.ref}` }]
+    if (operation.kind === 'admit' || operation.kind === 'count') {
+      const ask = operation.kind === 'count' ? null : { wantNanos: operation.want, floorNanos: operation.floor }
+      const key = operation.kind === 'admit' && operation.isLimited ? { keyId: run.keyId, keyLimit: run.keyLimit } : {}
       const admission = admissionOf(run.customerId, null, { limits: run.limits, ask, ...key })
-      return [{ kind: 'admit', node: wish.node, admission, nowMs: run.nowMs }]
+      return [{ kind: 'admit', node: operation.node, admission, nowMs: run.nowMs }]
     }
     if (requests.length === 0) return []
-    const { admission, heldNanos } = requests[wish.pick % requests.length]!
+    const { admission, heldNanos } = requests[operation.pick % requests.length]!
     const { requestId } = admission
-    if (wish.kind === 'admitAgain') return [{ kind: 'admit', node: wish.node, admission, nowMs: run.nowMs }]
-    if (wish.kind === 'release') return [{ kind: 'release', requestId }]
-    if (wish.kind === 'refund') {
-      const amount = wish.percent === null ? null : (heldNanos * wish.percent) / 100n + 1n
+    if (operation.kind === 'admitAgain') return [{ kind: 'admit', node: operation.node, admission, nowMs: run.nowMs }]
+    if (operation.kind === 'release') return [{ kind: 'release', requestId }]
+    if (operation.kind === 'refund') {
+      const amount = operation.percent === null ? null : (heldNanos * operation.percent) / 100n + 1n
       return [{ kind: 'refund', requestId, amount }]
     }
-    const chargeNanos = (heldNanos * wish.percent) / 100n + (wish.percent > 100n ? 1n : 0n)
+    const chargeNanos = (heldNanos * operation.percent) / 100n + (operation.percent > 100n ? 1n : 0n)
     const settlement = settlementOf(admission, heldNanos, chargeNanos, { startedAtEpochMs: run.nowMs })
-    return [{ kind: 'settle', node: wish.node, settlement, keyLimit: admission.keyLimit }]
+    return [{ kind: 'settle', node: operation.node, settlement, keyLimit: admission.keyLimit }]
   })
   // Left out is what nobody does and what means something else in one batch than one after the other: an admission sent again beside the
   // first, two settlements at once of a request that is admitted again, perhaps after its node was taken for dead, and two deaths of a node.

@@ -1,6 +1,6 @@
 import type { KeyLimit } from '../../src/domain/caller.ts'
-import type { Admission, AdmissionResult, RefusalCode } from '../../src/ledger/admission.ts'
-import type { Settlement } from '../../src/ledger/settlement.ts'
+import type { Admission, AdmissionResult, RefusalCode } from '../../src/ledger/leases/admission.ts'
+import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
 
 /**
  * What the ledger should do for one customer, written down once more in the plainest way: no SQL, no batches, one command after the other.

@@ -2,9 +2,9 @@ import { randomUUIDv7 } from 'node:crypto'
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { splitCost } from '../../src/domain/money.ts'
-import { payerOfRequest } from '../../src/ledger/payer-of-request.ts'
-import { readBalance } from '../../src/ledger/read-balance.ts'
-import { refundRequest } from '../../src/ledger/refund-request.ts'
+import { payerOfRequest } from '../../src/ledger/accounts/payer-of-request.ts'
+import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
+import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
 import {
   admissionOf,
   createLedgerWorld,

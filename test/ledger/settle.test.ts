@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { RoutingNote } from '../../src/domain/routing-note.ts'
-import { readBalance } from '../../src/ledger/read-balance.ts'
-import { encodeSettlement } from '../../src/ledger/settlement-record.ts'
+import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
+import { encodeSettlement } from '../../src/ledger/settlement/settlement-record.ts'
 import { storeOf } from '../harness/store-of.ts'
 import {
   admissionOf,
@@ -84,14 +84,14 @@ test('a text that jsonb cannot hold costs the text and not the charge', async ()
   const customerId = await world.addCustomer(500n)
   const admission = admissionOf(customerId, 200n)
   await node.ledger.admit(admission)
-  const wishes = { fallback_models: ['\ud800', '\0', '\\u0000', '\\\ud800', '\ud83d\ude00'] }
-  const routing: RoutingNote = { model: 'auto', wishes, ranked: [], excluded: [] }
+  const constraints = { fallback_models: ['\ud800', '\0', '\\u0000', '\\\ud800', '\ud83d\ude00'] }
+  const routing: RoutingNote = { model: 'auto', constraints, ranked: [], excluded: [] }
   await settle(node.ledger, settlementOf(admission, 200n, 150n, { routing }))
   const { rows } = await world.pool.query('SELECT cost_nanos, routing FROM usage_event WHERE customer_id = $1', [
     customerId,
   ])
   const kept = { fallback_models: ['\ufffd', '\ufffd', '\\u0000', '\\\ufffd', '\ud83d\ude00'] }
-  expect(rows).toEqual([{ cost_nanos: 150n, routing: { ...routing, wishes: kept } }])
+  expect(rows).toEqual([{ cost_nanos: 150n, routing: { ...routing, constraints: kept } }])
 })
 
 test('the usage row holds every field as it was given', async () => {
@@ -100,7 +100,7 @@ test('the usage row holds every field as it was given', async () => {
   await node.ledger.admit(admission)
   const routing: RoutingNote = {
     model: 'auto',
-    wishes: { tier: 'cheapest' },
+    constraints: { tier: 'cheapest' },
     ranked: [{ offerId: 'a/"b"', provider: 'hoster', costPicos: '1', predictedMs: null }],
     excluded: [{ offerId: 'c/b', provider: 'cloud', reason: 'privacy_mode' }],
   }

@@ -18,7 +18,7 @@ process.send({ kind: 'here' })`
 
 const PRIMARY = `
 import { closeSync, openSync } from 'node:fs'
-const { startWorkers } = await import(${JSON.stringify(new URL('../../src/workers/start-workers.ts', import.meta.url).href)})
+const { startWorkers } = await import(${JSON.stringify(new URL('../../src/start/workers/start-workers.ts', import.meta.url).href)})
 const descriptors = []
 const pids = []
 const log = {

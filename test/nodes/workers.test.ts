@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { pathToFileURL } from 'node:url'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { audit } from '../../src/ledger/audit.ts'
+import { audit } from '../../src/ledger/audit/audit.ts'
 import { databaseUrl, runCli } from '../cli/run-cli.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { readEventStream } from '../harness/event-stream.ts'
@@ -214,7 +214,7 @@ test('Ctrl-C, which every process of a terminal gets, ends no worker that still 
     `import cluster from 'node:cluster'
 import { registerHooks } from 'node:module'
 const load = (url, context, next) => {
-  if (url.endsWith('/src/serve.ts')) process.kill(process.pid, 'SIGINT')
+  if (url.endsWith('/src/start/serve.ts')) process.kill(process.pid, 'SIGINT')
   return next(url, context)
 }
 if (cluster.isWorker) registerHooks({ load })`,

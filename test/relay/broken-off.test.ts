@@ -1,14 +1,14 @@
 // What a stream that does not reach its end comes to: who broke it off decides what is billed, what its client is told and what its server is
 // held responsible for.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { Connection } from '../../src/dispatch/connection.ts'
-import { UpstreamExchange } from '../../src/dispatch/upstream-exchange.ts'
 import { ApiError } from '../../src/domain/errors.ts'
 import type { Receipt } from '../../src/domain/handoff.ts'
 import { relay, type WriteFrames } from '../../src/relay/relay.ts'
+import { Connection } from '../../src/upstreams/connection.ts'
+import { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
 import { type Dispatching, jobOf, offerAt, planOf, startDispatching } from '../dispatch/dispatching.ts'
 import { parseEventStream } from '../harness/event-stream.ts'
-import { patient } from '../harness/patience.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import {
   type Behaviour,
   chunk,
@@ -43,10 +43,10 @@ const role = chunk({ role: 'assistant', content: '' })
 async function stream(
   signal: AbortSignal,
   onWrite: (text: string) => void | Promise<void>,
-  timeouts: Partial<typeof patient> = {},
+  timeouts: Partial<typeof GENEROUS_TIMEOUTS> = {},
   maxTokens = 1_000_000,
 ) {
-  const offers = [offerAt(upstream.baseUrl, { endpoint: { timeouts: { ...patient, ...timeouts } } })]
+  const offers = [offerAt(upstream.baseUrl, { endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, ...timeouts } } })]
   const job = jobOf({ stream: true })
   const answer = await dispatching.send(offers, { stream: true }, signal)
   const receipts: Receipt[] = []
@@ -176,7 +176,7 @@ describe('by a time limit', () => {
    */
   async function standStill(
     { beforeS, heldUpS, afterS }: { beforeS: number; heldUpS: number; afterS: number },
-    timeouts: Partial<typeof patient>,
+    timeouts: Partial<typeof GENEROUS_TIMEOUTS>,
     ending: 'stall' | 'finish' = 'stall',
   ) {
     vi.useFakeTimers({ toFake: ['performance', 'setInterval', 'clearInterval'] })

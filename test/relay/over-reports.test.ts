@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Settlement } from '../../src/ledger/settlement.ts'
+import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
 import { createOverReports } from '../../src/settle/over-reports.ts'
 
 const honest = {

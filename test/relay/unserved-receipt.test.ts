@@ -4,7 +4,7 @@ import { ApiError } from '../../src/domain/errors.ts'
 import type { Attempt, Ticket } from '../../src/domain/handoff.ts'
 import { Unserved } from '../../src/domain/unserved.ts'
 import { unservedReceipt } from '../../src/relay/unserved-receipt.ts'
-import { jobOf, offerOf } from '../market/random-market.ts'
+import { jobOf, offerOf } from '../supply/random-market.ts'
 
 const offer = offerOf({ name: 'a' })
 const job = jobOf({ promptText: () => 'Hello there.' })

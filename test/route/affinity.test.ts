@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { createAffinity } from '../../src/route/affinity.ts'
-import { jobOf } from '../market/random-market.ts'
+import { jobOf } from '../supply/random-market.ts'
 
 const conversation = (...contents: unknown[]) =>
   jobOf({ forward: { messages: contents.map(content => ({ role: 'user', content })) } })

@@ -3,7 +3,7 @@ import { eligible } from '../../src/admit/eligible.ts'
 import { explainExclusions } from '../../src/admit/explain-exclusions.ts'
 import type { ExclusionReason } from '../../src/domain/handoff.ts'
 import type { Offer } from '../../src/domain/offer.ts'
-import { healthOf, jobOf, offerOf } from '../market/random-market.ts'
+import { healthOf, jobOf, offerOf } from '../supply/random-market.ts'
 
 const hosterId = '00000000-0000-4000-8000-00000000000a'
 const local = offerOf({ kind: 'local', features: new Set() })
@@ -20,27 +20,27 @@ const excludedBy = (job: Job, offers = all, health = healthOf()) => {
   return reasons
 }
 
-test('without wishes everybody may serve', () => {
+test('without constraints everybody may serve', () => {
   expect(eligible(all, jobOf(), healthOf())).toEqual({ eligible: all, excluded: [] })
 })
 
 test.each<[string, Job, Record<string, ExclusionReason>]>([
-  ['privacy_mode keeps the cloud out', { wishes: { privacyMode: true } }, { 'cloud/m': 'privacy_mode' }],
-  ['deny_hosters removes', { wishes: { denyHosters: new Set([hosterId]) } }, { 'hoster/m': 'deny_hosters' }],
-  ['allow_hosters keeps those hosters', { wishes: { allowHosters: new Set([hosterId]) } }, {}],
+  ['privacy_mode keeps the cloud out', { constraints: { privacyMode: true } }, { 'cloud/m': 'privacy_mode' }],
+  ['deny_hosters removes', { constraints: { denyHosters: new Set([hosterId]) } }, { 'hoster/m': 'deny_hosters' }],
+  ['allow_hosters keeps those hosters', { constraints: { allowHosters: new Set([hosterId]) } }, {}],
   [
     'an empty allow_hosters allows no hoster, local and cloud stay',
-    { wishes: { allowHosters: new Set() } },
+    { constraints: { allowHosters: new Set() } },
     { 'hoster/m': 'allow_hosters' },
   ],
   [
     'who is on both lists is denied',
-    { wishes: { allowHosters: new Set([hosterId]), denyHosters: new Set([hosterId]) } },
+    { constraints: { allowHosters: new Set([hosterId]), denyHosters: new Set([hosterId]) } },
     { 'hoster/m': 'deny_hosters' },
   ],
   [
     'max_latency_ms skips hosters that are not measured',
-    { wishes: { maxLatencyMs: 500 } },
+    { constraints: { maxLatencyMs: 500 } },
     { 'hoster/m': 'max_latency_ms' },
   ],
   [
@@ -64,7 +64,7 @@ test.each([
   [1, true],
 ])('trusted_only with a trust score of %d: %s', (trustScore, may) => {
   const offer = offerOf({ kind: 'hoster', hosterId, trustScore })
-  expect(excludedBy({ wishes: { trustedOnly: true } }, [offer, local, cloud])).toEqual(
+  expect(excludedBy({ constraints: { trustedOnly: true } }, [offer, local, cloud])).toEqual(
     may ? {} : { 'hoster/m': 'trusted_only' },
   )
 })
@@ -75,7 +75,7 @@ test.each([
   [501, false],
 ])('max_latency_ms of 500 and a predicted %i ms: %s', (predictedMs, may) => {
   const health = healthOf({ 'hoster/m': { predictedMs } })
-  expect(excludedBy({ wishes: { maxLatencyMs: 500 } }, all, health)).toEqual(
+  expect(excludedBy({ constraints: { maxLatencyMs: 500 } }, all, health)).toEqual(
     may ? {} : { 'hoster/m': 'max_latency_ms' },
   )
 })
@@ -139,8 +139,8 @@ test('max_cost_usd may be just what the prompt and one token of each choice cost
   expect(excludedBy({ ...job, maxCostNanos: 103n }, [offer])).toEqual({ 'local/m': 'max_cost_usd' })
 })
 
-test('the only server that the wishes allow stays, however ill', () => {
-  expect(excludedBy({ wishes: { privacyMode: true } }, [local, cloud], ill('local'))).toEqual({
+test('the only server that the constraints allow stays, however ill', () => {
+  expect(excludedBy({ constraints: { privacyMode: true } }, [local, cloud], ill('local'))).toEqual({
     'cloud/m': 'privacy_mode',
   })
   expect(excludedBy({}, [local, cloud], ill('local'))).toEqual({ 'local/m': 'endpoint_ejected' })
@@ -149,7 +149,7 @@ test('the only server that the wishes allow stays, however ill', () => {
 test('the refusal says which wish ruled out how many of what', () => {
   const job = jobOf({
     features: new Set(['audio']),
-    wishes: { privacyMode: true, trustedOnly: true, denyHosters: new Set(['a']) },
+    constraints: { privacyMode: true, trustedOnly: true, denyHosters: new Set(['a']) },
   })
   const offers = [
     ...four.map((offer, at) => ({
@@ -198,7 +198,7 @@ test.each<[string, Parameters<typeof jobOf>[0], string, RegExp]>([
 })
 
 test('the refusal of max_latency_ms says how many answers a prediction needs', () => {
-  const job = jobOf({ wishes: { maxLatencyMs: 100 } })
+  const job = jobOf({ constraints: { maxLatencyMs: 100 } })
   const { excluded } = eligible(four, job, healthOf())
   expect(excluded.length).toBe(4)
   expect(explainExclusions(excluded, four, job, healthOf()).message).toContain(
@@ -221,10 +221,10 @@ describe('where a smaller max_tokens alone would not do', () => {
     return explainExclusions(eligible(offers, job, healthOf()).excluded, offers, job, healthOf())
   }
 
-  test('the refusal names what an offer that the other wishes allow can make', () => {
+  test('the refusal names what an offer that the other constraints allow can make', () => {
     expect(explained({})).toMatchObject({ code: 'context_length_exceeded', param: 'max_tokens' })
     expect(explained({}).message).toMatch(/max_tokens may be 8192\.$/)
-    expect(explained({ wishes: { privacyMode: true } }).message).toMatch(/max_tokens may be 100\.$/)
+    expect(explained({ constraints: { privacyMode: true } }).message).toMatch(/max_tokens may be 100\.$/)
   })
 
   test('the refusal names what else stands in the way', () => {

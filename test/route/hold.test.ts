@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { eligible } from '../../src/admit/eligible.ts'
 import { affordableTokens, holdFor, maxTokensFor } from '../../src/admit/hold.ts'
 import { outputCap } from '../../src/domain/output-cap.ts'
-import { healthOf, jobOf, offerOf } from '../market/random-market.ts'
+import { healthOf, jobOf, offerOf } from '../supply/random-market.ts'
 
 const cheap = offerOf({ name: 'cheap', price: { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n } })
 const dear = offerOf({ name: 'dear', price: { inputPicoPerToken: 2_000n, outputPicoPerToken: 4_000n } })

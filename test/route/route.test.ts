@@ -4,7 +4,7 @@ import type { Ticket } from '../../src/domain/handoff.ts'
 import type { Offer } from '../../src/domain/offer.ts'
 import { type RouteView, route } from '../../src/route/route.ts'
 import { routingNote } from '../../src/route/routing-note.ts'
-import { healthOf, jobOf, offerOf, seededRandom } from '../market/random-market.ts'
+import { healthOf, jobOf, offerOf, seededRandom } from '../supply/random-market.ts'
 
 const ticketOf = (eligible: readonly Offer[], models: readonly string[] = ['m']): Ticket => ({
   requestId: '',
@@ -36,7 +36,7 @@ function namesOf(
   random = () => 0.5,
   models?: string[],
 ) {
-  const job = jobOf({ wishes: { serviceTier: tier } })
+  const job = jobOf({ constraints: { serviceTier: tier } })
   const plan = route(ticketOf(offers, models), job, { health: healthOf(), ...view }, random)
   return plan.offers.map(offer => offer.endpoint.name)
 }
@@ -74,7 +74,7 @@ test('cheapest compares this very request: input and output prices count by how 
   const dearOutput = offerOf({ name: 'dear-output', price: { inputPicoPerToken: 1n, outputPicoPerToken: 10n } })
   const dearInput = offerOf({ name: 'dear-input', price: { inputPicoPerToken: 5n, outputPicoPerToken: 1n } })
   const order = (inputTokensBound: number) => {
-    const job = jobOf({ inputTokensBound, wishes: { serviceTier: 'cheapest' } })
+    const job = jobOf({ inputTokensBound, constraints: { serviceTier: 'cheapest' } })
     return route(ticketOf([dearOutput, dearInput]), job, { health: healthOf() }, () => 0.5).offers[0]!.endpoint.name
   }
   expect(order(400)).toBe('dear-input')
@@ -215,8 +215,10 @@ const noted = (offers: readonly Offer[], job = jobOf(), excluded: Ticket['exclud
 test('where nothing was chosen there is nothing to note', () => {
   const only = priced('a', 1)
   expect(noted([only], jobOf({ model: 'm' }))).toBeNull()
-  expect(noted([only], jobOf({ model: 'auto' }))).toMatchObject({ model: 'auto', wishes: {} })
-  expect(noted([only], jobOf({ wishes: { privacyMode: true } }))).toMatchObject({ wishes: { privacy_mode: true } })
+  expect(noted([only], jobOf({ model: 'auto' }))).toMatchObject({ model: 'auto', constraints: {} })
+  expect(noted([only], jobOf({ constraints: { privacyMode: true } }))).toMatchObject({
+    constraints: { privacy_mode: true },
+  })
   const exclusion = { offerId: 'b/m', provider: 'cloud', reason: 'feature_missing' } as const
   expect(noted([only], jobOf(), [exclusion])).toMatchObject({ excluded: [exclusion] })
   expect(noted([only, priced('b', 1)])).toMatchObject({ ranked: [{}, {}] })
@@ -236,7 +238,7 @@ test('a note tells of a warm prompt cache only where it came first', () => {
   const offers = [priced('a', 1), priced('b', 2)]
   const { ranks } = route(
     ticketOf(offers),
-    jobOf({ wishes: { serviceTier: 'cheapest' } }),
+    jobOf({ constraints: { serviceTier: 'cheapest' } }),
     { health: healthOf() },
     () => 0,
   )

@@ -1,9 +1,9 @@
 import { expect } from 'vitest'
+import type { ListedRequest, RequestPage, RequestReceipt } from '../../src/api/activity.ts'
+import type { Credits, CreditTransactions } from '../../src/api/credits.ts'
+import type { KeyReport } from '../../src/api/keys.ts'
+import type { TokenUsageReport, UsageBreakdown } from '../../src/api/reports.ts'
 import { parseUsd, usd } from '../../src/domain/money.ts'
-import type { ListedRequest, RequestPage, RequestReceipt } from '../../src/wire/activity.ts'
-import type { Credits, CreditTransactions } from '../../src/wire/credits.ts'
-import type { KeyReport } from '../../src/wire/keys.ts'
-import type { TokenUsageReport, UsageBreakdown } from '../../src/wire/reports.ts'
 import type { TestApp, TestCustomer } from '../harness/app.ts'
 import { parseCsv } from './parse-csv.ts'
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { audit } from '../../src/ledger/audit.ts'
-import { refundRequest } from '../../src/ledger/refund-request.ts'
+import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
+import { audit } from '../../src/ledger/audit/audit.ts'
 import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
 import { parseEventStream } from '../harness/event-stream.ts'
 import {

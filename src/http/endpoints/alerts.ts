@@ -9,7 +9,7 @@ import {
   showAlert,
   showDeliveries,
   testedAlert,
-} from '../../wire/alerts.ts'
+} from '../../api/alerts.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { receiveBody } from '../receive-body.ts'
 

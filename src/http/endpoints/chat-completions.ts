@@ -1,26 +1,26 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { z } from 'zod'
+import { type ChatQuote, chatQuoteSchema } from '../../api/chat-quote-schema.ts'
 import type { Authenticator } from '../../auth/authenticator.ts'
 import type { Completed } from '../../chat/complete.ts'
 import { type OnceRequest, type Replayed, servedBy } from '../../chat/complete-once.ts'
+import { chatCompletionSchema } from '../../dialects/chat/chat-completion-schema.ts'
+import { parseChatRequest } from '../../dialects/chat/chat-request.ts'
+import { chatRequestSchema } from '../../dialects/chat/chat-request-schema.ts'
+import { encodeErrorChunk } from '../../dialects/chat/sse-encode.ts'
+import { errorBody } from '../../dialects/error-body.ts'
 import type { Caller } from '../../domain/caller.ts'
 import type { ChatJob } from '../../domain/chat-job.ts'
-import type { Clock } from '../../domain/clock.ts'
-import { endOfTurn } from '../../domain/end-of-turn.ts'
 import type { ApiError, ErrorCode } from '../../domain/errors.ts'
-import type { Log } from '../../domain/log.ts'
 import { usdText } from '../../domain/money.ts'
-import type { StopSignal } from '../../domain/stop-signal.ts'
 import { Unserved } from '../../domain/unserved.ts'
 import type { WindowCounts } from '../../domain/windows.ts'
-import { failpoint } from '../../failpoint.ts'
-import { rateLimitHeaders, type WindowView } from '../../quota/window-view.ts'
-import { chatCompletionSchema } from '../../wire/chat-completion-schema.ts'
-import { type ChatQuote, chatQuoteSchema } from '../../wire/chat-quote-schema.ts'
-import { parseChatRequest } from '../../wire/chat-request.ts'
-import { chatRequestSchema } from '../../wire/chat-request-schema.ts'
-import { errorBody } from '../../wire/error-body.ts'
-import { encodeErrorChunk } from '../../wire/sse-encode.ts'
+import { rateLimitHeaders, type WindowView } from '../../limits/window-view.ts'
+import type { CancelSignal } from '../../runtime/cancel-signal.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { endOfTurn } from '../../runtime/end-of-turn.ts'
+import { failpoint } from '../../runtime/failpoint.ts'
+import type { Log } from '../../runtime/log.ts'
 import { corsHeaderList } from '../cors.ts'
 import type { RawEndpoint } from '../endpoint.ts'
 import { EventStream } from '../event-stream.ts'
@@ -33,9 +33,9 @@ import { requireHost } from '../require-host.ts'
 import { errorHeaders, isFault, toApiError } from '../respond-error.ts'
 
 export interface ChatEndpointDeps {
-  readonly complete: (caller: Caller, job: ChatJob, requestId: string, signal: StopSignal) => Promise<Completed>
+  readonly complete: (caller: Caller, job: ChatJob, requestId: string, signal: CancelSignal) => Promise<Completed>
   /** The same for a request with an Idempotency-Key, which happens once. */
-  readonly completeOnce: (request: OnceRequest, signal: StopSignal) => Promise<Served>
+  readonly completeOnce: (request: OnceRequest, signal: CancelSignal) => Promise<Served>
   /** For `dry_run`. */
   readonly quote: (caller: Caller, job: ChatJob, requestId: string) => Promise<ChatQuote>
   readonly authenticate: Authenticator['authenticate']
@@ -162,8 +162,8 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
         if (caller && error.row.status === 402) deps.onRefused(caller, error.code)
         if (isFault(error) && !running?.signal.aborted) {
           deps.log.error({ requestId, err: error.internal ?? thrown, code: error.code }, 'chat request failed')
-          if (error instanceof Unserved && error.said.length > 0) {
-            deps.log.debug({ requestId, said: error.said }, 'what the servers said')
+          if (error instanceof Unserved && error.upstreamMessages.length > 0) {
+            deps.log.debug({ requestId, upstreamMessages: error.upstreamMessages }, 'what the servers said')
           }
         }
         await sendError(out, error, headers)
@@ -209,7 +209,7 @@ interface StreamToSend {
   readonly out: RawResponse
   readonly completing: Promise<Served>
   readonly headers: HeadersOf
-  readonly signal: StopSignal
+  readonly signal: CancelSignal
 }
 
 /**

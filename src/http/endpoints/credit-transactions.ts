@@ -1,6 +1,6 @@
+import { cursorOf, creditTransactions as schema, transactionsQuery } from '../../api/credits.ts'
+import { readQuery } from '../../api/reports.ts'
 import type { CreditReports } from '../../usage/credit-reports.ts'
-import { cursorOf, creditTransactions as schema, transactionsQuery } from '../../wire/credits.ts'
-import { readQuery } from '../../wire/reports.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** GET /v1/credits/transactions */

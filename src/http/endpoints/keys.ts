@@ -1,6 +1,6 @@
+import { deletedKey, issuedKey, keyList, keyRequest, parseKeyRequest, showKey } from '../../api/keys.ts'
 import type { KeyRing } from '../../auth/key-ring.ts'
-import type { Clock } from '../../domain/clock.ts'
-import { deletedKey, issuedKey, keyList, keyRequest, parseKeyRequest, showKey } from '../../wire/keys.ts'
+import type { Clock } from '../../runtime/clock.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { receiveBody } from '../receive-body.ts'
 

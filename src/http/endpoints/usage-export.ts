@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
+import { daysQuery, readQuery, usageExportCsv } from '../../api/reports.ts'
 import type { Reports } from '../../usage/reports.ts'
-import { daysQuery, readQuery, usageExportCsv } from '../../wire/reports.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** GET /v1/usage/export */

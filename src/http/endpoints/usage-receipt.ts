@@ -1,5 +1,5 @@
+import { requestReceipt } from '../../api/activity.ts'
 import type { Activity } from '../../usage/activity.ts'
-import { requestReceipt } from '../../wire/activity.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 /** GET /v1/usage/requests/{id}. A wildcard, so that whatever is no id is an unknown request and no unknown address. */

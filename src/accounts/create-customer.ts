@@ -1,0 +1,18 @@
+import type { Sql } from '../db/pool.ts'
+import type { Nanos } from '../domain/money.ts'
+import { openAccount } from '../ledger/accounts/open-account.ts'
+import { addCustomer, type Customer } from './customers.ts'
+
+/**
+ * A new customer with a money account and the signup credit. Run it in a transaction.
+ * Returns undefined when the e-mail is taken.
+ */
+export async function createCustomer(
+  sql: Sql,
+  { signup }: { readonly signup: { readonly tier: string; readonly creditNanos: Nanos } },
+  { email, accountTier = signup.tier }: { email: string; accountTier?: string | undefined },
+): Promise<Customer | undefined> {
+  const customer = await addCustomer(sql, { email, accountTier })
+  if (customer) await openAccount(sql, customer.customerId, signup.creditNanos)
+  return customer
+}

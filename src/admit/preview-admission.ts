@@ -1,0 +1,42 @@
+import type { Caller } from '../domain/caller.ts'
+import type { ChatJob } from '../domain/chat-job.ts'
+import type { ApiError } from '../domain/errors.ts'
+import type { Exclusion } from '../domain/handoff.ts'
+import type { Offer } from '../domain/offer.ts'
+import { candidatesFor } from '../supply/catalog/candidates.ts'
+import { type AdmitDeps, count } from './admit.ts'
+import { eligible } from './eligible.ts'
+import { explainExclusions } from './explain-exclusions.ts'
+import { type HoldRequest, holdFor } from './hold.ts'
+
+export interface AdmissionPreview {
+  readonly models: readonly string[]
+  /** In the order of the market. */
+  readonly candidates: readonly Offer[]
+  readonly eligible: readonly Offer[]
+  readonly excluded: readonly Exclusion[]
+  /** What would be held, or why nothing could serve it. */
+  readonly verdict: HoldRequest | ApiError
+}
+
+/**
+ * What `admit` would find, without holding anything: so whether the balance covers it is not asked. It counts against the windows like a
+ * request that runs, or quotes would be a way to look at the market for free.
+ * Throws 403 `model_not_allowed`, 404 `model_not_found`, 429 or 503.
+ */
+export async function previewAdmission(
+  deps: AdmitDeps,
+  caller: Caller,
+  job: ChatJob,
+  requestId: string,
+): Promise<AdmissionPreview> {
+  await count(deps, caller, job, requestId)
+  const { models, offers: candidates } = candidatesFor(deps.catalog(), job, caller.access.allowedModels)
+  const health = deps.health.of(caller.customerId)
+  const choice = eligible(candidates, job, health)
+  const verdict =
+    choice.eligible.length === 0
+      ? explainExclusions(choice.excluded, candidates, job, health)
+      : holdFor(choice.eligible, job, deps.defaultMaxTokens)
+  return { models, candidates, ...choice, verdict }
+}

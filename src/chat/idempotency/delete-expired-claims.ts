@@ -1,0 +1,15 @@
+import type { Sql } from '../../db/pool.ts'
+
+const BATCH = 1_000
+
+/** Forgets Idempotency-Keys, and the answers kept for them, whose day is over. Returns how many; in small batches, each a transaction. */
+export async function deleteExpiredClaims(sql: Sql): Promise<number> {
+  for (let deleted = 0; ; ) {
+    const { rowCount } = await sql.query(
+      `DELETE FROM idempotency WHERE (customer_id, key) IN (
+         SELECT customer_id, key FROM idempotency WHERE expires_at <= now() LIMIT ${BATCH} FOR UPDATE SKIP LOCKED)`,
+    )
+    deleted += rowCount!
+    if (rowCount! < BATCH) return deleted
+  }
+}

@@ -1,0 +1,289 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import { type Config, ConfigError, limitsOfTier, loadConfig } from './config.ts'
+import { configuredOffers } from './configured-offers.ts'
+
+const directory = mkdtempSync(join(tmpdir(), 'switchyard-config-'))
+afterAll(() => rmSync(directory, { recursive: true }))
+
+function load(yaml: string, env: Record<string, string> = {}): Config {
+  writeFileSync(join(directory, 'switchyard.yaml'), yaml)
+  return loadConfig({ env, cwd: directory })
+}
+
+function faultsOf(yaml: string, env: Record<string, string> = {}): string[] {
+  try {
+    load(yaml, env)
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError)
+    return (error as Error).message.split('\n')
+  }
+  return []
+}
+
+const endpoint = `endpoints:
+  - name: gpu
+    kind: local
+    base_url: http://10.0.0.5:8000/v1/
+    models:
+      - id: llama
+        price_per_million_usd: { input: 0.1, output: "0.25" }
+`
+
+test('nothing at all is a configuration', () => {
+  const config = loadConfig({ env: {}, cwd: '/nowhere' })
+  expect(config).toMatchObject({
+    configFile: null,
+    dataDir: '/nowhere/data',
+    databaseUrl: null,
+    server: { host: '127.0.0.1', port: 8080 },
+    signup: { creditNanos: 5_000_000_000n, tier: 'free' },
+    platform: { hosterShareBps: 8_000 },
+  })
+})
+
+test('a file of comments and empty sections is one too', () => {
+  expect(load('# nothing\nserver:\n  # port: 1\n').server.port).toBe(8080)
+})
+
+test('the environment wins over the file, and an empty variable does not', () => {
+  const yaml = 'server: { host: 10.0.0.1, port: 9000 }\nlog: { level: warn }'
+  expect(load(yaml, { PORT: '9001', HOST: '', LOG_LEVEL: 'debug' })).toMatchObject({
+    server: { host: '10.0.0.1', port: 9001 },
+    log: { level: 'debug' },
+  })
+})
+
+test('a file that was asked for has to exist', () => {
+  expect(() => loadConfig({ env: { SWITCHYARD_CONFIG: 'other.yaml' }, cwd: directory })).toThrow(
+    `${join(directory, 'other.yaml')}: does not exist`,
+  )
+})
+
+test('a file given by name wins over the environment', () => {
+  writeFileSync(join(directory, 'other.yaml'), 'server: { port: 1 }')
+  const config = loadConfig({ env: { SWITCHYARD_CONFIG: 'missing.yaml' }, cwd: directory, file: 'other.yaml' })
+  expect(config).toMatchObject({ configFile: join(directory, 'other.yaml'), server: { port: 1 } })
+  rmSync(join(directory, 'other.yaml'))
+})
+
+test('the configuration cannot be changed, however deep', () => {
+  const config = load(endpoint)
+  expect(() => {
+    ;(config.endpoints[0]!.models[0]!.price_per_million_usd as { input: bigint }).input = 0n
+  }).toThrow(TypeError)
+})
+
+test('money is read from its digits, quoted or not', () => {
+  const config = load('signup: { credit_usd: 900000000.000000001 }\nplatform: { fee_percent: 12.5 }')
+  expect(config.signup.creditNanos).toBe(900_000_000_000_000_001n)
+  expect(config.platform).toEqual({ hosterShareBps: 8_750 })
+})
+
+test('an endpoint becomes offers', () => {
+  const [offer, ...others] = configuredOffers(load(endpoint))
+  expect(others).toEqual([])
+  expect(offer).toMatchObject({
+    offerId: 'gpu/llama',
+    modelId: 'llama',
+    upstreamModel: 'llama',
+    price: { inputPicoPerToken: 100_000n, outputPicoPerToken: 250_000n },
+    contextTokens: 32_768,
+    maxOutputTokens: 32_768,
+    features: new Set(['tools', 'json_schema']),
+    endpoint: {
+      endpointId: 'gpu',
+      kind: 'local',
+      hosterId: null,
+      baseUrl: 'http://10.0.0.5:8000/v1',
+      apiKey: null,
+      dialect: { maxTokensField: 'max_tokens', keyHeader: 'authorization', dropFields: [] },
+      timeouts: { connectMs: 3_000, totalMs: 600_000 },
+      hosterShareBps: 0,
+    },
+  })
+})
+
+test('secrets come from the environment, also as numbers and flags', () => {
+  const yaml = `${endpoint}    api_key: \${GPU_KEY}\nserver:\n  port: \${MY_PORT:-9000}\ndemo: { enabled: "\${DEMO}" }\n`
+  const config = load(yaml, { GPU_KEY: '12345', DEMO: 'false' })
+  expect(config.endpoints[0]!.api_key).toBe('12345')
+  expect(config.server.port).toBe(9000)
+  expect(config.demo.enabled).toBe(false)
+})
+
+test('a tier that is gone from the file has the limits of free', () => {
+  const config = load(
+    'account_tiers: { gold: { requests_per_minute: 1, requests_per_day: 2, daily_spend_cap_usd: 3 } }',
+  )
+  expect(limitsOfTier(config, 'gold')).toEqual({
+    requestsPerMinute: 1,
+    requestsPerDay: 2,
+    dailySpendCapNanos: 3_000_000_000n,
+  })
+  for (const tier of ['silver', 'toString', '__proto__'])
+    expect(limitsOfTier(config, tier)).toBe(config.accountTiers.free)
+})
+
+test.each([
+  ['server:\n  prot: 1', 'switchyard.yaml:2: server.prot is not a key; did you mean port?'],
+  ['srever: {}', 'switchyard.yaml:1: srever is not a key; did you mean server?'],
+  ['log: { xyzzy: 1 }', 'switchyard.yaml:1: log.xyzzy is not a key; allowed are level'],
+  ['\nserver: []', 'switchyard.yaml:2: server must have keys of its own'],
+  ['server: 5', 'switchyard.yaml:1: server must have keys of its own'],
+  ['server: word', 'switchyard.yaml:1: server must have keys of its own'],
+  ['account_tiers: 5', 'switchyard.yaml:1: account_tiers must have keys of its own'],
+  [
+    'account_tiers: { gold: 5, free: 6 }',
+    'switchyard.yaml:1: account_tiers.free must have keys of its own',
+    'switchyard.yaml:1: account_tiers.gold must have keys of its own',
+  ],
+  [
+    endpoint.replace(/\{ input.*\}/, '0.5'),
+    'switchyard.yaml:7: endpoints[0].models[0].price_per_million_usd must have keys of its own',
+  ],
+  ['- a', 'switchyard.yaml:1: has a list, a text or a number where keys such as server: belong'],
+  ['5', 'switchyard.yaml:1: has a list, a text or a number where keys such as server: belong'],
+  ['endpoints: {}', 'switchyard.yaml:1: endpoints must be a list'],
+  ['server: { port: 1e3 }', 'switchyard.yaml:1: server.port is 1e3; allowed is a whole number, 0 to 65535'],
+  ['server: { port: 65536 }', 'switchyard.yaml:1: server.port is 65536; allowed is a whole number, 0 to 65535'],
+  ['demo:\n  enabled: maybe', 'switchyard.yaml:2: demo.enabled is "maybe"; allowed is true or false'],
+  ['signup: { credit_usd: -1 }', 'switchyard.yaml:1: signup.credit_usd is -1; allowed is USD, at most 9 decimals'],
+  [
+    'signup: { tier: gold }',
+    'switchyard.yaml:1: signup.tier is not an account tier; allowed are free, standard, scale',
+  ],
+  [
+    `log: { level: '\${NOPE}' }`,
+    `switchyard.yaml:1: log.level needs the environment variable NOPE, which is not set; set it or write \${NOPE:-default}`,
+  ],
+  [
+    `log: { level: '\${1}' }`,
+    `switchyard.yaml:1: log.level has "\${1}", which is neither \${NAME} nor \${NAME:-default}; write $\${ for a plain \${`,
+  ],
+  [
+    'account_tiers: { gold: { requests_per_minute: 1, requests_per_day: 1 } }',
+    'switchyard.yaml:1: account_tiers.gold.daily_spend_cap_usd is missing; write USD, at most 9 decimals',
+  ],
+  [
+    endpoint.replace('name: gpu', 'name: demo'),
+    'switchyard.yaml:2: endpoints[0].name is "demo", the built-in one; choose another name',
+  ],
+  [
+    endpoint.replace(/ +price.*\n/, ''),
+    'switchyard.yaml:6: endpoints[0].models[0].price_per_million_usd is missing: a model without a price cannot be sold; write input and output, 0 if it is free',
+  ],
+  [
+    endpoint.replace('input: 0.1, ', ''),
+    'switchyard.yaml:7: endpoints[0].models[0].price_per_million_usd.input is missing; write USD per million tokens, at most 6 decimals',
+  ],
+  [
+    endpoint.replace('id: llama', 'id: auto'),
+    'switchyard.yaml:6: endpoints[0].models[0].id is "auto"; allowed is a model id without blanks, not auto or demo',
+  ],
+  [
+    endpoint.replace('http://', 'http://me:secret@'),
+    'switchyard.yaml:4: endpoints[0].base_url is "http://***@10.0.0.5:8000/v1/"; allowed is an http or https URL',
+  ],
+  [
+    `${endpoint}        context_tokens: 4096\n        max_output_tokens: 4097\n`,
+    'switchyard.yaml:9: endpoints[0].models[0].max_output_tokens is 4097, more than its context_tokens, 4096; input and output together have to fit in there',
+  ],
+  [
+    `${endpoint}        max_output_tokens: 32769\n`,
+    'switchyard.yaml:8: endpoints[0].models[0].max_output_tokens is 32769, more than its context_tokens, 32768; input and output together have to fit in there',
+  ],
+  [
+    'account_tiers: { free: { daily_spend_cap_usd: *cap } }',
+    'switchyard.yaml:1:47: account_tiers.free.daily_spend_cap_usd is *cap, but nothing above is marked &cap; there are no anchors',
+  ],
+  [
+    'platform:\n  fee_percent: *fe\nsignup: { credit_usd: &fee 5 }',
+    'switchyard.yaml:2:16: platform.fee_percent is *fe, but nothing above is marked &fe; the anchors of the file are &fee',
+  ],
+  [
+    'fooo: *x',
+    'switchyard.yaml:1:7: fooo is *x, but nothing above is marked &x; there are no anchors',
+    expect.stringMatching(/^switchyard.yaml:1: fooo is not a key; allowed are server, /),
+  ],
+  ['*x', 'switchyard.yaml:1:1: is *x, but nothing above is marked &x; there are no anchors'],
+  ['endpoints: *x', 'switchyard.yaml:1:12: endpoints is *x, but nothing above is marked &x; there are no anchors'],
+  [
+    'log: {}\n---\nserver: {}',
+    'switchyard.yaml:2: begins a second document, and only one is read; remove this --- and merge what is below it',
+  ],
+  [
+    endpoint + endpoint.replace('endpoints:\n', ''),
+    'switchyard.yaml:8: endpoints[1].name repeats "gpu"; each needs its own name',
+  ],
+])('%j is refused with line, key, fault and cure', (yaml, ...faults) => {
+  expect(faultsOf(yaml)).toEqual(faults)
+})
+
+test('a file that is no YAML is refused with its line', () => {
+  expect(faultsOf('server:\n  port: "1')[0]).toMatch(/^switchyard\.yaml:2: is not valid YAML: /)
+  expect(faultsOf('log: {}\nlog: {}')[0]).toMatch(/^switchyard\.yaml:2: is not valid YAML: Map keys must be unique/)
+})
+
+test('all faults are named at once, in the order of the file', () => {
+  expect(faultsOf('log: { level: loud }\nreports: { requests_per_minute: 0 }\ndemo: { enabled: 3 }')).toHaveLength(3)
+})
+
+test('an unset variable, a missing anchor and the environment hide no other fault', () => {
+  const yaml = `server:
+  prot: 3
+  port: *port
+log:
+  level: \${LV}
+  levle: \${LV}
+signup: { tier: gold }
+account_tiers: { silver: { requests_per_minute: 0 } }
+${endpoint.replace('name: gpu', 'name: demo').replace('10.0.0.5', `\${GPU}`)}`
+  const places = faultsOf(yaml, { PORT: 'x' }).map(fault => fault.split(/ is | needs /)[0])
+  expect(places).toEqual([
+    'environment: PORT',
+    'switchyard.yaml:2: server.prot',
+    'switchyard.yaml:3:9: server.port',
+    'switchyard.yaml:5: log.level',
+    'switchyard.yaml:6: log.levle',
+    'switchyard.yaml:6: log.levle',
+    'switchyard.yaml:7: signup.tier',
+    'switchyard.yaml:8: account_tiers.silver.requests_per_minute',
+    'switchyard.yaml:8: account_tiers.silver.requests_per_day',
+    'switchyard.yaml:8: account_tiers.silver.daily_spend_cap_usd',
+    'switchyard.yaml:10: endpoints[0].name',
+    'switchyard.yaml:12: endpoints[0].base_url',
+  ])
+})
+
+test('what has to be compared with something wrong is not judged', () => {
+  expect(faultsOf('signup: { tier: gold }\naccount_tiers: [gold]')).toEqual([
+    'switchyard.yaml:2: account_tiers must have keys of its own',
+  ])
+  expect(faultsOf('signup: { tier: gold }\naccount_tiers: { gold: { requests_per_minute: 1 } }')).toHaveLength(2)
+  expect(faultsOf(`${endpoint}        context_tokens: many\n        max_output_tokens: 99999\n`)).toHaveLength(1)
+})
+
+test('an anchor serves in several places', () => {
+  const config = load('signup: { credit_usd: &usd 7 }\naccount_tiers: { free: { daily_spend_cap_usd: *usd } }')
+  expect(config.accountTiers.free!.dailySpendCapNanos).toBe(7_000_000_000n)
+})
+
+test.each(['ключ', '"a\\u0001b"', '"a b"'])('a key that no header can carry is refused at the start: %s', key => {
+  expect(faultsOf(`${endpoint}    api_key: ${key}\n`)).toEqual([
+    expect.stringMatching(/api_key is not usable .* allowed is ASCII text without blanks$/),
+  ])
+})
+
+test('the password of a mail server may have blanks in it', () => {
+  expect(load('', { SMTP_PASSWORD: 'abcd efgh ijkl mnop' }).smtp.password).toBe('abcd efgh ijkl mnop')
+})
+
+test('a secret of the wrong shape is not repeated', () => {
+  const [fault] = faultsOf('', { SWITCHYARD_MASTER_KEY: 'hunter2' })
+  expect(fault).toBe(
+    'environment: SWITCHYARD_MASTER_KEY is not usable (not shown, since it is a secret); allowed is 32 bytes as hex or base64',
+  )
+})

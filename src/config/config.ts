@@ -1,0 +1,232 @@
+import { readFileSync } from 'node:fs'
+import { normalize, resolve } from 'node:path'
+import type * as z from 'zod'
+import type { AccountLimits } from '../domain/caller.ts'
+import type { Nanos, TokenPrice } from '../domain/money.ts'
+import type { ArmedFailpoint } from '../runtime/failpoint.ts'
+import { keyPath } from '../runtime/key-path.ts'
+import { readSettings } from './read-settings.ts'
+import type { ConfigProblem } from './read-yaml.ts'
+import {
+  type CloudKeyName,
+  cloudKeyNames,
+  type EndpointSettings,
+  environmentSchema,
+  type FileSettings,
+} from './schema.ts'
+
+/** Everything the operator decided, read once and deeply frozen. */
+export interface Config {
+  /** The file that was read; null when there is none at the default place. */
+  readonly configFile: string | null
+  /** Absolute. */
+  readonly dataDir: string
+  /** Null: PostgreSQL is started under the data directory. */
+  readonly databaseUrl: string | null
+  /** 32 bytes as hex or base64; null: generated into the data directory. */
+  readonly masterKey: string | null
+  /** Of the operator and first customer, when the first start creates them. */
+  readonly initEmail: string
+  readonly log: { readonly level: FileSettings['log']['level'] }
+  readonly server: {
+    readonly host: string
+    /** 0 lets the system choose. */
+    readonly port: number
+    /** Without a trailing slash and without `/v1`; null: made of host and port. */
+    readonly publicBaseUrl: string | null
+    /** Nodes behind the one port, each a process of its own. 1: this process. */
+    readonly workers: number
+    readonly drainSeconds: number
+    readonly maxInFlight: number
+    readonly bodyLimitBytes: number
+    readonly pingSeconds: number
+  }
+  readonly accountTiers: Readonly<Record<string, AccountLimits>>
+  readonly signup: { readonly creditNanos: Nanos; readonly tier: string }
+  /** The hoster's part of each charge in basis points: what the platform's fee leaves. */
+  readonly platform: { readonly hosterShareBps: number }
+  readonly models: { readonly defaultMaxTokens: number }
+  readonly demo: {
+    readonly enabled: boolean
+    readonly tokensPerSecond: number
+    readonly firstTokenMs: number
+    readonly price: TokenPrice
+  }
+  readonly detect: {
+    readonly enabled: boolean
+    readonly localPrice: TokenPrice
+    readonly cloud: boolean
+    /** The cloud keys that the environment holds. */
+    readonly cloudKeys: Readonly<Partial<Record<CloudKeyName, string>>>
+  }
+  /** As in the file; `configuredOffers` makes offers of them. */
+  readonly endpoints: readonly EndpointSettings[]
+  readonly routing: { readonly cloudCompetes: boolean; readonly attemptsMax: number }
+  readonly hosters: { readonly allowPrivateUrls: boolean }
+  readonly alerts: { readonly allowPrivateUrls: boolean }
+  /** `host` null: mails are logged. */
+  readonly smtp: {
+    readonly host: string | null
+    readonly port: number
+    readonly security: FileSettings['smtp']['security']
+    readonly user: string | null
+    readonly password: string | null
+    readonly from: string
+  }
+  readonly reports: { readonly requestsPerMinute: number }
+  readonly postgres: { readonly moneyConnections: number; readonly generalConnections: number }
+  /** When the end of an answer leaves: with its charge in the journal of this node, or committed. */
+  readonly settlement: 'journal' | 'commit'
+  readonly journal: { readonly fsync: boolean; readonly maxBytes: number }
+  /** Where this process is to break, for tests of crashes. */
+  readonly failpoints: readonly ArmedFailpoint[]
+}
+
+export interface ConfigSource {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Relative paths start here. */
+  readonly cwd: string
+  /** Wins over SWITCHYARD_CONFIG, and must exist. */
+  readonly file?: string | undefined
+}
+
+/** The configuration cannot be used. The message has one line per problem: where, line, key, what is wrong, what is allowed. */
+export class ConfigError extends Error {
+  readonly problems: readonly ConfigProblem[]
+
+  constructor(problems: readonly ConfigProblem[]) {
+    super(problems.map(problemText).join('\n'))
+    this.name = 'ConfigError'
+    this.problems = problems
+  }
+}
+
+/**
+ * Reads the environment and `switchyard.yaml`. HOST, PORT, SMTP_PASSWORD and LOG_LEVEL win over the file.
+ * Throws ConfigError with every problem found.
+ */
+export function loadConfig(source: Partial<ConfigSource> = {}): Config {
+  const { env = process.env, cwd = process.cwd(), file } = source
+  const problems: ConfigProblem[] = []
+  const environment = environmentOf(env, problems)
+  const path = file ?? environmentSchema.shape.SWITCHYARD_CONFIG.safeParse(env.SWITCHYARD_CONFIG || undefined).data
+  if (path === undefined) throw new ConfigError(problems)
+  const text = readFileText(resolve(cwd, path), file !== undefined || set(env, 'SWITCHYARD_CONFIG'), problems)
+  const settings = readSettings(text ?? '', normalize(path), env, problems)
+  if (environment === undefined || settings === undefined || problems.length > 0) throw new ConfigError(problems)
+  return deeplyFrozen({
+    configFile: text === undefined ? null : resolve(cwd, path),
+    dataDir: resolve(cwd, environment.SWITCHYARD_DATA),
+    databaseUrl: environment.DATABASE_URL ?? null,
+    masterKey: environment.SWITCHYARD_MASTER_KEY ?? null,
+    initEmail: environment.SWITCHYARD_INIT_EMAIL,
+    log: { level: environment.LOG_LEVEL ?? settings.log.level },
+    server: {
+      host: environment.HOST ?? settings.server.host,
+      port: environment.PORT ?? settings.server.port,
+      publicBaseUrl: settings.server.public_base_url?.replace(/\/v1$/, '') ?? null,
+      workers: settings.server.workers,
+      drainSeconds: settings.server.drain_seconds,
+      maxInFlight: settings.server.max_in_flight,
+      bodyLimitBytes: settings.server.body_limit_bytes,
+      pingSeconds: settings.server.ping_seconds,
+    },
+    accountTiers: Object.fromEntries(
+      Object.entries(settings.account_tiers).map(([name, tier]) => [
+        name,
+        {
+          requestsPerMinute: tier.requests_per_minute,
+          requestsPerDay: tier.requests_per_day,
+          dailySpendCapNanos: tier.daily_spend_cap_usd,
+        },
+      ]),
+    ),
+    signup: { creditNanos: settings.signup.credit_usd, tier: settings.signup.tier },
+    platform: { hosterShareBps: 10_000 - settings.platform.fee_percent },
+    models: { defaultMaxTokens: settings.models.default_max_tokens },
+    demo: {
+      enabled: settings.demo.enabled,
+      tokensPerSecond: settings.demo.tokens_per_second,
+      firstTokenMs: settings.demo.first_token_ms,
+      price: priceOf(settings.demo.price_per_million_usd),
+    },
+    detect: {
+      enabled: settings.detect.enabled,
+      localPrice: priceOf(settings.detect.local_price_per_million_usd),
+      cloud: settings.detect.cloud,
+      cloudKeys: Object.fromEntries(cloudKeyNames.flatMap(name => (set(env, name) ? [[name, env[name]]] : []))),
+    },
+    endpoints: settings.endpoints,
+    routing: { cloudCompetes: settings.routing.cloud_competes, attemptsMax: settings.routing.attempts_max },
+    hosters: { allowPrivateUrls: settings.hosters.allow_private_urls },
+    alerts: { allowPrivateUrls: settings.alerts.allow_private_urls },
+    smtp: {
+      host: settings.smtp.host ?? null,
+      port: settings.smtp.port,
+      security: settings.smtp.security,
+      user: settings.smtp.user ?? null,
+      password: environment.SMTP_PASSWORD ?? settings.smtp.password ?? null,
+      from: settings.smtp.from,
+    },
+    reports: { requestsPerMinute: settings.reports.requests_per_minute },
+    postgres: {
+      moneyConnections: settings.postgres.money_connections,
+      generalConnections: settings.postgres.general_connections,
+    },
+    settlement: settings.settlement,
+    journal: { fsync: settings.journal.fsync, maxBytes: settings.journal.max_bytes },
+    failpoints: environment.SWITCHYARD_FAILPOINTS ?? [],
+  })
+}
+
+/** The limits of an account tier. A tier that is no longer configured has those of `free`: the tightest that always exists. */
+export function limitsOfTier(config: Pick<Config, 'accountTiers'>, tier: string): AccountLimits {
+  return (Object.hasOwn(config.accountTiers, tier) ? config.accountTiers[tier] : config.accountTiers.free)!
+}
+
+/** Undefined, and `problems` are added, when the environment cannot be used. */
+function environmentOf(
+  env: ConfigSource['env'],
+  problems: ConfigProblem[],
+): z.output<typeof environmentSchema> | undefined {
+  const written = Object.fromEntries(
+    Object.keys(environmentSchema.shape).flatMap(n => (set(env, n) ? [[n, env[n]]] : [])),
+  )
+  const parsed = environmentSchema.safeParse(written)
+  for (const { path, message } of parsed.error?.issues ?? []) {
+    problems.push({ where: 'environment', line: null, key: keyPath(path), message })
+  }
+  return parsed.data
+}
+
+/** An empty variable counts as not set, as in `PORT= npm start`. */
+function set(env: ConfigSource['env'], name: string): boolean {
+  return env[name] !== undefined && env[name] !== ''
+}
+
+function readFileText(path: string, explicit: boolean, problems: ConfigProblem[]): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' && !explicit) return undefined
+    const what = code === 'ENOENT' ? 'does not exist' : `cannot be read: ${message}`
+    problems.push({ where: path, line: null, key: null, message: what })
+    return undefined
+  }
+}
+
+function priceOf(prices: { input: bigint; output: bigint }): TokenPrice {
+  return { inputPicoPerToken: prices.input, outputPicoPerToken: prices.output }
+}
+
+function problemText({ where, line, column, key, message }: ConfigProblem): string {
+  const place = [where, line ?? [], column ?? []].flat().join(':')
+  return `${place}: ${key === null ? '' : `${key} `}${message}`
+}
+
+function deeplyFrozen<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
+  Object.values(value).forEach(deeplyFrozen)
+  return Object.freeze(value)
+}

@@ -1,0 +1,404 @@
+import { describe, expect, it } from 'vitest'
+import { z } from 'zod'
+import { countTokens } from '../tokens/count-tokens.ts'
+import { countPromptTokens, parseChatRequest } from './chat-request.ts'
+import { chatRequestSchema, messageSchema } from './chat-request-schema.ts'
+
+const user = { role: 'user', content: 'Hello' }
+const minimal = { model: 'm', messages: [user] }
+const uuid = '0198C0DE-0000-7000-8000-00000000ABCD'
+
+const parse = (body: unknown) => parseChatRequest(Buffer.from(typeof body === 'string' ? body : JSON.stringify(body)))
+
+function refusalOf(body: unknown): { code: string; param: string | null; message: string } {
+  try {
+    parse(body)
+  } catch (error) {
+    return error as never
+  }
+  throw new Error('the body was accepted')
+}
+
+describe('an accepted request', () => {
+  it('needs only model and messages', () => {
+    expect(parse(minimal)).toMatchObject({
+      model: 'm',
+      stream: false,
+      includeUsage: false,
+      maxTokens: null,
+      onInsufficient: 'refuse',
+      choices: 1,
+      messageCount: 1,
+      hasStop: false,
+      constraints: {
+        serviceTier: 'balanced',
+        privacyMode: false,
+        trustedOnly: false,
+        maxLatencyMs: null,
+        fallbackModels: [],
+        allowHosters: null,
+        denyHosters: new Set(),
+      },
+      forward: { messages: [user] },
+    })
+  })
+
+  it.each<[stop: unknown, hasStop: boolean]>([
+    ['x', true],
+    [['x'], true],
+    ['', false],
+    [[], false],
+    [null, false],
+    [undefined, false],
+    [1, false],
+  ])('with stop %j has one: %j', (stop, hasStop) => {
+    expect(parse({ ...minimal, stop }).hasStop).toBe(hasStop)
+  })
+
+  it('takes the gateway fields out and keeps every other OpenAI field', () => {
+    const job = parse({
+      ...minimal,
+      ...{ max_tokens: 5, stream: true, stream_options: { include_usage: true }, n: 2 },
+      ...{ tier: 'cheapest', privacy_mode: true, trusted_only: true, max_latency_ms: 900, fallback_models: ['a', 'b'] },
+      ...{ allow_hosters: [uuid], deny_hosters: [uuid], on_insufficient: 'clamp' },
+      ...{ temperature: 2, top_p: 0.1, stop: ['x'], seed: 1, logprobs: true, some_new_field: { deep: [1] } },
+    })
+    expect(job).toMatchObject({ maxTokens: 5, onInsufficient: 'clamp', stream: true, includeUsage: true, choices: 2 })
+    expect(job.constraints).toEqual({
+      serviceTier: 'cheapest',
+      privacyMode: true,
+      trustedOnly: true,
+      maxLatencyMs: 900,
+      fallbackModels: ['a', 'b'],
+      allowHosters: new Set([uuid.toLowerCase()]),
+      denyHosters: new Set([uuid.toLowerCase()]),
+    })
+    expect(job.forward).toEqual({
+      messages: [user],
+      ...{ n: 2, temperature: 2, top_p: 0.1, stop: ['x'], seed: 1, logprobs: true, some_new_field: { deep: [1] } },
+    })
+  })
+
+  it('keeps no other name or spelling of what is ours', () => {
+    const job = parse({
+      ...minimal,
+      ...{ n_predict: 4_000, num_predict: 1, max_new_tokens: 1, max_output_tokens: 1, max_length: 1 },
+      ...{ models: ['dear'], route: 'fallback', provider: { order: ['x'] }, preset: 'p', plugins: [{ id: 'web' }] },
+      ...{
+        Model: 'dear',
+        Stream: true,
+        MAX_TOKENS: 4_000,
+        'max_completion_to\u212aens': 4_000,
+        Messages: [],
+        \u017ftream: true,
+      },
+      ...{ API_Base: 'http://x', __PROTO__: 1, Top_P: 1, topP: 2 },
+    })
+    expect(job).toMatchObject({ model: 'm', stream: false, maxTokens: null })
+    expect(job.forward).toEqual({ messages: [user], __PROTO__: 1, Top_P: 1, topP: 2 })
+  })
+
+  it('caps its cost at whole nano-USD, rounded down', () => {
+    const capOf = (max_cost_usd: number) => parse({ ...minimal, max_cost_usd }).maxCostNanos
+    expect(capOf(0.29)).toBe(290_000_000n)
+    expect(capOf(0.1 + 0.2)).toBe(300_000_000n)
+    expect(capOf(1e-9)).toBe(1n)
+    expect(capOf(1.6e-9)).toBe(1n)
+    expect(capOf(0.0000164006)).toBe(16_400n)
+    expect(capOf(1_000_000)).toBe(1_000_000_000_000_000n)
+  })
+
+  it('may say null for any optional field', () => {
+    const nulls = Object.fromEntries(
+      Object.keys(chatRequestSchema.shape)
+        .filter(field => field !== 'model' && field !== 'messages')
+        .map(field => [field, null]),
+    )
+    expect(parse({ ...minimal, ...nulls, top_p: null })).toMatchObject({
+      ...parse(minimal),
+      promptText: expect.any(Function),
+    })
+  })
+
+  it('takes max_completion_tokens for max_tokens, and both when they agree', () => {
+    expect(parse({ ...minimal, max_completion_tokens: 7 }).maxTokens).toBe(7)
+    expect(parse({ ...minimal, max_tokens: 7, max_completion_tokens: 7 }).maxTokens).toBe(7)
+  })
+
+  it.each<[name: string, message: object]>([
+    ['system', { role: 'system', content: 'x' }],
+    ['developer', { role: 'developer', content: [{ type: 'text', text: 'x' }] }],
+    [
+      'user with parts',
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'x', prompt_cache_breakpoint: {} },
+          { type: 'image_url', image_url: { url: 'data:image/png;base64,AA', detail: 'low' } },
+        ],
+      },
+    ],
+    [
+      'user with audio and a file',
+      {
+        role: 'user',
+        name: 'u',
+        content: [
+          { type: 'input_audio', input_audio: { data: 'AA', format: 'wav' } },
+          { type: 'file', file: { file_id: 'f' } },
+        ],
+      },
+    ],
+    [
+      'assistant without content',
+      { role: 'assistant', tool_calls: [{ id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }] },
+    ],
+    [
+      'assistant with null content',
+      { role: 'assistant', content: null, function_call: { name: 'f', arguments: '{}' } },
+    ],
+    ['assistant with a refusal', { role: 'assistant', content: [{ type: 'refusal', refusal: 'no' }], refusal: 'no' }],
+    [
+      'assistant with a custom tool call',
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ id: 'a', type: 'custom', custom: { name: 'f', input: 'x' } }],
+      },
+    ],
+    ['tool', { role: 'tool', tool_call_id: 'a', content: 'x' }],
+    ['function', { role: 'function', name: 'f', content: null }],
+    ['unknown keys', { role: 'assistant', content: 'x', reasoning_content: 'r', extra: [1] }],
+  ])('may carry a message of the kind: %s', (_name, message) => {
+    expect(parse({ model: 'm', messages: [message] }).forward.messages).toEqual([message])
+  })
+
+  it.each(['system', 'developer', 'user', 'assistant'])('has a %s message that the schema takes too', role => {
+    const message = { role, content: '' }
+    expect(parse({ model: 'm', messages: [message] }).forward.messages).toEqual([message])
+    expect(messageSchema.parse(message)).toEqual(message)
+  })
+
+  it('knows which features it uses', () => {
+    const features = (body: object) => [...parse({ ...minimal, ...body }).features].sort()
+    const part = (value: object) => ({ messages: [{ role: 'user', content: [value] }] })
+    expect(features({})).toEqual([])
+    expect(features({ tools: [] })).toEqual([])
+    expect(features({ tools: [{ type: 'function', function: { name: 'f' } }] })).toEqual(['tools'])
+    expect(features({ response_format: { type: 'json_schema', json_schema: {} } })).toEqual(['json_schema'])
+    expect(features({ response_format: { type: 'json_object' } })).toEqual([])
+    expect(features(part({ type: 'image_url', image_url: { url: 'x' } }))).toEqual(['images'])
+    expect(features(part({ type: 'input_audio', input_audio: { data: '', format: 'wav' } }))).toEqual(['audio'])
+  })
+})
+
+describe('a refused request', () => {
+  const message = (fields: unknown) => ({ model: 'm', messages: [user, fields] })
+  const integer = 'an integer from 1 to 2147483647'
+
+  const refused: [body: unknown, code: string, param: string, says: string][] = [
+    [{ messages: [user] }, 'missing_parameter', 'model', 'is required'],
+    [{ ...minimal, model: null }, 'invalid_value', 'model', 'got null'],
+    [{ ...minimal, model: '' }, 'invalid_value', 'model', '1 to 256 characters'],
+    [{ ...minimal, model: 'x'.repeat(257) }, 'invalid_value', 'model', '1 to 256 characters'],
+    [{ ...minimal, model: 'a\r\nb' }, 'invalid_value', 'model', 'no control characters'],
+    [{ model: 'm' }, 'missing_parameter', 'messages', 'is required'],
+    [{ model: 'm', messages: 'hi' }, 'invalid_value', 'messages', 'got "hi"'],
+    [{ model: 'm', messages: [] }, 'invalid_value', 'messages', 'got an empty array'],
+    [{ model: 'm', messages: Array(2_049).fill(user) }, 'invalid_value', 'messages', 'at most 2048'],
+    [message('hi'), 'invalid_value', 'messages[1]', 'an object'],
+    [message({ content: 'x' }), 'missing_parameter', 'messages[1].role', 'system, developer, user'],
+    [message({ role: 'robot', content: 'x' }), 'invalid_value', 'messages[1].role', 'got "robot"'],
+    [message({ role: 'x'.repeat(1e6), content: 'x' }), 'invalid_value', 'messages[1].role', '…"'],
+    [message({ role: 'user' }), 'missing_parameter', 'messages[1].content', 'a string or an array'],
+    [message({ role: 'user', content: 7 }), 'invalid_value', 'messages[1].content', 'got 7'],
+    [message({ role: 'user', content: ['x'] }), 'invalid_value', 'messages[1].content[0]', 'content part'],
+    [
+      message({ role: 'user', content: [{ type: 'smell' }] }),
+      'invalid_value',
+      'messages[1].content[0].type',
+      'got "smell"',
+    ],
+    [
+      message({ role: 'user', content: [{ type: 'text' }] }),
+      'missing_parameter',
+      'messages[1].content[0].text',
+      'a string',
+    ],
+    [message({ role: 'user', content: Array(2_049).fill({}) }), 'invalid_value', 'messages[1].content', 'at most 2048'],
+    [message({ role: 'tool', content: 'x' }), 'missing_parameter', 'messages[1].tool_call_id', 'a string'],
+    ...[0, -1, 1.5, '10', 2 ** 53, 2 ** 31, true, []].map(
+      value =>
+        [{ ...minimal, max_tokens: value }, 'invalid_value', 'max_tokens', integer] as [
+          unknown,
+          string,
+          string,
+          string,
+        ],
+    ),
+    [
+      '{"model":"m","messages":[{"role":"user","content":"x"}],"max_tokens":1e999}',
+      'invalid_value',
+      'max_tokens',
+      'got Infinity',
+    ],
+    [{ ...minimal, max_tokens: 1, max_completion_tokens: 2 }, 'invalid_value', 'max_tokens', 'differ'],
+    [{ ...minimal, stream: 'yes' }, 'invalid_value', 'stream', 'true or false'],
+    [
+      { ...minimal, stream_options: { include_usage: 1 } },
+      'invalid_value',
+      'stream_options.include_usage',
+      'true or false',
+    ],
+    [{ ...minimal, temperature: 2.01 }, 'invalid_value', 'temperature', 'from 0 to 2'],
+    [{ ...minimal, temperature: '1' }, 'invalid_value', 'temperature', 'from 0 to 2'],
+    [{ ...minimal, n: 17 }, 'invalid_value', 'n', 'from 1 to 16'],
+    [{ ...minimal, tools: Array(513).fill({}) }, 'invalid_value', 'tools', 'at most 512'],
+    [
+      { ...minimal, tools: [{}, { type: 'openrouter:web_search' }] },
+      'invalid_value',
+      'tools[1].type',
+      'function, custom',
+    ],
+    [{ ...minimal, tools: ['f'] }, 'invalid_value', 'tools[0]', 'an object'],
+    [{ ...minimal, tier: 'free' }, 'invalid_value', 'tier', 'cheapest, balanced, fastest'],
+    [{ ...minimal, privacy_mode: 1 }, 'invalid_value', 'privacy_mode', 'true or false'],
+    [{ ...minimal, trusted_only: 'true' }, 'invalid_value', 'trusted_only', 'true or false'],
+    [{ ...minimal, max_latency_ms: 0 }, 'invalid_value', 'max_latency_ms', integer],
+    [{ ...minimal, fallback_models: 'b' }, 'invalid_value', 'fallback_models', 'at most 16 model ids'],
+    [{ ...minimal, fallback_models: ['b', 3] }, 'invalid_value', 'fallback_models[1]', 'a model id'],
+    [{ ...minimal, fallback_models: Array(17).fill('b') }, 'invalid_value', 'fallback_models', 'at most 16'],
+    [
+      { ...minimal, allow_hosters: [uuid, uuid, 'nope'] },
+      'invalid_value',
+      'allow_hosters[2]',
+      'a hoster UUID; got "nope"',
+    ],
+    [{ ...minimal, deny_hosters: Array(257).fill(uuid) }, 'invalid_value', 'deny_hosters', 'at most 256'],
+  ]
+  it.each(refused.map(([body, code, param, says]) => ({ body, code, param, says })))(
+    '$code: $param, $says',
+    ({ body, code, param, says }) => {
+      const refusal = refusalOf(body)
+      expect(refusal).toMatchObject({ code, param })
+      expect(refusal.message).toContain(says)
+      expect(refusal.message.length).toBeLessThan(300)
+    },
+  )
+
+  it.each<[name: string, body: string | Buffer]>([
+    ['nothing', ''],
+    ['a cut body', '{"model":"m"'],
+    ['an array', '[]'],
+    ['null', 'null'],
+    ['a text', '"x"'],
+    ['invalid UTF-8', Buffer.concat([Buffer.from('{"model":"'), Buffer.from([0xc3, 0x28]), Buffer.from('"}')])],
+    ['65 levels', `{"a":${'['.repeat(64)}${']'.repeat(64)}}`],
+    ['200,000 levels', '['.repeat(200_000)],
+  ])('is %s', (_name, body) => {
+    expect(() => parseChatRequest(Buffer.from(body))).toThrow(expect.objectContaining({ code: 'invalid_json' }))
+  })
+
+  it('is not one whose strings merely look deep', () => {
+    expect(parse({ ...minimal, user: `\\"${'['.repeat(100)}"` }).forward.user).toHaveLength(103)
+    expect(parse({ ...minimal, user: JSON.parse(`${'['.repeat(63)}${']'.repeat(63)}`) }).messageCount).toBe(1)
+  })
+})
+
+it('is refused for the same value again, and for a wrong one after a right one', () => {
+  const refusal = expect.objectContaining({ code: 'invalid_value', param: 'temperature' })
+  for (const temperature of [2.01, 2.01, 1, 2.01, [1], [1]]) {
+    const ask = () => parse({ ...minimal, temperature })
+    if (temperature === 1) expect(ask().forward.temperature).toBe(1)
+    else expect(ask).toThrow(refusal)
+  }
+  expect(parse({ ...minimal, temperature: 1 }).forward.temperature).toBe(1)
+})
+
+it('is not changed by keys that mean something to JavaScript', () => {
+  const keys = '"__proto__":{"stream":true,"polluted":1},"constructor":{"prototype":{"polluted":1}},"prototype":1'
+  const job = parse(
+    `{"model":"m",${keys},"messages":[{"role":"user","content":"x","__\\u0070roto__":{"polluted":1}}],"tools":[{"__proto__":{"polluted":1}}]}`,
+  )
+  expect(job.stream).toBe(false)
+  expect(JSON.stringify(job.forward)).toBe('{"messages":[{"role":"user","content":"x"}],"tools":[{}]}')
+  expect(({} as { polluted?: number }).polluted).toBeUndefined()
+})
+
+it('may be as full as a long conversation with many tools, and its texts may hold any signs', () => {
+  const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{"a":[1,2,{"b":3}]}'.repeat(3) } }
+  const turn = [
+    { role: 'assistant', content: null, tool_calls: [call] },
+    { role: 'tool', tool_call_id: 'c', content: '{[:,'.repeat(50) },
+  ]
+  const properties = Object.fromEntries(Array.from({ length: 10 }, (_, at) => [`p${at}`, { type: 'string' }]))
+  const tool = { type: 'function', function: { name: 'f', parameters: { type: 'object', properties } } }
+  const full = { ...minimal, messages: Array(1_024).fill(turn).flat(), tools: Array(512).fill(tool) }
+  expect(parse(full).messageCount).toBe(2_048)
+})
+
+it('may have 131,072 opening brackets, colons and commas outside of its texts, and not one more', () => {
+  // Twelve of them beside those between the items.
+  const withItems = (count: number) =>
+    `{"model":"m","messages":[{"role":"user","content":"x"}],"x":[1${',1'.repeat(count - 1)}]}`
+  expect(parse(withItems(131_061)).messageCount).toBe(1)
+  expect(() => parse(withItems(131_062))).toThrow(/has 131073 opening brackets, colons and commas/)
+})
+
+describe('the bound on input tokens', () => {
+  const bound = (body: object) => parse({ ...minimal, ...body }).inputTokensBound
+
+  it('is bytes of text and overhead, with media at a flat bound', () => {
+    const image = { type: 'image_url', image_url: { url: `data:image/png;base64,${'A'.repeat(100_000)}` } }
+    const audio = { type: 'input_audio', input_audio: { data: 'A'.repeat(1_600), format: 'wav' } }
+    const withParts = (...content: object[]) => bound({ messages: [{ role: 'user', content }] })
+    expect(bound({})).toBe(5 + 16 + 64)
+    expect(bound({ messages: [user, { role: 'user', content: '漢字' }] })).toBe(5 + 6 + 2 * 16 + 64)
+    expect(withParts({ type: 'text', text: 'Hello' }, image, image)).toBe(5 + 2 * 2_048 + 16 + 64)
+    expect(withParts(audio)).toBe(64 + 100 + 16 + 64)
+    expect(parse({ model: 'm', messages: [{ role: 'user', content: [image] }] }).mediaTokensBound).toBe(2_048)
+  })
+
+  it('covers tools, tool calls, names and unknown message fields', () => {
+    const tools = [{ type: 'function', function: { name: 'f', description: 'd'.repeat(500) } }]
+    expect(bound({ tools })).toBe(bound({}) + JSON.stringify(tools).length)
+    expect(bound({ messages: [{ ...user, reasoning_content: 'r'.repeat(300) }] })).toBe(bound({}) + 300)
+  })
+
+  it('covers whatever else is passed on, and no settings', () => {
+    const documents = [{ title: 'd', text: 't'.repeat(500) }]
+    expect(bound({ documents })).toBe(bound({}) + JSON.stringify(documents).length)
+    expect(bound({ suffix: 's'.repeat(100) })).toBe(bound({}) + 102)
+    const part = { type: 'text', text: 'Hello' }
+    const withPart = (more: object) => bound({ messages: [{ role: 'user', content: [{ ...part, ...more }] }] })
+    expect(withPart({ aside: 'a'.repeat(100) })).toBe(withPart({}) + 102)
+    expect(bound({ temperature: 1, seed: 7, stop: ['x'], user: 'u', metadata: { a: 'b' }, unknown: null })).toBe(
+      bound({}),
+    )
+    // Not passed on at all.
+    expect(bound({ api_base: 'http://x', privacy_mode: true })).toBe(bound({}))
+  })
+
+  it.each([
+    'plain English text, nothing else',
+    '漢字かな交じり文',
+    '🙂🏳️‍🌈',
+    '\u0000\u0001\u0002',
+    'a'.repeat(5_000),
+    '  \n\t  ',
+  ])('is never below the count of %j', content => {
+    const job = parse({ model: 'm', messages: [{ role: 'user', content }] })
+    expect(countPromptTokens(job)).toBeLessThanOrEqual(job.inputTokensBound)
+    expect(countPromptTokens(job)).toBe(countTokens(content) + 6)
+  })
+})
+
+it('describes the whole body for the API document', () => {
+  const schema = z.toJSONSchema(chatRequestSchema, { io: 'input' })
+  const described = (
+    schema.$defs as Record<string, { properties: Record<string, { description?: string }>; required: string[] }>
+  ).ChatCompletionRequest!
+  expect(described.required).toEqual(['model', 'messages'])
+  for (const [field, property] of Object.entries(described.properties))
+    expect([field, property.description]).toEqual([field, expect.any(String)])
+})

@@ -1,0 +1,56 @@
+import type { TokenUsage } from '../../domain/completion.ts'
+import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
+
+/** Far above any context window: what reports more is broken or lying. */
+const TOKENS_MAX = 100_000_000
+
+/**
+ * Reads an upstream's usage report. Null when there is none: zeros (several servers send them instead of nothing) or
+ * numbers that are negative, fractional or absurd. Hidden reasoning is among the completion's tokens, as OpenAI has it, and `total_tokens` is computed
+ * here. Only token counts are kept of the details, since some upstreams also report what the answer cost *us*.
+ */
+export function readUsage(value: unknown): TokenUsage | null {
+  if (!isJsonObject(value)) return null
+  const prompt = tokenCount(value.prompt_tokens ?? 0)
+  const completion = tokenCount(value.completion_tokens ?? 0)
+  if (prompt === null || completion === null || prompt + completion === 0) return null
+  const hidden = hiddenTokens(value, prompt, completion)
+  const usage: TokenUsage = {
+    prompt_tokens: prompt,
+    completion_tokens: completion + hidden,
+    total_tokens: prompt + completion + hidden,
+  }
+  const promptDetails = tokenCounts(value.prompt_tokens_details)
+  if (promptDetails) usage.prompt_tokens_details = promptDetails
+  const completionDetails = tokenCounts(value.completion_tokens_details)
+  if (completionDetails || hidden > 0) {
+    usage.completion_tokens_details = { ...(hidden > 0 && { reasoning_tokens: hidden }), ...completionDetails }
+  }
+  return usage
+}
+
+/**
+ * What an upstream generated, and charges us for, and leaves out of the completion's tokens: xAI counts reasoning in a detail of its own (sub2api issue 5771),
+ * Gemini's OpenAI layer in the total alone (Google's forum, topic 127400). Where the prompt has details, what is missing may be a part of the prompt.
+ */
+function hiddenTokens(value: JsonObject, prompt: number, completion: number): number {
+  const missing = (tokenCount(value.total_tokens) ?? 0) - prompt - completion
+  if (missing <= 0 || prompt === 0) return 0
+  const details = value.completion_tokens_details
+  const reasoning = isJsonObject(details) ? (tokenCount(details.reasoning_tokens) ?? 0) : 0
+  if (reasoning > 0) return Math.min(missing, reasoning)
+  return isJsonObject(value.prompt_tokens_details) ? 0 : missing
+}
+
+function tokenCount(value: unknown): number | null {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= TOKENS_MAX ? (value as number) : null
+}
+
+function tokenCounts(value: unknown): Record<string, number> | null {
+  if (!isJsonObject(value)) return null
+  const counts: Record<string, number> = {}
+  for (const [name, count] of Object.entries(value)) {
+    if (name.endsWith('_tokens') && tokenCount(count) !== null) counts[name] = count as number
+  }
+  return Object.keys(counts).length > 0 ? counts : null
+}

@@ -1,0 +1,218 @@
+import { expect, it } from 'vitest'
+import type { Dialect, Offer } from '../../domain/offer.ts'
+import { parseChatRequest } from './chat-request.ts'
+import { upstreamRequestBody } from './upstream-request.ts'
+
+const standard: Dialect = {
+  maxTokensField: 'max_tokens',
+  developerRole: false,
+  streamOptions: true,
+  dropFields: [],
+  toolCallIds: 'any',
+  keyHeader: 'authorization',
+}
+
+function bodyFor(dialect: Partial<Dialect>, request: object): Record<string, unknown> {
+  const job = parseChatRequest(
+    Buffer.from(JSON.stringify({ model: 'public', messages: [{ role: 'developer', content: 'x' }], ...request })),
+  )
+  const offer = { upstreamModel: 'their-model', endpoint: { dialect: { ...standard, ...dialect } } } as Offer
+  return JSON.parse(upstreamRequestBody(job, offer, 77))
+}
+
+it('forwards OpenAI fields, with the upstream model and the limit of the ticket', () => {
+  expect(bodyFor({}, { temperature: 0.5, seed: 7, max_completion_tokens: 900, stop: null })).toEqual({
+    model: 'their-model',
+    messages: [{ role: 'developer', content: 'x' }],
+    temperature: 0.5,
+    seed: 7,
+    max_tokens: 77,
+    stream: false,
+  })
+})
+
+it('never forwards what is ours or what would redirect the request', () => {
+  const ours = {
+    ...{ tier: 'fastest', privacy_mode: true, trusted_only: true, max_latency_ms: 10, fallback_models: ['b'] },
+    ...{ allow_hosters: [], deny_hosters: [], api_base: 'http://evil', base_url: 'http://evil', api_key: 'k' },
+    ...{ headers: { a: 'b' }, extra_headers: { a: 'b' }, user_config: {} },
+  }
+  expect(Object.keys(bodyFor({}, ours)).sort()).toEqual(['max_tokens', 'messages', 'model', 'stream'])
+})
+
+it('says that it wants no stream, since some servers stream unless they are told', () => {
+  expect(bodyFor({}, {})).toMatchObject({ stream: false })
+  expect(bodyFor({}, { stream: null })).toMatchObject({ stream: false })
+})
+
+it('sends no half of a surrogate pair, which strict upstreams refuse: clients cut texts in the middle of an emoji', () => {
+  const messages = [
+    { role: 'user', content: 'cut \ud83d' },
+    { role: 'user', content: [{ type: 'text', text: '\ude00 whole \ud83d\ude00' }] },
+    {
+      role: 'assistant',
+      content: null,
+      tool_calls: [{ id: 'a', type: 'function', function: { arguments: '\udcb0' } }],
+    },
+  ]
+  const sent = bodyFor({}, { messages, stop: ['\ud800'], tools: [{ function: { '\udc00': { c: 1 } } }] })
+  expect(sent).toMatchObject({
+    messages: [
+      { content: 'cut \ufffd' },
+      { content: [{ text: '\ufffd whole \ud83d\ude00' }] },
+      { tool_calls: [{ function: { arguments: '\ufffd' } }] },
+    ],
+    stop: ['\ufffd'],
+    tools: [{ function: { '\ufffd': { c: 1 } } }],
+  })
+  const escapes = JSON.stringify({ content: 'C:\\ud83d' })
+  expect(bodyFor({}, { messages: [{ role: 'user', ...JSON.parse(escapes) }] }).messages).toEqual([
+    { role: 'user', content: 'C:\\ud83d' },
+  ])
+})
+
+it('always asks a stream for usage, where the upstream takes stream_options', () => {
+  expect(bodyFor({}, { stream: true })).toMatchObject({ stream: true, stream_options: { include_usage: true } })
+  expect(
+    bodyFor({ streamOptions: false }, { stream: true, stream_options: { include_usage: true } }),
+  ).not.toHaveProperty('stream_options')
+})
+
+it('speaks the dialect of the upstream', () => {
+  expect(bodyFor({ maxTokensField: 'max_completion_tokens' }, {})).toMatchObject({ max_completion_tokens: 77 })
+  expect(bodyFor({ developerRole: true }, {}).messages).toEqual([{ role: 'system', content: 'x' }])
+  expect(bodyFor({ dropFields: ['seed', 'user'] }, { seed: 7, user: 'u', top_p: 1 })).toEqual(bodyFor({}, { top_p: 1 }))
+})
+
+it('leaves out what is null in a message, which strict upstreams refuse: SDKs send our answers back as they are', () => {
+  const answered = { role: 'assistant', content: 'Hi', refusal: null, tool_calls: null, annotations: [] }
+  const called = { role: 'assistant', content: null, tool_calls: [{ id: 'a', type: 'function' }], audio: null }
+  const messages = [{ role: 'user', content: 'x', name: null }, answered, called]
+  expect(bodyFor({}, { messages }).messages).toEqual([
+    { role: 'user', content: 'x' },
+    { role: 'assistant', content: 'Hi', annotations: [] },
+    { role: 'assistant', content: null, tool_calls: [{ id: 'a', type: 'function' }] },
+  ])
+})
+
+it('leaves out lists of no tools and of no calls, which OpenAI and vLLM refuse and others take', () => {
+  const messages = [{ role: 'assistant', content: 'y', tool_calls: [] }]
+  const none = { tools: [], tool_choice: 'auto', parallel_tool_calls: true, functions: [] }
+  expect(bodyFor({}, { messages, ...none })).toEqual({
+    model: 'their-model',
+    messages: [{ role: 'assistant', content: 'y' }],
+    max_tokens: 77,
+    stream: false,
+  })
+  // So it is where there is no list at all: agents that sum a conversation up send a choice alone.
+  for (const tools of [{}, { tools: null }]) {
+    const idle = { ...tools, tool_choice: 'none', parallel_tool_calls: false, function_call: 'auto' }
+    expect(Object.keys(bodyFor({}, idle)).sort()).toEqual(['max_tokens', 'messages', 'model', 'stream'])
+  }
+  // A tool that is required and not there is for the upstream to refuse.
+  for (const tools of [{}, { tools: [] }]) {
+    expect(bodyFor({}, { ...tools, tool_choice: 'required' })).toMatchObject({ tool_choice: 'required' })
+  }
+  const some = {
+    tools: [{ type: 'function', function: { name: 'f' } }],
+    tool_choice: 'auto',
+    parallel_tool_calls: false,
+  }
+  expect(bodyFor({}, some)).toMatchObject(some)
+  const older = { functions: [{ name: 'f' }], function_call: 'auto' }
+  expect(bodyFor({}, older)).toMatchObject(older)
+})
+
+it('leaves out stop sequences that are none, which vLLM refuses and Ollama takes for a wish to stop nowhere', () => {
+  for (const stop of [[], '']) expect(bodyFor({}, { stop })).not.toHaveProperty('stop')
+  for (const stop of [['a'], 'a']) expect(bodyFor({}, { stop })).toMatchObject({ stop })
+})
+
+it('leaves out metadata of what is not stored, which OpenAI refuses', () => {
+  const metadata = { session: 's' }
+  expect(bodyFor({}, { metadata })).not.toHaveProperty('metadata')
+  expect(bodyFor({}, { metadata, store: false })).not.toHaveProperty('metadata')
+  expect(bodyFor({}, { metadata, store: true })).toMatchObject({ metadata, store: true })
+})
+
+it('leaves out fields of each message where the dialect says so, for this upstream alone', () => {
+  const messages = [
+    { role: 'user', content: 'x', name: 'ada' },
+    { role: 'assistant', content: 'y', reasoning_content: 'z' },
+  ]
+  const dropFields = ['messages[].name', 'seed', 'messages[].reasoning_content']
+  expect(bodyFor({ dropFields, developerRole: true }, { messages, seed: 7 })).toEqual({
+    model: 'their-model',
+    messages: [
+      { role: 'user', content: 'x' },
+      { role: 'assistant', content: 'y' },
+    ],
+    max_tokens: 77,
+    stream: false,
+  })
+  expect(bodyFor({}, { messages }).messages).toEqual(messages)
+})
+
+it('hands on what thinking models want back, and keeps it from upstreams that know nothing of it', () => {
+  const signed = { google: { thought_signature: 's' } }
+  const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }
+  const thought = {
+    role: 'assistant',
+    content: null,
+    reasoning_content: 'r',
+    reasoning_details: [{ type: 'reasoning.encrypted', data: 'd', format: null }],
+    extra_content: signed,
+    tool_calls: [{ ...call, extra_content: signed }],
+  }
+  const messages = [thought, { role: 'tool', content: 'x', tool_call_id: 'a' }]
+  expect(bodyFor({}, { messages }).messages).toEqual(messages)
+  const dropFields = ['reasoning_content', 'reasoning_details', 'extra_content', 'tool_calls[].extra_content'].map(
+    field => `messages[].${field}`,
+  )
+  expect(bodyFor({ dropFields }, { messages }).messages).toEqual([
+    { role: 'assistant', content: null, tool_calls: [call] },
+    messages[1],
+  ])
+})
+
+it('keeps the job as it is for the next upstream, whatever this one drops', () => {
+  const messages = [{ role: 'user', content: 'x', name: 'ada' }]
+  const job = parseChatRequest(Buffer.from(JSON.stringify({ model: 'public', messages })))
+  const to = (dropFields: string[]) => {
+    const offer = { upstreamModel: 'm', endpoint: { dialect: { ...standard, dropFields } } } as unknown as Offer
+    return JSON.parse(upstreamRequestBody(job, offer, 1)).messages
+  }
+  expect([to(['messages[].name']), to([])]).toEqual([[{ role: 'user', content: 'x' }], messages])
+})
+
+it('gives calls of tools ids that the upstream takes, the same wherever they stand, and leaves those alone that it does', () => {
+  const conversation = (...ids: string[]) => ({
+    messages: [
+      { role: 'user', content: 'x' },
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: ids.map(id => ({ id, type: 'function', function: { name: 'f', arguments: '{}' } })),
+      },
+      ...ids.map(id => ({ role: 'tool', tool_call_id: id, content: 'y' })),
+    ],
+  })
+  const ids = ['call_0fypS1hVX', `chatcmpl-tool-${'a'.repeat(32)}`, 'functions.f:0', 'aBcDeF123']
+  const sentTo = (toolCallIds: Dialect['toolCallIds']) => {
+    const messages = bodyFor({ toolCallIds }, conversation(...ids)).messages as {
+      tool_calls?: { id: string; type: string }[]
+      tool_call_id?: string
+    }[]
+    const calls = messages.flatMap(({ tool_calls = [] }) => tool_calls)
+    const answers = messages.flatMap(({ tool_call_id = [] }) => tool_call_id)
+    expect(calls.map(({ id }) => id)).toEqual(answers)
+    expect(calls[0]).toMatchObject({ type: 'function', function: { name: 'f' } })
+    expect(new Set(answers).size).toBe(ids.length)
+    return answers
+  }
+  expect(sentTo('any')).toEqual(ids)
+  const hex = (digits: number) => expect.stringMatching(new RegExp(`^[0-9a-f]{${digits}}$`))
+  expect(sentTo('short')).toEqual([ids[0], hex(24), hex(24), ids[3]])
+  expect(sentTo('nine')).toEqual([hex(9), hex(9), hex(9), ids[3]])
+  expect(sentTo('nine')).toEqual(sentTo('nine'))
+})

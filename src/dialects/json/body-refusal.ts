@@ -1,0 +1,42 @@
+import type { z } from 'zod'
+import { ApiError } from '../../domain/errors.ts'
+import { isJsonObject } from '../../runtime/json-object.ts'
+import { keyPath } from '../../runtime/key-path.ts'
+
+// What is said of the fields of a JSON body, in one wording for all bodies. `allowed` completes the sentence "`param` must be ...".
+
+export function missingField(param: string, allowed?: string): ApiError {
+  const message = `"${param}" is required${allowed === undefined ? '' : `: it must be ${allowed}`}.`
+  return new ApiError('missing_parameter', { message, param })
+}
+
+export function invalidField(param: string, allowed: string, found: unknown): ApiError {
+  return new ApiError('invalid_value', { message: `"${param}" must be ${allowed}; got ${shown(found)}.`, param })
+}
+
+/** The first thing wrong with a body that takes no other fields than its own; `what` it describes, such as `a key`. */
+export function bodyRefusal(
+  { issues }: z.ZodError,
+  input: unknown,
+  { what, schema }: { readonly what: string; readonly schema: z.ZodObject },
+): ApiError {
+  const issue = issues[0]!
+  if (issue.code === 'unrecognized_keys') {
+    const param = issue.keys[0]!.slice(0, 40)
+    const fields = Object.keys(schema.shape).join(', ')
+    const message = `${JSON.stringify(param)} is not a field of ${what}. The fields are ${fields}.`
+    return new ApiError('invalid_value', { param, message })
+  }
+  const param = keyPath(issue.path)
+  let found = input
+  for (const step of issue.path) found = (found as Record<PropertyKey, unknown> | undefined)?.[step]
+  return found === undefined ? missingField(param, issue.message) : invalidField(param, issue.message, found)
+}
+
+/** What was sent, short enough for an error message. */
+function shown(value: unknown): string {
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : 'an array'
+  if (isJsonObject(value)) return 'an object'
+  if (typeof value !== 'string') return String(value)
+  return JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value)
+}

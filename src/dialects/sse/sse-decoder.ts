@@ -1,0 +1,132 @@
+import { UpstreamFailure } from '../../domain/upstream-failure.ts'
+import { ByteQueue } from '../../runtime/byte-queue.ts'
+
+/** One server-sent event. `event` is empty unless an `event:` line named it. */
+export interface SseEvent {
+  readonly event: string
+  readonly data: string
+}
+
+const LF = 10
+const CR = 13
+const SPACE = 32
+const COLON = 58
+/** An image is one event of a few megabytes (goclaw issue 1348, axonhub issue 554). A whole answer has the same limit. */
+const LINE_BYTES_MAX = 16 * 1024 * 1024
+const nothing = Buffer.alloc(0)
+
+/**
+ * Turns the bytes of an event stream into events, however they are cut into pieces. Lines end in LF, CRLF or CR.
+ * It works on bytes, because CR and LF never occur inside a UTF-8 sequence: a character split over two reads is
+ * put together before anything is decoded. Throws UpstreamFailure `malformed` at a line or event above 16 MiB.
+ */
+export class SseDecoder {
+  /** The start of a line that has not arrived whole. */
+  readonly #kept = new ByteQueue()
+  #lineFeedMayFollow = false
+  #firstLine = true
+  #event = ''
+  #data: string | null = null
+
+  /** The events that `bytes` completes. */
+  push(bytes: Buffer): SseEvent[] {
+    const events: SseEvent[] = []
+    let start = this.#lineFeedMayFollow && bytes[0] === LF ? 1 : 0
+    if (bytes.length > 0) this.#lineFeedMayFollow = false
+    let lf = bytes.indexOf(LF, start)
+    let cr = bytes.indexOf(CR, start)
+    while (lf !== -1 || cr !== -1) {
+      const endsInCr = cr !== -1 && (lf === -1 || cr < lf)
+      const end = endsInCr ? cr : lf
+      this.#completeLine(bytes, start, end, events)
+      start = end + 1
+      if (endsInCr) {
+        if (start === bytes.length) this.#lineFeedMayFollow = true
+        else if (bytes[start] === LF) start += 1
+        cr = bytes.indexOf(CR, start)
+      }
+      // Searched again only when used up: a buffer of nothing but CRs must not be scanned once for each of them.
+      if (lf !== -1 && lf < start) lf = bytes.indexOf(LF, start)
+    }
+    if (start < bytes.length) this.#keep(bytes, start, bytes.length)
+    return events
+  }
+
+  /** The event that the stream's end completes: some upstreams leave out the last blank line. */
+  end(): SseEvent[] {
+    const events: SseEvent[] = []
+    if (this.#kept.length > 0) this.#completeLine(nothing, 0, 0, events)
+    this.#dispatch(events)
+    return events
+  }
+
+  #completeLine(bytes: Buffer, start: number, end: number, events: SseEvent[]): void {
+    if (this.#kept.length === 0) {
+      if (end - start > LINE_BYTES_MAX) throw tooLong()
+      this.#readLine(bytes, start, end, events)
+      return
+    }
+    this.#keep(bytes, start, end)
+    const line = this.#kept.take(this.#kept.length)
+    this.#readLine(line, 0, line.length, events)
+  }
+
+  #readLine(bytes: Buffer, lineStart: number, end: number, events: SseEvent[]): void {
+    let start = lineStart
+    if (this.#firstLine) {
+      this.#firstLine = false
+      if (bytes[start] === 0xef && bytes[start + 1] === 0xbb && bytes[start + 2] === 0xbf) start += 3
+    }
+    if (start >= end) this.#dispatch(events)
+    else if (isDataField(bytes, start, end)) this.#addData(fieldValue(bytes, start + 5, end))
+    else if (bytes[start] !== COLON) this.#readRareField(bytes.toString('utf8', start, end))
+  }
+
+  #readRareField(line: string): void {
+    const colon = line.indexOf(':')
+    const name = colon === -1 ? line : line.slice(0, colon)
+    const value = colon === -1 ? '' : line.slice(colon + 1).replace(/^ /, '')
+    if (name === 'event') this.#event = value
+    else if (name === 'data') this.#addData(value)
+    else if (name === 'error') {
+      // llama.cpp before September 2025 reported errors as a field of its own (llama.cpp issue 16109).
+      this.#event = 'error'
+      this.#addData(value)
+    }
+  }
+
+  #addData(text: string): void {
+    this.#data = this.#data === null ? text : `${this.#data}\n${text}`
+    if (this.#data.length > LINE_BYTES_MAX) throw tooLong()
+  }
+
+  #dispatch(events: SseEvent[]): void {
+    if (this.#data !== null) events.push({ event: this.#event, data: this.#data })
+    this.#data = null
+    this.#event = ''
+  }
+
+  #keep(bytes: Buffer, start: number, end: number): void {
+    if (this.#kept.length + end - start > LINE_BYTES_MAX) throw tooLong()
+    this.#kept.add(bytes.subarray(start, end))
+  }
+}
+
+function isDataField(bytes: Buffer, start: number, end: number): boolean {
+  return (
+    end - start >= 5 &&
+    bytes[start] === 100 && // d
+    bytes[start + 1] === 97 && // a
+    bytes[start + 2] === 116 && // t
+    bytes[start + 3] === 97 && // a
+    bytes[start + 4] === COLON
+  )
+}
+
+function fieldValue(bytes: Buffer, start: number, end: number): string {
+  return bytes.toString('utf8', start < end && bytes[start] === SPACE ? start + 1 : start, end)
+}
+
+function tooLong(): UpstreamFailure {
+  return new UpstreamFailure('malformed', `The stream has a line or event above ${LINE_BYTES_MAX} bytes.`)
+}

@@ -1,8 +1,0 @@
-/**
- * What an error says to the operator. Where cleaning up after a failure failed as well, `await using` throws a SuppressedError, whose own message says
- * neither; here the first failure comes first.
- */
-export function toldOf(error: unknown): string {
-  if (error instanceof SuppressedError) return `${toldOf(error.suppressed)}\n${toldOf(error.error)}`
-  return error instanceof Error ? error.message : String(error)
-}

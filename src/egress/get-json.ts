@@ -1,0 +1,54 @@
+import * as https from 'node:https'
+import type { LookupFunction } from 'node:net'
+import { http } from '../runtime/node-http.ts'
+
+export interface JsonAnswer {
+  readonly status: number
+  /** Undefined when the body is not JSON. */
+  readonly body: unknown
+}
+
+/** Above any list of models, and our own OpenAPI document. */
+const BODY_BYTES_MAX = 1_000_000
+
+export interface GetJsonOptions {
+  /** For the whole of it, from the connection to the last byte. */
+  readonly timeoutMs: number
+  readonly headers?: Readonly<Record<string, string>>
+  /** Resolves the host name; the pinned one for addresses that somebody else chose. */
+  readonly lookup?: LookupFunction | undefined
+}
+
+/** Asks a server once: no redirects, no retry, no connection kept. Rejects with a short reason when there is no answer. */
+export function getJson(url: string, { timeoutMs, headers = {}, lookup }: GetJsonOptions): Promise<JsonAnswer> {
+  const { get } = url.startsWith('https:') ? https : http
+  return new Promise((resolve, reject) => {
+    const tooSlow = () => new Error(`no answer within ${timeoutMs / 1000} s`)
+    const signal = AbortSignal.timeout(timeoutMs)
+    const request = get(url, { headers, signal, agent: false, ...(lookup && { lookup }) }, async response => {
+      try {
+        const parts: Buffer[] = []
+        let bytes = 0
+        for await (const part of response as AsyncIterable<Buffer>) {
+          bytes += part.length
+          if (bytes > BODY_BYTES_MAX) throw new Error('the answer is larger than 1 MB')
+          parts.push(part)
+        }
+        resolve({ status: response.statusCode ?? 0, body: parsed(Buffer.concat(parts).toString('utf8')) })
+      } catch (error) {
+        reject(signal.aborted ? tooSlow() : error)
+      }
+    })
+    request.on('error', (error: NodeJS.ErrnoException) => {
+      reject(signal.aborted ? tooSlow() : new Error(error.code ?? error.message))
+    })
+  })
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

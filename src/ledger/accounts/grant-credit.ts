@@ -1,0 +1,30 @@
+import type { Sql } from '../../db/pool.ts'
+
+export interface CreditGrant {
+  readonly customerId: string
+  /** More than zero. */
+  readonly amountNanos: bigint
+  /** What makes it happen once: a payment's id, an invoice number. Unique among all credits. */
+  readonly ref: string
+  readonly reason: string
+}
+
+export type CreditGrantResult =
+  | { readonly kind: 'granted' | 'duplicate'; readonly postedNanos: bigint }
+  /** The ref was used for another customer or amount. Nothing happened. */
+  | { readonly kind: 'ref_taken' }
+  | { readonly kind: 'no_account' }
+
+/** Adds paid credit to a balance, once per ref. Throws RangeError for an amount that is not positive. Works inside a transaction. */
+export async function grantCredit(db: Sql, grant: CreditGrant): Promise<CreditGrantResult> {
+  if (grant.amountNanos <= 0n)
+    throw new RangeError(`a credit must be more than zero, not ${grant.amountNanos} nano-USD`)
+  const { rows } = await db.query<{ applied: boolean; mismatch: boolean; posted: bigint }>(
+    'SELECT * FROM grant_credit($1, $2, $3, $4)',
+    [grant.customerId, grant.amountNanos, grant.ref, grant.reason],
+  )
+  const row = rows[0]
+  if (row === undefined) return { kind: 'no_account' }
+  if (row.mismatch) return { kind: 'ref_taken' }
+  return { kind: row.applied ? 'granted' : 'duplicate', postedNanos: row.posted }
+}

@@ -1,0 +1,12 @@
+import type { Sql } from '../../db/pool.ts'
+
+/** Whether a customer was ever granted credit beyond the one for signing up. */
+export async function hasPaidCredit(sql: Sql, customerId: string): Promise<boolean> {
+  const { rows } = await sql.query<{ found: boolean }>(
+    `SELECT EXISTS (
+       SELECT FROM ledger_entry JOIN ledger_tx USING (tx_id)
+        WHERE account_kind = 'customer' AND account_id = $1 AND kind = 'credit') AS found`,
+    [customerId],
+  )
+  return rows[0]!.found
+}

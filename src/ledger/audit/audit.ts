@@ -1,0 +1,268 @@
+import { type Pool, type Sql, transaction, withQueryTimeout } from '../../db/pool.ts'
+
+export interface AuditFinding {
+  readonly name: AuditCheck
+  readonly violations: number
+  /** Up to five of what is wrong: transaction, customer, request or hoster ids, with the hour where that matters. */
+  readonly examples: readonly string[]
+}
+
+/**
+ * Checks every invariant of the money against everything there is, in one snapshot of the running system. One finding per check, in order;
+ * all is well when none has violations. Takes a share lock on nothing. It reads the whole ledger: give it a pool without statement timeout.
+ * Rejects soon after `signal` aborts, also when PostgreSQL does not answer; then it needs a second connection of the pool.
+ */
+export async function audit(pool: Pool, signal?: AbortSignal): Promise<AuditFinding[]> {
+  const cut = new AbortController()
+  let pid: number | undefined
+  let timeouts: NodeJS.Timeout | undefined
+  const cancel = () => {
+    // One check may read for minutes, and whoever stops a gateway does not want to wait for it.
+    if (pid !== undefined) {
+      withQueryTimeout(pool, CANCEL_PATIENCE_MS)
+        .query('SELECT pg_cancel_backend($1)', [pid])
+        .catch(() => {})
+    }
+    // A PostgreSQL that stands still cancels nothing, and its statements have no time limit here.
+    timeouts = setTimeout(() => cut.abort(), CANCEL_PATIENCE_MS)
+  }
+  signal?.addEventListener('abort', cancel)
+  const readAll = async (db: Sql) => {
+    await db.query('SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY')
+    const { rows } = await db.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
+    pid = rows[0]!.pid
+    const findings: AuditFinding[] = []
+    for (const name of Object.keys(auditChecks) as AuditCheck[]) {
+      signal?.throwIfAborted()
+      findings.push(await check(db, name))
+    }
+    return findings
+  }
+  try {
+    return await transaction(pool, readAll, cut.signal)
+  } finally {
+    signal?.removeEventListener('abort', cancel)
+    clearTimeout(timeouts)
+  }
+}
+
+const CANCEL_PATIENCE_MS = 2_000
+
+async function check(db: Sql, name: AuditCheck): Promise<AuditFinding> {
+  const { rows } = await db.query<{ violations: number; examples: string[] | null }>(
+    `SELECT count(*)::integer AS violations, (array_agg(id ORDER BY id))[1:5] AS examples FROM (${auditChecks[name]}) AS wrong(id)`,
+  )
+  return { name, violations: rows[0]!.violations, examples: rows[0]!.examples ?? [] }
+}
+
+export type AuditCheck = keyof typeof auditChecks
+
+/**
+ * Each selects the ids of what violates it. What each of them proves is told in docs/money.md. NOT EXISTS and never NOT IN: beyond what fits into
+ * `work_mem`, 200,000 refunds say, PostgreSQL goes through the whole list of that for each row.
+ */
+export const auditChecks = {
+  transactions_sum_to_zero: `
+    SELECT tx_id::text FROM ledger_entry GROUP BY tx_id HAVING sum(amount_nanos) <> 0`,
+  ledger_sums_to_zero: `
+    SELECT 'all entries: ' || sum(amount_nanos) FROM ledger_entry HAVING sum(amount_nanos) <> 0`,
+  entries_have_a_transaction: `
+    SELECT DISTINCT tx_id::text FROM ledger_entry e WHERE NOT EXISTS (SELECT FROM ledger_tx t WHERE t.tx_id = e.tx_id)`,
+  transactions_have_entries: `
+    SELECT tx_id::text FROM ledger_tx t WHERE NOT EXISTS (SELECT FROM ledger_entry e WHERE e.tx_id = t.tx_id)`,
+  one_signup_credit_per_customer: `
+    SELECT account_id::text FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
+    WHERE t.kind = 'signup_credit' AND e.account_kind = 'customer' GROUP BY account_id HAVING count(*) > 1`,
+  balances_cover_their_leases: `
+    SELECT customer_id::text FROM balance WHERE leased_nanos < 0 OR posted_nanos < leased_nanos`,
+  balances_equal_entries: `
+    SELECT coalesce(b.customer_id, e.account_id)::text
+    FROM balance b
+    LEFT JOIN (SELECT customer_id, sum(settled_nanos) AS settled FROM lease GROUP BY customer_id) l USING (customer_id)
+    FULL JOIN (
+      SELECT account_id, sum(amount_nanos) AS amount FROM ledger_entry WHERE account_kind = 'customer' GROUP BY account_id
+    ) e ON e.account_id = b.customer_id
+    WHERE coalesce(b.posted_nanos, 0) - coalesce(l.settled, 0) <> coalesce(e.amount, 0)`,
+  leased_equals_open_leases: `
+    SELECT coalesce(b.customer_id, l.customer_id)::text
+    FROM balance b FULL JOIN (
+      SELECT customer_id, sum(granted_nanos) AS granted FROM lease GROUP BY customer_id
+    ) l USING (customer_id)
+    WHERE coalesce(b.leased_nanos, 0) <> coalesce(l.granted, 0)`,
+  settled_within_granted: `
+    SELECT lease_id::text FROM lease WHERE settled_nanos < 0 OR settled_nanos > granted_nanos OR (slots IS NULL AND settled_nanos > 0)`,
+  one_usage_row_per_request: `
+    SELECT request_id::text FROM usage_event GROUP BY request_id HAVING count(*) > 1`,
+  cost_within_hold: `
+    SELECT request_id::text FROM usage_event WHERE cost_nanos < 0 OR cost_nanos > hold_nanos`,
+  cost_is_share_plus_fee: `
+    SELECT request_id::text FROM usage_event WHERE cost_nanos <> hoster_share_nanos + fee_nanos OR hoster_share_nanos < 0 OR fee_nanos < 0`,
+  charges_have_a_transaction: `
+    SELECT request_id::text FROM usage_event WHERE (cost_nanos > 0) <> (tx_id IS NOT NULL)`,
+  charges_equal_customer_entries: `
+    SELECT coalesce(u.tx_id, e.tx_id)::text
+    FROM (SELECT tx_id, customer_id, sum(cost_nanos) AS cost FROM usage_event WHERE tx_id IS NOT NULL GROUP BY tx_id, customer_id) u
+    FULL JOIN (
+      SELECT e.tx_id, e.account_id, e.amount_nanos FROM ledger_entry e JOIN ledger_tx t USING (tx_id)
+      WHERE t.kind = 'settle' AND e.account_kind = 'customer'
+    ) e ON e.tx_id = u.tx_id AND e.account_id = u.customer_id
+    WHERE coalesce(u.cost, 0) <> -coalesce(e.amount_nanos, 0)`,
+  shares_equal_hoster_entries: `
+    SELECT coalesce(u.tx_id, e.tx_id)::text
+    FROM (
+      SELECT tx_id, hoster_id, sum(hoster_share_nanos) AS share FROM usage_event WHERE hoster_share_nanos > 0 GROUP BY tx_id, hoster_id
+    ) u
+    FULL JOIN (
+      SELECT tx_id, account_id, amount_nanos FROM ledger_entry e
+      WHERE account_kind = 'hoster_payable' AND NOT EXISTS (SELECT FROM ledger_tx t WHERE t.tx_id = e.tx_id AND t.kind = 'refund')
+    ) e ON e.tx_id = u.tx_id AND e.account_id = u.hoster_id
+    WHERE coalesce(u.share, 0) <> coalesce(e.amount_nanos, 0)`,
+  fees_equal_revenue_entries: `
+    SELECT coalesce(u.tx_id, e.tx_id)::text
+    FROM (SELECT tx_id, sum(fee_nanos) AS fee FROM usage_event WHERE fee_nanos > 0 GROUP BY tx_id) u
+    FULL JOIN (
+      SELECT tx_id, amount_nanos FROM ledger_entry e
+      WHERE account_kind = 'platform_revenue' AND NOT EXISTS (SELECT FROM ledger_tx t WHERE t.tx_id = e.tx_id AND t.kind = 'refund')
+    ) e USING (tx_id)
+    WHERE coalesce(u.fee, 0) <> coalesce(e.amount_nanos, 0)`,
+  refunds_within_charges: `
+    SELECT r.request_id::text FROM refund r LEFT JOIN usage_event u USING (customer_id, request_id)
+    WHERE (r.amount_nanos > 0 AND r.amount_nanos <= u.cost_nanos AND r.started_at = u.started_at) IS NOT TRUE`,
+  refunds_reverse_shares: `
+    SELECT r.request_id::text FROM refund r JOIN usage_event u USING (customer_id, request_id)
+    WHERE r.hoster_share_nanos <> div(u.hoster_share_nanos::numeric * r.amount_nanos, nullif(u.cost_nanos, 0))
+      OR r.fee_nanos <> r.amount_nanos - r.hoster_share_nanos`,
+  refunds_equal_entries: `
+    SELECT coalesce(r.tx_id, e.tx_id)::text
+    FROM (
+      SELECT r.tx_id, r.request_id::text AS ref, a.kind, a.account, a.amount
+      FROM refund r JOIN usage_event u USING (customer_id, request_id), LATERAL (VALUES
+        ('customer', r.customer_id, r.amount_nanos),
+        ('hoster_payable', u.hoster_id, -r.hoster_share_nanos),
+        ('platform_revenue', '00000000-0000-0000-0000-000000000000', -r.fee_nanos)
+      ) AS a(kind, account, amount) WHERE a.amount <> 0
+    ) r
+    FULL JOIN (
+      SELECT t.tx_id, t.ref, e.account_kind, e.account_id, e.amount_nanos
+      FROM ledger_tx t JOIN ledger_entry e USING (tx_id) WHERE t.kind = 'refund'
+    ) e ON (e.tx_id, e.ref, e.account_kind, e.account_id, e.amount_nanos) = (r.tx_id, r.ref, r.kind, r.account, r.amount)
+    WHERE r.tx_id IS NULL OR e.tx_id IS NULL
+    GROUP BY 1`,
+  hours_equal_usage: `
+    SELECT customer_id || ' ' || to_char(hour AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24')
+    FROM (
+      SELECT customer_id, date_trunc('hour', started_at, 'UTC') AS hour, count(*) AS requests, count(*) FILTER (WHERE success) AS successes,
+        count(*) FILTER (WHERE provider = 'local') AS local, count(*) FILTER (WHERE provider = 'hoster') AS hoster,
+        count(*) FILTER (WHERE provider = 'cloud') AS cloud, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+        sum(cost_nanos) AS cost, coalesce(sum(latency_ms) FILTER (WHERE success), 0) AS latency
+      FROM usage_event GROUP BY 1, 2
+    ) u
+    FULL JOIN (
+      SELECT customer_id, hour, sum(requests) AS requests, sum(successes) AS successes, sum(local_requests) AS local,
+        sum(hoster_requests) AS hoster, sum(cloud_requests) AS cloud, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+        sum(cost_nanos) AS cost, sum(latency_ms_sum) AS latency
+      FROM usage_hour GROUP BY 1, 2
+      -- Rows taken back leave nothing but zeros.
+      HAVING (sum(requests), sum(input_tokens), sum(output_tokens), sum(cost_nanos)) IS DISTINCT FROM (0, 0, 0, 0)
+    ) r USING (customer_id, hour)
+    WHERE (u.requests, u.successes, u.local, u.hoster, u.cloud, u.input_tokens, u.output_tokens, u.cost, u.latency)
+      IS DISTINCT FROM (r.requests, r.successes, r.local, r.hoster, r.cloud, r.input_tokens, r.output_tokens, r.cost, r.latency)`,
+  days_equal_usage: `
+    SELECT customer_id || ' ' || day || ' ' || model_id || ' ' || provider
+    FROM (
+      SELECT customer_id, (started_at AT TIME ZONE 'UTC')::date AS day, model_id, provider, count(*) AS requests,
+        count(*) FILTER (WHERE success) AS successes, sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens,
+        sum(cost_nanos) AS cost, sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee,
+        coalesce(sum(latency_ms) FILTER (WHERE success), 0) AS latency
+      FROM usage_event GROUP BY 1, 2, 3, 4
+    ) u
+    FULL JOIN (
+      SELECT customer_id, day, model_id, provider, sum(requests) AS requests, sum(successes) AS successes,
+        sum(input_tokens) AS input_tokens, sum(output_tokens) AS output_tokens, sum(cost_nanos) AS cost,
+        sum(hoster_share_nanos) AS share, sum(fee_nanos) AS fee, sum(latency_ms_sum) AS latency
+      FROM usage_day GROUP BY 1, 2, 3, 4
+      -- Rows taken back leave nothing but zeros.
+      HAVING (sum(requests), sum(input_tokens), sum(output_tokens), sum(cost_nanos)) IS DISTINCT FROM (0, 0, 0, 0)
+    ) r USING (customer_id, day, model_id, provider)
+    WHERE (u.requests, u.successes, u.input_tokens, u.output_tokens, u.cost, u.share, u.fee, u.latency)
+      IS DISTINCT FROM (r.requests, r.successes, r.input_tokens, r.output_tokens, r.cost, r.share, r.fee, r.latency)`,
+  key_days_equal_usage: `
+    SELECT concat_ws(' ', customer_id, key_id, day)
+    FROM (
+      SELECT customer_id, key_id, (started_at AT TIME ZONE 'UTC')::date AS day, count(*) AS requests, sum(cost_nanos) AS cost
+      FROM usage_event WHERE key_id IS NOT NULL GROUP BY 1, 2, 3
+    ) u
+    FULL JOIN (
+      SELECT customer_id, key_id, day, sum(requests) AS requests, sum(cost_nanos) AS cost FROM usage_key_day GROUP BY 1, 2, 3
+      -- Rows taken back leave nothing but zeros.
+      HAVING (sum(requests), sum(cost_nanos)) IS DISTINCT FROM (0, 0)
+    ) r USING (customer_id, key_id, day)
+    WHERE (u.requests, u.cost) IS DISTINCT FROM (r.requests, r.cost)`,
+  // Rounded up, as a charge is.
+  cost_within_token_prices: `
+    SELECT request_id::text FROM usage_event
+    WHERE cost_nanos > ceil((input_tokens::numeric * input_pico_per_token + output_tokens::numeric * output_pico_per_token) / 1000)`,
+  // The slack of `believed` in src/relay/bill.ts. Local and cloud servers are believed whatever they report.
+  billed_within_count: `
+    SELECT request_id::text FROM usage_event
+    WHERE provider = 'hoster'
+      AND (input_tokens > counted_input_tokens * 1.05 + 8 OR output_tokens > counted_output_tokens * 1.05 + 8)`,
+  // Asked for only where somebody has been there long enough to reclaim it: after an outage the leases of the dead wait for the next start.
+  no_lease_outlives_its_node: `
+    SELECT lease_id::text FROM lease l
+    WHERE granted_at < now() - interval '15 minutes'
+      AND NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive' AND n.expires_at > now() - interval '15 minutes')
+      AND EXISTS (SELECT FROM node n WHERE n.state = 'alive' AND n.expires_at > now() AND n.started_at < now() - interval '15 minutes')`,
+  // Of all days: the one at hand is in the balance row.
+  day_spend_equals_usage: `
+    SELECT customer_id || ' ' || day
+    FROM (
+      SELECT customer_id, day, sum(spent) AS spent FROM (
+        SELECT customer_id, day, day_spent_nanos AS spent FROM balance
+        UNION ALL SELECT customer_id, day, spent_nanos FROM day_spend
+        UNION ALL SELECT customer_id, cap_day, settled_nanos FROM lease
+      ) s GROUP BY customer_id, day
+    ) d
+    FULL JOIN (
+      SELECT customer_id, cap_day AS day, sum(cost_nanos) AS cost FROM usage_event WHERE cap_day IS NOT NULL GROUP BY customer_id, cap_day
+    ) u USING (customer_id, day)
+    WHERE coalesce(d.spent, 0) <> coalesce(u.cost, 0)`,
+  day_leased_equals_open_leases: `
+    SELECT b.customer_id::text FROM balance b
+    LEFT JOIN (SELECT customer_id, cap_day, sum(granted_nanos) AS granted FROM lease GROUP BY customer_id, cap_day) l
+      ON l.customer_id = b.customer_id AND l.cap_day = b.day
+    WHERE b.day_leased_nanos <> coalesce(l.granted, 0)`,
+  day_spend_within_cap: `
+    SELECT customer_id || ' ' || day FROM balance WHERE day_spent_nanos + day_leased_nanos > day_cap_nanos
+    UNION ALL
+    SELECT customer_id || ' ' || day FROM day_spend d
+    LEFT JOIN (SELECT customer_id, cap_day AS day, sum(granted_nanos) AS granted FROM lease GROUP BY customer_id, cap_day) l USING (customer_id, day)
+    WHERE d.spent_nanos + coalesce(l.granted, 0) > d.cap_nanos`,
+  key_spend_equals_usage: `
+    SELECT concat_ws(' ', customer_id, key_id, key_window)
+    FROM (SELECT customer_id, key_id, window_start AS key_window, spent_nanos AS spent FROM key_spend) k
+    FULL JOIN (
+      SELECT customer_id, key_id, key_window, sum(cost_nanos) AS cost FROM usage_event WHERE key_window IS NOT NULL
+      GROUP BY customer_id, key_id, key_window
+    ) u USING (customer_id, key_id, key_window)
+    WHERE coalesce(k.spent, 0) <> coalesce(u.cost, 0)`,
+  key_leased_equals_open_leases: `
+    SELECT concat_ws(' ', customer_id, key_id, key_window)
+    FROM (SELECT customer_id, key_id, window_start AS key_window, leased_nanos AS leased FROM key_spend) k
+    FULL JOIN (
+      SELECT customer_id, key_id, key_window, sum(granted_nanos) AS granted FROM lease WHERE key_window IS NOT NULL
+      GROUP BY customer_id, key_id, key_window
+    ) l USING (customer_id, key_id, key_window)
+    WHERE coalesce(k.leased, 0) <> coalesce(l.granted, 0)`,
+  key_spend_within_limit: `
+    SELECT concat_ws(' ', k.customer_id, k.key_id, k.window_start)
+    FROM key_spend k JOIN api_key a ON a.key_id = k.key_id
+    WHERE k.spent_nanos + k.leased_nanos > a.spend_limit_nanos`,
+  windows_count_slots: `
+    SELECT b.customer_id::text FROM balance b
+    LEFT JOIN (SELECT customer_id, cap_day, sum(slots) AS slots FROM lease GROUP BY customer_id, cap_day) d
+      ON d.customer_id = b.customer_id AND d.cap_day = b.day
+    LEFT JOIN (SELECT customer_id, slot_minute, sum(slots) AS slots FROM lease GROUP BY customer_id, slot_minute) m
+      ON m.customer_id = b.customer_id AND m.slot_minute = b.minute
+    WHERE b.day_requests < coalesce(d.slots, 0) OR b.minute_requests < coalesce(m.slots, 0)`,
+} as const satisfies Record<string, string>

@@ -1,0 +1,81 @@
+import type { Sql } from '../../db/pool.ts'
+import { failpoint } from '../../runtime/failpoint.ts'
+import { isTransient } from '../is-transient.ts'
+import { NODE_TTL_MS, type ReclaimOptions } from '../ledger-store.ts'
+
+/**
+ * Declares expired nodes dead and ends their leases, one customer per transaction: the money returns, and each request of a strict lease
+ * gets a free usage row with outcome `node_died`. Any number of nodes may do this at once. Returns the number of leases ended. Rejects where a
+ * customer's could not be ended, after those of the others.
+ */
+export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promise<number> {
+  const { onlyNodeAlive, deadNodes = [], graceMs = GRACE_MS } = options
+  if (onlyNodeAlive !== undefined) await bury(db, 'node_id <> $1', onlyNodeAlive)
+  if (deadNodes.length > 0) await bury(db, 'node_id = ANY ($1)', deadNodes)
+  await buryExpiredNodes(db, graceMs)
+  failpoint('reap-buried')
+  let reclaimed = 0
+  const failures: unknown[] = []
+  for (const customerId of await customersOfDeadNodes(db)) {
+    if (options.signal?.aborted) break
+    try {
+      const { rows } = await db.query<{ count: number }>('SELECT reclaim_leases($1, $2)::integer AS count', [
+        customerId,
+        options.nodeShard,
+      ])
+      reclaimed += rows[0]!.count
+      failpoint('reap-customer-reclaimed')
+    } catch (error) {
+      // The others do not wait for one whose balance is locked, or whose rows PostgreSQL refuses.
+      if (!isOfOneCustomer(error)) throw error
+      failures.push(error)
+    }
+  }
+  await forgetOldNodes(db)
+  if (failures.length > 0) throw failures[0]
+  return reclaimed
+}
+
+/** PostgreSQL answers: the rows of one customer are locked, or it refuses them. */
+export function isOfOneCustomer(error: unknown): boolean {
+  return !isTransient(error) || lockedCodes.has((error as { code?: unknown }).code)
+}
+
+/** Lock not available, deadlock, statement timeout. */
+const lockedCodes: ReadonlySet<unknown> = new Set(['55P03', '40P01', '57014'])
+
+const GRACE_MS = 60_000
+
+async function buryExpiredNodes(db: Sql, graceMs: number): Promise<void> {
+  // PostgreSQL's clock was set back: a node that lives says so within a second, and one that is dead must not live until the old time.
+  await db.query(
+    `UPDATE node SET expires_at = now() + $1 * interval '1 ms' WHERE state = 'alive' AND expires_at > now() + 2 * $1 * interval '1 ms'`,
+    [NODE_TTL_MS],
+  )
+  await bury(
+    db,
+    `(SELECT expires_at < before AND (pg_postmaster_start_time() < before OR pg_postmaster_start_time() > now())
+      FROM (SELECT now() - $1 * interval '1 ms' AS before) AS grace)`,
+    graceMs,
+  )
+}
+
+/** Waits for the admissions of these nodes that are under way: after its death a node gets no lease. See `admit_batch`. */
+async function bury(db: Sql, condition: string, value: unknown): Promise<void> {
+  await db.query(
+    `UPDATE node SET state = 'dead' WHERE node_id IN (SELECT node_id FROM node WHERE state = 'alive' AND ${condition} FOR UPDATE)`,
+    [value],
+  )
+}
+
+async function customersOfDeadNodes(db: Sql): Promise<string[]> {
+  const { rows } = await db.query<{ customer_id: string }>(
+    `SELECT DISTINCT customer_id FROM lease l WHERE NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive')`,
+  )
+  return rows.map(row => row.customer_id)
+}
+
+async function forgetOldNodes(db: Sql): Promise<void> {
+  await db.query(`DELETE FROM node n WHERE state = 'dead' AND expires_at < now() - interval '1 day'
+      AND NOT EXISTS (SELECT FROM lease l WHERE l.node_id = n.node_id)`)
+}

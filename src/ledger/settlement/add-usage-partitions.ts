@@ -1,0 +1,29 @@
+import type { Sql } from '../../db/pool.ts'
+import { lowestUuidAt } from '../../runtime/lowest-uuid.ts'
+
+/** Months kept ready beyond the running one: a job that does not run for two months loses nothing but tidiness. */
+const MONTHS_AHEAD = 2
+
+/**
+ * Makes sure that the usage rows of this UTC month and the next two have partitions of their own. UUIDv7 ids begin with their time, so a
+ * range of ids is a range of time. Returns the names of those that were added. Run it at start and once a day.
+ */
+export async function addUsagePartitions(db: Sql, nowEpochMs: number): Promise<string[]> {
+  const added: string[] = []
+  for (let ahead = 0; ahead <= MONTHS_AHEAD; ahead++) {
+    const [fromMs, toMs] = [monthStartMs(nowEpochMs, ahead), monthStartMs(nowEpochMs, ahead + 1)]
+    const name = `usage_event_${new Date(fromMs).toISOString().slice(0, 7).replace('-', '_')}`
+    const { rows } = await db.query<{ added: boolean }>('SELECT add_usage_partition($1, $2, $3) AS added', [
+      name,
+      lowestUuidAt(fromMs),
+      lowestUuidAt(toMs),
+    ])
+    if (rows[0]!.added) added.push(name)
+  }
+  return added
+}
+
+function monthStartMs(nowEpochMs: number, monthsLater: number): number {
+  const now = new Date(nowEpochMs)
+  return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + monthsLater)
+}

@@ -1,0 +1,73 @@
+import { expect, test } from 'vitest'
+import type { Settlement } from './settlement.ts'
+import {
+  decodeSettlement,
+  decodeSettlements,
+  encodeSettlement,
+  encodeSettlements,
+  RECORD_SEPARATOR,
+} from './settlement-record.ts'
+
+const settlement: Settlement = {
+  requestId: '019a0000-0000-7000-8000-000000000001',
+  leaseId: '019a0000-0000-7000-8000-000000000002',
+  customerId: '019a0000-0000-7000-8000-000000000003',
+  keyId: '019a0000-0000-7000-8000-000000000004',
+  startedAtEpochMs: 1_790_000_000_123,
+  modelId: 'modèle "7b"\\',
+  provider: 'hoster',
+  endpointId: 'somewhere',
+  hosterId: null,
+  inputTokens: 1,
+  outputTokens: 2,
+  reportedInputTokens: 3,
+  reportedOutputTokens: null,
+  countedInputTokens: null,
+  countedOutputTokens: 4,
+  usageSource: 'upstream',
+  price: { inputPicoPerToken: 9_007_199_254_740_993n, outputPicoPerToken: 0n },
+  priceVersion: 7,
+  holdNanos: 9_223_372_036_854_775_807n,
+  costNanos: 9_007_199_254_740_993n,
+  hosterShareNanos: 1n,
+  feeNanos: 2n,
+  writeoffNanos: 0n,
+  latencyMs: 12,
+  firstTokenMs: null,
+  success: true,
+  outcome: 'served',
+  finishReason: 'stop',
+  attempts: [{ offerId: 'a/b', endpointId: 'a', provider: 'hoster', outcome: 'answered', elapsedMs: 3 }],
+  routing: null,
+}
+
+test('a settlement comes back as it was, money to the last digit', () => {
+  expect(decodeSettlement(encodeSettlement(settlement))).toEqual(settlement)
+  expect(decodeSettlements(encodeSettlements([settlement, settlement]))).toEqual([settlement, settlement])
+})
+
+test('whatever is in its texts comes back, but no separator, and what is empty is not NULL', () => {
+  const odd: Settlement = {
+    ...settlement,
+    modelId: '(a,"b")\\,\'\u2028',
+    endpointId: '',
+    finishReason: 'two\nlines\x1e',
+    routing: { model: 'x\n"y"\\', constraints: {}, ranked: [], excluded: [] },
+  }
+  expect(encodeSettlement(odd)).not.toContain(RECORD_SEPARATOR)
+  expect(decodeSettlement(encodeSettlement(odd))).toEqual({ ...odd, finishReason: 'two\nlines\ufffd' })
+})
+
+test('what PostgreSQL would refuse in a text is replaced, so that the charge is not lost', () => {
+  const odd = { ...settlement, modelId: 'a\0b\ud800c\\u0000', finishReason: '\udfff' }
+  expect(decodeSettlement(encodeSettlement(odd))).toMatchObject({
+    modelId: 'a\ufffdb\ufffdc\\u0000',
+    finishReason: '\ufffd',
+  })
+})
+
+test('records of another version are refused in words', () => {
+  for (const record of ['{"v":3}', '(3,x)', '(40,x)', '4,x', '(4,x)', '()', '']) {
+    expect(() => decodeSettlement(record)).toThrow('Start that version once more')
+  }
+})

@@ -1,0 +1,44 @@
+import type { Attempt, Outcome } from '../../domain/handoff.ts'
+import type { TokenPrice } from '../../domain/money.ts'
+import type { ProviderKind } from '../../domain/offer.ts'
+import type { RoutingNote } from '../../domain/routing-note.ts'
+
+/** How one admitted request ended. Costs are final: the ledger only lowers them, when the lease does not cover them. */
+export interface Settlement {
+  readonly requestId: string
+  /** Of the admission: what is charged. */
+  readonly leaseId: string
+  readonly customerId: string
+  readonly keyId: string
+  readonly startedAtEpochMs: number
+  readonly modelId: string
+  readonly provider: ProviderKind | 'none'
+  readonly endpointId: string | null
+  readonly hosterId: string | null
+  /** As billed. */
+  readonly inputTokens: number
+  readonly outputTokens: number
+  readonly reportedInputTokens: number | null
+  readonly reportedOutputTokens: number | null
+  /** By the gateway; null where nothing made it count. */
+  readonly countedInputTokens: number | null
+  readonly countedOutputTokens: number | null
+  readonly usageSource: 'upstream' | 'gateway' | 'none'
+  readonly price: TokenPrice
+  /** Null where the operator's configuration sets the price. */
+  readonly priceVersion: number | null
+  readonly holdNanos: bigint
+  readonly costNanos: bigint
+  readonly hosterShareNanos: bigint
+  readonly feeNanos: bigint
+  readonly writeoffNanos: bigint
+  /** Whole milliseconds. */
+  readonly latencyMs: number
+  readonly firstTokenMs: number | null
+  readonly success: boolean
+  readonly outcome: Outcome
+  readonly finishReason: string | null
+  readonly attempts: readonly Attempt[]
+  /** Null where nothing was chosen. */
+  readonly routing: RoutingNote | null
+}

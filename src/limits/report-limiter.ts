@@ -1,0 +1,32 @@
+import { ApiError } from '../domain/errors.ts'
+import { retryAfterS } from '../domain/windows.ts'
+import type { Clock } from '../runtime/clock.ts'
+
+/** Limits the usage endpoints, apart from chat and per node: it protects the database, it does not ration a product. */
+export interface ReportLimiter {
+  /** Counts one report; throws `rate_limit_exceeded` beyond the limit of this UTC minute. */
+  take(customerId: string): void
+}
+
+export function createReportLimiter(deps: { requestsPerMinute: number; clock: Clock }): ReportLimiter {
+  let minute = -1
+  const used = new Map<string, number>()
+  return {
+    take(customerId) {
+      const nowMs = deps.clock.epochMs()
+      const thisMinute = Math.floor(nowMs / 60_000)
+      if (thisMinute !== minute) {
+        used.clear()
+        minute = thisMinute
+      }
+      const count = (used.get(customerId) ?? 0) + 1
+      if (count > deps.requestsPerMinute) {
+        throw new ApiError('rate_limit_exceeded', {
+          message: `Limit of ${deps.requestsPerMinute} usage reports per minute reached. Retry after the minute ends.`,
+          retryAfterS: retryAfterS((thisMinute + 1) * 60_000, nowMs),
+        })
+      }
+      used.set(customerId, count)
+    },
+  }
+}

@@ -1,0 +1,50 @@
+const nothing = Buffer.alloc(0)
+
+/**
+ * Bytes that arrive in pieces and wait to be read as one. They are copied into memory that grows by doubling: an upstream that sends chunks
+ * of one byte had 140 bytes of heap for each of them, which 16 MiB of an answer could not pay.
+ */
+export class ByteQueue {
+  #memory = nothing
+  #start = 0
+  #end = 0
+
+  get length(): number {
+    return this.#end - this.#start
+  }
+
+  add(piece: Buffer): void {
+    if (this.#end + piece.length > this.#memory.length) this.#grow(piece.length)
+    piece.copy(this.#memory, this.#end)
+    this.#end += piece.length
+  }
+
+  /** Takes the first of them away, so many at most. */
+  take(bytesMax: number): Buffer {
+    const taken = this.#memory.subarray(this.#start, Math.min(this.#end, this.#start + bytesMax))
+    this.#start += taken.length
+    if (this.length === 0) this.clear()
+    return taken
+  }
+
+  clear(): void {
+    this.#memory = nothing
+    this.#start = 0
+    this.#end = 0
+  }
+
+  /** All of them as UTF-8. */
+  toString(): string {
+    return this.#memory.toString('utf8', this.#start, this.#end)
+  }
+
+  /** The first piece gets what it needs and no more: most answers arrive in one. */
+  #grow(bytes: number): void {
+    const { length } = this
+    const grown = Buffer.allocUnsafe(length === 0 ? bytes : Math.max(length + bytes, length * 2))
+    this.#memory.copy(grown, 0, this.#start, this.#end)
+    this.#memory = grown
+    this.#start = 0
+    this.#end = length
+  }
+}

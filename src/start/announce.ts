@@ -1,0 +1,38 @@
+import type { Config } from '../config/config.ts'
+import type { Connection } from '../db/embedded.ts'
+import { createPool } from '../db/pool.ts'
+import type { Finding } from '../supply/detection/detect-local.ts'
+import { readHosterOffers } from '../supply/hosters/hoster-offers.ts'
+import { ensureFirstRun } from './first-run.ts'
+import { welcome } from './welcome.ts'
+
+export interface AnnounceFacts {
+  readonly config: Config
+  readonly connection: Connection
+  readonly masterKey: Buffer
+  /** The one that the gateway listens on. */
+  readonly port: number
+  readonly findings: readonly Finding[]
+}
+
+/** Tells the operator on stdout that requests are taken. On a new installation it first makes the customer and the key that it shows. */
+export async function announce({ config, connection, masterKey, port, findings }: AnnounceFacts): Promise<void> {
+  const setup = createPool(connection, { max: 1, applicationName: 'switchyard first run' })
+  try {
+    const created = await ensureFirstRun({ pool: setup, config })
+    const { offers } = await readHosterOffers(setup, {
+      masterKey,
+      allowPrivateHosters: config.hosters.allowPrivateUrls,
+      // Who is not offered was logged by who offers.
+      onProblem: () => {},
+    })
+    const hosters = [...Map.groupBy(offers, ({ endpoint }) => endpoint)].map(([{ name, baseUrl }, own]) => ({
+      name,
+      baseUrl,
+      models: own.map(({ modelId }) => modelId),
+    }))
+    process.stdout.write(welcome({ config, port, created, findings, hosters }))
+  } finally {
+    await setup.end()
+  }
+}

@@ -1,0 +1,65 @@
+import { randomUUID } from 'node:crypto'
+import { createCustomer } from '../accounts/create-customer.ts'
+import { findCustomer } from '../accounts/customers.ts'
+import { issueKey } from '../auth/keys.ts'
+import type { Config } from '../config/config.ts'
+import { type Pool, type Sql, transaction } from '../db/pool.ts'
+import type { Nanos } from '../domain/money.ts'
+import { openAccount } from '../ledger/accounts/open-account.ts'
+
+/** What the first start made. `apiKey` is the only copy there will ever be. */
+export interface FirstRun {
+  readonly email: string
+  readonly customerId: string
+  readonly apiKey: string
+  readonly creditNanos: Nanos
+}
+
+/**
+ * On a new installation, and only then: creates the operator, a first customer with the signup credit, and its first API key,
+ * all or nothing. Any number of nodes may start at once; one of them does it. Returns undefined when it was done before.
+ */
+export async function ensureFirstRun({
+  pool,
+  config,
+}: {
+  pool: Pool
+  config: Pick<Config, 'signup' | 'initEmail'>
+}): Promise<FirstRun | undefined> {
+  const email = config.initEmail
+  return transaction(pool, async sql => {
+    // Other nodes wait here, as long as their lock timeout lets them, and then find the row.
+    await sql.query('SELECT pg_advisory_xact_lock($1)', [FIRST_RUN_LOCK])
+    if (await isDone(sql)) return undefined
+    const customerId = await customerFor(sql, config, email)
+    await addOperator(sql, email, customerId)
+    const { key } = await issueKey(sql, { customerId, name: 'first key' })
+    await sql.query('INSERT INTO installation (name, value) VALUES ($1, $2)', [DONE, new Date().toISOString()])
+    return { email, customerId, apiKey: key, creditNanos: config.signup.creditNanos }
+  })
+}
+
+/** "sy" and "1run" in ASCII; any number no other lock uses will do. */
+const FIRST_RUN_LOCK = 0x7379_3172
+const DONE = 'first_run_at'
+
+async function isDone(sql: Sql): Promise<boolean> {
+  return (await sql.query('SELECT FROM installation WHERE name = $1', [DONE])).rows.length > 0
+}
+
+/** Somebody may have added this customer by hand before the first start. */
+async function customerFor(sql: Sql, config: Pick<Config, 'signup'>, email: string): Promise<string> {
+  const made = await createCustomer(sql, config, { email })
+  if (made) return made.customerId
+  const { customerId } = (await findCustomer(sql, email))!
+  await openAccount(sql, customerId, config.signup.creditNanos)
+  return customerId
+}
+
+async function addOperator(sql: Sql, email: string, customerId: string): Promise<void> {
+  await sql.query(
+    `INSERT INTO app_user (user_id, email, role, customer_id) VALUES ($1, $2, 'operator', $3)
+     ON CONFLICT ((lower(email))) DO UPDATE SET role = 'operator'`,
+    [randomUUID(), email, customerId],
+  )
+}

@@ -1,0 +1,94 @@
+import { styleText } from 'node:util'
+import { baseUrlOf } from '../config/base-url.ts'
+import type { Config } from '../config/config.ts'
+import { AUTO_MODEL } from '../domain/chat-job.ts'
+import { usdText } from '../domain/money.ts'
+import { DEMO_MODEL } from '../domain/offer.ts'
+import { quoteForShell } from '../runtime/quote-for-shell.ts'
+import type { Finding } from '../supply/detection/detect-local.ts'
+import type { FirstRun } from './first-run.ts'
+
+export interface WelcomeFacts {
+  readonly config: Config
+  /** The one that the server listens on. */
+  readonly port: number
+  /** Set only by the start that made it: its key is shown here and never again. */
+  readonly created: FirstRun | undefined
+  /** What was found by looking round. */
+  readonly findings: readonly Finding[]
+  /** Those that are offered. */
+  readonly hosters: readonly { readonly name: string; readonly baseUrl: string; readonly models: readonly string[] }[]
+}
+
+/** What a start tells the operator. Holds a secret only when this start created it. */
+export function welcome({ config, port, created, findings, hosters }: WelcomeFacts): string {
+  const baseUrl = baseUrlOf(config, port)
+  return [
+    '',
+    `${bold('Switchyard')} is ready: ${bold(`${baseUrl}/v1`)}   API reference: ${baseUrl}/docs`,
+    ...supplyLines(config, findings),
+    ...hosters.map(({ name, baseUrl, models }) => `  hoster ${name} (${baseUrl}): ${listed(models)}`),
+    ...(created ? firstSteps(baseUrl, created, exampleModelOf(config, findings)) : []),
+    '',
+    '',
+  ].join('\n')
+}
+
+/** One line that works as it stands in any POSIX shell. */
+export function curlLine(baseUrl: string, apiKey: string, model: string): string {
+  const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello!' }] })
+  return `curl ${baseUrl}/v1/chat/completions -H 'Authorization: Bearer ${apiKey}' -H 'Content-Type: application/json' -d ${quoteForShell(body)}`
+}
+
+/** A model that is offered now, for examples; the demo when there is one, since it always answers. */
+export function exampleModelOf(config: Config, findings: readonly Finding[] = []): string {
+  if (config.demo.enabled) return DEMO_MODEL
+  return config.endpoints[0]?.models[0]?.id ?? findings.find(({ models }) => models.length > 0)?.models[0] ?? AUTO_MODEL
+}
+
+function supplyLines(config: Config, findings: readonly Finding[]): string[] {
+  return [
+    ...(config.demo.enabled
+      ? ['  demo: a built-in demonstration model, no weights; it shows how things work, not how models think']
+      : []),
+    ...config.endpoints.map(
+      ({ name, base_url, models }) => `  ${name} (${base_url}): ${listed(models.map(({ id }) => id))}`,
+    ),
+    ...findings.map(
+      ({ name, baseUrl, models, note }) => `  found ${name} (${baseUrl}): ${listed(models)}\n    ${note}`,
+    ),
+  ]
+}
+
+function firstSteps(baseUrl: string, created: FirstRun, model: string): string[] {
+  const { email, apiKey, creditNanos } = created
+  return [
+    '',
+    `Created the operator and first customer ${email} with ${usdText(creditNanos)} USD of credit.`,
+    'Its API key, shown only now:',
+    '',
+    `  ${bold(apiKey)}`,
+    '',
+    'Try it:',
+    '',
+    `  ${curlLine(baseUrl, apiKey, model)}`,
+    '',
+    'Or with the OpenAI SDK:',
+    '',
+    `  const client = new OpenAI({ baseURL: '${baseUrl}/v1', apiKey: '${apiKey}' })`,
+    `  const chat = await client.chat.completions.create({ model: '${model}', messages: [{ role: 'user', content: 'Hello!' }] })`,
+    '  console.log(chat.choices[0].message.content)',
+  ]
+}
+
+const LISTED_MAX = 8
+
+function listed(models: readonly string[]): string {
+  if (models.length === 0) return 'no models'
+  const more = models.length - LISTED_MAX
+  return models.slice(0, LISTED_MAX).join(', ') + (more > 0 ? `, and ${more} more` : '')
+}
+
+function bold(text: string): string {
+  return styleText('bold', text, { stream: process.stdout })
+}

@@ -1,0 +1,58 @@
+import { AUTO_MODEL, type ChatJob } from '../../domain/chat-job.ts'
+import { ApiError } from '../../domain/errors.ts'
+import { modelNotAllowed } from '../../domain/model-not-allowed.ts'
+import type { Offer } from '../../domain/offer.ts'
+import type { Catalog } from './catalog.ts'
+
+export interface Candidates {
+  /** The models to try, in this order; `auto` stands for every model not named here, as one pool. Goes into the ticket. */
+  readonly models: readonly string[]
+  /** Their offers in that order, each once. */
+  readonly offers: readonly Offer[]
+}
+
+/**
+ * Every offer a job names, before its constraints are applied. Throws ApiError `model_not_found` (param `model`) when the catalog
+ * does not have the model asked for, whatever the fallbacks: a misspelt model should be noticed, not silently replaced.
+ * Unknown fallbacks are skipped, since a client's list may be older than the catalog. `auto` never picks the demo model
+ * beside a real one.
+ *
+ * @param allowedModels what the key may ask for, null for everything: asking for another model is 403 `model_not_allowed`, fallbacks
+ *   are skipped, and `auto` picks among them
+ */
+export function candidatesFor(
+  catalog: Catalog,
+  job: ChatJob,
+  allowedModels: ReadonlySet<string> | null = null,
+): Candidates {
+  const isAllowed = (id: string) => allowedModels === null || allowedModels.has(id)
+  const asked = job.model
+  if (asked === AUTO_MODEL ? catalog.offers.length === 0 : !catalog.models.has(asked)) {
+    throw new ApiError('model_not_found', {
+      message: `The model \`${asked}\` does not exist or you do not have access to it. GET /v1/models lists the models.`,
+      param: 'model',
+    })
+  }
+  if (asked !== AUTO_MODEL && !isAllowed(asked)) throw modelNotAllowed(asked)
+  // Most requests name one model.
+  if (asked !== AUTO_MODEL && job.constraints.fallbackModels.length === 0) {
+    return { models: [asked], offers: catalog.offersOf(asked) }
+  }
+  const models = [...new Set([asked, ...job.constraints.fallbackModels])].filter(
+    id => id === AUTO_MODEL || (catalog.models.has(id) && isAllowed(id)),
+  )
+  const named = new Set(models)
+  const offers = models.flatMap(id =>
+    id === AUTO_MODEL
+      ? autoPool(catalog.offers.filter(({ modelId }) => isAllowed(modelId))).filter(
+          ({ modelId }) => !named.has(modelId),
+        )
+      : catalog.offersOf(id),
+  )
+  return { models, offers }
+}
+
+function autoPool(offers: readonly Offer[]): readonly Offer[] {
+  const real = offers.filter(offer => !offer.endpoint.demo)
+  return real.length > 0 ? real : offers
+}

@@ -1,0 +1,48 @@
+import { expect, test } from 'vitest'
+import type { ProviderKind } from '../../domain/offer.ts'
+import { detectClouds } from '../detection/detect-clouds.ts'
+import { buildCatalog } from './catalog.ts'
+
+const [openai] = detectClouds({ OPENAI_API_KEY: 'sk-x' })
+const some = openai!.offers[0]!
+const offer = (name: string, kind: ProviderKind, price: [bigint, bigint], more: Partial<typeof some> = {}) => ({
+  ...some,
+  offerId: `${name}/${more.modelId ?? 'm'}`,
+  modelId: 'm',
+  endpoint: { ...some.endpoint, endpointId: name, name, kind },
+  price: { inputPicoPerToken: price[0], outputPicoPerToken: price[1] },
+  ...more,
+})
+
+test('a model is summed up over its offers', () => {
+  const offers = [
+    offer('a', 'hoster', [1n, 9n], { contextTokens: 10, maxOutputTokens: 5, features: new Set(['tools']) }),
+    offer('b', 'hoster', [2n, 3n], { contextTokens: 20, maxOutputTokens: 4, features: new Set(['images']) }),
+    offer('c', 'cloud', [7n, 7n], { contextTokens: 15, maxOutputTokens: 3, features: new Set() }),
+    offer('c', 'cloud', [7n, 7n], { modelId: 'other', offerId: 'c/other' }),
+  ]
+  const catalog = buildCatalog(offers, id => (id === 'm' ? 1_700_000_000 : 1_800_000_000))
+  expect(catalog.models.get('m')).toEqual({
+    id: 'm',
+    contextTokens: 20,
+    maxOutputTokens: 5,
+    features: new Set(['tools', 'images']),
+    providerKinds: ['hoster', 'cloud'],
+    prices: {
+      hoster: { cheapest: offers[1]!.price, dearest: offers[0]!.price },
+      cloud: { cheapest: offers[2]!.price, dearest: offers[2]!.price },
+    },
+    created: 1_700_000_000,
+    ownedBy: 'switchyard',
+    demo: false,
+  })
+  expect(catalog.models.get('other')).toMatchObject({ ownedBy: 'c', created: 1_800_000_000 })
+  expect(catalog.offersOf('m')).toEqual(offers.slice(0, 3))
+  expect(catalog.offersOf('nowhere')).toEqual([])
+  expect(catalog.offer('c/other')).toBe(offers[3])
+})
+
+test('two offers with one id are a mistake that shows at once', () => {
+  const twice = offer('a', 'local', [1n, 1n])
+  expect(() => buildCatalog([twice, twice], () => 0)).toThrow('Two offers have the same id: a/m')
+})

@@ -1,0 +1,174 @@
+import type { Feature } from '../../domain/chat-job.ts'
+import { standardDialect } from '../../domain/endpoint-defaults.ts'
+import type { Dialect } from '../../domain/offer.ts'
+
+/** A cloud that is offered when its key is in the environment. */
+export interface CloudPreset {
+  /** The endpoint id and what customers see as the owner of its models. */
+  readonly name: string
+  readonly keyVariable: string
+  readonly baseUrl: string
+  readonly dialect: Dialect
+  readonly models: readonly CloudModel[]
+}
+
+export interface CloudModel {
+  readonly modelId: string
+  /** USD per million tokens, as decimal text. */
+  readonly inputPrice: string
+  readonly outputPrice: string
+  /** Never more than what the price holds for: some clouds charge more for long prompts. */
+  readonly contextTokens: number
+  readonly maxOutputTokens: number
+  readonly features: readonly Feature[]
+}
+
+/**
+ * When the prices below were collected: from models.dev, and from issues there, of litellm, genai-prices and llm-prices that quote the vendors' pages. Where a
+ * price changes with the hour, the length of the prompt or the end of an offer, it is the highest that may be asked. Clouds change them: check before
+ * selling, and declare the model in switchyard.yaml to set your own.
+ */
+export const cloudPricesAsOf = '2026-09-22'
+
+/**
+ * Of answers that clients send back, where only their own family of servers knows them: LiteLLM issue 30835 for Mistral, Kai issue 265 for Groq. The details are
+ * OpenRouter's, the extra content is Gemini's.
+ */
+const echoedFields = [
+  ...['refusal', 'annotations', 'reasoning', 'reasoning_content', 'reasoning_details', 'extra_content'],
+  'tool_calls[].extra_content',
+].map(field => `messages[].${field}`)
+
+export const cloudPresets: readonly CloudPreset[] = [
+  {
+    name: 'openai',
+    keyVariable: 'OPENAI_API_KEY',
+    baseUrl: 'https://api.openai.com/v1',
+    // max_tokens is refused by the reasoning models and deprecated for the others.
+    dialect: {
+      ...standardDialect,
+      maxTokensField: 'max_completion_tokens',
+      developerRole: false,
+      toolCallIds: 'short',
+    },
+    models: [
+      // What is written to the prompt cache costs 1.25 times the list price, and any prompt of 1,024 tokens may be; prompts above 272,000 tokens cost twice
+      // as much, so they are not offered. How many tokens an image is there is not known.
+      model('gpt-5.6-sol', '6.25', '30', 272_000, 128_000, ['tools', 'json_schema']),
+      model('gpt-5.6-terra', '2.5', '12', 272_000, 128_000, ['tools', 'json_schema']),
+      model('gpt-5.6-luna', '0.25', '1.2', 272_000, 128_000, ['tools', 'json_schema']),
+      model('gpt-4.1', '2', '8', 1_047_576, 32_768, ['tools', 'images', 'json_schema']),
+      model('gpt-4.1-mini', '0.4', '1.6', 1_047_576, 32_768, ['tools', 'images', 'json_schema']),
+      model('gpt-4o', '2.5', '10', 128_000, 16_384, ['tools', 'images', 'json_schema']),
+      // An image is up to 48,000 tokens there (dify issue 7707), of which no more than 2,048 would be paid: src/dialects/chat/prompt-size.ts.
+      model('gpt-4o-mini', '0.15', '0.6', 128_000, 16_384, ['tools', 'json_schema']),
+    ],
+  },
+  {
+    name: 'anthropic',
+    keyVariable: 'ANTHROPIC_API_KEY',
+    baseUrl: 'https://api.anthropic.com/v1',
+    // The vendor's OpenAI layer ignores response_format, so a JSON schema would be a promise nobody keeps.
+    dialect: { ...standardDialect, toolCallIds: 'short' },
+    models: [
+      // How many tokens an image is at these two is not known.
+      model('claude-opus-5', '5', '25', 1_000_000, 128_000, ['tools']),
+      model('claude-sonnet-5', '2', '10', 1_000_000, 128_000, ['tools']),
+      model('claude-sonnet-4-6', '3', '15', 1_000_000, 64_000, ['tools', 'images']),
+      model('claude-haiku-4-5', '1', '5', 200_000, 64_000, ['tools', 'images']),
+    ],
+  },
+  {
+    name: 'gemini',
+    keyVariable: 'GEMINI_API_KEY',
+    baseUrl: 'https://generativelanguage.googleapis.com/v1beta/openai',
+    dialect: standardDialect,
+    models: [
+      // Prompts above 200,000 tokens cost twice as much at this model, so they are not offered.
+      model('gemini-3.1-pro-preview', '2', '12', 200_000, 65_536, ['tools', 'images', 'json_schema']),
+      // Half of this until the end of 2026.
+      model('gemini-3.7-flash', '1.5', '7.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
+      model('gemini-3.5-flash-lite', '0.3', '2.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
+      model('gemini-3.1-flash-lite', '0.25', '1.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
+    ],
+  },
+  {
+    name: 'mistral',
+    keyVariable: 'MISTRAL_API_KEY',
+    baseUrl: 'https://api.mistral.ai/v1',
+    // Answers 422 extra_forbidden to fields it does not know; reports usage in streams without being asked.
+    dialect: {
+      ...standardDialect,
+      streamOptions: false,
+      dropFields: [
+        ...['user', 'logit_bias', 'logprobs', 'top_logprobs', 'store', 'metadata', 'verbosity'],
+        ...['safety_identifier', 'prompt_cache_key', 'prompt_cache_retention', 'reasoning_effort', 'seed'],
+        ...echoedFields,
+      ],
+      toolCallIds: 'nine',
+    },
+    models: [
+      model('mistral-medium-3-5', '1.5', '7.5', 262_144, 262_144, ['tools', 'images', 'json_schema']),
+      model('mistral-large-2512', '0.5', '1.5', 262_144, 262_144, ['tools', 'images', 'json_schema']),
+      model('mistral-small-2603', '0.15', '0.6', 256_000, 256_000, ['tools', 'images', 'json_schema']),
+    ],
+  },
+  {
+    name: 'groq',
+    keyVariable: 'GROQ_API_KEY',
+    baseUrl: 'https://api.groq.com/openai/v1',
+    // Documented to answer 400 to these.
+    dialect: {
+      ...standardDialect,
+      dropFields: ['logprobs', 'logit_bias', 'top_logprobs', 'messages[].name', ...echoedFields],
+    },
+    models: [
+      model('openai/gpt-oss-120b', '0.15', '0.6', 131_072, 65_536, ['tools', 'json_schema']),
+      model('openai/gpt-oss-20b', '0.075', '0.3', 131_072, 65_536, ['tools', 'json_schema']),
+    ],
+  },
+  {
+    name: 'deepseek',
+    keyVariable: 'DEEPSEEK_API_KEY',
+    baseUrl: 'https://api.deepseek.com',
+    dialect: standardDialect,
+    models: [
+      // Half of this outside of 01:00 to 04:00 and 06:00 to 10:00 UTC on weekdays.
+      model('deepseek-flash', '0.3', '1.2', 1_000_000, 384_000, ['tools']),
+      model('deepseek-v4-pro', '1.32', '3.96', 1_000_000, 384_000, ['tools']),
+    ],
+  },
+  {
+    name: 'together',
+    keyVariable: 'TOGETHER_API_KEY',
+    baseUrl: 'https://api.together.xyz/v1',
+    dialect: standardDialect,
+    models: [model('meta-llama/Llama-3.3-70B-Instruct-Turbo', '1.04', '1.04', 131_072, 131_072, ['tools'])],
+  },
+  {
+    name: 'fireworks',
+    keyVariable: 'FIREWORKS_API_KEY',
+    baseUrl: 'https://api.fireworks.ai/inference/v1',
+    dialect: standardDialect,
+    models: [model('accounts/fireworks/models/gpt-oss-120b', '0.15', '0.6', 131_072, 32_768, ['tools'])],
+  },
+  {
+    name: 'openrouter',
+    keyVariable: 'OPENROUTER_API_KEY',
+    baseUrl: 'https://openrouter.ai/api/v1',
+    dialect: standardDialect,
+    // Hundreds of models whose prices move weekly: the operator names the ones to sell.
+    models: [],
+  },
+]
+
+function model(
+  modelId: string,
+  inputPrice: string,
+  outputPrice: string,
+  contextTokens: number,
+  maxOutputTokens: number,
+  features: readonly Feature[],
+): CloudModel {
+  return { modelId, inputPrice, outputPrice, contextTokens, maxOutputTokens, features }
+}

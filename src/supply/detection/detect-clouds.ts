@@ -1,0 +1,67 @@
+import { standardTimeouts } from '../../domain/endpoint-defaults.ts'
+import { parsePricePerMillion } from '../../domain/money.ts'
+import type { Endpoint, Offer } from '../../domain/offer.ts'
+import { type CloudPreset, cloudPresets, cloudPricesAsOf } from './cloud-presets.ts'
+import type { Finding } from './detect-local.ts'
+
+export interface DetectedCloud {
+  readonly finding: Finding
+  readonly offers: readonly Offer[]
+}
+
+/**
+ * Clouds whose key is in `environment`, with the models whose prices are known (cloud-presets.ts). Asks nobody: a start must
+ * neither wait for clouds nor tell them about itself. A cloud without priced models is found, but offers nothing.
+ *
+ * @param except endpoint names that the configuration declares itself
+ */
+export function detectClouds(
+  environment: Readonly<Record<string, string | undefined>>,
+  except: ReadonlySet<string> = new Set(),
+): DetectedCloud[] {
+  return cloudPresets.flatMap(preset => {
+    const apiKey = environment[preset.keyVariable]?.trim()
+    if (!apiKey || except.has(preset.name)) return []
+    const offers = offersOf(preset, apiKey)
+    const models = offers.map(offer => offer.modelId)
+    return [
+      { finding: { name: preset.name, kind: 'cloud', baseUrl: preset.baseUrl, models, note: noteOf(preset) }, offers },
+    ]
+  })
+}
+
+function offersOf(preset: CloudPreset, apiKey: string): Offer[] {
+  const endpoint: Endpoint = {
+    endpointId: preset.name,
+    kind: 'cloud',
+    hosterId: null,
+    name: preset.name,
+    baseUrl: preset.baseUrl,
+    apiKey,
+    dialect: preset.dialect,
+    timeouts: standardTimeouts,
+    trustScore: null,
+    hosterShareBps: 0,
+    demo: false,
+    egress: 'any',
+  }
+  return preset.models.map(model => ({
+    offerId: `${preset.name}/${model.modelId}`,
+    endpoint,
+    modelId: model.modelId,
+    upstreamModel: model.modelId,
+    price: {
+      inputPicoPerToken: parsePricePerMillion(model.inputPrice)!,
+      outputPicoPerToken: parsePricePerMillion(model.outputPrice)!,
+    },
+    contextTokens: model.contextTokens,
+    maxOutputTokens: model.maxOutputTokens,
+    features: new Set(model.features),
+  }))
+}
+
+function noteOf({ name, keyVariable, models }: CloudPreset): string {
+  if (models.length > 0)
+    return `${keyVariable} is set. Sold at the list prices of ${cloudPricesAsOf}, without a margin: check them before selling. Other models need a price in switchyard.yaml.`
+  return `${keyVariable} is set, but nothing is offered: no prices are known. Declare an endpoint "${name}" with models and prices in switchyard.yaml.`
+}

@@ -1,0 +1,8 @@
+import { getJson } from '../../egress/get-json.ts'
+
+/** Whether a Switchyard server answers there; false when something else does, or nothing in time. */
+export async function isSwitchyardAt(baseUrl: string, timeoutMs: number): Promise<boolean> {
+  const answer = await getJson(`${baseUrl}/openapi.json`, { timeoutMs }).catch(() => undefined)
+  const title = (answer?.body as { info?: { title?: unknown } } | undefined)?.info?.title
+  return typeof title === 'string' && title.startsWith('Switchyard')
+}

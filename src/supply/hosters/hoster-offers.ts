@@ -1,0 +1,109 @@
+import type { Sql } from '../../db/pool.ts'
+import type { Feature } from '../../domain/chat-job.ts'
+import { standardDialect, standardTimeouts } from '../../domain/endpoint-defaults.ts'
+import type { Endpoint, Offer } from '../../domain/offer.ts'
+import { SupplyError } from '../../domain/supply-error.ts'
+import { openSecret } from '../../secrets/sealed-secret.ts'
+import { checkHosterUrl } from './hoster-url.ts'
+
+export interface HosterOffers {
+  readonly offers: readonly Offer[]
+  /** Unix seconds of the first price of each model. */
+  readonly offeredSince: ReadonlyMap<string, number>
+}
+
+export interface HosterOffersOptions {
+  readonly masterKey: Buffer
+  readonly allowPrivateHosters: boolean
+  readonly onProblem: (message: string) => void
+}
+
+/** The current prices of active hosters, as offers. An endpoint whose key does not open or whose address may not be called is reported and left out. */
+export async function readHosterOffers(sql: Sql, options: HosterOffersOptions): Promise<HosterOffers> {
+  const { rows } = await sql.query<HosterPriceRow>(SELECT_CURRENT_PRICES)
+  const endpoints = new Map<string, Endpoint | undefined>()
+  const offers: Offer[] = []
+  const offeredSince = new Map<string, number>()
+  for (const row of rows) {
+    if (!endpoints.has(row.endpoint_id)) endpoints.set(row.endpoint_id, toEndpoint(row, options))
+    const endpoint = endpoints.get(row.endpoint_id)
+    if (!endpoint) continue
+    offers.push(toOffer(row, endpoint))
+    const since = Math.floor(row.offered_since.getTime() / 1000)
+    offeredSince.set(row.model_id, Math.min(since, offeredSince.get(row.model_id) ?? since))
+  }
+  return { offers, offeredSince }
+}
+
+interface HosterPriceRow {
+  hoster_id: string
+  name: string
+  trust_score: number
+  share_bps: number
+  endpoint_id: string
+  base_url: string
+  key_sealed: Buffer | null
+  model_id: string
+  version: number
+  upstream_model: string
+  input_pico_per_token: bigint
+  output_pico_per_token: bigint
+  context_tokens: number
+  max_output_tokens: number
+  features: Feature[]
+  offered_since: Date
+}
+
+const SELECT_CURRENT_PRICES = `
+  SELECT h.hoster_id, h.name, h.trust_score, h.share_bps, e.endpoint_id, e.base_url, e.key_sealed,
+         p.model_id, p.version, p.upstream_model, p.input_pico_per_token, p.output_pico_per_token,
+         p.context_tokens, p.max_output_tokens, p.features, first.valid_from AS offered_since
+  FROM hoster h
+  JOIN hoster_endpoint e USING (hoster_id)
+  JOIN hoster_price p ON p.endpoint_id = e.endpoint_id AND p.valid_until IS NULL
+  JOIN hoster_price first ON first.endpoint_id = p.endpoint_id AND first.model_id = p.model_id AND first.version = 1
+  WHERE h.state = 'active'
+  ORDER BY h.created_at, h.hoster_id, p.model_id`
+
+function toEndpoint(row: HosterPriceRow, options: HosterOffersOptions): Endpoint | undefined {
+  const owner = { ownerId: row.hoster_id, purpose: 'upstream_key' } as const
+  let apiKey: string | null = null
+  try {
+    // Judged when it was added, but perhaps while private addresses were allowed; and an address that is no name is never looked up,
+    // so no socket would ask again.
+    checkHosterUrl(row.base_url, { allowPrivate: options.allowPrivateHosters })
+    if (row.key_sealed) apiKey = openSecret(options.masterKey, row.key_sealed, owner)
+  } catch (error) {
+    if (!(error instanceof SupplyError)) throw error
+    options.onProblem(`Hoster "${row.name}" is not offered. ${error.message}`)
+    return undefined
+  }
+  return {
+    endpointId: row.endpoint_id,
+    kind: 'hoster',
+    hosterId: row.hoster_id,
+    name: row.name,
+    baseUrl: row.base_url,
+    apiKey,
+    dialect: standardDialect,
+    timeouts: standardTimeouts,
+    trustScore: row.trust_score,
+    hosterShareBps: row.share_bps,
+    demo: false,
+    egress: options.allowPrivateHosters ? 'any' : 'public_only',
+  }
+}
+
+function toOffer(row: HosterPriceRow, endpoint: Endpoint): Offer {
+  return {
+    offerId: `${endpoint.endpointId}/${row.model_id}`,
+    endpoint,
+    modelId: row.model_id,
+    upstreamModel: row.upstream_model,
+    price: { inputPicoPerToken: row.input_pico_per_token, outputPicoPerToken: row.output_pico_per_token },
+    priceVersion: row.version,
+    contextTokens: row.context_tokens,
+    maxOutputTokens: row.max_output_tokens,
+    features: new Set(row.features),
+  }
+}

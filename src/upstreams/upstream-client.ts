@@ -1,0 +1,138 @@
+import type { LookupFunction } from 'node:net'
+import { credentialHeader } from '../domain/credential-header.ts'
+import type { Endpoint } from '../domain/offer.ts'
+import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
+import type { CancelSignal } from '../runtime/cancel-signal.ts'
+import { failpoint } from '../runtime/failpoint.ts'
+import { ConnectionPool } from './connection-pool.ts'
+import { Deadlines } from './deadlines.ts'
+import { UpstreamExchange } from './upstream-exchange.ts'
+
+export interface UpstreamClientOptions {
+  /** Sent as `user-agent: switchyard/<version>`. */
+  readonly version: string
+  /** Resolves the names of `public_only` endpoints; without it they are refused. */
+  readonly publicLookup?: LookupFunction
+}
+
+export interface UpstreamAsk {
+  readonly endpoint: Endpoint
+  /** JSON. */
+  readonly body: string
+  readonly stream: boolean
+  /** No attempt lasts longer than this, whatever the endpoint's own limits, ms from now. */
+  readonly remainingMs: number
+  readonly signal: CancelSignal
+}
+
+/** An endpoint's address, and the request up to the length of its body. */
+interface Target {
+  readonly pool: ConnectionPool
+  readonly wholeHead: string
+  readonly streamHead: string
+}
+
+/** A line break in a key would be a header of its own, and beyond ASCII servers differ in what they read. */
+const headerValuePattern = /^[\t\x20-\x7e]*$/
+
+/**
+ * Speaks HTTP/1.1 to upstreams: one keep-alive pool for each origin, no pipelining, no redirects, no proxy from the
+ * environment. Sends only the headers written here; nothing of the customer's request and nothing of the upstream's
+ * response headers passes through.
+ */
+export class UpstreamClient {
+  readonly #options: UpstreamClientOptions
+  readonly #pools = new Map<string, ConnectionPool>()
+  readonly #targets = new WeakMap<Endpoint, Target>()
+  readonly #deadlines = new Deadlines()
+  #isClosed = false
+
+  constructor(options: UpstreamClientOptions) {
+    this.#options = options
+  }
+
+  /** Sends one chat request; resolves when it has `arrived`. Rejects with UpstreamFailure, and nothing else. */
+  ask(ask: UpstreamAsk): Promise<UpstreamExchange> {
+    const first = this.#send(ask, false)
+    return first.arrived.then(answered, failure => {
+      if (!first.lostAtOnce) throw failure
+      // A kept connection that the upstream was just closing says nothing about the upstream. A new one will.
+      return this.#send(ask, true).arrived
+    })
+  }
+
+  /** Cuts off what is still running and closes all connections. From now on nothing is sent. */
+  close(): void {
+    this.#isClosed = true
+    for (const pool of this.#pools.values()) pool.destroy(new Cancelled('gateway_stopping', true))
+  }
+
+  #send(ask: UpstreamAsk, fresh: boolean): UpstreamExchange {
+    const { endpoint, body, stream } = ask
+    const exchange = new UpstreamExchange(endpoint.timeouts, stream, ask.remainingMs, ask.signal, this.#deadlines)
+    try {
+      if (ask.signal.aborted) throw exchange.givenUp()
+      if (this.#isClosed) throw new Cancelled('gateway_stopping', false)
+      const { pool, wholeHead, streamHead } = this.#target(endpoint)
+      const request = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}\r\n\r\n${body}`
+      pool.send(request, exchange, fresh)
+    } catch (error) {
+      exchange.onResponseError(error as Error)
+    }
+    return exchange
+  }
+
+  #target(endpoint: Endpoint): Target {
+    let target = this.#targets.get(endpoint)
+    if (target === undefined) {
+      const url = new URL(`${endpoint.baseUrl}/chat/completions`)
+      target = {
+        pool: this.#pool(url.origin, endpoint.egress),
+        wholeHead: this.#head(url, endpoint, 'application/json'),
+        streamHead: this.#head(url, endpoint, 'text/event-stream'),
+      }
+      this.#targets.set(endpoint, target)
+    }
+    return target
+  }
+
+  #head(url: URL, endpoint: Endpoint, accept: string): string {
+    const credential = credentialHeader(endpoint)
+    if (credential !== null && !headerValuePattern.test(credential[1])) {
+      throw new UpstreamFailure('connect_failed', 'The key of the endpoint cannot be sent in a header.')
+    }
+    return [
+      `POST ${url.pathname}${url.search} HTTP/1.1`,
+      `host: ${url.host}`,
+      'content-type: application/json',
+      `accept: ${accept}`,
+      // Without it any coding would be acceptable (RFC 9110, 12.5.3), and we read none.
+      'accept-encoding: identity',
+      'connection: keep-alive',
+      `user-agent: switchyard/${this.#options.version}`,
+      ...(credential === null ? [] : [credential.join(': ')]),
+      'content-length: ',
+    ].join('\r\n')
+  }
+
+  #pool(origin: string, egress: Endpoint['egress']): ConnectionPool {
+    const key = `${egress} ${origin}`
+    let pool = this.#pools.get(key)
+    if (pool === undefined) {
+      pool = new ConnectionPool(origin, this.#deadlines, egress === 'public_only' ? this.#publicLookup() : undefined)
+      this.#pools.set(key, pool)
+    }
+    return pool
+  }
+
+  #publicLookup(): LookupFunction {
+    const { publicLookup } = this.#options
+    if (!publicLookup) throw new UpstreamFailure('connect_failed', 'No lookup for public addresses is configured.')
+    return publicLookup
+  }
+}
+
+function answered(exchange: UpstreamExchange): UpstreamExchange {
+  failpoint('upstream-headers')
+  return exchange
+}

@@ -1,0 +1,160 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { eligible } from '../../src/admit/eligible.ts'
+import { holdFor, maxTokensFor } from '../../src/admit/hold.ts'
+import { ApiError } from '../../src/domain/errors.ts'
+import type { Ticket } from '../../src/domain/handoff.ts'
+import { costNanos } from '../../src/domain/money.ts'
+import type { Offer } from '../../src/domain/offer.ts'
+import { outputCap } from '../../src/domain/output-cap.ts'
+import { expectedCostPicos, expectedUse } from '../../src/route/expected-cost.ts'
+import { route } from '../../src/route/route.ts'
+import { candidatesFor } from '../../src/supply/catalog/candidates.ts'
+import { buildCatalog } from '../../src/supply/catalog/catalog.ts'
+import { type RandomMarket, randomMarket, seededRandom } from '../supply/random-market.ts'
+
+/** The way from a job to a plan, as admission and routing go it. Undefined when the market does not have the model. */
+function choose({ offers, job, health, cloudCompetes, stickyOfferId, seed }: RandomMarket) {
+  const catalog = buildCatalog(offers, () => 0)
+  let candidates: ReturnType<typeof candidatesFor>
+  try {
+    candidates = candidatesFor(catalog, job)
+  } catch (error) {
+    if (error instanceof ApiError && error.code === 'model_not_found') return undefined
+    throw error
+  }
+  const { eligible: allowed, excluded } = eligible(candidates.offers, job, health)
+  if (allowed.length === 0) return { candidates, allowed, excluded, plan: [], ranks: [], hold: undefined }
+  const hold = holdFor(allowed, job, 4_096)
+  const ticket: Ticket = {
+    requestId: '',
+    hold: { leaseId: '', nanos: hold.wantNanos, isOpen: true },
+    caller: {} as Ticket['caller'],
+    startedAtEpochMs: 0,
+    startedMonotonicMs: 0,
+    models: candidates.models,
+    eligible: allowed,
+    excluded,
+    maxTokens: hold.maxTokens,
+    clamp: null,
+  }
+  const { offers: plan, ranks } = route(ticket, job, { health, cloudCompetes, stickyOfferId }, seededRandom(seed))
+  return { candidates, allowed, excluded, plan, ranks, hold }
+}
+
+const isCloud = (offer: Offer) => offer.endpoint.kind === 'cloud'
+const isHoster = (offer: Offer) => offer.endpoint.kind === 'hoster'
+
+function check(runs: number, property: (market: RandomMarket, chosen: NonNullable<ReturnType<typeof choose>>) => void) {
+  fc.assert(
+    fc.property(randomMarket, market => {
+      const chosen = choose(market)
+      if (chosen) property(market, chosen)
+    }),
+    { numRuns: runs, seed: 2_026 },
+  )
+}
+
+describe('in 10,000 random markets', () => {
+  test('constraints hold for what is eligible and for every offer a retry could reach', () => {
+    let privateRequests = 0
+    check(10_000, ({ job: { constraints } }, { allowed, plan }) => {
+      // A retry takes the next offer of the plan, so what is not in the plan cannot be tried.
+      for (const offers of [allowed, plan]) {
+        if (constraints.privacyMode && offers.some(isCloud)) throw new Error('cloud despite privacy_mode')
+        const hosters = offers.filter(isHoster).map(offer => offer.endpoint)
+        if (constraints.trustedOnly && hosters.some(({ trustScore }) => !(trustScore! > 0.8)))
+          throw new Error('untrusted')
+        if (hosters.some(({ hosterId }) => constraints.denyHosters.has(hosterId!))) throw new Error('denied')
+        if (constraints.allowHosters && hosters.some(({ hosterId }) => !constraints.allowHosters!.has(hosterId!))) {
+          throw new Error('not allowed')
+        }
+      }
+      if (constraints.privacyMode && plan.length > 0) privateRequests++
+    })
+    expect(privateRequests).toBeGreaterThan(1_000)
+  })
+})
+
+test('every candidate is either eligible or excluded for one reason, and the plan is the eligible offers in some order', () => {
+  check(2_000, (_, { candidates, allowed, excluded, plan }) => {
+    const all = candidates.offers.map(offer => offer.offerId)
+    expect([...allowed.map(offer => offer.offerId), ...excluded.map(({ offerId }) => offerId)].sort()).toEqual(
+      all.toSorted(),
+    )
+    expect(new Set(all).size).toBe(all.length)
+    expect(plan.map(offer => offer.offerId).sort()).toEqual(allowed.map(offer => offer.offerId).sort())
+  })
+})
+
+test('the hold covers every candidate at its worst', () => {
+  check(2_000, ({ job }, { allowed, hold }) => {
+    if (!hold) return
+    for (const offer of allowed) {
+      const asked = outputCap(offer, job, hold.maxTokens)
+      expect(asked).toBeLessThanOrEqual(hold.maxTokens)
+      const worst = costNanos(offer.price, job.inputTokensBound, hold.maxTokens * job.choices)
+      expect(worst <= hold.wantNanos).toBe(true)
+    }
+    expect(hold.floorNanos <= hold.wantNanos).toBe(true)
+    if (job.maxTokens !== null) expect(hold).toMatchObject({ maxTokens: job.maxTokens, floorNanos: hold.wantNanos })
+  })
+})
+
+test('what a smaller hold affords costs no more than the hold, at every candidate', () => {
+  check(2_000, ({ job, seed }, { allowed, hold }) => {
+    if (!hold) return
+    const held = hold.floorNanos + ((hold.wantNanos - hold.floorNanos) * BigInt(seed % 101)) / 100n
+    const maxTokens = Math.min(maxTokensFor(allowed, job, held), hold.maxTokens)
+    if (maxTokens === 0) return
+    for (const { price } of allowed) {
+      expect(costNanos(price, job.inputTokensBound, maxTokens * job.choices) <= held).toBe(true)
+    }
+  })
+})
+
+test('cheapest is in order of price, models and kinds come in their order, last resorts come last', () => {
+  check(2_000, ({ job, health, cloudCompetes }, { candidates, plan, hold }) => {
+    const isFailing = (offer: Offer) => health.state(offer.offerId) === 'ejected'
+    const firstFailing = plan.findIndex(isFailing)
+    if (firstFailing >= 0) expect(plan.slice(firstFailing).every(isFailing)).toBe(true)
+    const healthy = plan.filter(offer => !isFailing(offer))
+    const modelRank = ({ modelId }: Offer) => {
+      const at = candidates.models.indexOf(modelId)
+      return at >= 0 ? at : candidates.models.indexOf('auto')
+    }
+    for (const [before, after] of pairs(healthy)) {
+      expect(modelRank(before)).toBeLessThanOrEqual(modelRank(after))
+      if (modelRank(before) < modelRank(after)) continue
+      if (!cloudCompetes) {
+        expect(isCloud(before) && !isCloud(after)).toBe(false)
+        if (isCloud(before) !== isCloud(after)) continue
+      }
+      if (job.constraints.serviceTier !== 'cheapest') continue
+      const use = expectedUse(job, hold!.maxTokens)
+      expect(expectedCostPicos(before.price, use) <= expectedCostPicos(after.price, use)).toBe(true)
+    }
+  })
+})
+
+test('health never empties a model that the constraints allow, and drops at most half of its hosters', () => {
+  check(2_000, (_, { candidates, allowed, excluded }) => {
+    const ill = new Set(excluded.filter(({ reason }) => reason === 'endpoint_ejected').map(({ offerId }) => offerId))
+    const dropped = candidates.offers.filter(offer => ill.has(offer.offerId))
+    for (const [modelId, gone] of Map.groupBy(dropped, offer => offer.modelId)) {
+      const left = allowed.filter(offer => offer.modelId === modelId)
+      expect(left.length).toBeGreaterThan(0)
+      expect(gone.filter(isHoster).length).toBeLessThanOrEqual(gone.concat(left).filter(isHoster).length / 2)
+    }
+  })
+})
+
+test('the same ticket, health and random numbers give the same plan', () => {
+  check(500, (market, { plan }) => {
+    expect(choose(market)!.plan).toEqual(plan)
+  })
+})
+
+function pairs<T>(items: readonly T[]): [T, T][] {
+  return items.slice(1).map((after, at) => [items[at]!, after])
+}

@@ -1,0 +1,128 @@
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterEach, expect, test } from 'vitest'
+import { detectLocal } from '../../src/supply/detection/detect-local.ts'
+
+const price = { inputPicoPerToken: 1n, outputPicoPerToken: 2n }
+const servers: Server[] = []
+afterEach(async () => {
+  for (const server of servers.splice(0)) {
+    server.closeAllConnections()
+    await new Promise(resolve => server.close(resolve))
+  }
+})
+
+async function listen(answer: RequestListener): Promise<number> {
+  const server = createServer(answer)
+  servers.push(server)
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  return (server.address() as AddressInfo).port
+}
+
+const json =
+  (body: unknown, status = 200): RequestListener =>
+  (_, response) => {
+    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+  }
+
+const detect = (found: Record<string, number>, more: Partial<Parameters<typeof detectLocal>[0]> = {}) =>
+  detectLocal({
+    price,
+    ownPorts: [],
+    timeoutMs: 10_000,
+    servers: Object.entries(found).map(([name, port]) => ({ name, port })),
+    ...more,
+  })
+
+test('models of the servers that answer become local offers at the given price', async () => {
+  const asked: string[] = []
+  const ollama = await listen((request, response) => {
+    asked.push(`${request.method} ${request.url}`)
+    json({ object: 'list', data: [{ id: 'llama3.2:3b' }, { id: 'nomic-embed-text:latest' }] })(request, response)
+  })
+  const vllm = await listen(json({ object: 'list', data: [{ id: 'Qwen/Qwen3-8B', max_model_len: 40_960 }] }))
+  const file = '/srv/models/gemma-3-4b-it-Q4_K_M-00001-of-00002.gguf'
+  const llamacpp = await listen(json({ object: 'list', data: [{ id: file, meta: { n_ctx_train: 131_072 } }] }))
+
+  const found = await detect({ ollama, vllm, llamacpp })
+  expect(asked).toEqual(['GET /v1/models'])
+  expect(found.map(({ finding }) => [finding.name, finding.models])).toEqual([
+    ['ollama', ['llama3.2:3b']],
+    ['vllm', ['Qwen/Qwen3-8B']],
+    ['llamacpp', ['gemma-3-4b-it-Q4_K_M']],
+  ])
+  const [one, two, three] = found.flatMap(({ offers }) => offers)
+  expect(one).toMatchObject({
+    offerId: 'ollama/llama3.2:3b',
+    endpoint: { kind: 'local', baseUrl: `http://127.0.0.1:${ollama}/v1`, apiKey: null, hosterShareBps: 0 },
+    price,
+  })
+  expect(two!.contextTokens).toBe(40_960)
+  expect(three).toMatchObject({ upstreamModel: file, contextTokens: 131_072 })
+})
+
+test('the context is what a server says that it serves, or a guess where that is no length', async () => {
+  const meta = { n_ctx: 4_096, n_ctx_train: 131_072 }
+  const data = [
+    { id: 'served', meta },
+    { id: 'odd', max_model_len: -1, context_length: 1.5 },
+  ]
+  const [found] = await detect({ llamacpp: await listen(json({ data })) })
+  expect(found!.offers.map(offer => offer.contextTokens)).toEqual([4_096, 32_768])
+})
+
+test('a name is offered once, and never one that means something else', async () => {
+  const data = [{ id: '/a/m.gguf' }, { id: '/b/m.gguf' }, { id: 'auto' }]
+  const [found] = await detect({ llamacpp: await listen(json({ data })) })
+  expect(found!.offers.map(offer => offer.upstreamModel)).toEqual(['/a/m.gguf'])
+})
+
+test('a server without a chat model is found, and said to have nothing to offer', async () => {
+  const [found] = await detect({
+    ollama: await listen(json({ data: [{ id: 'bge-m3' }, { id: 'mxbai-embed-large' }] })),
+  })
+  expect(found).toMatchObject({ offers: [], finding: { models: [], note: expect.stringContaining('no chat model') } })
+})
+
+test.each([401, 403])('a server that wants a key, and says so with %i, is found but not offered', async code => {
+  const lmstudio = await listen(json({ error: 'key' }, code))
+  const [found] = await detect({ lmstudio })
+  expect(found!.offers).toEqual([])
+  expect(found!.finding.note).toContain('wants an API key')
+})
+
+test.each<[string, RequestListener]>([
+  ['a web page', (_, response) => response.end('<html>')],
+  ['another JSON service', json({ hello: 'world' })],
+  ['a list of something else', json({ data: [1, null, { id: 7 }, { id: '' }] })],
+  ['not found', json({}, 404)],
+  ['a redirect elsewhere', (_, response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end()],
+  [
+    'an endless body',
+    (_, response) => {
+      const more = () => {
+        while (response.write(Buffer.alloc(65_536, 0x20))) {}
+        response.once('drain', more)
+      }
+      more()
+    },
+  ],
+  ['nothing, ever', () => {}],
+])('%s offers nothing', async (_, answer) => {
+  const found = await detect({ something: await listen(answer) }, { timeoutMs: 200 })
+  expect(found.flatMap(({ offers }) => offers)).toEqual([])
+})
+
+test('our own port, declared names and ports where nobody listens are left alone', async () => {
+  let requests = 0
+  const port = await listen((request, response) => {
+    requests++
+    json({ data: [{ id: 'm' }] })(request, response)
+  })
+  expect(await detect({ ollama: port }, { ownPorts: [port] })).toEqual([])
+  expect(await detect({ ollama: port }, { except: new Set(['ollama']) })).toEqual([])
+  expect(requests).toBe(0)
+  const closed = await listen(json({}))
+  await new Promise(resolve => servers.pop()!.close(resolve))
+  expect(await detect({ ollama: closed })).toEqual([])
+})

@@ -1,0 +1,21 @@
+import { randomBytes } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { markOf, noteMasterKey, readMark } from '../../src/secrets/master-key-mark.ts'
+import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+
+let db: TestDatabase
+beforeAll(async () => {
+  db = await createTestDatabase()
+})
+afterAll(() => db.drop())
+
+test('a database knows whether a server starts with the master key of the one before, and not the key', async () => {
+  const [key, other] = [randomBytes(32), randomBytes(32)]
+  expect(await readMark(db.pool)).toBeUndefined()
+  expect(await noteMasterKey(db.pool, key)).toBe(true)
+  expect(await noteMasterKey(db.pool, key)).toBe(true)
+  expect(await readMark(db.pool)).toBe(markOf(key))
+  expect(markOf(key)).not.toContain(key.toString('hex'))
+  expect(await noteMasterKey(db.pool, other)).toBe(false)
+  expect(await noteMasterKey(db.pool, key)).toBe(false)
+})

@@ -1,0 +1,29 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { loadConfig } from '../../src/config/config.ts'
+import { gatherSupply } from '../../src/start/gather-supply.ts'
+
+test('a cloud that the file declares under another name is sold as the file says, and only so', async () => {
+  const cwd = await mkdtemp(join(tmpdir(), 'switchyard-supply-'))
+  const file = `
+demo: { enabled: false }
+endpoints:
+  - name: mine
+    kind: cloud
+    base_url: https://api.openai.com/v1
+    api_key: \${OPENAI_API_KEY}
+    models: [{ id: gpt-4o-mini, price_per_million_usd: { input: 1, output: 3 } }]
+`
+  await writeFile(join(cwd, 'switchyard.yaml'), file)
+  try {
+    const env = { OPENAI_API_KEY: 'sk-x', GROQ_API_KEY: 'gsk-x' }
+    const supply = await gatherSupply(loadConfig({ env, cwd }))
+    const clouds = supply.offers.filter(({ endpoint }) => endpoint.kind === 'cloud')
+    expect(new Set(clouds.map(({ endpoint }) => endpoint.name))).toEqual(new Set(['mine', 'groq']))
+    await supply.close()
+  } finally {
+    await rm(cwd, { recursive: true })
+  }
+})
