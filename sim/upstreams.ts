@@ -1,6 +1,6 @@
 import { Cancelled, UpstreamFailure } from '../src/domain/upstream-failure.ts'
 import type { ResponseHead } from '../src/upstreams/response-parser.ts'
-import type { UpstreamAsk, UpstreamClient } from '../src/upstreams/upstream-client.ts'
+import type { UpstreamClient, UpstreamRequest } from '../src/upstreams/upstream-client.ts'
 import type { UpstreamExchange } from '../src/upstreams/upstream-exchange.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
@@ -51,7 +51,7 @@ export function createUpstreams(world: World, troubles: readonly TroublePlan[]):
 
   return {
     clientFor(process, request) {
-      const ask = ({ endpoint, stream, signal }: UpstreamAsk) =>
+      const send = ({ endpoint, stream, signal }: UpstreamRequest) =>
         new Promise<Exchange>((resolve, reject) => {
           const trouble = troubleOf(endpoint.endpointId, request.customerId)
           const end = (afterMs: number, finish: () => void) => {
@@ -89,7 +89,7 @@ export function createUpstreams(world: World, troubles: readonly TroublePlan[]):
           else give(takesMs, whole(200, ANSWER))
         })
       // What dispatch uses of the two classes: their fields that it cannot reach are of sockets.
-      return { ask } as unknown as UpstreamClient
+      return { send } as unknown as UpstreamClient
     },
     heal() {
       isHealed = true

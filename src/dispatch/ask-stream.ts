@@ -1,4 +1,4 @@
-import { type Expected, isEmptyAnswer } from '../dialects/chat/empty-answer.ts'
+import { type ExpectedAnswer, isEmptyAnswer } from '../dialects/chat/empty-answer.ts'
 import type { Envelope } from '../dialects/chat/envelope.ts'
 import { ChunkNormaliser, hasContent } from '../dialects/chat/upstream-chunk.ts'
 import { completionAsChunks, normaliseCompletion } from '../dialects/chat/upstream-completion.ts'
@@ -8,7 +8,7 @@ import type { ChunkSource, StreamPart, TakeParts } from '../domain/handoff.ts'
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { ByteQueue } from '../runtime/byte-queue.ts'
 import type { ResponseHead } from '../upstreams/response-parser.ts'
-import type { UpstreamAsk, UpstreamClient } from '../upstreams/upstream-client.ts'
+import type { UpstreamClient, UpstreamRequest } from '../upstreams/upstream-client.ts'
 import { tooLarge, type UpstreamExchange, WHOLE_BYTES_MAX } from '../upstreams/upstream-exchange.ts'
 import { failureOfResponse, isOfType } from './classify.ts'
 
@@ -29,12 +29,12 @@ export interface StreamWatcher {
  */
 export async function askStream(
   upstream: UpstreamClient,
-  ask: UpstreamAsk,
+  ask: UpstreamRequest,
   envelope: Envelope,
-  expected: Expected,
+  expected: ExpectedAnswer,
   watcher: StreamWatcher,
 ): Promise<ChunkSource> {
-  const reader = new ChunkReader(await upstream.ask(ask), envelope, expected, watcher)
+  const reader = new ChunkReader(await upstream.send(ask), envelope, expected, watcher)
   await reader.answering
   return reader
 }
@@ -57,7 +57,7 @@ class ChunkReader implements ChunkSource {
   readonly #answering = Promise.withResolvers<void>()
   readonly #reading = Promise.withResolvers<void>()
 
-  constructor(exchange: UpstreamExchange, envelope: Envelope, expected: Expected, watcher: StreamWatcher) {
+  constructor(exchange: UpstreamExchange, envelope: Envelope, expected: ExpectedAnswer, watcher: StreamWatcher) {
     this.#exchange = exchange
     this.#normaliser = new ChunkNormaliser(envelope, expected.choices)
     this.#watcher = watcher
@@ -87,7 +87,7 @@ class ChunkReader implements ChunkSource {
   }
 
   /** Its `finally` ends the exchange, whatever happens. */
-  async #readToEnd(expected: Expected): Promise<void> {
+  async #readToEnd(expected: ExpectedAnswer): Promise<void> {
     const exchange = this.#exchange
     const normaliser = this.#normaliser
     let ending: StreamEnding = 'left'
@@ -119,7 +119,7 @@ class ChunkReader implements ChunkSource {
    * What the body begins with decides what it is: proxies call event streams `application/json` (vLLM Ascend pull request 6985, foundry-dev-tools issue
    * 195) and whole answers `text/event-stream` (9router pull request 3301).
    */
-  async #readBody(expected: Expected): Promise<void> {
+  async #readBody(expected: ExpectedAnswer): Promise<void> {
     const decoder = new SseDecoder()
     const begun = new ByteQueue()
     let form: Form = null
@@ -153,7 +153,7 @@ class ChunkReader implements ChunkSource {
       })()
     }
     this.#pause = this.#hand(parts)
-    if (wasComplete && parts.length > 0) this.#exchange.answerGoesOn()
+    if (wasComplete && parts.length > 0) this.#exchange.answerResumed()
     if (normaliser.done) this.#exchange.release()
     // A finish_reason before the first content may stand in every chunk, that of the role included: the limit of the first token goes on.
     else if (normaliser.awaitsUsage && this.#isAnswering) this.#exchange.answerComplete()
@@ -177,7 +177,7 @@ class ChunkReader implements ChunkSource {
   }
 
   /** The stream is over, and there was no content. */
-  #endEmpty(expected: Expected): Promise<void> {
+  #endEmpty(expected: ExpectedAnswer): Promise<void> {
     if (!isEmpty(this.#peeked, expected)) throw new UpstreamFailure('empty', 'The stream ended without any output.')
     this.#startAnswering()
     return this.#reading.promise
@@ -185,7 +185,7 @@ class ChunkReader implements ChunkSource {
 }
 
 /** Some servers answer `stream: true` with a whole completion, or with an error object and status 200. */
-function wholeAsStream(text: string, normaliser: ChunkNormaliser, expected: Expected): ChatChunk[] {
+function wholeAsStream(text: string, normaliser: ChunkNormaliser, expected: ExpectedAnswer): ChatChunk[] {
   const completion = normaliseCompletion(text, { id: '', created: 0, model: '' }, expected)
   return [...completionAsChunks(completion).map(chunk => JSON.stringify(chunk)), '[DONE]'].flatMap(data =>
     normaliser.push({ event: '', data }),
@@ -218,7 +218,7 @@ export function rejectUnreadable(head: ResponseHead): void {
   if (isOfType(head, 'html')) throw new UpstreamFailure('malformed', 'The upstream answered with HTML.')
 }
 
-function isEmpty(parts: readonly StreamPart[], expected: Expected): boolean {
+function isEmpty(parts: readonly StreamPart[], expected: ExpectedAnswer): boolean {
   const chunks = parts.filter(part => typeof part !== 'string')
   const reasons = chunks.flatMap(chunk => chunk.choices.map(choice => choice.finish_reason))
   return isEmptyAnswer(reasons, chunks.at(-1)?.usage?.completion_tokens ?? 0, expected)

@@ -1,4 +1,4 @@
-import type { Expected } from '../dialects/chat/empty-answer.ts'
+import type { ExpectedAnswer } from '../dialects/chat/empty-answer.ts'
 import { type Envelope, envelopeOf } from '../dialects/chat/envelope.ts'
 import { upstreamRequestBody } from '../dialects/chat/upstream-request.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
@@ -12,7 +12,7 @@ import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { failpoint } from '../runtime/failpoint.ts'
-import type { UpstreamAsk, UpstreamClient } from '../upstreams/upstream-client.ts'
+import type { UpstreamClient, UpstreamRequest } from '../upstreams/upstream-client.ts'
 import { askStream } from './ask-stream.ts'
 import { readWhole } from './read-whole.ts'
 
@@ -78,9 +78,9 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
 interface Try {
   readonly offer: Offer
   readonly health: Health
-  readonly ask: UpstreamAsk
+  readonly ask: UpstreamRequest
   readonly envelope: Envelope
-  readonly expected: Expected
+  readonly expected: ExpectedAnswer
   readonly startedMs: number
   /** The tries before this one. */
   readonly attempts: readonly Attempt[]
@@ -91,7 +91,7 @@ async function tryWhole({ upstream, clock }: DispatchDeps, attempt: Try): Promis
   const { offerId } = attempt.offer
   health.beginRequest(offerId)
   try {
-    const completion = readWhole(await upstream.ask(attempt.ask), attempt.envelope, attempt.expected)
+    const completion = readWhole(await upstream.send(attempt.ask), attempt.envelope, attempt.expected)
     const totalMs = clock.monotonicMs() - startedMs
     const outputTokens = completion.usage?.completion_tokens
     health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens }, startedMs)

@@ -1,6 +1,6 @@
 import type { OnReadOpts, Socket } from 'node:net'
 import type { Limited } from './deadlines.ts'
-import { type ResponseHead, ResponseParser, type ResponseTaker } from './response-parser.ts'
+import { type ResponseHandler, type ResponseHead, ResponseParser } from './response-parser.ts'
 
 /** One request as its connection sees it. No call may throw. */
 export interface Exchange {
@@ -40,7 +40,7 @@ export interface ConnectionKeeper {
 }
 
 /** A connection to an upstream: one request at a time, then the next. */
-export class Connection implements ResponseTaker, Limited {
+export class Connection implements ResponseHandler, Limited {
   older: Limited | undefined = undefined
   newer: Limited | undefined = undefined
   isListed = false

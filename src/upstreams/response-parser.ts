@@ -7,7 +7,7 @@ export interface ResponseHead {
   readonly retryAfterMs: string
 }
 
-export interface ResponseTaker {
+export interface ResponseHandler {
   onHead(head: ResponseHead): void
   /** `bytes` may be overwritten as soon as this returns: what is to last must be copied. */
   onBody(bytes: Buffer): void
@@ -69,7 +69,7 @@ const STATUS_CHARS = 12
  * nobody asked for.
  */
 export class ResponseParser {
-  readonly #taker: ResponseTaker
+  readonly #taker: ResponseHandler
   #state: State = 'idle'
   /** The start of a head that has not arrived whole. */
   #kept: Buffer | null = null
@@ -82,7 +82,7 @@ export class ResponseParser {
   #keepsAlive = false
   #keepAliveS: number | null = null
 
-  constructor(taker: ResponseTaker) {
+  constructor(taker: ResponseHandler) {
     this.#taker = taker
   }
 

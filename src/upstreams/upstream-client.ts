@@ -15,7 +15,7 @@ export interface UpstreamClientOptions {
   readonly publicLookup?: LookupFunction
 }
 
-export interface UpstreamAsk {
+export interface UpstreamRequest {
   readonly endpoint: Endpoint
   /** JSON. */
   readonly body: string
@@ -52,12 +52,12 @@ export class UpstreamClient {
   }
 
   /** Sends one chat request; resolves when it has `arrived`. Rejects with UpstreamFailure, and nothing else. */
-  ask(ask: UpstreamAsk): Promise<UpstreamExchange> {
-    const first = this.#send(ask, false)
+  send(request: UpstreamRequest): Promise<UpstreamExchange> {
+    const first = this.#start(request, false)
     return first.arrived.then(answered, failure => {
-      if (!first.lostAtOnce) throw failure
+      if (!first.lostBeforeResponse) throw failure
       // A kept connection that the upstream was just closing says nothing about the upstream. A new one will.
-      return this.#send(ask, true).arrived
+      return this.#start(request, true).arrived
     })
   }
 
@@ -67,15 +67,21 @@ export class UpstreamClient {
     for (const pool of this.#pools.values()) pool.destroy(new Cancelled('gateway_stopping', true))
   }
 
-  #send(ask: UpstreamAsk, fresh: boolean): UpstreamExchange {
-    const { endpoint, body, stream } = ask
-    const exchange = new UpstreamExchange(endpoint.timeouts, stream, ask.remainingMs, ask.signal, this.#deadlines)
+  #start(request: UpstreamRequest, fresh: boolean): UpstreamExchange {
+    const { endpoint, body, stream } = request
+    const exchange = new UpstreamExchange(
+      endpoint.timeouts,
+      stream,
+      request.remainingMs,
+      request.signal,
+      this.#deadlines,
+    )
     try {
-      if (ask.signal.aborted) throw exchange.givenUp()
+      if (request.signal.aborted) throw exchange.cancellation()
       if (this.#isClosed) throw new Cancelled('gateway_stopping', false)
       const { pool, wholeHead, streamHead } = this.#target(endpoint)
-      const request = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}\r\n\r\n${body}`
-      pool.send(request, exchange, fresh)
+      const text = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}\r\n\r\n${body}`
+      pool.send(text, exchange, fresh)
     } catch (error) {
       exchange.onResponseError(error as Error)
     }

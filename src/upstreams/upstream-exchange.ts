@@ -27,13 +27,13 @@ const COMPLETING_MS = 3_000
 /** How long, and how much, the rest of a response may take for the sake of keeping its connection. */
 const DRAINING_MS = 1_000
 const DRAINING_BYTES_MAX = 64 * 1024
-const LOST_AT_ONCE_MS = 1_000
+const LOST_BEFORE_RESPONSE_MS = 1_000
 const lossCodes = new Set(['ECONNRESET', 'EPIPE'])
 /** Of an exchange that has no response yet. */
 const noHead: ResponseHead = { status: 0, contentType: '', contentEncoding: '', retryAfter: '', retryAfterMs: '' }
 
 /** Takes the body as it arrives, and must not keep `piece`, which is overwritten by the next. While a promise it returned is pending, nothing more is handed over. */
-export type TakePiece = (piece: Buffer) => void | Promise<void>
+export type BodySink = (piece: Buffer) => void | Promise<void>
 
 /**
  * One request and its response: a connection on one side, a reader of its bytes on the other. A slow reader pauses the
@@ -51,7 +51,7 @@ export class UpstreamExchange implements Exchange, Limited {
    */
   readonly arrived: Promise<UpstreamExchange>
   /** A kept connection was lost as soon as the request was sent, before any byte of a response: it may have been closing already. */
-  lostAtOnce = false
+  lostBeforeResponse = false
 
   readonly #timeouts: Timeouts
   readonly #stream: boolean
@@ -60,7 +60,7 @@ export class UpstreamExchange implements Exchange, Limited {
   /** Of the upstream. Its reader has as long again. */
   readonly #totalMs: number
   readonly #totalDeadlineMs: number
-  readonly #onAbort = () => this.#fail(this.givenUp())
+  readonly #onAbort = () => this.#fail(this.cancellation())
   readonly #arrived = Promise.withResolvers<UpstreamExchange>()
   #connection: Connection | null = null
   #phase: Phase = 'connecting'
@@ -70,7 +70,7 @@ export class UpstreamExchange implements Exchange, Limited {
   #bodyBytes = 0
   #ended = false
   #failure: UpstreamFailure | null = null
-  #take: TakePiece | null = null
+  #take: BodySink | null = null
   #isTaking = false
   /**
    * So long the reader was so far behind that the upstream had to wait for it, apart from a wait that is not over. Who waits at the very moment of
@@ -99,7 +99,7 @@ export class UpstreamExchange implements Exchange, Limited {
    * iterator would cost each piece of a stream three promises. Resolves at the end of the body or when the exchange is
    * released; rejects with UpstreamFailure, or with what `take` threw. May be called once.
    */
-  read(take: TakePiece): Promise<void> {
+  read(take: BodySink): Promise<void> {
     this.#take = take
     const done = Promise.withResolvers<void>()
     this.#bodyDone = done
@@ -146,7 +146,7 @@ export class UpstreamExchange implements Exchange, Limited {
   }
 
   /** It was not whole after all. */
-  answerGoesOn(): void {
+  answerResumed(): void {
     if (this.#phase === 'completing') this.#enter('streaming')
   }
 
@@ -167,7 +167,7 @@ export class UpstreamExchange implements Exchange, Limited {
   }
 
   /** What its aborted signal says of it. */
-  givenUp(): Cancelled {
+  cancellation(): Cancelled {
     return new Cancelled(hasClientLeft(this.#signal) ? 'client_left' : 'gateway_stopping', this.#isSent)
   }
 
@@ -229,7 +229,7 @@ export class UpstreamExchange implements Exchange, Limited {
   onResponseError(error: Error): void {
     const mayHaveBeenClosing = this.#connection?.mayBeClosing ?? false
     this.#connection = null
-    this.lostAtOnce = mayHaveBeenClosing && this.#phase === 'waiting' && this.#isLoss(error)
+    this.lostBeforeResponse = mayHaveBeenClosing && this.#phase === 'waiting' && this.#isLoss(error)
     this.#fail(failureOfException(error, this.#isSent))
   }
 
@@ -341,7 +341,7 @@ export class UpstreamExchange implements Exchange, Limited {
 
   /** A connection that was closing already is noticed within a round trip. */
   #isLoss(error: Error & { code?: string }): boolean {
-    return lossCodes.has(error.code ?? '') && performance.now() - this.#phaseStartMs < LOST_AT_ONCE_MS
+    return lossCodes.has(error.code ?? '') && performance.now() - this.#phaseStartMs < LOST_BEFORE_RESPONSE_MS
   }
 
   #timedOut(nowMs: number): UpstreamFailure {

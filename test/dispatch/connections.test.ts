@@ -46,7 +46,7 @@ interface Asked {
 
 function ask({ baseUrl }: Pick<RawUpstream, 'baseUrl'>, asked: Asked = {}): Promise<UpstreamExchange> {
   const { body = '{}', stream = false, signal = new AbortController().signal, from = client } = asked
-  return from.ask({
+  return from.send({
     endpoint: offerAt(baseUrl, { endpoint: asked.endpoint ?? {} }).endpoint,
     body,
     stream,
@@ -528,7 +528,7 @@ describe('close()', () => {
     const script = `
       import { UpstreamClient } from ${JSON.stringify(new URL('../../src/upstreams/upstream-client.ts', import.meta.url))}
       const client = new UpstreamClient({ version: '0.0.0-test' })
-      const ask = body => client.ask({
+      const ask = body => client.send({
         endpoint: ${JSON.stringify(endpoint)}, body, stream: false, remainingMs: 3600e3, signal: new AbortController().signal,
       })
       await ask('"answered"')

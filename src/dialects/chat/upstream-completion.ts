@@ -2,7 +2,7 @@ import type { ChatChunk, ChatCompletion, CompletionChoice } from '../../domain/c
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../../runtime/json-object.ts'
 import { parseUpstreamJson } from '../json/parse-upstream-json.ts'
-import { type Expected, isEmptyAnswer } from './empty-answer.ts'
+import { type ExpectedAnswer, isEmptyAnswer } from './empty-answer.ts'
 import type { Envelope } from './envelope.ts'
 import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
 import { messageText, thinkingText } from './message-text.ts'
@@ -14,7 +14,7 @@ import { failureOfError, readUpstreamError } from './upstream-error.ts'
  * Turns an upstream's whole answer (status 200) into what OpenAI would send.
  * Throws UpstreamFailure: `malformed` when it is no completion, `empty` without any output, or what an error body means.
  */
-export function normaliseCompletion(text: string, envelope: Envelope, expected: Expected): ChatCompletion {
+export function normaliseCompletion(text: string, envelope: Envelope, expected: ExpectedAnswer): ChatCompletion {
   const body = parse(text)
   const error = readUpstreamError(body)
   if (error) throw failureOfError(null, error)
@@ -111,7 +111,7 @@ function readToolCalls(value: unknown, idPrefix: string): JsonObject[] {
   return calls
 }
 
-function isAnswer({ choices, usage }: ChatCompletion, expected: Expected): boolean {
+function isAnswer({ choices, usage }: ChatCompletion, expected: ExpectedAnswer): boolean {
   const reasons = choices.map(choice => choice.finish_reason)
   return choices.some(hasOutput) || isEmptyAnswer(reasons, usage?.completion_tokens ?? 0, expected)
 }
