@@ -18,12 +18,12 @@ test('every planted bug has its place in the sources, exactly once', async () =>
 test.each([
   'admit-without-fence',
   'hand-back-folds-twice',
-  'node-reuses-its-id',
+  'node-reuses-id',
   'ledger-answers-before-journal',
   'price-rounds-twice',
   'refund-twice',
-  'once-takes-over-unseen',
-  'breaker-forgets-an-end',
+  'key-taken-over-too-early',
+  'breaker-forgets-end',
 ])('the planted bug %s is found', async id => {
   const mutation = mutations.find(candidate => candidate.id === id)!
   expect(await prove(mutation, 1, 500)).toBeDefined()
