@@ -25,7 +25,7 @@ export interface GatewayConfig {
   readonly maxBytes: number
 }
 
-/** One process of the product, wired as in src/start/compose.ts. */
+/** One process of the product, wired as in src/start/compose/. */
 export interface Gateway {
   readonly process: Process
   readonly ledger: Ledger

@@ -28,7 +28,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
   const { random } = world
   return serveRequest
 
-  /** One request as src/start/compose.ts wires it: once for its Idempotency-Key, if it has one. */
+  /** One request as src/start/compose/ wires it: once for its Idempotency-Key, if it has one. */
   async function serveRequest(gateway: Gateway, request: RequestPlan, onEnd: () => void): Promise<RequestRecord> {
     const { process, claims } = gateway
     const { admission, customer, once, pricing } = request

@@ -6,7 +6,8 @@ import { listenErrorMessage } from '../config/listen-error-message.ts'
 import { armFailpoints } from '../runtime/failpoint.ts'
 import { isSwitchyardAt } from '../supply/detection/is-switchyard-at.ts'
 import { collectStartupGarbage } from './collect-startup-garbage.ts'
-import { type App, type ComposeInput, compose } from './compose.ts'
+import { type App, compose } from './compose/compose.ts'
+import type { ComposeInput } from './compose/compose-context.ts'
 import { lowerCollectorPriority } from './lower-collector-priority.ts'
 
 /** Builds the gateway of this process and listens. Throws an Error with a sentence for the operator when it cannot. */

@@ -1,0 +1,49 @@
+import { type AlertWatch, createAlertWatch } from '../../alerts/alert-watch.ts'
+import { createAlerts } from '../../alerts/alerts.ts'
+import type { DeliverDeps } from '../../alerts/deliver-alert.ts'
+import { createMailer } from '../../alerts/mailer.ts'
+import { limitsOfTier } from '../../config/config.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
+import { alertEndpoints } from '../../http/endpoints/alerts.ts'
+import type { ComposeContext } from './compose-context.ts'
+import type { Database } from './database.ts'
+import type { Supply } from './supply.ts'
+
+export interface Alerts {
+  /** Finds new alerts; `startBackgroundWork` starts it. */
+  readonly watch: AlertWatch
+  /** What the delivery job needs. */
+  readonly delivery: DeliverDeps
+  readonly endpoints: readonly Endpoint[]
+}
+
+export function createAlertParts(
+  { config, masterKey, clock, scheduler, timeouts, log }: ComposeContext,
+  { general }: Database,
+  { publicLookup }: Supply,
+): Alerts {
+  const { allowPrivateUrls } = config.alerts
+  return {
+    watch: createAlertWatch({
+      pool: general,
+      scheduler,
+      caps: {
+        byTier: new Map(Object.entries(config.accountTiers).map(([tier, limits]) => [tier, limits.dailySpendCapNanos])),
+        fallback: limitsOfTier(config, 'free').dailySpendCapNanos,
+      },
+      log,
+      ...(timeouts.alertLookMs !== undefined && { everyMs: timeouts.alertLookMs }),
+    }),
+    delivery: {
+      sql: general,
+      clock,
+      masterKey,
+      mailer: createMailer(config.smtp, log),
+      webhooks: { allowPrivate: allowPrivateUrls, publicLookup },
+    },
+    endpoints: alertEndpoints({
+      alerts: createAlerts({ pool: general, masterKey, allowPrivateUrls }),
+      bodyLimitBytes: config.server.bodyLimitBytes,
+    }),
+  }
+}

@@ -1,0 +1,46 @@
+import { type Authenticator, createAuthenticator } from '../../auth/authenticator.ts'
+import { createKeyRing } from '../../auth/key-ring.ts'
+import { limitsOfTier } from '../../config/config.ts'
+import { type ControlVersions, watchControlVersions } from '../../db/control-version.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
+import { keyCreate, keyDelete, keysList } from '../../http/endpoints/keys.ts'
+import type { ComposeContext } from './compose-context.ts'
+import type { Database } from './database.ts'
+import type { Supply } from './supply.ts'
+
+/** API keys and the watch that notices changes of keys, customers, hosters and prices. */
+export interface Callers {
+  readonly authenticator: Authenticator
+  readonly changes: ControlVersions
+  readonly endpoints: readonly Endpoint[]
+}
+
+/** Polls for changes once a second. A change of hosters or prices refreshes the catalog of `supply`. */
+export function startCallers(
+  { config, clock, log, started }: ComposeContext,
+  { lookups, general }: Database,
+  { catalog }: Supply,
+): Callers {
+  const changes = watchControlVersions(lookups, {
+    onError: error => log.warn({ err: error }, 'changes of keys or hosters could not be read; trying again'),
+  })
+  started.defer(() => changes.stop())
+  changes.onChange('supply', () => catalog.refresh())
+  const authenticator = createAuthenticator({
+    sql: lookups,
+    clock,
+    limitsOf: tier => limitsOfTier(config, tier),
+    onAccessChange: listener => changes.onChange('access', listener),
+  })
+  started.defer(() => authenticator.close())
+  const keys = createKeyRing(general)
+  return {
+    authenticator,
+    changes,
+    endpoints: [
+      keysList({ keys }),
+      keyCreate({ keys, clock, bodyLimitBytes: config.server.bodyLimitBytes }),
+      keyDelete({ keys }),
+    ],
+  }
+}

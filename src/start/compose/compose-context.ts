@@ -1,0 +1,56 @@
+import type { FastifyBaseLogger } from 'fastify'
+import type { Config } from '../../config/config.ts'
+import type { Connection } from '../../db/embedded.ts'
+import type { Offer } from '../../domain/offer.ts'
+import { type Clock, systemClock } from '../../runtime/clock.ts'
+import { type Scheduler, systemScheduler } from '../../runtime/scheduler.ts'
+
+export interface ComposeInput {
+  readonly config: Config
+  readonly connection: Connection
+  readonly masterKey: Buffer
+  /** Local and cloud offers: configured, detected and the demo. */
+  readonly offers: readonly Offer[]
+  readonly log: FastifyBaseLogger
+  /** The version of this package, sent to upstreams. */
+  readonly version: string
+  /** The server lock proves that no other node is alive, so the leases of earlier nodes can be returned at once. */
+  readonly isOnlyNode: boolean
+  readonly clock?: Clock
+  /** Uniform in [0, 1). */
+  readonly random?: () => number
+  readonly timeouts?: Partial<NodeTimeouts>
+  /** Returns the text of GET /metrics when several nodes share a port. Default: the metrics of this node. */
+  readonly metricsOfAll?: () => Promise<string>
+}
+
+/** Intervals that tests shorten. */
+export interface NodeTimeouts {
+  /**
+   * How long the end of an answer waits until its charge is in the journal, or committed when there is no journal, ms. After that the
+   * answer fails and is free.
+   */
+  readonly commitMs: number
+  /** How long a client may read nothing before its connection is closed, ms. */
+  readonly slowReaderMs: number
+  /** How long a server that closes still answers on open connections after a drain, ms. */
+  readonly closingGraceMs: number
+  /** How often the ledger is searched for new alerts, ms. */
+  readonly alertLookMs: number
+}
+
+/** What every part of the node may use. A part registers its shutdown with `started`. */
+export interface ComposeContext extends ComposeInput {
+  readonly clock: Clock
+  readonly random: () => number
+  readonly scheduler: Scheduler
+  readonly timeouts: Partial<NodeTimeouts>
+  /** Disposed in reverse order: the part that starts last stops first. */
+  readonly started: Pick<AsyncDisposableStack, 'defer'>
+}
+
+/** Fills in the defaults of `input`. */
+export function createComposeContext(input: ComposeInput, started: ComposeContext['started']): ComposeContext {
+  const { clock = systemClock, random = Math.random, timeouts = {} } = input
+  return { ...input, clock, random, timeouts, scheduler: { ...systemScheduler, ...clock }, started }
+}

@@ -1,0 +1,67 @@
+import type { FastifyInstance } from 'fastify'
+import type { Registry } from 'prom-client'
+import { failpoint } from '../../runtime/failpoint.ts'
+import { createAlertParts } from './alerts.ts'
+import { startBackgroundWork } from './background-work.ts'
+import { startCallers } from './callers.ts'
+import { type ComposeInput, createComposeContext } from './compose-context.ts'
+import { createDatabase } from './database.ts'
+import { startGeneration } from './generation.ts'
+import { createHttpServer } from './http-server.ts'
+import { createLimits } from './limits.ts'
+import { startMoney } from './money.ts'
+import { createService } from './service.ts'
+import { startSupply } from './supply.ts'
+import { createUsage } from './usage.ts'
+
+export interface App {
+  readonly server: FastifyInstance
+  /** The metrics of this node. */
+  readonly metrics: Registry
+  /** Reads changes of keys, customers, hosters and prices at once, instead of within a second. */
+  readonly noticeChanges: () => Promise<void>
+  /**
+   * Refuses new chats, lets running ones finish for `drainMs`, then ends them with an error chunk. After that it commits pending
+   * settlements, returns the leases of the node and closes everything. `signal` cuts the drain short. The port and its connections stay
+   * open until the promise of `onDrained` resolves.
+   */
+  close(options: { drainMs: number; signal?: AbortSignal; onDrained?: () => Promise<void> }): Promise<void>
+}
+
+/**
+ * Builds one node by hand. Each part has its own file, and each feature returns its endpoints: add a feature with a new file, a line that
+ * creates it and its name in `features`. Parts stop in reverse order of their start, also when another part fails to start or to stop.
+ */
+export async function compose(input: ComposeInput): Promise<App> {
+  await using started = new AsyncDisposableStack()
+  const context = createComposeContext(input, started)
+  const database = createDatabase(context)
+  const money = await startMoney(context, database)
+  const limits = createLimits(context, database)
+  const supply = await startSupply(context, database)
+  const callers = startCallers(context, database, supply)
+  const alerts = createAlertParts(context, database, supply)
+  const service = createService(context, database, money)
+  const generation = startGeneration(context, { database, money, limits, supply, callers, alerts, service })
+  const usage = createUsage(context, database, limits)
+  await startBackgroundWork(context, database, alerts)
+  const features = [generation, usage, callers, supply, alerts, service]
+  const server = createHttpServer(context, callers, service, features)
+
+  const { inFlight, metrics } = service
+  const running = started.move()
+  return {
+    server,
+    metrics: metrics.registry,
+    noticeChanges: () => callers.changes.poll(),
+    async close({ drainMs, signal, onDrained }) {
+      inFlight.close()
+      await inFlight.idleWithin(drainMs, signal)
+      inFlight.abortAll()
+      await inFlight.idleWithin(5_000)
+      failpoint('drain-idle')
+      await onDrained?.()
+      await running.disposeAsync()
+    },
+  }
+}

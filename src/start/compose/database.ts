@@ -1,0 +1,42 @@
+import { createPool, type Pool, type Sql, withQueryTimeout } from '../../db/pool.ts'
+import type { ComposeContext } from './compose-context.ts'
+
+/** The connection pools of one node, one for each kind of work. */
+export interface Database {
+  /** Admissions and settlements. A pool of its own, so that a slow report never delays an admission. */
+  readonly money: Pool
+  /** Reports, keys, alerts, catalog. */
+  readonly general: Pool
+  /** `general` with a short timeout, for lookups that a client waits for. */
+  readonly lookups: Sql
+  /** The job queue: one connection listens for jobs, two take jobs and record their end. */
+  readonly queue: Pool
+  /** Heartbeats, so that a full pool never makes this node look dead, and one connection to reclaim leases of dead nodes. */
+  readonly heartbeat: Pool
+  /** The audit, whose statements may take minutes. */
+  readonly audit: Pool
+}
+
+/** How long a client waits for a lookup before or after its answer; the same limit as for a hold. */
+const LOOKUP_TIMEOUT_MS = 2_000
+
+/** Creates the pools of this node. None connects before its first statement. */
+export function createDatabase({ config, connection, log, started }: ComposeContext): Database {
+  const onIdleError = (error: Error) => log.warn({ err: error }, 'a database connection broke')
+  const pool = (applicationName: string, options: { max: number; statementTimeoutMs?: number; forQueue?: true }) => {
+    const created = createPool(connection, { applicationName, onIdleError, ...options })
+    started.defer(() => created.end())
+    return created
+  }
+  const { moneyConnections, generalConnections } = config.postgres
+  const money = pool('switchyard money', { max: moneyConnections })
+  const general = pool('switchyard', { max: generalConnections, statementTimeoutMs: 30_000 })
+  return {
+    money,
+    general,
+    lookups: withQueryTimeout(general, LOOKUP_TIMEOUT_MS),
+    queue: pool('switchyard jobs', { max: 3, forQueue: true }),
+    heartbeat: pool('switchyard heartbeat', { max: 2 }),
+    audit: pool('switchyard audit', { max: 2, statementTimeoutMs: 0 }),
+  }
+}

@@ -1,0 +1,99 @@
+import { type CompleteDeps, complete } from '../../chat/complete.ts'
+import { quote } from '../../chat/quote.ts'
+import { UpstreamFailure } from '../../domain/upstream-failure.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
+import { chatCompletions } from '../../http/endpoints/chat-completions.ts'
+import { createAffinity } from '../../route/affinity.ts'
+import { createOverReports } from '../../settle/over-reports.ts'
+import type { SettleDeps } from '../../settle/settle.ts'
+import type { Alerts } from './alerts.ts'
+import type { Callers } from './callers.ts'
+import type { ComposeContext } from './compose-context.ts'
+import type { Database } from './database.ts'
+import { startIdempotency } from './idempotency.ts'
+import type { Limits } from './limits.ts'
+import type { Money } from './money.ts'
+import type { Service } from './service.ts'
+import type { Supply } from './supply.ts'
+
+/** The parts that serve a generation request. */
+interface GenerationParts {
+  readonly database: Database
+  readonly money: Money
+  readonly limits: Limits
+  readonly supply: Supply
+  readonly callers: Callers
+  readonly alerts: Alerts
+  readonly service: Service
+}
+
+/** Chat completions, with and without an Idempotency-Key. */
+export function startGeneration(
+  context: ComposeContext,
+  parts: GenerationParts,
+): { readonly endpoints: readonly Endpoint[] } {
+  const { config, clock, log } = context
+  const chat = createChat(context, parts)
+  return {
+    endpoints: [
+      chatCompletions({
+        complete: (caller, job, requestId, signal) => complete(chat, caller, job, requestId, signal),
+        completeOnce: startIdempotency(context, { chat, database: parts.database, money: parts.money }),
+        quote: (caller, job, requestId) => quote(chat, caller, job, requestId),
+        authenticate: parts.callers.authenticator.authenticate,
+        windows: parts.limits.windows,
+        onRefused: parts.alerts.watch.noteRefusal,
+        inFlight: parts.service.inFlight,
+        bodyLimitBytes: config.server.bodyLimitBytes,
+        log,
+        clock,
+        pingMs: config.server.pingSeconds * 1000,
+      }),
+    ],
+  }
+}
+
+function createChat(context: ComposeContext, parts: GenerationParts): CompleteDeps {
+  const { config, clock, random, log } = context
+  const { ledger } = parts.money
+  const { catalog, breakers: health, upstream } = parts.supply
+  const { windows, earlyLeaves } = parts.limits
+  return {
+    admit: {
+      catalog: catalog.current,
+      health,
+      ledger,
+      windows,
+      clock,
+      defaultMaxTokens: config.models.defaultMaxTokens,
+    },
+    route: { cloudCompetes: config.routing.cloudCompetes },
+    affinity: createAffinity({ clock }),
+    random,
+    dispatch: { upstream, health, clock, attemptsMax: config.routing.attemptsMax },
+    settle: { ledger, clock, onSettled: createSettlementListener(context, parts) },
+    onFault: (requestId, fault) => {
+      log.warn({ requestId, err: fault }, 'a request failed after it was admitted')
+      if (fault instanceof UpstreamFailure && fault.upstreamMessage !== undefined) {
+        log.debug({ requestId, upstreamMessages: [fault.upstreamMessage] }, 'what the servers said')
+      }
+    },
+    isEarlyLeaveCharged: (customerId, inputNanos) => earlyLeaves.isCharged(customerId, inputNanos),
+  }
+}
+
+/** Passes each settlement to the metrics, the over-report check and the early-leave allowance. */
+function createSettlementListener(
+  { clock, log }: ComposeContext,
+  { service: { metrics }, limits: { earlyLeaves } }: GenerationParts,
+): NonNullable<SettleDeps['onSettled']> {
+  const noticeOverReport = createOverReports({ clock, log, onOverReport: metrics.overReport })
+  return settlement => {
+    for (const { provider, outcome } of settlement.attempts) metrics.attempt(provider, outcome)
+    if (settlement.provider === 'none') return
+    metrics.charge(settlement.provider, settlement)
+    noticeOverReport(settlement)
+    earlyLeaves.noteCharge(settlement.customerId, settlement.costNanos)
+    if (settlement.firstTokenMs !== null) metrics.firstToken(settlement.provider, settlement.firstTokenMs)
+  }
+}

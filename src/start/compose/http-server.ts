@@ -1,0 +1,37 @@
+import type { FastifyInstance } from 'fastify'
+import type { Endpoint } from '../../http/endpoint.ts'
+import { docs } from '../../http/endpoints/docs.ts'
+import { openapi } from '../../http/endpoints/openapi.ts'
+import { createGuard } from '../../http/guard.ts'
+import { createServer } from '../../http/server.ts'
+import { createReportLimiter } from '../../limits/report-limiter.ts'
+import type { Callers } from './callers.ts'
+import type { ComposeContext } from './compose-context.ts'
+import type { Service } from './service.ts'
+
+/** The HTTP server of all features, with the API documents that describe them. The caller makes it listen. */
+export function createHttpServer(
+  { config, clock, timeouts, log, started }: ComposeContext,
+  { authenticator }: Callers,
+  { metrics }: Service,
+  features: readonly { readonly endpoints: readonly Endpoint[] }[],
+): FastifyInstance {
+  const endpoints: Endpoint[] = [
+    ...features.flatMap(feature => feature.endpoints),
+    openapi({ endpoints: () => endpoints }),
+    ...docs(),
+  ]
+  const server = createServer({
+    endpoints,
+    guard: createGuard({
+      authenticator,
+      reportLimiter: createReportLimiter({ requestsPerMinute: config.reports.requestsPerMinute, clock }),
+    }),
+    log,
+    slowReaderMs: timeouts.slowReaderMs ?? 30_000,
+    closingGraceMs: timeouts.closingGraceMs ?? 1_000,
+    onResponse: metrics.request,
+  })
+  started.defer(() => server.close())
+  return server
+}

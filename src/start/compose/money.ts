@@ -1,0 +1,73 @@
+import { randomInt, randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { type RunningNode, startNode } from '../../jobs/start-node.ts'
+import { type Journals, openJournals } from '../../ledger/journal/open-journals.ts'
+import { createLedger, type Ledger } from '../../ledger/ledger.ts'
+import type { LedgerStore } from '../../ledger/ledger-store.ts'
+import { createPostgresStore } from '../../ledger/postgres-store.ts'
+import { failpoint } from '../../runtime/failpoint.ts'
+import type { ComposeContext } from './compose-context.ts'
+import type { Database } from './database.ts'
+
+/** The ledger and the node that holds its leases. */
+export interface Money {
+  readonly store: LedgerStore
+  readonly node: RunningNode
+  /** The shard of usage_hour and usage_day that this node writes. */
+  readonly nodeShard: number
+  readonly ledger: Ledger
+}
+
+/** Opens the journals, registers the node, and settles what earlier processes left behind. */
+export async function startMoney(context: ComposeContext, database: Database): Promise<Money> {
+  const { config, log, scheduler, timeouts } = context
+  const store = createPostgresStore({ money: database.money, heartbeat: database.heartbeat })
+  const journals = await openJournals({ root: join(config.dataDir, 'journal'), scheduler, log, ...config.journal })
+  const nodeShard = randomInt(32_768)
+  const node = await startNode({ store, scheduler, newId: randomUUID, onNewId: journals.addNode, nodeShard, log })
+  const ledger = createLedger({
+    store,
+    node,
+    nodeShard,
+    scheduler,
+    newId: randomUUID,
+    journal: config.settlement === 'journal' ? journals.own : null,
+    ...(timeouts.commitMs !== undefined && { commitWaitMs: timeouts.commitMs }),
+    log,
+  })
+  context.started.defer(() => stopMoney(context, { ledger, node, journals }))
+  node.listen({ onFenced: ledger.fenced, onRecalled: ledger.recall })
+  await recover(context, { ledger, node, journals })
+  return { store, node, nodeShard, ledger }
+}
+
+type Parts = Pick<Money, 'ledger' | 'node'> & { readonly journals: Journals }
+
+/** Replays the journals before it ends the leases of dead nodes, so that the replayed charges still find their leases. */
+async function recover({ isOnlyNode, log }: ComposeContext, { ledger, node, journals }: Parts): Promise<void> {
+  const replayed = await ledger.replay(journals.recovered)
+  // The number of open charges is unknown: a record stays in its file for a while after its charge was committed.
+  if (replayed > 0)
+    log.info(
+      { replayed },
+      'replayed the journal of an earlier process: each charge in it is committed exactly once, some perhaps before this start',
+    )
+  failpoint('replay-settled')
+  await node.bury(isOnlyNode ? 'all' : journals.deadNodes)
+  failpoint('replay-buried')
+  await journals.settled()
+}
+
+async function stopMoney({ config, log }: ComposeContext, { ledger, node, journals }: Parts): Promise<void> {
+  const unsettled = await ledger.drain(10_000)
+  failpoint('drain-flushed')
+  ledger.stop()
+  await node.stop()
+  failpoint('drain-before-retire')
+  // The next start settles what remains in the journal. Until then the leases of those charges must stay, so the node is not retired.
+  const retired = unsettled === 0 && (await node.retire())
+  if (unsettled > 0)
+    log.error({ unsettled, settlement: config.settlement }, 'charges could not be committed before shutdown')
+  failpoint('drain-retired')
+  await journals.close({ retired })
+}

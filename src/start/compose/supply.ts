@@ -1,0 +1,60 @@
+import type { LookupFunction } from 'node:net'
+import type { CustomerBreakers } from '../../domain/health.ts'
+import { createPinnedLookup } from '../../egress/pinned-lookup.ts'
+import type { Endpoint } from '../../http/endpoint.ts'
+import { modelShow, modelsList } from '../../http/endpoints/models.ts'
+import { createCustomerBreakers, ofKey } from '../../supply/breakers/customer-breakers.ts'
+import { createHealth } from '../../supply/breakers/health.ts'
+import { type CatalogSource, createCatalogSource } from '../../supply/catalog/catalog-source.ts'
+import { UpstreamClient } from '../../upstreams/upstream-client.ts'
+import type { ComposeContext } from './compose-context.ts'
+import type { Database } from './database.ts'
+
+/** The offers of this node, their breakers, and the client that calls their servers. */
+export interface Supply {
+  readonly catalog: CatalogSource
+  readonly breakers: CustomerBreakers
+  readonly upstream: UpstreamClient
+  /** Resolves a host name to public addresses only. */
+  readonly publicLookup: LookupFunction
+  readonly endpoints: readonly Endpoint[]
+}
+
+/** Loads the catalog once; `startCallers` refreshes it when hosters or prices change. */
+export async function startSupply(context: ComposeContext, database: Database): Promise<Supply> {
+  const { config, offers, masterKey, version, clock, log, started } = context
+  const catalog = createCatalogSource({
+    configured: offers,
+    sql: database.general,
+    masterKey,
+    allowPrivateHosters: config.hosters.allowPrivateUrls,
+    clock,
+    onProblem: problem => log.error(problem),
+  })
+  await catalog.refresh()
+  const publicLookup = createPinnedLookup()
+  const upstream = new UpstreamClient({ version, publicLookup })
+  started.defer(() => upstream.close())
+  return {
+    catalog,
+    breakers: createBreakers(context),
+    upstream,
+    publicLookup,
+    endpoints: [
+      modelsList({ models: () => catalog.current().models }),
+      modelShow({ models: () => catalog.current().models }),
+    ],
+  }
+}
+
+function createBreakers({ clock, random, log }: ComposeContext): CustomerBreakers {
+  return createCustomerBreakers(
+    createHealth({ clock, random, onEvent: event => log.info(event, 'the health of an offer changed') }),
+    createHealth({
+      clock,
+      random,
+      onEvent: event =>
+        log.info({ ...event, ...ofKey(event.offerId) }, 'the health of an offer changed for a single customer'),
+    }),
+  )
+}
