@@ -29,6 +29,7 @@ const book = 'src/ledger/leases/lease-book.ts'
 const journal = 'src/ledger/journal/journal.ts'
 const money = 'src/domain/money.ts'
 const breaker = 'src/supply/breakers/health.ts'
+const offerRecord = 'src/supply/breakers/offer-record.ts'
 const dispatch = 'src/dispatch/dispatch.ts'
 const claims = 'src/chat/idempotency/claims.ts'
 const once = 'src/chat/complete-once.ts'
@@ -462,7 +463,7 @@ export const mutations: readonly Mutation[] = [
     id: 'breaker-trial-never-ends',
     bug: 'a trial whose request was rejected never ends',
     file: breaker,
-    find: 'which does no harm.\n      record.probing = false',
+    find: 'a second probe may start: harmless.\n    record.probing = false',
     replace: '',
   },
   {
@@ -482,14 +483,14 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'breaker-ignores-retry-after',
     bug: 'a server gets requests before its Retry-After has passed',
-    file: breaker,
+    file: offerRecord,
     find: 'const asked = retryAfterS !== undefined && retryAfterS > 0',
     replace: 'const asked = false as boolean',
   },
   {
     id: 'breaker-never-doubles',
     bug: 'repeated ejections last no longer than the first',
-    file: breaker,
+    file: offerRecord,
     find: 'EJECTED_MS * 2 ** ejections',
     replace: 'EJECTED_MS',
   },
@@ -497,20 +498,20 @@ export const mutations: readonly Mutation[] = [
     id: 'breaker-extends-ejection',
     bug: 'a failed last-resort request extends the ejection',
     file: breaker,
-    find: 'if (record.ejectedUntilMs > now()) return\n',
+    find: 'if (record.ejectedUntilMs > nowMs) return\n',
     replace: '',
   },
   {
     id: 'breaker-counts-stale-results',
     bug: 'the result of a request sent before an ejection ends the trial or ejects again',
-    file: breaker,
+    file: offerRecord,
     find: 'return record.onTrial && sentMs < record.ejectedAtMs',
     replace: 'return record.onTrial && sentMs < 0',
   },
   {
     id: 'breaker-ignores-error-rate',
     bug: 'a server that fails every second request is never ejected',
-    file: breaker,
+    file: offerRecord,
     find: 'return successes + failures >= RATE_REQUESTS_MIN &&',
     replace: 'return (false as boolean) &&',
   },
@@ -524,7 +525,7 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'breaker-counts-each-refusal',
     bug: 'a burst of refusals by a busy server doubles its pause once per request',
-    file: breaker,
+    file: offerRecord,
     find: 'const isNews = sentMs >= record.pausedAtMs',
     replace: 'const isNews = true',
   },

@@ -2,8 +2,8 @@ import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import type { Caller } from '../domain/caller.ts'
 import type { ErrorCode } from '../domain/errors.ts'
 import type { Log } from '../runtime/log.ts'
-import { lowestUuidAt } from '../runtime/lowest-uuid.ts'
 import type { Scheduler } from '../runtime/scheduler.ts'
+import { lowestUuidAt } from '../runtime/uuid.ts'
 import {
   detectDailySpend,
   detectKeyLimits,

@@ -7,8 +7,7 @@ import { ApiError } from '../domain/errors.ts'
 import type { Ticket } from '../domain/handoff.ts'
 import { costNanos, usd, usdPerMillion } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
-import { expectedUse } from '../route/expected-cost.ts'
-import { route } from '../route/route.ts'
+import { expectedUse, route } from '../route/route.ts'
 import type { CompleteDeps } from './complete.ts'
 
 /**

@@ -220,6 +220,14 @@ export class ApiError extends Error {
   }
 }
 
+/** The refusal of a key whose allow-list lacks the model. The model itself exists. */
+export function modelNotAllowed(modelId: string): ApiError {
+  return new ApiError('model_not_allowed', {
+    message: `This API key may not use the model \`${modelId}\`. GET /v1/models lists the models it may use.`,
+    param: 'model',
+  })
+}
+
 function row(
   status: number,
   type: string,

@@ -1,4 +1,5 @@
-import type { AttemptOutcome } from './handoff.ts'
+import { ApiError, type ErrorCode } from './errors.ts'
+import type { Attempt, AttemptOutcome } from './handoff.ts'
 
 /**
  * An upstream did not do its part. Before the first content it leads to the next offer, after it to an error chunk. The message goes into the log, so
@@ -58,4 +59,33 @@ const messages: Record<CancelReason, string> = {
   gateway_stopping: 'The gateway is stopping.',
   read_too_slowly: 'The answer was read too slowly for the total limit.',
   not_wanted: 'The answer is no longer wanted.',
+}
+
+/** Whether the client ended the request. A gateway that shuts down aborts with the ApiError that its clients get. */
+export function hasClientLeft({ aborted, reason }: { readonly aborted: boolean; readonly reason: unknown }): boolean {
+  return aborted && !(reason instanceof ApiError)
+}
+
+/** Dispatch ended without an answer. Carries the attempts, because the usage row records them and the caller must not see them. */
+export class Unserved extends ApiError {
+  readonly attempts: readonly Attempt[]
+  /** Error texts of the servers that were tried; see UpstreamFailure. */
+  readonly upstreamMessages: readonly string[]
+
+  constructor(
+    code: ErrorCode,
+    attempts: readonly Attempt[],
+    detail: {
+      message?: string | undefined
+      param?: string | undefined
+      retryAfterS?: number | undefined
+      reasons?: readonly string[]
+      upstreamMessages?: readonly string[]
+    } = {},
+  ) {
+    super(code, { ...detail, internal: { attempts, reasons: detail.reasons } })
+    this.name = 'Unserved'
+    this.attempts = attempts
+    this.upstreamMessages = detail.upstreamMessages ?? []
+  }
 }

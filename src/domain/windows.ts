@@ -5,8 +5,3 @@ export interface WindowCounts {
   readonly minuteEndsAtEpochMs: number
   readonly dayEndsAtEpochMs: number
 }
-
-/** Whole seconds until a window ends, for Retry-After: at least 1, since 0 would invite the same refusal. */
-export function retryAfterS(windowEndsAtEpochMs: number, nowMs: number): number {
-  return Math.max(1, Math.ceil((windowEndsAtEpochMs - nowMs) / 1000))
-}

@@ -1,6 +1,6 @@
 import { ApiError } from '../domain/errors.ts'
-import { retryAfterS } from '../domain/windows.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { retryAfterS } from './window-view.ts'
 
 /** Limits the usage endpoints, apart from chat and per node: it protects the database, it does not ration a product. */
 export interface ReportLimiter {

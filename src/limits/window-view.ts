@@ -89,3 +89,8 @@ export function rateLimitHeaders(limits: AccountLimits, counts: WindowCounts, no
 function secondsUntil(epochMs: number, nowMs: number): string {
   return `${Math.max(0, Math.ceil((epochMs - nowMs) / 1000))}s`
 }
+
+/** Whole seconds until a window ends, for Retry-After: at least 1, since 0 would invite the same refusal. */
+export function retryAfterS(windowEndsAtEpochMs: number, nowMs: number): number {
+  return Math.max(1, Math.ceil((windowEndsAtEpochMs - nowMs) / 1000))
+}

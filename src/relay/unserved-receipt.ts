@@ -2,9 +2,8 @@ import { countPromptTokens } from '../dialects/chat/chat-request.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Outcome, Receipt, Ticket } from '../domain/handoff.ts'
-import { hasClientLeft } from '../domain/has-client-left.ts'
 import type { Offer } from '../domain/offer.ts'
-import { Unserved } from '../domain/unserved.ts'
+import { hasClientLeft, Unserved } from '../domain/upstream-failure.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 
 /**

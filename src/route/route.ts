@@ -1,8 +1,8 @@
 import { AUTO_MODEL, type ChatJob, type ServiceTier } from '../domain/chat-job.ts'
 import type { Plan, Ticket } from '../domain/handoff.ts'
 import type { HealthView, OfferState } from '../domain/health.ts'
+import type { TokenPrice } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
-import { expectedCostPicos, expectedUse } from './expected-cost.ts'
 
 /** What routing knows beside the ticket. */
 export interface RouteView {
@@ -65,6 +65,33 @@ export function route(ticket: Ticket, job: ChatJob, view: RouteView, random: () 
     .concat(lastResort)
   return { ticket, offers: ranks.map(({ offer }) => offer), ranks }
 }
+
+/** What a request will probably use; the same for every offer, so that only prices are compared. */
+export interface ExpectedUse {
+  readonly inputTokens: number
+  readonly outputTokens: number
+}
+
+/**
+ * The prompt at 4 bytes a token (its bound counts bytes, which would let input prices decide alone) and a typical answer.
+ *
+ * @param maxTokens per choice, as the ticket allows
+ */
+export function expectedUse(job: ChatJob, maxTokens: number): ExpectedUse {
+  const textBytes = job.inputTokensBound - job.mediaTokensBound
+  return {
+    inputTokens: Math.ceil(textBytes / 4) + job.mediaTokensBound,
+    outputTokens: Math.min(maxTokens, TYPICAL_OUTPUT_TOKENS) * job.choices,
+  }
+}
+
+/** Picodollars, unrounded: two offers compare equal only when their prices do. */
+export function expectedCostPicos(price: TokenPrice, use: ExpectedUse): bigint {
+  return price.inputPicoPerToken * BigInt(use.inputTokens) + price.outputPicoPerToken * BigInt(use.outputTokens)
+}
+
+/** Median answers in public chat logs are between 200 and 300 tokens; to be replaced by each model's own median. */
+const TYPICAL_OUTPUT_TOKENS = 256
 
 /** Each offer lands in the first group that claims it; `auto` claims what no name does. */
 function groupByModel(models: readonly string[], ranks: readonly Rank[]): Rank[][] {

@@ -1,6 +1,5 @@
-import { hasClientLeft } from '../domain/has-client-left.ts'
 import type { Timeouts } from '../domain/offer.ts'
-import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
+import { Cancelled, hasClientLeft, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { ByteQueue } from '../runtime/byte-queue.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import { endOfTurn } from '../runtime/end-of-turn.ts'

@@ -3,7 +3,7 @@ import type { Sql } from '../db/pool.ts'
 import type { Caller } from '../domain/caller.ts'
 import { type Nanos, usd } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
-import { rateLimits } from './rate-limits.ts'
+import { rateLimits } from './report-figures.ts'
 
 /** What the key of the caller may do and has used, exact to the last settled request. */
 export async function keyReport(sql: Sql, caller: Caller, windows: WindowCounts, nowMs: number): Promise<KeyReport> {

@@ -5,7 +5,7 @@ import { ApiError } from '../domain/errors.ts'
 import type { Outcome } from '../domain/handoff.ts'
 import { type Nanos, usd } from '../domain/money.ts'
 import { readInstant } from '../runtime/instant.ts'
-import { lowestUuidAt } from '../runtime/lowest-uuid.ts'
+import { lowestUuidAt } from '../runtime/uuid.ts'
 
 /**
  * One page of a customer's requests, newest first, along the primary key: a cursor names the last row seen and not a number of rows, so

@@ -1,9 +1,8 @@
 import type { Interval, TokenUsageReport } from '../api/reports.ts'
 import type { Sql } from '../db/pool.ts'
 import { usd } from '../domain/money.ts'
-import { meanLatencyMs } from './mean-latency.ts'
 import { bucketNames, bucketStarts, lastDays, type Period } from './period.ts'
-import { readRefunded } from './read-refunded.ts'
+import { meanLatencyMs, readRefunded } from './report-figures.ts'
 
 /**
  * `GET /v1/usage/tokens`: token use of the last `days` UTC days in buckets of `interval`, empty buckets included. The first week or

@@ -1,8 +1,8 @@
 import type { UsageBreakdown } from '../api/reports.ts'
 import type { Sql } from '../db/pool.ts'
 import { usd } from '../domain/money.ts'
-import { meanLatencyMs } from './mean-latency.ts'
 import { bucketStarts, lastDays, type Period } from './period.ts'
+import { meanLatencyMs } from './report-figures.ts'
 
 /** `GET /v1/usage/breakdown`: where the money of the last `days` UTC days went, per model and provider and per day. */
 export async function usageBreakdown(

@@ -1,8 +1,7 @@
 import { exportColumns } from '../api/reports.ts'
 import type { Sql } from '../db/pool.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
-import { lowestUuidAt } from '../runtime/lowest-uuid.ts'
-import { csvRecord } from './csv.ts'
+import { lowestUuidAt } from '../runtime/uuid.ts'
 import { lastDays, type Period } from './period.ts'
 
 /** A CSV document that is still being read from the database while it is sent. */
@@ -78,4 +77,22 @@ async function readPage(sql: Sql, customerId: string, period: Period, after: str
     [customerId, after, lowestUuidAt(Date.parse(period.untilIso) + ID_SLACK_MS), period.fromIso, period.untilIso],
   )
   return rows
+}
+
+/** One CSV record (RFC 4180) with its CRLF. */
+function csvRecord(cells: readonly string[]): string {
+  return `${cells.map(csvCell).join(',')}\r\n`
+}
+
+/**
+ * Spreadsheets run a cell that begins like a formula, quoted or not; an apostrophe in front makes it text. Numbers of
+ * ours are never negative, so the rule can hold for every cell.
+ */
+function csvCell(text: string): string {
+  if (/^[=+\-@\t\r]/.test(text)) return quote(`'${text}`)
+  return /[",\r\n]/.test(text) ? quote(text) : text
+}
+
+function quote(text: string): string {
+  return `"${text.replaceAll('"', '""')}"`
 }

@@ -3,10 +3,8 @@ import type { Sql } from '../db/pool.ts'
 import type { Caller } from '../domain/caller.ts'
 import { microdollars, type Nanos, usd } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
-import { meanLatencyMs } from './mean-latency.ts'
 import { lastDays, type Period } from './period.ts'
-import { rateLimits } from './rate-limits.ts'
-import { readRefunded } from './read-refunded.ts'
+import { meanLatencyMs, rateLimits, readRefunded } from './report-figures.ts'
 
 /** `GET /v1/usage`: what the caller has left, may still ask for, and used in the last 30 UTC days. */
 export async function usageSummary(

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { ApiError } from '../../src/domain/errors.ts'
-import type { Unserved } from '../../src/domain/unserved.ts'
+import type { Unserved } from '../../src/domain/upstream-failure.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import {
   answer,

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { plainAccess } from '../../src/domain/caller.ts'
 import { ApiError } from '../../src/domain/errors.ts'
 import type { Attempt, Ticket } from '../../src/domain/handoff.ts'
-import { Unserved } from '../../src/domain/unserved.ts'
+import { Unserved } from '../../src/domain/upstream-failure.ts'
 import { unservedReceipt } from '../../src/relay/unserved-receipt.ts'
 import { jobOf, offerOf } from '../supply/random-market.ts'
 

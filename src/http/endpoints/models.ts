@@ -1,7 +1,6 @@
 import { type ListedModel, listModels, model, modelList, showModel } from '../../api/models.ts'
 import type { Caller } from '../../domain/caller.ts'
-import { ApiError } from '../../domain/errors.ts'
-import { modelNotAllowed } from '../../domain/model-not-allowed.ts'
+import { ApiError, modelNotAllowed } from '../../domain/errors.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 interface ModelsDeps {

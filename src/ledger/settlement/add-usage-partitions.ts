@@ -1,5 +1,5 @@
 import type { Sql } from '../../db/pool.ts'
-import { lowestUuidAt } from '../../runtime/lowest-uuid.ts'
+import { lowestUuidAt } from '../../runtime/uuid.ts'
 
 /** Months kept ready beyond the running one: a job that does not run for two months loses nothing but tidiness. */
 const MONTHS_AHEAD = 2

@@ -1,6 +1,6 @@
 import type { AttemptOutcome } from '../../domain/handoff.ts'
 import type { CustomerBreakers, Health, OfferState } from '../../domain/health.ts'
-import { FAILURES_TO_EJECT } from './health.ts'
+import { FAILURES_TO_EJECT } from './offer-record.ts'
 
 /**
  * Keeps what one customer's requests do to servers from everybody else: an image that no server can decode, or a prompt that crashes each worker, sent again

@@ -1,6 +1,5 @@
 import { AUTO_MODEL, type ChatJob } from '../../domain/chat-job.ts'
-import { ApiError } from '../../domain/errors.ts'
-import { modelNotAllowed } from '../../domain/model-not-allowed.ts'
+import { ApiError, modelNotAllowed } from '../../domain/errors.ts'
 import type { Offer } from '../../domain/offer.ts'
 import type { Catalog } from './catalog.ts'
 

@@ -1,0 +1,147 @@
+import type { OfferState } from '../../domain/health.ts'
+import { createLatency, type Latency } from './latency.ts'
+
+/** The recent past of one offer on this node. All times are monotonic milliseconds. */
+export interface OfferRecord {
+  /** The offer was ejected and has not had enough successes since. */
+  onTrial: boolean
+  /** When the last ejection began. */
+  ejectedAtMs: number
+  openSinceMs: number
+  ejectedUntilMs: number
+  /** One request is trying the offer after its ejection. */
+  probing: boolean
+  successesToPass: number
+  /** The k of 5 s x 2^k. */
+  ejections: number
+  failuresInRow: number
+  connectFailuresInRow: number
+  /** A busy server is not failing, so its pauses are kept apart from the breaker. */
+  pausedUntilMs: number
+  /** When the last pause began. */
+  pausedAtMs: number
+  pausesInRow: number
+  inFlight: number
+  touchedMs: number
+  /** The last minute in slices, newest last. */
+  buckets: { startMs: number; successes: number; failures: number }[]
+  readonly latency: Latency
+}
+
+/** Faults in a row that eject an offer. */
+export const FAILURES_TO_EJECT = 5
+const CONNECT_FAILURES_TO_EJECT = 3
+/** Successes in a row that end the trial after an ejection. */
+export const SUCCESSES_TO_PASS = 3
+const EJECTED_MS = 5_000
+const EJECTED_MS_MAX = 300_000
+/** After this much health an offer is forgiven one earlier ejection. */
+const FORGIVEN_EVERY_MS = 10_000
+const RATE_WINDOW_MS = 60_000
+const BUCKET_MS = 10_000
+const RATE_REQUESTS_MIN = 20
+const RATE_FAILED = 0.5
+const PAUSE_MS = 1_000
+const PAUSE_MS_MAX = 300_000
+
+/** Returns the record of an offer without a past: open and unmeasured. */
+export function newOfferRecord(nowMs: number): OfferRecord {
+  return {
+    onTrial: false,
+    ejectedAtMs: nowMs,
+    openSinceMs: nowMs,
+    ejectedUntilMs: 0,
+    probing: false,
+    successesToPass: SUCCESSES_TO_PASS,
+    ejections: 0,
+    failuresInRow: 0,
+    connectFailuresInRow: 0,
+    pausedUntilMs: 0,
+    pausedAtMs: -Infinity,
+    pausesInRow: 0,
+    inFlight: 0,
+    touchedMs: nowMs,
+    buckets: [],
+    latency: createLatency(),
+  }
+}
+
+export function stateOf(record: OfferRecord, nowMs: number): OfferState {
+  if (record.pausedUntilMs > nowMs || record.ejectedUntilMs > nowMs) return 'ejected'
+  if (!record.onTrial) return 'open'
+  return record.probing ? 'ejected' : 'probing'
+}
+
+/**
+ * Whether an attempt was sent before the current ejection. Its result then says nothing about the server's state since. Without this rule
+ * three streams that ended well ended an ejection of five minutes at once, while new connections kept failing, and
+ * time-outs longer than the ejection ejected the offer again and again.
+ */
+export function isOlderThanTrial(record: OfferRecord, sentMs: number): boolean {
+  return record.onTrial && sentMs < record.ejectedAtMs
+}
+
+/** Whether the faults of the last minute are enough to eject the offer. */
+export function isFailing(record: OfferRecord, nowMs: number): boolean {
+  if (record.failuresInRow >= FAILURES_TO_EJECT || record.connectFailuresInRow >= CONNECT_FAILURES_TO_EJECT) return true
+  // A server that fails every other request never fails five times in a row. Only the rate shows it.
+  let successes = 0
+  let failures = 0
+  for (const bucket of record.buckets) {
+    if (bucket.startMs <= nowMs - RATE_WINDOW_MS) continue
+    successes += bucket.successes
+    failures += bucket.failures
+  }
+  return successes + failures >= RATE_REQUESTS_MIN && failures >= RATE_FAILED * (successes + failures)
+}
+
+/** Counts one result towards the failure rate. */
+export function countResult(record: OfferRecord, nowMs: number, success: boolean): void {
+  let bucket = record.buckets.at(-1)
+  if (!bucket || nowMs - bucket.startMs >= BUCKET_MS) {
+    bucket = { startMs: nowMs, successes: 0, failures: 0 }
+    record.buckets.push(bucket)
+    if (record.buckets.length > RATE_WINDOW_MS / BUCKET_MS) record.buckets.shift()
+  }
+  if (success) bucket.successes++
+  else bucket.failures++
+}
+
+/**
+ * Counts one more ejection and returns its length: 5 s x 2^k, at most 300 s, times 0.5 to 1.5, so that many nodes do not
+ * come back at the same moment.
+ */
+export function nextEjectionMs(record: OfferRecord, nowMs: number, random: () => number): number {
+  if (!record.onTrial) {
+    const forgiven = Math.floor((nowMs - record.openSinceMs) / FORGIVEN_EVERY_MS)
+    record.ejections = Math.max(0, record.ejections - forgiven)
+  }
+  const ejections = record.ejections++
+  return Math.min(EJECTED_MS * 2 ** ejections, EJECTED_MS_MAX) * (0.5 + random())
+}
+
+/**
+ * Pauses an offer whose server answered that it is busy: for the time the server asked for, or 1 s x 2^n with jitter; at most five minutes
+ * either way. A burst of refused requests counts as one refusal: counted one by one, ten requests doubled the pause to five minutes.
+ *
+ * @param sentMs when the refused attempt was sent
+ */
+export function pause(
+  record: OfferRecord,
+  { nowMs, sentMs, retryAfterS }: { nowMs: number; sentMs: number; retryAfterS: number | undefined },
+  random: () => number,
+): void {
+  const isNews = sentMs >= record.pausedAtMs
+  if (!isNews && !retryAfterS) return
+  record.pausedUntilMs = Math.max(record.pausedUntilMs, nowMs + pauseMs(record.pausesInRow, retryAfterS, random))
+  if (!isNews) return
+  record.pausedAtMs = nowMs
+  record.pausesInRow++
+}
+
+function pauseMs(pausesInRow: number, retryAfterS: number | undefined, random: () => number): number {
+  // "Retry-After: 0" counts as no answer: a server that sends it and keeps refusing would otherwise always be asked first.
+  const asked = retryAfterS !== undefined && retryAfterS > 0
+  const wanted = asked ? retryAfterS * 1000 : PAUSE_MS * 2 ** pausesInRow * (0.5 + random())
+  return Math.min(wanted, PAUSE_MS_MAX)
+}
