@@ -1,13 +1,11 @@
-import type { IncomingMessage } from 'node:http'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ZodType } from 'zod'
 import type { Caller, KeyScope } from '../domain/caller.ts'
 import type { ErrorCode } from '../domain/errors.ts'
-import type { WholeRequest } from './plain/whole-request.ts'
-import type { RawResponse } from './raw-response.ts'
+import type { GenerationRequest, GenerationResponse } from './generation-exchange.ts'
 
 /** One row of the routes table: everything the server, the guard and the OpenAPI document need to know of an address. */
-export type Endpoint = ReplyingEndpoint | RawEndpoint
+export type Endpoint = ReplyingEndpoint | GenerationEndpoint
 
 interface EndpointRow {
   readonly method: 'GET' | 'POST' | 'DELETE'
@@ -30,10 +28,10 @@ export interface ReplyingEndpoint extends EndpointRow {
   handle(context: EndpointContext): unknown
 }
 
-/** Takes its requests from Node or the fast path and does everything itself, its key included; Fastify never sees them. `path` is one fixed address. */
-export interface RawEndpoint extends EndpointRow {
-  /** Answers, whatever happens: never rejects. */
-  serve(request: IncomingMessage | WholeRequest, response: RawResponse): Promise<void>
+/** Serves its requests without Fastify: it authenticates, reads the body and answers on its own. `path` is one fixed address. */
+export interface GenerationEndpoint extends EndpointRow {
+  /** Always answers and never rejects. */
+  serve(request: GenerationRequest, response: GenerationResponse): Promise<void>
 }
 
 export interface EndpointDoc {

@@ -1,13 +1,9 @@
-import type { IncomingMessage } from 'node:http'
 import { ApiError } from '../domain/errors.ts'
 import { headerValues } from '../runtime/header-values.ts'
-import type { WholeRequest } from './plain/whole-request.ts'
+import type { GenerationRequest } from './generation-exchange.ts'
 
-/** RFC 9112, 3.2: throws `invalid_header` when there is not one Host. HTTP/1.0, which health checks still speak, knows none. */
-export function requireHost({
-  rawHeaders,
-  httpVersion,
-}: Pick<IncomingMessage | WholeRequest, 'rawHeaders' | 'httpVersion'>): void {
+/** Throws `invalid_header` unless there is exactly one Host (RFC 9112, 3.2). HTTP/1.0, which some health checks use, may omit it. */
+export function requireHost({ rawHeaders, httpVersion }: Pick<GenerationRequest, 'rawHeaders' | 'httpVersion'>): void {
   const hosts = headerValues(rawHeaders, 'host').length
   if (hosts === 1 || (hosts === 0 && httpVersion === '1.0')) return
   const fault = hosts === 0 ? 'is missing' : 'was sent more than once'

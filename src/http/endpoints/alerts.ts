@@ -11,6 +11,7 @@ import {
   testedAlert,
 } from '../../api/alerts.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
+import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'
 
 /** GET and POST /v1/alerts, and what can be done with one alert rule. */
@@ -54,7 +55,7 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
       async handle({ caller, request, reply }) {
         const { rule, secret } = await alerts.add(
           caller,
-          parseAlertRequest(await receiveBody(request.raw, deps.bodyLimitBytes)),
+          parseAlertRequest(await receiveBody(new NodeRequest(request.raw), deps.bodyLimitBytes)),
         )
         reply.header('cache-control', 'no-store')
         return { ...showAlert(rule, 'whole'), secret }

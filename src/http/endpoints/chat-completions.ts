@@ -22,12 +22,12 @@ import { endOfTurn } from '../../runtime/end-of-turn.ts'
 import { failpoint } from '../../runtime/failpoint.ts'
 import type { Log } from '../../runtime/log.ts'
 import { corsHeaderList } from '../cors.ts'
-import type { RawEndpoint } from '../endpoint.ts'
+import type { GenerationEndpoint } from '../endpoint.ts'
 import { EventStream } from '../event-stream.ts'
+import type { GenerationResponse } from '../generation-exchange.ts'
 import type { HeaderList, HeadersOf } from '../header-list.ts'
 import { idempotencyKeyOf } from '../idempotency-key.ts'
 import type { InFlight, Running } from '../in-flight.ts'
-import type { RawResponse } from '../raw-response.ts'
 import { receiveBody } from '../receive-body.ts'
 import { requireHost } from '../require-host.ts'
 import { errorHeaders, isFault, toApiError } from '../respond-error.ts'
@@ -83,7 +83,7 @@ const chatErrors: readonly ErrorCode[] = [
 ]
 
 /** POST /v1/chat/completions. */
-export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
+export function chatCompletions(deps: ChatEndpointDeps): GenerationEndpoint {
   return {
     method: 'POST',
     path: '/v1/chat/completions',
@@ -107,9 +107,8 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
       const startedMs = deps.clock.monotonicMs()
       let caller: Caller | undefined
       let running: Running | undefined
-      // The request's own 'close' fires as soon as its body is read; only the response knows whether the client left.
-      out.on('close', () => {
-        if (!out.writableFinished) running?.abort('client_gone')
+      out.onceClosed(isComplete => {
+        if (!isComplete) running?.abort('client_gone')
       })
       const headers: HeadersOf = (answerId = requestId) => {
         const counts = caller && deps.windows.current(caller)
@@ -119,7 +118,7 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
       }
       const headersWith = (answerId: string, counts: WindowCounts | undefined): HeaderList => {
         const list = ['x-request-id', answerId]
-        if (request.headers.origin !== undefined) list.push(...corsHeaderList)
+        if (request.header('origin') !== undefined) list.push(...corsHeaderList)
         if (counts) {
           const elapsedMs = deps.clock.monotonicMs() - startedMs
           list.push(...rateLimitHeaders(caller!.limits, counts, deps.clock.epochMs()))
@@ -135,7 +134,7 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
         caller = found instanceof Promise ? await found : found
         let body: Buffer | null = await receiveBody(request, deps.bodyLimitBytes)
         // The client may have left while its key was looked up.
-        if (out.destroyed) return
+        if (out.isClosed) return
         running = deps.inFlight.enter()
         if (running.refusal) throw running.refusal
         // Not before `enter`: who leaves while we wait is to be noticed.
@@ -176,37 +175,34 @@ export function chatCompletions(deps: ChatEndpointDeps): RawEndpoint {
 
 type Served = Completed | Replayed
 
-function sendWhole(out: RawResponse, served: Served, headers: HeaderList): void {
+function sendWhole(out: GenerationResponse, served: Served, headers: HeaderList): void {
   const { delivery } = served
   if (delivery.kind !== 'whole') throw new Error('a stream was made for a request that asked for none')
   headers.push(...jsonHeaders(delivery.body), ...servedByHeaders(served))
   headers.push('x-switchyard-cost-usd', usdText(delivery.costNanos))
-  out.writeHead(200, headers).end(delivery.body)
+  out.send(200, headers, delivery.body)
 }
 
 /** Once the status has left, all that can be said is that the answer breaks off. */
-async function sendError(out: RawResponse, error: ApiError, headers: HeadersOf): Promise<void> {
-  if (out.headersSent || out.destroyed) {
-    if (!out.writableEnded) out.destroy()
-    return
-  }
+async function sendError(out: GenerationResponse, error: ApiError, headers: HeadersOf): Promise<void> {
+  if (out.statusSent !== null || out.isClosed) return out.destroy()
   const body = errorBody(error)
   const all = await headers()
   all.push(...jsonHeaders(body), ...Object.entries(errorHeaders(error)).flat())
   // Node reads the rest of a refused body, for the 30 s of its `requestTimeout` at most. To close the connection of a 413 instead would send a reset,
   // at which nginx throws the answer away and takes this node for failed.
-  out.writeHead(error.row.status, all).end(body)
+  out.send(error.row.status, all, body)
 }
 
 /** Also where a stream was asked for. */
-function sendQuote(out: RawResponse, quote: ChatQuote, headers: HeaderList): void {
+function sendQuote(out: GenerationResponse, quote: ChatQuote, headers: HeaderList): void {
   const body = JSON.stringify(quote)
   headers.push(...jsonHeaders(body))
-  out.writeHead(200, headers).end(body)
+  out.send(200, headers, body)
 }
 
 interface StreamToSend {
-  readonly out: RawResponse
+  readonly out: GenerationResponse
   readonly completing: Promise<Served>
   readonly headers: HeadersOf
   readonly signal: CancelSignal

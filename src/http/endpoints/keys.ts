@@ -2,6 +2,7 @@ import { deletedKey, issuedKey, keyList, keyRequest, parseKeyRequest, showKey } 
 import type { KeyRing } from '../../auth/key-ring.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Endpoint } from '../endpoint.ts'
+import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'
 
 interface KeysDeps {
@@ -48,7 +49,7 @@ export function keyCreate({
       response: { contentType: 'application/json', schema: issuedKey, description: 'The new key.' },
     },
     async handle({ caller, request, reply }) {
-      const order = parseKeyRequest(await receiveBody(request.raw, bodyLimitBytes), clock.epochMs())
+      const order = parseKeyRequest(await receiveBody(new NodeRequest(request.raw), bodyLimitBytes), clock.epochMs())
       const { key, listing } = await keys.issue({ ...order, customerId: caller.customerId })
       reply.header('cache-control', 'no-store')
       return { ...showKey(listing), key }

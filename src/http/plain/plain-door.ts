@@ -3,14 +3,13 @@ import type { Socket } from 'node:net'
 import { ByteQueue } from '../../runtime/byte-queue.ts'
 import { endOfTurn } from '../../runtime/end-of-turn.ts'
 import { type LinkedItem, LinkedSet } from '../../runtime/linked-set.ts'
-import type { RawResponse } from '../raw-response.ts'
-import { FastResponse, type ResponseOwner } from './fast-response.ts'
-import { readWholeRequest, type WholeRequest } from './whole-request.ts'
+import type { GenerationRoute } from '../generation-exchange.ts'
+import { parsePlainRequest, RequestLines } from './plain-request.ts'
+import { PlainResponse, type ResponseOwner } from './plain-response.ts'
 
-export interface FastPathOptions {
-  /** Requests to it come this way, `POST /v1/chat/completions` for example. */
-  readonly endpoint: { readonly method: string; readonly path: string }
-  readonly serve: (request: WholeRequest, response: RawResponse) => void
+export interface PlainDoorOptions {
+  /** The routes that plain requests may lead to. */
+  readonly routes: readonly GenerationRoute[]
   /** How long a connection may rest between two requests. */
   readonly keepAliveMs: number
   /** How long a client may take nothing of what waits for it, from the check on that sees it first. */
@@ -34,28 +33,27 @@ const CLOSING_CHECK_INTERVAL_MS = 200
  * The way of plain requests past node:http, whose parser, streams and messages took a fifth of a whole answer's CPU time
  * (docs/decisions/2026-11-22-plain-requests-go-past-node-http.md).
  *
- * A connection begins here. With the first bytes that are not a plain request (see `readWholeRequest`) it is given to node:http, those bytes
+ * A connection begins here. With the first bytes that are not a plain request (see `parsePlainRequest`) it is given to node:http, those bytes
  * first, and stays there: another address, a body in chunks, a long prompt, HTTP/1.0, whatever is odd or slow. Refusing is left to node:http too,
  * but for a request that breaks off: a socket that has ended cannot be given away. Clients that do not read and the end of the server are watched here
  * for all connections.
  */
-export class FastPath {
-  readonly #open = new LinkedSet<FastConnection>()
+export class PlainDoor {
+  readonly #open = new LinkedSet<PlainConnection>()
   readonly #server: Server
   #checking: NodeJS.Timeout
   /** performance.now() when the server began to close. */
   #closedMs = Number.POSITIVE_INFINITY
 
   /** Takes over the connections of a server, which knows only those that it is given: where it closes, `close` has to be called too. */
-  constructor(server: Server, { endpoint, serve, keepAliveMs, slowReaderMs }: FastPathOptions) {
+  constructor(server: Server, { routes, keepAliveMs, slowReaderMs }: PlainDoorOptions) {
     this.#server = server
     const listeners = server.listeners('connection') as ((socket: Socket) => void)[]
     const context: ConnectionContext = {
-      requestLine: `${endpoint.method} ${endpoint.path} HTTP/1.1\r\n`,
-      serve,
+      lines: new RequestLines(routes),
       keepAliveMs,
       slowReaderMs,
-      passOn(socket) {
+      handOver(socket) {
         for (const listener of listeners) listener.call(server, socket)
       },
       refuse(error, socket) {
@@ -64,9 +62,9 @@ export class FastPath {
       onGone: connection => this.#open.remove(connection),
     }
     server.removeAllListeners('connection').on('connection', (socket: Socket) => {
-      const connection = new FastConnection(socket, context)
+      const connection = new PlainConnection(socket, context)
       this.#open.add(connection)
-      if (this.#isClosed) connection.passOn()
+      if (this.#isClosed) connection.handOver()
     })
     this.#checking = this.#checkEvery(Math.min(CHECK_INTERVAL_MS, slowReaderMs))
   }
@@ -118,23 +116,22 @@ export class FastPath {
 
 /** What the connections of a server have in common. */
 interface ConnectionContext {
-  readonly requestLine: string
-  readonly serve: FastPathOptions['serve']
+  readonly lines: RequestLines
   readonly keepAliveMs: number
   readonly slowReaderMs: number
-  passOn(socket: Socket): void
+  handOver(socket: Socket): void
   refuse(error: Error, socket: Socket): void
-  onGone(connection: FastConnection): void
+  onGone(connection: PlainConnection): void
 }
 
 /** One connection, with one request under way at most. */
-class FastConnection implements ResponseOwner, LinkedItem<FastConnection> {
-  older: FastConnection | undefined = undefined
-  newer: FastConnection | undefined = undefined
+class PlainConnection implements ResponseOwner, LinkedItem<PlainConnection> {
+  older: PlainConnection | undefined = undefined
+  newer: PlainConnection | undefined = undefined
   isListed = false
   readonly socket: Socket
   readonly #context: ConnectionContext
-  #response: FastResponse | null = null
+  #response: PlainResponse | null = null
   /** Read, and not yet a request. */
   #part: Buffer | null = null
   #pieces = 0
@@ -173,11 +170,11 @@ class FastConnection implements ResponseOwner, LinkedItem<FastConnection> {
     const { keepAliveMs } = this.#context
     const elapsedMs = nowMs - this.#sinceMs
     if (this.#isDeserted(nowMs)) socket.destroy()
-    else if (this.#response !== null || this.#phase === 'passed on' || this.#phase === 'leaving') return
+    else if (this.#response !== null || this.#phase === 'handed over' || this.#phase === 'leaving') return
     else if (this.#hasServed && this.#part === null) {
       // What is not written yet is an answer that the client is slow to read.
       if (elapsedMs >= keepAliveMs && socket.writableLength === 0) socket.destroy()
-    } else if (elapsedMs >= PART_MS_MAX) this.passOn()
+    } else if (elapsedMs >= PART_MS_MAX) this.handOver()
   }
 
   /** Whether the client has taken nothing of what waits for it for too long, or not ended its side after ours. */
@@ -194,8 +191,8 @@ class FastConnection implements ResponseOwner, LinkedItem<FastConnection> {
   /** The server closes. */
   close(): void {
     if (this.#phase === 'serving') this.#phase = 'last answer'
-    if (this.#response !== null || this.#phase === 'passed on') return
-    if (this.#part !== null) this.passOn()
+    if (this.#response !== null || this.#phase === 'handed over') return
+    if (this.#part !== null) this.handOver()
     else if (this.socket.writableLength > 0) this.#leave()
     else this.socket.destroy()
   }
@@ -228,14 +225,14 @@ class FastConnection implements ResponseOwner, LinkedItem<FastConnection> {
   /** Serves what has been read if it is a whole request, waits if it is a part of one, and else gives it away. */
   #take(bytes: Buffer): void {
     if (bytes.length < this.#partBytesMin && this.#pieces <= PIECES_MAX) return
-    const request = readWholeRequest(bytes, this.#context.requestLine)
+    const request = parsePlainRequest(bytes, this.#context.lines)
     if (typeof request === 'number' && this.#pieces <= PIECES_MAX) this.#partBytesMin = request
     // Who does not read answers gets no further ones, as node:http sees to.
-    else if (typeof request !== 'object' || this.socket.writableNeedDrain) this.passOn()
+    else if (typeof request !== 'object' || this.socket.writableNeedDrain) this.handOver()
     else {
       this.#part = null
-      this.#response = new FastResponse(this)
-      this.#context.serve(request, this.#response)
+      this.#response = new PlainResponse(this)
+      request.route.serve(request, this.#response)
     }
   }
 
@@ -255,14 +252,14 @@ class FastConnection implements ResponseOwner, LinkedItem<FastConnection> {
   }
 
   /** Gives the connection to node:http. It is still watched here. */
-  passOn(): void {
+  handOver(): void {
     const { socket } = this
-    this.#phase = 'passed on'
+    this.#phase = 'handed over'
     socket.off('data', this.#onData).off('end', this.#onEnd).off('error', ignore)
     socket.pause()
     if (this.#part !== null) socket.unshift(this.#part)
     this.#part = null
-    this.#context.passOn(socket)
+    this.#context.handOver(socket)
     socket.resume()
   }
 
@@ -288,9 +285,9 @@ class FastConnection implements ResponseOwner, LinkedItem<FastConnection> {
 
 /**
  * A connection serves one request after the other until an answer is to be the last one; after that it is leaving, and what is read is thrown
- * away. One that is passed on is node:http's.
+ * away. One that is handed over is node:http's.
  */
-type Phase = 'serving' | 'last answer' | 'leaving' | 'passed on'
+type Phase = 'serving' | 'last answer' | 'leaving' | 'handed over'
 
 /** Of a client: that it ends its side, or takes more than so many bytes. */
 type Awaited = 'nothing' | 'its end' | number

@@ -1,32 +1,64 @@
 import { describe, expect, it } from 'vitest'
-import { readWholeRequest } from './whole-request.ts'
+import type { GenerationHeader } from '../generation-exchange.ts'
+import { PlainRequest, parsePlainRequest, RequestLines } from './plain-request.ts'
 
 const requestLine = 'POST /v1/chat/completions HTTP/1.1\r\n'
 const fields = 'Host: h\r\nContent-Type: application/json\r\nAuthorization: Bearer k\r\nContent-Length: 4\r\n'
 const plain = `${requestLine}${fields}\r\n{"a"`
-const read = (text: string) => readWholeRequest(Buffer.from(text, 'latin1'), requestLine)
+const serve = () => {}
+const routes = ['/v1/chat/completions', '/v1/responses'].map(path => ({ method: 'POST', path, serve }))
+const lines = new RequestLines(routes)
+const parse = (text: string) => parsePlainRequest(Buffer.from(text, 'latin1'), lines)
+
+function parsed(text: string): PlainRequest {
+  const request = parse(text)
+  if (request instanceof PlainRequest) return request
+  throw new Error(`expected a request, got ${request}`)
+}
 
 describe('a plain request', () => {
-  it('is read with its headers as they were sent and its body', () => {
-    expect(read(plain)).toEqual({
-      httpVersion: '1.1',
-      rawHeaders: ['Host', 'h', 'Content-Type', 'application/json', 'Authorization', 'Bearer k', 'Content-Length', '4'],
-      headers: {
-        host: 'h',
-        origin: undefined,
-        'content-type': 'application/json',
-        'content-length': '4',
-        'transfer-encoding': undefined,
-        'idempotency-key': undefined,
-      },
-      body: Buffer.from('{"a"'),
-    })
+  it('is parsed with its headers as they were sent and its body', async () => {
+    const request = parsed(plain)
+    expect(request.httpVersion).toBe('1.1')
+    expect(request.rawHeaders).toEqual([
+      ...['Host', 'h', 'Content-Type', 'application/json', 'Authorization', 'Bearer k', 'Content-Length', '4'],
+    ])
+    expect(await request.readBody(4)).toEqual(Buffer.from('{"a"'))
+  })
+
+  it('leads to the route of its request line', () => {
+    expect(parsed(plain).route).toBe(routes[0])
+    expect(parsed(plain.replace('chat/completions', 'responses')).route).toBe(routes[1])
+    expect(parse('POST /v1/')).toBe(10)
+    expect(parse('POST /v1/r')).toBe(11)
+    expect(parse('POST /v1/x')).toBe('other')
+  })
+
+  it('gives the value of each header that the gateway reads by name, or leaves the request to node:http', () => {
+    const values: Record<GenerationHeader, string | undefined> = {
+      host: 'h',
+      origin: 'https://a.example',
+      'content-type': 'application/json',
+      'content-length': '4',
+      'content-encoding': undefined,
+      'transfer-encoding': undefined,
+      'idempotency-key': 'k',
+    }
+    const request = parsed(plain.replace('Host', 'ORIGIN: https://a.example\r\nIdempotency-Key: k\r\nHost'))
+    for (const [name, value] of Object.entries(values)) {
+      expect(request.header(name as GenerationHeader)).toBe(value)
+      if (value === undefined) expect(parse(plain.replace('Host', `${name}: x\r\nHost`))).toBe('other')
+    }
+  })
+
+  it('is refused when its body is larger than the limit', async () => {
+    await expect(parsed(plain).readBody(3)).rejects.toMatchObject({ code: 'request_too_large' })
   })
 
   it('says how many bytes it takes at least, when some are missing', () => {
     const headBytes = plain.indexOf('\r\n\r\n') + 4
     for (let length = 0; length < plain.length; length++) {
-      expect(read(plain.slice(0, length))).toBe(length < headBytes ? length + 1 : plain.length)
+      expect(parse(plain.slice(0, length))).toBe(length < headBytes ? length + 1 : plain.length)
     }
   })
 
@@ -37,9 +69,10 @@ describe('a plain request', () => {
     ['a field that comes twice and that nobody reads', 'x: 1\r\nx: 2\r\n', ['x', '1', 'x', '2']],
     ['a name that objects have', '__proto__: x\r\n', ['__proto__', 'x']],
     ['keep-alive', 'Connection: Keep-Alive\r\n', ['Connection', 'Keep-Alive']],
-  ])('may have %s', (_name, field, rawHeaders) => {
-    const request = read(`${requestLine}${field}${fields}\r\n{"a"`)
-    expect(request).toMatchObject({ rawHeaders: expect.arrayContaining(rawHeaders), body: Buffer.from('{"a"') })
+  ])('may have %s', async (_name, field, rawHeaders) => {
+    const request = parsed(`${requestLine}${field}${fields}\r\n{"a"`)
+    expect(request.rawHeaders.slice(0, rawHeaders.length)).toEqual(rawHeaders)
+    expect(await request.readBody(4)).toEqual(Buffer.from('{"a"'))
   })
 
   it('may be as long as one read of a socket', () => {
@@ -48,9 +81,9 @@ describe('a plain request', () => {
       return `${head}${'x'.repeat(bytes)}`
     }
     const most = 64 * 1024 - request(10_000).length + 10_000
-    expect(read(request(most))).toMatchObject({ headers: { 'content-length': String(most) } })
-    expect(read(request(most).slice(0, -1))).toBe(64 * 1024)
-    expect(read(request(most + 1).slice(0, -2))).toBe('other')
+    expect(parsed(request(most)).header('content-length')).toBe(String(most))
+    expect(parse(request(most).slice(0, -1))).toBe(64 * 1024)
+    expect(parse(request(most + 1).slice(0, -2))).toBe('other')
   })
 })
 
@@ -101,6 +134,6 @@ describe('for node:http to read', () => {
     ['a head that has not ended after 16 KiB', `${requestLine}x: ${'x'.repeat(16 * 1024)}`],
     ['a head of more than 16 KiB', plain.replace('Host', `x: ${'x'.repeat(16 * 1024)}\r\nHost`)],
   ])('%s', (_name, bytes) => {
-    expect(read(bytes)).toBe('other')
+    expect(parse(bytes)).toBe('other')
   })
 })

@@ -4,38 +4,38 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { seededRandom } from '../../demo/seeded-random.ts'
 import { EventStream } from '../event-stream.ts'
-import type { RawResponse } from '../raw-response.ts'
-import { FastPath } from './fast-path.ts'
-import { HEAD_BYTES_MAX, type WholeRequest } from './whole-request.ts'
+import type { GenerationRequest, GenerationResponse } from '../generation-exchange.ts'
+import { NodeResponse } from '../node-exchange.ts'
+import { PlainDoor } from './plain-door.ts'
+import { HEAD_BYTES_MAX } from './plain-request.ts'
 
-const endpoint = { method: 'POST', path: '/chat' }
 const keepAliveMs = 75_000
 const slowReaderMs = 30_000
 const WAIT_OPTIONS = { timeout: 20_000, interval: 5 }
 
-type Serving = { request: WholeRequest; response: RawResponse }
+type Serving = { request: GenerationRequest; response: GenerationResponse }
 
-/** A server with a fast path, whose requests answer themselves unless a test takes them. */
+/** A server with a plain door at two addresses, which echo their requests unless a test serves them. */
 async function startServer(serve: (serving: Serving) => unknown = echo) {
   const byNode = vi.fn<RequestListener>(echoByNode)
   const served: Serving[] = []
   const opened: Socket[] = []
   const server = createServer(options, byNode)
-  const fastPath = new FastPath(server, {
-    endpoint,
-    keepAliveMs,
-    slowReaderMs,
-    serve(request, response) {
+  const routes = ['/chat', '/chat/later'].map(path => ({
+    method: 'POST',
+    path,
+    serve(request: GenerationRequest, response: GenerationResponse) {
       served.push({ request, response })
       serve({ request, response })
     },
-  })
-  // Not before: the fast path takes over who is there.
+  }))
+  const plainDoor = new PlainDoor(server, { routes, keepAliveMs, slowReaderMs })
+  // Added last, because the plain door takes over the listeners that exist.
   server.on('connection', socket => opened.push(socket))
   /** What the server has read of the connection that was opened at that place. */
   const hasRead = (bytes: number, place = 0) =>
     vi.waitFor(() => expect(opened[place]?.bytesRead ?? 0).toBeGreaterThanOrEqual(bytes), WAIT_OPTIONS)
-  return { server, fastPath, served, byNode, opened, hasRead, port: await listen(server) }
+  return { server, plainDoor, served, byNode, opened, hasRead, port: await listen(server) }
 }
 
 const options = {
@@ -66,9 +66,9 @@ afterEach(() => {
   for (const server of servers) server.close()
 })
 
-/** Says what it was asked, so that both ways can be compared. */
-function echo({ request, response }: Serving): void {
-  const body = request.body!.toString('latin1')
+/** Answers with the request, for comparison with node:http. */
+async function echo({ request, response }: Serving): Promise<void> {
+  const body = (await request.readBody(1_000_000)).toString('latin1')
   reply(response, JSON.stringify({ rawHeaders: request.rawHeaders, body }))
 }
 
@@ -77,13 +77,12 @@ const echoByNode: RequestListener = (request, response) => {
   request.setEncoding('latin1').on('data', piece => {
     body += piece
   })
-  request.on('end', () => reply(response, JSON.stringify({ rawHeaders: request.rawHeaders, body })))
+  request.on('end', () => reply(new NodeResponse(response), JSON.stringify({ rawHeaders: request.rawHeaders, body })))
   request.on('error', () => {})
 }
 
-function reply(response: RawResponse, text: string): void {
-  response.writeHead(200, ['content-type', 'application/json', 'content-length', String(Buffer.byteLength(text))])
-  response.end(text)
+function reply(response: GenerationResponse, text: string): void {
+  response.send(200, ['content-type', 'application/json', 'content-length', String(Buffer.byteLength(text))], text)
 }
 
 function open(port: number) {
@@ -253,8 +252,8 @@ describe('a connection', () => {
     for (const place of [0, 1]) await hasRead(ahead.length, place)
     const [first, second] = served as [Serving, Serving]
     const onClose = [vi.fn(), vi.fn()]
-    first.response.on('close', onClose[0]!)
-    second.response.on('close', onClose[1]!)
+    first.response.onceClosed(onClose[0]!)
+    second.response.onceClosed(onClose[1]!)
     leaving.socket.destroy()
     await vi.waitFor(() => expect(onClose.map(({ mock }) => mock.calls.length).sort()).toEqual([0, 1]), WAIT_OPTIONS)
     echo(onClose[0]!.mock.calls.length === 0 ? first : second)
@@ -283,15 +282,15 @@ describe('a connection', () => {
   })
 
   it('that ends with its answer is closed after two seconds if the client does not end its side', async () => {
-    const { port, fastPath, opened } = await startServer(({ response }) => {
-      response.writeHead(503, ['content-length', '2', 'connection', 'close']).end('no')
+    const { port, plainDoor, opened } = await startServer(({ response }) => {
+      response.send(503, ['content-length', '2', 'connection', 'close'], 'no')
     })
     const client = open(port)
     client.socket.write(chat('a'))
     await vi.waitFor(() => expect(opened[0]?.writableFinished).toBe(true), WAIT_OPTIONS)
-    fastPath.check(performance.now())
+    plainDoor.check(performance.now())
     expect(opened[0]!.destroyed).toBe(false)
-    fastPath.check(performance.now() + 2_000)
+    plainDoor.check(performance.now() + 2_000)
     expect(opened[0]!.destroyed).toBe(true)
     await vi.waitFor(() => expect(client.read).toMatch(/\r\n\r\nno$/), WAIT_OPTIONS)
   })
@@ -324,12 +323,12 @@ describe('a connection', () => {
   })
 
   it('delivers an answer whole to a client that has sent half a request and closed its side', async () => {
-    const { port, fastPath, opened, hasRead } = await startServer(replyLong)
+    const { port, plainDoor, opened, hasRead } = await startServer(replyLong)
     const client = await openUnread(port, opened)
     client.socket.end(chat('b').slice(0, 20))
     await hasRead(chat('a').length + 20)
     await vi.waitFor(() => expect(opened[0]!.readableEnded).toBe(true), WAIT_OPTIONS)
-    fastPath.check(performance.now() + 10_000)
+    plainDoor.check(performance.now() + 10_000)
     client.socket.resume()
     await vi.waitFor(() => expect(client.isEnded).toBe(true), WAIT_OPTIONS)
     expect(client.read.length).toBeGreaterThan(20_000_000)
@@ -349,7 +348,7 @@ describe('a connection', () => {
     const client = await openAsking(port, served)
     client.socket.write(chat('b').slice(0, 20))
     await hasRead(chat('a').length + 20)
-    served[0]!.response.writeHead(503, ['content-length', '2', 'connection', 'close']).end('no')
+    served[0]!.response.send(503, ['content-length', '2', 'connection', 'close'], 'no')
     client.socket.write(chat('b').slice(20) + chat('c'))
     await vi.waitFor(() => expect(client.isEnded).toBe(true), WAIT_OPTIONS)
     client.socket.end()
@@ -368,16 +367,17 @@ describe('a connection', () => {
     const client = await openAsking(port, served)
     const { response } = served[0]!
     const onClose = vi.fn()
-    response.on('close', onClose)
+    response.onceClosed(onClose)
     leave(client.socket)
     await vi.waitFor(() => expect(onClose).toHaveBeenCalledTimes(1), WAIT_OPTIONS)
-    expect(response).toMatchObject({ writableFinished: false, destroyed: true })
+    expect(onClose).toHaveBeenCalledWith(false)
+    expect(response.isClosed).toBe(true)
     reply(response, 'late')
     expect(onClose).toHaveBeenCalledTimes(1)
   })
 
   it('that rests is closed after as long as was promised, and one that waits for its answer is not', async () => {
-    const { port, fastPath, served, opened } = await startServer(serving => {
+    const { port, plainDoor, served, opened } = await startServer(serving => {
       if (served.length === 1) echo(serving)
     })
     const resting = open(port)
@@ -387,9 +387,9 @@ describe('a connection', () => {
     waiting.socket.write(chat('b'))
     await vi.waitFor(() => expect(served).toHaveLength(2), WAIT_OPTIONS)
 
-    fastPath.check(performance.now() + keepAliveMs - 5_000)
+    plainDoor.check(performance.now() + keepAliveMs - 5_000)
     expect(opened.map(socket => socket.destroyed)).toEqual([false, false])
-    fastPath.check(performance.now() + keepAliveMs)
+    plainDoor.check(performance.now() + keepAliveMs)
     expect(opened.map(socket => socket.destroyed)).toEqual([true, false])
     echo(served[1]!)
     await vi.waitFor(() => expect(bodiesOf(waiting.read)).toEqual(['b']), WAIT_OPTIONS)
@@ -409,9 +409,9 @@ describe('a connection', () => {
   })
 
   it('whose answer is still being read does not rest', async () => {
-    const { port, fastPath, opened } = await startServer(replyLong)
+    const { port, plainDoor, opened } = await startServer(replyLong)
     const client = await openUnread(port, opened)
-    fastPath.check(performance.now() + keepAliveMs)
+    plainDoor.check(performance.now() + keepAliveMs)
     expect(opened[0]!.destroyed).toBe(false)
     client.socket.resume()
     await vi.waitFor(() => expect(client.read.length).toBeGreaterThan(20_000_000), WAIT_OPTIONS)
@@ -424,13 +424,13 @@ describe('a connection', () => {
     'of %s whose client takes nothing of an answer for too long is closed, and one that is slow is not',
     async (_whose, request) => {
       const answer = 'x'.repeat(60_000_000)
-      const { port, fastPath, byNode, opened } = await startServer(({ response }) => reply(response, answer))
-      byNode.mockImplementation((_request, response) => reply(response, answer))
+      const { port, plainDoor, byNode, opened } = await startServer(({ response }) => reply(response, answer))
+      byNode.mockImplementation((_request, response) => reply(new NodeResponse(response), answer))
       const client = await openUnread(port, opened, request)
       let nowMs = performance.now()
       const checkAfter = (ms: number) => {
         nowMs += ms
-        fastPath.check(nowMs)
+        plainDoor.check(nowMs)
         return opened[0]!.destroyed
       }
       expect(checkAfter(0)).toBe(false)
@@ -453,33 +453,33 @@ describe('a connection', () => {
   )
 
   it('of node:http that was refused is closed after two seconds if the client does not end its side', async () => {
-    const { port, fastPath, opened } = await startServer()
+    const { port, plainDoor, opened } = await startServer()
     const client = open(port)
     client.socket.write('nonsense\r\n\r\n')
     await vi.waitFor(() => expect(client.isEnded).toBe(true), WAIT_OPTIONS)
     await vi.waitFor(() => expect(opened[0]!.writableFinished).toBe(true), WAIT_OPTIONS)
-    fastPath.check(performance.now())
+    plainDoor.check(performance.now())
     expect(opened[0]!.destroyed).toBe(false)
-    fastPath.check(performance.now() + 2_000)
+    plainDoor.check(performance.now() + 2_000)
     expect(opened[0]!.destroyed).toBe(true)
   })
 
   it.each(['', 'P', 'POST /chat HTTP/1.1\r\nHost: h\r\n', chat('body').slice(0, -1)])(
     'that sent %j and no more goes over to node:http, whose time-outs end it',
     async part => {
-      const { server, port, fastPath, opened, hasRead } = await startServer()
+      const { server, port, plainDoor, opened, hasRead } = await startServer()
       server.headersTimeout = server.requestTimeout = 1
       const client = open(port)
       client.socket.write(part)
       await vi.waitFor(() => expect(opened).toHaveLength(1), WAIT_OPTIONS)
       await hasRead(part.length)
-      fastPath.check(performance.now() + 5_000)
+      plainDoor.check(performance.now() + 5_000)
       await vi.waitFor(() => expect(client.read).toMatch(/^HTTP\/1\.1 408 /), WAIT_OPTIONS)
     },
   )
 
   it('has time for the rest of a request from its first byte on, however long it rested before', async () => {
-    const { port, fastPath, served, byNode, hasRead } = await startServer()
+    const { port, plainDoor, served, byNode, hasRead } = await startServer()
     const now = vi.spyOn(performance, 'now')
     onTestFinished(() => now.mockRestore())
     const client = open(port)
@@ -489,7 +489,7 @@ describe('a connection', () => {
     now.mockImplementation(() => answeredMs + 10_000)
     client.socket.write(chat('b').slice(0, 20))
     await hasRead(chat('a').length + 20)
-    fastPath.check(answeredMs + 14_000)
+    plainDoor.check(answeredMs + 14_000)
     client.socket.write(chat('b').slice(20))
     await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a', 'b']), WAIT_OPTIONS)
     expect(served).toHaveLength(2)
@@ -504,7 +504,7 @@ describe('a connection', () => {
 
 describe('the end of the server', () => {
   it('closes connections that rest, and the others after their answers', async () => {
-    const { server, port, fastPath, served, opened } = await startServer(serving => {
+    const { server, port, plainDoor, served, opened } = await startServer(serving => {
       if (served.length === 1) echo(serving)
     })
     const [resting, waiting] = [open(port), open(port)]
@@ -515,7 +515,7 @@ describe('the end of the server', () => {
 
     const closed = once(server, 'close')
     server.close()
-    fastPath.close()
+    plainDoor.close()
     await vi.waitFor(() => expect(resting.isEnded).toBe(true), WAIT_OPTIONS)
     expect(waiting.isEnded).toBe(false)
     echo(served[1]!)
@@ -523,8 +523,8 @@ describe('the end of the server', () => {
     expect(bodiesOf(waiting.read)).toEqual(['b'])
     // Whether or not clients close their side.
     await vi.waitFor(() => expect(opened[1]!.writableFinished).toBe(true), WAIT_OPTIONS)
-    fastPath.check(performance.now())
-    fastPath.check(performance.now() + 2_000)
+    plainDoor.check(performance.now())
+    plainDoor.check(performance.now() + 2_000)
     await closed
   })
 
@@ -535,7 +535,7 @@ describe('the end of the server', () => {
     ['half a request', chat('a').slice(0, -1), () => {}],
     ["half a request on node:http's side", 'GET / HTTP/1.1\r\n', () => {}],
   ])('waits five seconds for %s', async (_what, request, serve) => {
-    const { server, port, fastPath, byNode, hasRead, opened } = await startServer(serve)
+    const { server, port, plainDoor, byNode, hasRead, opened } = await startServer(serve)
     byNode.mockImplementation(() => {})
     const client = open(port)
     client.socket.pause()
@@ -544,18 +544,18 @@ describe('the end of the server', () => {
     await hasRead(request.length)
     const closed = once(server, 'close')
     server.close()
-    fastPath.close()
+    plainDoor.close()
     const closedMs = performance.now()
-    fastPath.check(closedMs)
+    plainDoor.check(closedMs)
     expect(opened[0]!.destroyed).toBe(false)
-    fastPath.check(closedMs + 5_000)
+    plainDoor.check(closedMs + 5_000)
     expect(opened[0]!.destroyed).toBe(true)
     await closed
   })
 
   it('closes a connection soon after the rest of a request that was answered before', async () => {
-    const { server, port, fastPath, byNode, hasRead, opened } = await startServer()
-    byNode.mockImplementation((_request, response) => reply(response, 'too large'))
+    const { server, port, plainDoor, byNode, hasRead, opened } = await startServer()
+    byNode.mockImplementation((_request, response) => reply(new NodeResponse(response), 'too large'))
     const request = 'POST /large HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n12345'
     const clients = [open(port), open(port)]
     for (const client of clients) {
@@ -563,7 +563,7 @@ describe('the end of the server', () => {
       await vi.waitFor(() => expect(client.read).toContain('too large'), WAIT_OPTIONS)
     }
     server.close()
-    fastPath.close()
+    plainDoor.close()
     clients[0]!.socket.write('67890')
     await hasRead(request.length + 5)
     await vi.waitFor(() => expect(opened[0]!.destroyed).toBe(true), WAIT_OPTIONS)
@@ -572,21 +572,21 @@ describe('the end of the server', () => {
   })
 
   it('is not the end of a request that has begun to arrive', async () => {
-    const { port, fastPath, byNode, hasRead } = await startServer()
+    const { port, plainDoor, byNode, hasRead } = await startServer()
     const client = open(port)
     client.socket.write(chat('a'))
     await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a']), WAIT_OPTIONS)
     client.socket.write(chat('b').slice(0, 20))
     await hasRead(chat('a').length + 20)
-    fastPath.close()
+    plainDoor.close()
     client.socket.write(chat('b').slice(20))
     await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a', 'b']), WAIT_OPTIONS)
     expect(byNode).toHaveBeenCalled()
   })
 
   it('leaves what comes after it to node:http', async () => {
-    const { port, fastPath, served, byNode } = await startServer()
-    fastPath.close()
+    const { port, plainDoor, served, byNode } = await startServer()
+    plainDoor.close()
     const client = open(port)
     client.socket.write(chat('a'))
     await vi.waitFor(() => expect(bodiesOf(client.read)).toEqual(['a']), WAIT_OPTIONS)
@@ -623,8 +623,9 @@ describe('a response', () => {
     open(port).socket.write(chat('a'))
     await vi.waitFor(() => expect(served).toHaveLength(1), WAIT_OPTIONS)
     const { response } = served[0]!
-    expect(() => response.writeHead(200, ['x', value])).toThrow(TypeError)
-    expect(response.headersSent).toBe(false)
+    expect(() => response.send(200, ['x', value], '')).toThrow(TypeError)
+    expect(() => response.startStream(['x', value])).toThrow(TypeError)
+    expect(response.statusSent).toBeNull()
   })
 })
 

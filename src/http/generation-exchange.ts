@@ -1,0 +1,58 @@
+import type { CancelSignal } from '../runtime/cancel-signal.ts'
+import type { HeaderList } from './header-list.ts'
+
+/** One request to a generation endpoint. Implemented for node:http (node-exchange.ts) and for the plain door (plain/). */
+export interface GenerationRequest {
+  readonly httpVersion: string
+  /** Names and values in turn, as the client sent them. */
+  readonly rawHeaders: readonly string[]
+  /** A header that was sent once. For one that was sent twice, check `rawHeaders`: node:http keeps the first or joins them. */
+  header(name: GenerationHeader): string | undefined
+  /**
+   * Reads the body, once. Rejects with `request_too_large` as soon as the size is known to exceed the limit (the rest is not kept), and
+   * with `invalid_json` when the client breaks off. `receiveBody` checks the media type first.
+   */
+  readBody(limitBytes: number): Promise<Buffer>
+}
+
+/** The headers that the gateway reads by name. A new one also needs a case in `parsePlainRequest`. */
+export type GenerationHeader =
+  | 'host'
+  | 'origin'
+  | 'content-type'
+  | 'content-length'
+  | 'content-encoding'
+  | 'transfer-encoding'
+  | 'idempotency-key'
+
+/** The answer to a generation request: either `send`, or `startStream`, any number of `write`, and `end`. */
+export interface GenerationResponse {
+  /** Null until the head has been written. */
+  readonly statusSent: number | null
+  /** The answer has left, or the client is gone. Writing to a closed response does nothing. */
+  readonly isClosed: boolean
+  /** Sends a complete answer. `headers` must contain its `content-length`. */
+  send(status: number, headers: HeaderList, body: string): void
+  /** Sends the head of a stream with status 200. What is written in the same turn of the event loop shares its packet. */
+  startStream(headers: HeaderList): void
+  /** Sends a part of the stream, which must not be empty. Returns false when the client is behind; `drained` waits for it. */
+  write(text: string): boolean
+  /** Ends the stream. */
+  end(): void
+  /** Closes the connection, unless the answer has been ended. */
+  destroy(): void
+  /** Whether unsent bytes exceed the socket's high-water mark. */
+  readonly needsDrain: boolean
+  /** Resolves when the client has caught up, or when the signal is aborted. */
+  drained(signal: CancelSignal): Promise<void>
+  /** Calls the listener once: when the answer has left (`isComplete`), or when it no longer can. */
+  onceClosed(listener: (isComplete: boolean) => void): void
+}
+
+/** The address of a generation endpoint and the code that answers its requests. */
+export interface GenerationRoute {
+  readonly method: string
+  /** One fixed address, without a query. */
+  readonly path: string
+  readonly serve: (request: GenerationRequest, response: GenerationResponse) => void
+}

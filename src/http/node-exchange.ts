@@ -1,0 +1,112 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { ApiError } from '../domain/errors.ts'
+import type { CancelSignal } from '../runtime/cancel-signal.ts'
+import { drained } from './drained.ts'
+import { encodeChunk } from './encode-chunk.ts'
+import type { GenerationHeader, GenerationRequest, GenerationResponse } from './generation-exchange.ts'
+import type { HeaderList } from './header-list.ts'
+import { bodyTooLarge } from './receive-body.ts'
+
+/** A request that node:http has parsed. */
+export class NodeRequest implements GenerationRequest {
+  readonly #request: IncomingMessage
+
+  constructor(request: IncomingMessage) {
+    this.#request = request
+  }
+
+  get httpVersion(): string {
+    return this.#request.httpVersion
+  }
+
+  get rawHeaders(): readonly string[] {
+    return this.#request.rawHeaders
+  }
+
+  header(name: GenerationHeader): string | undefined {
+    return this.#request.headers[name] as string | undefined
+  }
+
+  readBody(limitBytes: number): Promise<Buffer> {
+    const request = this.#request
+    if (Number(request.headers['content-length']) > limitBytes) return Promise.reject(bodyTooLarge(limitBytes))
+    return new Promise((resolve, reject) => {
+      let pieces: Buffer[] = []
+      let bytes = 0
+      request.on('data', (piece: Buffer) => {
+        bytes += piece.length
+        if (bytes <= limitBytes) pieces.push(piece)
+        else reject(bodyTooLarge(limitBytes))
+      })
+      request.on('end', () => {
+        resolve(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces))
+        // The request keeps this listener until its answer ends, which may be a long stream.
+        pieces = []
+      })
+      const breakOff = () => reject(new ApiError('invalid_json', { message: 'The body broke off. Send it whole.' }))
+      request.on('error', breakOff)
+      // The client may have left before these listeners were added.
+      if (request.destroyed) breakOff()
+    })
+  }
+}
+
+/** A response that node:http sends. Streams write their chunks directly to the socket where that is possible. */
+export class NodeResponse implements GenerationResponse {
+  readonly #response: ServerResponse
+
+  constructor(response: ServerResponse) {
+    this.#response = response
+  }
+
+  get statusSent(): number | null {
+    return this.#response.headersSent ? this.#response.statusCode : null
+  }
+
+  get isClosed(): boolean {
+    return this.#response.destroyed
+  }
+
+  send(status: number, headers: HeaderList, body: string): void {
+    this.#response.writeHead(status, headers).end(body)
+  }
+
+  startStream(headers: HeaderList): void {
+    const { socket } = this.#response
+    socket?.cork()
+    this.#response.writeHead(200, headers).flushHeaders()
+    if (socket) process.nextTick(() => socket.uncork())
+  }
+
+  write(text: string): boolean {
+    const response = this.#response
+    if (response.destroyed) return true
+    const { socket } = response
+    // A pipelined response has no socket until its turn comes; HTTP/1.0 has no chunks.
+    if (socket === null || !response.chunkedEncoding) return response.write(text)
+    if (!socket.writable) return true
+    // `response.write` makes four writes of a chunk, corks them until the next tick and gathers them with writev: 5 us more of 35 per chunk.
+    return socket.write(encodeChunk(text))
+  }
+
+  end(): void {
+    this.#response.end()
+  }
+
+  destroy(): void {
+    if (!this.#response.writableEnded) this.#response.destroy()
+  }
+
+  get needsDrain(): boolean {
+    return this.#response.writableNeedDrain || this.#response.socket?.writableNeedDrain === true
+  }
+
+  drained(signal: CancelSignal): Promise<void> {
+    const response = this.#response
+    return drained(response.writableNeedDrain || response.socket === null ? response : response.socket, signal)
+  }
+
+  onceClosed(listener: (isComplete: boolean) => void): void {
+    this.#response.once('close', () => listener(this.#response.writableFinished))
+  }
+}
