@@ -10,20 +10,20 @@ import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
 /**
- * The breakers of one process, everybody's and those of single customers, watched at every call: it keeps its own books of what happened to each offer,
- * by the table of docs/routing.md, and whatever a breaker says or does otherwise breaks a rule.
+ * Wraps the breakers of one process, the shared one and those of single customers, and checks every call. The oracle keeps its own model
+ * of each offer, built from the table in docs/routing.md. A breaker that behaves differently from the model breaks a rule.
  */
 export interface BreakerOracle {
-  /** The product's own, watched. */
+  /** The breakers of the product, with every call checked. */
   readonly health: CustomerBreakers
-  /** Who may be asked: the ejected are left out, but for the last resort. */
-  sawEligible(offers: readonly Offer[], choice: Eligibility, customerId: string): void
-  /** In which order. */
-  sawPlan(plan: RankedPlan): void
-  sawAttempts(attempts: readonly Attempt[]): void
-  /** Offers that are not open to anybody, and how long each has to rest. */
+  /** Checks that ejected offers are left out, except as a last resort. */
+  checkEligible(offers: readonly Offer[], choice: Eligibility, customerId: string): void
+  /** Checks the order of the offers. */
+  checkPlan(plan: RankedPlan): void
+  checkAttempts(attempts: readonly Attempt[]): void
+  /** Offers that are closed to all customers, with the remaining time of each. */
   trippedOffers(): { readonly offerId: string; readonly restsMs: number }[]
-  /** Nothing is under way any more. */
+  /** Checks that no attempt is counted as in flight once all work has finished. */
   checkIdle(): void
 }
 
@@ -32,26 +32,27 @@ const FAILED_CONNECTIONS_IN_ROW = 3
 const TRIAL_SUCCESSES = 3
 const FIRST_EJECTION_MS = 5_000
 const EJECTION_MS_MAX = 300_000
-const OUR_FAULT_MS = 300_000
+const CREDENTIAL_REJECTED_MS = 300_000
 const FORGIVEN_EVERY_MS = 10_000
 const FIRST_PAUSE_MS = 1_000
 const PAUSE_MS_MAX = 300_000
 const RATE_REQUESTS_MIN = 20
-/** The last minute is kept in slices of ten seconds, so it may be counted from anywhere in between. */
+/** The product keeps the last minute in slices of ten seconds, so its window may start anywhere between these two ages. */
 const RATE_WINDOWS_MS = [50_000, 60_000] as const
 export const ATTEMPTS_MAX = 3
 
-interface Books {
+/** What the oracle expects of one offer. */
+interface OfferModel {
   inFlight: number
   isTripped: boolean
   trippedAtMs: number
   restsUntilMs: number
-  /** Apart from the breaker: a busy server is not ill. */
+  /** Separate from ejections: a busy server is not failing. */
   pausedUntilMs: number
   pausedAtMs: number
-  /** At most so long: nobody can see yet how long the product drew it, behind an ejection that is longer. */
+  /** Upper bound of a pause that a longer ejection hides: the length that the product drew at random is not visible yet. */
   hiddenPauseUntilMs: number
-  isTried: boolean
+  hasTrial: boolean
   successesLeft: number
   ejections: number
   restoredAtMs: number
@@ -67,14 +68,14 @@ export function createBreakerOracle(
   random: () => number,
   onEjected: () => void,
 ): BreakerOracle {
-  const everybody = watchBreaker(world, process, random, onEjected, { hasAllAttempts: true })
-  const ofOne = watchBreaker(world, process, random, onEjected, { hasAllAttempts: false })
-  const product = createCustomerBreakers(everybody.health, ofOne.health)
-  /** Of each offer who has met a fault since its last success; null stands for a failed connection, which is nobody's. */
+  const shared = watchBreaker(world, process, random, onEjected, { hasAllAttempts: true })
+  const perCustomer = watchBreaker(world, process, random, onEjected, { hasAllAttempts: false })
+  const product = createCustomerBreakers(shared.health, perCustomer.health)
+  /** The customers that met a fault of each offer since its last success. Null stands for a failed connection, which belongs to no customer. */
   const metBy = new Map<string, Set<string | null>>()
   const fail = (rule: string, offerId: string, why: string) => world.fail(rule, `${process.name}, ${offerId}: ${why}`)
   const isEjected = (offerId: string, customerId: string) =>
-    everybody.stateOf(offerId) === 'ejected' || ofOne.stateOf(keyOf(customerId, offerId)) === 'ejected'
+    shared.stateOf(offerId) === 'ejected' || perCustomer.stateOf(keyOf(customerId, offerId)) === 'ejected'
 
   return {
     health: {
@@ -86,53 +87,53 @@ export function createBreakerOracle(
             health.recordSuccess(offerId, sample, sentMs)
           },
           recordFailure(offerId, outcome, retryAfterS, sentMs) {
-            const wasTripped = everybody.isTripped(offerId)
+            const wasTripped = shared.isTripped(offerId)
             const met = metBy.get(offerId) ?? new Set()
             if (faults.has(outcome)) metBy.set(offerId, met.add(outcome === 'connect_failed' ? null : customerId))
             health.recordFailure(offerId, outcome, retryAfterS, sentMs)
-            if (outcome === 'credential_rejected' || wasTripped || !everybody.isTripped(offerId)) return
-            if (met.size === 1 && met.has(customerId) && !everybody.mayFailOften(offerId))
-              fail('nobody_ejects_for_others', offerId, `${customerId} alone has met faults`)
+            if (outcome === 'credential_rejected' || wasTripped || !shared.isTripped(offerId)) return
+            if (met.size === 1 && met.has(customerId) && !shared.mayFailOften(offerId))
+              fail('one_customer_ejects_only_for_itself', offerId, `only ${customerId} met faults`)
           },
         })
       },
     },
-    sawEligible(candidates, { eligible }, customerId) {
+    checkEligible(candidates, { eligible }, customerId) {
       const ejected = candidates.filter(({ offerId }) => isEjected(offerId, customerId))
       const dropped = candidates.filter(offer => !eligible.includes(offer))
       const droppedMost = Math.floor(candidates.length / 2)
       for (const { offerId } of dropped)
         if (!ejected.some(offer => offer.offerId === offerId))
-          fail('the_healthy_are_asked', offerId, 'left out, though nothing is wrong with it')
+          fail('healthy_offers_are_eligible', offerId, 'left out although it is healthy')
       if (dropped.length > droppedMost)
         fail('at_most_half_are_left_out', 'all offers', `${dropped.length} of ${candidates.length}`)
       if (dropped.length < Math.min(ejected.length, droppedMost))
-        fail('the_ejected_are_left_out', 'all offers', `${dropped.length} of ${ejected.length} ejected ones`)
+        fail('ejected_offers_are_left_out', 'all offers', `only ${dropped.length} of ${ejected.length} ejected offers`)
     },
-    sawPlan({ ticket, ranks }) {
+    checkPlan({ ticket, ranks }) {
       if (ranks.length !== ticket.eligible.length) fail('all_eligible_are_planned', 'all offers', `${ranks.length}`)
       let lastMs = 0
       const { customerId } = ticket.caller
       for (const { offer } of ranks) {
         const { offerId } = offer
-        const isAway = isEjected(offerId, customerId)
-        if (!isAway && lastMs > 0) fail('the_ejected_come_last', offerId, 'behind an ejected one')
-        if (!isAway) continue
+        const isOut = isEjected(offerId, customerId)
+        if (!isOut && lastMs > 0) fail('ejected_offers_come_last', offerId, 'ranked after an ejected offer')
+        if (!isOut) continue
         const restsMs = product.of(customerId).ejectedForMs(offerId)
-        if (restsMs < lastMs) fail('the_least_bad_come_first', offerId, `${restsMs} ms behind ${lastMs} ms`)
+        if (restsMs < lastMs) fail('least_bad_offers_come_first', offerId, `${restsMs} ms ranked after ${lastMs} ms`)
         lastMs = restsMs
       }
     },
-    sawAttempts(attempts) {
+    checkAttempts(attempts) {
       const endpoints = new Set(attempts.map(({ endpointId }) => endpointId))
       if (attempts.length > ATTEMPTS_MAX || endpoints.size < attempts.length)
         fail('attempts_are_few_and_different', attempts[0]!.offerId, `${attempts.length} at ${endpoints.size}`)
       const rejected = attempts.findIndex(({ outcome }) => outcome === 'request_rejected')
       if (rejected >= 0 && rejected < attempts.length - 1)
-        fail('rejected_requests_end', attempts[rejected]!.offerId, 'asked elsewhere after a rejection')
+        fail('rejected_requests_end', attempts[rejected]!.offerId, 'sent to another server after a rejection')
     },
-    trippedOffers: everybody.trippedOffers,
-    checkIdle: everybody.checkIdle,
+    trippedOffers: shared.trippedOffers,
+    checkIdle: shared.checkIdle,
   }
 }
 
@@ -144,7 +145,10 @@ const faults: ReadonlySet<string> = new Set([
   'empty',
 ])
 
-/** One breaker and its books. `hasAllAttempts`: it hears of each from its beginning, not only of those that come after a fault. */
+/**
+ * One breaker and its model. `hasAllAttempts`: the breaker sees every attempt from its start. The breakers of single customers see only the
+ * attempts that follow a fault.
+ */
 function watchBreaker(
   world: World,
   process: Process,
@@ -152,7 +156,7 @@ function watchBreaker(
   onEjected: () => void,
   { hasAllAttempts }: { hasAllAttempts: boolean },
 ) {
-  const offers = new Map<string, Books>()
+  const offers = new Map<string, OfferModel>()
   let events: HealthEvent[] = []
   const health = createHealth({
     clock: process.scheduler,
@@ -179,18 +183,18 @@ function watchBreaker(
       return health.inFlight(offerId)
     },
     beginRequest(offerId) {
-      const books = booksOf(offerId)
-      if (stateOf(books) === 'probing') books.isTried = true
-      books.inFlight++
+      const model = modelOf(offerId)
+      if (stateOf(model) === 'probing') model.hasTrial = true
+      model.inFlight++
       health.beginRequest(offerId)
       checkInFlight(offerId)
     },
     endRequest(offerId) {
-      const books = booksOf(offerId)
-      // The product does not remember which request was the trial: any that ends makes room for the next.
-      books.isTried = false
-      books.inFlight--
-      if (books.inFlight < 0 && hasAllAttempts) fail('attempts_end_once', offerId, 'ended more often than begun')
+      const model = modelOf(offerId)
+      // The product does not remember which request was the trial: any request that ends makes room for the next trial.
+      model.hasTrial = false
+      model.inFlight--
+      if (model.inFlight < 0 && hasAllAttempts) fail('attempts_end_once', offerId, 'more ends than starts')
       health.endRequest(offerId)
       checkInFlight(offerId)
     },
@@ -207,15 +211,15 @@ function watchBreaker(
         case 'request_rejected':
         case 'not_sent':
         case 'cancelled':
-          expectEvent(offerId, undefined, 'callers_faults_count_for_nothing')
+          expectEvent(offerId, undefined, 'caller_errors_do_not_count')
           return
         case 'busy':
-          if (!retryAfterS && sentMs < booksOf(offerId).pausedAtMs) pausedBefore(offerId, restedMs)
-          // To come back at once is to name no time.
+          if (!retryAfterS && sentMs < modelOf(offerId).pausedAtMs) refusedBeforePause(offerId, restedMs)
+          // A Retry-After of zero counts as none.
           else paused(offerId, retryAfterS || undefined, sentMs)
           return
         case 'credential_rejected':
-          lockedOut(offerId)
+          credentialRejected(offerId)
           return
         default:
           failed(offerId, outcome === 'connect_failed', sentMs)
@@ -225,10 +229,10 @@ function watchBreaker(
 
   return {
     health: watched,
-    stateOf: (offerId: string) => stateOf(booksOf(offerId)),
-    isTripped: (offerId: string) => booksOf(offerId).isTripped,
-    /** In either reading of the last minute. */
-    mayFailOften: (offerId: string) => RATE_WINDOWS_MS.some(windowMs => isFailingOften(booksOf(offerId), windowMs)),
+    stateOf: (offerId: string) => stateOf(modelOf(offerId)),
+    isTripped: (offerId: string) => modelOf(offerId).isTripped,
+    /** True for either start of the window of the last minute. */
+    mayFailOften: (offerId: string) => RATE_WINDOWS_MS.some(windowMs => isFailingOften(modelOf(offerId), windowMs)),
     trippedOffers() {
       const tripped: { offerId: string; restsMs: number }[] = []
       for (const [offerId, { isTripped, restsUntilMs, pausedUntilMs }] of offers) {
@@ -239,122 +243,124 @@ function watchBreaker(
     },
     checkIdle() {
       for (const [offerId, { inFlight }] of offers)
-        if (inFlight !== 0) fail('attempts_end', offerId, `${inFlight} are in flight for ever`)
+        if (inFlight !== 0) fail('all_attempts_end', offerId, `${inFlight} stay in flight`)
     },
   }
 
-  // ---------------------------------------------------------------- what happened to an offer
+  // ---------------------------------------------------------------- results of requests
 
   function succeeded(offerId: string, sentMs: number): void {
-    const books = booksOf(offerId)
-    books.isTried = false
-    books.faultsInRow = 0
-    books.failedConnectionsInRow = 0
-    books.pausesInRow = 0
-    books.results.push({ atMs: now(), isGood: true })
-    if (books.isTripped && sentMs < books.trippedAtMs) {
+    const model = modelOf(offerId)
+    model.hasTrial = false
+    model.faultsInRow = 0
+    model.failedConnectionsInRow = 0
+    model.pausesInRow = 0
+    model.results.push({ atMs: now(), isGood: true })
+    if (model.isTripped && sentMs < model.trippedAtMs) {
       expectEvent(offerId, undefined, 'trials_begin_after_the_ejection')
       return
     }
-    if (!books.isTripped || --books.successesLeft > 0) {
+    if (!model.isTripped || --model.successesLeft > 0) {
       expectEvent(offerId, undefined, 'trials_take_three_successes')
       return
     }
     expectEvent(offerId, 'restored', 'trials_take_three_successes')
-    books.isTripped = false
-    books.restsUntilMs = 0
-    books.restoredAtMs = now()
-    books.results = []
-    // A pause that was asked for in words may be longer.
-    if (books.hiddenPauseUntilMs > now()) {
-      const hiddenMs = Math.min(health.ejectedForMs(offerId), books.hiddenPauseUntilMs - now())
-      books.pausedUntilMs = Math.max(books.pausedUntilMs, now() + hiddenMs)
+    model.isTripped = false
+    model.restsUntilMs = 0
+    model.restoredAtMs = now()
+    model.results = []
+    // A pause that the server asked for may be longer than the ejection.
+    if (model.hiddenPauseUntilMs > now()) {
+      const hiddenMs = Math.min(health.ejectedForMs(offerId), model.hiddenPauseUntilMs - now())
+      model.pausedUntilMs = Math.max(model.pausedUntilMs, now() + hiddenMs)
     }
   }
 
-  /** It was under way when the last pause began, so it is the same refusal. */
-  function pausedBefore(offerId: string, restedMs: number): void {
-    expectEvent(offerId, undefined, 'the_busy_are_not_ill')
-    booksOf(offerId).isTried = false
+  /** A refusal of a request that was sent before the last pause began: it belongs to that pause. */
+  function refusedBeforePause(offerId: string, restedMs: number): void {
+    expectEvent(offerId, undefined, 'busy_offers_are_not_ejected')
+    modelOf(offerId).hasTrial = false
     const restsMs = health.ejectedForMs(offerId)
-    if (restsMs > restedMs + CLOCK_MS) fail('the_busy_rest_as_they_ask', offerId, `${restsMs} ms for what was known`)
+    if (restsMs > restedMs + ROUNDING_MS)
+      fail('busy_offers_rest_as_requested', offerId, `${restsMs} ms after a refusal that changes nothing`)
   }
 
   function paused(offerId: string, retryAfterS: number | undefined, sentMs: number): void {
-    const books = booksOf(offerId)
-    expectEvent(offerId, undefined, 'the_busy_are_not_ill')
-    books.isTried = false
-    const typicalMs = FIRST_PAUSE_MS * 2 ** books.pausesInRow
-    if (sentMs >= books.pausedAtMs) {
-      books.pausesInRow++
-      books.pausedAtMs = now()
+    const model = modelOf(offerId)
+    expectEvent(offerId, undefined, 'busy_offers_are_not_ejected')
+    model.hasTrial = false
+    const typicalMs = FIRST_PAUSE_MS * 2 ** model.pausesInRow
+    if (sentMs >= model.pausedAtMs) {
+      model.pausesInRow++
+      model.pausedAtMs = now()
     }
     const [leastMs, mostMs] =
       retryAfterS === undefined ? [typicalMs / 2, typicalMs * 1.5] : [retryAfterS * 1_000, retryAfterS * 1_000]
     const restsMs = health.ejectedForMs(offerId)
-    const restedMs = Math.max(books.restsUntilMs, books.pausedUntilMs) - now()
+    const restedMs = Math.max(model.restsUntilMs, model.pausedUntilMs) - now()
     const isInBounds = (bound: number, isLeast: boolean) => {
       const wholeMs = Math.max(Math.min(bound, PAUSE_MS_MAX), restedMs, 0)
-      return isLeast ? restsMs >= wholeMs - CLOCK_MS : restsMs <= Math.max(wholeMs, 1) + CLOCK_MS
+      return isLeast ? restsMs >= wholeMs - ROUNDING_MS : restsMs <= Math.max(wholeMs, 1) + ROUNDING_MS
     }
     if (!isInBounds(leastMs, true) || !isInBounds(mostMs, false))
-      fail('the_busy_rest_as_they_ask', offerId, `${restsMs} ms, not ${leastMs} to ${mostMs}`)
+      fail('busy_offers_rest_as_requested', offerId, `${restsMs} ms, not ${leastMs} to ${mostMs}`)
     const pauseMs = retryAfterS === undefined ? restsMs : Math.min(retryAfterS * 1_000, PAUSE_MS_MAX)
-    const isHidden = retryAfterS === undefined && books.restsUntilMs > now() && restsMs <= restedMs + CLOCK_MS
-    // A shorter one does not end a longer one.
-    if (isHidden) books.hiddenPauseUntilMs = Math.max(books.hiddenPauseUntilMs, now() + Math.min(mostMs, PAUSE_MS_MAX))
-    else books.pausedUntilMs = Math.max(books.pausedUntilMs, now() + pauseMs)
+    const isHidden = retryAfterS === undefined && model.restsUntilMs > now() && restsMs <= restedMs + ROUNDING_MS
+    // A shorter pause does not end a longer one.
+    if (isHidden) model.hiddenPauseUntilMs = Math.max(model.hiddenPauseUntilMs, now() + Math.min(mostMs, PAUSE_MS_MAX))
+    else model.pausedUntilMs = Math.max(model.pausedUntilMs, now() + pauseMs)
   }
 
-  function lockedOut(offerId: string): void {
-    const event = expectEvent(offerId, 'credential_rejected', 'refused_keys_eject')
-    if (event !== undefined && event.forMs !== OUR_FAULT_MS) fail('refused_keys_eject', offerId, `${event.forMs} ms`)
-    trip(offerId, OUR_FAULT_MS)
+  function credentialRejected(offerId: string): void {
+    const event = expectEvent(offerId, 'credential_rejected', 'rejected_credentials_eject')
+    if (event !== undefined && event.forMs !== CREDENTIAL_REJECTED_MS)
+      fail('rejected_credentials_eject', offerId, `${event.forMs} ms`)
+    trip(offerId, CREDENTIAL_REJECTED_MS)
   }
 
   function failed(offerId: string, isConnection: boolean, sentMs: number): void {
-    const books = booksOf(offerId)
-    books.isTried = false
-    books.faultsInRow++
-    books.failedConnectionsInRow = isConnection ? books.failedConnectionsInRow + 1 : 0
-    books.results.push({ atMs: now(), isGood: false })
-    if (books.isTripped && sentMs < books.trippedAtMs) {
+    const model = modelOf(offerId)
+    model.hasTrial = false
+    model.faultsInRow++
+    model.failedConnectionsInRow = isConnection ? model.failedConnectionsInRow + 1 : 0
+    model.results.push({ atMs: now(), isGood: false })
+    if (model.isTripped && sentMs < model.trippedAtMs) {
       expectEvent(offerId, undefined, 'trials_begin_after_the_ejection')
       return
     }
-    books.successesLeft = TRIAL_SUCCESSES
-    if (books.restsUntilMs > now()) {
-      // A last resort.
+    model.successesLeft = TRIAL_SUCCESSES
+    if (model.restsUntilMs > now()) {
+      // The offer was used as a last resort.
       expectEvent(offerId, undefined, 'an_ejection_counts_once')
       return
     }
-    const isOut =
-      books.isTripped || books.faultsInRow >= FAULTS_IN_ROW || books.failedConnectionsInRow >= FAILED_CONNECTIONS_IN_ROW
-    const rates = RATE_WINDOWS_MS.map(windowMs => isFailingOften(books, windowMs))
-    // Where the two readings of "the last minute" differ, either is right.
-    const isOpen = !isOut && !rates.every(isFailing => isFailing === rates[0])
-    const mustEject = isOut || rates[0] === true
+    const mustBeEjected =
+      model.isTripped || model.faultsInRow >= FAULTS_IN_ROW || model.failedConnectionsInRow >= FAILED_CONNECTIONS_IN_ROW
+    const rates = RATE_WINDOWS_MS.map(windowMs => isFailingOften(model, windowMs))
+    // The two possible windows of the last minute disagree: either outcome is right.
+    const isOpen = !mustBeEjected && !rates.every(isFailing => isFailing === rates[0])
+    const mustEject = mustBeEjected || rates[0] === true
     const event = events[0]
     if (!isOpen) expectEvent(offerId, mustEject ? 'ejected' : undefined, 'faults_eject')
     if (event?.event !== 'ejected') return
-    const healthyMs = now() - books.restoredAtMs
-    if (!books.isTripped) books.ejections = Math.max(0, books.ejections - Math.floor(healthyMs / FORGIVEN_EVERY_MS))
-    const typicalMs = Math.min(FIRST_EJECTION_MS * 2 ** books.ejections++, EJECTION_MS_MAX)
+    const healthyMs = now() - model.restoredAtMs
+    if (!model.isTripped) model.ejections = Math.max(0, model.ejections - Math.floor(healthyMs / FORGIVEN_EVERY_MS))
+    const typicalMs = Math.min(FIRST_EJECTION_MS * 2 ** model.ejections++, EJECTION_MS_MAX)
     if (event.forMs < typicalMs / 2 || event.forMs > typicalMs * 1.5)
       fail('ejections_double', offerId, `${event.forMs} ms, not about ${typicalMs}`)
     trip(offerId, event.forMs)
   }
 
   function trip(offerId: string, forMs: number): void {
-    const books = booksOf(offerId)
-    books.isTripped = true
-    books.trippedAtMs = now()
-    books.isTried = false
-    books.successesLeft = TRIAL_SUCCESSES
-    books.restsUntilMs = now() + forMs
+    const model = modelOf(offerId)
+    model.isTripped = true
+    model.trippedAtMs = now()
+    model.hasTrial = false
+    model.successesLeft = TRIAL_SUCCESSES
+    model.restsUntilMs = now() + forMs
   }
 
-  function isFailingOften({ results }: Books, windowMs: number): boolean {
+  function isFailingOften({ results }: OfferModel, windowMs: number): boolean {
     let failures = 0
     let all = 0
     for (const { atMs, isGood } of results) {
@@ -365,34 +371,34 @@ function watchBreaker(
     return all >= RATE_REQUESTS_MIN && failures * 2 >= all
   }
 
-  // ---------------------------------------------------------------- what the breaker says of it
+  // ---------------------------------------------------------------- answers of the breaker
 
-  function stateOf({ isTripped, restsUntilMs, pausedUntilMs, isTried }: Books): OfferState {
+  function stateOf({ isTripped, restsUntilMs, pausedUntilMs, hasTrial }: OfferModel): OfferState {
     if (Math.max(restsUntilMs, pausedUntilMs) > now()) return 'ejected'
     if (!isTripped) return 'open'
-    return isTried ? 'ejected' : 'probing'
+    return hasTrial ? 'ejected' : 'probing'
   }
 
   function checkState(offerId: string, state: OfferState): void {
-    const books = booksOf(offerId)
-    const expected = stateOf(books)
+    const model = modelOf(offerId)
+    const expected = stateOf(model)
     if (state === expected) return
-    const restsMs = Math.max(books.restsUntilMs, books.pausedUntilMs) - now()
-    // The length of a pause is read back with a rounding error.
-    if (Math.abs(restsMs) < CLOCK_MS) return
+    const restsMs = Math.max(model.restsUntilMs, model.pausedUntilMs) - now()
+    // Reading back the length of a pause has a rounding error.
+    if (Math.abs(restsMs) < ROUNDING_MS) return
     const rule =
       restsMs > 0
-        ? 'the_ejected_rest'
+        ? 'ejected_offers_rest'
         : expected === 'ejected'
           ? 'trials_are_one_at_a_time'
           : expected === 'open'
-            ? 'the_healthy_are_asked'
+            ? 'healthy_offers_are_eligible'
             : 'ejections_end_in_a_trial'
     fail(rule, offerId, `${state}, not ${expected}`)
   }
 
   function checkInFlight(offerId: string): void {
-    const { inFlight } = booksOf(offerId)
+    const { inFlight } = modelOf(offerId)
     if (health.inFlight(offerId) !== inFlight && hasAllAttempts)
       fail('attempts_in_flight_are_counted', offerId, `${health.inFlight(offerId)}, not ${inFlight}`)
   }
@@ -404,10 +410,10 @@ function watchBreaker(
     return event
   }
 
-  function booksOf(offerId: string): Books {
-    let books = offers.get(offerId)
-    if (books === undefined) {
-      books = {
+  function modelOf(offerId: string): OfferModel {
+    let model = offers.get(offerId)
+    if (model === undefined) {
+      model = {
         inFlight: 0,
         isTripped: false,
         trippedAtMs: 0,
@@ -415,7 +421,7 @@ function watchBreaker(
         pausedUntilMs: 0,
         pausedAtMs: -Infinity,
         hiddenPauseUntilMs: 0,
-        isTried: false,
+        hasTrial: false,
         successesLeft: TRIAL_SUCCESSES,
         ejections: 0,
         restoredAtMs: now(),
@@ -424,10 +430,10 @@ function watchBreaker(
         pausesInRow: 0,
         results: [],
       }
-      offers.set(offerId, books)
+      offers.set(offerId, model)
     }
-    return books
+    return model
   }
 }
 
-const CLOCK_MS = 1e-3
+const ROUNDING_MS = 1e-3

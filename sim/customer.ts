@@ -1,7 +1,7 @@
 import type { Nanos } from '../src/domain/money.ts'
 import type { Admission } from '../src/ledger/leases/admission.ts'
 
-/** A customer as whoever sold the credit knows it. */
+/** A customer with its limits and the credit it bought. */
 export interface Customer {
   readonly customerId: string
   readonly limits: Admission['limits']

@@ -1,20 +1,20 @@
 import { createModelDatabase, type ModelDatabase, type ModelDatabaseDeps } from './model-database.ts'
 import type { World } from './world.ts'
 
-/** PostgreSQL as its clients find it: up, slow, hung or away. */
+/** PostgreSQL as its clients see it: up, slow, hung or down. */
 export interface DatabaseServer {
   readonly model: ModelDatabase
   readonly clock: { epochMs: number }
-  /** Starts of the server so far; connections do not outlive one. */
+  /** Number of server starts so far. Connections do not survive a restart. */
   readonly generation: number
   readonly state: 'up' | 'hung' | 'down'
   readonly upSinceMs: number
-  /** Statements take up to so long. */
+  /** Upper bound of the time that a statement takes; 0 for none. */
   slowMs: number
   stop(forMs: number): void
-  /** Takes statements and does nothing, then all of it. */
+  /** Accepts statements without running them, then runs them all. */
   hang(forMs: number): void
-  /** Runs `work` when the server gets to it: now, after the hang, or never. `lost` is called when the server went away meanwhile. */
+  /** Runs `work` at once, after the hang, or never. Calls `lost` when the server goes down before. */
   execute(work: () => void, lost: () => void): void
 }
 
@@ -65,7 +65,7 @@ export function createDatabaseServer(
       const hung = generation
       world.at(world.nowMs + forMs, () => {
         if (generation !== hung) return
-        world.note('database', 'goes on')
+        world.note('database', 'resumes')
         state = 'up'
         const waiting = backlog
         backlog = []

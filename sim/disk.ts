@@ -2,29 +2,29 @@ import type { Disk } from '../src/ledger/journal/disk.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
-/** A directory on a disk. It outlives the processes that write to it, whatever of their writing it has kept. */
+/** A directory on a disk. It outlives the processes that write to it. */
 export interface SimDisk {
   /** The directory as a process sees it. */
   mount(process: Process): Disk
   /** Chance that an append or a sync fails. A failed append may have written a part. */
   faultRate: number
-  /** The machine lost its power: of what was not synced any part is gone, to the byte. */
+  /** Power loss: any part of the unsynced bytes may be gone. */
   losePower(): void
   /** The disk is replaced by an empty one. */
   replace(): void
   /** The next append of the process writes only a part, and the process dies in it. */
   tearNextAppend(): void
-  /** It works again. */
-  mend(): void
+  /** Removes all faults. */
+  repair(): void
   readonly isEmpty: boolean
 }
 
 interface File {
   chunks: Buffer[]
   length: number
-  /** So much of it survives a loss of power, but for the gap. */
+  /** Number of leading bytes that survive a loss of power, except for the gap. */
   syncedLength: number
-  /** After a sync that failed Linux counts these pages as clean: no later sync writes them. */
+  /** Pages that a failed sync left unwritten. Linux marks them as clean, so no later sync writes them. */
   gap: { readonly start: number; readonly end: number } | undefined
 }
 
@@ -45,7 +45,7 @@ export function createSimDisk(world: World, name: string): SimDisk {
         }
         if (length === syncedLength) continue
         const left = world.random.between(syncedLength, length)
-        // File systems may have made the file longer before they wrote what is in it.
+        // A file system may have extended the file before it wrote the data.
         const zeros = world.random.chance(0.2) ? world.random.between(0, length - left) : 0
         world.note(name, 'power lost', file, `${left} + ${zeros} zeros of ${length}`)
         if (left + zeros === 0) files.delete(file)
@@ -63,7 +63,7 @@ export function createSimDisk(world: World, name: string): SimDisk {
     tearNextAppend() {
       isTearing = true
     },
-    mend() {
+    repair() {
       disk.faultRate = 0
       isTearing = false
     },
@@ -87,7 +87,7 @@ export function createSimDisk(world: World, name: string): SimDisk {
         const isFailing = disk.faultRate > 0 && world.random.chance(disk.faultRate)
         const part = isTearing || isFailing ? world.random.between(0, bytes.length) : bytes.length
         if (part > 0 || !isFailing) files.set(file, content)
-        // Copied: the journal uses its memory again.
+        // Copied because the journal reuses its buffer.
         content.chunks.push(Buffer.from(bytes.subarray(0, part)))
         content.length += part
         if (isTearing) {
@@ -152,7 +152,7 @@ function whole(content: File): Buffer {
   return bytes
 }
 
-/** Whoever reads may keep views into it. */
+/** Returns a copy, since callers may keep views into it. */
 function read(content: File): Buffer {
   return Buffer.from(whole(content))
 }

@@ -10,9 +10,9 @@ export interface FaultyMachine {
   readonly clock: MachineClock
   readonly link: LinkState
   readonly volumes: readonly Volume[]
-  /** The processes that run on it now. */
+  /** The processes that currently run on the machine. */
   processes(): readonly Process[]
-  /** Ends one of them in order, as a deployment does. */
+  /** Shuts one of them down gracefully, as a deployment does. */
   shutDownOne(): void
 }
 
@@ -25,7 +25,7 @@ export interface FaultDeps {
   readonly stepsDatabaseClock: boolean
 }
 
-/** What can go wrong, one function per way. Each picks its victim when it is called. */
+/** The faults of a run, one function each. A fault picks its victim when it is called. */
 export function createFaults({
   world,
   machines,
@@ -72,7 +72,7 @@ export function createFaults({
     return random.pick(someMachine().volumes).disk
   }
 
-  /** Without fsync, records that were answered for may be gone. */
+  /** Without fsync, records of delivered answers may be lost. */
   function losePower(machine: FaultyMachine): void {
     for (const process of machine.processes()) process.kill()
     for (const volume of machine.volumes) {
@@ -100,15 +100,15 @@ export function createFaults({
     link.requestsCut ||= requests!
     link.answersCut ||= answers!
     world.at(world.nowMs + random.skewed(500, 100_000), () => {
-      world.note('network', 'joined')
+      world.note('network', 'restored')
       link.requestsCut = false
       link.answersCut = false
     })
   }
 
-  function stepClock(clock: { epochMs: number }, whose: string): void {
+  function stepClock(clock: { epochMs: number }, owner: string): void {
     const stepMs = random.pick([3_600_000, -3_600_000, random.between(-90_000, 90_000)])
-    world.note('world', 'steps the clock of', whose, stepMs)
+    world.note('world', 'steps the clock of', owner, stepMs)
     clock.epochMs += stepMs
   }
 }

@@ -8,16 +8,16 @@ import type { Link } from './link.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
-/** A journal directory: what src/ledger/journal/claim-directory.ts keeps in the file system. */
+/** A journal directory. Stands for the directories that src/ledger/journal/claim-directory.ts keeps in the file system. */
 export interface Volume {
   readonly name: string
   readonly disk: SimDisk
-  /** The nodes that wrote here and were not removed. */
+  /** The ids of nodes that wrote here and are not forgotten yet. */
   nodeIds: string[]
   claimedBy: Process | undefined
 }
 
-/** The settings of a run that src/config/config.ts would read. */
+/** The settings that src/config/config.ts would read. */
 export interface GatewayConfig {
   readonly settlement: 'journal' | 'commit'
   readonly fsync: boolean
@@ -25,7 +25,7 @@ export interface GatewayConfig {
   readonly maxBytes: number
 }
 
-/** One process of the product, wired as in src/start/compose/. */
+/** One gateway process, wired as in src/start/compose/. */
 export interface Gateway {
   readonly process: Process
   readonly ledger: Ledger
@@ -33,7 +33,7 @@ export interface Gateway {
   readonly breaker: BreakerOracle
   readonly volume: Volume
   readonly journal: Journal
-  /** Drains and ends the process as SIGTERM does. */
+  /** Drains the gateway and ends its process, as SIGTERM does. */
   stop(): Promise<void>
 }
 
@@ -41,7 +41,7 @@ export interface GatewayDeps {
   readonly world: World
   readonly process: Process
   readonly link: Link
-  /** Of the machine, in the order of their numbers. */
+  /** The volumes of the machine, in numerical order. */
   readonly volumes: readonly Volume[]
   readonly nodeShard: number
   readonly config: GatewayConfig
@@ -49,7 +49,7 @@ export interface GatewayDeps {
   readonly onEjected: () => void
 }
 
-/** Starts it; resolves when it may take requests. Rejects when the database is away: the process ends then, and is started again. */
+/** Starts a gateway; resolves once it may take requests. Rejects when the database is down: the caller ends the process and restarts it. */
 export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
   const { process, link, config, nodeShard, newId } = deps
   const { store } = link

@@ -1,7 +1,7 @@
 import type { Health } from '../src/domain/health.ts'
 
-/** The same health, but for what `instead` does. It is not spread: the methods of a class are not its own. */
-export function healthWith(health: Health, instead: Partial<Health>): Health {
+/** Overrides some methods of a health. It lists all methods because spreading an instance of a class would lose them. */
+export function healthWith(health: Health, overrides: Partial<Health>): Health {
   return {
     state: offerId => health.state(offerId),
     ejectedForMs: offerId => health.ejectedForMs(offerId),
@@ -11,6 +11,6 @@ export function healthWith(health: Health, instead: Partial<Health>): Health {
     endRequest: offerId => health.endRequest(offerId),
     recordSuccess: (...success) => health.recordSuccess(...success),
     recordFailure: (...failure) => health.recordFailure(...failure),
-    ...instead,
+    ...overrides,
   }
 }

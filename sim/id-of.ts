@@ -1,4 +1,4 @@
-/** The id of the `number`-th thing of its kind: a UUID by its looks, and one that a reader of a trace recognises. */
+/** The id of the `number`-th entity of a kind: formatted as a UUID, and recognisable in a trace. */
 export function idOf(kind: keyof typeof kinds, number: number): string {
   return `${kinds[kind]}-0000-7000-8000-${number.toString(16).padStart(12, '0')}`
 }

@@ -10,13 +10,13 @@ import type { World } from './world.ts'
 
 /** The network between one machine and the database. */
 export interface LinkState {
-  /** Nothing passes towards the database, or back. */
+  /** No message passes to the database, or back from it. */
   requestsCut: boolean
   answersCut: boolean
-  /** Chances per message. */
+  /** Probabilities per message. */
   lossRate: number
   duplicateRate: number
-  /** Of taking much longer than usual: up to `delayMaxMs`. Statements on different connections overtake each other then. */
+  /** Probability of a delay of up to `delayMaxMs`. Statements on different connections can overtake each other. */
   delayRate: number
   delayMaxMs: number
 }
@@ -25,7 +25,7 @@ export function createLinkState(): LinkState {
   return { requestsCut: false, answersCut: false, lossRate: 0, duplicateRate: 0, delayRate: 0, delayMaxMs: 0 }
 }
 
-/** What the run wants to know of a statement, at the moment the database carries it out. */
+/** Receives each statement at the moment when the database executes it. */
 export interface LinkObserver {
   onStatement<K extends Operation>(
     operation: K,
@@ -48,21 +48,22 @@ interface Statements extends Omit<LedgerStore, 'settle'> {
 
 type Operation = keyof Statements
 
-/** All that a process asks of the database. */
+/** Everything that a process uses of the database. */
 export interface Link {
   readonly store: LedgerStore
   readonly claims: ClaimStore
   refund(order: RefundOrder): Promise<RefundVerdict>
 }
 
-const ghostly: ReadonlySet<Operation> = new Set(['admit', 'takeClaim', 'takeOverClaim'])
+/** Statements that take something, a lease or a key, so that a copy executed later would leave it behind. */
+const takingOperations: ReadonlySet<Operation> = new Set(['admit', 'takeClaim', 'takeOverClaim'])
 
-/** How long a client waits for an answer before it gives its connection up; see src/db/pool.ts. The statement may run all the same. */
+/** A client drops its connection after waiting this long for an answer; see src/db/pool.ts. The statement may still run. */
 const QUERY_TIMEOUT_MS = 6_000
 
 /**
- * The database as one process reaches it: each statement may be lost, late, carried out twice, or carried out without an answer. What the
- * process sees of that are the errors of a socket, or PostgreSQL's.
+ * The connection of one process to the database. A statement may be lost, late, executed twice, or executed without an answer. The process
+ * sees only the errors of a socket or of PostgreSQL.
  */
 export function createLink(
   world: World,
@@ -133,7 +134,7 @@ export function createLink(
           else finish()
         })
       }
-      // A connection that breaks is noticed at once, or only when the patience ends.
+      // A broken connection is noticed at once, or only at the query timeout.
       const breakOff = () =>
         end(random.chance(0.7) ? random.skewed(0.5, 300) : QUERY_TIMEOUT_MS, 'broken', () => reject(brokenConnection()))
 
@@ -142,9 +143,9 @@ export function createLink(
         breakOff()
         return
       }
-      const isDoubled = random.chance(link.duplicateRate)
+      const isDuplicated = random.chance(link.duplicateRate)
       arrive(passageMs())
-      if (isDoubled) arrive(random.skewed(1, 20_000), true)
+      if (isDuplicated) arrive(random.skewed(1, 20_000), true)
 
       function arrive(afterMs: number, isCopy = false): void {
         world.at(world.nowMs + afterMs, () => {
@@ -153,7 +154,7 @@ export function createLink(
 
           function execute(): void {
             if (random.chance(link.lossRate / 2)) {
-              // Not carried out: a lock that was not obtained, a deadlock resolved against us.
+              // Not executed: a lock timeout, or this statement was the victim of a deadlock.
               if (!isCopy)
                 end(random.next(), 'rolled back', () => reject(sqlError(random.pick(['55P03', '40P01', '57014']))))
               return
@@ -165,10 +166,10 @@ export function createLink(
             } else world.note(process.name, operation, 'refused', String(error))
             const answer = () => (error === undefined ? resolve(result as T) : reject(error))
             if (isCopy) return
-            // No network doubles a statement by itself. Who sends one again knows that the first may have been carried out, and has to know
-            // it of what takes something, an admission or a key: nobody else could end what comes after its request was settled.
+            // A network never duplicates a statement: a duplicate means that the client sent it again after losing the answer. For statements
+            // that take a lease or a key, the client must know this, since nothing else would release what the late copy takes.
             const isAnswerLost =
-              link.answersCut || random.chance(link.lossRate) || (isDoubled && ghostly.has(operation))
+              link.answersCut || random.chance(link.lossRate) || (isDuplicated && takingOperations.has(operation))
             if (isAnswerLost) breakOff()
             else {
               const delayMs = passageMs()
@@ -194,7 +195,7 @@ export function createLink(
   }
 }
 
-/** What a reader of the trace wants to see of a statement. */
+/** The arguments of a statement as the trace shows them. */
 function summaryOf(operation: Operation, args: readonly unknown[]): string {
   const [first, second] = args as [unknown, readonly Record<string, unknown>[]]
   const short = (id: unknown) =>

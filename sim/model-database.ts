@@ -18,8 +18,8 @@ import {
 import type { Settlement } from '../src/ledger/settlement/settlement.ts'
 
 /**
- * What migrations/0001_tables.sql to 0004_refunds.sql and postgres-claim-store.ts do, in memory: each call is one transaction that happens
- * at once, or not at all when it throws. test/sim/model.test.ts holds it against PostgreSQL.
+ * An in-memory model of migrations/0001_tables.sql to 0004_refunds.sql and postgres-claim-store.ts. Each call is one atomic transaction; a
+ * call that throws changes nothing. test/sim/model.test.ts compares the model with PostgreSQL.
  */
 export interface ModelDatabase {
   readonly tables: Tables
@@ -44,7 +44,7 @@ export interface ModelDatabase {
   takeOverClaim(claim: Claim, earlierRequestId: string, nodeId: string): boolean
   finishClaim(claim: Claim, ending: { readonly costNanos: Nanos; readonly answerSealed: Buffer | null }): void
   releaseClaim(claim: Claim): void
-  /** The server starts again: nobody is declared dead before it has been up for a while. */
+  /** Restarts the server. Until it has been up for the grace period, no expired node is declared dead. */
   restart(): void
 }
 
@@ -57,7 +57,7 @@ export interface Tables {
   readonly usage: ReadonlyMap<string, ReadonlyMap<string, Readonly<UsageRow>>>
   readonly entries: readonly Readonly<EntryRow>[]
   readonly rollups: ReadonlyMap<string, Readonly<RollupRow>>
-  /** The caps of the days that are not at hand, by customer and day. */
+  /** The caps of days other than the balance's current day, by customer and day. */
   readonly dayCaps: ReadonlyMap<string, Nanos>
   /** By customer, key and window. */
   readonly keySpend: ReadonlyMap<string, Readonly<KeySpendRow>>
@@ -76,7 +76,7 @@ export interface RefundRow {
   txId: number
 }
 
-/** What came of it, and what is given back now or was before. */
+/** The outcome of a refund order, with the amounts of this or of the earlier refund. */
 export interface RefundVerdict {
   readonly kind: 'refunded' | 'duplicate' | 'refunded_before' | 'above_charge' | 'free' | 'no_request'
   readonly amountNanos: Nanos | null
@@ -107,7 +107,7 @@ export interface BalanceRow {
   dayRequests: number
   daySpent: Nanos
   dayLeased: Nanos
-  /** The highest of the day; null before its first admission. */
+  /** The highest cap of the day; null before its first admission. */
   dayCap: Nanos | null
 }
 
@@ -124,7 +124,7 @@ export interface LeaseRow {
   modelId: string | null
   granted: Nanos
   settled: Nanos
-  /** The window of the key's spend limit, days since the epoch. */
+  /** Start of the window of the key's spend limit, days since the epoch. */
   keyWindow: number | null
   /** Null marks a strict lease. */
   slots: number | null
@@ -188,13 +188,13 @@ export interface RollupRow {
 export interface ModelDatabaseDeps {
   /** The clock of the server, epoch ms. */
   readonly epochMs: () => number
-  /** Replaces it for the windows of minute and day, as `p_now` does. */
+  /** Replaces `epochMs` for the windows of minute and day, as `p_now` does. */
   readonly windowMs?: () => number
-  /** Told after each transaction that changed rows of customers. */
+  /** Called after each transaction that changed rows of customers. */
   readonly onCommit?: (customerIds: ReadonlySet<string>) => void
-  /** Told of each lease that is taken from a dead node. */
+  /** Called for each lease that is reclaimed from a dead node. */
   readonly onReclaim?: (lease: Readonly<LeaseRow>) => void
-  /** Told when a constraint stopped a transaction. */
+  /** Called when a constraint fails a transaction. */
   readonly onViolation?: (constraint: string) => void
 }
 
@@ -208,14 +208,14 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   const entries: EntryRow[] = []
   const rollups = new Map<string, RollupRow>()
   const keySpend = new Map<string, KeySpendRow>()
-  /** What `api_key` says, as admissions told it. */
+  /** The limits of `api_key`, taken from the admissions. */
   const keyLimits = new Map<string, Nanos>()
   const dayCaps = new Map<string, Nanos>()
   const refunds = new Map<string, RefundRow>()
   const claims = new Map<string, ClaimRow>()
   let startedAtMs = epochMs()
   let txIds = 0
-  /** Takes the running transaction back, step by step. */
+  /** Steps that roll back the running transaction. */
   const undo: (() => void)[] = []
   const touched = new Set<string>()
 
@@ -346,7 +346,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     put(of(leasesOf, customerId), leaseId, undefined)
   }
 
-  /** Moves what a key with a spend limit spent and holds in a window; `window` is null for keys without one. */
+  /** Changes the spent and held amounts of a key in a window; `window` is null for keys without a spend limit. */
   function addToKeySpend(customerId: string, keyId: string | null, window: number | null, spent: Nanos, leased: Nanos) {
     if (window === null || (spent === 0n && leased === 0n)) return
     const key = keySpendKey(customerId, keyId!, window)
@@ -367,7 +367,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     put(rollups, key, sum === undefined ? row : added(sum, row))
   }
 
-  /** The check constraints of `balance`, which PostgreSQL looks at row by row. */
+  /** The check constraints of `balance`. */
   function checkBalance(customerId: string): void {
     const row = balances.get(customerId)
     if (row === undefined) return
@@ -412,7 +412,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     const nowMs = windowMs()
     let aliveNodes = 0
     for (const node of nodes.values()) if (node.state === 'alive' && node.expiresAtMs > epochMs()) aliveNodes++
-    // Half of what is free is for all nodes together.
+    // All nodes together may take half of the free amount.
     const parts = 2 * Math.max(aliveNodes, 1)
     const verdicts: LeaseVerdict[] = []
     const grants: LeaseRow[] = []
@@ -553,7 +553,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     return verdicts
   }
 
-  /** The window of the key's spend limit, and what it leaves beside what the batch granted so far. */
+  /** The window of the key's spend limit, and the amount left after the grants of this batch so far. */
   function keyOf(
     request: LeaseRequest,
     { customerId, day }: BalanceRow,
@@ -578,7 +578,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     }
   }
 
-  /** A copy of the row in its minute and day, which only move forward, unless they are so far ahead that a clock must have been wrong. */
+  /** A copy of the row with the current minute and day. They only move forward, unless they are so far ahead that a clock must have been wrong. */
   function inWindow(row: BalanceRow, nowMs: number): BalanceRow {
     const thisMinute = Math.floor(nowMs / MINUTE_MS) * MINUTE_MS
     const today = Math.floor(nowMs / DAY_MS)
@@ -612,7 +612,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   // ---------------------------------------------------------------- hand_back_leases
 
   function handBack(returns: readonly LeaseReturn[]): void {
-    for (const { leaseId, keepNanos, slotsUsed } of onceEach(returns)) {
+    for (const { leaseId, keepNanos, slotsUsed } of mergeReturns(returns)) {
       const lease = leases.get(leaseId)
       if (lease === undefined || lease.slots === null) continue
       const { granted, settled } = lease
@@ -682,12 +682,12 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
 
     const late = new Set<string>()
     const lateWindows = new Map<string, number>()
-    /** Charges a request whose lease is gone to the spend limit of its key, if that has room. */
+    /** Charges a request without a lease to the spend limit of its key, if the limit allows it. */
     const spendLate = (done: UsageRow | undefined, cost: Nanos): boolean => {
       if (done === undefined || done.keyWindow === null) return true
       const { customerId, requestId, keyId, keyWindow } = done
       const { spent, leased } = keySpend.get(keySpendKey(customerId, keyId!, keyWindow)) ?? { spent: 0n, leased: 0n }
-      // What ends in this batch is still held: its charges are added when all of them are known.
+      // Leases that end in this batch still count as held: their charges are added after all are known.
       let ending = 0n
       for (const lease of ended.values())
         if (lease.customerId === customerId && lease.keyId === keyId && lease.keyWindow === keyWindow)
@@ -698,7 +698,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       return true
     }
     const lateDays = new Map<string, number>()
-    /** What the cap of a day leaves, by customer and day. */
+    /** The remaining cap, by customer and day. */
     const capLeftOf = new Map<string, Nanos>()
     const capLeft = (balance: BalanceRow, day: number): Nanos => {
       const { customerId } = balance
@@ -828,7 +828,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     return effects
   }
 
-  /** The entries of one settlement batch: each customer, each hoster and the platform once. */
+  /** Adds the entries of one settlement batch: one for each customer, each hoster and the platform. */
   function post(txId: number, rows: readonly UsageRow[]): void {
     const amounts = new Map<string, EntryRow>()
     const add = (kind: EntryRow['kind'], accountId: string, amount: Nanos) => {
@@ -844,7 +844,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     for (const entry of amounts.values()) if (entry.amount !== 0n) addEntry(entry)
   }
 
-  /** Takes back the row that the reaper wrote for a request of a node it took for dead. */
+  /** Removes the row that the reaper wrote for a request of a node that it declared dead. */
   function withdrawPresumedDeath(row: UsageRow, nodeShard: number): void {
     touched.add(row.customerId)
     put(of(usage, row.customerId), row.requestId, undefined)
@@ -921,7 +921,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     put(claims, claimKey(row), row)
   }
 
-  // ---------------------------------------------------------------- leases whose owner is gone
+  // ---------------------------------------------------------------- leases of dead nodes
 
   function release(leaseIds: readonly string[]): Set<string> {
     const released = new Set<string>()
@@ -1000,24 +1000,24 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   }
 }
 
-/** How long an answer may take, by the endpoints that are simulated. */
+/** The longest answer that the simulated endpoints allow. */
 export const LONGEST_ANSWER_MS = 600_000
 const GRACE_MS = 60_000
 /** Fewer requests than this are not worth a bulk lease. */
 const BULK_SLOTS_MIN = 8
-/** Than any balance; PostgreSQL's largest bigint. */
+/** More than any balance: PostgreSQL's largest bigint. */
 const FAR_MORE = 9_223_372_036_854_775_807n
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 const DAY_MS = 86_400_000
 /** An hour after the longest answer. */
 const CLAIM_FORGOTTEN_MS = LONGEST_ANSWER_MS + HOUR_MS
-/** How young a usage row is whose claim may be finished yet. */
+/** A claim may still be finished this long after its usage row. */
 const FINISHED_WITHIN_MS = 10_000
 const PLATFORM = '00000000-0000-0000-0000-000000000000'
 const nothing = { successes: 0, inputTokens: 0, outputTokens: 0, cost: 0n, hosterShare: 0n, fee: 0n, latencyMsSum: 0 }
 
-/** A bulk request and an admission in the columns they share. */
+/** The columns that bulk requests and admissions share. */
 function askOf(request: LeaseRequest) {
   if (isBulk(request)) {
     const { leaseId, wantNanos, floorNanos, slots } = request
@@ -1050,7 +1050,7 @@ function windowsOf({ minute, minuteRequests, day, dayRequests }: BalanceRow): Wr
   }
 }
 
-/** The usage row of a settlement that is charged `charge`: the hoster's part of less than was asked is rounded down. */
+/** The usage row of a settlement that is charged `charge`. The hoster share of a reduced charge is rounded down. */
 function usageRow(
   settlement: Settlement,
   charge: Nanos,
@@ -1103,7 +1103,7 @@ function capKey(customerId: string, day: number): string {
   return `${customerId} ${day}`
 }
 
-/** The UTC day on which the window of a spend limit began that `day` is in; both in days since the epoch, which was a Thursday. */
+/** The UTC day on which the spend limit window containing `day` began. Both are days since the epoch, which was a Thursday. */
 function keyWindowStart(reset: LimitReset, day: number): number {
   if (reset === 'daily') return day
   if (reset === 'weekly') return day - ((day + 3) % 7)
@@ -1146,8 +1146,8 @@ function of<Row>(table: Map<string, Map<string, Row>>, key: string): Map<string,
   return inner
 }
 
-/** A lease that is to shrink and to close is closed. */
-function onceEach(returns: readonly LeaseReturn[]): Iterable<LeaseReturn> {
+/** Merges the returns of each lease. A lease that both shrinks and closes is closed. */
+function mergeReturns(returns: readonly LeaseReturn[]): Iterable<LeaseReturn> {
   const byLease = new Map<string, LeaseReturn>()
   for (const lease of returns) {
     const { leaseId, keepNanos, slotsUsed } = byLease.get(lease.leaseId) ?? lease
@@ -1160,7 +1160,7 @@ function onceEach(returns: readonly LeaseReturn[]): Iterable<LeaseReturn> {
   return byLease.values()
 }
 
-/** The order of PostgreSQL for ids, which are lower-case. */
+/** The order in which PostgreSQL sorts ids, which are lower-case. */
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }

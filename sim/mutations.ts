@@ -258,7 +258,7 @@ export const mutations: readonly Mutation[] = [
     find: ': (hosterShareNanos * charge) / costNanos',
     replace: ': (hosterShareNanos * charge + costNanos - 1n) / costNanos',
   },
-  // ---------------------------------------------------------------- leases whose owner is gone
+  // ---------------------------------------------------------------- leases of dead nodes
   {
     id: 'release-without-cap',
     bug: 'a released lease stays in the holds of the day',

@@ -6,12 +6,12 @@ import type { FaultPlan, RefundPlan } from './plan.ts'
 import { createProcess } from './process.ts'
 import type { World } from './world.ts'
 
-/** A person at a terminal who refunds requests: never killed, and the link to the database is as bad as the others'. */
+/** An operator who refunds requests from a terminal. It is never killed, and its link to the database is as unreliable as the others. */
 export interface Operator {
-  giveBack(refund: RefundPlan): void
-  /** From now on the link is good. */
+  orderRefund(refund: RefundPlan): void
+  /** Makes the link reliable. */
   heal(): void
-  /** Ordered, and without an answer. */
+  /** Number of refund orders without an answer. */
   readonly refundsLeft: number
 }
 
@@ -27,14 +27,14 @@ export function createOperator(
   const link = createLink(world, process, linkState, server, oracle)
   let refundsLeft = 0
   return {
-    giveBack,
+    orderRefund,
     heal: () => void Object.assign(linkState, createLinkState()),
     get refundsLeft() {
       return refundsLeft
     },
   }
 
-  function giveBack({ which, share, again }: RefundPlan): void {
+  function orderRefund({ which, share, again }: RefundPlan): void {
     const records = [...oracle.requests.values()]
     const record = records[Math.floor(which * records.length)]
     if (record === undefined) return
@@ -43,19 +43,22 @@ export function createOperator(
       thousandths === null ? null : (cost * BigInt(thousandths)) / 1_000n || 1n
     const order = { customerId: record.customer.customerId, requestId: record.admission.requestId, reason: 'sorry' }
     refundsLeft++
-    void giveBackAs({ ...order, amountNanos: amountOf(share) })
+    void orderUntilAnswered({ ...order, amountNanos: amountOf(share) })
     if (again === null) return
     refundsLeft++
-    world.at(world.nowMs + again.afterMs, () => void giveBackAs({ ...order, amountNanos: amountOf(again.share) }))
+    world.at(
+      world.nowMs + again.afterMs,
+      () => void orderUntilAnswered({ ...order, amountNanos: amountOf(again.share) }),
+    )
   }
 
-  /** Ordered until there is an answer. */
-  async function giveBackAs(order: RefundOrder): Promise<void> {
+  /** Repeats the order until an answer arrives. */
+  async function orderUntilAnswered(order: RefundOrder): Promise<void> {
     try {
       oracle.refunded(order, await link.refund(order))
       refundsLeft--
     } catch {
-      process.scheduler.after(2_000, () => void giveBackAs(order))
+      process.scheduler.after(2_000, () => void orderUntilAnswered(order))
     }
   }
 }

@@ -26,8 +26,8 @@ import type { RequestRecord } from './request-record.ts'
 import type { World } from './world.ts'
 
 /**
- * Knows what was promised to whom, and watches that it is kept: after every transaction, at every answer and at the end of the run.
- * The rules are those of docs/money.md; `world.fail` gets the name of the one that was broken.
+ * Tracks all requests and checks the invariants of docs/money.md after every transaction, at every answer and at the end of the run.
+ * `world.fail` receives the name of a broken invariant.
  */
 export interface Oracle extends LinkObserver {
   readonly requests: ReadonlyMap<string, RequestRecord>
@@ -36,23 +36,23 @@ export interface Oracle extends LinkObserver {
   asked(record: RequestRecord): void
   admitted(record: RequestRecord, result: AdmissionResult): void
   refused(record: RequestRecord): void
-  /** `offer`: who served it. */
+  /** `offer`: the offer that served the request, or null. */
   settling(record: RequestRecord, settlement: Settlement, pricing: Pricing, offer: Offer | null): void
-  /** What the Idempotency-Key of the request stands for. */
+  /** Checks the outcome of claiming the Idempotency-Key of the request. */
   claimed(record: RequestRecord, claimed: Claimed): void
-  /** What the operator was told. */
+  /** Checks the answer to a refund order of the operator. */
   refunded(order: RefundOrder, verdict: RefundVerdict): void
   answered(record: RequestRecord): void
   voided(record: RequestRecord): void
   died(process: Process): void
-  /** What a volume kept of its journal is gone, or may be. */
+  /** The journal on a volume is lost, or may be. */
   lost(volume: Volume): void
-  /** The clock of the database jumped: windows that it touched promise nothing. */
+  /** The clock of the database jumped: limits of the affected windows do not hold. */
   clockStepped(): void
   /** The clock of a machine jumped. */
   machineClockStepped(): void
   readonly hasSteppedClocks: boolean
-  /** Nothing is under way any more: everything is where it belongs. */
+  /** Checks the final state, after all work has finished. */
   checkEnd(): void
   readonly counts: {
     readonly late: number
@@ -69,12 +69,12 @@ export interface Oracle extends LinkObserver {
 export function createOracle(world: World, serverOf: () => DatabaseServer): Oracle {
   const requests = new Map<string, RequestRecord>()
   const customers = new Map<string, Customer>()
-  /** What requests may still take from their lease: the hold, or the cost once it is known. */
+  /** The amount that each request may still take from its lease: the hold, or the cost once it is known. By lease, then by request. */
   const claims = new Map<string, Map<string, Nanos>>()
-  /** When the database counted a request that it admitted itself. */
+  /** When the database counted a request that it admitted. */
   const countedAtMs = new Map<string, number>()
   const admissions = new Map<string, number>()
-  /** Those with a limit, by customer. */
+  /** Keys with a spend limit, by customer. */
   const keysOf = new Map<string, Map<string, KeyLimit>>()
   const entrySums = new Map<string, Nanos>()
   const reclaimed = new Set<string>()
@@ -82,14 +82,16 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   const presumedDead: { readonly customerId: string; readonly requestId: string }[] = []
   const deadNodes = new Set<string>()
   const losses = new Map<Volume, number>()
-  const heard = new Map<Process, number>()
+  /** Time of the last heartbeat of each process. */
+  const heartbeatOf = new Map<Process, number>()
+  /** By node. */
   const heartbeats = new Map<string, { atMs: number; process: Process; wasSilent: boolean }>()
   const counts = { late: 0, writtenOff: 0, inMemory: 0, charged: 0 }
   const idempotencyKeys = createKeyOracle({
     world,
     serverOf,
     requests,
-    heardOf: nodeId => heartbeats.get(nodeId),
+    lastHeartbeat: nodeId => heartbeats.get(nodeId),
     hasDatabaseStepped: () => stepped,
   })
   const refunds = createRefundOracle(world, serverOf)
@@ -110,11 +112,11 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     onReclaim({ leaseId, nodeId, customerId, slots }) {
       reclaimed.add(leaseId)
       if (serverOf().model.tables.nodes.get(nodeId)?.state === 'alive')
-        world.fail('leases_end_by_their_owner', `lease ${leaseId} was taken from node ${nodeId}, which is alive`)
+        world.fail('live_nodes_keep_their_leases', `lease ${leaseId} was reclaimed from node ${nodeId}, which is alive`)
       if (slots === null) presumedDead.push({ customerId, requestId: leaseId })
     },
     onStatement(operation, args, result, sentAtMs, process) {
-      // The types of arguments and result go with the operation; TypeScript cannot see that they do.
+      // The operation determines the types of arguments and result, but TypeScript cannot infer that.
       const [first, second] = args as unknown[]
       if (operation === 'admit') sawAdmit(first as string, second as LeaseRequest[], result as LeaseVerdict[])
       else if (operation === 'settle')
@@ -126,8 +128,8 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       else if (operation === 'heartbeat') sawHeartbeat(first as string, process)
       else if (operation === 'retireNode') sawRetire(first as string)
       else if (operation === 'reclaim') sawReclaim(first as ReclaimOptions)
-      else if (operation === 'refund') refunds.saw(first as RefundOrder, result as RefundVerdict)
-      else if (operation === 'findClaim') idempotencyKeys.sawFind(first as Claim)
+      else if (operation === 'refund') refunds.executed(first as RefundOrder, result as RefundVerdict)
+      else if (operation === 'findClaim') idempotencyKeys.checkFind(first as Claim)
     },
 
     asked(record) {
@@ -155,7 +157,10 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       const { minuteUsed, dayUsed } = result.windows
       const { requestsPerMinute, requestsPerDay } = record.customer.limits
       if (minuteUsed < 0 || minuteUsed > requestsPerMinute || dayUsed < 0 || dayUsed > requestsPerDay)
-        world.fail('windows_are_true', `request ${requestId} is told ${minuteUsed} a minute, ${dayUsed} a day`)
+        world.fail(
+          'window_counts_are_valid',
+          `request ${requestId} received ${minuteUsed} for the minute, ${dayUsed} for the day`,
+        )
       if (result.kind === 'counted') {
         record.state = 'counted'
         return
@@ -166,17 +171,20 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       record.heldNanos = nanos
       const { ask } = record.admission
       if (ask === null || nanos > ask.wantNanos || nanos < ask.floorNanos) {
-        world.fail('holds_are_as_asked', `request ${requestId} holds ${nanos}`)
+        world.fail('holds_match_the_request', `request ${requestId} holds ${nanos}`)
       }
       claim(leaseId, requestId, nanos)
       if (leaseId === requestId) return
       counts.inMemory++
-      const heardMs = heard.get(record.process) ?? Number.NEGATIVE_INFINITY
-      if (world.nowMs - heardMs > 12_100)
-        world.fail('silent_nodes_admit_nothing', `request ${requestId}, ${world.nowMs - heardMs} ms after a heartbeat`)
+      const heartbeatMs = heartbeatOf.get(record.process) ?? Number.NEGATIVE_INFINITY
+      if (world.nowMs - heartbeatMs > 12_100)
+        world.fail(
+          'silent_nodes_admit_nothing',
+          `request ${requestId}, ${world.nowMs - heartbeatMs} ms after a heartbeat`,
+        )
       const lease = serverOf().model.tables.leases.get(leaseId)
       if (lease !== undefined && !stepped && databaseMs() >= lease.slotMinute! + 60_000)
-        world.fail('slots_are_of_their_minute', `request ${requestId} by lease ${leaseId}`)
+        world.fail('slots_expire_with_their_minute', `request ${requestId} by lease ${leaseId}`)
       if (lease === undefined) {
         if (!stepped)
           world.fail('admission_needs_a_lease', `request ${requestId} was admitted by lease ${leaseId}, which is gone`)
@@ -186,7 +194,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       record.state = 'failed'
     },
     claimed: idempotencyKeys.claimed,
-    refunded: refunds.told,
+    refunded: refunds.answered,
     settling(record, settlement, pricing, offer) {
       checkPrice(record, settlement, pricing, offer)
       record.state = 'settling'
@@ -216,7 +224,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     },
     clockStepped() {
       stepped = true
-      // A minute that comes a second time was counted before, and slots of the old minute are used for as long as it lasts.
+      // A repeated minute was counted before, and slots of the old minute stay in use until it ends.
       admissions.clear()
       exactFromMs = world.nowMs + 60_000
     },
@@ -231,7 +239,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
 
   // ---------------------------------------------------------------- after each transaction
 
-  /** Transactions sum to zero, each of them. */
+  /** Every transaction sums to zero. */
   function checkEntries(): void {
     const { entries } = serverOf().model.tables
     let txId = 0
@@ -250,7 +258,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     if (sum !== 0n) world.fail('transactions_sum_to_zero', `transaction ${txId} sums to ${sum}`)
   }
 
-  /** What the balance, the leases and the day of one customer have to add up to. */
+  /** The balance, the leases and the day of one customer add up. */
   function checkCustomer(customerId: string): void {
     const { balances, leasesOf } = serverOf().model.tables
     const balance = balances.get(customerId)
@@ -290,7 +298,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     if (cap !== undefined && balance.daySpent + daySettled > cap) world.fail('day_spend_within_cap', customerId)
   }
 
-  /** Keys with a spend limit: what is counted as held is what their leases hold, and both together keep within the limit. */
+  /** For keys with a spend limit, the held amount equals their leases, and spent plus held stays within the limit. */
   function checkKeys(customerId: string): void {
     const keys = keysOf.get(customerId)
     if (keys === undefined) return
@@ -313,7 +321,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
 
   function sawAdmit(nodeId: string, sent: readonly LeaseRequest[], verdicts: readonly LeaseVerdict[]): void {
     if (serverOf().model.tables.nodes.get(nodeId)?.state !== 'alive')
-      world.fail('the_dead_are_fenced', `node ${nodeId} is dead and was admitted`)
+      world.fail('dead_nodes_are_fenced', `node ${nodeId} is dead and obtained admissions`)
     const nowMs = databaseMs()
     for (const verdict of verdicts) {
       const request = sent[verdict.item]!
@@ -338,15 +346,15 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
         world.fail('settlements_leave_a_row', requestId)
         continue
       }
-      if (settlement.outcome === 'superseded' && row.outcome === 'superseded') idempotencyKeys.sawSuperseded(record)
+      if (settlement.outcome === 'superseded' && row.outcome === 'superseded') idempotencyKeys.superseded(record)
       if (row.cost > 0n) idempotencyKeys.charged(record)
       if (effect === 'late' || effect === 'written_off') {
         counts[effect === 'late' ? 'late' : 'writtenOff']++
         const lost = record.leaseId
         if (lost === undefined || !reclaimed.has(lost)) {
           world.fail(
-            'leases_end_by_their_owner',
-            `request ${requestId} found lease ${lost} gone, though nobody reclaimed it: ${effect}`,
+            'live_nodes_keep_their_leases',
+            `request ${requestId} found lease ${lost} gone although it was not reclaimed: ${effect}`,
           )
         }
       }
@@ -370,24 +378,27 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     }
   }
 
-  /** A node that lives and was heard of lately keeps its leases. What dead ones held goes. */
+  /** Nodes with recent heartbeats are not declared dead. */
   function sawReclaim(options: ReclaimOptions): void {
     const { nodes } = serverOf().model.tables
     for (const [nodeId, { state }] of nodes) {
       if (state !== 'dead' || deadNodes.has(nodeId)) continue
       deadNodes.add(nodeId)
-      const heard = heartbeats.get(nodeId)
-      if (heard === undefined || stepped) continue
+      const heartbeat = heartbeats.get(nodeId)
+      if (heartbeat === undefined || stepped) continue
       if (options.deadNodes?.includes(nodeId)) {
-        if (heard.process.isAlive)
-          world.fail('the_living_are_not_buried', `node ${nodeId} of ${heard.process.name} is alive`)
+        if (heartbeat.process.isAlive)
+          world.fail('live_nodes_are_not_declared_dead', `node ${nodeId} of ${heartbeat.process.name} is alive`)
         continue
       }
-      // 15 s to live, 60 s of grace; and heartbeats need as much after a restart of the database.
-      if (world.nowMs - heard.atMs < 74_000)
-        world.fail('the_living_are_not_buried', `node ${nodeId} was heard of ${world.nowMs - heard.atMs} ms ago`)
+      // A node expires after 15 s and has 60 s of grace. After a restart of the database it has 60 s for its next heartbeat.
+      if (world.nowMs - heartbeat.atMs < 74_000)
+        world.fail(
+          'live_nodes_are_not_declared_dead',
+          `node ${nodeId} sent a heartbeat ${world.nowMs - heartbeat.atMs} ms ago`,
+        )
       if (world.nowMs - serverOf().upSinceMs < 59_000)
-        world.fail('the_living_are_not_buried', `node ${nodeId} had no time to come back`)
+        world.fail('live_nodes_are_not_declared_dead', `node ${nodeId} had no time for a heartbeat`)
     }
   }
 
@@ -397,7 +408,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
 
   function sawHeartbeat(nodeId: string, process: Process): void {
     if (serverOf().model.tables.nodes.get(nodeId)?.state !== 'alive') return
-    heard.set(process, world.nowMs)
+    heartbeatOf.set(process, world.nowMs)
     const last = heartbeats.get(nodeId)
     const wasSilent = last !== undefined && (last.wasSilent || world.nowMs - last.atMs > SURELY_ALIVE_MS)
     heartbeats.set(nodeId, { atMs: world.nowMs, process, wasSilent })
@@ -426,22 +437,22 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     if (leaseId !== undefined) claims.get(leaseId)?.delete(admission.requestId)
   }
 
-  /** Nobody is refused for what is over, or was not so when the request was asked. */
+  /** A request is only refused for a limit that was reached in a window still open when the request was sent. */
   function checkRefusal(record: RequestRecord, refusal: Extract<AdmissionResult, { kind: 'refused' }>): void {
     const { admission, customer, askedAtMs } = record
     const { code, windows } = refusal
     const name = `request ${admission.requestId}: ${code}`
     const { limits } = customer
     if (code === 'rate_limit_exceeded' && windows.minuteUsed < limits.requestsPerMinute)
-      world.fail('refusals_are_true', `${name} at ${windows.minuteUsed}`)
+      world.fail('refusals_are_justified', `${name} at ${windows.minuteUsed}`)
     if (code === 'daily_limit_exceeded' && windows.dayUsed < limits.requestsPerDay)
-      world.fail('refusals_are_true', `${name} at ${windows.dayUsed}`)
-    // Two clocks differ by 60 ms after a minute.
+      world.fail('refusals_are_justified', `${name} at ${windows.dayUsed}`)
+    // Two drifting clocks differ by up to 60 ms after a minute.
     if (!stepped && windows.minuteEndsAtEpochMs < serverOf().clock.epochMs + askedAtMs - 100)
-      world.fail('refusals_are_true', `${name} of a minute that was over`)
+      world.fail('refusals_are_justified', `${name} for a minute that had ended`)
   }
 
-  /** What is left of a lease covers all that was admitted on it and is not charged yet. */
+  /** The rest of a lease covers all requests that were admitted on it and are not charged yet. */
   function checkClaims(leaseId: string, after: string): void {
     if (reclaimed.has(leaseId)) return
     const ofLease = claims.get(leaseId)
@@ -456,7 +467,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
 
   // ---------------------------------------------------------------- prices
 
-  /** The arithmetic of docs/money.md, written another way: the cost is rounded up once, the hoster's part down, and the fee is the rest. */
+  /** The arithmetic of docs/money.md in other terms: the cost is rounded up once, the hoster share is rounded down, and the fee is the rest. */
   function checkPrice(
     { admission, heldNanos }: RequestRecord,
     settlement: Settlement,
@@ -482,7 +493,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     if (job.maxTokens !== null && maxTokens > job.maxTokens)
       world.fail('holds_pay_the_worst_case', `${name}: ${maxTokens} tokens, asked for ${job.maxTokens}`)
     if (share <= 1_000 && job.maxCostNanos !== null && measured > job.maxCostNanos)
-      world.fail('costs_keep_within_their_cap', `${name}: ${measured} of ${job.maxCostNanos}`)
+      world.fail('costs_stay_within_max_cost', `${name}: ${measured} of ${job.maxCostNanos}`)
     let worstPicos = 0n
     for (const each of offers) {
       const picos = picosOf(each, job.inputTokensBound, maxTokens * job.choices)
@@ -501,7 +512,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
 
   // ---------------------------------------------------------------- windows
 
-  /** As many requests run in a minute and a day of the database's clock as the limits allow. */
+  /** Checks the limits of the minute and the day, by the clock of the database. */
   function countAdmission({ customer, admission }: RequestRecord): void {
     const { epochMs } = serverOf().clock
     const atMs = countedAtMs.get(admission.requestId) ?? epochMs + world.nowMs
@@ -521,13 +532,14 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
 
   function checkEnd(): void {
     const { tables } = serverOf().model
-    for (const lease of tables.leases.values()) world.fail('leases_end', `lease ${lease.leaseId} of ${lease.nodeId}`)
+    for (const lease of tables.leases.values())
+      world.fail('all_leases_end', `lease ${lease.leaseId} of ${lease.nodeId}`)
     for (const { customerId, requestId } of presumedDead) {
       if (!tables.usage.get(customerId)?.has(requestId))
         world.fail('reclaimed_requests_leave_a_row', `request ${requestId}`)
     }
     for (const { customerId, leased } of tables.balances.values())
-      if (leased !== 0n) world.fail('leases_end', `${customerId} has ${leased} leased`)
+      if (leased !== 0n) world.fail('all_leases_end', `${customerId} has ${leased} leased`)
     for (const record of requests.values())
       checkCharge(record, tables.usage.get(record.customer.customerId)?.get(record.admission.requestId))
     checkSums()
@@ -553,19 +565,19 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     }
     if (!isSettled) {
       const isDiskLost = (losses.get(record.volume) ?? 0) > record.lossesAtAnswer
-      // The same request was sent again meanwhile, and was let run on the condition that this one stays free.
+      // The request was sent again, and the second one runs on the condition that this one stays free.
       if (idempotencyKeys.isSuperseded(admission.requestId) && cost === 0n) return
       if (!isDiskLost) world.fail('answers_are_charged_once', `${name}: no usage row`)
       return
     }
-    // A charge that came after its lease was reclaimed is paid as far as the free balance, the cap and the key's limit allow.
+    // A charge that arrives after its lease was reclaimed is paid as far as the free balance, the cap and the key's limit allow.
     if (cost !== due && !reclaimed.has(record.leaseId!))
       world.fail('answers_are_charged_once', `${name}: ${cost} of ${due}`)
     if (row.cost + row.writeoff !== settlement.costNanos + settlement.writeoffNanos)
       world.fail('charges_are_exact', `${name}: written off ${row.writeoff}`)
   }
 
-  /** Usage rows, charges, shares and rollups, over everything there is. */
+  /** Usage rows, charges, shares and rollups agree over the whole run. */
   function checkSums(): void {
     const { tables } = serverOf().model
     const rollups = new Map<string, { requests: number; cost: Nanos }>()
@@ -585,13 +597,13 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
         if (row.cost !== row.hosterShare + row.fee) world.fail('cost_is_share_plus_fee', row.requestId)
         const limit = keysOf.get(customerId)?.get(row.keyId ?? '')
         if (limit !== undefined) {
-          // Whatever window it says it counts in: a limit that never starts again bounds all of it.
+          // A limit that never resets covers all rows, whatever window they name.
           const window = limit.reset === 'none' ? -Infinity : row.keyWindow
           const key = `${customerId} ${row.keyId} ${window}`
           byKey.set(key, (byKey.get(key) ?? 0n) + row.cost)
         }
         if (row.capDay === null && row.cost > 0n)
-          world.fail('day_spend_within_cap', `${row.requestId} counts for no day`)
+          world.fail('day_spend_within_cap', `${row.requestId} counts in no day`)
         if (row.capDay !== null) byDay.set(row.capDay, (byDay.get(row.capDay) ?? 0n) + row.cost)
         const key = `${customerId} ${Math.floor(row.startedAtMs / 3_600_000) * 3_600_000} ${row.modelId} ${row.provider}`
         const sum = rollups.get(key)

@@ -6,10 +6,10 @@ import { endpointIdOf, type Pricing, planPricing } from './pricing.ts'
 import type { Random } from './random.ts'
 import { type TroublePlan, troubleKinds } from './upstreams.ts'
 
-/** What a seed decides before anything happens. */
+/** Everything that a seed determines before the run starts. */
 export interface Plan {
   readonly epochMs: number
-  /** Clients ask during this long. */
+  /** Clients send requests during this time. */
   readonly loadMs: number
   readonly slots: readonly SlotPlan[]
   readonly machines: number
@@ -22,25 +22,24 @@ export interface Plan {
   readonly faults: FaultPlan
 }
 
-/** Somebody at the operator's gives money back for a request that ran before. */
+/** A refund of an earlier request, ordered by an operator. */
 export interface RefundPlan {
   readonly atMs: number
-  /** Which of the requests so far, 0..1. */
+  /** Picks one of the requests so far, 0..1. */
   readonly which: number
-  /** In thousandths of what it cost; null for all of it. */
+  /** In thousandths of the charge; null for the full charge. */
   readonly share: number | null
-  /** Ordered once more, after so long and perhaps otherwise. */
+  /** A second order for the same request, perhaps with another share. */
   readonly again: { readonly afterMs: number; readonly share: number | null } | null
 }
 
-/** A request that happens once, however often it is sent. */
-export interface OncePlan {
-  /** The Idempotency-Key. */
+/** The Idempotency-Key of a request, and the body sent with it. */
+export interface IdempotencyPlan {
   readonly key: string
   readonly body: string
 }
 
-/** A place where a process of the product runs. */
+/** A place where a gateway process runs. */
 export interface SlotPlan {
   readonly machine: number
   readonly driftPpm: number
@@ -53,8 +52,8 @@ export interface RequestPlan {
   readonly slot: number
   readonly runsMs: number
   readonly pricing: Pricing
-  readonly once: OncePlan | null
-  /** The client hangs up then, or, `midway`, as soon as its stream has begun. */
+  readonly idempotency: IdempotencyPlan | null
+  /** When the client hangs up: after a time, or `midway`, as soon as its stream has begun. */
   readonly leaves: 'midway' | { readonly afterMs: number } | null
 }
 
@@ -66,12 +65,12 @@ export interface FaultPlan {
   readonly delayMaxMs: number
   readonly diskFaultRate: number
   readonly slowMs: number
-  /** Chance that the run has steps of the database's clock, which suspend the promises on windows. */
+  /** Whether the database clock may be stepped. The limits of minutes and days do not hold across a step. */
   readonly stepsDatabaseClock: boolean
 }
 
 export function planOf(random: Random): Plan {
-  // Some go on after the leases of a dead node are taken, which is when its charges come late.
+  // Some runs continue until the leases of a dead node are reclaimed; its charges are late then.
   const loadMs = random.chance(0.1) ? random.between(90_000, 240_000) : random.skewed(3_000, 90_000)
   const machines = random.pick([1, 2, 2, 2, 3, 3, 4, 5])
   const slots: SlotPlan[] = []
@@ -124,7 +123,7 @@ export function planOf(random: Random): Plan {
   }
 }
 
-/** Minutes end during most runs, days during some. */
+/** The start of the run, chosen so that a minute ends during most runs and a day during some. */
 function planEpoch(random: Random, loadMs: number): number {
   const midnight = Date.UTC(2026, 10, 21)
   if (random.chance(0.15)) return midnight - Math.floor(random.next() * loadMs)
@@ -145,7 +144,7 @@ function planCustomers(random: Random): Customer[] {
 }
 
 function planCredit(random: Random): bigint {
-  // Enough for bulk leases, the edge of them, or the last cents.
+  // Enough for bulk leases, near their minimum, or the last cents.
   const usd = random.pick([
     random.skewed(2, 100),
     random.skewed(2, 100),
@@ -170,39 +169,39 @@ function planRequests(
     widthMs: random.skewed(1, 5_000),
   }))
   const isBursty = random.next()
-  // The first customers ask most: bulk leases are for those who ask often.
-  const favour = random.pick([1, 2, 4])
+  // The first customers send the most requests: bulk leases are only granted to frequent customers.
+  const skew = random.pick([1, 2, 4])
   const habits = customers.map((_, index) => ({
     keys: planKeys(random, index),
     scale: random.skewed(1e5, 5e7),
     slot: random.between(0, slots - 1),
-    stays: random.pick([1, 0.9, 0.5, 0]),
-    // Now and then most of its credit at once, which sits in the leases of its other requests.
-    grasps: random.pick([0, 0, 0, 0.1]),
+    staysRate: random.pick([1, 0.9, 0.5, 0]),
+    // Rarely a request needs most of the credit at once, while leases of other requests hold it.
+    largeRate: random.pick([0, 0, 0, 0.1]),
   }))
-  // The clients of some runs name their requests, and send some of them again.
-  const keyed = random.pick([0, 0, 0.2, 0.5])
-  const repeated = random.pick([0.2, 0.5])
-  const named: RequestPlan[] = []
+  // In some runs, clients send Idempotency-Keys and repeat some of their requests.
+  const keyedRate = random.pick([0, 0, 0.2, 0.5])
+  const repeatedRate = random.pick([0.2, 0.5])
+  const keyedRequests: RequestPlan[] = []
   const requests: RequestPlan[] = []
   for (let index = 0; index < count; index++) {
-    const which = Math.floor(random.next() ** favour * customers.length)
+    const which = Math.floor(random.next() ** skew * customers.length)
     const customer = customers[which]!
     const habit = habits[which]!
     const burst = random.pick(bursts)
     const modelId = random.pick(MODELS)
-    const slot = random.chance(habit.stays) ? habit.slot : random.between(0, slots - 1)
-    if (named.length > 0 && random.chance(keyed * repeated)) {
-      requests.push(planRepetition(random, random.pick(named), idOf('request', index), slot))
+    const slot = random.chance(habit.staysRate) ? habit.slot : random.between(0, slots - 1)
+    if (keyedRequests.length > 0 && random.chance(keyedRate * repeatedRate)) {
+      requests.push(planRepetition(random, random.pick(keyedRequests), idOf('request', index), slot))
       continue
     }
-    const isLarge = random.chance(habit.grasps)
+    const isLarge = random.chance(habit.largeRate)
     const aboutNanos = isLarge
       ? Number(customer.creditNanos) * (0.5 + random.next() * 0.5)
       : habit.scale * random.skewed(0.3, 3)
     const pricing = planPricing(random, modelId, aboutNanos, planEndpoints(random, endpoints))
     const { wantNanos, floorNanos } = pricing.hold
-    const once = random.chance(keyed) ? { key: `key ${index}`, body: `body ${index}` } : null
+    const idempotency = random.chance(keyedRate) ? { key: `key ${index}`, body: `body ${index}` } : null
     const request: RequestPlan = {
       atMs: random.chance(isBursty) ? burst.atMs + random.next() * burst.widthMs : random.next() * loadMs,
       customer,
@@ -215,29 +214,31 @@ function planRequests(
         modelId,
         limits: customer.limits,
         ...random.pick(habit.keys),
-        ask: once === null && random.chance(0.04) ? null : { wantNanos, floorNanos },
+        ask: idempotency === null && random.chance(0.04) ? null : { wantNanos, floorNanos },
       },
-      once,
+      idempotency,
       leaves: random.chance(0.02)
         ? { afterMs: random.skewed(1, 3_000) }
-        : random.chance(once === null ? 0.03 : 0.2)
+        : random.chance(idempotency === null ? 0.03 : 0.2)
           ? 'midway'
           : null,
     }
     requests.push(request)
-    if (once !== null) named.push(request)
+    if (idempotency !== null) keyedRequests.push(request)
   }
   return requests
 }
 
-/** A client that has no answer yet, or lost it, sends its request again: at once, or much later, and now and then with another body. */
+/** A client without an answer sends its request again: at once or much later, and sometimes with another body. */
 function planRepetition(random: Random, request: RequestPlan, requestId: string, slot: number): RequestPlan {
   return {
     ...request,
     atMs: request.atMs + random.skewed(1, random.pick([3_000, 100_000])),
     slot,
     admission: { ...request.admission, requestId },
-    once: random.chance(0.05) ? { ...request.once!, body: `${request.once!.body}, changed` } : request.once,
+    idempotency: random.chance(0.05)
+      ? { ...request.idempotency!, body: `${request.idempotency!.body}, changed` }
+      : request.idempotency,
     leaves: null,
   }
 }
@@ -278,7 +279,7 @@ function planRefunds(random: Random, loadMs: number): RefundPlan[] {
   })
 }
 
-/** Keys of one customer: most may spend what it may, some have a limit of their own. */
+/** The keys of one customer. Most share the limits of the customer; some have a spend limit. */
 function planKeys(random: Random, customer: number): Pick<Admission, 'keyId' | 'keyLimit'>[] {
   const free = { keyId: idOf('key', 2 * customer), keyLimit: null }
   if (random.chance(0.7)) return [free]

@@ -9,18 +9,21 @@ import { LONGEST_ANSWER_MS } from './model-database.ts'
 import type { Random } from './random.ts'
 import { FIRST_TOKEN_MS } from './upstreams.ts'
 
-/** What a request may cost, and how long its answer turns out to be. */
+/** What a request can cost, and how long its answer turns out to be. */
 export interface Pricing {
   readonly offers: readonly Offer[]
   readonly job: ChatJob
   readonly hold: HoldRequest
-  /** What is used of prompt and answer, in thousandths of what the hold pays for; 0 when every server rejects it, above 1000 when one overruns. */
+  /**
+   * Tokens used, in thousandths of what the hold pays for. 0 means that every server rejects the request, above 1000 that a server exceeds the
+   * token limit.
+   */
   readonly share: number
-  /** An overrun reaches the ledger as it is, which has to cut it by itself. */
+  /** The settlement reaches the ledger without clamping, so that the ledger must clamp it. */
   readonly isRaw: boolean
 }
 
-/** A request that holds about so much. The prices have remainders, so that roundings show. `endpoints`: who offers it. */
+/** Plans a request that holds about `aboutNanos`. The prices have remainders, so that rounding matters. `endpoints`: the servers that offer it. */
 export function planPricing(
   random: Random,
   modelId: string,
@@ -44,7 +47,7 @@ export function planPricing(
       dialect: { maxTokensField: 'max_tokens', developerRole: false, streamOptions: false, dropFields: [] },
       timeouts: { connectMs: 3_000, firstTokenMs: FIRST_TOKEN_MS, idleMs: 30_000, totalMs: LONGEST_ANSWER_MS },
     }
-    // What the simulated parts read of an offer and a job; the rest is for other parts of the product.
+    // Only the fields of an offer and a job that the simulated parts read.
     return {
       offerId: offerIdOf(index, modelId),
       endpoint,
@@ -56,11 +59,11 @@ export function planPricing(
       maxOutputTokens: 1e15,
     } as unknown as Offer
   })
-  const dearest = Math.max(...offers.map(({ price }) => Number(price.outputPicoPerToken)))
-  const inputTokensBound = Math.max(1, Math.round((picos * random.next() * 0.5) / dearest))
+  const highestPrice = Math.max(...offers.map(({ price }) => Number(price.outputPicoPerToken)))
+  const inputTokensBound = Math.max(1, Math.round((picos * random.next() * 0.5) / highestPrice))
   const choices = random.pick([1, 1, 1, 2])
-  const maxTokens = Math.max(1, Math.round((picos * random.between(500, 1_000)) / 1_000 / dearest / choices))
-  // A cap pays for the prompt and a token at least; others are refused before.
+  const maxTokens = Math.max(1, Math.round((picos * random.between(500, 1_000)) / 1_000 / highestPrice / choices))
+  // A cap pays for at least the prompt and one token; the product refuses smaller caps before admission.
   const leastNanos = Math.max(...offers.map(({ price }) => Number(costNanos(price, inputTokensBound, choices))))
   const job = {
     model: modelId,
@@ -99,7 +102,7 @@ export function planPricing(
   }
 }
 
-/** The tokens that are billed when so much is held. */
+/** The billed tokens for a given hold. */
 export function tokensOf({ offers, job, hold, share }: Pricing, heldNanos: Nanos): { input: number; output: number } {
   const maxTokens = heldNanos < hold.wantNanos ? maxTokensFor(offers, job, heldNanos) : hold.maxTokens
   return {
@@ -108,7 +111,7 @@ export function tokensOf({ offers, job, hold, share }: Pricing, heldNanos: Nanos
   }
 }
 
-/** How a request ended that `offer` served, or nobody. */
+/** The receipt of a request; `offer` is null when no server served it. */
 export function receiptOf(pricing: Pricing, offer: Offer | null, outcome: Outcome, heldNanos: Nanos): Receipt {
   const { input, output } = offer === null ? { input: 0, output: 0 } : tokensOf(pricing, heldNanos)
   return {
@@ -127,7 +130,7 @@ export function receiptOf(pricing: Pricing, offer: Offer | null, outcome: Outcom
   }
 }
 
-/** The same, with an overrun as it was measured: the ledger has to cut it by itself. */
+/** Replaces the clamped cost of a settlement by the measured one when `isRaw`: the ledger must clamp it. */
 export function rawOf(settlement: Settlement, pricing: Pricing, offer: Offer | null): Settlement {
   if (!pricing.isRaw || offer === null) return settlement
   const measuredNanos = costNanos(offer.price, settlement.inputTokens, settlement.outputTokens)

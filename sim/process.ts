@@ -1,23 +1,23 @@
 import type { Scheduler } from '../src/runtime/scheduler.ts'
 import type { World } from './world.ts'
 
-/** An operating system process: it runs, sleeps or is dead, and it sees only its own two clocks. */
+/** An operating system process: it runs, sleeps or is dead, and sees only the two clocks of its machine. */
 export interface Process {
   readonly name: string
   readonly scheduler: Scheduler
   readonly isAlive: boolean
   readonly isPaused: boolean
-  /** Something from outside reaches the process after `delayMs`; while it is paused, when it wakes. A dead one never notices. */
+  /** Delivers an event from outside after `delayMs`, or at wake-up while the process is paused. A dead process never receives it. */
   deliver(delayMs: number, work: () => void): void
-  /** Stops all of it, as SIGSTOP or a moved virtual machine does; its clocks run on. */
+  /** Stops the process, as SIGSTOP or the migration of a virtual machine does. Its clocks keep running. */
   pause(forMs: number): void
-  /** Ends it between two instructions. What it has under way goes on for nobody: no port does anything for a dead process. */
+  /** Ends the process between two instructions. Its unfinished code keeps running, but the ports ignore a dead process. */
   kill(): void
-  /** Lets it die by its `calls`-th use of a port from now. */
+  /** Kills the process at its `calls`-th use of a port from now. */
   killAfter(calls: number): void
-  /** A use of a port; false when the process is dead. */
+  /** Counts a use of a port; returns false when the process is dead. */
   enter(what: string): boolean
-  /** Runs once, when it dies. */
+  /** Runs `work` when the process dies. */
   onDeath(work: () => void): void
 }
 
@@ -35,7 +35,7 @@ export function createProcess(world: World, name: string, clock: MachineClock): 
   let pausedUntilMs = 0
   let callsLeft = Number.POSITIVE_INFINITY
   const deaths: (() => void)[] = []
-  // What came while it slept. After it woke, sockets are read first or timers are, as the loop was stopped.
+  // Events that arrived during a pause. After wake-up either timers or sockets come first, depending on where the event loop stopped.
   let missed: { timers: (() => void)[]; arrivals: (() => void)[] } | undefined
 
   const process: Process = {
@@ -46,7 +46,7 @@ export function createProcess(world: World, name: string, clock: MachineClock): 
       after(ms, work) {
         if (!process.enter('after')) return () => {}
         let isWanted = true
-        // Timers of a busy loop are late, never early.
+        // Timers of a busy event loop are late, never early.
         const lateMs = world.random.next() * 1.5
         const cancel = world.at(world.nowMs + Math.max(ms, 1) / pace + lateMs, () =>
           run(() => isWanted && work(), 'timers'),
@@ -117,5 +117,5 @@ export function createProcess(world: World, name: string, clock: MachineClock): 
   }
 }
 
-/** How long a turn of the event loop takes. */
+/** Duration of one turn of the event loop. */
 const TURN_MS = 0.02

@@ -5,19 +5,19 @@ import type { Mutation } from './mutations.ts'
 
 export interface Finding {
   readonly seed: number
-  /** The invariant that was broken. */
+  /** The broken invariant. */
   readonly rule: string
   readonly why: string
 }
 
-/** Plants one bug in a process of its own and simulates until it is found, for `seeds` seeds at most. Undefined when it survived. */
+/** Plants one bug in a separate process and simulates up to `seeds` seeds until one finds it. Undefined when the bug survives. */
 export async function prove({ id }: Mutation, firstSeed: number, seeds: number): Promise<Finding | undefined> {
   const program = fileURLToPath(new URL('run-mutation.ts', import.meta.url))
   const child = spawn(process.execPath, [program, id, String(firstSeed), String(seeds)], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   let output = ''
-  // A bug may be a loop that never ends, and no time of a run passes in it.
+  // A bug may cause an endless loop, in which no simulated time passes.
   let isStuck = false
   const stuck = () => {
     isStuck = true
@@ -32,10 +32,10 @@ export async function prove({ id }: Mutation, firstSeed: number, seeds: number):
   const [code] = await once(child, 'close')
   clearTimeout(watchdog)
   const lines = output.trimEnd().split('\n')
-  if (isStuck) return { seed: firstSeed + lines.length - 1, rule: 'everything_ends', why: 'a loop without end' }
-  if (code !== 0) throw new Error(`${id} could not be tried`)
+  if (isStuck) return { seed: firstSeed + lines.length - 1, rule: 'all_work_finishes', why: 'an endless loop' }
+  if (code !== 0) throw new Error(`${id}: its process exited with ${code}`)
   return JSON.parse(lines.at(-1)!).finding
 }
 
-/** Many times what the slowest seed takes. */
+/** Much longer than the slowest seed takes. */
 const SILENCE_MS = 60_000

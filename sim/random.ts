@@ -1,4 +1,4 @@
-/** A stream of random numbers that one seed decides. */
+/** A stream of random numbers, determined by a seed. */
 export interface Random {
   /** Uniform in [0, 1). */
   next(): number
@@ -6,13 +6,13 @@ export interface Random {
   between(least: number, most: number): number
   chance(probability: number): boolean
   pick<T>(from: readonly T[]): T
-  /** Between `least` and `most`, small ones more often: each factor of the range is equally likely. */
+  /** Between `least` and `most`, small values more often: the logarithm is uniform. */
   skewed(least: number, most: number): number
-  /** A stream of its own, so that what one part draws does not shift what another part sees. */
+  /** An independent stream, so that the draws of one part do not shift the draws of another. */
   fork(): Random
 }
 
-/** sfc32 of Chris Doty-Humphrey (PractRand): 128 bits of state, fast, and good far beyond what a run draws. */
+/** sfc32 by Chris Doty-Humphrey (PractRand): 128 bits of state, fast, with a period far longer than a run needs. */
 export function createRandom(seed: number): Random {
   let a = 0x9e3779b9
   let b = Math.floor(seed / 2 ** 32) | 0
@@ -27,7 +27,7 @@ export function createRandom(seed: number): Random {
     c = (c + t) | 0
     return t >>> 0
   }
-  // Neighbouring seeds start alike; after a dozen rounds nothing of that is left.
+  // Neighbouring seeds start alike; a dozen rounds remove the similarity.
   for (let round = 0; round < 15; round++) draw()
 
   const random: Random = {

@@ -4,12 +4,12 @@ import type { DatabaseServer } from './database-server.ts'
 import type { RefundVerdict } from './model-database.ts'
 import type { World } from './world.ts'
 
-/** Knows who was given what back, and watches that it is right. */
+/** Tracks all refunds and checks them. */
 export interface RefundOracle {
-  /** The database carried an order out. */
-  saw(order: RefundOrder, verdict: RefundVerdict): void
-  /** The operator has the answer. */
-  told(order: RefundOrder, verdict: RefundVerdict): void
+  /** Checks an order when the database executes it. */
+  executed(order: RefundOrder, verdict: RefundVerdict): void
+  /** Checks the answer that the operator received. */
+  answered(order: RefundOrder, verdict: RefundVerdict): void
   sums(): ReadonlyMap<string, Nanos>
   readonly count: number
 }
@@ -17,8 +17,8 @@ export interface RefundOracle {
 export function createRefundOracle(world: World, serverOf: () => DatabaseServer): RefundOracle {
   const refunds = new Map<string, { readonly customerId: string; readonly amount: Nanos }>()
   return {
-    saw,
-    told,
+    executed,
+    answered,
     sums() {
       const sums = new Map<string, Nanos>()
       for (const { customerId, amount } of refunds.values()) sums.set(customerId, (sums.get(customerId) ?? 0n) + amount)
@@ -29,8 +29,8 @@ export function createRefundOracle(world: World, serverOf: () => DatabaseServer)
     },
   }
 
-  /** Once, at most what was charged, from whoever earned it, in proportion. */
-  function saw({ customerId, requestId, amountNanos }: RefundOrder, verdict: RefundVerdict): void {
+  /** A request is refunded once, by at most its charge, taken from hoster and platform in proportion to what each earned. */
+  function executed({ customerId, requestId, amountNanos }: RefundOrder, verdict: RefundVerdict): void {
     const { usage, entries, refunds: rows } = serverOf().model.tables
     const charge = usage.get(customerId)?.get(requestId)
     const name = `request ${requestId}: ${verdict.kind}`
@@ -57,10 +57,10 @@ export function createRefundOracle(world: World, serverOf: () => DatabaseServer)
       world.fail('refunds_equal_entries', `${name}: ${sums.customer}, ${sums.hoster_payable}, ${sums.platform_revenue}`)
   }
 
-  function told({ requestId, amountNanos }: RefundOrder, verdict: RefundVerdict): void {
+  function answered({ requestId, amountNanos }: RefundOrder, verdict: RefundVerdict): void {
     const refund = refunds.get(requestId)
-    const isTold = verdict.kind === 'refunded' || verdict.kind === 'duplicate'
-    if (isTold && (refund === undefined || refund.amount !== verdict.amountNanos))
+    const isGiven = verdict.kind === 'refunded' || verdict.kind === 'duplicate'
+    if (isGiven && (refund === undefined || refund.amount !== verdict.amountNanos))
       world.fail('refunds_are_given', `request ${requestId}: ${verdict.amountNanos}, not ${refund?.amount}`)
     if (verdict.kind === 'refunded_before' && (refund === undefined || refund.amount === amountNanos))
       world.fail('refunds_are_given', `request ${requestId}: ${verdict.kind}`)

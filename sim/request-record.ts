@@ -3,29 +3,29 @@ import type { Admission } from '../src/ledger/leases/admission.ts'
 import type { Settlement } from '../src/ledger/settlement/settlement.ts'
 import type { Customer } from './customer.ts'
 import type { Volume } from './gateway.ts'
-import type { OncePlan } from './plan.ts'
+import type { IdempotencyPlan } from './plan.ts'
 import type { Process } from './process.ts'
 
-/** A request as its client saw it. */
+/** A request as its client sees it. */
 export interface RequestRecord {
   readonly admission: Admission
   readonly customer: Customer
   readonly process: Process
   readonly volume: Volume
-  /** `cut`: the connection broke. `voided`: told that the answer is free. `answered`: the last byte arrived. */
+  /** `cut`: the connection broke. `voided`: the client was promised a free answer. `answered`: the last byte arrived. */
   state: 'asked' | 'refused' | 'failed' | 'counted' | 'running' | 'settling' | 'answered' | 'voided' | 'cut'
   leaseId: string | undefined
   heldNanos: Nanos
   settlement: Settlement | undefined
-  readonly once: OncePlan | null
-  /** It was let run by its Idempotency-Key, and has not come to its end. */
+  readonly idempotency: IdempotencyPlan | null
+  /** The request obtained its Idempotency-Key and has not finished. */
   holdsKey: boolean
-  /** Told that another one with the same key is running. */
+  /** The client received the error that another request with the same key is running. */
   isKeyInUse: boolean
-  /** What its client was sent, with an Idempotency-Key. */
+  /** The text sent to the client of a request with an Idempotency-Key. */
   sentText: string | undefined
   readonly askedAtMs: number
   voidedAtMs: number
-  /** Of the journal's disk, when the answer ended. */
+  /** Number of losses of the journal's disk when the answer ended. */
   lossesAtAnswer: number
 }

@@ -1,5 +1,5 @@
-// A process of its own for each planted bug: node sim/run-mutation.ts <id> <first seed> <seeds>. Prints an empty line per seed, then what
-// was found.
+// Simulates with one planted bug: node sim/run-mutation.ts <id> <first seed> <seeds>. Prints an empty line per seed, then the finding as
+// JSON.
 import { readFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
 import { fileURLToPath } from 'node:url'
@@ -8,7 +8,7 @@ import type { Finding } from './prove.ts'
 
 const [id, first, seeds] = process.argv.slice(2)
 const mutation = mutations.find(candidate => candidate.id === id)
-if (mutation === undefined) throw new Error(`no mutation is called ${id}`)
+if (mutation === undefined) throw new Error(`no planted bug has the id ${id}`)
 const url = new URL(`../${mutation.file}`, import.meta.url).href
 const source = mutated(mutation, readFileSync(fileURLToPath(url), 'utf8'))
 let isPlanted = false
@@ -21,14 +21,14 @@ registerHooks({
 })
 
 const { simulate } = await import('./simulate.ts')
-if (!isPlanted) throw new Error(`${mutation.file} is no part of the simulation`)
+if (!isPlanted) throw new Error(`${mutation.file} is not loaded by the simulation`)
 Error.stackTraceLimit = 0
 let seed = Number(first)
 process.on('uncaughtException', error => end({ seed, rule: 'errors_are_handled', why: String(error) }))
 for (const beyond = seed + Number(seeds); seed < beyond; seed++) {
   const { failure } = await simulate(seed)
   if (failure !== undefined) end({ seed, ...failure })
-  // A sign of life per seed.
+  // Shows the parent that this process makes progress.
   console.log()
   if (seed % 64 === 0) await new Promise(resolve => setImmediate(resolve))
 }

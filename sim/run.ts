@@ -1,5 +1,5 @@
 // Runs the money code on simulated time, disks, networks and a simulated database: `npm run sim -- --seeds 1000 --from 1`.
-// With --prove it looks for the bugs of mutations.ts instead, each planted by itself.
+// With --prove it plants each bug of mutations.ts alone and searches for it.
 import { parseArgs } from 'node:util'
 import { mutations } from './mutations.ts'
 import { prove } from './prove.ts'
@@ -7,7 +7,7 @@ import { simulate } from './simulate.ts'
 
 const values = readArguments()
 
-// A tenth of the time; the run of a single seed shows them.
+// Stack traces take a tenth of the time. Only the run of a single seed shows them.
 if (values.seed === undefined) Error.stackTraceLimit = 0
 
 const startedMs = performance.now()
@@ -35,7 +35,7 @@ async function simulateAll(): Promise<boolean> {
   console.log(
     `${last - first + 1} seeds, ${failures} failures, ${elapsedS()} s: ${[...sums].map(([name, count]) => `${count} ${name}`).join(', ')}`,
   )
-  if (failures > 0) console.log('Replay one, event by event: npm run sim -- --seed <seed> --trace')
+  if (failures > 0) console.log('To print each event of one seed: npm run sim -- --seed <seed> --trace')
   return failures === 0
 }
 
@@ -65,7 +65,7 @@ function elapsedS(): string {
   return ((performance.now() - startedMs) / 1000).toFixed(1)
 }
 
-/** Ends with 2 on what cannot be meant: a run of no seed at all would say that nothing failed. */
+/** Exits with 2 for invalid arguments: a run of zero seeds would report no failure. */
 function readArguments() {
   try {
     const { values } = parseArgs({
@@ -81,7 +81,7 @@ function readArguments() {
     })
     const unknown = values.only?.find(name => !mutations.some(({ id }) => id === name))
     if (unknown !== undefined)
-      throw new Error(`No planted bug is called ${unknown}. Their names are in sim/mutations.ts.`)
+      throw new Error(`--only ${unknown}: no such planted bug. The ids are in sim/mutations.ts.`)
     return {
       ...values,
       seeds: values.seeds === undefined ? undefined : count('seeds', values.seeds),
@@ -96,6 +96,6 @@ function readArguments() {
 }
 
 function count(name: string, text: string): number {
-  if (!/^[1-9]\d{0,11}$/.test(text)) throw new Error(`--${name} must be a whole number from 1 on, and is ${text}.`)
+  if (!/^[1-9]\d{0,11}$/.test(text)) throw new Error(`--${name} must be a whole number of at least 1, not ${text}.`)
   return Number(text)
 }

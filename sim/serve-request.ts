@@ -21,17 +21,17 @@ import type { RequestRecord } from './request-record.ts'
 import type { Upstreams } from './upstreams.ts'
 import type { Fact, World } from './world.ts'
 
-/** Takes a request through a gateway, down to the last byte at its client. `onEnd` is called in the moment of its end, unless its process died before. */
+/** Serves a request through a gateway, up to the last byte at its client. Calls `onEnd` when the request ends, unless its process died before. */
 export type ServeRequest = (gateway: Gateway, request: RequestPlan, onEnd: () => void) => Promise<RequestRecord>
 
 export function createServeRequest(world: World, oracle: Oracle, upstreams: Upstreams): ServeRequest {
   const { random } = world
   return serveRequest
 
-  /** One request as src/start/compose/ wires it: once for its Idempotency-Key, if it has one. */
+  /** One request as src/start/compose/ wires it, with its Idempotency-Key if it has one. */
   async function serveRequest(gateway: Gateway, request: RequestPlan, onEnd: () => void): Promise<RequestRecord> {
     const { process, claims } = gateway
-    const { admission, customer, once, pricing } = request
+    const { admission, customer, idempotency, pricing } = request
     const record: RequestRecord = {
       admission,
       customer,
@@ -41,7 +41,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
       leaseId: undefined,
       heldNanos: 0n,
       settlement: undefined,
-      once,
+      idempotency,
       holdsKey: false,
       isKeyInUse: false,
       sentText: undefined,
@@ -53,7 +53,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     const note = (what: string, ...facts: Fact[]) => world.note(process.name, shortId(record), what, ...facts)
     try {
       const ignored: SettlementWatch = { onSettled() {}, onOutcomeUnknown() {} }
-      if (once === null) await deliver(record, await complete(gateway, request, record, note, ignored))
+      if (idempotency === null) await deliver(record, await complete(gateway, request, record, note, ignored))
       else {
         const served = await completeOnce(
           {
@@ -86,14 +86,14 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
               const result = await gateway.ledger.admit({ ...admission, ask: null })
               if (process.isAlive) oracle.admitted(record, result)
             },
-            onFault: (_, fault) => note('its key stays as it is', String(fault)),
+            onFault: (_, fault) => note('its key keeps its state', String(fault)),
           },
           {
             caller: { customerId: customer.customerId, keyId: admission.keyId } as Caller,
             job: pricing.job,
-            body: Buffer.from(once.body),
+            body: Buffer.from(idempotency.body),
             requestId: admission.requestId,
-            key: once.key,
+            key: idempotency.key,
           },
         )
         if ('replayOf' in served) note('replays', served.replayOf)
@@ -126,7 +126,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     const startedMonotonicMs = scheduler.monotonicMs()
     const health = breaker.health.of(admission.customerId)
     const choice = eligible(pricing.offers, job, health)
-    breaker.sawEligible(pricing.offers, choice, admission.customerId)
+    breaker.checkEligible(pricing.offers, choice, admission.customerId)
     const result = await ledger.admit(admission)
     assertAlive()
     oracle.admitted(record, result)
@@ -156,10 +156,10 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
           await ledger.settle(measured, hold)
           assertAlive()
           if (!isSettledAgain(requestId)) return
-          // As the conductor does when something breaks behind its settlement: nothing comes of it.
+          // The conductor does this when something fails after its settlement. It must have no effect.
           await ledger
             .settle({ ...measured, ...free }, hold)
-            .catch(fault => note('settles again in vain', String(fault)))
+            .catch(fault => note('second settlement refused', String(fault)))
           assertAlive()
         },
       }
@@ -170,7 +170,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     let answer: Answer
     try {
       const ranked = route(ticket, job, { health }, random.next)
-      breaker.sawPlan(ranked)
+      breaker.checkPlan(ranked)
       const upstream = upstreams.clientFor(process, {
         customerId,
         runsMs: request.runsMs,
@@ -179,10 +179,10 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
       const dispatching = { upstream, health: breaker.health, clock: scheduler, attemptsMax: ATTEMPTS_MAX }
       answer = await dispatch(dispatching, ranked, job, stop)
       assertAlive()
-      breaker.sawAttempts(answer.attempts)
+      breaker.checkAttempts(answer.attempts)
     } catch (failure) {
       assertAlive()
-      if (failure instanceof Unserved) breaker.sawAttempts(failure.attempts)
+      if (failure instanceof Unserved) breaker.checkAttempts(failure.attempts)
       await settleAs('unserved', null)
       oracle.answered(record)
       throw failure
@@ -220,13 +220,13 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     }
     return { ticket, offer, delivery: { kind: 'stream', sendTo } }
 
-    /** What a dead process would do next happens nowhere. */
+    /** Ends the code of a dead process. */
     function assertAlive(): void {
       if (!process.isAlive) throw new Error('dead')
     }
   }
 
-  /** To its client, down to the last byte. */
+  /** Delivers the answer to the client, up to the last byte. */
   async function deliver(record: RequestRecord, { delivery }: Completed): Promise<void> {
     if (delivery.kind === 'stream') {
       let text = ''
@@ -241,7 +241,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
   }
 }
 
-/** Every eighth. */
+/** True for every eighth request. */
 function isSettledAgain(requestId: string): boolean {
   return Number.parseInt(requestId.slice(-1), 16) % 8 === 0
 }

@@ -18,7 +18,7 @@ import { createWorld, type Failure, type World } from './world.ts'
 export interface Run {
   readonly seed: number
   readonly failure: Failure | undefined
-  /** Of all that happened: two runs with the same one did the same. */
+  /** Hash of all events: two runs with the same fingerprint did the same. */
   readonly fingerprint: string
   readonly events: number
   readonly counts: RunCounts
@@ -42,7 +42,7 @@ export interface RunCounts {
   readonly ejections: number
 }
 
-/** Runs one seed: load with faults, healing, quiet, and a last request to each node. `trace` gets a line for everything that happens. */
+/** Runs one seed: load with faults, healing, quiet, and a last request to each node. `trace` receives a line for each event. */
 export async function simulate(seed: number, trace?: (line: string) => void): Promise<Run> {
   const world = createWorld(seed, trace)
   const plan = planOf(world.random.fork())
@@ -50,14 +50,14 @@ export async function simulate(seed: number, trace?: (line: string) => void): Pr
   run.begin()
   await world.run(plan.loadMs)
   run.heal()
-  await waitFor(world, run.isQuiet, LIVENESS_MS, () => world.fail('everything_ends', run.whatIsLeft()))
+  await waitFor(world, run.isQuiet, LIVENESS_MS, () => world.fail('all_work_finishes', run.whatIsLeft()))
   run.probe()
   await waitFor(world, run.isProbed, PROBE_MS, () => world.fail('healed_nodes_serve', run.whatIsLeft()))
   run.restoreOffers()
   await waitFor(world, run.isProbed, RESTORE_MS, () => world.fail('healed_offers_are_restored', run.whatIsLeft()))
   run.repeatRequests()
-  await waitFor(world, run.isProbed, REPEAT_MS, () => world.fail('keys_come_to_an_end', run.whatIsLeft()))
-  await waitFor(world, run.isQuiet, LIVENESS_MS, () => world.fail('everything_ends', run.whatIsLeft()))
+  await waitFor(world, run.isProbed, REPEAT_MS, () => world.fail('keys_are_released', run.whatIsLeft()))
+  await waitFor(world, run.isQuiet, LIVENESS_MS, () => world.fail('all_work_finishes', run.whatIsLeft()))
   if (world.failure === undefined) run.checkEnd()
   return {
     seed,
@@ -68,23 +68,23 @@ export async function simulate(seed: number, trace?: (line: string) => void): Pr
   }
 }
 
-/** Everything leased is back by then. */
+/** All leases must have ended after this time. */
 const LIVENESS_MS = 15 * 60_000
 const PROBE_MS = 15_000
-/** Twice as long as an offer rests at most. */
+/** Twice the longest rest of an offer. */
 const RESTORE_MS = 900_000
-/** A key that was taken by a statement whose answer never came is looked for again after a minute, and an answer takes as long at most. */
+/** The product checks a claim of unknown outcome again after a minute, and an answer takes up to another minute. */
 const REPEAT_MS = 150_000
-const LOOK_MS = 2_000
+const CHECK_EVERY_MS = 2_000
 const ENDPOINTS = [0, 1, 2, 3, 4]
-/** Three successes end the trial, and a request may fail for other reasons. */
+/** Three successes end the trial, but a request may fail for other reasons. */
 const RESTORE_ATTEMPTS = 12
 
 async function waitFor(world: World, isDone: () => boolean, withinMs: number, onOverdue: () => void): Promise<void> {
   const deadlineMs = world.nowMs + withinMs
   while (world.failure === undefined && !isDone()) {
     if (world.nowMs >= deadlineMs) onOverdue()
-    await world.run(world.nowMs + LOOK_MS)
+    await world.run(world.nowMs + CHECK_EVERY_MS)
   }
 }
 
@@ -100,12 +100,12 @@ interface Slot {
   readonly machine: Machine
   starts: number
   process: Process | undefined
-  /** Set when it takes requests. */
+  /** Set while the slot takes requests. */
   gateway: Gateway | undefined
   inFlight: number
-  /** Runs when the last request of a draining gateway has ended. */
+  /** Runs when the last request of a draining gateway ends. */
   whenIdle: (() => void) | undefined
-  /** It never comes back. */
+  /** The slot never starts a process again. */
   isGone: boolean
 }
 
@@ -120,7 +120,7 @@ function createRun(world: World, plan: Plan) {
   const server: DatabaseServer = createDatabaseServer(world, plan.epochMs, {
     onCommit: customerIds => oracle.onCommit(customerIds),
     onReclaim: lease => oracle.onReclaim(lease),
-    onViolation: constraint => world.fail('constraints_are_never_needed', constraint),
+    onViolation: constraint => world.fail('no_constraint_is_violated', constraint),
   })
   const machines: Machine[] = Array.from({ length: plan.machines }, (_, index) => ({
     clock: {
@@ -181,7 +181,7 @@ function createRun(world: World, plan: Plan) {
         server.model.grantCredit(customer.customerId, amountNanos)
       })
     }
-    for (const refund of plan.refunds) world.at(refund.atMs, () => operator.giveBack(refund))
+    for (const refund of plan.refunds) world.at(refund.atMs, () => operator.orderRefund(refund))
     const ways = createFaults({
       world,
       machines: machines.map(machine => {
@@ -228,7 +228,7 @@ function createRun(world: World, plan: Plan) {
         if (process.isAlive) slot.gateway = gateway
         world.note(name, 'serves')
       },
-      // Without a database it ends, and is started again.
+      // Without a database the process ends, and a new one starts.
       error => {
         world.note(name, 'cannot start', String(error))
         process.kill()
@@ -249,7 +249,7 @@ function createRun(world: World, plan: Plan) {
   // ---------------------------------------------------------------- clients
 
   function ask(request: RequestPlan): void {
-    // A load balancer tries another node when one does not answer.
+    // As a load balancer does, try another node when the preferred one does not answer.
     const preferred = slots[request.slot]!
     const slot = preferred.gateway ? preferred : slots.find(other => other.gateway !== undefined)
     if (slot?.gateway !== undefined) void serve(slot, slot.gateway, request)
@@ -272,12 +272,12 @@ function createRun(world: World, plan: Plan) {
     operator.heal()
     for (const { link, volumes } of machines) {
       Object.assign(link, createLinkState())
-      for (const { disk } of volumes) disk.mend()
+      for (const { disk } of volumes) disk.repair()
     }
     server.slowMs = 0
     for (const slot of slots) {
       slot.process?.killAfter(Number.POSITIVE_INFINITY)
-      // Some of those that are down never come back, and the machine with its journal neither: others have to end what they left.
+      // Some stopped nodes never return, nor do their journals: other nodes must end their leases.
       const [volume, ...more] = slot.machine.volumes
       if (slot.process !== undefined || more.length > 0 || random.chance(0.7)) continue
       if (slots.every(other => other === slot || other.isGone)) continue
@@ -313,7 +313,7 @@ function createRun(world: World, plan: Plan) {
     return left.slice(0, 5).join('; ')
   }
 
-  /** Requests of a new customer on each node: one of them has to be served. */
+  /** Sends requests of a new customer to each node, until one is served. */
   function probe(): void {
     for (const slot of slots) {
       if (slot.isGone) continue
@@ -335,7 +335,7 @@ function createRun(world: World, plan: Plan) {
       probesLeft--
       return
     }
-    // It may just have learnt that it was taken for dead.
+    // The node may have just learned that it was declared dead.
     world.at(world.nowMs + 3_000, () => void probeSlot(slot, customer))
   }
 
@@ -357,7 +357,7 @@ function createRun(world: World, plan: Plan) {
       slot: slot.index,
       runsMs: 10,
       pricing: { ...pricing, share: 700 },
-      once: null,
+      idempotency: null,
       leaves: null,
     }
   }
@@ -366,9 +366,9 @@ function createRun(world: World, plan: Plan) {
     return idOf('request', 100_000 + ids++)
   }
 
-  /** Requests for the offers that each node keeps away from, one after the other, when their rest is over. */
+  /** Sends requests to the ejected offers of each node, one after the other, when their rest is over. */
   function restoreOffers(): void {
-    // Minutes of quiet cost more than all the rest of a run: most runs wait only for short ones.
+    // Simulating minutes of quiet takes longer than the rest of a run, so most runs wait only for short rests.
     const timeoutMs = random.chance(0.05) ? Number.POSITIVE_INFINITY : 20_000
     for (const slot of slots) {
       const tripped = slot.gateway?.breaker.trippedOffers() ?? []
@@ -393,11 +393,11 @@ function createRun(world: World, plan: Plan) {
     else world.at(world.nowMs + tripped.restsMs + 1, () => void restoreOffer(slot, offerId, attempt + 1))
   }
 
-  /** Some of the keys once more: none of them is in use for ever. */
+  /** Sends some of the keyed requests again: every key must become available. */
   function repeatRequests(): void {
-    // Whether a request just ended is told by the clock of its node.
+    // The product compares clocks to decide whether a request has just ended.
     if (oracle.hasSteppedClocks) return
-    const keyed = plan.requests.filter(({ once }) => once !== null)
+    const keyed = plan.requests.filter(({ idempotency }) => idempotency !== null)
     for (const request of keyed.slice(0, 8)) {
       probesLeft++
       void repeatRequest(request)

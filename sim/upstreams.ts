@@ -5,7 +5,7 @@ import type { UpstreamExchange } from '../src/upstreams/upstream-exchange.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
-/** What can be wrong with a model server. */
+/** The failures of a model server. */
 export const troubleKinds = [
   'refuses',
   'fails',
@@ -20,29 +20,29 @@ export const troubleKinds = [
 ] as const
 
 export interface TroublePlan {
-  /** Null for all of them at once. */
+  /** Null for all servers at once. */
   readonly endpointId: string | null
-  /** Who alone meets it, by what is in the requests; null for everybody. */
+  /** The only customer whose requests meet the trouble; null for all customers. */
   readonly customerId: string | null
   readonly fromMs: number
   readonly untilMs: number
   readonly kind: (typeof troubleKinds)[number]
-  /** Which part of the requests meets it. */
+  /** Share of the requests that meet the trouble, 0 to 1. */
   readonly rate: number
 }
 
-/** The model servers of the world, as one request meets them. */
+/** The model servers of the world. */
 export interface Upstreams {
-  /** A client for one request, whose answer takes `runsMs`; `isRejected`: every server calls it wrong. */
+  /** A client for one request. The answer takes `runsMs`; `isRejected` means that every server rejects the request as invalid. */
   clientFor(
     process: Process,
     request: { readonly customerId: string; readonly runsMs: number; readonly isRejected: boolean },
   ): UpstreamClient
-  /** All of them are well from now on. */
+  /** Ends all troubles. */
   heal(): void
 }
 
-/** No content within this is a fault: the `firstTokenMs` of the simulated endpoints. */
+/** The `firstTokenMs` of the simulated endpoints: no content within this time is a fault. */
 export const FIRST_TOKEN_MS = 8_000
 
 export function createUpstreams(world: World, troubles: readonly TroublePlan[]): Upstreams {
@@ -88,7 +88,7 @@ export function createUpstreams(world: World, troubles: readonly TroublePlan[]):
           else if (trouble === 'breaks_off') fail(takesMs / 2, 'server_error')
           else give(takesMs, whole(200, ANSWER))
         })
-      // What dispatch uses of the two classes: their fields that it cannot reach are of sockets.
+      // Dispatch uses only these members; the others belong to sockets.
       return { send } as unknown as UpstreamClient
     },
     heal() {
@@ -108,7 +108,7 @@ export function createUpstreams(world: World, troubles: readonly TroublePlan[]):
   }
 }
 
-/** What dispatch reads of an UpstreamExchange. */
+/** The members of an UpstreamExchange that dispatch uses. */
 type Exchange = Pick<
   UpstreamExchange,
   'head' | 'text' | 'read' | 'readText' | 'release' | 'abort' | 'contentStarted' | 'answerComplete'
@@ -133,7 +133,7 @@ function headOf(status: number, contentType: string, retryAfter = ''): ResponseH
   return { status, contentType, contentEncoding: '', retryAfter, retryAfterMs: '' }
 }
 
-/** Its first content at once, the rest after `restMs`. */
+/** A stream with its first content at once and the rest after `restMs`. */
 function streamed(process: Process, restMs: number, isBreakingOff: boolean): Exchange {
   let abort = noop
   return {

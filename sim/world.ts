@@ -1,24 +1,24 @@
 import { createRandom, type Random } from './random.ts'
 
 /**
- * Everything that happens in a run, in order, on a clock that only this decides. Work is done one event at a time: all promises that an
- * event settles have run their continuations before the next event, so a run is decided by its seed alone.
+ * The event loop and the clock of a run. It handles one event at a time: all promise continuations that an event causes run before the next
+ * event, so the seed alone determines the run.
  */
 export interface World {
   readonly random: Random
   /** True time, ms since the start of the run. No process sees it. */
   readonly nowMs: number
-  /** Runs `work` at a time of the run, in the order of times, then of calls. Returns the way to cancel it. */
+  /** Schedules `work`. Events run in the order of their times, then of the calls. Returns a function that cancels the event. */
   at(timeMs: number, work: () => void): () => void
-  /** Records what happened: it goes into the fingerprint of the run, and into the trace if there is one. */
+  /** Records an event in the fingerprint of the run, and in the trace if there is one. */
   note(actor: string, what: string, ...facts: Fact[]): void
-  /** A promise of the money was broken. The first one counts, and ends the run. */
+  /** Records a broken invariant. The first failure ends the run. */
   fail(rule: string, why: string): void
   readonly failure: Failure | undefined
-  /** Lets time pass until `untilMs`, or until something failed or nothing is left to happen. */
+  /** Runs events until `untilMs`, or until a failure. */
   run(untilMs: number): Promise<void>
   readonly events: number
-  /** Of all notes so far, with their times. */
+  /** Hash of all notes so far, with their times. */
   readonly fingerprint: string
 }
 
@@ -30,7 +30,7 @@ export interface Failure {
   readonly atMs: number
 }
 
-/** `trace` gets a line for everything that happens. */
+/** `trace` receives a line for each event. */
 export function createWorld(seed: number, trace?: (line: string) => void): World {
   const random = createRandom(seed)
   const queue: Event[] = []
@@ -71,7 +71,7 @@ export function createWorld(seed: number, trace?: (line: string) => void): World
       return failure
     },
     async run(untilMs) {
-      // From here on this is a continuation itself, which `continuations` asks for.
+      // After this line, the code runs in a continuation, as `continuations` requires.
       await continuations()
       for (;;) {
         const next = queue[0]
@@ -110,8 +110,8 @@ interface Event {
 }
 
 /**
- * Resolves when all promise continuations have run, and those they caused. Asked for inside one of them, the tick queue is served when the
- * queue of continuations is empty; a turn of the event loop would do too, at ten times the price.
+ * Resolves when all promise continuations have run, including those that they cause. Must be called from a continuation: Node serves the tick
+ * queue when the queue of continuations is empty. Waiting for a turn of the event loop would work too, at ten times the cost.
  */
 function continuations(): Promise<void> {
   return new Promise(resolve => process.nextTick(resolve))
@@ -121,7 +121,7 @@ function shown(fact: Fact): string {
   return typeof fact === 'number' && !Number.isInteger(fact) ? fact.toFixed(3) : String(fact)
 }
 
-// A binary heap: the earliest event first, of equal ones the one that was asked for first.
+// A binary heap: the earliest event first; equal times keep the order of the calls.
 
 function isBefore(a: Event, b: Event): boolean {
   return a.timeMs < b.timeMs || (a.timeMs === b.timeMs && a.call < b.call)

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { mutated, mutations } from '../../sim/mutations.ts'
 import { prove } from '../../sim/prove.ts'
 
-test('every planted bug has its place in the sources, exactly once', async () => {
+test('the source text of every planted bug occurs exactly once in its file', async () => {
   expect(new Set(mutations.map(({ id }) => id)).size).toBe(mutations.length)
   for (const mutation of mutations) {
     const source = await readFile(new URL(`../../${mutation.file}`, import.meta.url), 'utf8')
@@ -14,7 +14,7 @@ test('every planted bug has its place in the sources, exactly once', async () =>
   }
 })
 
-// The quickest ones; npm run sim -- --prove tries them all.
+// The fastest to find; npm run sim -- --prove tries all of them.
 test.each([
   'admit-without-fence',
   'hand-back-folds-twice',
@@ -24,7 +24,7 @@ test.each([
   'refund-twice',
   'key-taken-over-too-early',
   'breaker-forgets-end',
-])('the planted bug %s is found', async id => {
+])('the simulator finds the planted bug %s', async id => {
   const mutation = mutations.find(candidate => candidate.id === id)!
   expect(await prove(mutation, 1, 500)).toBeDefined()
 })

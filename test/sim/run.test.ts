@@ -10,8 +10,8 @@ test.each([
   [['--seed', 'x'], '--seed must be a whole number'],
   [['--prove', '--only', 'price-rounds-twice', '--only', 'price-rounds-thrice'], 'price-rounds-thrice'],
   [['--sedes', '5'], "Unknown option '--sedes'"],
-])('a run of the simulator that would prove nothing ends with 2: %s', (args, words) => {
+])('the simulator exits with 2 on invalid arguments: %s', (args, message) => {
   const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args], { encoding: 'utf8' })
   expect({ status, stdout }).toEqual({ status: 2, stdout: '' })
-  expect(stderr).toContain(words)
+  expect(stderr).toContain(message)
 })

@@ -3,7 +3,7 @@ import { simulate } from '../../sim/simulate.ts'
 
 const SEEDS = 1_000
 
-// Refusals are errors by the thousand, and their stack traces a tenth of the time.
+// Refusals throw thousands of errors, and their stack traces would take a tenth of the time.
 const { stackTraceLimit } = Error
 beforeAll(() => {
   Error.stackTraceLimit = 0
@@ -12,7 +12,7 @@ afterAll(() => {
   Error.stackTraceLimit = stackTraceLimit
 })
 
-test(`${SEEDS} simulated histories of crashes, pauses, partitions and lost messages break no invariant`, async () => {
+test(`${SEEDS} simulated runs with crashes, pauses, partitions and lost messages break no invariant`, async () => {
   const failures: string[] = []
   let requests = 0
   for (let seed = 1; seed <= SEEDS; seed++) {
@@ -24,7 +24,7 @@ test(`${SEEDS} simulated histories of crashes, pauses, partitions and lost messa
   expect(requests).toBeGreaterThan(SEEDS)
 }, 240_000)
 
-test('a seed replays bit for bit', async () => {
+test('the same seed gives exactly the same run', async () => {
   for (const seed of [7, 77, 777]) {
     const [first, second] = [await simulate(seed), await simulate(seed)]
     expect(second.fingerprint).toBe(first.fingerprint)
