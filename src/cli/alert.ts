@@ -9,35 +9,43 @@ import { usdText } from '../domain/money.ts'
 import { createPinnedLookup } from '../egress/pinned-lookup.ts'
 import { systemClock } from '../runtime/clock.ts'
 import { amountArgument, emailArgument } from './arguments.ts'
+import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
-import { masterKeyOf } from './master-key-of.ts'
-import { type Json, shownTime, table } from './output.ts'
+import { type Json, table, timeText } from './output.ts'
+import { requireMasterKey } from './require-master-key.ts'
 import { resolveCustomer } from './resolve-customer.ts'
-import { noun, sessionOf, verb } from './verb.ts'
 import { withDatabase } from './with-database.ts'
 
 export function alertCommands(): Command {
-  return noun('alert', 'Tell customers of their balance and spending', [add(), list(), remove(), test(), log()])
+  return createCommandGroup('alert', 'Notify customers about their balance and spending', [
+    add(),
+    list(),
+    remove(),
+    test(),
+    log(),
+  ])
 }
 
 function add(): Command {
-  return verb('add', 'Add an alert rule; the secret of a webhook is printed once', [
+  return createCommand('add', 'Add an alert rule; the secret of a webhook is printed only once', [
     'alert add ada@example.com low_balance --threshold 5 --webhook https://example.com/hooks/switchyard',
     'alert add ada@example.com daily_spend --email',
     'alert add ada@example.com large_charge --threshold 1 --email billing@example.com',
   ])
     .argument('<customer>', 'e-mail or id')
     .argument('<kind>', `one of ${alertKinds.join(', ')}`, kindArgument)
-    .option('--threshold <usd>', 'USD; of low_balance and large_charge', amountArgument)
-    .addOption(new Option('--webhook <url>', 'post to this https address').conflicts('email'))
-    .option('--email [address]', "mail to this address; without one, to the customer's own", emailArgument)
+    .option('--threshold <usd>', 'threshold in USD, for low_balance and large_charge', amountArgument)
+    .addOption(new Option('--webhook <url>', 'send alerts to this https URL').conflicts('email'))
+    .option('--email [address]', "send mail to this address; default: the customer's own", emailArgument)
     .action(async (emailOrId: string, kind: AlertKind, options) => {
-      const session = sessionOf(options)
+      const session = createSession(options)
       const { webhook, email } = options as { webhook?: string; email?: string | true }
       if (webhook === undefined && email === undefined) throw new UsageError('Give --webhook <url> or --email.')
       const needsThreshold = kindsWithThreshold.includes(kind)
-      if (needsThreshold && options.threshold === undefined) throw new UsageError(`${kind} needs --threshold <usd>.`)
-      if (!needsThreshold && options.threshold !== undefined) throw new UsageError(`${kind} takes no --threshold.`)
+      if (needsThreshold && options.threshold === undefined)
+        throw new UsageError(`${kind} needs a threshold: add --threshold <usd>.`)
+      if (!needsThreshold && options.threshold !== undefined)
+        throw new UsageError(`${kind} has no threshold: remove --threshold.`)
       const target = webhook ?? (typeof email === 'string' ? email : null)
       const { customer, added } = await withDatabase(session, async pool => {
         const customer = await resolveCustomer(pool, emailOrId)
@@ -48,33 +56,33 @@ function add(): Command {
           target,
         }
         const settings = {
-          masterKey: await masterKeyOf(session, pool),
+          masterKey: await requireMasterKey(session, pool),
           allowPrivateUrls: session.config.alerts.allowPrivateUrls,
         }
         return { customer, added: await addRule(pool, customer, rule, settings) }
       })
       const { rule, secret } = added
       session.output.result(
-        { ...jsonOf(rule), secret },
-        secret ?? `${customer.email} is told of ${kind} by mail to ${rule.target}.`,
+        { ...ruleJson(rule), secret },
+        secret ?? `Added: ${kind} alerts of ${customer.email} are mailed to ${rule.target}.`,
       )
       if (webhook === undefined && session.config.smtp.host === null) {
-        session.output.note('No smtp.host is set: until there is one, mails are logged instead of sent.')
+        session.output.note('smtp.host is not set: mails are logged instead of sent until it is.')
       }
-      session.output.note(`Try it with: switchyard alert test ${rule.ruleId}`)
+      session.output.note(`Test it with: switchyard alert test ${rule.ruleId}`)
     })
 }
 
 function list(): Command {
-  return verb('list', 'List alert rules', ['alert list', 'alert list ada@example.com --json'])
-    .argument('[customer]', 'e-mail or id; without it, the rules of all customers')
+  return createCommand('list', 'List alert rules', ['alert list', 'alert list ada@example.com --json'])
+    .argument('[customer]', 'e-mail or id; default: all customers')
     .action(async (emailOrId: string | undefined, options) => {
-      const session = sessionOf(options)
+      const session = createSession(options)
       const rules = await withDatabase(session, async pool =>
         listRules(pool, emailOrId === undefined ? null : (await resolveCustomer(pool, emailOrId)).customerId),
       )
       session.output.result(
-        rules.map(rule => ({ ...jsonOf(rule), email: rule.email })),
+        rules.map(rule => ({ ...ruleJson(rule), email: rule.email })),
         table(
           ['id', 'customer', 'kind', 'threshold USD', 'channel', 'target', 'since (UTC)'],
           rules.map(rule => [
@@ -84,7 +92,7 @@ function list(): Command {
             rule.thresholdNanos === null ? '-' : usdText(rule.thresholdNanos),
             rule.channel,
             rule.target,
-            shownTime(rule.createdAt),
+            timeText(rule.createdAt),
           ]),
           'There are no alert rules. Add one with: switchyard alert add <customer> <kind>',
         ),
@@ -93,41 +101,43 @@ function list(): Command {
 }
 
 function remove(): Command {
-  return verb('remove', 'End an alert rule, and what it did not deliver yet', [
+  return createCommand('remove', 'Remove an alert rule and cancel its undelivered alerts', [
     'alert remove 0d2f9e0c-4b4a-4f0e-9f52-6f2f7f3b8a11',
   ])
     .argument('<alert>', 'id of the rule')
     .action(async (ruleId: string, options) => {
-      const session = sessionOf(options)
+      const session = createSession(options)
       const rule = await withDatabase(session, async pool => {
         const found = await requireRule(pool, ruleId)
         await disableRule(pool, found.ruleId)
         return found
       })
-      session.output.result(jsonOf(rule), `The ${rule.kind} alert to ${rule.target} is removed.`)
+      session.output.result(ruleJson(rule), `Removed the ${rule.kind} alert to ${rule.target}.`)
     })
 }
 
 function test(): Command {
-  return verb('test', 'Send a test alert from here, once, and say how it went; fails if it was not taken', [
-    'alert test 0d2f9e0c-4b4a-4f0e-9f52-6f2f7f3b8a11',
-  ])
+  return createCommand(
+    'test',
+    'Send one test alert from this machine and show the outcome; fails if it is not delivered',
+    ['alert test 0d2f9e0c-4b4a-4f0e-9f52-6f2f7f3b8a11'],
+  )
     .argument('<alert>', 'id of the rule')
     .action(async (ruleId: string, options) => {
-      const session = sessionOf(options)
+      const session = createSession(options)
       const { config, output } = session
       const { rule, alertId, sent } = await withDatabase(session, async pool => {
         const rule = await requireRule(pool, ruleId)
         const alertId = (await insertTestAlert(pool, rule, Number.MAX_SAFE_INTEGER))!
-        const note = (facts: object, message: string) => output.note(`${message} ${JSON.stringify(facts)}`)
-        const noteCause = ({ err }: { err: unknown }, message: string) =>
+        const logInfo = (facts: object, message: string) => output.note(`${message} ${JSON.stringify(facts)}`)
+        const logWarning = ({ err }: { err: unknown }, message: string) =>
           output.note(`${message}: ${err instanceof Error ? err.message : String(err)}`)
         const sent = await deliverAlert(
           {
             sql: pool,
             clock: systemClock,
-            masterKey: await masterKeyOf(session, pool),
-            mailer: createMailer(config.smtp, { info: note, warn: noteCause }),
+            masterKey: await requireMasterKey(session, pool),
+            mailer: createMailer(config.smtp, { info: logInfo, warn: logWarning }),
             webhooks: { allowPrivate: config.alerts.allowPrivateUrls, publicLookup: createPinnedLookup() },
           },
           alertId,
@@ -135,18 +145,19 @@ function test(): Command {
         return { rule, alertId, sent: sent! }
       })
       if (sent.outcome === 'failed') throw new Failure(`${rule.target}: ${sent.error}`)
-      if (sent.outcome === 'logged') throw new Failure('There is no mail server to send it with: set smtp.host.')
-      output.result({ id: rule.ruleId, alert_id: alertId, ...sent }, `${rule.target} took it.`)
+      if (sent.outcome === 'logged')
+        throw new Failure('The test alert was logged instead of sent: no mail server is configured. Set smtp.host.')
+      output.result({ id: rule.ruleId, alert_id: alertId, ...sent }, `Delivered to ${rule.target}.`)
     })
 }
 
 function log(): Command {
-  return verb('log', 'What an alert rule told, and how that went, newest first', [
+  return createCommand('log', 'Show the alerts of a rule and their delivery attempts, newest first', [
     'alert log 0d2f9e0c-4b4a-4f0e-9f52-6f2f7f3b8a11',
   ])
     .argument('<alert>', 'id of the rule')
     .action(async (ruleId: string, options) => {
-      const session = sessionOf(options)
+      const session = createSession(options)
       const history = await withDatabase(session, async pool =>
         readHistory(pool, (await requireRule(pool, ruleId)).ruleId, HISTORY_MAX),
       )
@@ -161,18 +172,18 @@ function log(): Command {
         table(
           ['alert', 'kind', 'raised (UTC)', 'attempt', 'at (UTC)', 'outcome', 'status', 'error'],
           history.flatMap(({ alertId, kind, createdAt, attempts }) => {
-            const own = [alertId, kind, shownTime(createdAt)]
-            if (attempts.length === 0) return [[...own, '-', '-', 'waiting', '-', '']]
+            const alertCells = [alertId, kind, timeText(createdAt)]
+            if (attempts.length === 0) return [[...alertCells, '-', '-', 'waiting', '-', '']]
             return attempts.map(({ attempt, at, outcome, status, error }) => [
-              ...own,
+              ...alertCells,
               String(attempt),
-              shownTime(at),
+              timeText(at),
               outcome,
               String(status ?? '-'),
               error ?? '',
             ])
           }),
-          'This rule told nothing yet.',
+          'This rule has raised no alerts yet.',
         ),
       )
     })
@@ -183,16 +194,16 @@ const HISTORY_MAX = 200
 async function requireRule(sql: Sql, ruleId: string): Promise<AlertRule> {
   const rule = await findRule(sql, ruleId, null)
   if (rule) return rule
-  throw new Failure(`There is no alert rule ${ruleId}. List them with: switchyard alert list`)
+  throw new Failure(`There is no alert rule ${ruleId}. List rules with: switchyard alert list`)
 }
 
 function kindArgument(text: string): AlertKind {
   const kind = alertKinds.find(kind => kind === text)
-  if (kind === undefined) throw new UsageError(`There is no alert ${text}. There are: ${alertKinds.join(', ')}`)
+  if (kind === undefined) throw new UsageError(`Unknown alert kind ${text}. Choose one of: ${alertKinds.join(', ')}`)
   return kind
 }
 
-function jsonOf({
+function ruleJson({
   ruleId,
   customerId,
   kind,

@@ -11,7 +11,7 @@ import {
   workersArgument,
 } from './arguments.ts'
 
-test('what is typed becomes exact values', () => {
+test('parses arguments to exact values', () => {
   expect(amountArgument('0.000000001')).toBe(1n)
   expect(priceArgument('0.15')).toBe(150_000n)
   expect(priceArgument('0')).toBe(0n)
@@ -19,7 +19,7 @@ test('what is typed becomes exact values', () => {
   expect(scoreArgument('0.9')).toBe(0.9)
   expect([workersArgument('1'), workersArgument('64')]).toEqual([1, 64])
   expect(textArgument('  laptop ')).toBe('laptop')
-  // A joiner that Persian and some emoji need.
+  // Persian and some emoji need zero-width joiners.
   for (const text of ['می\u200cخواهم', '👩\u200d💻', '日本語']) expect(textArgument(text)).toBe(text)
   expect(modelIdsArgument('qwen3, llama,qwen3')).toEqual(['qwen3', 'llama'])
   expect(expiryArgument('2999-01-31')).toEqual(new Date('2999-01-31T00:00:00Z'))
@@ -49,6 +49,6 @@ test.each([
       '2999-01-31T12:00+02:00',
     ],
   ],
-] as const)('%o refuses what it cannot take', (read, texts) => {
-  for (const text of texts) expect(() => read(text), text).toThrow(InvalidArgumentError)
+] as const)('%o refuses invalid text', (parse, texts) => {
+  for (const text of texts) expect(() => parse(text), text).toThrow(InvalidArgumentError)
 })

@@ -7,14 +7,14 @@ import { isEmail } from '../runtime/email.ts'
 import { readInstant } from '../runtime/instant.ts'
 import { isPlain, PLAIN_TEXT } from '../runtime/plain-text.ts'
 
-// Readers of what is typed after a command. Each throws commander's InvalidArgumentError, which names the argument for us.
+// Parsers of command-line arguments. Each throws commander's InvalidArgumentError, to which commander adds the name of the argument.
 
 export function emailArgument(text: string): string {
   if (!isEmail(text)) throw new InvalidArgumentError('It must be an e-mail address.')
   return text
 }
 
-/** More than zero. */
+/** Parses an amount above zero in USD. */
 export function amountArgument(text: string): Nanos {
   const nanos = parseUsd(text)
   if (nanos === undefined || nanos === 0n) {
@@ -25,7 +25,7 @@ export function amountArgument(text: string): Nanos {
   return nanos
 }
 
-/** USD per million tokens, as picodollars per token. */
+/** Parses USD per million tokens. Returns picodollars per token. */
 export function priceArgument(text: string): bigint {
   const picoPerToken = parsePricePerMillion(text)
   if (picoPerToken === undefined) {
@@ -40,14 +40,16 @@ export function limitResetArgument(text: string): LimitReset {
   return reset
 }
 
-/** Model ids, comma-separated. */
+/** Parses comma-separated model ids. */
 export function modelIdsArgument(text: string): string[] {
   const ids = [...new Set(text.split(',').map(id => id.trim()))]
   if (ids.includes('') || !isPlain(text)) {
     throw new InvalidArgumentError('It must be model ids without control characters, separated by commas.')
   }
   if (ids.includes(AUTO_MODEL)) {
-    throw new InvalidArgumentError('auto is no model: every key may ask for it, and it chooses among those named here.')
+    throw new InvalidArgumentError(
+      'auto is not a model. Every key may request it; it chooses among the models listed here.',
+    )
   }
   return ids
 }
@@ -63,7 +65,7 @@ export function countArgument(text: string): number {
   return Number(text)
 }
 
-/** As many as `server.workers` allows. */
+/** Parses a number of workers. Has the same bounds as `server.workers`. */
 export function workersArgument(text: string): number {
   const workers = Number(text)
   if (!/^\d{1,2}$/.test(text) || workers < 1 || workers > 64) {
@@ -72,13 +74,13 @@ export function workersArgument(text: string): number {
   return workers
 }
 
-/** A number from 0 to 1. */
+/** Parses a number from 0 to 1. */
 export function scoreArgument(text: string): number {
   if (!/^(0(\.\d+)?|1(\.0+)?)$/.test(text)) throw new InvalidArgumentError('It must be a number from 0 to 1.')
   return Number(text)
 }
 
-/** The moment a key ends: `90d` from now, or a date or time in UTC. */
+/** Parses the expiry of a key: `90d` from now, or a date or time in UTC. */
 export function expiryArgument(text: string): Date {
   const days = /^(\d{1,5})d$/.exec(text)?.[1]
   const inUtc = /^[^T]+(T.+Z)?$/.test(text)
@@ -92,18 +94,18 @@ export function expiryArgument(text: string): Date {
   return new Date(time)
 }
 
-/** A date, which is its 00:00 UTC, or a time with its offset. */
+/** Parses a date, which means 00:00 UTC, or a time with its offset. */
 export function instantArgument(text: string): Date {
   const epochMs = readInstant(text)
   if (epochMs === undefined) {
     throw new InvalidArgumentError(
-      'It must be a UTC date that exists, or a time with its offset: 2026-11-01 or 2026-11-01T12:00:00Z.',
+      'It must be a UTC date that exists, or a time with an offset: 2026-11-01 or 2026-11-01T12:00:00Z.',
     )
   }
   return new Date(epochMs)
 }
 
-/** A UUID, also as it stands in the id of an answer. */
+/** Parses a request id: a UUID, or the `chatcmpl-<uuid>` of an answer. */
 export function requestIdArgument(text: string): string {
   const id = readRequestId(text.trim())
   if (id === undefined) {
@@ -112,12 +114,12 @@ export function requestIdArgument(text: string): string {
   return id
 }
 
-/** Not blank; surrounding blanks are dropped. It is shown in terminals and mails, so nothing in it may steer them. */
+/** Trims a text, which must not be blank. Terminals and mails show it, so control characters and direction marks are refused. */
 export function textArgument(text: string): string {
   const trimmed = text.trim()
   if (!PLAIN_TEXT.test(trimmed)) {
     throw new InvalidArgumentError(
-      'It must have 1 to 200 characters, none of which control a terminal or the direction of writing.',
+      'It must have 1 to 200 characters, without control characters or marks that change the writing direction.',
     )
   }
   return trimmed

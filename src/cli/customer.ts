@@ -7,45 +7,49 @@ import { usdText } from '../domain/money.ts'
 import { listBalances } from '../ledger/accounts/list-balances.ts'
 import { quoteForShell } from '../runtime/quote-for-shell.ts'
 import { emailArgument } from './arguments.ts'
+import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
-import { shownTime, table } from './output.ts'
+import { table, timeText } from './output.ts'
 import { resolveCustomer } from './resolve-customer.ts'
-import { noun, sessionOf, verb } from './verb.ts'
 import { withDatabase } from './with-database.ts'
 
 export function customerCommands(): Command {
-  return noun('customer', 'Add customers and set what they may do', [addCustomer(), list(), tier()])
+  return createCommandGroup('customer', 'Add and list customers, and set their account tiers', [
+    addCustomer(),
+    list(),
+    tier(),
+  ])
 }
 
 function addCustomer(): Command {
-  return verb('add', 'Add a customer, with the signup credit', [
+  return createCommand('add', 'Add a customer with the signup credit', [
     'customer add ada@example.com',
     'customer add ada@example.com --tier scale --json',
   ])
-    .argument('<email>', 'e-mail address; one customer each', emailArgument)
-    .option('--tier <tier>', 'account tier; without it, signup.tier of the configuration')
+    .argument('<email>', 'e-mail address, unique among customers', emailArgument)
+    .option('--tier <tier>', 'account tier; default: signup.tier in the configuration')
     .action(async (email: string, options) => {
-      const session = sessionOf(options)
+      const session = createSession(options)
       const { config, output } = session
       if (options.tier !== undefined) requireTier(config, options.tier)
       const customer = await withDatabase(session, pool =>
         transaction(pool, sql => createCustomer(sql, config, { email, accountTier: options.tier })),
       )
-      if (!customer) throw new Failure(`There is a customer ${email} already.`)
+      if (!customer) throw new Failure(`The customer ${email} already exists.`)
       const { customerId, accountTier } = customer
       const balance = usdText(config.signup.creditNanos)
       output.result(
         { customer_id: customerId, email, account_tier: accountTier, balance_usd: balance },
         table(['id', 'e-mail', 'tier', 'balance USD'], [[customerId, email, accountTier, balance]], ''),
       )
-      output.note(`Give it an API key with: switchyard key issue ${quoteForShell(email)} --name <name>`)
+      output.note(`Issue an API key with: switchyard key issue ${quoteForShell(email)} --name <name>`)
     })
 }
 
 function list(): Command {
-  return verb('list', 'List the customers and their balances', ['customer list', 'customer list --json']).action(
+  return createCommand('list', 'List customers and their balances', ['customer list', 'customer list --json']).action(
     async options => {
-      const session = sessionOf(options)
+      const session = createSession(options)
       const [customers, balances] = await withDatabase(session, pool =>
         Promise.all([listCustomers(pool), listBalances(pool)]),
       )
@@ -66,7 +70,7 @@ function list(): Command {
             row.email,
             row.account_tier,
             row.balance_usd,
-            shownTime(new Date(row.created_at)),
+            timeText(new Date(row.created_at)),
             row.disabled ? 'disabled' : 'active',
           ]),
           'There are no customers yet. Add one with: switchyard customer add <email>',
@@ -77,11 +81,11 @@ function list(): Command {
 }
 
 function tier(): Command {
-  return verb('tier', 'Move a customer to another account tier', ['customer tier ada@example.com scale'])
+  return createCommand('tier', 'Move a customer to another account tier', ['customer tier ada@example.com scale'])
     .argument('<customer>', 'e-mail or id')
     .argument('<tier>', 'one of account_tiers in the configuration')
     .action(async (emailOrId: string, accountTier: string, options) => {
-      const session = sessionOf(options)
+      const session = createSession(options)
       requireTier(session.config, accountTier)
       const customer = await withDatabase(session, pool =>
         transaction(pool, async sql => {
@@ -99,5 +103,5 @@ function tier(): Command {
 
 function requireTier({ accountTiers }: Config, tier: string): void {
   if (Object.hasOwn(accountTiers, tier)) return
-  throw new UsageError(`There is no account tier ${tier}. There are: ${Object.keys(accountTiers).join(', ')}`)
+  throw new UsageError(`Unknown account tier ${tier}. Choose one of: ${Object.keys(accountTiers).join(', ')}`)
 }

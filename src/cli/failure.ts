@@ -1,9 +1,9 @@
-/** A command could not do its work. The message is a sentence for the operator; the exit code is 1. */
+/** A command could not do its work. The message is a sentence for the operator. The exit code is 1. */
 export class Failure extends Error {
   override name = 'Failure'
 }
 
-/** A command was called in a way that cannot work. The exit code is 2. */
+/** The arguments of a command cannot work. The exit code is 2. */
 export class UsageError extends Error {
   override name = 'UsageError'
 }

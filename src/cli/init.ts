@@ -5,23 +5,27 @@ import { isEmail } from '../runtime/email.ts'
 import { ensureFirstRun } from '../start/first-run.ts'
 import { curlLine, exampleModelOf } from '../start/welcome.ts'
 import { emailArgument } from './arguments.ts'
+import { createCommand, createSession, type Session } from './command.ts'
 import { Failure } from './failure.ts'
-import { type Session, sessionOf, verb } from './verb.ts'
 import { withDatabase } from './with-database.ts'
 
 export function initCommand(): Command {
-  return verb('init', 'Create the database, the operator, a first customer and its API key, without starting', [
+  return createCommand(
     'init',
-    'init --email ada@example.com --json',
-  ])
-    .option('--email <email>', 'of the operator and first customer; without it, SWITCHYARD_INIT_EMAIL', emailArgument)
+    'Create the database, the operator, a first customer and its API key, without starting the gateway',
+    ['init', 'init --email ada@example.com --json'],
+  )
+    .option(
+      '--email <email>',
+      'e-mail of the operator and first customer; default: SWITCHYARD_INIT_EMAIL',
+      emailArgument,
+    )
     .action(async options => {
-      const session = sessionOf(options)
-      const { config, output } = await choosing(session, options.email)
+      const { config, output } = await chooseEmail(createSession(options), options.email)
       const made = await withDatabase({ config, output }, pool => ensureFirstRun({ pool, config }), { mayCreate: true })
       if (!made) {
-        output.result({ created: false }, 'This installation was set up before; nothing was changed.')
-        output.note('Another API key: switchyard key issue <customer> --name <name>')
+        output.result({ created: false }, 'This installation is already set up. Nothing was changed.')
+        output.note('Issue another API key with: switchyard key issue <customer> --name <name>')
         return
       }
       const credit = usdText(made.creditNanos)
@@ -36,11 +40,11 @@ export function initCommand(): Command {
           base_url: `${baseUrlOf(config)}/v1`,
         },
         [
-          `Created the customer ${made.email} with ${credit} USD of credit and this API key, shown only now:`,
+          `Created the customer ${made.email} with ${credit} USD of credit and this API key, which is shown only once:`,
           '',
           `  ${made.apiKey}`,
           '',
-          'Start with npm start, then try it:',
+          'Start the gateway with npm start, then try it:',
           '',
           `  ${curlLine(baseUrlOf(config), made.apiKey, model)}`,
         ].join('\n'),
@@ -48,16 +52,17 @@ export function initCommand(): Command {
     })
 }
 
-/** The session with what was chosen: on the command line, in the environment, or by answering. */
-async function choosing(session: Session, email: string | undefined): Promise<Session> {
+/** Sets the e-mail address: from the command line, or from the operator's answer on a terminal. Otherwise the configuration decides. */
+async function chooseEmail(session: Session, email: string | undefined): Promise<Session> {
   const { config, output } = session
   if (email !== undefined) return { output, config: { ...config, initEmail: email } }
   if (!output.interactive) return session
   const { cancel, intro, isCancel, text } = await import('@clack/prompts')
   intro('Setting up Switchyard')
-  const database = config.databaseUrl === null ? `a PostgreSQL of its own in ${config.dataDir}` : 'DATABASE_URL'
+  const database =
+    config.databaseUrl === null ? `an embedded PostgreSQL in ${config.dataDir}` : 'the database of DATABASE_URL'
   const answer = await text({
-    message: `Data goes to ${database}. Your e-mail address?`,
+    message: `Switchyard stores its data in ${database}. What is your e-mail address?`,
     initialValue: config.initEmail,
     validate: given => (isEmail(given ?? '') ? undefined : 'That is not an e-mail address.'),
   })

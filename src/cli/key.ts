@@ -11,18 +11,18 @@ import {
   modelIdsArgument,
   textArgument,
 } from './arguments.ts'
+import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
-import { type Json, shownTime, table } from './output.ts'
+import { type Json, table, timeText } from './output.ts'
 import { resolveCustomer } from './resolve-customer.ts'
-import { noun, sessionOf, verb } from './verb.ts'
 import { withDatabase } from './with-database.ts'
 
 export function keyCommands(): Command {
-  return noun('key', 'Issue and revoke API keys', [issue(), list(), revoke()])
+  return createCommandGroup('key', 'Issue and revoke API keys', [issue(), list(), revoke()])
 }
 
 function issue(): Command {
-  return verb('issue', 'Issue an API key and print it, once', [
+  return createCommand('issue', 'Issue an API key; it is printed only once', [
     'key issue ada@example.com --name laptop',
     'key issue ada@example.com --name ci --expires 90d',
     'key issue ada@example.com --name bot --limit-usd 5 --limit-reset monthly --models llama-3.3-70b,qwen3-8b',
@@ -31,28 +31,24 @@ function issue(): Command {
   ])
     .argument('<customer>', 'e-mail or id')
     .requiredOption('--name <name>', 'what the key is for; required', textArgument)
-    .option(
-      '--expires <when>',
-      'when it ends: 90d, 2030-01-31 or 2030-01-31T12:00:00Z (UTC); without it, never',
-      expiryArgument,
-    )
-    .option('--limit-usd <amount>', 'the most it may spend, USD; without it, whatever its customer may', amountArgument)
+    .option('--expires <when>', 'expiry: 90d, 2030-01-31 or 2030-01-31T12:00:00Z (UTC); default: never', expiryArgument)
+    .option('--limit-usd <amount>', 'spend limit in USD; default: only the limits of the customer', amountArgument)
     .option(
       '--limit-reset <when>',
-      'when that limit starts again: none, daily, weekly (Mondays) or monthly, at 00:00 UTC; default none',
+      'when the spend limit resets, at 00:00 UTC: none, daily, weekly (Mondays) or monthly; default: none',
       limitResetArgument,
     )
-    .option('--models <ids>', 'the models it may use, comma-separated; without it, all', modelIdsArgument)
+    .option('--models <ids>', 'models that the key may use, comma-separated; default: all', modelIdsArgument)
     .option(
       '--scope <scope>',
-      'manage: it may make, list and delete the keys of its customer, and change its alerts',
+      'manage: the key may create, list and delete keys of its customer and change its alerts',
       keyScopeArgument,
     )
     .action(async (emailOrId: string, options) => {
-      const session = sessionOf(options)
+      const session = createSession(options)
       const { name, limitUsd, limitReset, models, scope } = options
       if (limitReset !== undefined && limitUsd === undefined) {
-        throw new UsageError('--limit-reset needs a limit that it starts again: add --limit-usd.')
+        throw new UsageError('--limit-reset needs a spend limit: add --limit-usd.')
       }
       const order = {
         name,
@@ -83,20 +79,20 @@ function issue(): Command {
         },
         issued.key,
       )
-      session.output.note(`This is the only time it is shown. Revoke it with: switchyard key revoke ${issued.keyId}`)
+      session.output.note(`The key is shown only this once. Revoke it with: switchyard key revoke ${issued.keyId}`)
     })
 }
 
 function list(): Command {
-  return verb('list', 'List keys, newest first', ['key list', 'key list ada@example.com --json'])
-    .argument('[customer]', 'e-mail or id; without it, the keys of all customers')
+  return createCommand('list', 'List keys, newest first', ['key list', 'key list ada@example.com --json'])
+    .argument('[customer]', 'e-mail or id; default: all customers')
     .action(async (emailOrId: string | undefined, options) => {
-      const session = sessionOf(options)
+      const session = createSession(options)
       const keys = await withDatabase(session, async pool =>
         emailOrId === undefined ? listKeys(pool) : listKeys(pool, (await resolveCustomer(pool, emailOrId)).customerId),
       )
       session.output.result(
-        keys.map(jsonOf),
+        keys.map(keyJson),
         table(
           ['id', 'key', 'name', 'customer', 'limit', 'models', 'scope', 'created (UTC)', 'expires (UTC)', 'state'],
           keys.map(key => [
@@ -104,11 +100,11 @@ function list(): Command {
             key.hint,
             key.name,
             key.customerEmail,
-            limitOf(key),
+            limitText(key),
             key.allowedModels === null ? 'all' : key.allowedModels.join(', '),
             key.scopes.join(', '),
-            shownTime(key.createdAt),
-            shownTime(key.expiresAt),
+            timeText(key.createdAt),
+            timeText(key.expiresAt),
             stateOf(key),
           ]),
           'There are no keys. Issue one with: switchyard key issue <customer> --name <name>',
@@ -118,20 +114,20 @@ function list(): Command {
 }
 
 function revoke(): Command {
-  return verb('revoke', 'Shut a key off, on all nodes within two seconds', [
+  return createCommand('revoke', 'Revoke a key; all nodes refuse it within two seconds', [
     'key revoke 0c9e6f0e-3f0a-4d5c-9f51-5d1f0a7c2b11',
     "key revoke 'sk-sy-Ab3d…x9Zk'",
   ])
-    .argument('<key>', 'id, the short form that key list shows, or the key itself')
+    .argument('<key>', 'id, short form as shown by key list, or the key itself')
     .action(async (text: string, options) => {
-      const session = sessionOf(options)
+      const session = createSession(options)
       const { key, changed } = await withDatabase(session, pool =>
         transaction(pool, async sql => {
           const [found, ...others] = await findKeys(sql, text)
-          // It may end in a log, so a whole key is not repeated.
+          // Never repeat a whole key: the message may end up in a log.
           const shown = hasValidChecksum(text) ? hintOf(text) : text
-          if (!found) throw new Failure(`There is no key ${shown}. List them with: switchyard key list`)
-          if (others.length > 0) throw new Failure(`More than one key looks like ${shown}. Name it by its id.`)
+          if (!found) throw new Failure(`There is no key ${shown}. List keys with: switchyard key list`)
+          if (others.length > 0) throw new Failure(`More than one key matches ${shown}. Use the id of the key.`)
           return { key: found, changed: await revokeKey(sql, found.keyId) }
         }),
       )
@@ -139,12 +135,12 @@ function revoke(): Command {
         { key_id: key.keyId, hint: key.hint, customer_id: key.customerId, revoked: true, changed },
         changed
           ? `Revoked ${key.hint} (${key.name}) of ${key.customerEmail}.`
-          : `${key.hint} (${key.name}) of ${key.customerEmail} was revoked already.`,
+          : `${key.hint} (${key.name}) of ${key.customerEmail} was already revoked.`,
       )
     })
 }
 
-function jsonOf(key: KeyListing): Json {
+function keyJson(key: KeyListing): Json {
   return {
     key_id: key.keyId,
     hint: key.hint,
@@ -162,7 +158,7 @@ function jsonOf(key: KeyListing): Json {
   }
 }
 
-function limitOf({ limitNanos, limitReset }: KeyListing): string {
+function limitText({ limitNanos, limitReset }: KeyListing): string {
   if (limitNanos === null) return 'none'
   return limitReset === 'none' ? `${usdText(limitNanos)} USD` : `${usdText(limitNanos)} USD ${limitReset}`
 }

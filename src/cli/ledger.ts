@@ -1,28 +1,28 @@
 import type { Command } from 'commander'
 import { findCustomer } from '../accounts/customers.ts'
-import { type Sql, transaction } from '../db/pool.ts'
+import type { Sql } from '../db/pool.ts'
 import { type Nanos, usdText } from '../domain/money.ts'
 import { payerOfRequest } from '../ledger/accounts/payer-of-request.ts'
 import { readBalance } from '../ledger/accounts/read-balance.ts'
 import { type Refund, refundRequest } from '../ledger/accounts/refund-request.ts'
 import { audit } from '../ledger/audit/audit.ts'
 import { amountArgument, requestIdArgument, textArgument } from './arguments.ts'
+import { createCommand, createCommandGroup, createSession } from './command.ts'
+import { transactionOrDryRun } from './dry-run.ts'
 import { Failure } from './failure.ts'
-import { shownTime, table } from './output.ts'
-import { noun, sessionOf, verb } from './verb.ts'
+import { table, timeText } from './output.ts'
 import { withDatabase } from './with-database.ts'
-import { withoutEffect } from './without-effect.ts'
 
 export function ledgerCommands(): Command {
-  return noun('ledger', 'Check and correct the money', [auditCommand(), refundCommand()])
+  return createCommandGroup('ledger', 'Audit the ledger and refund requests', [auditCommand(), refundCommand()])
 }
 
 function auditCommand(): Command {
-  return verb('audit', 'Check every invariant of the money; fails if one is violated', [
+  return createCommand('audit', 'Check every invariant of the ledger; fails if one is violated', [
     'ledger audit',
     'ledger audit --json',
   ]).action(async options => {
-    const session = sessionOf(options)
+    const session = createSession(options)
     const findings = await withDatabase(session, audit)
     const violated = findings.filter(({ violations }) => violations > 0)
     session.output.result(
@@ -35,7 +35,7 @@ function auditCommand(): Command {
     )
     if (violated.length > 0) {
       throw new Failure(
-        `${violated.length} of ${findings.length} checks are violated. Stop selling until it is understood why.`,
+        `${violated.length} of ${findings.length} checks failed. Stop selling until you know the cause.`,
       )
     }
     session.output.note(`All ${findings.length} checks hold.`)
@@ -43,23 +43,19 @@ function auditCommand(): Command {
 }
 
 function refundCommand(): Command {
-  return verb('refund', 'Give a customer back what a request cost, once', [
+  return createCommand('refund', 'Refund a request to its customer; a request is refunded only once', [
     'ledger refund 00000000-0000-7000-8000-000000000001 --reason "wrong language"',
     'ledger refund 00000000-0000-7000-8000-000000000001 --amount 0.002 --reason "half of it was cut off" --dry-run',
   ])
     .argument('<request-id>', 'x-request-id of the answer', requestIdArgument)
-    .option('--amount <usd>', 'USD, at most what was charged; without it, all of that', amountArgument)
-    .requiredOption('--reason <text>', 'why; kept in the ledger, and the customer sees it; required', textArgument)
-    .option('--dry-run', 'show what would happen, and change nothing')
+    .option('--amount <usd>', 'USD, at most the charge; default: the whole charge', amountArgument)
+    .requiredOption('--reason <text>', 'why; stored in the ledger and shown to the customer; required', textArgument)
+    .option('--dry-run', 'show what would happen; change nothing')
     .action(async (requestId: string, options) => {
-      const session = sessionOf(options)
+      const session = createSession(options)
       const dryRun = options.dryRun === true
       const order = { requestId, amountNanos: (options.amount as Nanos | undefined) ?? null, reason: options.reason }
-      const done = await withDatabase(session, pool =>
-        dryRun
-          ? withoutEffect<Refunded>(undo => transaction(pool, async sql => undo(await refund(sql, order))))
-          : transaction(pool, sql => refund(sql, order)),
-      )
+      const done = await withDatabase(session, pool => transactionOrDryRun(pool, dryRun, sql => refund(sql, order)))
       session.output.result(
         {
           request_id: requestId,
@@ -71,12 +67,12 @@ function refundCommand(): Command {
           fee_usd: usdText(done.refund.feeNanos),
           reason: done.refund.reason,
           at: done.refund.at.toISOString(),
-          // A program that reads only this must not take a look for a refund.
+          // A program that reads only `refunded` must not mistake a dry run for a refund.
           ...(dryRun ? { refunded: false, would_refund: done.isNew } : { refunded: done.isNew }),
           balance_usd: usdText(done.balanceNanos),
           dry_run: dryRun,
         },
-        sentence(done, dryRun),
+        resultText(done, dryRun),
       )
     })
 }
@@ -86,7 +82,7 @@ interface Refunded {
   readonly email: string
   readonly chargedNanos: Nanos
   readonly refund: Refund
-  /** False when the request had been refunded by the same amount before. */
+  /** False if the request was refunded by the same amount before. */
   readonly isNew: boolean
   readonly balanceNanos: Nanos
 }
@@ -100,19 +96,19 @@ async function refund(
   const result = customerId === undefined ? undefined : await refundRequest(sql, { customerId, ...order })
   if (customerId === undefined || result === undefined || result.kind === 'no_request') {
     throw new Failure(
-      `There is no settled request ${requestId}. One that runs, or ended within the last second, is not settled yet.`,
+      `There is no settled request ${requestId}. A request that is running or ended within the last second is not settled yet.`,
     )
   }
   switch (result.kind) {
     case 'free':
-      throw new Failure(`The request ${requestId} cost nothing, so there is nothing to give back.`)
+      throw new Failure(`The request ${requestId} cost nothing, so there is nothing to refund.`)
     case 'above_charge':
       throw new Failure(
-        `The request ${requestId} cost ${usdText(result.chargedNanos)} USD; a refund cannot be more. Nothing was changed.`,
+        `The request ${requestId} cost ${usdText(result.chargedNanos)} USD; a refund cannot exceed that. Nothing was changed.`,
       )
     case 'refunded_before':
       throw new Failure(
-        `The request ${requestId} was refunded ${usdText(result.refund.amountNanos)} USD at ${shownTime(result.refund.at)} UTC. A request is refunded once; nothing was changed.`,
+        `The request ${requestId} was already refunded ${usdText(result.refund.amountNanos)} USD at ${timeText(result.refund.at)} UTC. A request is refunded only once. Nothing was changed.`,
       )
   }
   const customer = await findCustomer(sql, customerId)
@@ -127,17 +123,17 @@ async function refund(
   }
 }
 
-function sentence({ email, chargedNanos, refund, isNew, balanceNanos }: Refunded, dryRun: boolean): string {
+function resultText({ email, chargedNanos, refund, isNew, balanceNanos }: Refunded, dryRun: boolean): string {
   const balance = `${usdText(balanceNanos)} USD`
   const amount = `${usdText(refund.amountNanos)} of ${usdText(chargedNanos)} USD`
   if (!isNew) {
-    return `${amount} was refunded at ${shownTime(refund.at)} UTC (${refund.reason}): nothing changed. The balance of ${email} is ${balance}.`
+    return `${amount} was already refunded at ${timeText(refund.at)} UTC (${refund.reason}). Nothing changed. The balance of ${email} is ${balance}.`
   }
   const { hosterShareNanos: share, feeNanos: fee } = refund
   const parts = [
     ...(share > 0n ? [`${usdText(share)} USD from the hoster`] : []),
     ...(fee > 0n ? [`${usdText(fee)} USD from the platform`] : []),
   ].join(', ')
-  if (dryRun) return `${email} would get back ${amount}: ${parts}; the balance would be ${balance}.`
-  return `${email} gets back ${amount}: ${parts}; the balance is ${balance}.`
+  if (dryRun) return `Would refund ${amount} to ${email}: ${parts}. The balance would be ${balance}.`
+  return `Refunded ${amount} to ${email}: ${parts}. The balance is ${balance}.`
 }

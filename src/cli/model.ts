@@ -1,21 +1,21 @@
 import type { Command } from 'commander'
 import type { Offer } from '../domain/offer.ts'
 import { readHosterOffers } from '../supply/hosters/hoster-offers.ts'
-import { masterKeyOf } from './master-key-of.ts'
+import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { priceText, table } from './output.ts'
-import { noun, type Session, sessionOf, verb } from './verb.ts'
+import { requireMasterKey } from './require-master-key.ts'
 import { withDatabase } from './with-database.ts'
 
 export function modelCommands(): Command {
-  return noun('model', 'What can be asked for', [list()])
+  return createCommandGroup('model', 'List the models on offer', [list()])
 }
 
 function list(): Command {
-  return verb('list', 'List what a start would offer: models, who serves them, prices', [
+  return createCommand('list', 'List the models that a start would offer, with their servers and prices', [
     'model list',
     'model list --json',
   ]).action(async options => {
-    const session = sessionOf(options)
+    const session = createSession(options)
     const offers = [...(await ownOffers(session)), ...(await hosterOffers(session))]
     const rows = offers
       .map(offer => ({
@@ -46,15 +46,15 @@ function list(): Command {
           String(row.max_output_tokens),
           row.features.join(' '),
         ]),
-        'Nothing is offered. Declare endpoints in switchyard.yaml or add hosters.',
+        'No models are offered. Declare endpoints in switchyard.yaml or add hosters.',
       ),
     )
   })
 }
 
-/** Configured, detected and the demo, as a start would gather them. */
+/** Returns the configured, detected and demo offers, as a start would find them. */
 async function ownOffers({ config }: Session): Promise<readonly Offer[]> {
-  // Loaded here: the demo brings a tokenizer, which takes longer than all other commands together.
+  // Imported on demand: the demo's tokenizer takes longer to load than everything else in the command line.
   const { gatherSupply } = await import('../start/gather-supply.ts')
   const supply = await gatherSupply(config)
   await supply.close()
@@ -64,7 +64,7 @@ async function ownOffers({ config }: Session): Promise<readonly Offer[]> {
 async function hosterOffers(session: Session): Promise<readonly Offer[]> {
   const { offers } = await withDatabase(session, async pool =>
     readHosterOffers(pool, {
-      masterKey: await masterKeyOf(session, pool),
+      masterKey: await requireMasterKey(session, pool),
       allowPrivateHosters: session.config.hosters.allowPrivateUrls,
       onProblem: session.output.note,
     }),

@@ -1,21 +1,21 @@
 import { styleText } from 'node:util'
 import { usdText } from '../domain/money.ts'
 
-/** What a command found or did, for programs: snake_case keys, money as decimal text, times as ISO 8601 in UTC. */
+/** The result of a command for programs: snake_case keys, money as decimal text, times as ISO 8601 in UTC. */
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json }
 
 export interface Output {
-  /** True when somebody reads along and can be asked. */
+  /** True if a person can answer questions: both stdin and stderr are terminals, and --json was not given. */
   readonly interactive: boolean
-  /** The one result of a command, on stdout: the text for people, or the JSON when --json was given. */
+  /** Writes the only result of a command to stdout: the text, or the JSON if --json was given. */
   result(json: Json, text: string): void
-  /** Anything else, on stderr. */
+  /** Writes anything else to stderr. */
   note(message: string): void
 }
 
 /**
- * Resolves once the result is with whoever reads it, or cannot be written any more. A pipe takes 64 KiB at once and the rest as it is read, so
- * ending the process before that would cut off what is longer.
+ * Resolves once the result is written or can no longer be written. A pipe takes 64 KiB at once and the rest as its reader goes on, so ending the
+ * process earlier would truncate a longer result.
  */
 export function resultWritten(): Promise<void> {
   return written
@@ -31,32 +31,32 @@ export function createOutput({ json }: { json: boolean }): Output {
       if (line === '') return
       const { promise, resolve } = Promise.withResolvers<void>()
       written = promise
-      // An error is noted where the exit code is chosen.
+      // run() handles the error when it chooses the exit code.
       process.stdout.write(`${line}\n`, () => resolve())
     },
     note: message => process.stderr.write(`${message}\n`),
   }
 }
 
-/** Columns of aligned text under their names; numbers to the right. `none` stands for an empty table. */
-export function table(columns: readonly string[], rows: readonly (readonly string[])[], none: string): string {
-  if (rows.length === 0) return none
+/** Returns aligned columns with a header. Numeric columns are right-aligned. Returns `emptyText` if there are no rows. */
+export function table(columns: readonly string[], rows: readonly (readonly string[])[], emptyText: string): string {
+  if (rows.length === 0) return emptyText
   const widths = columns.map((name, at) => Math.max(name.length, ...rows.map(row => row[at]!.length)))
-  const isNumber = columns.map((_, at) => rows.every(row => /^(-?[\d.,]+%?|-)$/.test(row[at]!)))
+  const isNumeric = columns.map((_, at) => rows.every(row => /^(-?[\d.,]+%?|-)$/.test(row[at]!)))
   const line = (cells: readonly string[]) =>
     cells
-      .map((cell, at) => (isNumber[at] ? cell.padStart(widths[at]!) : cell.padEnd(widths[at]!)))
+      .map((cell, at) => (isNumeric[at] ? cell.padStart(widths[at]!) : cell.padEnd(widths[at]!)))
       .join('  ')
       .trimEnd()
   return [styleText('bold', line(columns), { stream: process.stdout }), ...rows.map(line)].join('\n')
 }
 
-/** `2026-11-21 09:30`, in UTC. */
-export function shownTime(time: Date | null): string {
+/** Formats a time as `2026-11-21 09:30`, in UTC; `-` for null. */
+export function timeText(time: Date | null): string {
   return time === null ? '-' : time.toISOString().slice(0, 16).replace('T', ' ')
 }
 
-/** USD per million tokens as decimal text: a picodollar per token is a microdollar per million. */
+/** Formats picodollars per token as USD per million tokens: one picodollar per token is one microdollar per million. */
 export function priceText(picoPerToken: bigint): string {
   return usdText(picoPerToken * 1_000n)
 }

@@ -1,27 +1,27 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { alertCommands } from './alert.ts'
+import { addGroupOptions } from './command.ts'
 import { creditCommands } from './credit.ts'
 import { customerCommands } from './customer.ts'
-import { doctorCommand } from './doctor.ts'
+import { doctorCommand } from './doctor/doctor.ts'
 import { hosterCommands } from './hoster.ts'
 import { initCommand } from './init.ts'
 import { keyCommands } from './key.ts'
 import { ledgerCommands } from './ledger.ts'
 import { modelCommands } from './model.ts'
 import { startCommand } from './start.ts'
-import { before } from './verb.ts'
 
-/** The whole command line. Every command reports its result on stdout and all else on stderr. */
+/** Returns the whole command line. Every command writes its result to stdout and everything else to stderr. */
 export function createProgram(): Command {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
-  const program = before(new Command('switchyard'))
+  const program = addGroupOptions(new Command('switchyard'))
     .description('A self-hosted, OpenAI-compatible gateway that sells text generation for prepaid credit')
     .version(version, '--version', 'print the version')
     .helpCommand(false)
     .addHelpText(
       'after',
-      '\nEach command has its own help: switchyard key issue --help\nExit codes: 0 done, 1 failed, 2 wrong usage',
+      '\nEach command has its own help: switchyard key issue --help\nExit codes: 0 success, 1 failure, 2 wrong usage',
     )
   const commands = [
     startCommand(),

@@ -8,29 +8,27 @@ import { createProgram } from './program.ts'
 const EXIT_FAILED = 1
 const EXIT_USAGE = 2
 
-/** Runs one command; resolves with the exit code: 0 done, 1 failed, 2 wrong usage. */
+/** Runs one command. Resolves with the exit code: 0 success, 1 failure, 2 wrong usage. */
 export async function run(argv: readonly string[]): Promise<number> {
-  let unwritten: Error | undefined
+  let writeError: Error | undefined
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    // Whoever reads us may stop early, as `switchyard key list | head -1` does; and a gateway serves although nobody read that it is ready.
-    if (error.code !== 'EPIPE') unwritten = error
+    // EPIPE is no failure: the reader may stop early (`switchyard key list | head -1`), and a gateway keeps serving after its reader has gone.
+    if (error.code !== 'EPIPE') writeError = error
   })
-  // There is no other place to say that this one cannot be written.
+  // Ignore errors of stderr: there is no other place to report them.
   process.stderr.on('error', () => {})
   const code = await exitCodeOf(argv)
   await resultWritten()
-  // A write that failed says so in the next turn.
+  // A failed write emits its error in the next turn.
   await nextTurn()
-  if (unwritten === undefined) return code
-  process.stderr.write(
-    `Standard output could not be written, and what was to be read there is lost: ${unwritten.message}\n`,
-  )
+  if (writeError === undefined) return code
+  process.stderr.write(`Cannot write to standard output, so the result is lost: ${writeError.message}\n`)
   return code === 0 ? EXIT_FAILED : code
 }
 
 async function exitCodeOf(argv: readonly string[]): Promise<number> {
   try {
-    await throwing(createProgram()).parseAsync(argv)
+    await throwOnExit(createProgram()).parseAsync(argv)
     return 0
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_USAGE
@@ -39,9 +37,9 @@ async function exitCodeOf(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** Makes commander throw instead of ending the process. Settings are not inherited by commands that were added. */
-function throwing(command: Command): Command {
+/** Makes commander throw instead of ending the process. Applied to each subcommand, because added commands do not inherit the setting. */
+function throwOnExit(command: Command): Command {
   command.exitOverride()
-  for (const inner of command.commands) throwing(inner)
+  for (const subcommand of command.commands) throwOnExit(subcommand)
   return command
 }

@@ -1,16 +1,16 @@
 import { openDatabase } from '../db/embedded.ts'
 import { migrate, migrationsDir, pendingMigrations } from '../db/migrate.ts'
 import { createPool, type Pool } from '../db/pool.ts'
+import type { Session } from './command.ts'
 import { Failure } from './failure.ts'
 import { hasDatabase } from './has-database.ts'
-import type { Session } from './verb.ts'
 
 /**
- * Runs `work` on the database of the configuration: beside a running server, or without one, in which case the embedded
- * PostgreSQL runs just as long. Brings the schema up to date first, which is a Failure under a server of an older version that runs.
+ * Runs `work` on the configured database, with or without a running server. Starts the embedded PostgreSQL if nothing else runs it, and stops
+ * it afterwards. Applies pending migrations first; throws Failure if a server of an older version is running.
  *
- * @param mayCreate whether an embedded PostgreSQL that is not there is created; otherwise that is a Failure, since it is the wrong
- *   directory more often than a new one
+ * @param mayCreate whether to create a missing embedded PostgreSQL. Without it a missing one is a Failure, because it usually means the wrong
+ *   directory.
  */
 export async function withDatabase<T>(
   { config, output }: Session,
@@ -19,7 +19,7 @@ export async function withDatabase<T>(
 ): Promise<T> {
   if (!mayCreate && !hasDatabase(config)) {
     throw new Failure(
-      `There is no database in ${config.dataDir}. Is this the server's directory? Set SWITCHYARD_DATA or DATABASE_URL as the server has it, or create a database with npm start or switchyard init.`,
+      `There is no database in ${config.dataDir}. If this is not the server's data directory, set SWITCHYARD_DATA or DATABASE_URL to the server's value. To create a database, run npm start or switchyard init.`,
     )
   }
   const database = await openDatabase({
@@ -31,14 +31,14 @@ export async function withDatabase<T>(
     const pool = createPool(database.connection, {
       max: 4,
       applicationName: 'switchyard cli',
-      // Nobody waits behind a command, and an audit reads everything.
+      // No client waits for a command, and an audit reads the whole ledger.
       statementTimeoutMs: 0,
       lockTimeoutMs: 10_000,
     })
     try {
       await requireNoOlderServer(pool)
-      const tellOfWait = () => output.note('Waiting for another process, which migrates the database')
-      const applied = await migrate(database.connection, migrationsDir, tellOfWait)
+      const onWait = () => output.note('Waiting for another process that migrates the database')
+      const applied = await migrate(database.connection, migrationsDir, onWait)
       for (const { name } of applied) output.note(`Applied migration ${name}`)
       return await work(pool)
     } finally {
@@ -49,7 +49,7 @@ export async function withDatabase<T>(
   }
 }
 
-/** After an upgrade and before its restart the server that runs needs the tables it began with. */
+/** Between an upgrade and the restart, the running server still needs the tables of its own version. */
 async function requireNoOlderServer(pool: Pool): Promise<void> {
   const pending = await pendingMigrations(pool)
   if (pending.length === 0) return
@@ -58,6 +58,6 @@ async function requireNoOlderServer(pool: Pool): Promise<void> {
   const { rows: nodes } = await pool.query("SELECT FROM node WHERE state = 'alive' AND expires_at > now() LIMIT 1")
   if (nodes.length === 0) return
   throw new Failure(
-    `A Switchyard server of an older version uses this database, and this command would change its tables under it (${pending.join(', ')}). Restart the server with this version first.`,
+    `A running Switchyard server of an older version uses this database, and this command would migrate it (${pending.join(', ')}). Restart the server with this version first.`,
   )
 }

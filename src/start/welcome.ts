@@ -10,17 +10,17 @@ import type { FirstRun } from './first-run.ts'
 
 export interface WelcomeFacts {
   readonly config: Config
-  /** The one that the server listens on. */
+  /** The port that the server listens on. */
   readonly port: number
-  /** Set only by the start that made it: its key is shown here and never again. */
+  /** Set only by the start that created the first customer: its key is shown here and never again. */
   readonly created: FirstRun | undefined
-  /** What was found by looking round. */
+  /** Local servers and clouds that detection found. */
   readonly findings: readonly Finding[]
-  /** Those that are offered. */
+  /** The hosters whose models are offered. */
   readonly hosters: readonly { readonly name: string; readonly baseUrl: string; readonly models: readonly string[] }[]
 }
 
-/** What a start tells the operator. Holds a secret only when this start created it. */
+/** Returns the text that a start prints for the operator. Contains the API key only if this start created it. */
 export function welcome({ config, port, created, findings, hosters }: WelcomeFacts): string {
   const baseUrl = baseUrlOf(config, port)
   return [
@@ -34,13 +34,13 @@ export function welcome({ config, port, created, findings, hosters }: WelcomeFac
   ].join('\n')
 }
 
-/** One line that works as it stands in any POSIX shell. */
+/** Returns a curl command in one line that any POSIX shell runs unchanged. */
 export function curlLine(baseUrl: string, apiKey: string, model: string): string {
   const body = JSON.stringify({ model, messages: [{ role: 'user', content: 'Hello!' }] })
   return `curl ${baseUrl}/v1/chat/completions -H 'Authorization: Bearer ${apiKey}' -H 'Content-Type: application/json' -d ${quoteForShell(body)}`
 }
 
-/** A model that is offered now, for examples; the demo when there is one, since it always answers. */
+/** Returns a model on offer for examples. Prefers the demo, which always answers. */
 export function exampleModelOf(config: Config, findings: readonly Finding[] = []): string {
   if (config.demo.enabled) return DEMO_MODEL
   return config.endpoints[0]?.models[0]?.id ?? findings.find(({ models }) => models.length > 0)?.models[0] ?? AUTO_MODEL
@@ -49,7 +49,7 @@ export function exampleModelOf(config: Config, findings: readonly Finding[] = []
 function supplyLines(config: Config, findings: readonly Finding[]): string[] {
   return [
     ...(config.demo.enabled
-      ? ['  demo: a built-in demonstration model, no weights; it shows how things work, not how models think']
+      ? ['  demo: a built-in model without weights that answers with generated filler text; for trying things out']
       : []),
     ...config.endpoints.map(
       ({ name, base_url, models }) => `  ${name} (${base_url}): ${listed(models.map(({ id }) => id))}`,
@@ -65,7 +65,7 @@ function firstSteps(baseUrl: string, created: FirstRun, model: string): string[]
   return [
     '',
     `Created the operator and first customer ${email} with ${usdText(creditNanos)} USD of credit.`,
-    'Its API key, shown only now:',
+    'Its API key, which is shown only once:',
     '',
     `  ${bold(apiKey)}`,
     '',
@@ -73,7 +73,7 @@ function firstSteps(baseUrl: string, created: FirstRun, model: string): string[]
     '',
     `  ${curlLine(baseUrl, apiKey, model)}`,
     '',
-    'Or with the OpenAI SDK:',
+    'Or use the OpenAI SDK:',
     '',
     `  const client = new OpenAI({ baseURL: '${baseUrl}/v1', apiKey: '${apiKey}' })`,
     `  const chat = await client.chat.completions.create({ model: '${model}', messages: [{ role: 'user', content: 'Hello!' }] })`,

@@ -24,8 +24,8 @@ async function json(...args: string[]) {
   return JSON.parse(stdout)
 }
 
-// They showed it as it was before the requests of up to a minute, and of a gateway that was killed as it was until the next start.
-test('what a bulk lease was charged is spent in the balances that commands show', async () => {
+// Commands used to leave out the charges of an open bulk lease: up to a minute of requests, and after a kill everything until the next start.
+test('commands show balances without what a bulk lease was charged', async () => {
   const store = storeOf(world.pool)
   const { nodeId } = await world.addNode()
   const customerId = await world.addCustomer(16n * USD)

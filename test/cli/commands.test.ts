@@ -22,26 +22,26 @@ beforeAll(async () => {
 })
 afterAll(() => Promise.all([database.drop(), rm(directory, { recursive: true })]))
 
-interface More {
+interface RunOptions {
   env?: Record<string, string>
   input?: string
   stdout?: number
 }
 
-function switchyard(line: string, more: More = {}): Promise<CliRun> {
+function switchyard(line: string, options: RunOptions = {}): Promise<CliRun> {
   const args = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain!)
-  const env = { DATABASE_URL: databaseUrl(database.connection), SWITCHYARD_DATA: directory, ...more.env }
-  return runCli(args, { ...more, cwd: directory, env })
+  const env = { DATABASE_URL: databaseUrl(database.connection), SWITCHYARD_DATA: directory, ...options.env }
+  return runCli(args, { ...options, cwd: directory, env })
 }
 
-/** The JSON of a command that must succeed. */
-async function json(line: string, more: { input?: string } = {}) {
-  const { code, stdout, stderr } = await switchyard(`${line} --json`, more)
+/** Runs a command that must succeed. Returns its JSON. */
+async function json(line: string, options: { input?: string } = {}) {
+  const { code, stdout, stderr } = await switchyard(`${line} --json`, options)
   expect(code, stderr).toBe(0)
   return JSON.parse(stdout)
 }
 
-/** What doctor found, by the name of the check. */
+/** Runs doctor. Returns the detail of each check by its name. */
 async function doctorIn(env: Record<string, string>): Promise<Record<string, string>> {
   const { checks } = JSON.parse((await switchyard('doctor --json', { env: { PORT: '0', ...env } })).stdout)
   return Object.fromEntries(checks.map(({ check, detail }: { check: string; detail: string }) => [check, detail]))
@@ -52,7 +52,7 @@ describe('customers, keys and credit', () => {
     const added = await json('customer add Ada@example.com')
     expect(added).toMatchObject({ email: 'Ada@example.com', account_tier: 'free', balance_usd: '5.00' })
     const again = await switchyard('customer add ada@EXAMPLE.com')
-    expect(again).toMatchObject({ code: 1, stdout: '', stderr: 'There is a customer ada@EXAMPLE.com already.\n' })
+    expect(again).toMatchObject({ code: 1, stdout: '', stderr: 'The customer ada@EXAMPLE.com already exists.\n' })
     await json(`customer tier ${added.customer_id} scale`)
     expect(await json('customer list')).toMatchObject([
       { customer_id: added.customer_id, account_tier: 'scale', balance_usd: '5.00' },
@@ -60,8 +60,8 @@ describe('customers, keys and credit', () => {
     await json('customer tier ada@example.com free')
   })
 
-  // After `git pull`, before the restart: the statements of the server that runs need the tables it began with.
-  test('a command changes no tables under a server of an older version', async () => {
+  // Between `git pull` and the restart, the running server still needs the tables of its own version.
+  test('a command does not migrate the database of a running older server', async () => {
     const older = await createTestDatabase()
     const { pool } = older
     const { rows } = await pool.query<{ name: string }>(
@@ -73,27 +73,27 @@ describe('customers, keys and credit', () => {
     })
     expect({ code, stderr }).toEqual({
       code: 1,
-      stderr: `A Switchyard server of an older version uses this database, and this command would change its tables under it (${rows[0]!.name}). Restart the server with this version first.\n`,
+      stderr: `A running Switchyard server of an older version uses this database, and this command would migrate it (${rows[0]!.name}). Restart the server with this version first.\n`,
     })
     await older.drop()
   })
 
-  test('where there is no database a command says so and creates none', async () => {
+  test('without a database a command fails and creates none', async () => {
     const env = { DATABASE_URL: '', SWITCHYARD_DATA: join(directory, 'elsewhere') }
     const { code, stdout, stderr } = await switchyard('customer list', { env })
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
-    const said = `There is no database in ${env.SWITCHYARD_DATA}. Is this the server's directory?`
-    expect(stderr).toContain(said)
+    const message = `There is no database in ${env.SWITCHYARD_DATA}. If this is not the server's data directory, set`
+    expect(stderr).toContain(message)
     expect(existsSync(env.SWITCHYARD_DATA)).toBe(false)
-    // As where a disk is not mounted yet.
+    // An empty mount point whose disk is missing.
     await mkdir(join(env.SWITCHYARD_DATA, 'postgres'), { recursive: true })
-    expect((await switchyard('customer list', { env })).stderr).toContain(said)
+    expect((await switchyard('customer list', { env })).stderr).toContain(message)
     expect((await doctorIn(env)).database).toMatch(/^none yet/)
     expect(await readdir(env.SWITCHYARD_DATA)).toEqual(['postgres'])
     await rm(env.SWITCHYARD_DATA, { recursive: true })
   })
 
-  test('a key is the only thing on stdout, and never shown again', async () => {
+  test('a key is the only output on stdout and is never shown again', async () => {
     const issued = await switchyard('key issue ada@example.com --name laptop')
     const key = issued.stdout.trim()
     expect(issued.code).toBe(0)
@@ -105,16 +105,19 @@ describe('customers, keys and credit', () => {
     expect({ hint, state }).toEqual({ hint: `${key.slice(0, 10)}…${key.slice(-4)}`, state: 'active' })
     expect(await json(`key revoke ${hint}`)).toMatchObject({ key_id, changed: true })
     expect(await json(`key revoke ${key_id}`)).toMatchObject({ key_id, changed: false })
-    // Whoever has found a key that leaked has all of it.
+    // A leaked key is usually known as a whole.
     expect(await json(`key revoke ${key}`)).toMatchObject({ key_id, changed: false })
-    const nobodys = mintApiKey()
-    const refused = await switchyard(`key revoke ${nobodys}`)
-    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining(`There is no key ${hintOf(nobodys)}.`) })
-    expect(refused.stderr).not.toContain(nobodys)
+    const unknownKey = mintApiKey()
+    const refused = await switchyard(`key revoke ${unknownKey}`)
+    expect(refused).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(`There is no key ${hintOf(unknownKey)}.`),
+    })
+    expect(refused.stderr).not.toContain(unknownKey)
     expect(await json('key list')).toMatchObject([{ state: 'revoked' }])
   })
 
-  test('a command without anything names what is missing, its arguments first', async () => {
+  test('a command without arguments reports missing arguments before missing options', async () => {
     const { code, stderr } = await switchyard('key issue')
     expect(code).toBe(2)
     expect(stderr.split('\n').slice(0, 2)).toEqual([
@@ -125,7 +128,7 @@ describe('customers, keys and credit', () => {
     expect((await switchyard('key issue --name x')).stderr).toBe("error: missing required argument 'customer'\n")
   })
 
-  test('a day that does not exist is wrong usage', async () => {
+  test('a date that does not exist is a usage error', async () => {
     const { code, stderr } = await switchyard('key issue ada@example.com --name x --expires 2999-02-29')
     expect(code).toBe(2)
     expect(stderr).toContain(
@@ -133,7 +136,7 @@ describe('customers, keys and credit', () => {
     )
   })
 
-  test('a key is issued with what it may do, which the list shows', async () => {
+  test('key list shows the limits, models and scopes of a key', async () => {
     const issued = await json(
       'key issue ada@example.com --name bot --limit-usd 2.5 --limit-reset weekly --models qwen3,llama3 --scope manage',
     )
@@ -147,11 +150,11 @@ describe('customers, keys and credit', () => {
     })
   })
 
-  test('credit is granted once per ref, to the nano-USD, and the first moves free to standard', async () => {
+  test('credit is granted once per ref, to the nano-USD, and the first grant moves free to standard', async () => {
     const order = 'credit grant ada@example.com 12.000000001 --reason "invoice 7" --ref invoice-7'
-    const look = await json(`${order} --dry-run`)
-    expect(look).toMatchObject({ granted: false, would_grant: true, dry_run: true })
-    expect(look).toMatchObject({ account_tier: 'standard', balance_usd: '17.000000001' })
+    const preview = await json(`${order} --dry-run`)
+    expect(preview).toMatchObject({ granted: false, would_grant: true, dry_run: true })
+    expect(preview).toMatchObject({ account_tier: 'standard', balance_usd: '17.000000001' })
     expect(await json('customer list')).toMatchObject([{ balance_usd: '5.00', account_tier: 'free' }])
     expect(await switchyard(order)).toMatchObject({ code: 2, stdout: '' })
     expect(await json(`${order} --yes`)).toMatchObject({ granted: true, balance_usd: '17.000000001' })
@@ -165,12 +168,12 @@ describe('customers, keys and credit', () => {
     expect(await json('ledger audit')).toMatchObject({ ok: true })
   })
 
-  test('an audit that finds something names it and ends with 1', async () => {
+  test('an audit with violations names them and exits with 1', async () => {
     const [{ customer_id }] = await json('customer list')
     const add = (nanos: number) => database.pool.query('UPDATE balance SET posted_nanos = posted_nanos + $1', [nanos])
     await add(1)
     const shown = await switchyard('ledger audit')
-    expect(shown).toMatchObject({ code: 1, stderr: expect.stringMatching(/^1 of \d+ checks are violated\. /) })
+    expect(shown).toMatchObject({ code: 1, stderr: expect.stringMatching(/^1 of \d+ checks failed\. /) })
     expect(shown.stdout).toMatch(new RegExp(`^balances_equal_entries +1 +${customer_id}$`, 'm'))
     const { code, stdout } = await switchyard('ledger audit --json')
     expect(code).toBe(1)
@@ -237,7 +240,7 @@ describe('hosters and models', () => {
     expect(await json('hoster list')).toMatchObject([{ state: 'suspended', has_key: false }])
   })
 
-  test('a command that does not find the master key of the servers seals nothing, and makes none', async () => {
+  test('a command without the master key of the servers seals nothing and creates no key', async () => {
     const elsewhere = join(directory, 'elsewhere')
     await mkdir(elsewhere)
     const env = { SWITCHYARD_DATA: elsewhere }
@@ -256,7 +259,7 @@ describe('hosters and models', () => {
     expect(await json('hoster list')).toMatchObject([{ name: 'acme', has_key: false }])
   })
 
-  test('a hoster inside our own network is refused', async () => {
+  test('a hoster at a private address is refused', async () => {
     expect(await switchyard('hoster add evil http://169.254.169.254/v1')).toMatchObject({ code: 1, stdout: '' })
   })
 })
@@ -269,7 +272,7 @@ describe('alerts', () => {
   })
   afterAll(() => receiver.close())
 
-  test('a rule is added, listed and removed; its secret is the only thing on stdout', async () => {
+  test('a rule is added, listed and removed; its secret is the only output on stdout', async () => {
     await json('customer add bob@example.com')
     const add = `alert add bob@example.com low_balance --threshold 2.50 --webhook ${receiver.url}`
     expect(await switchyard(add)).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining('https://') })
@@ -283,7 +286,7 @@ describe('alerts', () => {
     expect(await switchyard(`alert remove ${rule.id}`)).toMatchObject({ code: 1, stdout: '' })
   })
 
-  test('a rule is tried, and the log tells how that went', async () => {
+  test('a rule is tested, and the log shows the attempts', async () => {
     const add = `alert add bob@example.com key_limit_reached --webhook ${receiver.url} --config alerts.yaml`
     const { secret, ...rule } = await json(add)
     receiver.answerWith(response => response.writeHead(503).end())
@@ -303,31 +306,33 @@ describe('alerts', () => {
     ])
   })
 
-  test('the operator may have mail sent to anybody; without a mail server a test fails and shows it', async () => {
+  test('the operator may choose any mail address; without a mail server a test fails and prints the mail', async () => {
     const added = await switchyard('alert add bob@example.com daily_spend --email billing@example.com --json')
     expect(added.stderr).toContain('mails are logged instead of sent')
     const rule = JSON.parse(added.stdout)
     expect(rule).toMatchObject({ channel: 'email', target: 'billing@example.com', secret: null })
-    const tried = await switchyard(`alert test ${rule.id}`)
-    expect(tried).toMatchObject({ code: 1, stdout: '' })
-    expect(tried.stderr).toContain('There is no mail server to send it with: set smtp.host.')
-    expect(tried.stderr).toContain('your alerts arrive here')
+    const tested = await switchyard(`alert test ${rule.id}`)
+    expect(tested).toMatchObject({ code: 1, stdout: '' })
+    expect(tested.stderr).toContain(
+      'The test alert was logged instead of sent: no mail server is configured. Set smtp.host.',
+    )
+    expect(tested.stderr).toContain('your alerts arrive here')
   })
 })
 
-describe('usage errors end with 2 and say what to do', () => {
+describe('usage errors exit with 2 and say what to do', () => {
   test.each([
     ['', /Usage: switchyard/],
     ['custmer', /Did you mean customer/],
     ['customer add nobody', /must be an e-mail address/],
-    ['customer add a@example.com --tier gold', /There are: free, standard, scale/],
+    ['customer add a@example.com --tier gold', /Choose one of: free, standard, scale/],
     ['key issue a@example.com', /required option '--name <name>'/],
     ['credit grant a@example.com 1e3 --reason x', /must be USD above zero/],
     ['hoster key acme', /--key-file, --key or --none/],
     ['alert add a@example.com daily_spend', /--webhook <url> or --email/],
-    ['alert add a@example.com low_balance --email', /low_balance needs --threshold/],
-    ['alert add a@example.com daily_spend --email --threshold 1', /daily_spend takes no --threshold/],
-    ['alert add a@example.com high_balance --email', /There are: low_balance, daily_spend/],
+    ['alert add a@example.com low_balance --email', /low_balance needs a threshold: add --threshold/],
+    ['alert add a@example.com daily_spend --email --threshold 1', /daily_spend has no threshold/],
+    ['alert add a@example.com high_balance --email', /Choose one of: low_balance, daily_spend/],
     ['alert add a@example.com daily_spend --email nobody', /must be an e-mail address/],
     ['ledger refund nonsense --reason x', /must be the x-request-id of an answer/],
     ['ledger refund 00000000-0000-7000-8000-000000000001 --reason x --amount 0', /must be USD above zero/],
@@ -338,13 +343,13 @@ describe('usage errors end with 2 and say what to do', () => {
   })
 })
 
-test('a broken configuration is told on stderr, with its line', async () => {
+test('a configuration error is printed on stderr with its line', async () => {
   await writeFile(join(directory, 'broken.yaml'), 'server:\n  prot: 1\n')
   const run = await switchyard('customer list --config broken.yaml')
   expect(run).toEqual({ code: 1, stdout: '', stderr: 'broken.yaml:2: server.prot is not a key; did you mean port?\n' })
 })
 
-test('--json and --config may stand before a command as well; behind it they win', async () => {
+test('--json and --config work before a command too; after it they win', async () => {
   for (const line of ['--json customer list', 'customer --json list', 'customer list --json']) {
     const { code, stdout } = await switchyard(line)
     expect({ code, rows: Array.isArray(JSON.parse(stdout)) }).toEqual({ code: 0, rows: true })
@@ -355,7 +360,7 @@ test('--json and --config may stand before a command as well; behind it they win
   expect(await switchyard('--config broken.yaml customer list --config whole.yaml')).toMatchObject({ code: 0 })
 })
 
-test('a command that is shown to be copied has its words in quotes where a shell needs them', async () => {
+test('suggested commands quote arguments for the shell', async () => {
   const customer = await switchyard("customer add o'hara@example.com")
   expect(customer.stderr).toContain(String.raw`switchyard key issue 'o'\''hara@example.com' --name <name>`)
   const hoster = await switchyard('hoster add "Big Iron" https://models.acme.dev/v1')
@@ -367,8 +372,8 @@ test('a command that is shown to be copied has its words in quotes where a shell
   )
 })
 
-// A pipe takes 64 KiB at once; a command that ends without waiting for its reader takes the rest of its result along.
-test('a result that is longer than a pipe holds comes whole', async () => {
+// A pipe takes 64 KiB at once. A command that ends before its reader has read the rest would truncate the result.
+test('a result that exceeds the pipe buffer is written completely', async () => {
   const { customer_id } = await json('customer add many@example.com')
   await database.pool.query(
     `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint)
@@ -378,27 +383,26 @@ test('a result that is longer than a pipe holds comes whole', async () => {
   expect(await json('key list many@example.com')).toHaveLength(2000)
 })
 
-test.skipIf(!existsSync('/dev/full'))('a result that cannot be written is no success', async () => {
+test.skipIf(!existsSync('/dev/full'))('a result that cannot be written is a failure', async () => {
   const fullDisk = openSync('/dev/full', 'w')
   const { code, stderr } = await switchyard('key list --json', { stdout: fullDisk })
   closeSync(fullDisk)
   expect({ code, stderr }).toEqual({
     code: 1,
-    stderr:
-      'Standard output could not be written, and what was to be read there is lost: ENOSPC: no space left on device, write\n',
+    stderr: 'Cannot write to standard output, so the result is lost: ENOSPC: no space left on device, write\n',
   })
 })
 
-test('in a directory with a blank in its name no second one is made', async () => {
-  const place = join(directory, 'blanks')
-  await mkdir(join(place, 'my gateway'), { recursive: true })
-  await symlink(fileURLToPath(new URL('../..', import.meta.url)), join(place, 'my gateway', 'switchyard'))
-  const program = join(place, 'my gateway', 'switchyard', 'src', 'cli.js')
+test('a space in the path of the clone creates no second directory', async () => {
+  const parent = join(directory, 'spaces')
+  await mkdir(join(parent, 'my gateway'), { recursive: true })
+  await symlink(fileURLToPath(new URL('../..', import.meta.url)), join(parent, 'my gateway', 'switchyard'))
+  const program = join(parent, 'my gateway', 'switchyard', 'src', 'cli.js')
   await promisify(execFile)(process.execPath, ['--preserve-symlinks', '--preserve-symlinks-main', program, '--version'])
-  expect(await readdir(place)).toEqual(['my gateway'])
+  expect(await readdir(parent)).toEqual(['my gateway'])
 })
 
-test('help and version are results', async () => {
+test('help and version go to stdout and succeed', async () => {
   expect(await switchyard('key issue --help')).toMatchObject({ code: 0, stderr: '' })
   expect(await switchyard('--version')).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) })
 })
@@ -437,7 +441,7 @@ describe('doctor', () => {
     return Object.fromEntries(checks.map(({ check, ok, detail }) => [check, ok ? 'ok' : detail]))
   }
 
-  test('all is well', async () => {
+  test('every check passes', async () => {
     expect(await doctor('right', 'qwen', { PORT: '0' })).toEqual({
       configuration: 'ok',
       'data directory': 'ok',
@@ -451,16 +455,16 @@ describe('doctor', () => {
     })
   })
 
-  test('a wrong key, a taken port and a customer without a tier are found', async () => {
+  test('reports a wrong key, a taken port and a customer with an unknown tier', async () => {
     await database.pool.query("UPDATE customer SET account_tier = 'gone'")
     expect(await doctor('wrong', 'qwen', { PORT: String(port) })).toMatchObject({
-      port: `${port} on 127.0.0.1 is taken by another program. Set PORT to another one.`,
-      'account tiers': expect.stringContaining('customers have gone, not configured'),
+      port: `Port ${port} on 127.0.0.1 is taken by another program. Set PORT to another port.`,
+      'account tiers': expect.stringContaining('tiers that are not configured: gone.'),
       'local gpu': `http://127.0.0.1:${port}/v1/models refuses the key (401). Check api_key.`,
     })
   })
 
-  test('what would keep a server from starting is found', async () => {
+  test('reports everything that would prevent a start', async () => {
     const broken = join(directory, 'broken')
     await mkdir(broken)
     await writeFile(join(broken, 'master.key'), 'half')
@@ -490,21 +494,21 @@ describe('doctor', () => {
     })
   })
 
-  test('a database of before it knew its master key has that neither made nor noted', async () => {
+  test('on a database without a mark of its master key, creates no key and stores no mark', async () => {
     const mark = "FROM installation WHERE name = 'master_key_mark'"
     await database.pool.query(`DELETE ${mark}`)
     await database.pool.query("UPDATE hoster SET state = 'active'")
     const empty = join(directory, 'empty')
     await mkdir(empty)
     expect(await doctorIn({ SWITCHYARD_DATA: empty })).toMatchObject({
-      'master key': 'none yet; the first start makes it in the data directory',
+      'master key': 'none yet; the first start creates it in the data directory',
       hoster: expect.stringContaining(`${join(empty, 'master.key')} is missing.`),
     })
     expect(await readdir(empty)).toEqual([])
     expect(await database.pool.query(`SELECT ${mark}`)).toMatchObject({ rowCount: 0 })
   })
 
-  test('a model that the server does not have, and a database that is not there', async () => {
+  test('reports a missing model and an unreachable database', async () => {
     const found = await doctor('right', 'llama', { PORT: '0', DATABASE_URL: 'postgres://me:secret@127.0.0.1:1/none' })
     expect(found).toMatchObject({
       database: expect.stringContaining('No PostgreSQL listens'),

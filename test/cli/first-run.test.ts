@@ -28,7 +28,7 @@ async function onNewDatabase(work: (database: TestDatabase) => Promise<void>): P
   await work(database).finally(() => database.drop())
 }
 
-test('of many starts at once, one creates operator, customer, credit and a key that works', () =>
+test('among concurrent starts, one creates operator, customer, credit and a working key', () =>
   onNewDatabase(async ({ pool }) => {
     const runs = await Promise.all(Array.from({ length: 8 }, () => ensureFirstRun({ pool, config })))
     const [created, ...others] = runs.filter(run => run !== undefined)
@@ -55,7 +55,7 @@ test('of many starts at once, one creates operator, customer, credit and a key t
     expect((await audit(pool)).filter(({ violations }) => violations > 0)).toEqual([])
   }))
 
-test('a customer who was there before becomes the first one, and gets no second credit', () =>
+test('an existing customer becomes the first customer and gets no second credit', () =>
   onNewDatabase(async ({ pool }) => {
     const before = await transaction(pool, sql => createCustomer(sql, config, { email: 'OP@example.com' }))
     const created = await ensureFirstRun({ pool, config })
@@ -63,7 +63,7 @@ test('a customer who was there before becomes the first one, and gets no second 
     expect((await pool.query('SELECT posted_nanos FROM balance')).rows).toEqual([{ posted_nanos: 5_000_000_000n }])
   }))
 
-test('the welcome shows the key of a first start, and no secret afterwards', () => {
+test('the welcome shows the key on the first start and no secret afterwards', () => {
   const created = { email: 'op@example.com', customerId: 'c', apiKey: 'sk-sy-shown-once', creditNanos: 5_000_000_000n }
   const finding = {
     name: 'ollama',
@@ -84,7 +84,7 @@ test('the welcome shows the key of a first start, and no secret afterwards', () 
   expect(second).not.toContain('sk-sy-')
 })
 
-test('a start lists the hosters that it offers, and none at an address that it refuses', () =>
+test('a start lists the hosters that it offers, without those at refused addresses', () =>
   onNewDatabase(async ({ pool, connection }) => {
     const masterKey = Buffer.alloc(32, 7)
     for (const [name, baseUrl] of [
@@ -114,12 +114,12 @@ test.each([
   [{ HOST: '::' }, 'http://[::1]:8080/v1'],
   [{ HOST: '::1' }, 'http://[::1]:8080/v1'],
   [{ HOST: 'gw.local' }, 'http://gw.local:8080/v1'],
-])('a server on %j is said to be at %s', (env, address) => {
+])('the welcome of a server on %j names %s', (env, address) => {
   const listening = loadConfig({ env, cwd: '/nowhere' })
   expect(welcome({ config: listening, port: 8080, created: undefined, findings: [], hosters: [] })).toContain(address)
 })
 
-test('init works on an empty directory, and prints its secret once', async () => {
+test('init works in an empty directory and prints its secret once', async () => {
   const run = () => runCli(['init', '--email', 'ada@example.com', '--json'], { cwd: directory })
   const first = await run()
   expect(first.code, first.stderr).toBe(0)

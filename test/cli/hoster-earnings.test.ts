@@ -30,7 +30,7 @@ function earnings(...args: string[]) {
   return runCli(['hoster', 'earnings', ...args], { cwd: directory, env })
 }
 
-test('what hosters earned is what the ledger has for them, by the period it was booked in', async () => {
+test('earnings equal the ledger, by the period of each booking', async () => {
   const node = await world.addNode()
   const customerId = await world.addCustomer(1_000n)
   const charged = []
@@ -41,7 +41,7 @@ test('what hosters earned is what the ledger has for them, by the period it was 
     charged.push(admission.requestId)
   }
   await refundRequest(world.pool, { customerId, requestId: charged[0]!, amountNanos: 50n, reason: 'cut off' })
-  // The first charge was of October, and so is no part of November, in which its refund was made.
+  // Move the first charge to October; its refund stays in November.
   await world.pool.query('ALTER TABLE ledger_tx DISABLE TRIGGER append_only')
   await world.pool.query(
     `UPDATE ledger_tx SET at = CASE WHEN tx_id = (SELECT tx_id FROM usage_event WHERE request_id = $1) THEN '2026-10-31T23:59:59.999Z'
@@ -77,7 +77,7 @@ test('what hosters earned is what the ledger has for them, by the period it was 
   expect((await earnings()).stdout).toMatch(/^acme +0\.00000012 +0\.000000039 +0\.000000081 +0\.000000081$/m)
 })
 
-test('a period that is none is refused', async () => {
+test('an invalid period is refused', async () => {
   expect(await earnings('--from', '2026-02-30')).toMatchObject({
     code: 2,
     stderr: expect.stringContaining('a UTC date'),

@@ -40,7 +40,7 @@ function refund(...args: string[]) {
 
 const postedNanos = async () => (await readBalance(world.pool, customerId))!.postedNanos
 
-test('a look first, then the refund, then the same again: the money moves once', async () => {
+test('a dry run, a refund and its repetition move the money once', async () => {
   const requestId = await serve(101n)
   const order = [requestId, '--amount', '0.000000050', '--reason', 'half was cut off', '--json']
   const facts = {
@@ -69,28 +69,30 @@ test('a look first, then the refund, then the same again: the money moves once',
   expect(await postedNanos()).toBe(949n)
   const other = await refund(requestId, '--reason', 'all of it')
   expect(other).toMatchObject({ code: 1, stdout: '' })
-  expect(other.stderr).toMatch(/was refunded 0\.00000005 USD at .* A request is refunded once; nothing was changed\./)
+  expect(other.stderr).toMatch(
+    /was already refunded 0\.00000005 USD at .* A request is refunded only once\. Nothing was changed\./,
+  )
   const again = await refund(requestId, '--amount', '0.00000005', '--reason', 'again')
   expect(again.stdout).toMatch(
-    /^0\.00000005 of 0\.000000101 USD was refunded at .* \(half was cut off\): nothing changed\./,
+    /^0\.00000005 of 0\.000000101 USD was already refunded at .* \(half was cut off\)\. Nothing changed\./,
   )
 })
 
-test('without an amount all comes back; the id of an answer will do', async () => {
+test('without an amount the whole charge is refunded; the id of the answer identifies the request', async () => {
   const requestId = await serve(100n)
   const { code, stdout } = await refund(`chatcmpl-${requestId}`, '--reason', 'wrong language')
   expect({ code, stdout }).toEqual({
     code: 0,
-    stdout: `${customerId}@example.org gets back 0.0000001 of 0.0000001 USD: 0.00000008 USD from the hoster, 0.00000002 USD from the platform; the balance is 0.000000949 USD.\n`,
+    stdout: `Refunded 0.0000001 of 0.0000001 USD to ${customerId}@example.org: 0.00000008 USD from the hoster, 0.00000002 USD from the platform. The balance is 0.000000949 USD.\n`,
   })
 })
 
-test('what cannot be given back is refused, and says why', async () => {
+test('an impossible refund is refused with the reason', async () => {
   const [paid, free] = [await serve(100n), await serve(0n)]
   const before = await postedNanos()
   const cases: [string[], number, RegExp][] = [
-    [[paid, '--amount', '0.000000101', '--reason', 'x'], 1, /cost 0\.0000001 USD; a refund cannot be more/],
-    [[free, '--reason', 'x'], 1, /cost nothing, so there is nothing to give back/],
+    [[paid, '--amount', '0.000000101', '--reason', 'x'], 1, /cost 0\.0000001 USD; a refund cannot exceed that/],
+    [[free, '--reason', 'x'], 1, /cost nothing, so there is nothing to refund/],
     [[randomUUIDv7(), '--reason', 'x'], 1, /There is no settled request/],
     [['what', '--reason', 'x'], 2, /x-request-id of an answer/],
     [[paid, '--amount', '0', '--reason', 'x'], 2, /must be USD above zero/],

@@ -6,14 +6,14 @@ import type { Connection } from '../../src/db/embedded.ts'
 
 export interface CliRun {
   readonly code: number | null
-  /** Empty where it went to a file. */
+  /** Empty if stdout was redirected to a file. */
   readonly stdout: string
   readonly stderr: string
 }
 
 const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
-/** Runs `switchyard` for real, in a directory and an environment of its own; `stdout` is a file that is open. */
+/** Runs `switchyard` as a child process with its own directory and environment. `stdout` may be an open file descriptor. */
 export async function runCli(
   args: readonly string[],
   {
@@ -29,12 +29,12 @@ export async function runCli(
     stdio: ['pipe', stdout, 'pipe'],
   })
   child.stdin!.end(input)
-  const printed = child.stdout === null ? '' : text(child.stdout)
-  const [out, err, [code]] = await Promise.all([printed, text(child.stderr!), once(child, 'close')])
+  const output = child.stdout === null ? '' : text(child.stdout)
+  const [out, err, [code]] = await Promise.all([output, text(child.stderr!), once(child, 'close')])
   return { code, stdout: out, stderr: err }
 }
 
-/** The connection as an operator would write it. The host is the directory of PostgreSQL's socket. */
+/** Returns the connection as a DATABASE_URL. The host is the directory of PostgreSQL's socket. */
 export function databaseUrl({ host, port, user, password, database }: Connection): string {
   const url = new URL(`postgres://${user}:${password}@localhost:${port}/${database}`)
   url.searchParams.set('host', String(host))

@@ -1,0 +1,71 @@
+import { Command } from 'commander'
+import { type Config, loadConfig } from '../config/config.ts'
+import { createOutput, type Output } from './output.ts'
+
+/** What every command gets besides its own arguments. */
+export interface Session {
+  readonly config: Config
+  readonly output: Output
+}
+
+interface CommonOptions {
+  readonly json?: true
+  readonly config?: string
+}
+
+/** Returns a command with the common options --json and --config, and with examples below its help. */
+export function createCommand(name: string, summary: string, examples: readonly string[]): Command {
+  const command = addCommonOptions(new Command(name).description(summary))
+  return command
+    .configureOutput({ outputError: (text, write) => write(missingArguments(command, text) + text) })
+    .hook('preAction', (_, command) => inheritCommonOptions(command))
+    .addHelpText('after', `\nExamples:\n${examples.map(example => `  $ switchyard ${example}`).join('\n')}`)
+}
+
+/** Lists missing arguments before a missing option: commander reports the option first and the arguments only on the next try. */
+function missingArguments({ args, registeredArguments }: Command, text: string): string {
+  if (!text.startsWith('error: required option')) return ''
+  return registeredArguments
+    .slice(args.length)
+    .filter(({ required }) => required)
+    .map(argument => `error: missing required argument '${argument.name()}'\n`)
+    .join('')
+}
+
+/** Returns a command that only groups others, such as `key` with `issue`, `list` and `revoke`. */
+export function createCommandGroup(name: string, summary: string, commands: readonly Command[]): Command {
+  const group = addGroupOptions(new Command(name).description(summary).helpCommand(false))
+  for (const command of commands) group.addCommand(command)
+  return group
+}
+
+/** Lets a group accept the common options before the name of a subcommand: `switchyard --json doctor`. */
+export function addGroupOptions(group: Command): Command {
+  return addCommonOptions(group).enablePositionalOptions()
+}
+
+const commonOptions = ['json', 'config'] as const
+
+function addCommonOptions(command: Command): Command {
+  return command
+    .option('--json', 'print the result as one line of JSON')
+    .option('--config <file>', 'read this configuration file instead of ./switchyard.yaml')
+}
+
+/** Copies common options from the parent commands. An option after the subcommand's name wins. */
+function inheritCommonOptions(command: Command): void {
+  for (const name of commonOptions) {
+    for (let parent = command.parent; parent !== null; parent = parent.parent) {
+      if (command.getOptionValue(name) === undefined) command.setOptionValue(name, parent.getOptionValue(name))
+    }
+  }
+}
+
+/** Loads the configuration that the command's options select. Throws ConfigError. */
+export function createSession(options: CommonOptions): Session {
+  return { config: loadConfig({ file: options.config }), output: createCommandOutput(options) }
+}
+
+export function createCommandOutput(options: CommonOptions): Output {
+  return createOutput({ json: options.json === true })
+}

@@ -1,0 +1,123 @@
+import { join } from 'node:path'
+import type { Config } from '../../config/config.ts'
+import { openDatabase } from '../../db/embedded.ts'
+import { pendingMigrations } from '../../db/migrate.ts'
+import { createPool, type Pool } from '../../db/pool.ts'
+import { createPinnedLookup } from '../../egress/pinned-lookup.ts'
+import { findMasterKey } from '../../secrets/master-key.ts'
+import { markOf, readMark } from '../../secrets/master-key-mark.ts'
+import { readHosterOffers } from '../../supply/hosters/hoster-offers.ts'
+import type { Session } from '../command.ts'
+import { hasDatabase } from '../has-database.ts'
+import { masterKeyProblem } from '../require-master-key.ts'
+import { checkEndpoints } from './check-endpoints.ts'
+import { type Finding, runCheck } from './finding.ts'
+
+/** Checks the database and everything that depends on its contents: clock, account tiers, master key and active hosters. */
+export async function checkDatabase({ config, output }: Session): Promise<Finding[]> {
+  if (!hasDatabase(config)) {
+    return [
+      { check: 'database', ok: true, detail: 'none yet; the first start creates it in the data directory' },
+      await runCheck('master key', async () => checkMasterKey(config, undefined)),
+    ]
+  }
+  try {
+    const database = await openDatabase({
+      databaseUrl: config.databaseUrl ?? undefined,
+      dataDir: config.dataDir,
+      log: { info: output.note, warn: output.note },
+    })
+    const pool = createPool(database.connection, { max: 2, applicationName: 'switchyard doctor' })
+    try {
+      return await checkOpenDatabase(config, pool)
+    } finally {
+      await pool.end()
+      await database.close()
+    }
+  } catch (error) {
+    return [{ check: 'database', ok: false, detail: (error as Error).message }]
+  }
+}
+
+async function checkOpenDatabase(config: Config, pool: Pool): Promise<Finding[]> {
+  const migrations = await runCheck('migrations', () => checkMigrations(pool))
+  const findings = [
+    await runCheck('database', () => checkVersion(pool)),
+    migrations,
+    await runCheck('clock', () => checkClock(pool)),
+  ]
+  // The other checks read tables that pending migrations may create.
+  if (!migrations.ok || (await pendingMigrations(pool)).length > 0) {
+    return [...findings, await runCheck('master key', async () => checkMasterKey(config, undefined))]
+  }
+  const masterKey = await runCheck('master key', async () => checkMasterKey(config, await readMark(pool)))
+  return [
+    ...findings,
+    await runCheck('account tiers', () => checkAccountTiers(pool, config)),
+    masterKey,
+    ...(masterKey.ok ? await checkHosters(config, pool) : []),
+  ]
+}
+
+async function checkVersion(pool: Pool): Promise<string> {
+  const { rows } = await pool.query<{ version: string; size: string }>(
+    "SELECT current_setting('server_version') AS version, pg_size_pretty(pg_database_size(current_database())) AS size",
+  )
+  return `PostgreSQL ${rows[0]!.version}, ${rows[0]!.size}`
+}
+
+async function checkMigrations(pool: Pool): Promise<string> {
+  const pending = await pendingMigrations(pool)
+  return pending.length === 0 ? 'all applied' : `the next start applies ${pending.join(', ')}`
+}
+
+/**
+ * Rate limits count minutes and days by the database's clock. With a larger skew, the reset times in response headers would not match these
+ * windows.
+ */
+const CLOCK_SKEW_MAX_MS = 2_000
+
+async function checkClock(pool: Pool): Promise<string> {
+  const beforeMs = Date.now()
+  const { rows } = await pool.query<{ now: Date }>('SELECT clock_timestamp() AS now')
+  const skewMs = Math.round(rows[0]!.now.getTime() - (beforeMs + Date.now()) / 2)
+  if (Math.abs(skewMs) > CLOCK_SKEW_MAX_MS) {
+    const difference = `${Math.abs(skewMs)} ms ${skewMs > 0 ? 'ahead of' : 'behind'}`
+    throw new Error(`the database's clock is ${difference} this machine's clock. Synchronise both with NTP.`)
+  }
+  return `within ${Math.abs(skewMs)} ms of the database's clock`
+}
+
+async function checkAccountTiers(pool: Pool, { accountTiers }: Config): Promise<string> {
+  const { rows } = await pool.query<{ tier: string }>('SELECT DISTINCT account_tier AS tier FROM customer ORDER BY 1')
+  const missing = rows.map(({ tier }) => tier).filter(tier => !Object.hasOwn(accountTiers, tier))
+  if (missing.length === 0) return 'the tier of every customer is configured'
+  throw new Error(
+    `Customers have tiers that are not configured: ${missing.join(', ')}. They get the limits of free. Add the tiers to account_tiers, or move the customers with: switchyard customer tier`,
+  )
+}
+
+/** @param mark the mark of the key that the server last started with; undefined if no server has started yet */
+function checkMasterKey(config: Config, mark: string | undefined): string {
+  const key = findMasterKey(config)
+  if (mark !== undefined && (key === undefined || markOf(key) !== mark)) {
+    throw new Error(masterKeyProblem(config, key !== undefined))
+  }
+  if (key === undefined) return 'none yet; the first start creates it in the data directory'
+  return config.masterKey === null ? join(config.dataDir, 'master.key') : 'SWITCHYARD_MASTER_KEY'
+}
+
+async function checkHosters(config: Config, pool: Pool): Promise<Finding[]> {
+  const { allowPrivateUrls } = config.hosters
+  const { rows } = await pool.query("SELECT FROM hoster WHERE state = 'active' LIMIT 1")
+  if (rows.length === 0) return []
+  const masterKey = findMasterKey(config)
+  if (masterKey === undefined) return [{ check: 'hoster', ok: false, detail: masterKeyProblem(config, false) }]
+  const problems: Finding[] = []
+  const { offers } = await readHosterOffers(pool, {
+    masterKey,
+    allowPrivateHosters: allowPrivateUrls,
+    onProblem: detail => problems.push({ check: 'hoster', ok: false, detail }),
+  })
+  return [...problems, ...(await checkEndpoints(offers, allowPrivateUrls ? undefined : createPinnedLookup()))]
+}

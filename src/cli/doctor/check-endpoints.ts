@@ -1,0 +1,48 @@
+import type { LookupFunction } from 'node:net'
+import { credentialHeader } from '../../domain/credential-header.ts'
+import type { Endpoint, Offer } from '../../domain/offer.ts'
+import { getJson } from '../../egress/get-json.ts'
+import { quoteForShell } from '../../runtime/quote-for-shell.ts'
+import { CHECK_TIMEOUT_MS, type Finding, runCheck } from './finding.ts'
+
+/** Checks that each endpoint answers `GET /models` and lists the models that are sold from it. */
+export async function checkEndpoints(offers: readonly Offer[], lookup?: LookupFunction): Promise<Finding[]> {
+  const byEndpoint = Map.groupBy(offers, offer => offer.endpoint)
+  return Promise.all(
+    [...byEndpoint].map(([endpoint, endpointOffers]) =>
+      runCheck(`${endpoint.kind} ${endpoint.name}`, () => checkEndpoint(endpoint, endpointOffers, lookup)),
+    ),
+  )
+}
+
+async function checkEndpoint(endpoint: Endpoint, offers: readonly Offer[], lookup?: LookupFunction): Promise<string> {
+  const url = `${endpoint.baseUrl}/models`
+  const credential = credentialHeader(endpoint)
+  const headers = credential === null ? {} : Object.fromEntries([credential])
+  const answer = await getJson(url, { timeoutMs: CHECK_TIMEOUT_MS, headers, lookup }).catch((error: Error) => {
+    throw new Error(`${url} does not answer (${error.message}). Check that the server runs and that base_url is right.`)
+  })
+  if (answer.status === 401 || answer.status === 403) {
+    throw new Error(`${url} refuses the key (${answer.status}). ${keyAdvice(endpoint)}`)
+  }
+  // A server without a list of models can still serve chats.
+  if (answer.status === 404 || answer.status === 405) {
+    return `${endpoint.baseUrl} answers, but does not list its models`
+  }
+  const listed = (answer.body as { data?: unknown } | undefined)?.data
+  if (answer.status !== 200 || !Array.isArray(listed)) {
+    throw new Error(`${url} answers ${answer.status} without a list of models. Check that base_url ends in /v1.`)
+  }
+  const known = new Set(listed.map(model => (model as { id?: unknown } | null)?.id))
+  const missing = offers.map(({ upstreamModel }) => upstreamModel).filter(model => !known.has(model))
+  if (missing.length > 0) {
+    throw new Error(`${endpoint.baseUrl} does not list ${missing.join(', ')}. Check upstream_model.`)
+  }
+  return `${endpoint.baseUrl} answers and lists ${offers.length === 1 ? 'its model' : `all ${offers.length} models`}`
+}
+
+function keyAdvice({ kind, name }: Endpoint): string {
+  return kind === 'hoster'
+    ? `Set a new key: switchyard hoster key ${quoteForShell(name)} --key-file <file>`
+    : 'Check api_key.'
+}

@@ -1,0 +1,51 @@
+import type { Command } from 'commander'
+import { ConfigError } from '../../config/config.ts'
+import { configuredOffers } from '../../config/configured-offers.ts'
+import { createCommand, createCommandOutput, createSession, type Session } from '../command.ts'
+import { Failure } from '../failure.ts'
+import { table } from '../output.ts'
+import { checkDatabase } from './check-database.ts'
+import { checkEndpoints } from './check-endpoints.ts'
+import { checkDataDirectory, checkPort } from './check-machine.ts'
+import { type Finding, runCheck } from './finding.ts'
+
+export function doctorCommand(): Command {
+  return createCommand('doctor', 'Check everything that a start needs, and change nothing; fails if a check fails', [
+    'doctor',
+    'doctor --json --config production.yaml',
+  ]).action(async options => {
+    const output = createCommandOutput(options)
+    const findings = await runChecks(options)
+    const failed = findings.filter(({ ok }) => !ok)
+    output.result(
+      { ok: failed.length === 0, checks: findings.map(finding => ({ ...finding })) },
+      table(
+        ['state', 'check', 'finding'],
+        findings.map(({ check, ok, detail }) => [ok ? 'ok' : 'FAILED', check, detail]),
+        '',
+      ),
+    )
+    if (failed.length > 0) throw new Failure(`${failed.length} of ${findings.length} checks failed.`)
+  })
+}
+
+async function runChecks(options: { json?: true; config?: string }): Promise<Finding[]> {
+  let session: Session
+  try {
+    session = createSession(options)
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error
+    return error.message.split('\n').map(detail => ({ check: 'configuration', ok: false, detail }))
+  }
+  const { config } = session
+  const findings: Finding[] = [
+    { check: 'configuration', ok: true, detail: config.configFile ?? 'no switchyard.yaml; the defaults apply' },
+    await runCheck('data directory', async () => checkDataDirectory(config)),
+  ]
+  const [port, database, endpoints] = await Promise.all([
+    runCheck('port', () => checkPort(config)),
+    checkDatabase(session),
+    checkEndpoints(configuredOffers(config)),
+  ])
+  return [...findings, port, ...database, ...endpoints]
+}

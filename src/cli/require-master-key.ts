@@ -1,0 +1,35 @@
+import { join } from 'node:path'
+import type { Sql } from '../db/pool.ts'
+import { findMasterKey, loadMasterKey } from '../secrets/master-key.ts'
+import { markOf, noteMasterKey, readMark } from '../secrets/master-key-mark.ts'
+import type { Session } from './command.ts'
+import { Failure } from './failure.ts'
+
+/**
+ * Returns the master key, which seals the credentials of hosters. Creates it in the data directory if the database has no mark of one yet.
+ * Throws Failure if it is missing or differs from the servers' key: no server could open what another key seals.
+ */
+export async function requireMasterKey({ config }: Session, sql: Sql): Promise<Buffer> {
+  const mark = await readMark(sql)
+  if (mark === undefined) {
+    const key = loadMasterKey(config)
+    await noteMasterKey(sql, key)
+    return key
+  }
+  const key = findMasterKey(config)
+  if (key && markOf(key) === mark) return key
+  throw new Failure(masterKeyProblem(config, key !== undefined))
+}
+
+/**
+ * Explains to the operator a master key that is missing or is not the servers' key.
+ *
+ * @param found whether there is a master key at all
+ */
+export function masterKeyProblem({ masterKey, dataDir }: Session['config'], found: boolean): string {
+  const path = join(dataDir, 'master.key')
+  const problem = !found
+    ? `${path} is missing`
+    : `${masterKey === null ? path : 'SWITCHYARD_MASTER_KEY'} is not the master key that the server last started with`
+  return `${problem}. Set SWITCHYARD_DATA or SWITCHYARD_MASTER_KEY to the server's value, or restore the key. To use a new key, start the server with it first.`
+}
