@@ -1,5 +1,5 @@
 import { Cancelled, UpstreamFailure } from '../src/domain/upstream-failure.ts'
-import type { ResponseHead } from '../src/upstreams/response-parser.ts'
+import type { ResponseHead } from '../src/upstreams/response-head.ts'
 import type { UpstreamClient, UpstreamRequest } from '../src/upstreams/upstream-client.ts'
 import type { UpstreamExchange } from '../src/upstreams/upstream-exchange.ts'
 import type { Process } from './process.ts'

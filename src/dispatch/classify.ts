@@ -1,7 +1,7 @@
 import { failureOfError, readUpstreamError } from '../dialects/chat/upstream-error.ts'
 import { parseUpstreamJson } from '../dialects/json/parse-upstream-json.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
-import type { ResponseHead } from '../upstreams/response-parser.ts'
+import type { ResponseHead } from '../upstreams/response-head.ts'
 
 const RETRY_AFTER_S_MAX = 86_400
 

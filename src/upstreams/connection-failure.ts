@@ -1,5 +1,5 @@
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
-import { MalformedResponse } from './response-parser.ts'
+import { MalformedResponse } from './response-head.ts'
 
 /** Turns an exception of the HTTP client into an UpstreamFailure. `connected`: the request had already been handed to a connection. */
 export function failureOfException(error: unknown, connected: boolean): UpstreamFailure {

@@ -1,6 +1,7 @@
 import type { OnReadOpts, Socket } from 'node:net'
 import type { Limited } from './deadlines.ts'
-import { type ResponseHandler, type ResponseHead, ResponseParser } from './response-parser.ts'
+import type { ResponseHead } from './response-head.ts'
+import { type ResponseHandler, ResponseParser } from './response-parser.ts'
 
 /** One request as its connection sees it. No call may throw. */
 export interface Exchange {

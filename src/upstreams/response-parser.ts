@@ -1,26 +1,15 @@
-/** What the gateway looks at of a response's head. Texts are empty where the header is missing. */
-export interface ResponseHead {
-  readonly status: number
-  readonly contentType: string
-  readonly contentEncoding: string
-  readonly retryAfter: string
-  readonly retryAfterMs: string
-}
+import { fieldText, MalformedResponse, notHttp, parseResponseHead, type ResponseHead, token } from './response-head.ts'
 
+/** Receives the responses of one connection. */
 export interface ResponseHandler {
   onHead(head: ResponseHead): void
-  /** `bytes` may be overwritten as soon as this returns: what is to last must be copied. */
+  /** Copy `bytes` to keep them: the next read overwrites them. */
   onBody(bytes: Buffer): void
-  /** The response is whole. */
+  /** The response is complete. */
   onEnd(): void
 }
 
-/** What arrived is not HTTP/1.1, or could be read in two ways. */
-export class MalformedResponse extends Error {
-  override readonly name = 'MalformedResponse'
-}
-
-/** `until-close`: the body has no other end than the connection's. The names from `size` on are of the chunked coding. */
+/** What the next byte belongs to. The states from `size` on belong to the chunked coding. */
 type State =
   | 'idle'
   | 'head'
@@ -37,71 +26,58 @@ type State =
   | 'end-lf'
 
 const HEAD_BYTES_MAX = 16 * 1024
-/** Of a chunk's extensions and of the trailers: nobody reads them. */
-const UNREAD_BYTES_MAX = 16 * 1024
-/** 2^48 bytes; more could not be counted exactly for long. */
+/** Limits the extensions of one chunk, and all trailers together. Both are ignored. */
+const IGNORED_BYTES_MAX = 16 * 1024
+/** 2^48 bytes. A few larger chunks would exceed exact integers. */
 const SIZE_DIGITS_MAX = 12
 const CR = 13
 const LF = 10
-const SPACE = 32
 const SEMICOLON = 59
+const versionPrefix = 'HTTP/1.'
 
-const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-const text = String.raw`[\t\x20-\x7e\x80-\xff]`
-const quoted = String.raw`"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\${text})*"`
-/**
- * RFC 9112, without what it lets a recipient put up with: bare LF, folded lines, blanks before the colon and control characters are how two
- * readers of one response come to different ends of it.
- */
-const headPattern = new RegExp(String.raw`^HTTP/1\.[01] [1-9]\d\d(?: ${text}*)?(?:\r\n${token}:${text}*)*$`)
+const quoted = String.raw`"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\${fieldText})*"`
 const extensionsPattern = new RegExp(`^(?:;${token}(?:=(?:${token}|${quoted}))?)+$`)
-/** A trailer that spoke of the body's length would be one more way to read it. */
-const trailerPattern = new RegExp(`^(?!(?:content-length|transfer-encoding):)${token}:${text}*$`, 'i')
-/** Options of the connection header, whose values end in a comma here. */
-const closePattern = /(?:^|,)[\t ]*close[\t ]*,/
-const keepPattern = /(?:^|,)[\t ]*keep-alive[\t ]*,/
-const versionOne = 'HTTP/1.'
-/** `HTTP/1.1 200`: more would be in the log, and might be anything. */
-const STATUS_CHARS = 12
+/** Rejects a trailer about the body's length, which would be one more way to read the body. */
+const trailerPattern = new RegExp(`^(?!(?:content-length|transfer-encoding):)${token}:${fieldText}*$`, 'i')
 
 /**
- * Reads the responses of one connection, however their bytes are cut into pieces. Strict: what RFC 9112 calls an error is one, and so is a byte
- * nobody asked for.
+ * Parses the responses of one connection, however their bytes are split. Strict: everything that RFC 9112 calls an error is one, and so is a
+ * byte that belongs to no request.
  */
 export class ResponseParser {
-  readonly #taker: ResponseHandler
+  readonly #handler: ResponseHandler
   #state: State = 'idle'
-  /** The start of a head that has not arrived whole. */
-  #kept: Buffer | null = null
-  /** Bytes that are still to come, of the body or of the chunk. */
+  /** The start of an incomplete head. */
+  #partialHead: Buffer | null = null
+  /** Bytes left in the body or in the chunk. */
   #remaining = 0
   #sizeDigits = 0
-  /** The extensions of a chunk, or a trailer. */
-  #unread = ''
-  #unreadBytes = 0
+  /** The start of a line of chunk extensions, or of a trailer. */
+  #ignoredLine = ''
+  #ignoredBytes = 0
   #keepsAlive = false
   #keepAliveS: number | null = null
 
-  constructor(taker: ResponseHandler) {
-    this.#taker = taker
+  constructor(handler: ResponseHandler) {
+    this.#handler = handler
   }
 
-  /** Of the last response: whether another request may follow on its connection. */
+  /** True if the connection can carry another request after the last response. */
   get keepsAlive(): boolean {
     return this.#keepsAlive
   }
 
-  /** How long the server said it would keep the connection; null if it did not say. */
+  /** Seconds the server promises to keep an idle connection open; null if it does not say. */
   get keepAliveS(): number | null {
     return this.#keepAliveS
   }
 
-  /** A request was sent. */
+  /** Expects a response: a request was sent. */
   expect(): void {
     this.#state = 'head'
   }
 
-  /** Throws MalformedResponse, and after that is of no more use. */
+  /** Throws MalformedResponse. The parser cannot be used after that. */
   push(bytes: Buffer): void {
     let at = 0
     while (at < bytes.length) {
@@ -122,112 +98,53 @@ export class ResponseParser {
     }
   }
 
-  /** The upstream has closed the connection, which is the end of a body that has no other. */
+  /** Handles the end of the connection, which completes a body without a length. */
   close(): void {
     this.#keepsAlive = false
     if (this.#state === 'until-close') this.#finish()
   }
 
   #readHead(bytes: Buffer, start: number): number {
-    const kept = this.#kept
-    const all = kept === null ? bytes : Buffer.concat([kept, bytes])
+    const partial = this.#partialHead
+    const all = partial === null ? bytes : Buffer.concat([partial, bytes])
     const end = all.indexOf('\r\n\r\n', start, 'latin1')
     if ((end === -1 ? all.length : end + 4) - start > HEAD_BYTES_MAX) {
       throw new MalformedResponse(`The head of the response is larger than ${HEAD_BYTES_MAX} bytes.`)
     }
     if (end === -1) {
-      const begun = all.toString('latin1', start, start + versionOne.length)
-      if (!versionOne.startsWith(begun)) throw notHttp(begun)
-      // The end of a head in line feeds alone would be waited for until the time limit.
-      for (
-        let at = all.indexOf(LF, Math.max(start, (kept?.length ?? 0) - 1));
-        at !== -1;
-        at = all.indexOf(LF, at + 1)
-      ) {
-        if (all[at - 1] !== CR) throw new MalformedResponse('A line of the head ends without a carriage return.')
-      }
-      this.#kept = Buffer.from(all.subarray(start))
+      const beginning = all.toString('latin1', start, start + versionPrefix.length)
+      if (!versionPrefix.startsWith(beginning)) throw notHttp(beginning)
+      rejectBareLineFeeds(all, Math.max(start, (partial?.length ?? 0) - 1))
+      this.#partialHead = Buffer.from(all.subarray(start))
       return bytes.length
     }
-    this.#kept = null
-    this.#takeHead(all.toString('latin1', start, end))
+    this.#partialHead = null
+    this.#onHead(all.toString('latin1', start, end))
     return end + 4 - (all.length - bytes.length)
   }
 
-  #takeHead(head: string): void {
-    if (!headPattern.test(head)) throw notHttp(head.slice(0, STATUS_CHARS))
-    const status = Number(head.slice(9, 12))
-    let contentType = ''
-    let contentEncoding = ''
-    let retryAfter = ''
-    let retryAfterMs = ''
-    let connection = ''
-    let length: number | null = null
-    let isChunked = false
-    let keepAliveS: string | undefined
-    // Behind the last line, indexOf's -1 makes it 1.
-    for (let at = head.indexOf('\r\n') + 2; at !== 1; ) {
-      const colon = head.indexOf(':', at)
-      const lineEnd = head.indexOf('\r\n', colon)
-      const value = withoutBlanks(head, colon + 1, lineEnd === -1 ? head.length : lineEnd)
-      switch (head.slice(at, colon).toLowerCase()) {
-        case 'content-type':
-          contentType = value
-          break
-        case 'content-length':
-          if (length !== null || !/^\d{1,15}$/.test(value)) throw new MalformedResponse('Unclear content-length.')
-          length = Number(value)
-          break
-        case 'transfer-encoding':
-          if (isChunked || value.toLowerCase() !== 'chunked') throw new MalformedResponse('Unknown transfer-encoding.')
-          isChunked = true
-          break
-        case 'connection':
-          connection += `${value.toLowerCase()},`
-          break
-        case 'keep-alive':
-          keepAliveS = /timeout=(\d{1,9})/i.exec(value)?.[1]
-          break
-        case 'content-encoding':
-          contentEncoding = value
-          break
-        case 'retry-after':
-          retryAfter = value
-          break
-        case 'retry-after-ms':
-          retryAfterMs = value
-          break
-      }
-      at = lineEnd + 2
-    }
-    this.#keepAliveS = keepAliveS === undefined ? null : Number(keepAliveS)
-    const isFirstVersion = head.charCodeAt(7) === 0x30
-    // Those who know no more than HTTP/1.0 do not know chunks.
-    if (isChunked && isFirstVersion) throw new MalformedResponse('HTTP/1.0 with a transfer-encoding.')
-    if (isChunked && length !== null) throw new MalformedResponse('Both content-length and transfer-encoding.')
-    if (status === 101) throw new MalformedResponse('The upstream switched protocols, which nobody asked for.')
-    const isBodiless = status === 204 || status === 304
-    // A server that announces a body where there is none may send it nevertheless.
-    const isOdd = isBodiless && (isChunked || (length ?? 0) > 0)
-    this.#keepsAlive = !isOdd && !closePattern.test(connection) && (!isFirstVersion || keepPattern.test(connection))
-    if (status < 200) {
-      if (!this.#keepsAlive) throw new MalformedResponse('Nothing can follow this interim response.')
+  #onHead(text: string): void {
+    const { head, body, keepsAlive, keepAliveS } = parseResponseHead(text)
+    this.#keepsAlive = keepsAlive
+    this.#keepAliveS = keepAliveS
+    if (head.status < 200) {
+      if (!keepsAlive) throw new MalformedResponse('No response can follow this interim response.')
       return
     }
-    this.#taker.onHead({ status, contentType, contentEncoding, retryAfter, retryAfterMs })
-    if (isBodiless || length === 0) this.#finish()
-    else if (isChunked) this.#expectSize()
-    else if (length === null) this.#state = 'until-close'
+    this.#handler.onHead(head)
+    if (body === 0) this.#finish()
+    else if (body === 'chunked') this.#expectSize()
+    else if (body === 'until-close') this.#state = 'until-close'
     else {
       this.#state = 'length'
-      this.#remaining = length
+      this.#remaining = body
     }
   }
 
   #readBody(bytes: Buffer, start: number): number {
     const state = this.#state
     const end = state === 'until-close' ? bytes.length : Math.min(bytes.length, start + this.#remaining)
-    this.#taker.onBody(start === 0 && end === bytes.length ? bytes : bytes.subarray(start, end))
+    this.#handler.onBody(start === 0 && end === bytes.length ? bytes : bytes.subarray(start, end))
     if (state === 'until-close') return end
     this.#remaining -= end - start
     if (this.#remaining > 0) return end
@@ -236,7 +153,7 @@ export class ResponseParser {
     return end
   }
 
-  /** One byte of what the chunked coding puts around its chunks. */
+  /** Reads one byte of the framing around the chunks. */
   #readFraming(byte: number): void {
     switch (this.#state) {
       case 'size': {
@@ -248,12 +165,12 @@ export class ResponseParser {
         else if (byte === CR) this.#state = 'size-lf'
         else if (byte === SEMICOLON) {
           this.#state = 'extension'
-          this.#readUnread(byte, extensionsPattern, 'size-lf')
+          this.#readIgnored(byte, extensionsPattern, 'size-lf')
         } else throw badChunk()
         break
       }
       case 'extension':
-        this.#readUnread(byte, extensionsPattern, 'size-lf')
+        this.#readIgnored(byte, extensionsPattern, 'size-lf')
         break
       case 'size-lf':
         mustBe(byte, LF)
@@ -268,8 +185,8 @@ export class ResponseParser {
         this.#expectSize()
         break
       case 'trailer':
-        if (byte === CR && this.#unread === '') this.#state = 'end-lf'
-        else this.#readUnread(byte, trailerPattern, 'trailer-lf')
+        if (byte === CR && this.#ignoredLine === '') this.#state = 'end-lf'
+        else this.#readIgnored(byte, trailerPattern, 'trailer-lf')
         break
       case 'trailer-lf':
         mustBe(byte, LF)
@@ -282,15 +199,15 @@ export class ResponseParser {
     }
   }
 
-  /** One byte of a line that nobody needs, and that has to be well-formed all the same. */
-  #readUnread(byte: number, pattern: RegExp, afterLine: State): void {
+  /** Reads one byte of a line whose content is ignored but must be well-formed. */
+  #readIgnored(byte: number, pattern: RegExp, afterLine: State): void {
     if (byte !== CR) {
-      if (byte === LF || ++this.#unreadBytes > UNREAD_BYTES_MAX) throw badChunk()
-      this.#unread += String.fromCharCode(byte)
+      if (byte === LF || ++this.#ignoredBytes > IGNORED_BYTES_MAX) throw badChunk()
+      this.#ignoredLine += String.fromCharCode(byte)
       return
     }
-    if (!pattern.test(this.#unread)) throw badChunk()
-    this.#unread = ''
+    if (!pattern.test(this.#ignoredLine)) throw badChunk()
+    this.#ignoredLine = ''
     this.#state = afterLine
   }
 
@@ -298,25 +215,20 @@ export class ResponseParser {
     this.#state = 'size'
     this.#remaining = 0
     this.#sizeDigits = 0
-    this.#unreadBytes = 0
+    this.#ignoredBytes = 0
   }
 
   #finish(): void {
     this.#state = 'idle'
-    this.#taker.onEnd()
+    this.#handler.onEnd()
   }
 }
 
-/**
- * Part of a text, without the blanks around it. trim() would take away what is none to others: a no-break space around a length, and a tab
- * behind `chunked`, which llhttp takes for the name of another coding.
- */
-function withoutBlanks(text: string, from: number, to: number): string {
-  let start = from
-  let end = to
-  while (start < end && text.charCodeAt(start) === SPACE) start++
-  while (start < end && text.charCodeAt(end - 1) === SPACE) end--
-  return text.slice(start, end)
+/** Fails now: the end of a head with bare line feeds would be awaited until the time limit. */
+function rejectBareLineFeeds(head: Buffer, from: number): void {
+  for (let at = head.indexOf(LF, from); at !== -1; at = head.indexOf(LF, at + 1)) {
+    if (head[at - 1] !== CR) throw new MalformedResponse('A line of the head ends without a carriage return.')
+  }
 }
 
 function hexDigit(byte: number): number {
@@ -330,9 +242,5 @@ function mustBe(byte: number, expected: number): void {
 }
 
 function badChunk(): MalformedResponse {
-  return new MalformedResponse('The chunks of the response do not fit together.')
-}
-
-function notHttp(start: string): MalformedResponse {
-  return new MalformedResponse(`The upstream does not speak HTTP/1.1: ${JSON.stringify(start)}`)
+  return new MalformedResponse('The chunks of the response are malformed.')
 }

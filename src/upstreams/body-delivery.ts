@@ -1,0 +1,113 @@
+import type { UpstreamFailure } from '../domain/upstream-failure.ts'
+import { ByteQueue } from '../runtime/byte-queue.ts'
+
+/** Most queued bytes handed over at once. The sink may ask for a pause before the rest. */
+const PIECE_BYTES_MAX = 64 * 1024
+
+/**
+ * Receives the body as it arrives. Must not keep `piece`: the next read overwrites it. A returned promise pauses the delivery until it
+ * resolves.
+ */
+export type BodySink = (piece: Buffer) => void | Promise<void>
+
+/**
+ * Passes the bytes of one response body to one sink, in order and in the call that reads them. Queues what arrives before the sink is
+ * attached or while it is busy.
+ */
+export class BodyDelivery {
+  readonly #queue = new ByteQueue()
+  readonly #onCaughtUp: () => void
+  #sink: BodySink | null = null
+  #isSinkBusy = false
+  #done: PromiseWithResolvers<void> | null = null
+  #hasEnded = false
+  #failure: UpstreamFailure | null = null
+
+  /** Calls `onCaughtUp` when the sink has taken every queued byte and more may come. */
+  constructor(onCaughtUp: () => void) {
+    this.#onCaughtUp = onCaughtUp
+  }
+
+  get queuedBytes(): number {
+    return this.#queue.length
+  }
+
+  /** The queued bytes as UTF-8. */
+  get queuedText(): string {
+    return this.#queue.toString()
+  }
+
+  /** Attaches the sink. The promise settles with `end`, `stop`, `fail` or `abandon`, or rejects with what the sink throws. Call once. */
+  deliverTo(sink: BodySink): Promise<void> {
+    this.#sink = sink
+    const done = Promise.withResolvers<void>()
+    this.#done = done
+    this.#deliverQueued()
+    return done.promise
+  }
+
+  add(piece: Buffer): void {
+    if (this.#sink !== null && !this.#isSinkBusy) this.#deliver(piece)
+    else this.#queue.add(piece)
+  }
+
+  /** Resolves once the queued bytes are delivered: the body is complete. */
+  end(): void {
+    this.#hasEnded = true
+    if (this.#isCaughtUp) this.#done?.resolve()
+  }
+
+  /** Rejects once the queued bytes are delivered: no more bytes will come. */
+  fail(failure: UpstreamFailure): void {
+    this.#failure = failure
+    if (this.#isCaughtUp) this.#done?.reject(failure)
+  }
+
+  /** Resolves now: the sink wants no more bytes. */
+  stop(): void {
+    this.#sink = null
+    this.#done?.resolve()
+  }
+
+  /** Rejects now, without delivering the queued bytes. */
+  abandon(error: unknown): void {
+    this.#sink = null
+    this.#isSinkBusy = false
+    this.#done?.reject(error)
+  }
+
+  clear(): void {
+    this.#queue.clear()
+  }
+
+  get #isCaughtUp(): boolean {
+    return this.#queue.length === 0 && !this.#isSinkBusy
+  }
+
+  #deliverQueued(): void {
+    while (this.#queue.length > 0 && this.#sink !== null && !this.#isSinkBusy) {
+      this.#deliver(this.#queue.take(PIECE_BYTES_MAX))
+    }
+    if (this.#sink === null || this.#isSinkBusy) return
+    if (this.#failure !== null) this.#done?.reject(this.#failure)
+    else if (this.#hasEnded) this.#done?.resolve()
+    else this.#onCaughtUp()
+  }
+
+  #deliver(piece: Buffer): void {
+    try {
+      const pause = this.#sink!(piece)
+      if (pause === undefined) return
+      this.#isSinkBusy = true
+      pause.then(
+        () => {
+          this.#isSinkBusy = false
+          this.#deliverQueued()
+        },
+        error => this.abandon(error),
+      )
+    } catch (error) {
+      this.abandon(error)
+    }
+  }
+}

@@ -1,0 +1,132 @@
+import type { Timeouts } from '../domain/offer.ts'
+import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
+
+/** What an exchange is doing. Each phase has its own time limit. */
+export type Phase = 'connecting' | 'waiting' | 'streaming' | 'completing' | 'draining' | 'closed'
+
+/** Longest wait for the usage report of a finished answer, or for the body of an error. */
+const COMPLETING_MS = 3_000
+/** Longest wait for the rest of an unwanted response, which is read only to keep its connection. */
+const DRAINING_MS = 1_000
+
+/**
+ * The time limits of one exchange: connect, first token, idle and total. Keeps timestamps and starts no timer; `Deadlines` polls
+ * it, so data only moves a timestamp.
+ */
+export class ExchangeTimer {
+  readonly #timeouts: Timeouts
+  readonly #stream: boolean
+  readonly #totalMs: number
+  readonly #totalDeadlineMs: number
+  #phase: Phase = 'connecting'
+  #phaseStartMs = performance.now()
+  #lastDataMs = 0
+  /** Total length of the finished pauses. */
+  #pausedMs = 0
+  /** performance.now() at the start of the current pause; null while the upstream may send. */
+  #pausedSinceMs: number | null = null
+
+  /** `remainingMs` limits the whole exchange, in addition to `timeouts.totalMs`. */
+  constructor(timeouts: Timeouts, stream: boolean, remainingMs: number) {
+    this.#timeouts = timeouts
+    this.#stream = stream
+    this.#totalMs = Math.min(timeouts.totalMs, remainingMs)
+    this.#totalDeadlineMs = this.#phaseStartMs + this.#totalMs
+  }
+
+  get phase(): Phase {
+    return this.#phase
+  }
+
+  get phaseElapsedMs(): number {
+    return performance.now() - this.#phaseStartMs
+  }
+
+  enter(phase: Exclude<Phase, 'closed'>): void {
+    this.#phase = phase
+    this.#phaseStartMs = performance.now()
+    this.#lastDataMs = this.#phaseStartMs
+  }
+
+  close(): void {
+    this.#phase = 'closed'
+  }
+
+  /** Restarts the idle limit: bytes of the response arrived. */
+  onData(): void {
+    this.#lastDataMs = performance.now()
+  }
+
+  /** The upstream must wait for a slow reader. */
+  onPause(): void {
+    this.#pausedSinceMs = performance.now()
+  }
+
+  onResume(): void {
+    if (this.#pausedSinceMs === null) return
+    this.#lastDataMs = performance.now()
+    this.#pausedMs += this.#lastDataMs - this.#pausedSinceMs
+    this.#pausedSinceMs = null
+  }
+
+  /**
+   * Returns the failure for an exceeded limit, or null. `nowMs` is performance.now(); `isReaderBehind` says that received bytes wait
+   * for the reader.
+   */
+  check(nowMs: number, isReaderBehind: boolean): UpstreamFailure | null {
+    // The upstream sent these bytes in time; the gateway or its client is slow.
+    if (this.#phase === 'streaming' && isReaderBehind) this.#lastDataMs = nowMs
+    return this.#deadlineMs(nowMs) <= nowMs ? this.#timedOut(nowMs) : null
+  }
+
+  /**
+   * The total limit does not run while the upstream is paused, for at most the length of that limit. Otherwise a client that reads slowly
+   * for part of the time would get nearly all of a long answer for free, and the upstream would be blamed.
+   */
+  #deadlineMs(nowMs: number): number {
+    return Math.min(this.#totalDeadlineMs + Math.min(this.#pausedUntil(nowMs), this.#totalMs), this.#phaseDeadlineMs())
+  }
+
+  /**
+   * Total time that the upstream was paused. The state at the moment of a time limit proves nothing: a quick reader is behind for an instant
+   * after any burst, and a slow reader may have just caught up.
+   */
+  #pausedUntil(nowMs: number): number {
+    return this.#pausedMs + (this.#pausedSinceMs === null ? 0 : nowMs - this.#pausedSinceMs)
+  }
+
+  #phaseDeadlineMs(): number {
+    switch (this.#phase) {
+      case 'connecting':
+        return this.#phaseStartMs + this.#timeouts.connectMs
+      case 'waiting':
+        // Without streaming the first byte comes after the last token, so only the total limit applies.
+        return this.#stream ? this.#phaseStartMs + this.#timeouts.firstTokenMs : Number.POSITIVE_INFINITY
+      case 'streaming':
+        return this.#lastDataMs + this.#timeouts.idleMs
+      case 'completing':
+        return this.#phaseStartMs + Math.min(this.#timeouts.idleMs, COMPLETING_MS)
+      case 'draining':
+        return this.#phaseStartMs + DRAINING_MS
+      case 'closed':
+        return Number.POSITIVE_INFINITY
+    }
+  }
+
+  #timedOut(nowMs: number): UpstreamFailure {
+    switch (this.#phase) {
+      case 'connecting':
+        return new UpstreamFailure('connect_failed', 'No connection within the connect limit.')
+      case 'waiting':
+        return new UpstreamFailure('first_token_timeout', 'No answer within the first-token or total limit.')
+      default:
+        // The upstream's fault even after a slow reader: this limit does not run while received bytes wait.
+        if (this.#phaseDeadlineMs() <= nowMs) {
+          return new UpstreamFailure('server_error', 'The upstream sent nothing within the idle limit.')
+        }
+        return this.#pausedUntil(nowMs) >= this.#totalMs
+          ? new Cancelled('read_too_slowly', true)
+          : new UpstreamFailure('server_error', 'The stream took longer than the total limit.')
+    }
+  }
+}
