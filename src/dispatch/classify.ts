@@ -1,4 +1,5 @@
-import { failureOfError, readUpstreamError } from '../dialects/chat/upstream-error.ts'
+import { failureOfError } from '../dialects/chat/failure-of-error.ts'
+import { readUpstreamError } from '../dialects/chat/upstream-error.ts'
 import { parseUpstreamJson } from '../dialects/json/parse-upstream-json.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
 import type { ResponseHead } from '../upstreams/response-head.ts'

@@ -1,90 +1,93 @@
-import type { ChatChunk, ChunkChoice, ChunkDelta, FinishReason, TokenUsage } from '../../domain/completion.ts'
+import type { ChatChunk, ChunkChoice, FinishReason, TokenUsage } from '../../domain/completion.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
-import { isJsonObject, isPrototypeKey, type JsonObject } from '../../runtime/json-object.ts'
+import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { parseUpstreamJson } from '../json/parse-upstream-json.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
+import { readDelta } from './chunk-delta.ts'
 import { ContentPattern } from './content-pattern.ts'
 import type { Envelope } from './envelope.ts'
+import { failureOfError } from './failure-of-error.ts'
 import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
-import { messageText, thinkingText } from './message-text.ts'
 import { readUsage } from './read-usage.ts'
 import { usageChunk } from './sse-encode.ts'
 import { ToolCalls } from './tool-calls.ts'
-import { failureOfError, readUpstreamError } from './upstream-error.ts'
+import { readUpstreamError } from './upstream-error.ts'
 
 interface ChoiceState {
   readonly toolCalls: ToolCalls
-  /** What was said last. */
+  /** The last one received. */
   finishReason: FinishReason | null
   hasContent: boolean
 }
 
 /**
- * Turns one upstream's stream events into the chunks OpenAI would send: role first, tool calls with index and id, exactly
- * one finish_reason for each choice and nothing after it, usage once at the end. State of one stream; not reusable.
+ * Turns the events of one upstream stream into the chunks OpenAI would send: the role first, tool calls with index and id, exactly one
+ * finish_reason per choice and nothing after it, usage once at the end. Holds the state of one stream and cannot be reused.
  *
- * A finish_reason is kept until the stream has ended: there are servers that say it in every chunk (new-api issue 378, gcli2api issue 403), or in the
- * first one (open-webui issue 23921). Taken at its word, it would cut their answers off after that. Where several choices were asked for, which such servers
- * do not know, each ends when it says so: whoever cuts the others off must not end it anew.
+ * With one choice, the finish_reason is held back until the stream ends. Some servers send it in every chunk (new-api issue 378, gcli2api
+ * issue 403) or in the first one (open-webui issue 23921), and sending it on at once would cut their answers off. With several choices, which
+ * such servers do not support, each choice ends with its own finish_reason, so that a reader that stops the other choices does not repeat it.
  */
 export class ChunkNormaliser {
   readonly #envelope: Envelope
   readonly #choicesMax: number
   readonly #choices = new Map<number, ChoiceState>()
   #unfinished = 0
-  /** A choice went on after its finish_reason, which means nothing here. */
-  #wentOn = false
-  /** The finish_reason came beside the first content: this may be all, or a server that says it in every chunk (gcli2api issue 403). */
-  #saidAtOnce = false
+  /** A choice continued after its finish_reason, so this server's finish_reason means nothing. */
+  #continuedAfterFinish = false
+  /** The finish_reason came with the first content: a one-chunk answer, or a server that sends it in every chunk (gcli2api issue 403). */
+  #finishedWithFirstContent = false
   #usage: TokenUsage | null = null
   #done = false
-  /** Of the last event that was nothing but text of the first choice. */
+  /** Made from an event that carried only text of the first choice. */
   #pattern: ContentPattern | null = null
-  /** Whether an event fitted it. */
-  #patternFits = true
+  /** True until a pattern is learned, and again once an event matches it. */
+  #mayLearnPattern = true
 
-  /** `choicesMax` is the request's `n`: choices nobody asked for are dropped, since they would be billed. */
+  /** `choicesMax` is the request's `n`. Choices beyond it are dropped, since they would be billed. */
   constructor(envelope: Envelope, choicesMax: number) {
     this.#envelope = envelope
     this.#choicesMax = choicesMax
   }
 
-  /** `[DONE]` was seen: nothing more is to be read. */
+  /** True after `[DONE]`: later events are ignored. */
   get done(): boolean {
     return this.#done
   }
 
-  /** The last usage reported so far; null when there was none. */
+  /** The last usage report so far; null if there was none. */
   get usage(): TokenUsage | null {
     return this.#usage
   }
 
-  /** The answer is whole. What goes wrong from now on costs no more than the usage report. */
+  /** True if the answer is complete. A later failure can only cost the usage report. */
   get complete(): boolean {
-    return this.#done || (!this.#wentOn && this.#unfinished === 0 && this.#choices.size === this.#choicesMax)
+    return (
+      this.#done || (!this.#continuedAfterFinish && this.#unfinished === 0 && this.#choices.size === this.#choicesMax)
+    )
   }
 
-  /** It is whole, and nobody has to fear that its finish_reason means nothing: only its usage report is still to come. */
+  /** True if the answer is complete and its finish_reason can be trusted, so that only the usage report is missing. */
   get awaitsUsage(): boolean {
-    return this.complete && !this.#saidAtOnce
+    return this.complete && !this.#finishedWithFirstContent
   }
 
   /**
-   * The next text of the first choice, where the event is nothing else and an earlier one was like it; null for any other event, which
-   * has to be pushed. That is most events of most streams.
+   * Returns the text of an event that adds only text to the first choice and matches the learned pattern, as most events do. Returns null for
+   * any other event; `push` must read it.
    */
   text({ event, data }: SseEvent): string | null {
     if (this.#pattern === null || event !== '' || this.#done || this.#choices.get(0)!.finishReason !== null) return null
-    // An empty text amounts to nothing.
+    // An event with an empty text yields no chunk.
     const text = this.#pattern.read(data) || null
-    if (text !== null) this.#patternFits = true
+    if (text !== null) this.#mayLearnPattern = true
     return text
   }
 
-  /** The chunks that this event amounts to, often one, often none. Throws UpstreamFailure for errors and malformed JSON. */
+  /** Returns the chunks of one event, often none. Throws UpstreamFailure for errors and malformed JSON. */
   push(event: SseEvent): ChatChunk[] {
     const data = event.data.trimStart()
-    // A proxy had put a comment into an event (CLIProxyAPI issue 942).
+    // Some proxies put a comment into an event (CLIProxyAPI issue 942).
     if (data === '' || data.startsWith(':') || this.#done) return []
     if (data.startsWith('[DONE]')) {
       this.#done = true
@@ -95,7 +98,7 @@ export class ChunkNormaliser {
       const error = readUpstreamError(body, event.event === 'error')
       if (error) throw failureOfError(null, error)
     }
-    // The last report wins and is never added up: vLLM's are cumulative, others come twice.
+    // Keep the last report and never add reports up: vLLM's are cumulative, and some servers send theirs twice.
     if (body.usage) this.#usage = readUsage(body.usage) ?? this.#usage
     if (!Array.isArray(body.choices)) return []
     const chunks = this.#readChoices(body.choices)
@@ -103,18 +106,18 @@ export class ChunkNormaliser {
     return chunks
   }
 
-  /** Where each event differs from the one before in more than its text, the first pattern is the last. */
+  /** Stops learning when no event matched the last pattern: every event of such a stream differs in more than its text. */
   #learnPattern(event: SseEvent, chunks: readonly ChatChunk[]): void {
-    if (!this.#patternFits || event.event !== '' || chunks.length !== 1) return
+    if (!this.#mayLearnPattern || event.event !== '' || chunks.length !== 1) return
     const text = onlyText(chunks[0]!)
     if (text === null) return
     this.#pattern = ContentPattern.of(event.data, text)
-    this.#patternFits = false
+    this.#mayLearnPattern = false
   }
 
   /**
-   * What is still due when the stream has ended: the finish_reason of each choice, `stop` where only `[DONE]` was sent, then the usage chunk if
-   * usage was reported. Throws UpstreamFailure when the stream broke off.
+   * Returns the chunks due at the end of the stream: the finish_reason of each choice (`stop` if only `[DONE]` was sent), then the usage chunk if
+   * usage was reported. Throws UpstreamFailure if the stream broke off.
    */
   end(): ChatChunk[] {
     if (!this.#done && (this.#choices.size === 0 || this.#unfinished > 0)) {
@@ -122,7 +125,7 @@ export class ChunkNormaliser {
     }
     const chunks: ChatChunk[] = []
     for (const [index, state] of this.#choices) {
-      if (!this.#endsAtOnce || state.finishReason === null) chunks.push(...this.#ending(index, state))
+      if (!this.#endsEachChoice || state.finishReason === null) chunks.push(...this.#endChoice(index, state))
     }
     if (this.#usage) chunks.push(usageChunk(this.#envelope, this.#usage))
     return chunks
@@ -142,26 +145,26 @@ export class ChunkNormaliser {
         state = this.#open(index)
         chunks.push(this.#chunk([{ index, delta: { role: 'assistant', content: '' }, finish_reason: null }]))
       }
-      if (this.#endsAtOnce && state.finishReason !== null) continue
+      if (this.#endsEachChoice && state.finishReason !== null) continue
       const choice = this.#readChoice(index, state, raw)
       if (choice) choices.push(choice)
-      if (this.#endsAtOnce && state.finishReason !== null) endings.push(...this.#ending(index, state))
+      if (this.#endsEachChoice && state.finishReason !== null) endings.push(...this.#endChoice(index, state))
     }
     if (choices.length > 0) chunks.push(this.#chunk(choices))
     return chunks.concat(endings)
   }
 
   #readChoice(index: number, state: ChoiceState, raw: JsonObject): ChunkChoice | null {
-    const delta = readDelta(raw, state)
+    const delta = readDelta(raw, state.toolCalls)
     const logprobs = isJsonObject(raw.logprobs) ? raw.logprobs : null
-    if (delta !== null && state.finishReason !== null) this.#wentOn = true
-    const said = readFinishReason(raw.finish_reason)
-    if (said !== null) {
-      this.#finish(state, said)
-      this.#saidAtOnce = delta !== null && !state.hasContent
+    if (delta !== null && state.finishReason !== null) this.#continuedAfterFinish = true
+    const reason = readFinishReason(raw.finish_reason)
+    if (reason !== null) {
+      this.#finish(state, reason)
+      this.#finishedWithFirstContent = delta !== null && !state.hasContent
     }
     if (delta !== null) state.hasContent = true
-    // Moonshot reports its usage here (pi issue 2017).
+    // Moonshot reports usage inside the choice (pi issue 2017).
     if (raw.usage) this.#usage = readUsage(raw.usage) ?? this.#usage
     if (delta === null && !hasTokens(logprobs)) return null
     return { index, delta: delta ?? {}, finish_reason: null, ...(logprobs !== null && { logprobs }) }
@@ -175,11 +178,11 @@ export class ChunkNormaliser {
     return state
   }
 
-  get #endsAtOnce(): boolean {
+  get #endsEachChoice(): boolean {
     return this.#choicesMax > 1
   }
 
-  #ending(index: number, { toolCalls, finishReason }: ChoiceState): ChatChunk[] {
+  #endChoice(index: number, { toolCalls, finishReason }: ChoiceState): ChatChunk[] {
     const reason = finishReasonAfter(finishReason ?? 'stop', toolCalls.any)
     const missing = reason === 'tool_calls' ? toolCalls.missingArguments() : []
     const last = this.#chunk([{ index, delta: {}, finish_reason: reason }])
@@ -198,7 +201,7 @@ export class ChunkNormaliser {
   }
 }
 
-/** True when the chunk carries a part of the answer itself: text, reasoning, a tool call, a refusal, audio. */
+/** True if the chunk carries part of the answer: text, reasoning, a tool call, a refusal or audio. */
 export function hasContent(chunk: ChatChunk | string): boolean {
   if (typeof chunk === 'string') return true
   for (const { delta } of chunk.choices) {
@@ -209,7 +212,7 @@ export function hasContent(chunk: ChatChunk | string): boolean {
   return false
 }
 
-/** The text of a chunk that is the content of the first choice and nothing else. */
+/** Returns the text of a chunk that carries only content of the first choice, or null. */
 function onlyText({ choices }: ChatChunk): string | null {
   const { index, delta, finish_reason, logprobs } = choices[0]!
   if (choices.length > 1 || index !== 0 || finish_reason !== null || logprobs !== undefined) return null
@@ -217,7 +220,10 @@ function onlyText({ choices }: ChatChunk): string | null {
   return typeof content === 'string' && Object.keys(rest).length === 0 ? content : null
 }
 
-/** Whether it tells of a token, which may show nothing by itself: it ends the answer, or is part of a character or of what surrounds a tool call (vLLM issue 37737). */
+/**
+ * True if the log probabilities describe a token. A token may have no visible text: it can end the answer, be part of a character, or belong to
+ * the syntax around a tool call (vLLM issue 37737).
+ */
 function hasTokens(logprobs: JsonObject | null): boolean {
   if (logprobs === null) return false
   for (const key in logprobs) if (Array.isArray(logprobs[key]) && logprobs[key].length > 0) return true
@@ -231,30 +237,10 @@ function parse(event: SseEvent): JsonObject {
   } catch (error) {
     if (error instanceof UpstreamFailure) throw error
     if (event.event === 'error') return { message: event.data }
-    // Without the error: V8 quotes the text.
+    // Do not pass the error on: V8 quotes the text in it.
     throw new UpstreamFailure('malformed', 'A stream event is not valid JSON.')
   }
   if (isJsonObject(body)) return body
   if (event.event === 'error') return { message: event.data }
   throw new UpstreamFailure('malformed', 'A stream event is not a JSON object.')
-}
-
-/** Null when nothing is left of it. Nulls and empty texts are left out; unknown fields such as `reasoning` are kept. */
-function readDelta(choice: JsonObject, state: ChoiceState): ChunkDelta | null {
-  const raw = choice.delta ?? choice.message ?? (typeof choice.text === 'string' ? { content: choice.text } : null)
-  if (!isJsonObject(raw)) return null
-  const thought = thinkingText(raw.content)
-  let delta: ChunkDelta | null = thought ? { reasoning_content: thought } : null
-  for (const key in raw) {
-    let value = raw[key]
-    if (key === 'content') value = typeof value === 'string' ? value : messageText(value)
-    else if (key === 'tool_calls') {
-      const calls = state.toolCalls.read(value)
-      value = calls.length > 0 ? calls : null
-    } else if (key === 'role' || key === 'obfuscation' || isPrototypeKey(key)) continue
-    if (value === null || value === '' || (Array.isArray(value) && value.length === 0)) continue
-    delta ??= {}
-    delta[key] = value
-  }
-  return delta
 }

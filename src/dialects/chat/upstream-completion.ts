@@ -4,11 +4,12 @@ import { isJsonObject, isPrototypeKey, type JsonObject } from '../../runtime/jso
 import { parseUpstreamJson } from '../json/parse-upstream-json.ts'
 import { type ExpectedAnswer, isEmptyAnswer } from './empty-answer.ts'
 import type { Envelope } from './envelope.ts'
+import { failureOfError } from './failure-of-error.ts'
 import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
 import { messageText, thinkingText } from './message-text.ts'
 import { readUsage } from './read-usage.ts'
 import { argumentsText, nonEmptyText, TOOL_CALLS_MAX } from './tool-calls.ts'
-import { failureOfError, readUpstreamError } from './upstream-error.ts'
+import { readUpstreamError } from './upstream-error.ts'
 
 /**
  * Turns an upstream's whole answer (status 200) into what OpenAI would send.
