@@ -41,8 +41,8 @@ export type GatewayOptions = {
 }
 
 /**
- * Starts `npm start`'s command line with an embedded PostgreSQL, fsync on, and waits until it is ready. It runs on the database's cores:
- * whoever measures it moves it afterwards, so that PostgreSQL, its child, stays behind.
+ * Starts the gateway as `npm start` does, with an embedded PostgreSQL and fsync on, and waits until it is ready. The gateway starts on the
+ * database's cores. The benchmark then moves it to its own, so that PostgreSQL, its child process, stays on the database's.
  */
 export async function startGateway({ dir, config, cores, profile, ...options }: GatewayOptions): Promise<Gateway> {
   const logFile = join(dir, 'switchyard.log')
@@ -52,7 +52,6 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
   // JSON is YAML, too.
   writeFileSync(configFile, JSON.stringify(config))
   const env = {
-    ...startSettings,
     HOST: '127.0.0.1',
     PORT: String(port),
     SWITCHYARD_DATA: dataDir,
@@ -64,12 +63,11 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
   }
   const profileDir = join(dir, 'profile')
   if (profile) mkdirSync(profileDir)
-  const flags = profile ? ['--cpu-prof', `--cpu-prof-dir=${profileDir}`] : []
-  const gateway = startCommand([process.execPath, ...flags, ...startWords], {
+  const gateway = startCommand([program, 'start'], {
     core: cores?.database,
     logFile,
     cwd: root,
-    env,
+    env: profile ? { ...env, NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${JSON.stringify(profileDir)}` } : env,
   })
   const stop = async () => {
     await gateway.stop()
@@ -113,13 +111,7 @@ export async function withDatabase<T>({ dataDir }: Gateway, work: (pool: Pool) =
 }
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-// `<NAME>=<value> exec node <flags> src/cli.js start`, as npm start has it.
-const { start } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).scripts as {
-  start: string
-}
-const [settings, command] = start.split('exec node ') as [string, string]
-const startSettings = Object.fromEntries(settings.split(' ').flatMap(word => (word === '' ? [] : [word.split('=')])))
-const startWords = command.split(' ')
+const program = join(root, 'bin/switchyard')
 const cli = 'src/cli.js'
 
 async function runCli(args: string[], env: Environment): Promise<unknown> {

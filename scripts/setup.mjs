@@ -1,6 +1,6 @@
-// Installs what `npm start` and `npm test` need, unless it is there already. Runs before them on whatever Node the machine
-// has (20 or newer), so it has no dependencies and no types. The programs themselves then run on the Node that the
-// `node` package brings, because npm puts node_modules/.bin first on PATH.
+// Installs the packages that a clone needs, unless they are already installed. bin/switchyard runs it for the gateway,
+// which needs production packages only; `npm test` and the benchmark run it with --dev, which also installs the development
+// packages. It runs on whatever Node the machine has (20 or newer), so it has no dependencies and no types.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, linkSync, lstatSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -12,87 +12,111 @@ const root = resolve(fileURLToPath(new URL('..', import.meta.url)))
 const modules = join(root, 'node_modules')
 const stampPath = join(modules, '.switchyard-setup')
 
-/** Path of the pinned Node, which exists after `setup`. */
-export const pinnedNode = join(modules, '.bin', 'node')
+/** The Node that npm installs. npm links it, and puts this directory first on the PATH of scripts. */
+const pinnedNode = join(modules, '.bin', 'node')
 
-/** Makes node_modules match package-lock.json. Takes a few milliseconds and prints nothing when it already does. */
-export function setup() {
-  if (!whyInstall()) return
-  const release = waitForTurn()
+/**
+ * Makes node_modules match package-lock.json. Takes a few milliseconds and prints nothing when it already does.
+ * Without `dev`, development packages are neither required nor removed.
+ */
+function setup({ dev }) {
+  if (!reasonToInstall(dev)) return
+  const release = acquireLock()
   try {
-    // Whoever had the turn before may have done the work.
-    const reason = whyInstall()
-    if (reason) install(reason)
+    // The previous holder of the lock may have installed everything.
+    const reason = reasonToInstall(dev)
+    if (reason) install(reason, dev || hasDevPackages())
   } finally {
     release()
   }
 }
 
-/** Undefined when everything is installed; otherwise the reason to install, as half a sentence. */
-function whyInstall() {
+/** Returns undefined when everything is installed. */
+function reasonToInstall(dev) {
   if (!existsSync(modules)) return 'first run'
   if (!existsSync(pinnedNode)) return 'the pinned Node is missing'
-  // A linked node_modules belongs to another checkout; replacing it would break that one.
+  // A linked node_modules belongs to another checkout, which a new installation would break.
   if (lstatSync(modules).isSymbolicLink()) return undefined
-  const stamp = currentStamp()
-  if (read(stampPath) === stamp) return undefined
-  if (!matchesLock()) return 'package-lock.json has changed'
-  // Installed by hand, or a script in package.json was edited.
-  writeFileSync(stampPath, stamp)
+  const [stamp, devStamp] = [stampOf(false), stampOf(true)]
+  const found = read(stampPath)
+  if (found === devStamp || (found === stamp && !dev)) return undefined
+  if (matchesLock(true)) writeStamp(devStamp)
+  else if (dev) return hasDevPackages() ? 'package-lock.json has changed' : 'development packages are missing'
+  else if (matchesLock(false)) writeStamp(stamp)
+  else return 'package-lock.json has changed'
   return undefined
 }
 
-function currentStamp() {
-  const hash = createHash('sha256').update(`${process.platform}-${process.arch}\n`)
+/** Identifies what an installation was made from. */
+function stampOf(dev) {
+  const hash = createHash('sha256').update(`${process.platform}-${process.arch} ${dev ? 'dev' : 'production'}\n`)
   for (const name of ['package.json', 'package-lock.json']) hash.update(readFileSync(join(root, name)))
   return hash.digest('hex')
 }
 
-/** Compares the lock file with the copy that npm keeps of what it installed. */
-function matchesLock() {
+/** Saves the comparison with the lock file at the next start. */
+function writeStamp(stamp) {
+  try {
+    writeFileSync(stampPath, stamp)
+  } catch (error) {
+    // A service may run as a user that cannot write here.
+    if (!['EACCES', 'EPERM', 'EROFS'].includes(error.code)) throw error
+  }
+}
+
+/** Compares package-lock.json with the copy that npm keeps of what it installed. */
+function matchesLock(dev) {
   const wanted = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')).packages
-  const installed = JSON.parse(read(join(modules, '.package-lock.json')) ?? '{}').packages ?? {}
-  const { dependencies, devDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-  if (!same({ dependencies, devDependencies }, wanted[''])) return false
-  return Object.entries(wanted).every(([path, { optional, devOptional, integrity, version }]) => {
-    if (!path.startsWith('node_modules/')) return true
+  const installed = installedPackages()
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const isSame = kind => JSON.stringify(manifest[kind] ?? {}) === JSON.stringify(wanted['']?.[kind] ?? {})
+  if (!['dependencies', 'optionalDependencies', 'devDependencies'].every(isSame)) return false
+  return Object.entries(wanted).every(([path, entry]) => {
+    if (!path.startsWith('node_modules/') || (entry.dev && !dev)) return true
     const found = installed[path]
-    return found ? found.integrity === integrity && found.version === version : optional || devOptional
+    if (!found) return (entry.optional || entry.devOptional) && !isForThisPlatform(entry)
+    return found.integrity === entry.integrity && found.version === entry.version
   })
 }
 
-const same = (a, b) =>
-  ['dependencies', 'devDependencies'].every(kind => JSON.stringify(a[kind] ?? {}) === JSON.stringify(b?.[kind] ?? {}))
+/** npm leaves out optional packages for other platforms, and those with a `libc` for other C libraries. */
+const isForThisPlatform = ({ os, cpu, libc }) =>
+  libc === undefined && (os ?? []).includes(process.platform) && (cpu ?? []).includes(process.arch)
 
-function install(reason) {
+const hasDevPackages = () => Object.values(installedPackages()).some(({ dev }) => dev)
+
+const installedPackages = () => JSON.parse(read(join(modules, '.package-lock.json')) ?? '{}').packages ?? {}
+
+function install(reason, dev) {
   console.error(`switchyard: installing dependencies with npm ci (${reason}); this can take a minute`)
-  // Development packages too, also under NODE_ENV=production: the tests need them. Errors only, because npm warns that
-  // the machine's own Node is older than the one it is just about to install.
-  const options = ['--include=dev', '--include=optional', '--ignore-scripts=false', '--loglevel=error']
-  const args = ['ci', ...options, '--no-audit', '--no-fund', '--no-progress']
+  // The options override NODE_ENV and the user's npm configuration. Only errors are shown, because npm warns that the
+  // machine's Node is older than some packages require, and they run on the Node that is being installed.
+  const options = [dev ? '--include=dev' : '--omit=dev', '--include=optional', '--ignore-scripts=false']
+  const args = ['ci', ...options, '--loglevel=error', '--no-audit', '--no-fund', '--no-progress']
   const npm = process.env.npm_execpath
   const [command, first] = npm && basename(npm) === 'npm-cli.js' ? [process.execPath, [npm]] : ['npm', []]
   const result = spawnSync(command, [...first, ...args], { cwd: root, encoding: 'utf8', maxBuffer: 1 << 26 })
   if (result.error || result.status !== 0) {
     console.error(`${result.stdout ?? ''}${result.stderr ?? ''}`.trim())
     fail(
-      `npm ci failed (${result.error?.message ?? result.signal ?? `exit code ${result.status}`}). Its words are above.`,
+      `npm ci failed (${result.error?.message ?? result.signal ?? `exit code ${result.status}`}). Its output is above.`,
     )
   }
   const version = spawnSync(pinnedNode, ['--version'], { encoding: 'utf8' })
   if (version.status !== 0)
-    fail(`the Node that npm installed does not run here (${version.error?.message ?? version.stderr}).`)
-  writeFileSync(stampPath, currentStamp())
+    fail(`the Node that npm installed does not run on this machine (${version.error?.message ?? version.stderr}).`)
+  writeStamp(stampOf(dev))
 }
 
 /**
- * Two commands may start at the same moment in a fresh clone, and two npm in one directory destroy each other's work.
- * The lock is a file with our process number, outside node_modules because npm empties that.
+ * Waits until no other process installs here, and returns a function that releases the lock. Two commands may start at the
+ * same moment in a fresh clone, and two runs of npm in one directory destroy each other's work. The lock is a file that
+ * holds the process id, outside node_modules because npm empties that directory.
  */
-function waitForTurn() {
+function acquireLock() {
   const id = createHash('sha256').update(root).digest('hex').slice(0, 16)
   const path = join(tmpdir(), `switchyard-setup-${id}.lock`)
-  for (let told = false; ; ) {
+  for (let announced = false; ; ) {
     try {
       writeFileSync(path, String(process.pid), { flag: 'wx' })
       return () => rmSync(path, { force: true })
@@ -100,18 +124,18 @@ function waitForTurn() {
       if (error.code !== 'EEXIST') throw error
     }
     const holder = Number(read(path))
-    if (holder > 0 && !isAlive(holder)) removeLockOf(holder, path)
+    if (holder > 0 && !isAlive(holder)) removeStaleLock(holder, path)
     else if (holder > 0 || isOlderThan(path, 10_000)) {
-      if (!told) console.error(`switchyard: waiting for process ${holder}, which is installing`)
-      told = true
+      if (!announced) console.error(`switchyard: waiting for process ${holder}, which is installing`)
+      announced = true
       if (!holder) rmSync(path, { force: true })
     }
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
   }
 }
 
-function removeLockOf(holder, path) {
-  // Taken aside before it is deleted: between reading and now, somebody else may have replaced it with a live one.
+function removeStaleLock(holder, path) {
+  // Renamed before it is deleted: since the lock was read, another process may have replaced it with its own.
   const aside = `${path}.${process.pid}`
   try {
     renameSync(path, aside)
@@ -149,4 +173,4 @@ function fail(message) {
   process.exit(1)
 }
 
-if (process.argv[1] && resolve(process.argv[1]) === fileURLToPath(import.meta.url)) setup()
+setup({ dev: process.argv.includes('--dev') })
