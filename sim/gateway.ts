@@ -105,7 +105,7 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
       from.recovered.map(({ payload, entry }) => ({ payload, forget: () => from.journal.forget(entry) })),
     ),
   )
-  await node.bury(opened.flatMap(({ deadNodes }) => deadNodes))
+  await node.reclaimLeases(opened.flatMap(({ deadNodes }) => deadNodes))
   for (const { volume, deadNodes } of opened) forgetNodes(volume, deadNodes)
   for (const { volume, journal } of opened.slice(1)) {
     await journal.close()

@@ -5,37 +5,37 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Log } from '../runtime/log.ts'
 
 export interface AuditJobDeps {
-  /** Its own, with two connections and no statement timeout: an audit reads everything. */
+  /** A pool for audits only, with two connections and no statement timeout: an audit reads the whole ledger. */
   readonly pool: Pool
   readonly clock: Clock
   readonly log: Pick<Log, 'info' | 'error'>
 }
 
 /**
- * An audit rests nine times as long as the last one took: it reads the whole ledger, and while it does, vacuum cannot remove what was
- * deleted since it began. Of 20 million requests it takes three minutes (bench/results), so that it runs every half hour and not every
+ * An audit is followed by a pause of nine times its duration. It reads the whole ledger, and until it ends vacuum cannot remove rows that
+ * were deleted after its start. With 20 million requests it takes three minutes (bench/results), so it runs every half hour instead of every
  * five minutes.
  */
-const RESTS = 9
+const PAUSE_FACTOR = 9
 
-/** The pool has no limit for statements, and these two are short. */
-const RECORD_PATIENCE_MS = 10_000
+/** For the two short statements that read and record the last audit: the pool has no limit. */
+const RECORD_TIMEOUT_MS = 10_000
 
 /**
- * Checks the money and records the result for the metrics of every node. What is wrong goes to the log, with the ids. Does nothing when the
- * last audit took long and is not long ago.
+ * Audits the ledger and records the result for the metrics of all nodes. Violations go to the log, with their ids. Does nothing during the
+ * pause after the last audit.
  */
 export async function auditLedger({ pool, clock, log }: AuditJobDeps, signal: AbortSignal): Promise<void> {
-  const record = withQueryTimeout(pool, RECORD_PATIENCE_MS)
+  const record = withQueryTimeout(pool, RECORD_TIMEOUT_MS)
   const last = await readLastAudit(record)
   if (last !== undefined) {
-    // A record from the future is of a clock that was wrong.
-    const restedMs = Math.abs(clock.epochMs() - last.atEpochMs)
-    if (restedMs < last.elapsedMs * RESTS) return
+    // The absolute value, because a record from the future was written by a clock that was wrong.
+    const pausedMs = Math.abs(clock.epochMs() - last.atEpochMs)
+    if (pausedMs < last.elapsedMs * PAUSE_FACTOR) return
   }
   const startedMs = clock.monotonicMs()
   const findings = await audit(pool, signal).catch(error => {
-    // The gateway stops. Another node, or the next start, audits in five minutes.
+    // This gateway is stopping. Another node, or the next start, audits within five minutes.
     if (signal.aborted) return undefined
     throw error
   })
@@ -44,6 +44,6 @@ export async function auditLedger({ pool, clock, log }: AuditJobDeps, signal: Ab
   const violations = violated.reduce((sum, finding) => sum + finding.violations, 0)
   const elapsedMs = Math.round(clock.monotonicMs() - startedMs)
   await recordAudit(record, { atEpochMs: clock.epochMs(), elapsedMs, violations })
-  if (violations > 0) log.error({ violated, elapsedMs }, 'the audit found that the ledger is wrong')
-  else log.info({ checks: findings.length, elapsedMs }, 'the audit found the ledger right')
+  if (violations > 0) log.error({ violated, elapsedMs }, 'the audit found violations in the ledger')
+  else log.info({ checks: findings.length, elapsedMs }, 'the audit found no violations in the ledger')
 }

@@ -1,16 +1,19 @@
 import type { Sql } from '../db/pool.ts'
 
-/** Longer than any job takes: each waits for its receiver or mail server, and for a few short statements. Audits are told by their sessions. */
+/**
+ * After this time a locked job belongs to a dead node: each job makes one delivery and a few short statements. Only an audit may take longer;
+ * it is recognized by its open session.
+ */
 const ABANDONED_MINUTES = 15
 
-/** Lets others have the jobs that a queue has taken and will not end, graphile-worker's worker pool of this id. */
+/** Unlocks the jobs of a stopped queue, so that other nodes can run them. `poolId` is the id of its graphile-worker pool. */
 export async function freeJobsOf(sql: Sql, poolId: string): Promise<void> {
   await sql.query('SELECT graphile_worker.force_unlock_workers(ARRAY[$1::text])', [poolId])
 }
 
 /**
- * The same for jobs of nodes that are gone; returns their tasks. By itself graphile-worker waits four hours, and where it was an audit, there is none for
- * so long, since there is one at a time.
+ * Unlocks the jobs of dead nodes and returns their tasks. graphile-worker itself would wait four hours. An abandoned audit would stop all
+ * audits for that time, because only one can run.
  */
 export async function freeAbandonedJobs(sql: Sql): Promise<string[]> {
   const { rows } = await sql.query<{ task: string }>(

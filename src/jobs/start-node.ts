@@ -9,7 +9,7 @@ export interface NodeDeps {
   readonly store: LedgerStore
   readonly scheduler: Scheduler
   readonly newId: () => string
-  /** The shard of usage_hour and usage_day of this node. */
+  /** The shard of usage_hour and usage_day that this node writes. */
   readonly nodeShard: number
   readonly onNewId?: (nodeId: string) => void
   readonly log: Pick<Log, 'info' | 'warn'>
@@ -17,35 +17,21 @@ export interface NodeDeps {
 
 export interface RunningNode extends NodeLife {
   /**
-   * Ends the leases of nodes that are known to be dead, at once. `nodeIds` are those that a lock proves dead; `'all'` are all but this one.
-   * Call it after their journals were replayed, so that their charges find their leases. Where the balance of a customer is locked, that is logged, and
-   * tried again like the leases of any dead node. Rejects when PostgreSQL cannot be reached.
+   * Ends the leases of dead nodes at once: of `nodeIds`, which a lock proves dead, or with `'all'` of every node except this one. Call it
+   * after their journals were replayed, so that their charges find their leases. A customer whose balance is locked is logged and retried
+   * later. Rejects when PostgreSQL cannot be reached.
    */
-  bury(nodeIds: readonly string[] | 'all'): Promise<void>
+  reclaimLeases(nodeIds: readonly string[] | 'all'): Promise<void>
 }
 
-/** Reaping is for nodes that died elsewhere; it costs two cheap queries. */
-const REAP_EVERY_BEATS = 15
+/** How often a node searches for leases of nodes that died elsewhere. Costs two cheap queries. */
+const RECLAIM_EVERY_BEATS = 15
 
-/** Announces this process, keeps it alive in the database, and ends the leases of processes that died, from now until `stop`. */
+/** Registers this process as a node, sends its heartbeats, and ends the leases of dead nodes, until `stop`. */
 export async function startNode({ store, scheduler, newId, nodeShard, onNewId, log }: NodeDeps): Promise<RunningNode> {
   const life = await startNodeLife({ store, scheduler, newId, log, ...(onNewId && { onNewId }) })
-  let beats = 0
-  let reaping: Promise<void> | undefined
-  // A dead node may leave thousands of customers behind, a transaction each: another node goes on with them, or the next start.
-  const stopping = new AbortController()
-  life.listen({
-    onFenced() {},
-    onRecalled() {},
-    onBeat() {
-      if (++beats % REAP_EVERY_BEATS !== 0 || reaping) return
-      reaping = reap([])
-        .catch(logFailure)
-        .finally(() => {
-          reaping = undefined
-        })
-    },
-  })
+  const reclaimer = new Reclaimer({ store, nodeShard, life, log })
+  life.listen({ onFenced() {}, onRecalled() {}, onBeat: () => reclaimer.onBeat() })
   return {
     get nodeId() {
       return life.nodeId
@@ -54,28 +40,69 @@ export async function startNode({ store, scheduler, newId, nodeShard, onNewId, l
     listen: life.listen,
     retire: life.retire,
     async stop() {
-      stopping.abort()
+      reclaimer.cancel()
       await life.stop()
-      await reaping
+      await reclaimer.idle
     },
-    bury: nodeIds =>
-      reap(nodeIds).catch(error => {
-        if (!isOfOneCustomer(error)) throw error
-        logFailure(error)
-      }),
+    reclaimLeases: nodeIds => reclaimer.reclaimNow(nodeIds),
+  }
+}
+
+interface ReclaimerDeps extends Pick<NodeDeps, 'store' | 'nodeShard' | 'log'> {
+  readonly life: Pick<NodeLife, 'nodeId'>
+}
+
+/** Ends the leases of dead nodes, now and with every fifteenth heartbeat. */
+class Reclaimer {
+  readonly #deps: ReclaimerDeps
+  /** A dead node may have had thousands of customers, with a transaction each. Another node, or the next start, does the rest. */
+  readonly #stopping = new AbortController()
+  #beats = 0
+  #running: Promise<void> | undefined
+
+  constructor(deps: ReclaimerDeps) {
+    this.#deps = deps
   }
 
-  function logFailure(error: unknown) {
-    log.warn({ err: error }, 'leases of dead nodes could not be given back; trying again')
+  /** Resolves when no search that a heartbeat started is running. */
+  get idle(): Promise<void> | undefined {
+    return this.#running
   }
 
-  async function reap(nodeIds: readonly string[] | 'all') {
+  onBeat(): void {
+    if (++this.#beats % RECLAIM_EVERY_BEATS !== 0 || this.#running) return
+    this.#running = this.#reclaim([])
+      .catch(error => this.#logFailure(error))
+      .finally(() => {
+        this.#running = undefined
+      })
+  }
+
+  async reclaimNow(nodeIds: readonly string[] | 'all'): Promise<void> {
+    try {
+      await this.#reclaim(nodeIds)
+    } catch (error) {
+      if (!isOfOneCustomer(error)) throw error
+      this.#logFailure(error)
+    }
+  }
+
+  cancel(): void {
+    this.#stopping.abort()
+  }
+
+  async #reclaim(nodeIds: readonly string[] | 'all'): Promise<void> {
+    const { store, nodeShard, life, log } = this.#deps
     failpoint('reap-before-send')
     const leases = await store.reclaim({
       nodeShard,
-      signal: stopping.signal,
+      signal: this.#stopping.signal,
       ...(nodeIds === 'all' ? { onlyNodeAlive: life.nodeId } : { deadNodes: nodeIds }),
     })
-    if (leases > 0) log.info({ leases }, 'leases of dead nodes were given back')
+    if (leases > 0) log.info({ leases }, 'reclaimed leases of dead nodes')
+  }
+
+  #logFailure(error: unknown): void {
+    this.#deps.log.warn({ err: error }, 'leases of dead nodes could not be reclaimed; trying again')
   }
 }

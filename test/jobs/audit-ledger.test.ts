@@ -11,13 +11,13 @@ async function metricOf(gateway: TestApp, name: string): Promise<number> {
   return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)![1])
 }
 
-test('the audit of one node shows on every node, and a planted violation with it', async () => {
+test('every node reports the last audit of any node, with its violations', async () => {
   const database = await createTestDatabase()
   const nodes = [await startTestApp({ database }), await startTestApp({ database })]
   try {
     await nodes[0]!.customer()
     const metrics = (name: string) => Promise.all(nodes.map(node => metricOf(node, `switchyard_ledger_audit_${name}`)))
-    // What the timetable does every five minutes, and more often: an audit rests after the one before.
+    // Adds the same job as the timetable, repeatedly, because the pause after the last audit can skip it.
     const audited = async () => {
       await database.pool.query(
         `SELECT graphile_worker.add_job('audit_ledger', queue_name => 'audit', job_key => 'audit_ledger', max_attempts => 1)`,
@@ -37,7 +37,7 @@ test('the audit of one node shows on every node, and a planted violation with it
   }
 })
 
-test('what is wrong is in the log, with the ids', async () => {
+test('violations are in the log, with their ids', async () => {
   const database = await createTestDatabase()
   const pool = createPool(database.connection, { max: 2, applicationName: 'audit', statementTimeoutMs: 0 })
   const log = { info: vi.fn(), error: vi.fn() }
@@ -63,7 +63,7 @@ test('what is wrong is in the log, with the ids', async () => {
   await database.drop()
 })
 
-test('an audit that took long rests nine times as long', async () => {
+test('an audit is followed by a pause of nine times its duration', async () => {
   const database = await createTestDatabase()
   const pool = createPool(database.connection, { max: 2, applicationName: 'audit', statementTimeoutMs: 0 })
   const log = { info: vi.fn(), error: vi.fn() }
@@ -81,7 +81,7 @@ test('an audit that took long rests nine times as long', async () => {
   await database.drop()
 })
 
-test('whoever stops a gateway does not wait for an audit, which then counts for nothing', async () => {
+test('a shutdown cancels the running audit, which then records nothing', async () => {
   const database = await createTestDatabase()
   const pool = createPool(database.connection, {
     max: 2,
@@ -92,7 +92,7 @@ test('whoever stops a gateway does not wait for an audit, which then counts for 
   const log = { info: vi.fn(), error: vi.fn() }
   const stopping = new AbortController()
   const holder = await database.pool.pg.connect()
-  // The first checks have to wait for this lock, as they would for a large table.
+  // The first checks wait for this lock, as they would for a large table.
   await holder.query('BEGIN; LOCK TABLE ledger_entry IN ACCESS EXCLUSIVE MODE')
   const audited = auditLedger({ pool, clock: systemClock, log }, stopping.signal)
   const waiting = `SELECT FROM pg_locks WHERE NOT granted AND relation = 'ledger_entry'::regclass

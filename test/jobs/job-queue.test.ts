@@ -31,7 +31,7 @@ afterEach(async () => {
   await database.drop()
 })
 
-/** A node's jobs; `queuePool` is the way of the queue itself to PostgreSQL. */
+/** Starts the jobs of a node whose queue uses `queuePool`. */
 function jobsWith(queuePool: Pool, pool: Pool = database.pool, auditPool: Pool = database.pool): Promise<Jobs> {
   return startJobs({
     pool,
@@ -49,7 +49,7 @@ function jobsWith(queuePool: Pool, pool: Pool = database.pool, auditPool: Pool =
   })
 }
 
-/** A customer is to be told that the balance is low, by webhook. */
+/** Creates a customer with a low balance and an alert for it, to be delivered by webhook. */
 async function raiseAlert(): Promise<void> {
   const email = `${randomBytes(8).toString('hex')}@example.com`
   const customerId = await transaction(database.pool, async sql => {
@@ -67,7 +67,7 @@ async function raiseAlert(): Promise<void> {
   await createAlertWatch({ pool: database.pool, scheduler: systemScheduler, caps, log, everyMs: 0 }).look()
 }
 
-/** Locked jobs, with their tasks. */
+/** The tasks of locked jobs. */
 async function taken(): Promise<string[]> {
   const { rows } = await database.pool.query<{ task: string }>(
     'SELECT task_identifier AS task FROM graphile_worker.jobs WHERE locked_at IS NOT NULL ORDER BY 1',
@@ -75,8 +75,8 @@ async function taken(): Promise<string[]> {
   return rows.map(({ task }) => task)
 }
 
-// It ended the process: nobody looked at what became of the note that a job has ended.
-test('a job that ends while PostgreSQL is away ends nothing else, and the queue goes on when it is back', async () => {
+// A bug: the rejected statement that recorded the end of a job was unhandled, which ended the process.
+test('a job that ends while PostgreSQL is down does not end the process, and the queue continues afterwards', async () => {
   const proxy: FaultProxy = await startFaultProxy(database.connection)
   const queuePool = createPool(proxy.connection, { max: 3, applicationName: 'test queue', forQueue: true })
   const jobs = await jobsWith(queuePool)
@@ -91,7 +91,7 @@ test('a job that ends while PostgreSQL is away ends nothing else, and the queue 
       () => expect(log.error).toHaveBeenCalledWith(expect.anything(), expect.stringMatching(/Failed to .* jobs/)),
       WAIT_OPTIONS,
     )
-    // An audit too, every five minutes.
+    // The scheduled audit may be locked too.
     expect(await taken()).toContain('deliver_alert')
     proxy.pass()
     await vi.waitFor(async () => expect(await taken()).toEqual([]), WAIT_OPTIONS)
@@ -105,8 +105,8 @@ test('a job that ends while PostgreSQL is away ends nothing else, and the queue 
   }
 })
 
-// On the first of a month no gateway could be started until the dump had ended.
-test('a backup that reads the usage rows keeps no gateway from starting', async () => {
+// A bug: on the first day of a month no gateway could start until a running dump had ended.
+test('a gateway starts while a backup reads the usage rows', async () => {
   const queuePool = createPool(database.connection, { max: 3, applicationName: 'test queue', forQueue: true })
   const pool = createPool(database.connection, { max: 3, applicationName: 'test jobs', lockTimeoutMs: 50 })
   const partitions = async () => {
@@ -152,7 +152,7 @@ describe('the jobs stop', () => {
   const logged = (level: 'debug' | 'error', message: RegExp) =>
     log[level].mock.calls.filter(([, text]) => message.test(text)).length
 
-  // graphile-worker's shutdown waits for those who look for a job, and each of them tried a hundred times, minutes apart in the end.
+  // The shutdown of graphile-worker waits for its polling workers. A bug: each of them retried a hundred times, minutes apart in the end.
   test('while PostgreSQL starts up', async () => {
     const jobs = await jobsWith(queuePool)
     proxy.startUp()
@@ -163,7 +163,7 @@ describe('the jobs stop', () => {
     await jobs.stop()
   })
 
-  test('while the timetable waits for its next try, which may take a minute and a half', async () => {
+  test('while the timetable waits up to a minute and a half for its next attempt', async () => {
     await database.pool.query('ALTER TABLE graphile_worker._private_known_crontabs RENAME TO gone')
     const failed = Promise.withResolvers<void>()
     log.error.mockImplementation((_facts, message) => /Cron hit an error/.test(message) && failed.resolve())
@@ -173,12 +173,12 @@ describe('the jobs stop', () => {
     await jobs.stop()
   })
 
-  // It released the connection twice, which was an unhandled rejection.
-  test('while PostgreSQL has not said yet that it tells of new jobs', async () => {
+  // A bug: the connection was released twice, which was an unhandled rejection.
+  test('while PostgreSQL has not yet confirmed LISTEN', async () => {
     const jobs = await jobsWith(queuePool)
     const busy = () => queuePool.pg.totalCount - queuePool.pg.idleCount + queuePool.pg.waitingCount
     await vi.waitFor(() => expect([logged('debug', /looking for jobs/), busy()]).toEqual([1, 1]), WAIT_OPTIONS)
-    // The first to come back is the one who listens; the others look every five seconds.
+    // The first new connection is the listener's; the polling workers connect every five seconds.
     const stalled = new Promise<void>(resolve => {
       queuePool.pg.once('connect', () => {
         proxy.stall()
@@ -193,8 +193,9 @@ describe('the jobs stop', () => {
     proxy.pass()
   })
 
-  // It waited for the audit, and that for PostgreSQL, without a limit: whose machine hangs still acknowledges what it is sent.
-  test('while PostgreSQL stands still in the middle of an audit', async () => {
+  // A bug: the shutdown waited for the audit, and the audit for PostgreSQL, without a limit. The kernel of a host that hangs can still
+  // acknowledge packets.
+  test('while PostgreSQL hangs during an audit', async () => {
     const auditPool = createPool(proxy.connection, {
       max: 2,
       applicationName: 'test audit',
@@ -207,7 +208,7 @@ describe('the jobs stop', () => {
       await other.query('LOCK TABLE ledger_entry IN ACCESS EXCLUSIVE MODE')
       await database.pool.query("SELECT graphile_worker.add_job('audit_ledger')")
       await vi.waitFor(async () => {
-        // A transaction that rests for long is ended.
+        // Keeps this transaction from being ended for idling.
         await other.query('SELECT 1')
         const { rows } = await database.pool.query(
           "SELECT FROM pg_stat_activity WHERE application_name = 'test audit' AND wait_event_type = 'Lock' AND datname = current_database()",
@@ -221,7 +222,7 @@ describe('the jobs stop', () => {
   })
 })
 
-test('jobs of a node that is gone are taken back, an audit once its session has ended', async () => {
+test('takes back jobs of a dead node, and an audit once its session has ended', async () => {
   const { pool } = database
   await pool.query(`SELECT graphile_worker.add_job('deliver_alert'), graphile_worker.add_job('prune_alerts'),
     graphile_worker.add_job('audit_ledger', queue_name => 'audit')`)

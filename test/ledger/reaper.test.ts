@@ -93,7 +93,7 @@ test('a node that stops leaves the customers of a dead node that are left to the
     nodeShard: 4,
     log: { info() {}, warn() {} },
   })
-  const burying = node.bury('all')
+  const burying = node.reclaimLeases('all')
   await node.stop()
   await burying
 })
@@ -116,7 +116,7 @@ test('a customer whose balance is locked keeps neither others from their money n
   const deps = { store: storeOf(world.pool), scheduler: systemScheduler, newId: randomUUIDv7, nodeShard: 3, log }
   const node = await startNode(deps)
   try {
-    await node.bury([dead.nodeId])
+    await node.reclaimLeases([dead.nodeId])
     expect(log.warn).toHaveBeenCalledWith(
       { err: expect.objectContaining({ message: expect.stringContaining('lock timeout') }) },
       expect.stringContaining('trying again'),
@@ -126,7 +126,7 @@ test('a customer whose balance is locked keeps neither others from their money n
     await other.query('COMMIT')
     other.release()
   }
-  await node.bury([])
+  await node.reclaimLeases([])
   expect(await openLeases()).toEqual([])
   await node.stop()
   expect(await world.violations()).toEqual([])

@@ -50,10 +50,10 @@ async function recover({ isOnlyNode, log }: ComposeContext, { ledger, node, jour
   if (replayed > 0)
     log.info(
       { replayed },
-      'replayed the journal of an earlier process: each charge in it is committed exactly once, some perhaps before this start',
+      'replayed the charges in the journal of an earlier process; perhaps all of them were committed before',
     )
   failpoint('replay-settled')
-  await node.bury(isOnlyNode ? 'all' : journals.deadNodes)
+  await node.reclaimLeases(isOnlyNode ? 'all' : journals.deadNodes)
   failpoint('replay-buried')
   await journals.settled()
 }

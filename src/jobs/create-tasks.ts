@@ -1,0 +1,52 @@
+import type { CronItem, TaskList } from 'graphile-worker'
+import { alertTasks } from '../alerts/alert-jobs.ts'
+import type { DeliverDeps } from '../alerts/deliver-alert.ts'
+import { deleteExpiredClaims } from '../chat/idempotency/delete-expired-claims.ts'
+import type { Pool } from '../db/pool.ts'
+import { addUsagePartitions } from '../ledger/settlement/add-usage-partitions.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Log } from '../runtime/log.ts'
+import { auditLedger } from './audit-ledger.ts'
+import { freeAbandonedJobs } from './free-jobs.ts'
+
+export interface TaskDeps {
+  readonly pool: Pool
+  /** See AuditJobDeps. */
+  readonly auditPool: Pool
+  readonly clock: Clock
+  readonly alerts: DeliverDeps
+  readonly log: Log
+}
+
+/** When each scheduled task runs, UTC. */
+export const timetable: CronItem[] = [
+  // One audit at a time in the cluster. While one takes longer than five minutes, at most one more is queued.
+  {
+    task: 'audit_ledger',
+    match: '*/5 * * * *',
+    options: { queueName: 'audit', jobKey: 'audit_ledger', maxAttempts: 1 },
+  },
+  { task: 'add_usage_partitions', match: '17 3 * * *', options: { backfillPeriod: 86_400_000 } },
+  { task: 'delete_expired_claims', match: '*/15 * * * *' },
+  { task: 'free_abandoned_jobs', match: '*/5 * * * *' },
+  { task: 'prune_alerts', match: '23 3 * * *' },
+]
+
+/** Returns the tasks by name. `stopping` cancels a running audit. */
+export function createTasks({ pool, auditPool, clock, alerts, log }: TaskDeps, stopping: AbortSignal): TaskList {
+  return {
+    audit_ledger: () => auditLedger({ pool: auditPool, clock, log }, stopping),
+    add_usage_partitions: async () => {
+      const added = await addUsagePartitions(pool, clock.epochMs())
+      if (added.length > 0) log.info({ added }, 'created partitions for usage rows')
+    },
+    delete_expired_claims: async () => {
+      await deleteExpiredClaims(pool)
+    },
+    free_abandoned_jobs: async () => {
+      const freed = await freeAbandonedJobs(pool)
+      if (freed.length > 0) log.warn({ freed }, 'took back jobs of dead nodes')
+    },
+    ...alertTasks(alerts),
+  }
+}
