@@ -10,12 +10,12 @@ export interface AnnounceFacts {
   readonly config: Config
   readonly connection: Connection
   readonly masterKey: Buffer
-  /** The one that the gateway listens on. */
+  /** The port that the gateway listens on. */
   readonly port: number
   readonly findings: readonly Finding[]
 }
 
-/** Tells the operator on stdout that requests are taken. On a new installation it first makes the customer and the key that it shows. */
+/** Prints to stdout that the gateway is ready. On a new installation it first creates the customer and the key that it shows. */
 export async function announce({ config, connection, masterKey, port, findings }: AnnounceFacts): Promise<void> {
   const setup = createPool(connection, { max: 1, applicationName: 'switchyard first run' })
   try {
@@ -23,7 +23,7 @@ export async function announce({ config, connection, masterKey, port, findings }
     const { offers } = await readHosterOffers(setup, {
       masterKey,
       allowPrivateHosters: config.hosters.allowPrivateUrls,
-      // Who is not offered was logged by who offers.
+      // The catalog has already logged hosters that are not offered.
       onProblem: () => {},
     })
     const hosters = [...Map.groupBy(offers, ({ endpoint }) => endpoint)].map(([{ name, baseUrl }, own]) => ({

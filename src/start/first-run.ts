@@ -7,7 +7,7 @@ import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import type { Nanos } from '../domain/money.ts'
 import { openAccount } from '../ledger/accounts/open-account.ts'
 
-/** What the first start made. `apiKey` is the only copy there will ever be. */
+/** What the first start created. `apiKey` is its only copy: the database stores a hash. */
 export interface FirstRun {
   readonly email: string
   readonly customerId: string
@@ -16,8 +16,8 @@ export interface FirstRun {
 }
 
 /**
- * On a new installation, and only then: creates the operator, a first customer with the signup credit, and its first API key,
- * all or nothing. Any number of nodes may start at once; one of them does it. Returns undefined when it was done before.
+ * Creates the operator, a first customer with the signup credit and its first API key, in one transaction, on a new installation only. Any
+ * number of nodes may start at once: one of them creates these. Returns undefined when they were created before.
  */
 export async function ensureFirstRun({
   pool,
@@ -28,7 +28,7 @@ export async function ensureFirstRun({
 }): Promise<FirstRun | undefined> {
   const email = config.initEmail
   return transaction(pool, async sql => {
-    // Other nodes wait here, as long as their lock timeout lets them, and then find the row.
+    // Other nodes wait here, up to their lock timeout, and then find the row.
     await sql.query('SELECT pg_advisory_xact_lock($1)', [FIRST_RUN_LOCK])
     if (await isDone(sql)) return undefined
     const customerId = await customerFor(sql, config, email)
@@ -39,7 +39,7 @@ export async function ensureFirstRun({
   })
 }
 
-/** "sy" and "1run" in ASCII; any number no other lock uses will do. */
+/** "sy1r" in ASCII; any number works that no other lock uses. */
 const FIRST_RUN_LOCK = 0x7379_3172
 const DONE = 'first_run_at'
 
@@ -47,10 +47,10 @@ async function isDone(sql: Sql): Promise<boolean> {
   return (await sql.query('SELECT FROM installation WHERE name = $1', [DONE])).rows.length > 0
 }
 
-/** Somebody may have added this customer by hand before the first start. */
+/** The operator may have added this customer by hand before the first start. */
 async function customerFor(sql: Sql, config: Pick<Config, 'signup'>, email: string): Promise<string> {
-  const made = await createCustomer(sql, config, { email })
-  if (made) return made.customerId
+  const created = await createCustomer(sql, config, { email })
+  if (created) return created.customerId
   const { customerId } = (await findCustomer(sql, email))!
   await openAccount(sql, customerId, config.signup.creditNanos)
   return customerId

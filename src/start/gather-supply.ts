@@ -6,16 +6,16 @@ import { declaredNames } from '../supply/detection/declared-names.ts'
 import { detectClouds } from '../supply/detection/detect-clouds.ts'
 import { detectLocal, type Finding } from '../supply/detection/detect-local.ts'
 
-/** What this process itself can offer: local and cloud endpoints. Hosters come from the database. */
-export interface Supply {
+/** The offers of local and cloud endpoints. Hosters come from the database. */
+export interface GatheredOffers {
   readonly offers: readonly Offer[]
   readonly findings: readonly Finding[]
   /** Stops the demo upstream. */
   close(): Promise<void>
 }
 
-/** Starts the demo model, reads the configured endpoints, and looks round for servers and cloud keys nobody configured. */
-export async function gatherSupply(config: Config): Promise<Supply> {
+/** Starts the demo model, reads the configured endpoints, and detects local servers and cloud keys that are not configured. */
+export async function gatherSupply(config: Config): Promise<GatheredOffers> {
   const configured = configuredOffers(config)
   const declared = declaredNames(config.endpoints)
   const { detect } = config
@@ -37,9 +37,9 @@ export async function gatherSupply(config: Config): Promise<Supply> {
 }
 
 async function startDemo({ demo: { tokensPerSecond, firstTokenMs, price } }: Config) {
-  // Known to this process only, so that nobody gets around the gateway by talking to the demo's port.
+  // A random key that only this process knows, so that clients cannot bypass the gateway through the demo's port.
   const apiKey = randomBytes(24).toString('base64url')
-  // Loaded only when wanted: the demo speaks in tokens, so it needs the tokenizer.
+  // Loaded only when enabled: the demo needs the tokenizer.
   const { startDemoUpstream } = await import('../demo/start-demo-upstream.ts')
   const { demoOffer } = await import('../demo/demo-offer.ts')
   const upstream = await startDemoUpstream({ tokensPerSecond, firstTokenMs, apiKey })

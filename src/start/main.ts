@@ -7,13 +7,13 @@ import { serve } from './serve.ts'
 import { shutdownSignals } from './shutdown-signals.ts'
 
 /**
- * Runs the gateway in this one process until SIGTERM or SIGINT, then drains; resolves when everything it started has stopped.
- * Throws an Error with a sentence for the operator when it cannot start.
+ * Runs the gateway in this process until SIGTERM, SIGINT or SIGHUP, then drains. Resolves when everything it started has stopped.
+ * Throws an Error with a message for the operator when it cannot start.
  */
 export async function main(config: Config): Promise<void> {
   const stop = shutdownSignals()
   const log = createLog(config.log.level)
-  // What was started last is stopped first.
+  // Disposed in reverse order of the start.
   await using started = new AsyncDisposableStack()
   const connections = connectionsNeeded(config.postgres, 1)
   const foundation = started.use(await prepare({ config, log, connections, onLost: stop.now }))
@@ -21,10 +21,10 @@ export async function main(config: Config): Promise<void> {
 
   const { app, port } = await serve({ config, connection, masterKey, offers, log, isOnlyNode: embedded })
   stop.serving()
-  started.defer(() => app.close({ drainMs: config.server.drainSeconds * 1000, signal: stop.hurry }))
+  started.defer(() => app.close({ drainMs: config.server.drainSeconds * 1000, signal: stop.force }))
   await announce({ config, connection, masterKey, port, findings })
 
   await stop.requested
-  log.info('stopping: running requests may finish')
+  log.info('stopping: waiting for running requests')
   foundation.requireDatabase()
 }

@@ -11,34 +11,34 @@ import { noteMasterKey } from '../secrets/master-key-mark.ts'
 import type { Finding } from '../supply/detection/detect-local.ts'
 import { gatherSupply } from './gather-supply.ts'
 
-/** What a gateway stands on, made once at its start however many processes then serve. Disposing stops it, PostgreSQL last. */
+/** What all processes of a gateway share, created once at its start. Disposing stops it, PostgreSQL last. */
 export interface Foundation extends AsyncDisposable {
   readonly connection: Connection
-  /** PostgreSQL lives in the data directory, and the server lock proves that no other gateway uses it. */
+  /** PostgreSQL runs from the data directory, and the server lock proves that no other gateway uses it. */
   readonly embedded: boolean
   readonly masterKey: Buffer
   /** Local and cloud offers: configured, detected and the demo. */
   readonly offers: readonly Offer[]
-  /** What was found by looking round. */
+  /** Detected servers and clouds, for the operator. */
   readonly findings: readonly Finding[]
-  /** Throws a sentence for the operator when the embedded PostgreSQL went away meanwhile. */
+  /** Throws an Error with a message for the operator when the embedded PostgreSQL was lost. */
   requireDatabase(): void
 }
 
 export interface PrepareOptions {
   readonly config: Config
   readonly log: FastifyBaseLogger
-  /** What the nodes of this start may want at once, see `connectionsNeeded`. */
+  /** How many connections the nodes may open at once, see `connectionsNeeded`. */
   readonly connections: number
   /** PostgreSQL settings for the embedded cluster, only if this call starts it. */
   readonly settings?: Readonly<Record<string, string>>
-  /** Called when the embedded PostgreSQL goes away: there is nothing left to serve with. */
+  /** Called when the embedded PostgreSQL is lost: the gateway cannot serve without it. */
   readonly onLost: () => void
 }
 
 /**
- * Opens the database and brings it to this version, takes the server lock of an embedded one, starts the demo upstream and looks
- * round for local servers. Throws an Error with a sentence for the operator.
+ * Opens the database and migrates it, takes the server lock if it is embedded, starts the demo upstream and detects local servers. Throws
+ * an Error with a message for the operator.
  */
 export async function prepare({
   config,
@@ -47,7 +47,7 @@ export async function prepare({
   settings = {},
   onLost,
 }: PrepareOptions): Promise<Foundation> {
-  // What was started last is stopped first, also when something here fails.
+  // Disposed in reverse order of the start, also when a later step fails.
   await using started = new AsyncDisposableStack()
   const { databaseUrl, dataDir } = config
   const database = await openDatabase({ databaseUrl: databaseUrl ?? undefined, dataDir, log, settings })
@@ -55,15 +55,15 @@ export async function prepare({
   let lost = false
   if (database.embedded) {
     const lock = await acquireServerLock(database.connection, error => {
-      log.error({ err: error }, 'the lock on the data directory was lost; stopping')
+      log.error({ err: error }, 'the connection that locks the data directory broke; stopping')
       lost = true
       onLost()
     })
     started.defer(() => lock.release())
   }
-  // Behind the lock: the server that runs may be of an older version, and one that is refused beside it changes nothing below it.
+  // After the lock: a running server may have an older version, and a second one that is refused must not migrate its database.
   await migrate(database.connection, migrationsDir, () =>
-    log.info('waiting for another process, which migrates the database'),
+    log.info('waiting for another process that is migrating the database'),
   )
   const masterKey = loadMasterKey(config)
   const pool = createPool(database.connection, { max: 1, applicationName: 'switchyard start' })
@@ -85,17 +85,17 @@ export async function prepare({
     requireDatabase() {
       if (!lost) return
       throw new Error(
-        'The PostgreSQL of the data directory went away. Start again: it is recovered, and nothing that was charged is lost.',
+        'The embedded PostgreSQL stopped unexpectedly. Start Switchyard again: the database recovers, and no charge is lost.',
       )
     },
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   }
 }
 
-/** A node that has another key than the others, or a restore without it, is known at once and not by what does not open one day. */
+/** Detects at the start a node that has another key than the others, or a restore without its key, instead of at the first secret that cannot be opened. */
 async function compareMasterKey(sql: Sql, masterKey: Buffer, log: FastifyBaseLogger): Promise<void> {
   if (await noteMasterKey(sql, masterKey)) return
   log.warn(
-    'the master key is not the one of the start before this one: keys of hosters, secrets of webhooks and kept answers that were sealed with that one do not open. All nodes of a database need the same; restore it, or set the keys of hosters and the webhooks anew',
+    'the master key differs from the one of the previous start: hoster keys, webhook secrets and stored answers that were sealed with that key cannot be opened. All nodes of a database need the same master key. Restore the previous one, or set the hoster keys and webhooks again',
   )
 }

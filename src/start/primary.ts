@@ -8,14 +8,14 @@ import type { WorkerTask } from './worker-task.ts'
 import { startWorkers } from './workers/start-workers.ts'
 
 /**
- * Runs `config.server.workers` nodes in processes of their own behind one port, until SIGTERM or SIGINT; then all of them drain.
- * What a gateway needs once is here: the embedded PostgreSQL, the demo upstream, the look round, the first run, the welcome.
- * Throws an Error with a sentence for the operator when it cannot start, or when its workers cannot be kept alive.
+ * Runs `config.server.workers` nodes behind one port, each in its own process, until SIGTERM, SIGINT or SIGHUP; then all of them drain. The
+ * primary does once what a gateway needs once: embedded PostgreSQL, demo upstream, detection, first run and welcome text.
+ * Throws an Error with a message for the operator when it cannot start, or when its workers cannot be kept alive.
  */
 export async function primary(config: Config): Promise<void> {
   const stop = shutdownSignals()
   const log = createLog(config.log.level)
-  // What was started last is stopped first.
+  // Disposed in reverse order of the start.
   await using started = new AsyncDisposableStack()
   const connections = connectionsNeeded(config.postgres, config.server.workers)
   const foundation = started.use(
@@ -23,7 +23,7 @@ export async function primary(config: Config): Promise<void> {
       config,
       log,
       connections,
-      // PostgreSQL keeps three for superusers; the rest are for whoever looks at the database.
+      // PostgreSQL reserves three for superusers; the others are for operators who inspect the database.
       settings: { max_connections: String(Math.max(100, connections + 16)) },
       onLost: stop.now,
     }),
@@ -38,15 +38,16 @@ export async function primary(config: Config): Promise<void> {
     log,
   })
   started.defer(async () => {
-    await workers.stop(stop.hurry)
+    await workers.stop(stop.force)
   })
   const port = await workers.port
   stop.serving()
   await announce({ config, connection, masterKey, port, findings })
 
   await Promise.race([stop.requested, workers.broken])
-  log.info('stopping: running requests may finish')
-  const unwell = await workers.stop(stop.hurry)
+  log.info('stopping: waiting for running requests')
+  const failed = await workers.stop(stop.force)
   foundation.requireDatabase()
-  if (unwell > 0) throw new Error(`${unwell} of the workers did not end well. What they said is above.`)
+  if (failed > 0)
+    throw new Error(`${failed} of the workers did not shut down cleanly. Their errors are in the log above.`)
 }

@@ -5,22 +5,22 @@ import type { Config } from '../config/config.ts'
 import { listenErrorMessage } from '../config/listen-error-message.ts'
 import { armFailpoints } from '../runtime/failpoint.ts'
 import { isSwitchyardAt } from '../supply/detection/is-switchyard-at.ts'
-import { collectStartupGarbage } from './collect-startup-garbage.ts'
 import { type App, compose } from './compose/compose.ts'
 import type { ComposeInput } from './compose/compose-context.ts'
-import { lowerCollectorPriority } from './lower-collector-priority.ts'
+import { lowerGcPriority } from './lower-gc-priority.ts'
+import { runFullGc } from './run-full-gc.ts'
 
-/** Builds the gateway of this process and listens. Throws an Error with a sentence for the operator when it cannot. */
+/** Builds the gateway of this process and listens on its port. Throws an Error with a message for the operator. */
 export async function serve(input: Omit<ComposeInput, 'version'>): Promise<{ app: App; port: number }> {
   const { failpoints } = input.config
   armFailpoints(failpoints)
   if (failpoints.length > 0) {
-    input.log.warn({ failpoints }, 'SWITCHYARD_FAILPOINTS is set: this process will break on purpose')
+    input.log.warn({ failpoints }, 'SWITCHYARD_FAILPOINTS is set: this process will crash at these points')
   }
   const app = await compose({ ...input, version: packageJson.version })
   try {
-    collectStartupGarbage()
-    lowerCollectorPriority()
+    runFullGc()
+    lowerGcPriority()
     await listen(app, input.config)
   } catch (error) {
     await app.close({ drainMs: 0 })
@@ -29,8 +29,8 @@ export async function serve(input: Omit<ComposeInput, 'version'>): Promise<{ app
   return { app, port: (app.server.server.address() as AddressInfo).port }
 }
 
-/** How long whoever has the port may take to say what it is. */
-const ASK_TIMEOUT_MS = 1_000
+/** How long to wait for the program on the port to identify itself. */
+const IDENTIFY_TIMEOUT_MS = 1_000
 
 async function listen(app: App, config: Config): Promise<void> {
   const { host, port } = config.server
@@ -39,10 +39,10 @@ async function listen(app: App, config: Config): Promise<void> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE')
       throw new Error(listenErrorMessage(error as NodeJS.ErrnoException, config.server))
-    const here = localUrlOf(config.server)
-    const cure = `PORT=${port + 1} npm start`
-    if (await isSwitchyardAt(here, ASK_TIMEOUT_MS))
-      throw new Error(`A Switchyard server runs at ${here} already. Stop it, or choose another port: ${cure}`)
-    throw new Error(`Port ${port} on ${host} is taken by another program. Choose another one: ${cure}`)
+    const url = localUrlOf(config.server)
+    const fix = `PORT=${port + 1} npm start`
+    if (await isSwitchyardAt(url, IDENTIFY_TIMEOUT_MS))
+      throw new Error(`Another Switchyard server is already running at ${url}. Stop it, or use another port: ${fix}`)
+    throw new Error(`Port ${port} on ${host} is taken by another program. Use another port: ${fix}`)
   }
 }

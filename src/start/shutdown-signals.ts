@@ -1,32 +1,32 @@
-/** What the operator asks of the process with signals. */
+/** Shutdown requests of the operator, sent as signals. */
 export interface ShutdownSignals {
   /** Resolves at the first SIGTERM, SIGINT or SIGHUP. */
   readonly requested: Promise<void>
-  /** Aborted by a second one: the drain is cut short. */
-  readonly hurry: AbortSignal
-  /** As if a signal had come. */
+  /** Aborted by a second signal: cuts the drain short. */
+  readonly force: AbortSignal
+  /** Acts like a signal. */
   now(): void
-  /** To be called when there is something to drain. Before, a second signal ends the process: a start may wait for others as long as it takes. */
+  /** Call it once there is something to drain. Until then a second signal ends the process, because a start can wait for other processes without a limit. */
   serving(): void
 }
 
-/** npm and the terminal both pass Ctrl-C on, so one keypress can arrive twice. */
-const SAME_KEYPRESS_MS = 1_000
+/** npm and the terminal both forward Ctrl-C, so one key press can arrive twice. */
+const SAME_KEY_PRESS_MS = 1_000
 
-/** The first signal asks for a drain, another one cuts it short. From now on the first signal does not end the process by itself. */
+/** Handles SIGTERM, SIGINT and SIGHUP from now on: the first one requests a drain, another one cuts it short. */
 export function shutdownSignals(): ShutdownSignals {
   const requested = Promise.withResolvers<void>()
-  const hurry = new AbortController()
-  let askedAtMs: number | undefined
+  const force = new AbortController()
+  let requestedAtMs: number | undefined
   let isServing = false
   const now = () => {
-    askedAtMs ??= performance.now()
-    if (performance.now() - askedAtMs > SAME_KEYPRESS_MS) {
+    requestedAtMs ??= performance.now()
+    if (performance.now() - requestedAtMs > SAME_KEY_PRESS_MS) {
       if (!isServing) {
-        process.stderr.write('Ended before it was ready, at a second signal.\n')
+        process.stderr.write('Stopped by a second signal before startup was complete.\n')
         process.exit(1)
       }
-      hurry.abort()
+      force.abort()
     }
     requested.resolve()
   }
@@ -34,7 +34,7 @@ export function shutdownSignals(): ShutdownSignals {
   const serving = () => {
     isServing = true
   }
-  return { requested: requested.promise, hurry: hurry.signal, now, serving }
+  return { requested: requested.promise, force: force.signal, now, serving }
 }
 
 export const SHUTDOWN_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const

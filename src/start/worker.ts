@@ -2,12 +2,13 @@ import { errorMessage } from '../runtime/error-message.ts'
 import { SHUTDOWN_SIGNALS } from './shutdown-signals.ts'
 import type { WorkerTask } from './worker-task.ts'
 
-// The program of one worker of `switchyard start --workers`: a node that takes its connections and its orders from src/start/primary.ts.
+// The program of one worker of `switchyard start --workers`: a node that gets its connections and its task from src/start/primary.ts.
 
-// Ctrl-C reaches every process of the terminal; the primary hears it too, and says what is to be done.
+// Ctrl-C reaches every process of the terminal. The primary gets it too and drains the workers, so a worker ignores it.
 for (const signal of SHUTDOWN_SIGNALS) process.on(signal, () => {})
 
-// Loaded after that, since it takes longer than all else at a start: until then Ctrl-C would end a worker, which the primary took for a failure.
+// Loaded after the handlers, because loading is the slowest part of a start: Ctrl-C during it would end the worker, and the primary would
+// report a failure.
 const { createLog } = await import('../runtime/create-log.ts')
 const { serve } = await import('./serve.ts')
 const { connectToPrimary } = await import('./workers/connect-to-primary.ts')
@@ -28,12 +29,12 @@ try {
   await primary.drain
   await app.close({
     drainMs: config.server.drainSeconds * 1000,
-    signal: primary.hurry,
+    signal: primary.force,
     onDrained: primary.drained,
   })
 } catch (error) {
   await primary.failed(errorMessage(error))
   process.exit(1)
 }
-// Its line to the primary would keep it alive.
+// The open connection to the primary would keep the process alive.
 process.exit()

@@ -7,8 +7,8 @@ import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
 import { eventually, type GatewayProcess, startGatewayProcess } from './gateway-process.ts'
 
-// Two nodes that share nothing but the database. Each change is made by a third process, the command line. It has to be
-// effective on both within 2 s, which is promised; a busy machine gets more.
+// Two nodes that share only the database. The command line, a third process, makes each change. The documentation promises that a change
+// takes effect on both nodes within 2 s; the tests allow more, for a busy machine.
 
 let directory: string
 let upstream: ScriptedUpstream
@@ -68,26 +68,26 @@ function chat(node: GatewayProcess, key: string): Promise<Response> {
   })
 }
 
-/** Waits until every node answers as it should. */
-async function everywhere(isSo: (node: GatewayProcess) => Promise<boolean>): Promise<void> {
-  await Promise.all(nodes.map(node => eventually(async () => ((await isSo(node)) ? true : undefined))))
+/** Waits until `check` is true for every node. */
+async function onEveryNode(check: (node: GatewayProcess) => Promise<boolean>): Promise<void> {
+  await Promise.all(nodes.map(node => eventually(async () => ((await check(node)) ? true : undefined))))
 }
 
-test('a revoked key is refused by nodes that had just taken it', async () => {
+test('nodes that have just accepted a key refuse it after it is revoked', async () => {
   const { id, key } = await issueKey()
-  await everywhere(async node => (await ask(node, key, '/v1/models')).status === 200)
+  await onEveryNode(async node => (await ask(node, key, '/v1/models')).status === 200)
   await switchyard('key', 'revoke', id)
-  await everywhere(async node => (await ask(node, key, '/v1/models')).status === 401)
+  await onEveryNode(async node => (await ask(node, key, '/v1/models')).status === 401)
 })
 
-test('a hoster that is added, priced anew and suspended: every node sells accordingly', async () => {
+test('every node follows when a hoster is added, gets new prices and is suspended', async () => {
   const { key } = await issueKey()
   const limits = ['--context-tokens', '32768', '--max-output-tokens', '4096']
   await switchyard('hoster', 'add', 'acme', upstream.baseUrl)
   await switchyard('hoster', 'price', 'acme', 'rented', '--input', '1', '--output', '2', ...limits)
   for (const node of nodes) expect((await ask(node, key, '/v1/models/rented')).status).toBe(404)
   await switchyard('hoster', 'activate', 'acme')
-  await everywhere(async node => (await ask(node, key, '/v1/models/rented')).status === 200)
+  await onEveryNode(async node => (await ask(node, key, '/v1/models/rented')).status === 200)
   for (const node of nodes) expect((await chat(node, key)).status).toBe(200)
 
   const priceAt = async (node: GatewayProcess) => {
@@ -96,9 +96,9 @@ test('a hoster that is added, priced anew and suspended: every node sells accord
     }
     return pricing?.input_usd_per_million
   }
-  await everywhere(async node => (await priceAt(node)) === 1)
+  await onEveryNode(async node => (await priceAt(node)) === 1)
   await switchyard('hoster', 'price', 'acme', 'rented', '--input', '3', '--output', '4')
-  await everywhere(async node => (await priceAt(node)) === 3)
+  await onEveryNode(async node => (await priceAt(node)) === 3)
   // Ten tokens in and five out at the new price.
   const atOldPrice = await settledCosts(nodes.length)
   expect(new Set(atOldPrice)).toEqual(new Set([20_000n]))
@@ -106,10 +106,10 @@ test('a hoster that is added, priced anew and suspended: every node sells accord
   expect((await settledCosts(2 * nodes.length)).slice(nodes.length)).toEqual(nodes.map(() => 50_000n))
 
   await switchyard('hoster', 'suspend', 'acme')
-  await everywhere(async node => (await chat(node, key)).status === 404)
+  await onEveryNode(async node => (await chat(node, key)).status === 404)
 })
 
-/** Of all requests in their order, once this many are settled. */
+/** The costs of all requests in order, once `count` are settled. */
 function settledCosts(count: number): Promise<bigint[]> {
   return eventually(async () => {
     const { rows } = await database.pool.query<{ cost_nanos: bigint }>(

@@ -4,23 +4,23 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
-/** `switchyard start` as an operator runs it, in a process of its own. */
+/** `switchyard start` in a separate process, as an operator runs it. */
 export interface GatewayProcess {
   readonly pid: number
   /** `http://127.0.0.1:<port>` */
   readonly url: string
-  /** What it has printed for the operator until now. */
+  /** Returns its standard output until now. */
   readonly output: () => string
-  /** The first line of its log that is like this, waiting for it if need be. Rejects when the process ends without one. */
-  logged(isIt: (line: LogLine) => boolean): Promise<LogLine>
+  /** Resolves with the first log line that matches, also a later one. Rejects when the process ends without it. */
+  logged(matches: (line: LogLine) => boolean): Promise<LogLine>
   /** All lines of its log until now. */
   readonly log: readonly LogLine[]
-  /** What it said beside its log, as when it gives up. */
-  readonly complaints: readonly string[]
+  /** Lines on standard error that are not log lines, for example why it stops. */
+  readonly errorLines: readonly string[]
   signal(name: NodeJS.Signals): void
   /** Resolves with the exit code, or with the signal that ended it. */
   readonly ended: Promise<number | NodeJS.Signals>
-  /** SIGTERM, and again each second until it has ended: a test may leave requests behind that it would wait for. */
+  /** Sends SIGTERM each second until it has ended: a drain would wait for requests that a test left running. */
   stop(): Promise<number | NodeJS.Signals>
 }
 
@@ -32,7 +32,7 @@ export interface LogLine {
 }
 
 export interface GatewayProcessOptions {
-  /** Of the configuration and, unless DATABASE_URL is given, of the data. */
+  /** Holds the configuration and, without DATABASE_URL, the data. */
   readonly directory: string
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
@@ -40,7 +40,7 @@ export interface GatewayProcessOptions {
 
 const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
-/** Starts it on a free port and waits until it says where it listens. Rejects with what it said when it ends before. */
+/** Starts it on a free port and waits until it prints its address. Rejects with its error lines when it ends before. */
 export async function startGatewayProcess(options: GatewayProcessOptions): Promise<GatewayProcess> {
   const { directory, args = [], env = {} } = options
   const child = spawn(process.execPath, [cli, 'start', ...args], {
@@ -51,7 +51,7 @@ export async function startGatewayProcess(options: GatewayProcessOptions): Promi
   const closed = once(child, 'close')
   const ended = closed.then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals)
   const log: LogLine[] = []
-  const complaints: string[] = []
+  const errorLines: string[] = []
   let output = ''
   let isOver = false
   let change = Promise.withResolvers<void>()
@@ -65,19 +65,19 @@ export async function startGatewayProcess(options: GatewayProcessOptions): Promi
   })
   createInterface({ input: child.stderr }).on('line', line => {
     if (line.startsWith('{')) log.push(JSON.parse(line))
-    else complaints.push(line)
+    else errorLines.push(line)
     changed()
   })
   closed.then(() => {
     isOver = true
     changed()
   })
-  /** Waits until `look` finds something. */
-  const waitFor = async <T>(look: () => T | undefined): Promise<T> => {
+  /** Waits until `find` returns a value. */
+  const waitFor = async <T>(find: () => T | undefined): Promise<T> => {
     for (;;) {
-      const found = look()
+      const found = find()
       if (found !== undefined) return found
-      if (isOver) throw new Error(`It ended first: ${complaints.join('\n')}`)
+      if (isOver) throw new Error(`The gateway ended first: ${errorLines.join('\n')}`)
       await change.promise
     }
   }
@@ -87,8 +87,8 @@ export async function startGatewayProcess(options: GatewayProcessOptions): Promi
     url,
     output: () => output,
     log,
-    complaints,
-    logged: isIt => waitFor(() => log.find(isIt)),
+    errorLines,
+    logged: matches => waitFor(() => log.find(matches)),
     signal: name => child.kill(name),
     ended,
     async stop() {
@@ -101,13 +101,13 @@ export async function startGatewayProcess(options: GatewayProcessOptions): Promi
   }
 }
 
-/** Asks again and again, for at most `forMs`, until `look` resolves with something. */
-export async function eventually<T>(look: () => Promise<T | undefined>, forMs = 60_000): Promise<T> {
+/** Calls `find` repeatedly until it resolves with a value, for at most `forMs`. */
+export async function eventually<T>(find: () => Promise<T | undefined>, forMs = 60_000): Promise<T> {
   const deadlineMs = performance.now() + forMs
   for (;;) {
-    const found = await look()
+    const found = await find()
     if (found !== undefined) return found
-    if (performance.now() > deadlineMs) throw new Error(`It has not come about within ${forMs} ms.`)
+    if (performance.now() > deadlineMs) throw new Error(`The condition was not met within ${forMs} ms.`)
     await sleep(20)
   }
 }

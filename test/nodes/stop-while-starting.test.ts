@@ -21,7 +21,7 @@ test.each(['1', '2'])(
     undo.defer(() => database.drop())
     const directory = await mkdtemp(join(tmpdir(), 'switchyard-starting-'))
     undo.defer(() => rm(directory, { recursive: true }))
-    // As another process does that migrates a large table.
+    // Holds the migration lock, like another process that migrates a large table.
     const holder = new pg.Client(database.connection)
     await holder.connect()
     undo.defer(() => holder.end())
@@ -34,10 +34,10 @@ test.each(['1', '2'])(
     })
     undo.defer(() => void child.kill('SIGKILL'))
     const ended = once(child, 'close')
-    const said: string[] = []
+    const lines: string[] = []
     const waits = Promise.withResolvers<void>()
     createInterface({ input: child.stderr }).on('line', line => {
-      said.push(line)
+      lines.push(line)
       if (line.includes('waiting for another process')) waits.resolve()
     })
     await waits.promise
@@ -45,9 +45,9 @@ test.each(['1', '2'])(
       child.kill('SIGTERM')
       await Promise.race([ended, sleep(200, undefined, { ref: false })])
     }
-    expect({ code: child.exitCode, last: said.at(-1) }).toEqual({
+    expect({ code: child.exitCode, last: lines.at(-1) }).toEqual({
       code: 1,
-      last: 'Ended before it was ready, at a second signal.',
+      last: 'Stopped by a second signal before startup was complete.',
     })
   },
   30_000,

@@ -53,7 +53,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true })
 })
 
-/** Two workers on the test's own database and data directory, unless told otherwise. */
+/** Starts two workers with the database of this test; `options` can change both. */
 async function startWorkers(options: { args?: string[]; env?: Record<string, string> } = {}): Promise<GatewayProcess> {
   const env = {
     DATABASE_URL: databaseUrl(database.connection),
@@ -79,7 +79,7 @@ function chat(gateway: GatewayProcess, more: object = {}): Promise<Response> {
   })
 }
 
-/** The status of a GET, over a connection of its own, which any worker may get, unless told otherwise; undefined when nobody takes it. */
+/** The status of a GET; undefined when the connection fails. Without `agent` it opens a new connection, which any worker may get. */
 async function statusOf(url: string, agent = new Agent({ keepAlive: false })): Promise<number | undefined> {
   try {
     const request = get(url, { agent })
@@ -96,17 +96,17 @@ async function metric(gateway: GatewayProcess, series: string): Promise<number> 
   return Number(lines.find(line => line.startsWith(`${series} `))?.slice(series.length + 1) ?? Number.NaN)
 }
 
-/** Counting follows the last byte; a client can be faster. */
+/** Waits for the value: a request is counted after its last byte, so the client can be faster. */
 async function metricBecomes(gateway: GatewayProcess, series: string, value: number): Promise<void> {
   await eventually(async () => ((await metric(gateway, series)) === value ? true : undefined))
 }
 
 const workerPids = (gateway: GatewayProcess) =>
-  gateway.log.filter(({ msg }) => msg === 'a worker serves').map(({ pid }) => pid!)
+  gateway.log.filter(({ msg }) => msg === 'a worker is serving').map(({ pid }) => pid!)
 
 const CHATS = 'switchyard_http_requests_total{path="/v1/chat/completions",status="200"}'
 
-/** A stream that has begun at the client and goes on when `finish` is called. */
+/** Opens a stream that pauses after its first events until `finish` is called. */
 async function openStream(gateway: GatewayProcess): Promise<{ response: Response; finish: () => void }> {
   const gate = Promise.withResolvers<void>()
   upstream.respondWith(
@@ -134,12 +134,12 @@ test('several nodes share one port, one first run, one welcome and one sum of me
   await metricBecomes(gateway, 'switchyard_workers', 2)
 
   expect(await gateway.stop()).toBe(0)
-  expect(gateway.complaints).toEqual([])
+  expect(gateway.errorLines).toEqual([])
   const left = await database.pool.query(`SELECT count(*)::int AS alive FROM node WHERE state = 'alive'`)
   expect(left.rows).toEqual([{ alive: 0 }])
 })
 
-test('gauges are of those who serve, and requests of all workers are in flight', async () => {
+test('the number of requests in flight is the sum over all workers', async () => {
   const gateway = await startWorkers()
   const streams = [await openStream(gateway), await openStream(gateway), await openStream(gateway)]
   await metricBecomes(gateway, 'switchyard_requests_in_flight', 3)
@@ -158,10 +158,10 @@ test('a worker that is killed is replaced; the port stays open, and counters do 
   process.kill(victim!, 'SIGKILL')
   const crash = await gateway.logged(({ msg }) => msg.startsWith('a worker crashed'))
   expect(crash).toMatchObject({ pid: victim, signal: 'SIGKILL' })
-  // While one is missing, the other one takes every new connection.
+  // Until the replacement serves, the other worker gets every new connection.
   expect(await statusOf(`${gateway.url}/readyz`)).toBe(200)
   expect(await metric(gateway, CHATS)).toBe(6)
-  await gateway.logged(({ msg, pid }) => msg === 'a worker serves' && pid !== victim && pid !== other)
+  await gateway.logged(({ msg, pid }) => msg === 'a worker is serving' && pid !== victim && pid !== other)
   await metricBecomes(gateway, 'switchyard_workers', 2)
   await metricBecomes(gateway, 'switchyard_worker_crashes_total', 1)
   expect((await chat(gateway)).status).toBe(200)
@@ -169,22 +169,22 @@ test('a worker that is killed is replaced; the port stays open, and counters do 
   expect(await gateway.stop()).toBe(0)
 })
 
-test('a connection that was handed to a worker that dies before it takes it is closed', async () => {
+test('closes a connection whose worker dies before it confirms the connection', async () => {
   const gateway = await startWorkers()
   const [victim] = workerPids(gateway)
   process.kill(victim!, 'SIGSTOP')
   const statuses: (number | undefined)[] = []
   const asked = Array.from({ length: 6 }, async () => statuses.push(await statusOf(`${gateway.url}/readyz`)))
-  // A worker is handed the next connection when it has taken the last one.
+  // A worker gets its next connection only after it has confirmed the last one.
   await eventually(async () => (statuses.length === 5 ? true : undefined))
   process.kill(victim!, 'SIGKILL')
   await Promise.all(asked)
   expect(statuses).toEqual([200, 200, 200, 200, 200, undefined])
-  await gateway.logged(({ msg, pid }) => msg === 'a worker serves' && pid !== victim)
+  await gateway.logged(({ msg, pid }) => msg === 'a worker is serving' && pid !== victim)
   expect(await gateway.stop()).toBe(0)
 })
 
-test('workers that crash again and again stop the gateway with a sentence', async () => {
+test('workers that keep crashing stop the gateway, with a message for the operator', async () => {
   const gateway = await startWorkers()
   let killed = 0
   let isOver = false
@@ -197,17 +197,17 @@ test('workers that crash again and again stop the gateway with a sentence', asyn
       try {
         process.kill(pid, 'SIGKILL')
       } catch {
-        // The gateway stops, and this one has ended by itself.
+        // The gateway is stopping, and this worker has already ended.
       }
     }
     return isOver || undefined
   })
   expect(await gateway.ended).toBe(1)
-  expect(gateway.complaints.join()).toContain('The workers crash again and again.')
+  expect(gateway.errorLines.join()).toContain('The workers keep crashing, so the gateway stops.')
   expect(gateway.log.filter(({ msg }) => msg.startsWith('a worker crashed'))).toHaveLength(7)
 })
 
-test('Ctrl-C, which every process of a terminal gets, ends no worker that still loads its program', async () => {
+test('Ctrl-C, which every process of a terminal gets, does not end a worker that is still loading', async () => {
   const pressing = join(directory, 'pressing.mjs')
   await writeFile(
     pressing,
@@ -229,7 +229,7 @@ describe('SIGTERM to the primary', () => {
     const gateway = await startWorkers()
     const streams = [await openStream(gateway), await openStream(gateway), await openStream(gateway)]
     gateway.signal('SIGTERM')
-    // New connections go to workers that still serve a stream, and those say that they drain.
+    // New connections go to workers that still serve a stream; those report that they are draining.
     await eventually(async () => ((await statusOf(`${gateway.url}/readyz`)) === 503 ? true : undefined))
     for (const { response, finish } of streams) {
       finish()
@@ -245,7 +245,7 @@ describe('SIGTERM to the primary', () => {
   test('no worker closes its connections while another one keeps the port open', async () => {
     const gateway = await startWorkers()
     const { response, finish } = await openStream(gateway)
-    // Connections are given out in turn: each worker has some of these.
+    // Workers get connections in turn, so each has some of these.
     const kept = Array.from({ length: 4 }, () => new Agent({ keepAlive: true, maxSockets: 1 }))
     const statuses = () => Promise.all(kept.map(agent => statusOf(`${gateway.url}/healthz`, agent)))
     expect(await statuses()).toEqual([200, 200, 200, 200])
@@ -253,7 +253,7 @@ describe('SIGTERM to the primary', () => {
     const closed = sockets.map(socket => once(socket, 'close'))
     gateway.signal('SIGTERM')
     await gateway.logged(({ msg }) => msg.startsWith('stopping'))
-    // Longer than a worker goes on answering when nothing runs on it and the port is closed.
+    // Longer than an idle worker keeps answering after the port is closed.
     const endMs = performance.now() + 1_500
     while (performance.now() < endMs) expect(await statuses()).toEqual([200, 200, 200, 200])
     expect(sockets.map(socket => socket.destroyed)).toEqual([false, false, false, false])
@@ -263,16 +263,16 @@ describe('SIGTERM to the primary', () => {
     expect(await gateway.ended).toBe(0)
   })
 
-  test('what reached the port before it was closed is answered', async () => {
+  test('answers connections that reached the port before it closed', async () => {
     const gateway = await startWorkers()
     const { response, finish } = await openStream(gateway)
     gateway.signal('SIGTERM')
     await eventually(async () => ((await statusOf(`${gateway.url}/readyz`)) === 503 ? true : undefined))
-    // The workers are done, and the primary has yet to hear of it, when these come.
+    // The connections below arrive when the workers have drained and the primary does not know it yet.
     process.kill(gateway.pid, 'SIGSTOP')
     finish()
     expect((await readEventStream(response)).done).toBe(true)
-    // The primary accepts one a turn: after a few turns most of them still wait.
+    // The primary accepts one connection per turn of its event loop, so after a few turns most of them still wait.
     const sockets = Array.from({ length: 100 }, () => connect(Number(new URL(gateway.url).port), '127.0.0.1'))
     const answers = sockets.map(socket => text(socket.setEncoding('utf8')).catch(String))
     await Promise.all(sockets.map(socket => once(socket, 'connect')))
@@ -282,7 +282,7 @@ describe('SIGTERM to the primary', () => {
     expect(await gateway.ended).toBe(0)
   })
 
-  test('a second one ends streams with an error chunk', async () => {
+  test('a second SIGTERM ends streams with an error chunk', async () => {
     const gateway = await startWorkers()
     const { response, finish } = await openStream(gateway)
     gateway.signal('SIGTERM')
@@ -293,7 +293,7 @@ describe('SIGTERM to the primary', () => {
   })
 })
 
-test('workers end with a primary that was killed, and the next start gives back what they held', async () => {
+test('workers end when their primary is killed, and the next start returns their leases', async () => {
   const gateway = await startWorkers({ env: { DATABASE_URL: '', SWITCHYARD_DATA: 'killed' } })
   expect((await chat(gateway)).status).toBe(200)
   const { response, finish } = await openStream(gateway)
@@ -305,20 +305,20 @@ test('workers end with a primary that was killed, and the next start gives back 
 
   const next = await startWorkers({ env: { DATABASE_URL: '', SWITCHYARD_DATA: 'killed' } })
   expect(next.output()).not.toContain('sk-sy-')
-  // Whether the charge had been committed is left open: the journal holds it for a while longer.
+  // The log does not say whether the charge was committed before: the journal keeps a record for a while after its commit.
   const replayed = await next.logged(fact => 'replayed' in fact)
   expect(replayed).toMatchObject({
     replayed: 1,
-    msg: expect.stringMatching(/^made sure that .*; perhaps all of them were before$/),
+    msg: expect.stringMatching(/^replayed the charges in the journal .*; perhaps all of them were committed before$/),
   })
-  const reclaimed = await next.logged(({ msg }) => msg === 'leases of dead nodes were given back')
+  const reclaimed = await next.logged(({ msg }) => msg === 'reclaimed leases of dead nodes')
   expect(reclaimed).toMatchObject({ worker: 1, leases: 1 })
   expect(await next.stop()).toBe(0)
   const books = await runCli(['ledger', 'audit'], { cwd: directory, env: { SWITCHYARD_DATA: 'killed' } })
   expect(books.code, books.stdout).toBe(0)
 })
 
-test("the embedded PostgreSQL is everybody's and stops last", async () => {
+test('all workers share the embedded PostgreSQL, which stops last', async () => {
   const gateway = await startWorkers({ args: ['--workers', '3'], env: { DATABASE_URL: '', SWITCHYARD_DATA: 'own' } })
   expect(workerPids(gateway)).toHaveLength(3)
   expect((await chat(gateway)).status).toBe(200)
@@ -328,29 +328,29 @@ test("the embedded PostgreSQL is everybody's and stops last", async () => {
   await expect(second).rejects.toThrow(`Another Switchyard server (process ${gateway.pid}`)
   expect(await gateway.stop()).toBe(0)
   expect(existsSync(pidFile)).toBe(false)
-  // Nothing of what a stopping database does to its clients was seen: they had left.
+  // No worker logged an error of the stopping database: all had closed their connections before.
   expect(gateway.log.filter(({ msg }) => /broke|lost|could not/.test(msg))).toEqual([])
 })
 
-test('a port that is taken is said in a sentence, once', async () => {
+test('a port that is taken is reported once, in one sentence', async () => {
   const other = createServer().listen(0, '127.0.0.1')
   await once(other, 'listening')
   const { port } = other.address() as AddressInfo
   await expect(startWorkers({ env: { PORT: String(port) } })).rejects.toThrow(
-    new RegExp(`^It ended first: Port ${port} on 127.0.0.1 is taken by another program[^\\n]*$`),
+    new RegExp(`^The gateway ended first: Port ${port} on 127.0.0.1 is taken by another program[^\\n]*$`),
   )
   other.close()
 })
 
-test('a port that another Switchyard has is said to be so', async () => {
+test('a port that another Switchyard server uses is reported as such', async () => {
   const gateway = await startWorkers({ args: ['--workers', '1'] })
   const { port } = new URL(gateway.url)
   await expect(startWorkers({ env: { PORT: port, SWITCHYARD_DATA: 'second' } })).rejects.toThrow(
-    `It ended first: A Switchyard server runs at ${gateway.url} already. Stop it, or choose another port: PORT=`,
+    `The gateway ended first: Another Switchyard server is already running at ${gateway.url}. Stop it, or use another port: PORT=`,
   )
 })
 
-test('more workers than allowed are wrong usage', async () => {
+test('more workers than allowed are a usage error', async () => {
   const run = await runCli(['start', '--workers', '65'], { cwd: directory })
   expect(run.code).toBe(2)
   expect(run.stderr).toContain('It must be a whole number from 1 to 64.')

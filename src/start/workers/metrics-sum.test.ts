@@ -20,7 +20,7 @@ async function textOf(sum: ReturnType<typeof createMetricsSum>, own = measured()
   return text.split('\n').filter(line => line !== '' && !line.startsWith('#'))
 }
 
-test('counters, histograms and gauges are sums; of a lag the worst and of a start the first is told', async () => {
+test('sums counters, histograms and gauges, and takes the highest lag and the earliest start', async () => {
   const sum = createMetricsSum()
   for (const worker of [1, 2, 3]) {
     const { registry, requests, running, lag, start, duration } = measured()
@@ -48,9 +48,9 @@ test('counters, histograms and gauges are sums; of a lag the worst and of a star
   ])
 })
 
-test('what workers counted outlives them, what they measured does not', async () => {
+test('counts outlive their worker, gauges do not', async () => {
   const sum = createMetricsSum()
-  // The same two workers, replaced again and again, also both at once.
+  // The same two workers, replaced several times, and both at once.
   for (let round = 0; round < 5; round++) {
     for (const worker of [1, 2]) {
       const { registry, requests, running, duration } = measured()
@@ -68,7 +68,7 @@ test('what workers counted outlives them, what they measured does not', async ()
   expect(lines).toContain('running 0')
 })
 
-test('a worker that ends before it was ever asked changes nothing', async () => {
+test('a worker that ends before its first sample changes nothing', async () => {
   const sum = createMetricsSum()
   sum.depart(1)
   expect(await textOf(sum)).toContain('running 0')

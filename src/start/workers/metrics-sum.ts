@@ -3,22 +3,22 @@ import type { Sample } from './messages.ts'
 
 /** The metrics of all workers as one set of sums. */
 export interface MetricsSum {
-  /** The newest sample of a running worker, instead of its last one. */
+  /** Replaces the sample of a running worker. */
   update(worker: number, sample: Sample): void
-  /** The worker ended. What it had counted stays in the sums; what it measured of itself goes. */
+  /** The worker ended: its counters and histograms stay in the sums, its gauges leave them. */
   depart(worker: number): void
-  /** The text for Prometheus: the sums over the workers and `own`, the primary's sample. */
+  /** Returns the text for Prometheus: the sums over the workers and `own`, the sample of the primary. */
   text(own: Sample): Promise<string>
 }
 
 /**
- * Counters and histograms never go down when a worker is replaced: Prometheus would take the drop for a restart and count what
- * is left a second time. What a worker counted between its last sample and its crash is lost.
+ * Counters and histograms never go down when a worker is replaced: Prometheus would treat the drop as a restart and count the remainder a
+ * second time. Counts between the last sample of a worker and its crash are lost.
  */
 export function createMetricsSum(): MetricsSum {
   const latest = new Map<number, Sample>()
   let departed: Sample = []
-  // One after the other: two workers that end at once must not overwrite each other's sum.
+  // Runs additions one at a time: two workers that end at once must not overwrite each other's sum.
   let adding: Promise<void> = Promise.resolve()
   return {
     update: (worker, sample) => {
@@ -41,13 +41,13 @@ export function createMetricsSum(): MetricsSum {
 
 const COUNTED: ReadonlySet<string> = new Set(['counter', 'histogram'])
 
-/** prom-client's way to combine a metric of several processes, apart from two that would hide something. */
+/** Overrides the aggregators of prom-client that would hide something. */
 function combinable(metric: Sample[number]): Sample[number] {
   switch (metric.aggregator) {
-    // Of the lag of event loops: the mean hides the one worker that is at its limit.
+    // Event loop lag: a mean hides the one worker that is at its limit.
     case 'average':
       return { ...metric, aggregator: 'max' }
-    // Of the start of the process: the primary's is the gateway's.
+    // Start time of the process: the primary started first, so its time is the gateway's.
     case 'omit':
       return { ...metric, aggregator: 'min' }
     default:

@@ -6,7 +6,7 @@ import { databaseUrl } from '../cli/run-cli.ts'
 import { createTestDatabase } from '../harness/database.ts'
 import { startGatewayProcess } from './gateway-process.ts'
 
-test.runIf(process.platform === 'linux')('the collector of a gateway works behind its requests', async () => {
+test.runIf(process.platform === 'linux')('the garbage collector runs at a lower priority than requests', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'switchyard-priority-'))
   const database = await createTestDatabase()
   await writeFile(join(directory, 'switchyard.yaml'), 'demo: { enabled: false }\ndetect: { enabled: false }\n')
@@ -21,7 +21,7 @@ test.runIf(process.platform === 'linux')('the collector of a gateway works behin
   expect(await gateway.stop()).toBe(0)
   await database.drop()
   await rm(directory, { recursive: true })
-  // Our own niceness is what the others run at.
+  // The other threads inherit the niceness of this process.
   const own = Number((await readFile('/proc/self/stat', 'utf8')).match(/\) (.*)/)![1]!.split(' ')[16])
   expect(niceness.get('node-V8Worker')).toEqual(new Set([Math.max(own, 5)]))
   expect(niceness.get('node-MainThread')).toEqual(new Set([own]))

@@ -14,7 +14,7 @@ process.on('message', ({ kind }) => {
   if (kind === 'drain') process.send({ kind: 'drained' })
   if (kind === 'leave') process.exit()
 })
-process.send({ kind: 'here' })`
+process.send({ kind: 'ready' })`
 
 const PRIMARY = `
 import { closeSync, openSync } from 'node:fs'
@@ -25,8 +25,8 @@ const log = {
   info(facts, message) {
     console.log(message)
     pids.push(facts.pid)
-    if (pids.length === 3) workers.stop(new AbortController().signal).then(unwell => {
-      console.log('stopped', unwell)
+    if (pids.length === 3) workers.stop(new AbortController().signal).then(failed => {
+      console.log('stopped', failed)
       process.exit()
     })
   },
@@ -42,7 +42,7 @@ try {
 } catch {}
 process.kill(pids[1], 'SIGKILL')`
 
-test('a worker for which no process could be made is tried again, and keeps nobody from stopping', async () => {
+test('a worker whose process cannot be started is tried again, and does not block a shutdown', async () => {
   await using undo = new AsyncDisposableStack()
   const directory = await mkdtemp(join(tmpdir(), 'switchyard-descriptors-'))
   undo.defer(() => rm(directory, { recursive: true }))
@@ -53,11 +53,11 @@ test('a worker for which no process could be made is tried again, and keeps nobo
     timeout: 60_000,
   })
   expect(stdout.trim().split('\n')).toEqual([
-    'a worker serves',
-    'a worker serves',
-    'a worker crashed; what it was running is free',
+    'a worker is serving',
+    'a worker is serving',
+    'a worker crashed; the requests that it was serving are free',
     'a worker could not start',
-    'a worker serves',
+    'a worker is serving',
     'stopped 0',
   ])
 }, 70_000)

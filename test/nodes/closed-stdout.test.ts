@@ -12,7 +12,7 @@ import { eventually } from './gateway-process.ts'
 
 const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
-test('a gateway serves although nobody reads on stdout that it is ready', async () => {
+test('a gateway serves even when its standard output is closed', async () => {
   await using undo = new AsyncDisposableStack()
   const database = await createTestDatabase()
   undo.defer(() => database.drop())
@@ -36,13 +36,13 @@ test('a gateway serves although nobody reads on stdout that it is ready', async 
     if (url !== undefined) listens.resolve(url)
   })
   const url = await listens.promise
-  // What it prints comes after this row, and before it has looked so often whether PostgreSQL is there.
+  // The gateway prints its welcome text after this row, and well before it has answered these requests.
   await eventually(async () => {
     const { rows } = await database.pool.query("SELECT FROM installation WHERE name = 'first_run_at'")
     return rows[0]
   })
-  for (let look = 0; look < 50; look++) expect((await fetch(`${url}/readyz`)).status).toBe(200)
+  for (let index = 0; index < 50; index++) expect((await fetch(`${url}/readyz`)).status).toBe(200)
   child.kill('SIGTERM')
   const [code] = await ended
-  expect({ code, last: messages.at(-1) }).toEqual({ code: 0, last: 'stopping: running requests may finish' })
+  expect({ code, last: messages.at(-1) }).toEqual({ code: 0, last: 'stopping: waiting for running requests' })
 }, 60_000)

@@ -6,8 +6,8 @@ import { databaseUrl } from '../cli/run-cli.ts'
 import { createTestDatabase } from '../harness/database.ts'
 import { startGatewayProcess } from './gateway-process.ts'
 
-// The next start took it for alive, and what it held was held for another minute and a half; after `kill -9` it is given back at once.
-test('a node that could not tell PostgreSQL of its end is declared dead by the next start', async () => {
+// A bug: the next start treated the node as alive, so its leases stayed open for another minute and a half.
+test('a node that could not record its end in PostgreSQL is declared dead by the next start', async () => {
   await using undo = new AsyncDisposableStack()
   const directory = await mkdtemp(join(tmpdir(), 'switchyard-away-'))
   undo.defer(() => rm(directory, { recursive: true }))
@@ -18,7 +18,7 @@ test('a node that could not tell PostgreSQL of its end is declared dead by the n
 
   const first = await start()
   undo.defer(() => first.signal('SIGKILL'))
-  // As one that takes no changes any more: refused as long as the gateway runs.
+  // Refuses the update that retires the node, like a database that has become read-only.
   await pool.query(`
     CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'read only' USING ERRCODE = '25006'; END $$;
     CREATE TRIGGER refuse BEFORE UPDATE ON node FOR EACH ROW WHEN (new.state = 'dead') EXECUTE FUNCTION refuse()`)

@@ -18,7 +18,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true })
 })
 
-test('a start from the cache loads neither what strips types nor fetch, which take 33 MB', async () => {
+test('a start from the compile cache loads neither the type stripper nor fetch, which take 33 MB', async () => {
   const list = join(directory, 'loaded.json')
   const listing = join(directory, 'listing.mjs')
   await writeFile(
@@ -28,13 +28,13 @@ process.on('exit', () => writeFileSync(${JSON.stringify(list)}, JSON.stringify(p
   )
   await writeFile(join(directory, 'switchyard.yaml'), 'demo: { enabled: false }\ndetect: { enabled: false }\n')
   const env = { DATABASE_URL: databaseUrl(database.connection), NODE_OPTIONS: `--import ${pathToFileURL(listing)}` }
-  // The first fills the cache, should nobody have done so before.
+  // The first start fills the cache.
   for (const _ of ['first', 'second']) {
     const gateway = await startGatewayProcess({ directory, env })
     expect(await gateway.stop()).toBe(0)
   }
   const loaded: string[] = JSON.parse(await readFile(list, 'utf8'))
   expect(loaded.filter(name => /amaro|undici/.test(name))).toEqual([])
-  // It has looked at a gateway, and these are the names that such modules have.
+  // Proves that the list is the gateway's, and that names have this form.
   expect(loaded).toContain('NativeModule _http_server')
 })
