@@ -12,9 +12,9 @@ export interface AuditJobDeps {
 }
 
 /**
- * An audit is followed by a pause of nine times its duration. It reads the whole ledger, and until it ends vacuum cannot remove rows that
- * were deleted after its start. With 20 million requests it takes three minutes (bench/results), so it runs every half hour instead of every
- * five minutes.
+ * An audit is followed by a pause of nine times its duration. It reads the whole ledger, and until it ends
+ * vacuum cannot remove rows that were deleted after its start. With 20 million requests it takes three minutes
+ * (bench/results), so it runs every half hour instead of every five minutes.
  */
 const PAUSE_FACTOR = 9
 
@@ -22,8 +22,8 @@ const PAUSE_FACTOR = 9
 const RECORD_TIMEOUT_MS = 10_000
 
 /**
- * Audits the ledger and records the result for the metrics of all nodes. Violations go to the log, with their ids. Does nothing during the
- * pause after the last audit.
+ * Audits the ledger and records the result for the metrics of all nodes. Violations go to the log, with their
+ * ids. Does nothing during the pause after the last audit.
  */
 export async function auditLedger({ pool, clock, log }: AuditJobDeps, signal: AbortSignal): Promise<void> {
   const record = withQueryTimeout(pool, RECORD_TIMEOUT_MS)

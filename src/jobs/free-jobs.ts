@@ -1,19 +1,22 @@
 import type { Sql } from '../db/pool.ts'
 
 /**
- * After this time a locked job belongs to a dead node: each job makes one delivery and a few short statements. Only an audit may take longer;
- * it is recognized by its open session.
+ * After this time a locked job belongs to a dead node: each job makes one delivery and a few short statements.
+ * Only an audit may take longer; it is recognized by its open session.
  */
 const ABANDONED_MINUTES = 15
 
-/** Unlocks the jobs of a stopped queue, so that other nodes can run them. `poolId` is the id of its graphile-worker pool. */
+/**
+ * Unlocks the jobs of a stopped queue, so that other nodes can run them. `poolId` is the id of its
+ * graphile-worker pool.
+ */
 export async function freeJobsOf(sql: Sql, poolId: string): Promise<void> {
   await sql.query('SELECT graphile_worker.force_unlock_workers(ARRAY[$1::text])', [poolId])
 }
 
 /**
- * Unlocks the jobs of dead nodes and returns their tasks. graphile-worker itself would wait four hours. An abandoned audit would stop all
- * audits for that time, because only one can run.
+ * Unlocks the jobs of dead nodes and returns their tasks. graphile-worker itself would wait four hours. An
+ * abandoned audit would stop all audits for that time, because only one can run.
  */
 export async function freeAbandonedJobs(sql: Sql): Promise<string[]> {
   const { rows } = await sql.query<{ task: string }>(

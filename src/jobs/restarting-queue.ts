@@ -16,8 +16,8 @@ interface RestartingQueueDeps {
 const RESTART_MS = 5_000
 
 /**
- * A job queue that restarts. graphile-worker stops when it cannot record the end of a job because PostgreSQL is down; once PostgreSQL is
- * back, the queue starts again and runs that job once more.
+ * A job queue that restarts. graphile-worker stops when it cannot record the end of a job because PostgreSQL is
+ * down; once PostgreSQL is back, the queue starts again and runs that job once more.
  */
 export class RestartingQueue {
   readonly #deps: RestartingQueueDeps

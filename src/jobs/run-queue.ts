@@ -34,10 +34,11 @@ export async function runQueue({ queuePool, taskList, onPoolId, log }: QueueOpti
     // An audit may take long, and webhook receivers may be slow.
     concurrency: 3,
     noHandleSignals: true,
-    // PostgreSQL announces new jobs. Polling finds jobs that wait for another attempt, and those announced while PostgreSQL was down.
+    // PostgreSQL announces new jobs. Polling finds jobs that wait for another attempt, and those announced
+    // while PostgreSQL was down.
     pollInterval: 5_000,
-    // 0 instead of the default -1 makes the queue handle errors of the statement that records the end of a job. With -1, when PostgreSQL is
-    // down, that error is an unhandled rejection, which ends the process.
+    // 0 instead of the default -1 makes the queue handle errors of the statement that records the end of a job.
+    // With -1, when PostgreSQL is down, that error is an unhandled rejection, which ends the process.
     preset: { worker: { completeJobBatchDelay: 0, failJobBatchDelay: 0 } },
     taskList,
     parsedCronItems: parseCronItems(timetable),

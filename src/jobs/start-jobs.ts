@@ -14,8 +14,8 @@ export interface JobsDeps extends TaskDeps {
 }
 
 /**
- * Starts the scheduled jobs and the delivery of alerts. With any number of nodes, graphile-worker gives each job to one of them. A job that
- * PostgreSQL could not record as done runs again.
+ * Starts the scheduled jobs and the delivery of alerts. With any number of nodes, graphile-worker gives each
+ * job to one of them. A job that PostgreSQL could not record as done runs again.
  */
 export async function startJobs(deps: JobsDeps): Promise<Jobs> {
   const { pool, queuePool, log } = deps
@@ -33,14 +33,17 @@ export async function startJobs(deps: JobsDeps): Promise<Jobs> {
 
 const LOCK_NOT_AVAILABLE = '55P03'
 
-/** A new installation needs the partition of this month before its first usage row, so this does not wait for the nightly job. */
+/**
+ * A new installation needs the partition of this month before its first usage row, so this does not wait for
+ * the nightly job.
+ */
 async function addFirstPartitions({ pool, clock, log }: JobsDeps): Promise<void> {
   try {
     await addUsagePartitions(pool, clock.epochMs())
   } catch (error) {
     if ((error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE) throw error
-    // A backup can read the table for hours, and the start does not wait for it. The partitions needed first exist already: on the first day
-    // of a month only the one for two months later is missing.
+    // A backup can read the table for hours, and the start does not wait for it. The partitions needed first
+    // exist already: on the first day of a month only the one for two months later is missing.
     log.warn(
       { err: error },
       'no partitions for usage rows can be created now, because a backup or an audit is reading them; trying again tonight',

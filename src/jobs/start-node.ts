@@ -17,9 +17,9 @@ export interface NodeDeps {
 
 export interface RunningNode extends NodeLife {
   /**
-   * Ends the leases of dead nodes at once: of `nodeIds`, which a lock proves dead, or with `'all'` of every node except this one. Call it
-   * after their journals were replayed, so that their charges find their leases. A customer whose balance is locked is logged and retried
-   * later. Rejects when PostgreSQL cannot be reached.
+   * Ends the leases of dead nodes at once: of `nodeIds`, which a lock proves dead, or with `'all'` of every
+   * node except this one. Call it after their journals were replayed, so that their charges find their leases.
+   * A customer whose balance is locked is logged and retried later. Rejects when PostgreSQL cannot be reached.
    */
   reclaimLeases(nodeIds: readonly string[] | 'all'): Promise<void>
 }
@@ -55,7 +55,10 @@ interface ReclaimerDeps extends Pick<NodeDeps, 'store' | 'nodeShard' | 'log'> {
 /** Ends the leases of dead nodes, now and with every fifteenth heartbeat. */
 class Reclaimer {
   readonly #deps: ReclaimerDeps
-  /** A dead node may have had thousands of customers, with a transaction each. Another node, or the next start, does the rest. */
+  /**
+   * A dead node may have had thousands of customers, with a transaction each. Another node, or the next start,
+   * does the rest.
+   */
   readonly #stopping = new AbortController()
   #beats = 0
   #running: Promise<void> | undefined

@@ -15,7 +15,10 @@ export interface AnnounceFacts {
   readonly findings: readonly Finding[]
 }
 
-/** Prints to stdout that the gateway is ready. On a new installation it first creates the customer and the key that it shows. */
+/**
+ * Prints to stdout that the gateway is ready. On a new installation it first creates the customer and the key
+ * that it shows.
+ */
 export async function announce({ config, connection, masterKey, port, findings }: AnnounceFacts): Promise<void> {
   const setup = createPool(connection, { max: 1, applicationName: 'switchyard first run' })
   try {

@@ -16,8 +16,9 @@ export interface FirstRun {
 }
 
 /**
- * Creates the operator, a first customer with the signup credit and its first API key, in one transaction, on a new installation only. Any
- * number of nodes may start at once: one of them creates these. Returns undefined when they were created before.
+ * Creates the operator, a first customer with the signup credit and its first API key, in one transaction, on a
+ * new installation only. Any number of nodes may start at once: one of them creates these. Returns undefined
+ * when they were created before.
  */
 export async function ensureFirstRun({
   pool,

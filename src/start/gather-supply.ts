@@ -14,7 +14,10 @@ export interface GatheredOffers {
   close(): Promise<void>
 }
 
-/** Starts the demo model, reads the configured endpoints, and detects local servers and cloud keys that are not configured. */
+/**
+ * Starts the demo model, reads the configured endpoints, and detects local servers and cloud keys that are not
+ * configured.
+ */
 export async function gatherSupply(config: Config): Promise<GatheredOffers> {
   const configured = configuredOffers(config)
   const declared = declaredNames(config.endpoints)

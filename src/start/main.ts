@@ -7,8 +7,8 @@ import { serve } from './serve.ts'
 import { shutdownSignals } from './shutdown-signals.ts'
 
 /**
- * Runs the gateway in this process until SIGTERM, SIGINT or SIGHUP, then drains. Resolves when everything it started has stopped.
- * Throws an Error with a message for the operator when it cannot start.
+ * Runs the gateway in this process until SIGTERM, SIGINT or SIGHUP, then drains. Resolves when everything it
+ * started has stopped. Throws an Error with a message for the operator when it cannot start.
  */
 export async function main(config: Config): Promise<void> {
   const stop = shutdownSignals()

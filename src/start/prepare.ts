@@ -37,8 +37,8 @@ export interface PrepareOptions {
 }
 
 /**
- * Opens the database and migrates it, takes the server lock if it is embedded, starts the demo upstream and detects local servers. Throws
- * an Error with a message for the operator.
+ * Opens the database and migrates it, takes the server lock if it is embedded, starts the demo upstream and
+ * detects local servers. Throws an Error with a message for the operator.
  */
 export async function prepare({
   config,
@@ -61,7 +61,8 @@ export async function prepare({
     })
     started.defer(() => lock.release())
   }
-  // After the lock: a running server may have an older version, and a second one that is refused must not migrate its database.
+  // After the lock: a running server may have an older version, and a second one that is refused must not
+  // migrate its database.
   await migrate(database.connection, migrationsDir, () =>
     log.info('waiting for another process that is migrating the database'),
   )
@@ -92,7 +93,10 @@ export async function prepare({
   }
 }
 
-/** Detects at the start a node that has another key than the others, or a restore without its key, instead of at the first secret that cannot be opened. */
+/**
+ * Warns at the start about a wrong master key, for example after a restore, before the first secret that cannot
+ * be opened.
+ */
 async function compareMasterKey(sql: Sql, masterKey: Buffer, log: FastifyBaseLogger): Promise<void> {
   if (await noteMasterKey(sql, masterKey)) return
   log.warn(

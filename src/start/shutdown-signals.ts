@@ -6,7 +6,10 @@ export interface ShutdownSignals {
   readonly force: AbortSignal
   /** Acts like a signal. */
   now(): void
-  /** Call it once there is something to drain. Until then a second signal ends the process, because a start can wait for other processes without a limit. */
+  /**
+   * Call it once there is something to drain. Until then a second signal ends the process, because a start can
+   * wait for other processes without a limit.
+   */
   serving(): void
 }
 

@@ -152,7 +152,8 @@ describe('the jobs stop', () => {
   const logged = (level: 'debug' | 'error', message: RegExp) =>
     log[level].mock.calls.filter(([, text]) => message.test(text)).length
 
-  // The shutdown of graphile-worker waits for its polling workers. A bug: each of them retried a hundred times, minutes apart in the end.
+  // The shutdown of graphile-worker waits for its polling workers. A bug: each of them retried a hundred times,
+  // minutes apart in the end.
   test('while PostgreSQL starts up', async () => {
     const jobs = await jobsWith(queuePool)
     proxy.startUp()
@@ -193,8 +194,8 @@ describe('the jobs stop', () => {
     proxy.pass()
   })
 
-  // A bug: the shutdown waited for the audit, and the audit for PostgreSQL, without a limit. The kernel of a host that hangs can still
-  // acknowledge packets.
+  // A bug: the shutdown waited for the audit, and the audit for PostgreSQL, without a limit. The kernel of a
+  // host that hangs can still acknowledge packets.
   test('while PostgreSQL hangs during an audit', async () => {
     const auditPool = createPool(proxy.connection, {
       max: 2,

@@ -7,8 +7,9 @@ import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
 import { eventually, type GatewayProcess, startGatewayProcess } from './gateway-process.ts'
 
-// Two nodes that share only the database. The command line, a third process, makes each change. The documentation promises that a change
-// takes effect on both nodes within 2 s; the tests allow more, for a busy machine.
+// Two nodes that share only the database. The command line, a third process, makes each change. The
+// documentation promises that a change takes effect on both nodes within 2 s; the tests allow more, for a busy
+// machine.
 
 let directory: string
 let upstream: ScriptedUpstream

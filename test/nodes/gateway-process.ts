@@ -40,7 +40,10 @@ export interface GatewayProcessOptions {
 
 const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
-/** Starts it on a free port and waits until it prints its address. Rejects with its error lines when it ends before. */
+/**
+ * Starts it on a free port and waits until it prints its address. Rejects with its error lines when it ends
+ * before.
+ */
 export async function startGatewayProcess(options: GatewayProcessOptions): Promise<GatewayProcess> {
   const { directory, args = [], env = {} } = options
   const child = spawn(process.execPath, [cli, 'start', ...args], {

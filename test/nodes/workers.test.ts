@@ -79,7 +79,10 @@ function chat(gateway: GatewayProcess, more: object = {}): Promise<Response> {
   })
 }
 
-/** The status of a GET; undefined when the connection fails. Without `agent` it opens a new connection, which any worker may get. */
+/**
+ * The status of a GET; undefined when the connection fails. Without `agent` it opens a new connection, which
+ * any worker may get.
+ */
 async function statusOf(url: string, agent = new Agent({ keepAlive: false })): Promise<number | undefined> {
   try {
     const request = get(url, { agent })
@@ -305,7 +308,8 @@ test('workers end when their primary is killed, and the next start returns their
 
   const next = await startWorkers({ env: { DATABASE_URL: '', SWITCHYARD_DATA: 'killed' } })
   expect(next.output()).not.toContain('sk-sy-')
-  // The log does not say whether the charge was committed before: the journal keeps a record for a while after its commit.
+  // The log does not say whether the charge was committed before: the journal keeps a record for a while after
+  // its commit.
   const replayed = await next.logged(fact => 'replayed' in fact)
   expect(replayed).toMatchObject({
     replayed: 1,

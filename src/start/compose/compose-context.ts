@@ -27,8 +27,8 @@ export interface ComposeInput {
 /** Intervals that tests shorten. */
 export interface NodeTimeouts {
   /**
-   * How long the end of an answer waits until its charge is in the journal, or committed when there is no journal, ms. After that the
-   * answer fails and is free.
+   * How long the end of an answer waits until its charge is in the journal, or committed when there is no
+   * journal, ms. After that the answer fails and is free.
    */
   readonly commitMs: number
   /** How long a client may read nothing before its connection is closed, ms. */

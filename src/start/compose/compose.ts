@@ -21,16 +21,17 @@ export interface App {
   /** Reads changes of keys, customers, hosters and prices at once, instead of within a second. */
   readonly noticeChanges: () => Promise<void>
   /**
-   * Refuses new chats, lets running ones finish for `drainMs`, then ends them with an error chunk. After that it commits pending
-   * settlements, returns the leases of the node and closes everything. `signal` cuts the drain short. The port and its connections stay
-   * open until the promise of `onDrained` resolves.
+   * Refuses new chats, lets running ones finish for `drainMs`, then ends them with an error chunk. After that
+   * it commits pending settlements, returns the leases of the node and closes everything. `signal` cuts the
+   * drain short. The port and its connections stay open until the promise of `onDrained` resolves.
    */
   close(options: { drainMs: number; signal?: AbortSignal; onDrained?: () => Promise<void> }): Promise<void>
 }
 
 /**
- * Builds one node by hand. Each part has its own file, and each feature returns its endpoints: add a feature with a new file, a line that
- * creates it and its name in `features`. Parts stop in reverse order of their start, also when another part fails to start or to stop.
+ * Builds one node by hand. Each part has its own file, and each feature returns its endpoints: add a feature
+ * with a new file, a line that creates it and its name in `features`. Parts stop in reverse order of their
+ * start, also when another part fails to start or to stop.
  */
 export async function compose(input: ComposeInput): Promise<App> {
   await using started = new AsyncDisposableStack()

@@ -11,7 +11,10 @@ export interface Database {
   readonly lookups: Sql
   /** The job queue: one connection listens for jobs, two take jobs and record their end. */
   readonly queue: Pool
-  /** Heartbeats, so that a full pool never makes this node look dead, and one connection to reclaim leases of dead nodes. */
+  /**
+   * Heartbeats, so that a full pool never makes this node look dead, and one connection to reclaim leases of
+   * dead nodes.
+   */
   readonly heartbeat: Pool
   /** The audit, whose statements may take minutes. */
   readonly audit: Pool

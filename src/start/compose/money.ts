@@ -43,7 +43,10 @@ export async function startMoney(context: ComposeContext, database: Database): P
 
 type Parts = Pick<Money, 'ledger' | 'node'> & { readonly journals: Journals }
 
-/** Replays the journals before it ends the leases of dead nodes, so that the replayed charges still find their leases. */
+/**
+ * Replays the journals before it ends the leases of dead nodes, so that the replayed charges still find their
+ * leases.
+ */
 async function recover({ isOnlyNode, log }: ComposeContext, { ledger, node, journals }: Parts): Promise<void> {
   const replayed = await ledger.replay(journals.recovered)
   // The number of open charges is unknown: a record stays in its file for a while after its charge was committed.
@@ -64,7 +67,8 @@ async function stopMoney({ config, log }: ComposeContext, { ledger, node, journa
   ledger.stop()
   await node.stop()
   failpoint('drain-before-retire')
-  // The next start settles what remains in the journal. Until then the leases of those charges must stay, so the node is not retired.
+  // The next start settles what remains in the journal. Until then the leases of those charges must stay, so
+  // the node is not retired.
   const retired = unsettled === 0 && (await node.retire())
   if (unsettled > 0)
     log.error({ unsettled, settlement: config.settlement }, 'charges could not be committed before shutdown')

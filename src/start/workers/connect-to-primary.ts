@@ -1,7 +1,10 @@
 import type { Registry } from 'prom-client'
 import type { FromWorker, ToWorker } from './messages.ts'
 
-/** A worker's connection to its primary. When it breaks, Node ends the worker: without a primary no connections are accepted. */
+/**
+ * A worker's connection to its primary. When it breaks, Node ends the worker: without a primary no connections
+ * are accepted.
+ */
 export interface PrimaryLine<Task> {
   /** The task of this worker; arrives once. */
   readonly task: Promise<Task>

@@ -2,8 +2,9 @@ import type { ChildProcess } from 'node:child_process'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /**
- * Messages of Node's cluster module, which are not documented: `act: 'newconn'` hands a connection over, `ack` confirms it, `key` names the
- * port. If Node changes them, connections are lost when a worker dies and when the port closes; test/nodes/workers.test.ts covers both.
+ * Messages of Node's cluster module, which are not documented: `act: 'newconn'` hands a connection over, `ack`
+ * confirms it, `key` names the port. If Node changes them, connections are lost when a worker dies and when the
+ * port closes; test/nodes/workers.test.ts covers both.
  */
 interface HandoffMessage {
   readonly act?: string
@@ -27,9 +28,10 @@ export interface ConnectionHandoffs {
 }
 
 /**
- * Tracks the connections handed to a worker. If the worker dies before it confirms one, that connection is closed, so that its client sees
- * an error. Node (26.10) waits for the confirmation forever: the client would wait too, and the primary would keep the descriptor. The
- * connection cannot go to another worker, because the dead one may have read part of it.
+ * Tracks the connections handed to a worker. If the worker dies before it confirms one, that connection is
+ * closed, so that its client sees an error. Node (26.10) waits for the confirmation forever: the client would
+ * wait too, and the primary would keep the descriptor. The connection cannot go to another worker, because the
+ * dead one may have read part of it.
  */
 export function trackHandoffs(worker: ChildProcess): ConnectionHandoffs {
   const unconfirmed = new Map<number, Connection>()
@@ -63,14 +65,15 @@ export function trackHandoffs(worker: ChildProcess): ConnectionHandoffs {
 }
 
 /**
- * Upper limit for the wait in `closePort`, since under a flood new connections never pause. Enough for a hundred connections on a busy
- * machine: each waits until the worker has confirmed the one before.
+ * Upper limit for the wait in `closePort`, since under a flood new connections never pause. Enough for a
+ * hundred connections on a busy machine: each waits until the worker has confirmed the one before.
  */
 const QUIET_MS_MAX = 5_000
 
 /**
- * Closes the port once every accepted connection is with a worker or on its way to one, and resolves then. If the workers stopped listening
- * instead, connections that the primary accepts before it notices would be reset together with their requests.
+ * Closes the port once every accepted connection is with a worker or on its way to one, and resolves then. If
+ * the workers stopped listening instead, connections that the primary accepts before it notices would be reset
+ * together with their requests.
  */
 export async function closePort(workers: readonly ConnectionHandoffs[]): Promise<void> {
   // Not a worker that hangs.

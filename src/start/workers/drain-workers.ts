@@ -23,8 +23,8 @@ interface DrainOptions {
 const CLOSE_PORT_MS = 6_000
 
 /**
- * Then a worker commits charges and closes. This long after the end of its drain it is killed; the journal keeps the charges that it did
- * not commit.
+ * Then a worker commits charges and closes. This long after the end of its drain it is killed; the journal
+ * keeps the charges that it did not commit.
  */
 const KILL_MS = 25_000
 

@@ -12,8 +12,8 @@ export interface MetricsSum {
 }
 
 /**
- * Counters and histograms never go down when a worker is replaced: Prometheus would treat the drop as a restart and count the remainder a
- * second time. Counts between the last sample of a worker and its crash are lost.
+ * Counters and histograms never go down when a worker is replaced: Prometheus would treat the drop as a restart
+ * and count the remainder a second time. Counts between the last sample of a worker and its crash are lost.
  */
 export function createMetricsSum(): MetricsSum {
   const latest = new Map<number, Sample>()

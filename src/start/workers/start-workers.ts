@@ -5,22 +5,26 @@ import { WorkerGroup, type WorkersOptions } from './worker-group.ts'
 /** Processes that serve behind one port. */
 export interface Workers {
   /**
-   * Resolves with the port when each worker has started to serve, or has failed and is scheduled for another start. Rejects when no worker
-   * can serve.
+   * Resolves with the port when each worker has started to serve, or has failed and is scheduled for another
+   * start. Rejects when no worker can serve.
    */
   readonly port: Promise<number>
-  /** Rejects with a message for the operator when the workers crash too often, or when none is left and none can start. */
+  /**
+   * Rejects with a message for the operator when the workers crash too often, or when none is left and none can
+   * start.
+   */
   readonly broken: Promise<never>
   /**
-   * Drains all workers. Resolves when they have ended, with the number of workers that did not shut down cleanly. `force` cuts the drain
-   * short. Safe to call twice.
+   * Drains all workers. Resolves when they have ended, with the number of workers that did not shut down
+   * cleanly. `force` cuts the drain short. Safe to call twice.
    */
   stop(force: AbortSignal): Promise<number>
 }
 
 /**
- * Starts the first worker and, once it serves, the others. The primary accepts the connections and hands them to the workers
- * (docs/decisions/2026-11-21-the-primary-accepts.md). A worker that crashes is started again, after a delay that grows with each crash.
+ * Starts the first worker and, once it serves, the others. The primary accepts the connections and hands them
+ * to the workers (docs/decisions/2026-11-21-the-primary-accepts.md). A worker that crashes is started again,
+ * after a delay that grows with each crash.
  */
 export function startWorkers<Task>(options: WorkersOptions<Task>): Workers {
   cluster.schedulingPolicy = cluster.SCHED_RR

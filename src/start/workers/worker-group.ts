@@ -10,8 +10,9 @@ export interface WorkersOptions<Task> {
   /** The program of a worker; it calls `connectToPrimary`. */
   readonly program: URL
   /**
-   * Returns the task of a worker. `first` is true until one worker has served: until then no other worker runs, so that this one can
-   * clean up after earlier processes. Several workers at once could take each other for one of those.
+   * Returns the task of a worker. `first` is true until one worker has served: until then no other worker runs,
+   * so that this one can clean up after earlier processes. Several workers at once could take each other for
+   * one of those.
    */
   readonly task: (facts: { number: number; first: boolean }) => Task
   /** How long a worker may drain, ms. */
@@ -37,7 +38,8 @@ export class WorkerGroup<Task> {
   constructor(options: WorkersOptions<Task>) {
     this.#options = options
     this.#crashes = createCrashLimit({ workers: options.count })
-    // The caller may await only one of the two promises: the other one must not end the process as an unhandled rejection.
+    // The caller may await only one of the two promises: the other one must not end the process as an unhandled
+    // rejection.
     this.#port.promise.catch(() => {})
     this.#broken.promise.catch(() => {})
   }
@@ -130,7 +132,8 @@ export class WorkerGroup<Task> {
 
   #retryStart(number: number, facts: object, reason: string | undefined): void {
     this.#options.log.error({ ...facts, reason }, 'a worker could not start')
-    // While others serve, the cause may pass, for example when the database is down. When none serves, the operator has to act.
+    // While others serve, the cause may pass, for example when the database is down. When none serves, the
+    // operator has to act.
     if (this.#serving.length > 0) this.#startLater(number, RETRY_START_MS)
     else this.#giveUp(reason ?? 'A worker ended before it could serve. Its errors are in the log above.')
   }
@@ -149,8 +152,9 @@ export class WorkerGroup<Task> {
   }
 
   /**
-   * The port stays open until the last worker stops listening, and a proxy that can still connect keeps using its open connections. A worker
-   * that closed its connections early could lose a request on its way, so all workers close theirs together.
+   * The port stays open until the last worker stops listening, and a proxy that can still connect keeps using
+   * its open connections. A worker that closed its connections early could lose a request on its way, so all
+   * workers close theirs together.
    */
   #closePortWhenDrained(): void {
     if ([...this.#running.values()].every(({ isServing, isDrained }) => isDrained || !isServing)) void this.#closePort()

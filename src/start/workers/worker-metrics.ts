@@ -10,7 +10,10 @@ export class WorkerMetrics {
   readonly #crashes: Counter
   #sampling: Promise<void> | undefined
 
-  /** @param serving returns the workers that serve now; each passes its sample to `update` before `sample` resolves */
+  /**
+   * @param serving returns the workers that serve now; each passes its sample to `update` before `sample`
+   * resolves
+   */
   constructor(serving: () => readonly { sample(): Promise<void> }[]) {
     this.#serving = serving
     const registers = [this.#registry]
@@ -44,7 +47,10 @@ export class WorkerMetrics {
     this.#crashes.inc()
   }
 
-  /** Returns the text for Prometheus, from new samples of all workers. Calls at the same time share one round of samples. */
+  /**
+   * Returns the text for Prometheus, from new samples of all workers. Calls at the same time share one round of
+   * samples.
+   */
   async text(): Promise<string> {
     this.#sampling ??= this.#sampleAll().finally(() => {
       this.#sampling = undefined

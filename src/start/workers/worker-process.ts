@@ -31,8 +31,8 @@ export interface WorkerEnd {
 const SAMPLE_TIMEOUT_MS = 2_000
 
 /**
- * Forks a worker. Returns the Error when the operating system refuses: Node throws when memory is short, and reports a lack of
- * descriptors or processes later, as `WorkerEnd`.
+ * Forks a worker. Returns the Error when the operating system refuses: Node throws when memory is short, and
+ * reports a lack of descriptors or processes later, as `WorkerEnd`.
  */
 export function forkWorker<Task>(number: number, listener: WorkerListener<Task>): WorkerProcess<Task> | Error {
   const cache = getCompileCacheDir()
