@@ -1,3 +1,4 @@
+import type { Writable } from 'node:stream'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import type { HeaderList } from './header-list.ts'
 
@@ -55,4 +56,23 @@ export interface GenerationRoute {
   /** One fixed address, without a query. */
   readonly path: string
   readonly serve: (request: GenerationRequest, response: GenerationResponse) => void
+}
+
+/** Encodes text that is not empty as one chunk of a body of unknown length (RFC 9112, 7.1). */
+export function encodeChunk(text: string): string {
+  return `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
+}
+
+/** Resolves at the next 'drain' event of a stream, or when the signal is aborted. */
+export function drained(stream: Pick<Writable, 'on' | 'off'>, signal: CancelSignal): Promise<void> {
+  return new Promise(resolve => {
+    if (signal.aborted) return resolve()
+    const done = () => {
+      stream.off('drain', done)
+      signal.removeEventListener('abort', done)
+      resolve()
+    }
+    stream.on('drain', done)
+    signal.addEventListener('abort', done)
+  })
 }

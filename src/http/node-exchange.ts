@@ -1,9 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { ApiError } from '../domain/errors.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
-import { drained } from './drained.ts'
-import { encodeChunk } from './encode-chunk.ts'
-import type { GenerationHeader, GenerationRequest, GenerationResponse } from './generation-exchange.ts'
+import {
+  drained,
+  encodeChunk,
+  type GenerationHeader,
+  type GenerationRequest,
+  type GenerationResponse,
+} from './generation-exchange.ts'
 import type { HeaderList } from './header-list.ts'
 import { bodyTooLarge } from './receive-body.ts'
 

@@ -1,4 +1,5 @@
 import type { GenerationHeader, GenerationRequest, GenerationRoute } from '../generation-exchange.ts'
+import { HEAD_BYTES_MAX } from '../node-server.ts'
 import { bodyTooLarge } from '../receive-body.ts'
 
 /** The request lines that plain requests may begin with, each with the route that it leads to. */
@@ -54,8 +55,6 @@ export class PlainRequest implements GenerationRequest {
   }
 }
 
-/** The same limit as node:http has here. */
-export const HEAD_BYTES_MAX = 16 * 1024
 /** Size limit of a whole request. It equals one read of a socket, which bounds the memory that an incomplete request occupies. */
 const BYTES_MAX = 64 * 1024
 /** node:http keeps about a thousand fields and refuses more; SDKs send about twenty. */

@@ -1,9 +1,7 @@
 import type { Socket } from 'node:net'
 import type { CancelSignal } from '../../runtime/cancel-signal.ts'
 import { http } from '../../runtime/node-http.ts'
-import { drained } from '../drained.ts'
-import { encodeChunk } from '../encode-chunk.ts'
-import type { GenerationResponse } from '../generation-exchange.ts'
+import { drained, encodeChunk, type GenerationResponse } from '../generation-exchange.ts'
 import type { HeaderList } from '../header-list.ts'
 
 /** The connection that a response belongs to. */

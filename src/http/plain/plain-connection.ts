@@ -1,0 +1,176 @@
+import type { Socket } from 'node:net'
+import { ByteQueue } from '../../runtime/byte-queue.ts'
+import type { LinkedItem } from '../../runtime/linked-set.ts'
+import { parsePlainRequest, type RequestLines } from './plain-request.ts'
+import { PlainResponse, type ResponseOwner } from './plain-response.ts'
+
+/** What the connections of a server share. */
+export interface ConnectionContext {
+  readonly lines: RequestLines
+  readonly keepAliveMs: number
+  /** Gives the socket to node:http. */
+  handOver(socket: Socket): void
+  /** Answers a request that has broken off as node:http would. */
+  refuse(error: Error, socket: Socket): void
+  /** The connection has been closed or handed over. */
+  onGone(connection: PlainConnection): void
+}
+
+/** An incomplete request is handed to node:http at the first check after this long; node:http's own time-outs start then. */
+const PART_MS_MAX = 5_000
+/** A request in more pieces is handed over too: each piece is joined to those before it, which costs too much for many small ones. */
+const PIECES_MAX = 16
+/** Bytes that arrive during an answer. Beyond this limit they are discarded and the connection ends with the answer, to bound memory. */
+const PIPELINED_BYTES_MAX = 64 * 1024
+
+/** One connection, which serves at most one request at a time. */
+export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnection> {
+  older: PlainConnection | undefined = undefined
+  newer: PlainConnection | undefined = undefined
+  isListed = false
+  readonly socket: Socket
+  readonly #context: ConnectionContext
+  #response: PlainResponse | null = null
+  /** The bytes of an incomplete request. */
+  #part: Buffer | null = null
+  #pieces = 0
+  /** The part cannot be a whole request before it has this many bytes. */
+  #partBytesMin = 0
+  /** The bytes that arrived during the current answer. */
+  readonly #pipelined = new ByteQueue()
+  /** performance.now() when the connection was opened, last answered, or received the first byte of the current part. */
+  #sinceMs = performance.now()
+  #hasServed = false
+  #phase: Phase = 'serving'
+
+  constructor(socket: Socket, context: ConnectionContext) {
+    this.socket = socket
+    this.#context = context
+    socket.on('data', this.#onData).on('end', this.#onEnd).on('close', this.#onClose).on('error', ignore)
+  }
+
+  get keepAliveS(): number {
+    return this.#context.keepAliveMs / 1000
+  }
+
+  onAnswered(keepsAlive: boolean): void {
+    this.#response = null
+    this.#hasServed = true
+    this.#sinceMs = performance.now()
+    if (!keepsAlive || this.#phase !== 'serving') this.#leave()
+    else if (this.#pipelined.length > 0) this.#begin(this.#pipelined.take(Number.POSITIVE_INFINITY))
+  }
+
+  /** Closes the connection when it has been idle for too long, and hands it over when its request is slow to arrive. */
+  check(nowMs: number): void {
+    const { socket } = this
+    if (this.#response !== null || this.#phase === 'leaving' || socket.destroyed) return
+    const elapsedMs = nowMs - this.#sinceMs
+    if (this.#hasServed && this.#part === null) {
+      // Unwritten bytes belong to an answer that the client is slow to read.
+      if (elapsedMs >= this.#context.keepAliveMs && socket.writableLength === 0) socket.destroy()
+    } else if (elapsedMs >= PART_MS_MAX) this.handOver()
+  }
+
+  /** Called when the server closes. A request that has begun to arrive is handed to node:http. */
+  close(): void {
+    if (this.#phase === 'serving') this.#phase = 'last answer'
+    if (this.#response !== null) return
+    if (this.#part !== null) this.handOver()
+    else if (this.socket.writableLength > 0) this.#leave()
+    else this.socket.destroy()
+  }
+
+  /** Hands the connection to node:http, with the bytes that it has not read. */
+  handOver(): void {
+    const { socket } = this
+    socket.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose).off('error', ignore)
+    socket.pause()
+    if (this.#part !== null) socket.unshift(this.#part)
+    this.#forget()
+    this.#context.onGone(this)
+    this.#context.handOver(socket)
+    socket.resume()
+  }
+
+  readonly #onData = (bytes: Buffer): void => {
+    if (this.#phase === 'leaving') return
+    if (this.#response !== null) this.#keepPipelined(bytes)
+    else if (this.#part === null) this.#begin(bytes)
+    else {
+      this.#part = Buffer.concat([this.#part, bytes])
+      this.#pieces++
+      this.#take(this.#part)
+    }
+  }
+
+  /** Keeps the pieces apart: many of them cannot be handed over yet, and joining each of 64 Ki to those before it would cost 0.7 s of CPU. */
+  #keepPipelined(bytes: Buffer): void {
+    if (this.#pipelined.length < PIPELINED_BYTES_MAX) this.#pipelined.add(bytes)
+    else this.#phase = 'last answer'
+  }
+
+  #begin(bytes: Buffer): void {
+    this.#part = bytes
+    this.#pieces = 1
+    this.#partBytesMin = 0
+    this.#sinceMs = performance.now()
+    this.#take(bytes)
+  }
+
+  /** Serves a whole request, waits for the rest of an incomplete one, and hands everything else over. */
+  #take(bytes: Buffer): void {
+    if (bytes.length < this.#partBytesMin && this.#pieces <= PIECES_MAX) return
+    const request = parsePlainRequest(bytes, this.#context.lines)
+    if (typeof request === 'number' && this.#pieces <= PIECES_MAX) this.#partBytesMin = request
+    // Backpressure is left to node:http: it reads no further request until the client has read its answers.
+    else if (typeof request !== 'object' || this.socket.writableNeedDrain) this.handOver()
+    else {
+      this.#part = null
+      this.#response = new PlainResponse(this)
+      request.route.serve(request, this.#response)
+    }
+  }
+
+  /**
+   * Ends the server's side after the answer and reads on until the client ends its own. Closing with unread bytes in the kernel would send a
+   * reset, at which the client's kernel discards an answer that was paid for.
+   */
+  #leave(): void {
+    this.#phase = 'leaving'
+    this.#forget()
+    this.socket.end()
+  }
+
+  #forget(): void {
+    this.#part = null
+    this.#pipelined.clear()
+  }
+
+  /** The client has ended its side. Like node:http, this treats the client as gone. */
+  readonly #onEnd = (): void => {
+    const isBrokenOff = this.#response === null && this.#part !== null
+    this.#phase = 'leaving'
+    this.#forget()
+    if (isBrokenOff) {
+      // The code of node:http's parser, so that the client gets the same answer. A socket that has ended cannot be handed over.
+      const error = Object.assign(new Error('The request broke off.'), { code: 'HPE_INVALID_EOF_STATE' })
+      this.#context.refuse(error, this.socket)
+    } else this.socket.end()
+  }
+
+  readonly #onClose = (): void => {
+    this.#context.onGone(this)
+    this.#forget()
+    this.#response?.close()
+    this.#response = null
+  }
+}
+
+/**
+ * A connection serves requests until one answer is the last; then it is leaving and discards what it reads.
+ */
+type Phase = 'serving' | 'last answer' | 'leaving'
+
+/** A 'close' follows each 'error', and `#onClose` cleans up. */
+function ignore(): void {}

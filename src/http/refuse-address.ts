@@ -1,0 +1,40 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { ApiError } from '../domain/errors.ts'
+import type { Endpoint } from './endpoint.ts'
+
+/** Throws `method_not_allowed` when the address exists under another method, and `not_found` otherwise. */
+export function refuseAddress(
+  endpoints: readonly Endpoint[],
+  { method, url }: FastifyRequest,
+  reply: FastifyReply,
+): never {
+  const path = url.split('?', 1)[0]!
+  const allowed = endpoints.filter(endpoint => isAt(endpoint, path)).flatMap(methodsOf)
+  if (allowed.length === 0) {
+    throw new ApiError('not_found', {
+      message: `There is nothing at ${method} ${printable(path)}. See /docs for the API.`,
+    })
+  }
+  reply.header('allow', allowed.join(', '))
+  throw new ApiError('method_not_allowed', {
+    message: `${printable(path)} answers to ${allowed.join(', ')}, not to ${method}.`,
+  })
+}
+
+function isAt(endpoint: Endpoint, path: string): boolean {
+  if (endpoint.path.endsWith('*')) return path.startsWith(endpoint.path.slice(0, -1))
+  const segments = path.split('/')
+  const pattern = endpoint.path.split('/')
+  return (
+    pattern.length === segments.length && pattern.every((part, at) => part.startsWith(':') || part === segments[at])
+  )
+}
+
+/** Fastify answers HEAD for every GET route. */
+function methodsOf({ method }: Endpoint): string[] {
+  return method === 'GET' ? ['GET', 'HEAD'] : [method]
+}
+
+function printable(path: string): string {
+  return path.length > 100 ? `${path.slice(0, 100)}...` : path
+}

@@ -1,0 +1,46 @@
+import { randomUUIDv7 } from 'node:crypto'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { errorBody } from '../dialects/error-body.ts'
+import { ApiError } from '../domain/errors.ts'
+
+/** Answers a request that node:http cannot parse. Such a request has no response object: the answer is written to the socket. */
+export function refuseUnparsable(error: Error & { code?: string }, socket: Socket): void {
+  // The rest of a refused request. Closing with unread bytes would send a reset, and a proxy that is still sending would drop the refusal and
+  // count this node as failed. `ConnectionWatch` closes the connection if the client does not.
+  if (socket.writableEnded && error.code !== 'ECONNRESET') return
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const refusal = new ApiError(unparsableCode(error.code))
+  const body = errorBody(refusal)
+  const { status } = refusal.row
+  socket.end(
+    `HTTP/1.1 ${status} Refused\r\ncontent-type: application/json\r\nx-request-id: ${randomUUIDv7()}\r\n` +
+      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  )
+}
+
+function unparsableCode(code: string | undefined) {
+  if (code === 'HPE_HEADER_OVERFLOW') return 'headers_too_large'
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'request_timeout'
+  return 'invalid_header'
+}
+
+/** Refuses an expectation other than `100-continue`, which node:http meets (RFC 9110, 10.1.1). node:http reports it before routing. */
+export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const refusal = new ApiError('invalid_header', {
+    param: 'Expect',
+    message: 'The only expectation that can be met is "Expect: 100-continue". Leave the header out.',
+  })
+  const body = errorBody(refusal)
+  response.writeHead(refusal.row.status, {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(body),
+    'x-request-id': randomUUIDv7(),
+    // A body may follow, which nothing reads.
+    connection: 'close',
+  })
+  response.end(body)
+}
