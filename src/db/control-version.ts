@@ -1,110 +1,116 @@
 import type { Sql } from './pool.ts'
 
-/** What running nodes must notice: `access` is keys and customers, `supply` is hosters and prices. */
+/** What running nodes must notice: `access` covers keys and customers, `supply` covers hosters and prices. */
 export type ControlTopic = 'access' | 'supply'
 
 export interface ControlVersions {
-  /** Calls `listener` soon after the first poll and then whenever the topic changed. Returns a function that ends it. */
+  /** Calls `listener` soon after the first poll and then whenever the topic changed. Returns a function that unsubscribes it. */
   onChange(topic: ControlTopic, listener: () => void | Promise<void>): () => void
   /** Polls now instead of waiting for the next second; resolves when the listeners are done. Never rejects. */
   poll(): Promise<void>
-  /** Ends polling; resolves when a running poll is over, and who was told of it is done. */
+  /** Ends polling; resolves when a running poll and the listeners that it called are done. */
   stop(): Promise<void>
 }
 
 export interface ControlVersionsOptions {
   readonly intervalMs?: number
-  /** Told when a poll or a listener failed; both are tried again at the next poll. */
+  /** Called when a poll or a listener failed; both are tried again at the next poll. */
   readonly onError?: (error: unknown) => void
 }
 
-interface Listening {
+interface Subscription {
   readonly topic: ControlTopic
-  /** What there is to tell, and what it was told last. */
+  /** The newest version that a poll has read, and the last one that the listener has handled. */
   newest: bigint | undefined
-  seen: bigint | undefined
-  /** The end of what it is being told. */
-  told: Promise<void>
-  /** It is told once more after that. */
-  isNext: boolean
+  handled: bigint | undefined
+  /** Resolves when all calls of the listener so far have ended. */
+  done: Promise<void>
+  /** Another call of the listener is queued. */
+  isQueued: boolean
 }
 
 /**
- * One cheap query a second tells this node what others changed. Polled rather than LISTENed: a notification is lost with its
+ * Watches for changes made by other nodes with one cheap query a second. Polling replaces LISTEN because a notification is lost with its
  * connection, and poolers such as pgbouncer do not carry it.
  */
 export function watchControlVersions(sql: Sql, options: ControlVersionsOptions = {}): ControlVersions {
   const { intervalMs = 1000, onError = () => {} } = options
-  const listeners = new Map<() => void | Promise<void>, Listening>()
+  const subscriptions = new Map<() => void | Promise<void>, Subscription>()
   let running: Promise<void> | undefined
   let stopped = false
   let timer: NodeJS.Timeout | undefined
 
-  const tell = async (listener: () => void | Promise<void>, state: Listening) => {
-    state.isNext = false
-    const version = state.newest
-    if (version === state.seen || stopped) return
+  const notify = async (listener: () => void | Promise<void>, subscription: Subscription) => {
+    subscription.isQueued = false
+    const version = subscription.newest
+    if (version === subscription.handled || stopped) return
     try {
       await listener()
-      state.seen = version
+      subscription.handled = version
     } catch (error) {
       onError(error)
     }
   }
-  /** Resolves when the versions are read and everybody concerned is being told. Never rejects. */
-  const look = async () => {
+  /** Reads the versions and queues the calls of listeners without waiting for them. Never rejects. */
+  const readVersions = async () => {
     try {
       const versions = await readControlVersions(sql)
-      for (const [listener, state] of listeners) {
-        state.newest = versions.get(state.topic)
-        // As often as it was looked for meanwhile, one that fails for long would be told, and a stop wait for it.
-        if (state.isNext) continue
-        state.isNext = true
-        // One that takes long keeps nobody else waiting: prices that cannot be read are no reason to go on believing a key.
-        state.told = state.told.then(() => tell(listener, state))
+      for (const [listener, subscription] of subscriptions) {
+        subscription.newest = versions.get(subscription.topic)
+        // One queued call is enough. With one per poll, a listener that hangs would get many calls at once and delay stop().
+        if (subscription.isQueued) continue
+        subscription.isQueued = true
+        // Listeners run independently: unreadable prices must not delay the revocation of a key.
+        subscription.done = subscription.done.then(() => notify(listener, subscription))
       }
     } catch (error) {
       onError(error)
     }
   }
-  const lookOnce = () => {
-    running ??= look().finally(() => {
+  const readOnce = () => {
+    running ??= readVersions().finally(() => {
       running = undefined
     })
     return running
   }
-  const everybodyTold = () => Promise.all([...listeners.values()].map(({ told }) => told))
+  const listenersDone = () => Promise.all([...subscriptions.values()].map(({ done }) => done))
   const schedule = () => {
     timer = setTimeout(async () => {
-      await lookOnce()
+      await readOnce()
       if (!stopped) schedule()
     }, intervalMs)
-    // Watching for changes is no reason to keep a process alive.
+    // Watching for changes must not keep a process alive.
     timer.unref()
   }
   schedule()
 
   return {
     onChange(topic, listener) {
-      listeners.set(listener, { topic, newest: undefined, seen: undefined, told: Promise.resolve(), isNext: false })
+      subscriptions.set(listener, {
+        topic,
+        newest: undefined,
+        handled: undefined,
+        done: Promise.resolve(),
+        isQueued: false,
+      })
       return () => {
-        listeners.delete(listener)
+        subscriptions.delete(listener)
       }
     },
     async poll() {
-      await lookOnce()
-      await everybodyTold()
+      await readOnce()
+      await listenersDone()
     },
     async stop() {
       stopped = true
       clearTimeout(timer)
       await running
-      await everybodyTold()
+      await listenersDone()
     },
   }
 }
 
-/** Call it inside the transaction that makes the change, so that nobody sees the new version before the new rows. */
+/** Call it inside the transaction that makes the change, so that no node sees the new version before the new rows. */
 export async function bumpControlVersion(sql: Sql, topic: ControlTopic): Promise<void> {
   await sql.query('UPDATE control_version SET version = version + 1 WHERE topic = $1', [topic])
 }

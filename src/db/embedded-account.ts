@@ -1,7 +1,7 @@
 import { readFileSync, type Stats, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** How to run PostgreSQL's programs: prepend `prefix` to the command line, spawn with `spawn`, files belong to `owner`. */
+/** How to run PostgreSQL's programs: prepend `prefix` to the command line, spawn with `spawn`, give the files to `owner`. */
 export interface Account {
   readonly prefix: readonly string[]
   readonly spawn: { readonly uid?: number; readonly gid?: number }
@@ -9,9 +9,9 @@ export interface Account {
 }
 
 /**
- * Decides under which account PostgreSQL runs. An ordinary user runs it as itself. PostgreSQL refuses to run as root, so
- * root runs it as the owner of the cluster; for a new one as the owner of the data directory, or else as `postgres`, or
- * else as `nobody`. Throws a sentence that says what to do when none of that can work.
+ * Chooses the account that runs PostgreSQL. An ordinary user runs it as itself. PostgreSQL refuses to run as root, so
+ * root runs it as the owner of the cluster; a new cluster runs as the owner of the data directory, or else as `postgres`,
+ * or else as `nobody`. Throws an error that says what to do when none of these works.
  *
  * @param clusterDir the cluster, which may not exist yet; its parent is the data directory and exists
  * @param programs directories that hold PostgreSQL's programs
@@ -25,11 +25,11 @@ export function chooseAccount(clusterDir: string, programs: readonly string[]): 
     )
   const capability = missingCapability(dirname(clusterDir), programs, owner)
   if (!capability) return { prefix: [], spawn: owner, owner }
-  // Cloning below /root (mode 0700) is common, and another user cannot even walk through it. Handing PostgreSQL this one
-  // capability beats the alternatives tried: copying 60 MB of binaries and moving the money out of the data
-  // directory, or opening somebody's home directory. No database role can use it: the only one that may log in is not a
-  // superuser, so it cannot read files.
-  // no_setuid_fixup, because initdb asks access(2) whether it may run programs, and that call ignores capabilities otherwise.
+  // Cloning below /root (mode 0700) is common, and another user cannot even walk through it. Giving PostgreSQL this one
+  // capability is better than the alternatives tried: copying 60 MB of binaries and moving the database out of the data
+  // directory, or opening the home directory to others. No database role can use the capability: the only role that may
+  // log in is not a superuser, so it cannot read files.
+  // no_setuid_fixup is needed because initdb uses access(2) to check its programs, and that call otherwise ignores capabilities.
   const ids = [`--reuid=${owner.uid}`, `--regid=${owner.gid}`, '--clear-groups', '--securebits=+no_setuid_fixup']
   return {
     prefix: ['setpriv', ...ids, `--inh-caps=+${capability}`, `--ambient-caps=+${capability}`, '--'],
@@ -51,19 +51,19 @@ function ownerForNewCluster(dataDir: string): Owner {
     .map(line => line.split(':'))
     .map(([name, , uid, gid]) => ({ name, uid: Number(uid), gid: Number(gid) }))
   const { uid } = statSync(dataDir)
-  // initdb insists that its user has a name, so a number without an entry in /etc/passwd does not do.
+  // initdb requires a user with a name, so a uid without an entry in /etc/passwd does not work.
   const found =
     accounts.find(account => account.uid === uid && uid !== 0) ??
     accounts.find(account => account.name === 'postgres') ??
     accounts.find(account => account.name === 'nobody')
   if (!found)
     throw new Error(
-      'PostgreSQL refuses to run as root, and this machine has neither a user `postgres` nor `nobody`. Start Switchyard as an ordinary user, or set DATABASE_URL to a PostgreSQL you run.',
+      'PostgreSQL refuses to run as root, and this machine has no user `postgres` or `nobody`. Start Switchyard as an ordinary user, or set DATABASE_URL to a PostgreSQL you run.',
     )
   return { uid: found.uid, gid: found.gid }
 }
 
-/** The capability `owner` needs to use the directories, or undefined when file modes already allow it. */
+/** Returns the capability `owner` needs to use the directories, or undefined when file modes already allow it. */
 function missingCapability(
   dataDir: string,
   programs: readonly string[],
@@ -73,8 +73,8 @@ function missingCapability(
   if (!closed) return undefined
   const held = BigInt(`0x${/^CapEff:\s*([0-9a-f]+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0'}`)
   const holds = (capability: number) => (held & (1n << BigInt(capability))) !== 0n
-  // Docker grants root DAC_OVERRIDE but not the weaker DAC_READ_SEARCH. Programs without any x bit for others (an
-  // install under umask 077) need the stronger one as well.
+  // Docker grants root DAC_OVERRIDE but not the weaker DAC_READ_SEARCH. Programs without an x bit for others (an
+  // install under umask 077) need DAC_OVERRIDE too.
   const programsClosed = programs.some(path => !mayEnter(statSync(path), owner))
   if (holds(CAP_SETPCAP) && holds(CAP_DAC_READ_SEARCH) && !programsClosed) return 'dac_read_search'
   if (holds(CAP_SETPCAP) && holds(CAP_DAC_OVERRIDE)) return 'dac_override'

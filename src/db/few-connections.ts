@@ -1,8 +1,8 @@
 import type { Sql } from './pool.ts'
 
 /**
- * What `nodes` of this machine may want at once. Each has two for heartbeats, three for jobs and two for the audit besides. A few more are for the primary,
- * commands and whoever looks at the database.
+ * Returns how many connections `nodes` on this machine may open at once. Besides its two pools, each node uses two for heartbeats, three
+ * for jobs and two for the audit. Four more are reserved for the primary, CLI commands and an operator's own session.
  */
 export function connectionsNeeded(
   { moneyConnections, generalConnections }: { moneyConnections: number; generalConnections: number },
@@ -11,7 +11,7 @@ export function connectionsNeeded(
   return nodes * (moneyConnections + generalConnections + 7) + 4
 }
 
-/** Says so where PostgreSQL, the database or the role allows fewer: requests would be refused when many come at once, or a node not start. */
+/** Warns when PostgreSQL, the database or the role allows fewer: under load requests would be refused, or a node could not start. */
 export async function warnOfFewConnections(
   sql: Sql,
   needed: number,
@@ -23,11 +23,11 @@ export async function warnOfFewConnections(
   if (allowed >= needed) return
   log.warn(
     { allowed, needed },
-    `${allowed === role ? 'the role' : allowed === database ? 'the database' : 'PostgreSQL'} allows fewer connections than this machine may want; raise its ${allowed === server ? 'max_connections' : 'CONNECTION LIMIT'}, or lower postgres.money_connections and postgres.general_connections`,
+    `${allowed === role ? 'the role' : allowed === database ? 'the database' : 'PostgreSQL'} allows fewer connections than this machine may need; raise its ${allowed === server ? 'max_connections' : 'CONNECTION LIMIT'}, or lower postgres.money_connections and postgres.general_connections`,
   )
 }
 
-// What is kept for superusers, and on PostgreSQL 16 or newer for other roles, is not ours.
+// Without the connections reserved for superusers and, since PostgreSQL 16, for other roles.
 const ALLOWED = `
   SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
            - coalesce(current_setting('reserved_connections', true)::int, 0) AS server,

@@ -2,22 +2,22 @@ import { accessSync, closeSync, constants, existsSync, openSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** A lock on a file, held by this process until it is released or the process dies, however it dies. */
+/** A lock on a file, held by this process until it is released or the process dies in any way. */
 export interface FileLock {
   release(): void
 }
 
 /**
- * Takes a lock on `path` (created empty when absent, for its owner alone) without waiting. Any number of holders may share it, one alone may
- * hold it exclusively, within one process as well as between processes. Returns undefined when it is taken.
+ * Takes a lock on `path` without waiting; a missing file is created empty, readable by its owner alone. Many holders may share the lock or
+ * one may hold it exclusively, within one process as well as between processes. Returns undefined when the lock is taken.
  * Throws the operating system's error when the file cannot be opened.
  *
- * Node has no flock, and a lock file with a process id in it needs guesses about who is dead. SQLite, which Node
- * carries, takes real advisory locks that the kernel drops when a process ends. The file stays empty, and nothing is written beside it:
- * on a full disk a command has to get as far as to say so, and a server to stop its PostgreSQL.
+ * Node has no flock, and a lock file that holds a process id needs guesses about which process is dead. SQLite is part of
+ * Node and takes real advisory locks that the kernel drops when a process ends. Locking writes nothing to disk, so it also works on a full
+ * disk: a command can still report the full disk, and a server can still stop its PostgreSQL.
  */
 export function tryFileLock(path: string, mode: 'shared' | 'exclusive'): FileLock | undefined {
-  // On a file that may only be read SQLite takes a shared lock and says it is exclusive.
+  // On a read-only file SQLite takes a shared lock but reports an exclusive one.
   if (mode === 'exclusive' && existsSync(path)) accessSync(path, constants.W_OK)
   createForOwner(path)
   const file = new DatabaseSync(path, { timeout: 0 })
@@ -33,7 +33,7 @@ export function tryFileLock(path: string, mode: 'shared' | 'exclusive'): FileLoc
   return { release: () => file.isOpen && file.close() }
 }
 
-/** Like tryFileLock, but waits until the lock is free; throws `lock_timeout` in words after `timeoutMs`. */
+/** Like tryFileLock, but waits until the lock is free. Throws an error for the operator after `timeoutMs`. */
 export async function waitForFileLock(
   path: string,
   mode: 'shared' | 'exclusive',
@@ -45,19 +45,19 @@ export async function waitForFileLock(
     if (lock) return lock
     if (performance.now() > deadlineMs)
       throw new Error(
-        `Another process has held ${path} for ${Math.round(timeoutMs / 1000)} s. Stop it, then try again.`,
+        `Another process has held ${path} for ${Math.round(timeoutMs / 1000)} s. Stop that process, then try again.`,
       )
     await sleep(20)
   }
 }
 
-/** Whoever may read a file may lock it: any user of the machine could keep the gateway from starting. SQLite lets all of them read. */
+/** Every user who can read a file can lock it, and so keep the gateway from starting. SQLite alone would create the file readable by all. */
 function createForOwner(path: string): void {
   if (existsSync(path)) return
   try {
     closeSync(openSync(path, 'a', 0o600))
   } catch {
-    // SQLite fails in the same way, and its errors are known.
+    // SQLite fails in the same way, and callers handle its errors.
   }
 }
 

@@ -10,7 +10,7 @@ import { sessionSettings } from './session-settings.ts'
 export const migrationsDir = fileURLToPath(new URL('../../migrations', import.meta.url))
 
 export interface Migration {
-  /** The four digits its file name begins with, as a number from 1. */
+  /** The number from the first four digits of the file name, from 1. */
   readonly version: number
   /** The file name, as `0001_ledger.sql`. */
   readonly name: string
@@ -18,13 +18,13 @@ export interface Migration {
 
 /**
  * Brings the database to the schema of this version: applies the files `NNNN_*.sql` of `directory` that are not applied
- * yet, in order, each in a transaction of its own. Any number of processes may call it at once; one works, the others
- * wait. Returns what this call applied.
+ * yet, in order, each in its own transaction. Any number of processes may call it at once; one works, the others
+ * wait. Returns the migrations that this call applied.
  *
  * Throws, without changing anything, when an applied file was edited or is gone, or when the database was migrated by a
- * newer version. Throws when a file fails; it and everything after it is then not applied.
+ * newer version. Throws when a file fails; that file and all later ones are then not applied.
  *
- * @param onWait called when another process migrates: on tables of millions of rows that takes as long as it takes
+ * @param onWait called when another process is migrating; the wait has no time limit, since tables may have millions of rows
  */
 export async function migrate(
   connection: Connection,
@@ -53,12 +53,12 @@ export async function migrate(
   } catch (error) {
     throw explained(error)
   } finally {
-    // Ends the session, and with it the lock.
+    // Ends the session, which releases the lock.
     await client.end().catch(() => {})
   }
 }
 
-/** The names of what `migrate` would apply. Changes nothing, and throws what `migrate` would before it does. */
+/** Returns the names of the migrations that `migrate` would apply. Changes nothing; throws what `migrate` would throw before its first change. */
 export async function pendingMigrations(sql: Reader, directory: string = migrationsDir): Promise<string[]> {
   try {
     await requireRights(sql)
@@ -77,7 +77,7 @@ interface Reader {
   query(text: string): Promise<{ readonly rows: unknown[] }>
 }
 
-/** Said before anything is made, and not by whatever a half-made database lacks. */
+/** Throws when the role cannot create the schema. Checked first, so that the error names the missing right and no half-made database is left. */
 async function requireRights(sql: Reader): Promise<void> {
   const { rows } = await sql.query(`
     SELECT current_user AS role, session_user AS login, current_database() AS database, current_setting('transaction_read_only') = 'on' AS is_read_only,
@@ -100,29 +100,29 @@ async function requireRights(sql: Reader): Promise<void> {
   }
   if (is_read_only)
     throw new Error(
-      `The database ${database} can only be read by the role ${role}: it is a standby, or default_transaction_read_only is on. Set DATABASE_URL to the one that takes changes.`,
+      `The database ${database} can only be read by the role ${role}: it is a standby, or default_transaction_read_only is on. Set DATABASE_URL to the primary.`,
     )
-  // A schema with the name of the role, made for whatever else, comes first by default: all would seem new, and every customer unknown.
+  // By default PostgreSQL searches a schema named like the role first. If one was created later, the database would look empty.
   if (schema !== null && schema_of_tables !== null && schema !== schema_of_tables)
     throw new Error(
-      `The tables are in the schema ${schema_of_tables} of the database ${database}, but the role ${role} would make new ones in ${schema}, which its search_path names first: ALTER ROLE "${login}" IN DATABASE "${database}" SET search_path = "${schema_of_tables}"`,
+      `The tables are in the schema ${schema_of_tables} of the database ${database}, but the role ${role} would create new ones in ${schema}, which comes first in its search_path. Set the search_path: ALTER ROLE "${login}" IN DATABASE "${database}" SET search_path = "${schema_of_tables}"`,
     )
   if (!may_create)
     throw new Error(
-      `The role ${role} may not create tables and schemas in the database ${database}. It has to own it: ALTER DATABASE "${database}" OWNER TO "${role}"`,
+      `The role ${role} may not create tables and schemas in the database ${database}. Make it the owner: ALTER DATABASE "${database}" OWNER TO "${role}"`,
     )
 }
 
 function explained(error: unknown): unknown {
   if (!(error instanceof pg.DatabaseError && error.code === INSUFFICIENT_PRIVILEGE)) return error
   return new Error(
-    `PostgreSQL said: ${error.message}. The role of DATABASE_URL has to own the database and what is in it.`,
+    `PostgreSQL refused: ${error.message}. The role of DATABASE_URL must own the database and everything in it.`,
   )
 }
 
 const INSUFFICIENT_PRIVILEGE = '42501'
 
-/** Any constant will do, as long as no other lock of this database uses it: "sy" and "migr" in ASCII. */
+/** Any constant that no other lock of this database uses: "symg" in ASCII. */
 const MIGRATION_LOCK = 0x7379_6d67
 
 const SELECT_APPLIED = 'SELECT version, name, checksum FROM migration ORDER BY version'
@@ -145,9 +145,9 @@ async function readMigrations(directory: string): Promise<MigrationFile[]> {
       const version = Number(/^(\d{4})_[a-z0-9_-]+\.sql$/.exec(name)?.[1])
       if (version !== index + 1)
         throw new Error(
-          `${join(directory, name)}: migrations are numbered without gaps, and this one should be called ${String(index + 1).padStart(4, '0')}_<words>.sql.`,
+          `${join(directory, name)}: migrations are numbered without gaps. Rename this file to ${String(index + 1).padStart(4, '0')}_<words>.sql.`,
         )
-      // A checkout on Windows may have turned the line ends; that is no edit.
+      // A checkout on Windows may have changed the line ends. That does not count as an edit.
       const text = (await readFile(join(directory, name), 'utf8')).replaceAll('\r\n', '\n')
       return { version, name, text, checksum: createHash('sha256').update(text).digest('hex') }
     }),
@@ -159,7 +159,7 @@ function requireSameHistory(applied: readonly Applied[], files: readonly Migrati
     const file = files[index]
     if (!file)
       throw new Error(
-        `The database is newer than this Switchyard: it has migration ${name}, and this version ends at ${files.at(-1)?.name ?? 'none'}. Start the version that made it, or a later one.`,
+        `The database is newer than this Switchyard: it has migration ${name}, and this version ends at ${files.at(-1)?.name ?? 'none'}. Start the version that applied it, or a later one.`,
       )
     if (file.version !== version || file.name !== name)
       throw new Error(
@@ -167,7 +167,7 @@ function requireSameHistory(applied: readonly Applied[], files: readonly Migrati
       )
     if (file.checksum !== checksum)
       throw new Error(
-        `Migration ${name} was changed after it was applied to this database. If this database was made by another version, start that one, or this one with a new database; if you edited the file, restore it and make the change in a new migration.`,
+        `Migration ${name} was changed after it was applied to this database. If another version made this database, start that version, or use a new database. If you edited the file, restore it and make the change in a new migration.`,
       )
   }
 }

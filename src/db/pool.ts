@@ -17,7 +17,7 @@ export interface NamedStatement {
   readonly text: string
 }
 
-/** Where a statement can run: a pool (each on any connection) or one transaction. */
+/** Runs statements: a pool (each statement on any connection) or one transaction. */
 export interface Sql {
   query<Row = Record<string, unknown>>(
     statement: string | NamedStatement,
@@ -25,7 +25,7 @@ export interface Sql {
   ): Promise<SqlResult<Row>>
 }
 
-/** A pool of connections. `pg` is the underlying pg.Pool, for graphile-worker, which wants one. */
+/** A pool of connections. `pg` is the underlying pg.Pool, which graphile-worker needs. */
 export interface Pool extends Sql {
   readonly pg: pg.Pool
   /** Waits for running queries, then closes all connections. Safe to call twice. */
@@ -37,19 +37,19 @@ export interface PoolOptions {
   readonly max: number
   /** Shown in pg_stat_activity. */
   readonly applicationName: string
-  /** A statement that runs longer is cancelled (57014), or its connection given up a second later. Default 5,000; 0 means never. */
+  /** A statement that runs longer is cancelled (57014), or its connection closed a second later. Default 5,000; 0 means never. */
   readonly statementTimeoutMs?: number
   /** A statement that waits longer for a lock fails (55P03). Default 2,000; 0 means never. */
   readonly lockTimeoutMs?: number
-  /** How long `query` waits for a free or new connection. Default 5,000; 0 means for ever. */
+  /** How long `query` waits for a free or new connection. Default 5,000; 0 means without limit. */
   readonly connectTimeoutMs?: number
-  /** For graphile-worker: a `QueuePool`, with values as node-postgres reads them by itself, int8 as text. Default false. */
+  /** For graphile-worker: a `QueuePool` with node-postgres's standard parsers, int8 as text. Default false. */
   readonly forQueue?: boolean
-  /** Told when an idle connection breaks. The pool replaces it by itself. */
+  /** Called when an idle connection breaks. The pool replaces the connection. */
   readonly onIdleError?: (error: Error) => void
 }
 
-/** Makes a pool; connections open when they are needed. The defaults fit the short statements that move money. */
+/** Creates a pool that opens connections on demand. The defaults fit the short statements that move money. */
 export function createPool(connection: Connection, options: PoolOptions): Pool {
   const statementTimeoutMs = options.statementTimeoutMs ?? 5000
   const inner = new (options.forQueue ? QueuePool : pg.Pool)({
@@ -58,7 +58,7 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
     max: options.max,
     application_name: options.applicationName,
     statement_timeout: statementTimeoutMs,
-    // PostgreSQL cancels by then if it is well. One that is paused or cut off never says so, and the connection is given up.
+    // A healthy PostgreSQL has cancelled the statement by then. One that is paused or cut off never answers, so close the connection.
     ...(statementTimeoutMs > 0 && { query_timeout: statementTimeoutMs + 1000 }),
     lock_timeout: options.lockTimeoutMs ?? 2000,
     // A transaction that stays idle for longer loses its connection (25P03).
@@ -69,12 +69,12 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
     ...(!options.forQueue && { types: { getTypeParser } }),
   })
   let ended: Promise<void> | undefined
-  // Without a listener, a connection that breaks while nobody uses it ends the process.
+  // Without a listener, an idle connection that breaks would end the process.
   inner.on('error', error => {
-    // Once it ends, a connection that PostgreSQL closes first is no news.
+    // While the pool ends, PostgreSQL may close a connection first: no error.
     if (!ended) options.onIdleError?.(error)
   })
-  // While checked out, a broken connection reports to its client; who runs a statement on it gets the error anyway.
+  // A checked-out connection emits its errors on its client. The caller's statement rejects with the same error.
   inner.on('connect', client => client.on('error', () => {}))
   return {
     pg: inner,
@@ -87,16 +87,16 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
 }
 
 /**
- * The pool for short statements that a client waits for: they reject when there is no answer after `timeoutMs`, whatever they waited for.
- * A connection that has not answered a second later is given up, since it may lead nowhere and the next statement would wait for it too.
+ * Wraps a pool for short statements that a client waits for: each rejects when there is no answer after `timeoutMs`, whatever it waited for.
+ * A connection that has not answered a second later is closed: it may be dead, and the next statement would wait for it too.
  */
 export function withQueryTimeout({ pg: inner }: Pool, timeoutMs: number): Sql {
   return {
     async query<Row>(statement: string | NamedStatement, values?: readonly unknown[]) {
       const late = Promise.withResolvers<never>()
-      const giveUp = () => late.reject(new Error(`no answer within ${timeoutMs} ms`))
-      // After a stall of this process the answer may be there, waiting to be read.
-      const timer = setTimeout(() => setImmediate(giveUp), timeoutMs)
+      const rejectLate = () => late.reject(new Error(`no answer within ${timeoutMs} ms`))
+      // After a stall of this process the answer may have arrived unread, so let it be read first.
+      const timer = setTimeout(() => setImmediate(rejectLate), timeoutMs)
       try {
         return await Promise.race([run<Row>(inner, statement, values, timeoutMs + 1000), late.promise])
       } finally {
@@ -107,37 +107,37 @@ export function withQueryTimeout({ pg: inner }: Pool, timeoutMs: number): Sql {
 }
 
 /**
- * Runs `work` in one transaction: commits when it resolves, rolls back when it throws, and throws the same error on.
+ * Runs `work` in one transaction: commits when it resolves, rolls back when it throws, and rethrows the error.
  * Also throws when `work` swallowed the error of a statement, because PostgreSQL then answers COMMIT with a rollback.
  *
- * @param cut gives the connection up when it is aborted, whatever was waited for on it: the statement under way rejects
+ * @param cut closes the connection when aborted; the running statement then rejects
  */
 export async function transaction<T>(pool: Pool, work: (sql: Sql) => Promise<T>, cut?: AbortSignal): Promise<T> {
   const client = await pool.pg.connect()
   let broken: Error | undefined
-  const giveUp = () => void client.end()
+  const closeConnection = () => void client.end()
   try {
     cut?.throwIfAborted()
-    cut?.addEventListener('abort', giveUp)
+    cut?.addEventListener('abort', closeConnection)
     await client.query('BEGIN')
     const result = await work({ query: (statement, values) => run(client, statement, values) })
     const { command } = await client.query('COMMIT')
     if (command !== 'COMMIT') throw new Error('The transaction was rolled back: one of its statements had failed.')
     return result
   } catch (error) {
-    // A connection that cannot even roll back is thrown away, and PostgreSQL rolls back when it notices. It is not waited for as long as a
-    // statement: what failed is often that this PostgreSQL says nothing, and then `work` has waited that long already.
-    await run(client, 'ROLLBACK', [], ROLLBACK_PATIENCE_MS).catch((cause: Error) => {
+    // A connection that cannot roll back is discarded, and PostgreSQL rolls back when it notices. The time limit is shorter than that of a
+    // statement: often `work` failed because PostgreSQL does not answer, and it has already waited the full limit.
+    await run(client, 'ROLLBACK', [], ROLLBACK_TIMEOUT_MS).catch((cause: Error) => {
       broken = cause
     })
     throw error
   } finally {
-    cut?.removeEventListener('abort', giveUp)
+    cut?.removeEventListener('abort', closeConnection)
     client.release(broken)
   }
 }
 
-const ROLLBACK_PATIENCE_MS = 1_000
+const ROLLBACK_TIMEOUT_MS = 1_000
 
 async function run<Row>(
   target: pg.Pool | pg.PoolClient,
@@ -147,7 +147,7 @@ async function run<Row>(
 ): Promise<SqlResult<Row>> {
   const { name, text } = typeof statement === 'string' ? { name: undefined, text: statement } : statement
   const limit = timeoutMs === undefined ? {} : { query_timeout: timeoutMs }
-  // The row type is the caller's claim about its own SQL.
+  // The caller asserts the row type of its own SQL.
   return (await target.query({
     ...(name && { name }),
     text,
@@ -156,7 +156,7 @@ async function run<Row>(
   })) as unknown as SqlResult<Row>
 }
 
-/** Set per pool and not on pg.types, which every library in the process shares. */
+/** Set per pool, because every library in the process shares pg.types. */
 const getTypeParser = ((oid: number, format?: 'text' | 'binary') => {
   if (format === 'binary') return standardParser(oid, format)
   switch (oid) {
@@ -164,7 +164,7 @@ const getTypeParser = ((oid: number, format?: 'text' | 'binary') => {
       return BigInt
     case INT8_ARRAY:
       return (text: string) => (standardParser(TEXT_ARRAY)(text) as unknown[]).map(toBigInt)
-    // pg reads a date as midnight in the machine's time zone, which is another day in UTC.
+    // pg reads a date as midnight in the machine's time zone, which can be another day in UTC.
     case DATE:
       return (text: string) => text
     case DATE_ARRAY:
@@ -174,7 +174,7 @@ const getTypeParser = ((oid: number, format?: 'text' | 'binary') => {
   }
 }) as typeof pg.types.getTypeParser
 
-// Type numbers of PostgreSQL's catalogue, fixed for ever.
+// Type numbers of PostgreSQL's catalog. They never change.
 const INT8 = 20
 const INT8_ARRAY = 1016
 const DATE = 1082

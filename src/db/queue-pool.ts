@@ -1,12 +1,13 @@
 import pg from 'pg'
 
 /**
- * The pool for graphile-worker, which has views of its own on connections that fail:
- * - It tries again by itself, up to a hundred times and minutes apart in the end, where the error's code says that PostgreSQL starts up or that there is
- *   no way to its host. Its shutdown waits for that, and so does the work when PostgreSQL is back. Here the errors have no code: it looks again at its
- *   next poll.
- * - It releases the connection on which it listens twice where it stops before PostgreSQL has said that it listens, which would end the process.
- * - It releases a connection that was given up in the middle of a statement as if all were well, though it may lead nowhere. Here that one is closed.
+ * The pool for graphile-worker. It works around three habits of graphile-worker with failing connections:
+ * - When the error code says that PostgreSQL is starting or its host is unreachable, graphile-worker retries up to a hundred times, at the
+ *   end minutes apart. Its shutdown waits for those retries, and jobs wait for them even when PostgreSQL is back. This pool removes the
+ *   codes, so graphile-worker tries again at its next poll.
+ * - When it stops before LISTEN has been confirmed, it releases that connection twice, which would end the process. This pool ignores the
+ *   second release.
+ * - It releases a connection that was abandoned in the middle of a statement as if it were sound. This pool closes that connection.
  */
 export class QueuePool extends pg.Pool {
   constructor(options: pg.PoolConfig) {
@@ -25,7 +26,7 @@ export class QueuePool extends pg.Pool {
       })
     }
     super.connect((error, client, release) => {
-      // Whoever waited too long for a free connection has no `release`, and it is called all the same.
+      // After a time-out there is no client and no `release`, but graphile-worker calls the function anyway.
       let isReleased = client === undefined
       callback(error && withoutCode(error), client, reason => {
         if (isReleased) return
@@ -43,7 +44,7 @@ type ConnectCallback = (
   release: (reason?: unknown) => void,
 ) => void
 
-/** No public property tells. After a statement that failed a sound connection may look the same: 11 of 6,000 were closed for nothing. */
+/** Reads a private property of pg: there is no public one. A sound connection may look busy after a failed statement: 11 of 6,000 did. */
 function isBusy(client: pg.PoolClient): boolean {
   return (client as pg.PoolClient & { readonly readyForQuery?: boolean }).readyForQuery === false
 }

@@ -1,15 +1,15 @@
 import pg from 'pg'
 import type { Connection } from './embedded.ts'
 
-/** Proof that this process is the one server of its database. */
+/** Proof that this process is the only server of its database. */
 export interface ServerLock {
   release(): Promise<void>
 }
 
 /**
- * Makes this process the one server of the database, for as long as it lives or until it releases the lock. Used with
- * the embedded PostgreSQL, where a second server on the same data directory is always a mistake; with DATABASE_URL any
- * number of nodes may serve. Throws a sentence that names the other server when there is one.
+ * Makes this process the only server of the database until it exits or releases the lock. Used with the embedded
+ * PostgreSQL, where a second server on the same data directory is always a mistake; with DATABASE_URL any number of
+ * nodes may serve. Throws an error that names the other server when there is one.
  *
  * @param onLost called once if the connection that holds the lock breaks before `release`
  */
@@ -29,7 +29,7 @@ export async function acquireServerLock(
     const holder = await findHolder(client)
     await client.end()
     throw new Error(
-      `Another Switchyard server${holder} already uses this data directory. Stop it first, or give this one a directory of its own with SWITCHYARD_DATA.`,
+      `Another Switchyard server${holder} already uses this data directory. Stop it first, or set SWITCHYARD_DATA to a separate directory for this server.`,
     )
   }
   held = true

@@ -1,35 +1,34 @@
 /**
- * Spread into the settings of every connection to PostgreSQL.
+ * Settings to spread into every connection to PostgreSQL. `options` in a DATABASE_URL replace those here.
  *
- * Each side notices within half a minute that the other has vanished without a word: its host lost power, a firewall forgot the connection. By default
- * that takes Linux two hours and a quarter. For so long this side waits for an answer that has no time limit (an audit) or for notifications that never
- * come, and PostgreSQL keeps the session: its place among `max_connections` and its advisory locks, that of the migrations among them. On a Unix
- * socket this has no effect.
+ * The keep-alives let each side notice within 30 s that the other has vanished: its host lost power, or a firewall dropped the
+ * connection. Linux takes 2 h 15 min by default. During that time this side would wait for answers without a time limit (an audit) or for
+ * notifications, and PostgreSQL would keep the session with its place among `max_connections` and its advisory locks, including the lock of
+ * the migrations. Keep-alives have no effect on a Unix socket.
  *
- * And what is read and written means the same whatever an operator has set for its server, role or database.
- *
- * `options` in a DATABASE_URL replace those here.
+ * The other settings make values read and written independent of what an operator has set for the server, role or database.
  */
 export const sessionSettings = {
-  // Node then asks every second, ten times.
+  // After that, Node probes every second, ten times.
   keepAlive: true,
   keepAliveInitialDelayMillis: 10_000,
   options: Object.entries({
     tcp_keepalives_idle: '10s',
     tcp_keepalives_interval: '5s',
     tcp_keepalives_count: '4',
-    // For a session that is just answering; keep-alives are only sent while nothing is under way.
+    // Covers a session that is sending an answer: keep-alives are only sent on an idle connection.
     tcp_user_timeout: '30s',
-    // In another style times cannot be read (immich static-pages pull request 719).
+    // node-postgres cannot parse times in other styles (immich static-pages pull request 719).
     datestyle: 'ISO',
-    // Without it the NULL of an array is the text of that name, and no chat was admitted; with fewer digits a sum of milliseconds is another time.
+    // With array_nulls off, NULL in an array is read as the text "NULL", and no chat was admitted. With fewer float digits, sums of
+    // milliseconds are rounded to other times.
     array_nulls: 'on',
     extra_float_digits: '1',
-    // Above it, two who write the same row end with an error instead of one after the other (xagent issue 1945).
+    // At a higher level, two transactions that write the same row fail instead of running one after the other (xagent issue 1945).
     default_transaction_isolation: 'read committed',
-    // Those that listen rest for hours, and say an error whenever they are cut off.
+    // Sessions that LISTEN are idle for hours, and each disconnect would be reported as an error.
     idle_session_timeout: '0',
-    // Migrations, audits and who waits for either take as long as they take; whoever is to be limited says so beside these, which wins.
+    // Migrations and audits, and whatever waits for them, have no time limit. Callers that need a limit override these settings.
     statement_timeout: '0',
     lock_timeout: '0',
     idle_in_transaction_session_timeout: '0',

@@ -1,25 +1,25 @@
 import pg from 'pg'
 import { sessionSettings } from './session-settings.ts'
 
-/** Older ones know no `idle_session_timeout`. On 14, 15, 17 and 18 the migrations, chats, reports and the audit were tried. */
+/** Older versions lack `idle_session_timeout`. Migrations, chats, reports and the audit were tested on 14, 15, 17 and 18. */
 const OLDEST_MAJOR = 14
 
 /**
- * Looks at a PostgreSQL that somebody else runs, and changes nothing. Returns a sentence for the operator where it cannot do. Rejects with pg's error where
- * there is no connection to it.
+ * Checks whether Switchyard can use a PostgreSQL that the operator runs, without changing anything. Returns a message for the operator when
+ * it cannot, else undefined. Rejects with pg's error when it cannot connect.
  */
 export async function unusableReason(connection: pg.ClientConfig): Promise<string | undefined> {
-  // As plain as can be: what is too old, or no PostgreSQL itself, refuses the settings of our sessions.
+  // Without our session settings: a PostgreSQL that is too old, or a pooler, may refuse them.
   const { version, major, database, encoding } = await askOnce<ServerFacts>(connection, SERVER_FACTS)
   if (major < OLDEST_MAJOR)
     return `PostgreSQL ${version} is too old: Switchyard needs version ${OLDEST_MAJOR} or newer.`
   if (encoding !== 'UTF8')
-    return `The database ${database} has the encoding ${encoding}, which cannot hold every text. Make one that can: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0`
+    return `The database ${database} has the encoding ${encoding}, which cannot store every text. Create a UTF8 database: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0`
   const session = await sessionFacts(connection)
   if (!session.arrived)
-    return 'Between here and PostgreSQL is a pooler, such as PgBouncer, which keeps the settings of sessions from it. Switchyard needs sessions of its own, whatever mode the pooler is in, and pools them itself: set DATABASE_URL to PostgreSQL itself.'
+    return 'Between here and PostgreSQL is a pooler, such as PgBouncer, that does not pass on session settings. Switchyard needs its own sessions in every pooler mode and pools them itself: set DATABASE_URL to PostgreSQL itself.'
   if (!['0', null].includes(session.transaction_timeout))
-    return `transaction_timeout is ${session.transaction_timeout} for the role ${session.role}, and a migration or an audit takes as long as it takes. Switch it off: ALTER ROLE "${session.role}" IN DATABASE "${database}" SET transaction_timeout = 0`
+    return `transaction_timeout is ${session.transaction_timeout} for the role ${session.role}, but a migration or an audit may take longer. Switch it off: ALTER ROLE "${session.role}" IN DATABASE "${database}" SET transaction_timeout = 0`
   return undefined
 }
 
@@ -35,11 +35,12 @@ const SERVER_FACTS = `
          current_database() AS database, current_setting('server_encoding') AS encoding`
 
 /**
- * A pooler refuses settings that a connection begins with, or is told to ignore them. Then nobody waits for a lock for a limited time; and one that lends its
- * sessions by the transaction keeps the lock of the migrations for ever, so that every later start waits.
+ * Detects a pooler: it refuses the settings that a connection starts with, or is configured to ignore them. Without those settings, waits
+ * for locks have no limit. A pooler that assigns sessions per transaction would also keep the migration lock, so every later start would
+ * wait for it without end.
  */
 async function sessionFacts(connection: pg.ClientConfig): Promise<SessionFacts> {
-  // Not of `options`, which a DATABASE_URL may replace.
+  // A separate setting, because a DATABASE_URL may replace `options`.
   const asked = { ...sessionSettings, ...connection, lock_timeout: 2000 }
   try {
     return await askOnce<SessionFacts>(asked, SESSION_FACTS)
@@ -50,10 +51,10 @@ async function sessionFacts(connection: pg.ClientConfig): Promise<SessionFacts> 
 }
 
 interface SessionFacts {
-  /** Whether PostgreSQL knows what the connection began with. */
+  /** Whether the settings of the connection reached PostgreSQL. */
   readonly arrived: boolean
   readonly role: string
-  /** Null before PostgreSQL 17, where nobody could set it to 0 like the other limits. */
+  /** Null before PostgreSQL 17, which introduced it. The session settings cannot set it, because older versions refuse the name. */
   readonly transaction_timeout: string | null
 }
 

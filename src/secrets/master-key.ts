@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { chmodSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { giveToSameOwner } from '../db/embedded-cluster.ts'
+import { giveToSameOwner } from '../db/file-owner.ts'
 
 const KEY_BYTES = 32
 

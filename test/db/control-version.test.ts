@@ -9,30 +9,30 @@ beforeAll(async () => {
 })
 afterAll(() => database?.drop())
 
-test('a listener that takes long keeps no other from hearing of the next changes', async () => {
+test('a slow listener does not delay the other listeners', async () => {
   const changes = watchControlVersions(database.pool, { intervalMs: 5 })
   const stuck = Promise.withResolvers<void>()
   let reads = 0
-  let heard = 0
+  let accessChanges = 0
   changes.onChange('supply', () => {
     reads++
     return stuck.promise
   })
   changes.onChange('access', () => {
-    heard++
+    accessChanges++
   })
-  await expect.poll(() => [reads, heard]).toEqual([1, 1])
+  await expect.poll(() => [reads, accessChanges]).toEqual([1, 1])
   await bumpControlVersion(database.pool, 'supply')
   await bumpControlVersion(database.pool, 'access')
-  await expect.poll(() => heard).toBe(2)
+  await expect.poll(() => accessChanges).toBe(2)
   expect(reads).toBe(1)
   stuck.resolve()
-  // What changed while it was busy it hears of too.
+  // A change during a slow call leads to another call.
   await expect.poll(() => reads).toBe(2)
   await changes.stop()
 })
 
-test('a listener that fails is told again', async () => {
+test('a listener that fails is called again', async () => {
   const faults: unknown[] = []
   const changes = watchControlVersions(database.pool, { intervalMs: 60_000, onError: fault => faults.push(fault) })
   let tries = 0
@@ -46,11 +46,11 @@ test('a listener that fails is told again', async () => {
   await changes.stop()
 })
 
-test('one that fails for long is told once a look, and a stop waits for that alone', async () => {
-  let looks = 0
+test('polls during a long call of a listener queue no further calls, and stop waits for that call alone', async () => {
+  let polls = 0
   const sql: Sql = {
     async query(statement) {
-      looks++
+      polls++
       return database.pool.query(statement)
     },
   }
@@ -62,7 +62,7 @@ test('one that fails for long is told once a look, and a stop waits for that alo
     await stuck.promise
     throw new Error('not now')
   })
-  await expect.poll(() => looks).toBeGreaterThan(5)
+  await expect.poll(() => polls).toBeGreaterThan(5)
   const stopping = changes.stop()
   stuck.resolve()
   await stopping

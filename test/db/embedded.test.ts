@@ -18,8 +18,8 @@ import { acquireServerLock } from '../../src/db/server-lock.ts'
 import { prepare } from '../../src/start/prepare.ts'
 import { createTestDatabase } from '../harness/database.ts'
 
-// mkdtemp makes directories only their owner may enter. So when root runs these tests, PostgreSQL's other account
-// cannot walk into any of them by itself, as in a clone below /root.
+// Only the owner may enter a directory of mkdtemp. When root runs these tests, PostgreSQL's account cannot enter any of
+// them without a capability, as in a clone below /root.
 let parent: string
 let dataDir: string
 const holders: Holder[] = []
@@ -65,7 +65,7 @@ interface Holder {
   leave(): Promise<void>
 }
 
-/** Starts test/harness/hold-database.ts in a process group of its own and waits until it holds the database open. */
+/** Starts test/harness/hold-database.ts in a separate process group and waits until it holds the database open. */
 async function hold(directory = dataDir, mode = 'wait'): Promise<Holder> {
   const script = fileURLToPath(new URL('../harness/hold-database.ts', import.meta.url))
   const child = spawn(process.execPath, [script, directory, mode], {
@@ -93,8 +93,8 @@ async function hold(directory = dataDir, mode = 'wait'): Promise<Holder> {
   return holder
 }
 
-describe('coming and going', () => {
-  it('lets several processes in, and stops with the last one', async () => {
+describe('opening and closing', () => {
+  it('serves several processes and stops with the last one', async () => {
     const first = await open()
     const second = await hold()
     expect([first.startedByUs, second.startedByUs]).toEqual([true, false])
@@ -106,7 +106,7 @@ describe('coming and going', () => {
     await expect(query(first.connection, 'SELECT 1')).rejects.toMatchObject({ code: 'ENOENT' })
   })
 
-  it('finds everything again at the next start, and bears being closed twice', async () => {
+  it('finds all data again at the next start, and may be closed twice', async () => {
     const database = await open()
     expect(database).toMatchObject({ embedded: true, startedByUs: true })
     expect(await query(database.connection, 'SELECT seven FROM kept')).toEqual([{ seven: 7 }])
@@ -115,7 +115,7 @@ describe('coming and going', () => {
   })
 
   it('starts once when several processes create the same data directory at the same instant', async () => {
-    // Also too long for a socket inside it.
+    // This path is also too long for a socket inside it.
     const directory = join(parent, 'a-directory-with-a-name-'.repeat(4), 'data')
     await mkdir(join(directory, 'postgres.new-killed', 'left-by-a-crash'), { recursive: true })
     const all = await Promise.all([hold(directory), hold(directory), hold(directory), hold(directory)])
@@ -133,17 +133,17 @@ describe('coming and going', () => {
     await until(() => !existsSync(pidPath()))
   })
 
-  it('is out of reach of Ctrl-C, so that whoever uses it can finish first', async () => {
+  it('survives Ctrl-C, so that the process that uses it can drain first', async () => {
     const holder = await hold()
     process.kill(-(holder.process.pid as number), 'SIGINT')
     expect(await holder.nextLine()).toEqual({ alive: 1 })
   })
 })
 
-it('is created although the initdb of a start that was killed still writes beside it', async () => {
+it('is created although the initdb of a killed start still writes in the same data directory', async () => {
   const directory = join(parent, 'killed-and-started-again')
   await mkdir(directory)
-  // What initdb does for some seconds, without an end; in the directory of that start, whatever it is called.
+  // Writes like an initdb that never ends, under both possible names of a draft.
   const orphan = spawn('sh', [
     '-c',
     'echo; while :; do mkdir -p "$0/base/1" "$0-killed/base/1"; done',
@@ -159,19 +159,21 @@ it('is created although the initdb of a start that was killed still writes besid
   }
 })
 
-it('tells of a wait for a process that does not come to an end of its start', async () => {
+it('logs that it waits for a process whose start does not end', async () => {
   await (await open()).close()
-  const turn = tryFileLock(join(dataDir, 'postgres.start.lock'), 'exclusive')!
-  const told = Promise.withResolvers<string>()
-  const opened = openDatabase({ dataDir, log: { info: told.resolve, warn() {} } })
-  expect(await told.promise).toBe(`Waiting for another process, which starts or stops the PostgreSQL of ${dataDir}`)
-  turn.release()
+  const startLock = tryFileLock(join(dataDir, 'postgres.start.lock'), 'exclusive')!
+  const logged = Promise.withResolvers<string>()
+  const opened = openDatabase({ dataDir, log: { info: logged.resolve, warn() {} } })
+  expect(await logged.promise).toBe(
+    `Waiting for another process, which is starting or stopping the PostgreSQL of ${dataDir}`,
+  )
+  startLock.release()
   handles.push(await opened)
 })
 
-it('does not leave a PostgreSQL behind that nobody could be told of', async () => {
-  const directory = join(parent, 'untold')
-  // As on a disk that has just become full: what it says of the PostgreSQL that it started cannot be written.
+it('stops the PostgreSQL that it started when postgres.json cannot be written', async () => {
+  const directory = join(parent, 'unwritable')
+  // A directory in place of the file fails like a disk that has just become full.
   await mkdir(join(directory, 'postgres.json.new'), { recursive: true })
   const log = { info() {}, warn() {} }
   await expect(openDatabase({ dataDir: directory, log })).rejects.toThrow('EISDIR')
@@ -190,7 +192,7 @@ describe('after a crash', () => {
     expect(existsSync(pidPath())).toBe(false)
   })
 
-  it('recovers what was committed when PostgreSQL was killed as well', async () => {
+  it('recovers committed data when PostgreSQL was killed as well', async () => {
     const killed = await hold()
     const { connection } = await open()
     await query(connection, 'CREATE TABLE survived AS SELECT 1 AS row')
@@ -201,7 +203,7 @@ describe('after a crash', () => {
     expect(await query(next.connection, 'SELECT * FROM survived')).toEqual([{ row: 1 }])
   })
 
-  it('starts although the process number in postmaster.pid now belongs to another program', async () => {
+  it('starts although the process id in postmaster.pid now belongs to another program', async () => {
     await (await hold()).leave()
     await until(() => !existsSync(pidPath()))
     const stale = `${process.pid}\n${join(dataDir, 'postgres')}\n1\n5432\n${dataDir}\n`
@@ -211,7 +213,7 @@ describe('after a crash', () => {
     expect(next.startedByUs).toBe(true)
   })
 
-  it('gives out a new password when postgres.json is lost, and says so', async () => {
+  it('sets a new password when postgres.json is lost, and logs it', async () => {
     await rm(join(dataDir, 'postgres.json'))
     const warnings: string[] = []
     const next = await open(warnings)
@@ -226,11 +228,11 @@ describe('after a crash', () => {
   })
 })
 
-describe('a copy of the data directory, beside the original that runs', () => {
+describe('a copy of the data directory, while the original runs', () => {
   const log = { info() {}, warn() {} }
 
-  // Long paths have no room for a socket, so the sockets of both are in the system's temporary directory.
-  it.each(['short', 'long'.padEnd(90, '-')])('is a database of its own: %s', async name => {
+  // A long path has no room for a socket, so the sockets of both are in the system's temporary directory.
+  it.each(['short', 'long'.padEnd(90, '-')])('is a separate database: %s', async name => {
     const first = await open()
     await query(first.connection, 'CREATE TABLE IF NOT EXISTS copied AS SELECT 7 AS seven')
     await first.close()
@@ -238,7 +240,7 @@ describe('a copy of the data directory, beside the original that runs', () => {
     const running = await openDatabase({ dataDir: original, log })
     handles.push(running)
     const copied = await copy(dataDir, `${name}-copy`)
-    // As a snapshot has them: how to log in, and the process number of the PostgreSQL that runs.
+    // A snapshot contains these: the login, and the process id of the running PostgreSQL.
     for (const file of ['postgres.json', 'postgres/postmaster.pid', 'postgres/.s.PGSQL.5432.lock'])
       if (existsSync(join(original, file))) await cp(join(original, file), join(copied, file), { force: true })
 
@@ -262,8 +264,8 @@ describe('a copy of the data directory, beside the original that runs', () => {
   }
 })
 
-describe('who gets in', () => {
-  it('listens on no network address, and only with the password in a file nobody else can read', async () => {
+describe('access', () => {
+  it('needs the password from a file that only its owner can read, and no network address is open', async () => {
     const { connection } = await open()
     expect(await query(connection, "SELECT current_setting('listen_addresses') AS addresses")).toEqual([
       { addresses: '' },
@@ -277,7 +279,7 @@ describe('who gets in', () => {
     expect(statSync(join(dataDir, 'postgres')).mode & 0o777).toBe(0o700)
   })
 
-  it('keeps what was committed through a power cut', async () => {
+  it('keeps committed data through a power cut', async () => {
     const { connection } = await open()
     expect(
       await query(
@@ -287,7 +289,7 @@ describe('who gets in', () => {
     ).toEqual([{ fsync: 'on', commit: 'on', pages: 'on' }])
   })
 
-  it('refuses a second server, names the first, and lets the next one in when that is gone', async () => {
+  it('refuses a second server, names the first, and accepts the next one when the first is gone', async () => {
     const first = await hold(dataDir, 'serve')
     const database = await open()
     await expect(acquireServerLock(database.connection)).rejects.toThrow(
@@ -300,8 +302,8 @@ describe('who gets in', () => {
     await (await acquireWhenFree(database.connection)).release()
   })
 
-  // After an upgrade the one that runs may be the older one, and its statements need the tables it began with.
-  it('has no table changed by a second server that is refused', async () => {
+  // After an upgrade the running server may be the older version, and its statements need the old tables.
+  it('is not migrated by a second server that is refused', async () => {
     const first = await hold(dataDir, 'serve')
     const config = loadConfig({ env: { SWITCHYARD_DATA: dataDir }, cwd: parent })
     await expect(prepare({ config, log: pino({ level: 'silent' }), connections: 0, onLost() {} })).rejects.toThrow(
@@ -311,7 +313,7 @@ describe('who gets in', () => {
     expect(await query(database.connection, "SELECT to_regclass('migration') AS found")).toEqual([{ found: null }])
   })
 
-  it('tells the server when it lost its lock', async () => {
+  it('notifies the server when it lost its lock', async () => {
     const database = await open()
     const lost = Promise.withResolvers<Error>()
     await acquireServerLock(database.connection, lost.resolve)
@@ -334,7 +336,7 @@ describe('who gets in', () => {
 describe('a PostgreSQL given by URL', () => {
   const log = { info() {}, warn() {} }
 
-  it('is used as it is, and left running', async () => {
+  it('is used without changes and left running', async () => {
     const db = await createTestDatabase()
     const { user, password, host, database } = db.connection
     const databaseUrl = `postgres://${user}:${password}@/${database}?host=${encodeURIComponent(String(host))}`
@@ -346,8 +348,8 @@ describe('a PostgreSQL given by URL', () => {
     await db.drop()
   })
 
-  it('is asked nothing while it is a standby, which may have been cut off long ago', async () => {
-    // The one of the tests above, as one that follows nobody.
+  it('runs no statement while it is a standby, whose data may be old', async () => {
+    // The PostgreSQL of the tests above becomes a standby without a primary.
     await writeFile(join(dataDir, 'postgres', 'standby.signal'), '')
     const { connection } = await open()
     const pool = createPool(connection, { max: 1, applicationName: 'failover' })

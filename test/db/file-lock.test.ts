@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { tryFileLock } from '../../src/db/file-lock.ts'
 
-test('a lock is made for its owner alone: whoever may read it could hold it', () => {
+test('a lock file is created for its owner alone, since every reader could hold the lock', () => {
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-lock-'))
   try {
     for (const mode of ['shared', 'exclusive'] as const) {
@@ -18,7 +18,7 @@ test('a lock is made for its owner alone: whoever may read it could hold it', ()
   }
 })
 
-test('a lock writes nothing, so that a full disk keeps nobody from it', () => {
+test('a lock writes nothing, so it can be taken on a full disk', () => {
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-lock-'))
   try {
     const path = join(directory, 'lock')

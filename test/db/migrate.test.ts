@@ -9,7 +9,7 @@ let db: TestDatabase
 let directory: string
 beforeEach(async () => {
   db = await createTestDatabase()
-  // The template has this version's migrations applied; these tests bring their own.
+  // The template has this version's migrations applied; these tests use other migrations.
   await db.pool.query('DROP SCHEMA public CASCADE')
   await db.pool.query('CREATE SCHEMA public')
   directory = await mkdtemp(join(tmpdir(), 'switchyard-migrations-'))
@@ -24,7 +24,7 @@ afterEach(async () => {
 const write = (name: string, sql: string) => writeFile(join(directory, name), sql)
 const run = () => migrate(db.connection, directory)
 
-it('applies the files in order, once, and says which', async () => {
+it('applies the files in order, once, and returns which', async () => {
   expect(await run()).toEqual([
     { version: 1, name: '0001_fruit.sql' },
     { version: 2, name: '0002_colour.sql' },
@@ -44,13 +44,13 @@ it('applies each file once when several nodes start together', async () => {
   expect((await db.pool.query('SELECT * FROM fruit')).rows).toHaveLength(1)
 })
 
-it('tells of a wait for another process that migrates', async () => {
-  // "sy" and "mg" in ASCII, as in migrate.ts.
+it('reports that it waits for another process that migrates', async () => {
+  // "symg" in ASCII, as in migrate.ts.
   const holder = await db.pool.pg.connect()
   await holder.query('SELECT pg_advisory_lock($1)', [0x7379_6d67])
-  const told = Promise.withResolvers<void>()
-  const applied = migrate(db.connection, directory, told.resolve)
-  await told.promise
+  const waiting = Promise.withResolvers<void>()
+  const applied = migrate(db.connection, directory, waiting.resolve)
+  await waiting.promise
   await holder.query('SELECT pg_advisory_unlock($1)', [0x7379_6d67])
   holder.release()
   expect(await applied).toHaveLength(2)
@@ -64,10 +64,10 @@ it('refuses a file that was edited after it was applied', async () => {
   expect((await db.pool.query("SELECT to_regclass('next') AS next")).rows).toEqual([{ next: null }])
 })
 
-it('says what a role must be given, before it makes anything', async () => {
+it('names the rights that the role lacks before it creates anything', async () => {
   const { database, user } = db.connection
   await db.pool.query('REVOKE CREATE ON SCHEMA public FROM CURRENT_USER, pg_database_owner')
-  const refusal = `The role ${user} may not create tables and schemas in the database ${database}. It has to own it`
+  const refusal = `The role ${user} may not create tables and schemas in the database ${database}. Make it the owner`
   await expect(run()).rejects.toThrow(refusal)
   await expect(pendingMigrations(db.pool, directory)).rejects.toThrow(refusal)
   await db.pool.query('GRANT CREATE ON SCHEMA public TO CURRENT_USER')
@@ -76,11 +76,11 @@ it('says what a role must be given, before it makes anything', async () => {
   await expect(run()).rejects.toThrow(`The database ${database} can only be read by the role ${user}`)
 })
 
-it('makes no second set of tables beside the first when another schema comes to be the first of the search_path', async () => {
+it('creates no second set of tables when another schema becomes first in the search_path', async () => {
   await run()
   const { user } = db.connection
   await db.pool.query(`CREATE SCHEMA ${user}`)
-  const refusal = `The tables are in the schema public of the database ${db.connection.database}, but the role ${user} would make new ones in ${user}`
+  const refusal = `The tables are in the schema public of the database ${db.connection.database}, but the role ${user} would create new ones in ${user}`
   await expect(run()).rejects.toThrow(refusal)
   await expect(pendingMigrations(db.pool, directory)).rejects.toThrow(refusal)
   const message = await run().then(String, (error: Error) => error.message)
@@ -88,17 +88,17 @@ it('makes no second set of tables beside the first when another schema comes to 
   expect(await run()).toEqual([])
 })
 
-it('waits for another process however short the timeouts of its role are', async () => {
+it('waits for another process even if the timeouts of its role are short', async () => {
   const { database } = db.connection
   for (const name of ['statement_timeout', 'lock_timeout']) {
     await db.pool.query(`ALTER DATABASE ${database} SET ${name} = 1`)
   }
   const holder = await db.pool.pg.connect()
-  const told = Promise.withResolvers<void>()
+  const waiting = Promise.withResolvers<void>()
   try {
     await holder.query('SELECT pg_advisory_lock($1)', [0x7379_6d67])
-    const applied = migrate(db.connection, directory, told.resolve)
-    await Promise.race([told.promise, applied])
+    const applied = migrate(db.connection, directory, waiting.resolve)
+    await Promise.race([waiting.promise, applied])
     // Longer than the timeouts.
     await holder.query('SELECT pg_sleep(0.05)')
     await holder.query('SELECT pg_advisory_unlock($1)', [0x7379_6d67])
@@ -114,7 +114,7 @@ it('does not mistake Windows line ends for an edit', async () => {
   expect(await run()).toEqual([])
 })
 
-it('refuses a file that is in the place of an applied one', async () => {
+it('refuses another file in place of an applied one', async () => {
   await run()
   await rename(join(directory, '0002_colour.sql'), join(directory, '0002_taste.sql'))
   await expect(run()).rejects.toThrow(/0002_colour.sql was applied.*has 0002_taste.sql in its place/)
@@ -126,7 +126,7 @@ it('refuses a database that a newer version has migrated', async () => {
   await expect(run()).rejects.toThrow(/newer than this Switchyard: it has migration 0002_colour.sql/)
 })
 
-it('undoes a file that fails, keeps the ones before it, and names the line', async () => {
+it('rolls back a file that fails, keeps the ones before it, and names the line', async () => {
   await write('0002_colour.sql', 'CREATE TABLE half ();\nSELECT 1;\nSELECT nothing;\n')
   await expect(run()).rejects.toThrow('Migration 0002_colour.sql failed at line 3: column "nothing" does not exist')
   expect((await db.pool.query("SELECT to_regclass('half') AS half, to_regclass('fruit')::text AS fruit")).rows).toEqual(

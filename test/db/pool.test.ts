@@ -26,14 +26,14 @@ describe('values', () => {
     expect(rows).toEqual([{ one: 9007199254740993n, many: [1n, 2n] }])
   })
 
-  it('keeps a date the text it is, whatever the time zone of the machine', async () => {
+  it('returns a date as text in any time zone', async () => {
     const { rows } = await db.pool.query(
       "SELECT '2026-03-01'::date AS day, ARRAY['2024-02-29'::date] AS days, '2026-03-01T00:00:00Z'::timestamptz AS instant",
     )
     expect(rows).toEqual([{ day: '2026-03-01', days: ['2024-02-29'], instant: new Date('2026-03-01T00:00:00Z') }])
   })
 
-  it('means the same in a database whose sessions write their times in German, know no NULL in arrays, round, isolate more and end soon', async () => {
+  it('reads and writes the same values whatever session settings the database has', async () => {
     const strange = await createTestDatabase()
     const { database } = strange.connection
     await strange.pool.query(`ALTER DATABASE ${database} SET datestyle = 'German, DMY'`)
@@ -81,7 +81,7 @@ describe('statements', () => {
     expect(rows).toEqual([{ name: 'add', runs: 2n }])
   })
 
-  it('gives every connection the limits it was asked for', async () => {
+  it('applies the requested limits to every connection', async () => {
     const pool = createPool(db.connection, {
       max: 1,
       applicationName: 'limits',
@@ -106,7 +106,7 @@ describe('statements', () => {
 describe('transaction', () => {
   const count = async () => (await db.pool.query('SELECT count(*) FROM note')).rows[0]?.count
 
-  it('commits what its work did and hands on the result', async () => {
+  it('commits and returns the result of the work', async () => {
     const before = await count()
     const result = await transaction(db.pool, async sql => {
       await sql.query("INSERT INTO note VALUES (1, 'kept')")
@@ -116,7 +116,7 @@ describe('transaction', () => {
     expect(await count()).toBe((before as bigint) + 1n)
   })
 
-  it('rolls back and rethrows what its work threw', async () => {
+  it('rolls back and rethrows when the work throws', async () => {
     const before = await count()
     const failure = new Error('no')
     await expect(
@@ -153,7 +153,7 @@ describe('transaction', () => {
   })
 })
 
-it('reports an idle connection that breaks, and goes on with a new one', async () => {
+it('reports an idle connection that breaks and replaces it', async () => {
   const broken = Promise.withResolvers<Error>()
   const pool = createPool(db.connection, { max: 1, applicationName: 'idle', onIdleError: broken.resolve })
   const { rows } = await pool.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
@@ -163,7 +163,7 @@ it('reports an idle connection that breaks, and goes on with a new one', async (
   await pool.end()
 })
 
-it('gives up a connection that graphile-worker released in the middle of a statement: it may lead nowhere', async () => {
+it('closes a connection that graphile-worker releases in the middle of a statement', async () => {
   const proxy = await startFaultProxy(db.connection)
   const options = { max: 1, applicationName: 'queue', statementTimeoutMs: 50, forQueue: true }
   const pool = createPool(proxy.connection, options)
@@ -178,7 +178,7 @@ it('gives up a connection that graphile-worker released in the middle of a state
   await proxy.close()
 })
 
-it('lets graphile-worker release what it was not given', async () => {
+it('lets graphile-worker call release after a failed connect', async () => {
   const pool = createPool(db.connection, { max: 1, applicationName: 'queue', connectTimeoutMs: 500, forQueue: true })
   const client = await pool.pg.connect()
   const given = Promise.withResolvers<unknown[]>()
@@ -192,14 +192,14 @@ it('lets graphile-worker release what it was not given', async () => {
 })
 
 describe('withQueryTimeout', () => {
-  it('rejects in time, and gives up the connection that has not answered', async () => {
+  it('rejects in time and closes the connection that has not answered', async () => {
     const pool = createPool(db.connection, { max: 1, applicationName: 'withQueryTimeout', statementTimeoutMs: 0 })
     await expect(withQueryTimeout(pool, 200).query('SELECT pg_sleep(60)')).rejects.toThrow('no answer within 200 ms')
     expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }])
     await pool.end()
   })
 
-  it('counts the wait for a free connection, too', async () => {
+  it('includes the wait for a free connection in the limit', async () => {
     const pool = createPool(db.connection, { max: 1, applicationName: 'withQueryTimeout' })
     const gate = Promise.withResolvers<void>()
     const holding = transaction(pool, () => gate.promise)
@@ -210,8 +210,8 @@ describe('withQueryTimeout', () => {
   })
 })
 
-it('asks PostgreSQL to notice when this side vanishes', async () => {
-  // On the Unix socket of the tests their values show as 0.
+it('sets the keep-alives with which PostgreSQL notices that this side vanished', async () => {
+  // Over the Unix socket of the tests their values read as 0, so check only that they were set.
   const { rows } = await db.pool.query<{ name: string }>(
     "SELECT name FROM pg_settings WHERE name LIKE 'tcp%' AND source = 'client' ORDER BY 1",
   )

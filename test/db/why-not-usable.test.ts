@@ -11,7 +11,7 @@ beforeAll(async () => {
 })
 afterAll(() => db.drop())
 
-it('takes a PostgreSQL in which sessions begin as they are asked to, whatever its role is given', async () => {
+it('accepts a PostgreSQL that applies our session settings over those of its database', async () => {
   const { database } = db.connection
   for (const name of ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout'])
     await db.pool.query(`ALTER DATABASE ${database} SET ${name} = '7s'`)
@@ -24,11 +24,11 @@ it('takes a PostgreSQL in which sessions begin as they are asked to, whatever it
   expect(rows).toEqual([{ statement: '0', lock: '0' }])
 })
 
-it('takes a DATABASE_URL with options of its own', async () => {
+it('accepts a DATABASE_URL that sets options', async () => {
   expect(await unusableReason({ ...db.connection, options: '-c work_mem=8MB' })).toBeUndefined()
 })
 
-it('refuses one that is too old', async () => {
+it('refuses a version that is too old', async () => {
   const db = await createTestDatabase()
   await db.pool.query(`
     CREATE FUNCTION current_setting(text) RETURNS text LANGUAGE sql AS $$
@@ -39,7 +39,7 @@ it('refuses one that is too old', async () => {
   await db.drop()
 })
 
-it('refuses what would end a transaction that takes long, and names the cure', async () => {
+it('refuses a transaction_timeout and names the statement that removes it', async () => {
   const limited = await createTestDatabase()
   const { database } = limited.connection
   await limited.pool.query(`ALTER DATABASE ${database} SET transaction_timeout = '1h'`)
@@ -68,14 +68,14 @@ describe('a pooler', () => {
     pooler.close()
   })
 
-  /** What PgBouncer does with the first packet by default, and with `ignore_startup_parameters`; all else it passes on. */
+  /** Handles the first packet as PgBouncer does by default (`refuses`) or with `ignore_startup_parameters` (`drops`), and forwards the rest. */
   async function startPooler(does: 'refuses' | 'drops'): Promise<Server> {
     const server = createServer(socket => {
       socket.on('error', () => {})
       socket.once('data', (first: Buffer) => {
         // Length, version of the protocol, then names and values, each ended by a zero.
-        const words = first.subarray(8).toString().split('\0')
-        const pairs = Array.from({ length: ((words.length - 1) / 2) | 0 }, (_, at) => words.slice(2 * at, 2 * at + 2))
+        const texts = first.subarray(8).toString().split('\0')
+        const pairs = Array.from({ length: ((texts.length - 1) / 2) | 0 }, (_, at) => texts.slice(2 * at, 2 * at + 2))
         const known = pairs.filter(([name]) =>
           ['user', 'database', 'client_encoding', 'application_name'].includes(name!),
         )

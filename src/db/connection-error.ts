@@ -1,0 +1,36 @@
+/** PostgreSQL's code for "too many connections". */
+export const TOO_MANY_CONNECTIONS = '53300'
+
+/** Returns the code of an error of Node or PostgreSQL. */
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined
+}
+
+/** Whether the error comes from a PostgreSQL that is just starting, stopping or dying: soon it accepts connections or is gone. */
+export function isTransient(error: unknown): boolean {
+  const code = codeOf(error)
+  if (code === undefined) return error instanceof Error && error.message.startsWith('Connection terminated')
+  return ['57P01', '57P02', '57P03', 'ECONNRESET', 'EPIPE'].includes(code)
+}
+
+/** Explains to the operator why a connection failed. Never repeats the URL, which holds a password. */
+export function connectionErrorMessage(error: unknown): string {
+  switch (codeOf(error)) {
+    case 'ECONNREFUSED':
+      return 'No PostgreSQL listens at that address.'
+    case 'ERR_INVALID_URL':
+      return 'The URL is not valid: a password is written percent-encoded (# is %23, / is %2F), and several hosts are not possible.'
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return "The database server's host name does not resolve."
+    case '28P01':
+    case '28000':
+      return 'PostgreSQL refused the user name or password.'
+    case '3D000':
+      return 'PostgreSQL runs, but has no database of that name.'
+    case TOO_MANY_CONNECTIONS:
+      return 'PostgreSQL has no free connection left.'
+    default:
+      return `Cannot connect to PostgreSQL: ${error instanceof Error ? error.message : String(error)}.`
+  }
+}

@@ -1,0 +1,51 @@
+import { readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { codeOf } from './connection-error.ts'
+import type { Login } from './embedded-cluster.ts'
+import { giveToSameOwner } from './file-owner.ts'
+
+/** How to log in to the embedded PostgreSQL, as kept in `postgres.json`. */
+export type ConnectionFile = Login & {
+  /** The cluster that the file was written for. A copy of a data directory still names the original. */
+  readonly directory: string
+  /** The directory of the socket. */
+  readonly host: string
+  readonly port: number
+}
+
+export const connectionFilePath = (dataDir: string) => join(dataDir, 'postgres.json')
+
+/** Reads `postgres.json`; undefined when there is none. Throws a message for the operator when it cannot be read or is damaged. */
+export function readConnectionFile(dataDir: string): ConnectionFile | undefined {
+  const path = connectionFilePath(dataDir)
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    throw new Error(`Cannot read ${path} (${codeOf(error)}). Run this as the user who owns ${dataDir}, or as root.`)
+  }
+  try {
+    // Earlier versions did not write `directory`.
+    const { directory = join(dataDir, 'postgres'), host, port, user, password, database } = JSON.parse(text)
+    if (
+      [directory, host, user, password, database].every(value => typeof value === 'string') &&
+      typeof port === 'number'
+    )
+      return { directory, host, port, user, password, database }
+  } catch {
+    // Falls through: a file that is not JSON is as damaged as one that lacks a field.
+  }
+  throw new Error(
+    `${path} is damaged. Stop every process that uses this data directory and delete that file; the next start writes a new one.`,
+  )
+}
+
+/** Replaces `postgres.json`, readable by its owner alone. */
+export function writeConnectionFile(dataDir: string, contents: ConnectionFile): void {
+  const path = connectionFilePath(dataDir)
+  const draft = `${path}.new`
+  writeFileSync(draft, `${JSON.stringify(contents, null, 2)}\n`, { mode: 0o600 })
+  giveToSameOwner(draft)
+  renameSync(draft, path)
+}
