@@ -4,11 +4,11 @@ import { ApiError } from '../domain/errors.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { hashApiKey, hasValidChecksum } from './api-key.ts'
 import { credentialOf } from './credential.ts'
-import { createKeyLookUp, type KeyRow } from './look-up-keys.ts'
+import { createKeyLookUp, type KeyRow, type LookUpKey } from './look-up-keys.ts'
 
 export interface Authenticator {
   /**
-   * Who sends this request: at once when the key is known here. Throws or rejects with ApiError: `invalid_api_key`, or
+   * Returns the caller of a request: at once when its key is cached. Throws or rejects with ApiError: `invalid_api_key`, or
    * `database_unavailable` when an unknown key cannot be looked up.
    *
    * @param rawHeaders names and values in turn, as Node's `request.rawHeaders`
@@ -22,21 +22,21 @@ export interface AuthenticatorDeps {
   readonly sql: Sql
   readonly clock: Clock
   readonly limitsOf: (accountTier: string) => AccountLimits
-  /** Calls back whenever keys or customers may have changed, and returns how to stop that. */
+  /** Calls back whenever keys or customers may have changed. Returns a function that unsubscribes. */
   readonly onAccessChange: (listener: () => void) => () => void
 }
 
 /** Known callers kept in memory. At about 600 bytes each this is 6 MB; the longest list of models takes 20 kB more. */
 const KNOWN_MAX = 10_000
-/** The longest a known caller is believed without looking again, should a change ever go unnoticed. */
+/** The longest a cached caller is trusted, in case a change goes unnoticed. */
 const KNOWN_MS = 60_000
-/** Who is asked for after this long is looked up again beside the request, so that nobody who comes often ever waits for PostgreSQL. */
-const RENEWED_AFTER_MS = 30_000
-/** Before the next attempt, where one has failed. */
-const RENEWED_AGAIN_MS = 5_000
-/** Moving an entry to the end of a map leaves a hole; doing it at every request has the map copied over and over. */
+/** A caller older than this is looked up again in the background, so that frequent callers never wait for PostgreSQL. */
+const RENEW_AFTER_MS = 30_000
+/** Wait before the next attempt to renew an entry. */
+const RENEW_AGAIN_MS = 5_000
+/** Moving an entry to the end of a map leaves a hole; moving it at every request would copy the map over and over. */
 const MOVED_EVERY_MS = 1_000
-/** Keys that pass the checksum and are not ours. Issuing one drops them all, so this hides no new key. */
+/** Keys that pass the checksum and are not ours. Issuing a key clears them all, so this hides no new key. */
 const UNKNOWN_MAX = 10_000
 const UNKNOWN_MS = 2_000
 
@@ -48,73 +48,87 @@ interface Known {
   renewAtMs: number
 }
 
-/** Finds callers by their keys, mostly in memory. Keys themselves are neither kept nor logged: the cache knows hashes. */
-export function createAuthenticator({ sql, clock, limitsOf, onAccessChange }: AuthenticatorDeps): Authenticator {
-  const lookUpKey = createKeyLookUp(sql)
-  const known = new Map<string, Known>()
-  const unknownUntilMs = new Map<string, number>()
-  let running = new Map<string, Promise<Known | undefined>>()
+/** Finds callers by their keys, mostly in memory. Keys themselves are neither kept nor logged: the cache holds hashes. */
+export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
+  return new CachingAuthenticator(deps)
+}
 
-  const stopListening = onAccessChange(() => {
-    known.clear()
-    unknownUntilMs.clear()
-    // Look-ups that started before the change may return the old state: nobody may join them or remember what they find.
-    running = new Map()
-  })
+class CachingAuthenticator implements Authenticator {
+  readonly #clock: Clock
+  readonly #limitsOf: (accountTier: string) => AccountLimits
+  readonly #lookUpKey: LookUpKey
+  readonly #stopListening: () => void
+  readonly #known = new Map<string, Known>()
+  readonly #unknownUntilMs = new Map<string, number>()
+  #lookUps = new Map<string, Promise<Known | undefined>>()
 
-  return {
-    authenticate(rawHeaders) {
-      const key = credentialOf(rawHeaders)
-      const keyHash = hashApiKey(key)
-      const known = fresh(keyHash)
-      if (known !== undefined) return callerOf(known)
-      // A guess costs no query.
-      if (!hasValidChecksum(key)) throw new ApiError('invalid_api_key')
-      return lookUp(keyHash).then(callerOf)
-    },
-    close: stopListening,
+  constructor({ sql, clock, limitsOf, onAccessChange }: AuthenticatorDeps) {
+    this.#clock = clock
+    this.#limitsOf = limitsOf
+    this.#lookUpKey = createKeyLookUp(sql)
+    this.#stopListening = onAccessChange(() => {
+      this.#known.clear()
+      this.#unknownUntilMs.clear()
+      // Look-ups that started before the change may return the old state: no request may join them and their results are not cached.
+      this.#lookUps = new Map()
+    })
   }
 
-  function callerOf(found: Known | undefined): Caller {
-    if (!found || found.expiresAtEpochMs <= clock.epochMs()) throw new ApiError('invalid_api_key')
+  authenticate(rawHeaders: readonly string[]): Caller | Promise<Caller> {
+    const key = credentialOf(rawHeaders)
+    const keyHash = hashApiKey(key)
+    const cached = this.#cached(keyHash)
+    if (cached !== undefined) return this.#callerOf(cached)
+    // A guessed key costs no query.
+    if (!hasValidChecksum(key)) throw new ApiError('invalid_api_key')
+    return this.#lookUp(keyHash).then(found => this.#callerOf(found))
+  }
+
+  close(): void {
+    this.#stopListening()
+  }
+
+  #callerOf(found: Known | undefined): Caller {
+    if (!found || found.expiresAtEpochMs <= this.#clock.epochMs()) throw new ApiError('invalid_api_key')
     return found.caller
   }
 
-  function fresh(keyHash: string): Known | undefined {
-    const entry = known.get(keyHash)
-    const nowMs = clock.monotonicMs()
+  #cached(keyHash: string): Known | undefined {
+    const entry = this.#known.get(keyHash)
+    const nowMs = this.#clock.monotonicMs()
     if (!entry || entry.readAtMs + KNOWN_MS <= nowMs) return undefined
     if (entry.movedAtMs + MOVED_EVERY_MS <= nowMs) {
-      // Last in the map is last to be dropped.
+      // The last entry in the map is the last to be dropped.
       entry.movedAtMs = nowMs
-      known.delete(keyHash)
-      known.set(keyHash, entry)
+      this.#known.delete(keyHash)
+      this.#known.set(keyHash, entry)
     }
     if (entry.renewAtMs <= nowMs) {
-      entry.renewAtMs = nowMs + RENEWED_AGAIN_MS
-      // It is believed for as long as it would be otherwise, and then the request that waits is told.
-      lookUp(keyHash).catch(() => {})
+      entry.renewAtMs = nowMs + RENEW_AGAIN_MS
+      // If this fails, the entry stays valid until KNOWN_MS. The first request after that waits and gets the error.
+      this.#lookUp(keyHash).catch(() => {})
     }
     return entry
   }
 
-  async function lookUp(keyHash: string): Promise<Known | undefined> {
-    const untilMs = unknownUntilMs.get(keyHash)
-    if (untilMs !== undefined && clock.monotonicMs() < untilMs) return undefined
-    let query = running.get(keyHash)
-    if (!query) {
-      query = read(keyHash, running)
-      running.set(keyHash, query)
+  async #lookUp(keyHash: string): Promise<Known | undefined> {
+    const untilMs = this.#unknownUntilMs.get(keyHash)
+    if (untilMs !== undefined && this.#clock.monotonicMs() < untilMs) return undefined
+    let lookUp = this.#lookUps.get(keyHash)
+    if (!lookUp) {
+      lookUp = this.#read(keyHash, this.#lookUps)
+      this.#lookUps.set(keyHash, lookUp)
     }
-    return query
+    return lookUp
   }
 
-  async function read(keyHash: string, startedIn: typeof running): Promise<Known | undefined> {
+  /** @param startedIn the look-ups of the time when this one began; another map by now means that keys have changed since */
+  async #read(keyHash: string, startedIn: Map<string, Promise<Known | undefined>>): Promise<Known | undefined> {
     try {
-      const readAtMs = clock.monotonicMs()
-      const row = await lookUpKey(keyHash)
-      const entry = row && knownOf(row, readAtMs)
-      if (startedIn === running) remember(keyHash, entry)
+      const readAtMs = this.#clock.monotonicMs()
+      const row = await this.#lookUpKey(keyHash)
+      const entry = row && knownOf(row, this.#limitsOf(row.account_tier), readAtMs)
+      if (startedIn === this.#lookUps) this.#remember(keyHash, entry)
       return entry
     } catch (cause) {
       throw new ApiError('database_unavailable', { internal: cause })
@@ -123,39 +137,37 @@ export function createAuthenticator({ sql, clock, limitsOf, onAccessChange }: Au
     }
   }
 
-  function remember(keyHash: string, entry: Known | undefined): void {
+  #remember(keyHash: string, entry: Known | undefined): void {
+    this.#known.delete(keyHash)
     if (entry) {
-      known.delete(keyHash)
-      known.set(keyHash, entry)
-      dropOldest(known, KNOWN_MAX)
+      this.#known.set(keyHash, entry)
+      dropOldest(this.#known, KNOWN_MAX)
     } else {
-      known.delete(keyHash)
-      unknownUntilMs.delete(keyHash)
-      unknownUntilMs.set(keyHash, clock.monotonicMs() + UNKNOWN_MS)
-      dropOldest(unknownUntilMs, UNKNOWN_MAX)
+      this.#unknownUntilMs.delete(keyHash)
+      this.#unknownUntilMs.set(keyHash, this.#clock.monotonicMs() + UNKNOWN_MS)
+      dropOldest(this.#unknownUntilMs, UNKNOWN_MAX)
     }
   }
+}
 
-  function knownOf(row: KeyRow, readAtMs: number): Known {
-    const limits = limitsOf(row.account_tier)
-    return {
-      readAtMs,
-      movedAtMs: readAtMs,
-      renewAtMs: readAtMs + RENEWED_AFTER_MS,
-      expiresAtEpochMs: row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY,
-      caller: Object.freeze({
-        customerId: row.customer_id,
-        keyId: row.key_id,
-        access: accessOf(row),
-        email: row.email,
-        accountTier: row.account_tier,
-        limits: Object.freeze({
-          requestsPerMinute: row.requests_per_minute ?? limits.requestsPerMinute,
-          requestsPerDay: row.requests_per_day ?? limits.requestsPerDay,
-          dailySpendCapNanos: row.daily_spend_cap_nanos ?? limits.dailySpendCapNanos,
-        }),
+function knownOf(row: KeyRow, limits: AccountLimits, readAtMs: number): Known {
+  return {
+    readAtMs,
+    movedAtMs: readAtMs,
+    renewAtMs: readAtMs + RENEW_AFTER_MS,
+    expiresAtEpochMs: row.expires_at?.getTime() ?? Number.POSITIVE_INFINITY,
+    caller: Object.freeze({
+      customerId: row.customer_id,
+      keyId: row.key_id,
+      access: accessOf(row),
+      email: row.email,
+      accountTier: row.account_tier,
+      limits: Object.freeze({
+        requestsPerMinute: row.requests_per_minute ?? limits.requestsPerMinute,
+        requestsPerDay: row.requests_per_day ?? limits.requestsPerDay,
+        dailySpendCapNanos: row.daily_spend_cap_nanos ?? limits.dailySpendCapNanos,
       }),
-    }
+    }),
   }
 }
 

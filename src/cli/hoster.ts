@@ -5,17 +5,17 @@ import { usdText } from '../domain/money.ts'
 import { SupplyError } from '../domain/supply-error.ts'
 import { hosterEarnings } from '../ledger/accounts/hoster-earnings.ts'
 import { quoteForShell } from '../runtime/quote-for-shell.ts'
+import { addHoster } from '../supply/hosters/add-hoster.ts'
 import {
   activateHoster,
-  addHoster,
   type HosterListing,
   type HosterRef,
   listHosters,
   setHosterKey,
-  setHosterPrice,
   setTrustScore,
   suspendHoster,
 } from '../supply/hosters/hosters.ts'
+import { setHosterPrice } from '../supply/hosters/set-hoster-price.ts'
 import { countArgument, instantArgument, priceArgument, scoreArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { Failure, UsageError } from './failure.ts'

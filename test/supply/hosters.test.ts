@@ -4,16 +4,15 @@ import { watchControlVersions } from '../../src/db/control-version.ts'
 import { SupplyError } from '../../src/domain/supply-error.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { createCatalogSource } from '../../src/supply/catalog/catalog-source.ts'
+import { addHoster, type NewHoster } from '../../src/supply/hosters/add-hoster.ts'
 import {
   activateHoster,
-  addHoster,
   listHosters,
-  type NewHoster,
   setHosterKey,
-  setHosterPrice,
   setTrustScore,
   suspendHoster,
 } from '../../src/supply/hosters/hosters.ts'
+import { setHosterPrice } from '../../src/supply/hosters/set-hoster-price.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { offerOf } from './random-market.ts'
 

@@ -1,0 +1,59 @@
+import { randomUUID } from 'node:crypto'
+import { bumpControlVersion } from '../../db/control-version.ts'
+import { type Pool, transaction } from '../../db/pool.ts'
+import { SupplyError } from '../../domain/supply-error.ts'
+import { sealSecret } from '../../secrets/sealed-secret.ts'
+import { checkInteger, checkKey, checkModel, checkName, checkTrust } from './check-hoster.ts'
+import { type HostedModel, insertPrice } from './hosted-model.ts'
+import { checkHosterUrl } from './hoster-url.ts'
+
+export interface NewHoster {
+  /** Unique among hosters; what operators type. */
+  readonly name: string
+  readonly baseUrl: string
+  readonly apiKey?: string | undefined
+  readonly models: readonly HostedModel[]
+  /** 0..1 */
+  readonly trustScore: number
+  /** The hoster's part of each charge, in basis points: 8,000 leaves the platform a fee of 20 %. */
+  readonly shareBps: number
+}
+
+/**
+ * Adds a hoster with one endpoint and its first prices. It stays `pending`, and gets no requests, until activated.
+ * Throws SupplyError `invalid_url`, `invalid_value` or `name_taken`.
+ */
+export async function addHoster(
+  pool: Pool,
+  hoster: NewHoster,
+  { masterKey, allowPrivateUrls }: { masterKey: Buffer; allowPrivateUrls: boolean },
+): Promise<{ hosterId: string; endpointId: string }> {
+  const baseUrl = checkHosterUrl(hoster.baseUrl, { allowPrivate: allowPrivateUrls })
+  const name = checkName(hoster.name)
+  const trustScore = checkTrust(hoster.trustScore)
+  const shareBps = checkInteger('The share', hoster.shareBps, 0, 10_000)
+  const apiKey = checkKey(hoster.apiKey)
+  hoster.models.forEach(checkModel)
+  const repeated = hoster.models.find(({ modelId }, at) => hoster.models.findIndex(m => m.modelId === modelId) < at)
+  if (repeated) throw new SupplyError('invalid_value', `The model ${repeated.modelId} is given twice.`)
+
+  const hosterId = randomUUID()
+  const endpointId = randomUUID()
+  await transaction(pool, async sql => {
+    const { rowCount } = await sql.query(
+      `INSERT INTO hoster (hoster_id, name, trust_score, share_bps) VALUES ($1, $2, $3, $4) ON CONFLICT (name) DO NOTHING`,
+      [hosterId, name, trustScore, shareBps],
+    )
+    if (rowCount === 0)
+      throw new SupplyError('name_taken', `A hoster named "${name}" exists already. Choose another name.`)
+    const sealed =
+      apiKey === undefined ? null : sealSecret(masterKey, apiKey, { ownerId: hosterId, purpose: 'upstream_key' })
+    await sql.query(
+      `INSERT INTO hoster_endpoint (endpoint_id, hoster_id, base_url, key_sealed) VALUES ($1, $2, $3, $4)`,
+      [endpointId, hosterId, baseUrl, sealed],
+    )
+    for (const model of hoster.models) await insertPrice(sql, endpointId, 1, model)
+    await bumpControlVersion(sql, 'supply')
+  })
+  return { hosterId, endpointId }
+}

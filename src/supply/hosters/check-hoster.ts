@@ -1,0 +1,70 @@
+import { features } from '../../domain/chat-job.ts'
+import { isReservedModel } from '../../domain/offer.ts'
+import { SupplyError } from '../../domain/supply-error.ts'
+import { UUID } from '../../runtime/uuid.ts'
+import type { HostedModel } from './hosted-model.ts'
+
+// Checks of what operators enter. Each throws SupplyError `invalid_value`.
+
+/** 1,000 USD per million tokens. The dearest models on sale ask about 200; above it is a slip of the decimal point. */
+const DEAREST_PICO_PER_TOKEN = 1_000_000_000n
+
+export function checkModel(model: HostedModel): void {
+  checkModelId('The model id', model.modelId)
+  if (isReservedModel(model.modelId))
+    throw new SupplyError('invalid_value', `The model id "${model.modelId}" is reserved. Choose another one.`)
+  if (model.upstreamModel !== undefined) checkModelId('The upstream model', model.upstreamModel)
+  checkPrice('The input price', model.price.inputPicoPerToken)
+  checkPrice('The output price', model.price.outputPicoPerToken)
+  checkInteger('The context length', model.contextTokens, 1, 100_000_000)
+  checkInteger('The largest output', model.maxOutputTokens, 1, 100_000_000)
+  if (model.maxOutputTokens > model.contextTokens) {
+    const [output, context] = [model.maxOutputTokens, model.contextTokens]
+    throw new SupplyError(
+      'invalid_value',
+      `The largest output, ${output} tokens, is more than the context length, ${context}; input and output together have to fit in there.`,
+    )
+  }
+  const unknown = model.features.find(feature => !features.includes(feature))
+  if (unknown) throw new SupplyError('invalid_value', `"${unknown}" is not a feature. Use ${features.join(', ')}.`)
+}
+
+function checkModelId(what: string, id: string): void {
+  if (!/^[\w.:/@+-]{1,200}$/.test(id))
+    throw new SupplyError('invalid_value', `${what} "${id}" must have 1 to 200 letters, digits or any of . : / @ + _ -`)
+}
+
+function checkPrice(what: string, picoPerToken: bigint): void {
+  if (picoPerToken < 0n || picoPerToken > DEAREST_PICO_PER_TOKEN)
+    throw new SupplyError('invalid_value', `${what} must be between 0 and 1,000 USD per million tokens.`)
+}
+
+export function checkInteger(what: string, value: number, least: number, most: number): number {
+  if (!Number.isInteger(value) || value < least || value > most)
+    throw new SupplyError('invalid_value', `${what} must be a whole number from ${least} to ${most}.`)
+  return value
+}
+
+export function checkTrust(trustScore: number): number {
+  if (!(trustScore >= 0 && trustScore <= 1))
+    throw new SupplyError('invalid_value', 'The trust score must be between 0 and 1.')
+  return trustScore
+}
+
+export function checkName(name: string): string {
+  if (!/^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,79}$/u.test(name) || name.endsWith(' '))
+    throw new SupplyError(
+      'invalid_value',
+      'The name must have 1 to 80 letters, digits, spaces, dots, dashes or underscores, and begin and end with no space.',
+    )
+  // Hosters are found by either, and whoever is named like another one would be suspended, priced and sent keys in its place.
+  if (UUID.test(name)) throw new SupplyError('invalid_value', 'The name must not look like an id.')
+  return name
+}
+
+export function checkKey(key: string | undefined): string | undefined {
+  // It becomes a header value; anything else would be an injection or a typing mistake.
+  if (key !== undefined && !/^[\x21-\x7e]{1,4096}$/.test(key))
+    throw new SupplyError('invalid_value', 'The upstream key must be printable ASCII without spaces.')
+  return key
+}

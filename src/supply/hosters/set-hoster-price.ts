@@ -1,0 +1,73 @@
+import { bumpControlVersion } from '../../db/control-version.ts'
+import { type Pool, type Sql, transaction } from '../../db/pool.ts'
+import type { Feature } from '../../domain/chat-job.ts'
+import type { TokenPrice } from '../../domain/money.ts'
+import { SupplyError } from '../../domain/supply-error.ts'
+import { checkModel } from './check-hoster.ts'
+import { type HostedModel, insertPrice, type PriceRow } from './hosted-model.ts'
+import { type HosterRef, lockHoster } from './hosters.ts'
+
+export interface PriceChange {
+  readonly modelId: string
+  readonly price: TokenPrice
+  /** Kept from the version before when left out; a model that is new at this hoster needs both token limits. */
+  readonly upstreamModel?: string | undefined
+  readonly contextTokens?: number | undefined
+  readonly maxOutputTokens?: number | undefined
+  readonly features?: readonly Feature[] | undefined
+}
+
+/**
+ * Closes the current price of a model and opens the next version. Requests admitted before keep the price they were admitted at.
+ * Throws SupplyError `unknown_hoster`, `unknown_model` (new model without token limits) or `invalid_value`.
+ *
+ * @param hoster id or name
+ */
+export async function setHosterPrice(
+  pool: Pool,
+  hoster: string,
+  change: PriceChange,
+): Promise<HosterRef & { version: number }> {
+  return transaction(pool, async sql => {
+    const { hosterId, name } = await lockHoster(sql, hoster)
+    const endpoint = await sql.query<{ endpoint_id: string }>(
+      'SELECT endpoint_id FROM hoster_endpoint WHERE hoster_id = $1 ORDER BY created_at, endpoint_id LIMIT 1',
+      [hosterId],
+    )
+    const endpointId = endpoint.rows[0]!.endpoint_id
+    const before = await latestPrice(sql, endpointId, change.modelId)
+    const contextTokens = change.contextTokens ?? before?.context_tokens
+    const maxOutputTokens = change.maxOutputTokens ?? before?.max_output_tokens
+    if (contextTokens === undefined || maxOutputTokens === undefined) {
+      throw new SupplyError(
+        'unknown_model',
+        `This hoster does not have the model ${change.modelId} yet. Give its context length and its largest output as well.`,
+      )
+    }
+    const model: HostedModel = {
+      modelId: change.modelId,
+      upstreamModel: change.upstreamModel ?? before?.upstream_model ?? change.modelId,
+      price: change.price,
+      contextTokens,
+      maxOutputTokens,
+      features: change.features ?? before?.features ?? [],
+    }
+    checkModel(model)
+    const version = (before?.version ?? 0) + 1
+    await sql.query(
+      'UPDATE hoster_price SET valid_until = now() WHERE endpoint_id = $1 AND model_id = $2 AND valid_until IS NULL',
+      [endpointId, change.modelId],
+    )
+    await insertPrice(sql, endpointId, version, model)
+    await bumpControlVersion(sql, 'supply')
+    return { hosterId, name, version }
+  })
+}
+
+async function latestPrice(sql: Sql, endpointId: string, modelId: string): Promise<PriceRow | undefined> {
+  const { rows } = await sql.query<PriceRow>(
+    'SELECT * FROM hoster_price WHERE endpoint_id = $1 AND model_id = $2 ORDER BY version DESC LIMIT 1',
+    [endpointId, modelId],
+  )
+  return rows[0]
+}
