@@ -50,10 +50,11 @@ interface Known {
 
 /** Finds callers by their keys, mostly in memory. Keys themselves are neither kept nor logged: the cache holds hashes. */
 export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
-  return new CachingAuthenticator(deps)
+  const cache = new CallerCache(deps)
+  return { authenticate: rawHeaders => cache.authenticate(rawHeaders), close: () => cache.close() }
 }
 
-class CachingAuthenticator implements Authenticator {
+class CallerCache implements Authenticator {
   readonly #clock: Clock
   readonly #limitsOf: (accountTier: string) => AccountLimits
   readonly #lookUpKey: LookUpKey
