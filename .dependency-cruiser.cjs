@@ -14,7 +14,7 @@ const rooms = {
   // Programs.
   cli: 'start alerts auth accounts ledger supply api config secrets egress db domain runtime',
   start:
-    'http jobs chat usage alerts auth accounts limits admit route dispatch relay settle ledger supply upstreams demo config api secrets egress db domain runtime',
+    'http jobs chat usage alerts auth accounts limits admit route dispatch relay settle ledger supply upstreams demo config api dialects secrets egress db domain runtime',
   http: 'chat usage alerts auth limits ledger supply api dialects domain runtime',
   jobs: 'chat alerts limits ledger supply db domain runtime',
 

@@ -441,8 +441,8 @@ export const mutations: readonly Mutation[] = [
     id: 'key-freed-after-partial-charge',
     bug: 'the key of a partially charged request is freed',
     file: once,
-    find: 'settlement !== undefined && (settlement.success || settlement.costNanos > 0n)',
-    replace: 'settlement?.success === true',
+    find: 'settled !== undefined && (settled.success || settled.costNanos > 0n)',
+    replace: 'settled?.success === true',
   },
   // ---------------------------------------------------------------- breaker, routing and dispatch
   {

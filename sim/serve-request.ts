@@ -1,17 +1,17 @@
+import { createHash } from 'node:crypto'
 import { eligible } from '../src/admit/eligible.ts'
-import type { Completed } from '../src/chat/complete.ts'
-import { completeOnce, type SettlementWatch } from '../src/chat/complete-once.ts'
-import { DONE } from '../src/dialects/chat/sse-encode.ts'
+import { completeOnce } from '../src/chat/complete-once.ts'
+import type { EventSink, Served, ServedBy } from '../src/chat/completion-request.ts'
+import { chatDialect } from '../src/dialects/chat/chat-dialect.ts'
 import { dispatch } from '../src/dispatch/dispatch.ts'
 import type { Caller } from '../src/domain/caller.ts'
 import type { Answer, Hold, Outcome, Ticket } from '../src/domain/handoff.ts'
 import type { Offer } from '../src/domain/offer.ts'
 import { Unserved } from '../src/domain/upstream-failure.ts'
 import type { Settlement } from '../src/ledger/settlement/settlement.ts'
-import type { WriteFrames } from '../src/relay/relay.ts'
 import { route } from '../src/route/route.ts'
 import { CancelSource } from '../src/runtime/cancel-signal.ts'
-import { settle } from '../src/settle/settle.ts'
+import { type SettlementWatch, settle } from '../src/settle/settle.ts'
 import { ATTEMPTS_MAX } from './breaker-oracle.ts'
 import type { Gateway } from './gateway.ts'
 import type { Oracle } from './oracle.ts'
@@ -52,9 +52,11 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     oracle.asked(record)
     const note = (what: string, ...facts: Fact[]) => world.note(process.name, shortId(record), what, ...facts)
     try {
-      const ignored: SettlementWatch = { onSettled() {}, onOutcomeUnknown() {} }
-      if (idempotency === null) await deliver(record, await complete(gateway, request, record, note, ignored))
-      else {
+      const client = new Client(record)
+      if (idempotency === null) {
+        await complete(gateway, request, record, note, client)
+        await answered(record)
+      } else {
         const served = await completeOnce(
           {
             claims: {
@@ -66,10 +68,10 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
                 return claimed
               },
             },
-            complete: async watch => {
+            complete: async ({ watch }, events) => {
               try {
-                const completed = await complete(gateway, request, record, note, watch)
-                if (completed.delivery.kind === 'whole') record.holdsKey = false
+                const completed = await complete(gateway, request, record, note, events, watch)
+                if (completed.whole !== null) record.holdsKey = false
                 return completed
               } catch (failure) {
                 if (process.isAlive) record.holdsKey = false
@@ -91,13 +93,16 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
           {
             caller: { customerId: customer.customerId, keyId: admission.keyId } as Caller,
             job: pricing.job,
-            body: Buffer.from(idempotency.body),
+            dialect: chatDialect,
+            signal: new CancelSource(),
             requestId: admission.requestId,
             key: idempotency.key,
+            bodyHash: createHash('sha256').update(idempotency.body).digest(),
           },
+          client,
         )
-        if ('replayOf' in served) note('replays', served.replayOf)
-        else await deliver(record, served)
+        if (served.replayOf !== undefined) note('replays', served.replayOf)
+        else await answered(record)
       }
     } catch (error) {
       if (!process.isAlive) return record
@@ -116,8 +121,9 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     request: RequestPlan,
     record: RequestRecord,
     note: (what: string, ...facts: Fact[]) => void,
-    watch: SettlementWatch,
-  ): Promise<Completed> {
+    events: EventSink,
+    watch?: SettlementWatch,
+  ): Promise<Served> {
     const { process, ledger, breaker } = gateway
     const { admission, pricing, leaves } = request
     const { job } = pricing
@@ -164,7 +170,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
         },
       }
       const receipt = receiptOf(pricing, offer, outcome, result.hold.nanos)
-      return settle({ ledger: raw, clock: scheduler, ...watch }, ticket, receipt, null)
+      return settle({ ledger: raw, clock: scheduler }, ticket, receipt, null, watch)
     }
 
     let answer: Answer
@@ -189,36 +195,36 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     }
     const { offer } = answer
     note('served by', offer.offerId)
+    const servedBy: ServedBy = { modelId, provider: offer.endpoint.kind, hosterId: null, maxTokens: null }
     if (answer.kind === 'whole') {
       const costNanos = await settleAs('served', offer)
       record.sentText = `answer ${requestId}`
-      return { ticket, offer, delivery: { kind: 'whole', body: record.sentText, costNanos } }
+      return { servedBy, whole: { body: record.sentText, costNanos } }
     }
     const { chunks } = answer
-    const sendTo = async (write: WriteFrames) => {
+    try {
+      await events.open(servedBy)
+      await events.write(`answer ${requestId}`)
+      let outcome: Outcome = 'served'
       try {
-        await write(`answer ${requestId}`)
-        let outcome: Outcome = 'served'
-        try {
-          await chunks.read(() => {
-            if (leaves !== 'midway') return
-            outcome = 'client_gone'
-            chunks.leave()
-          })
-        } catch (failure) {
-          assertAlive()
-          await settleAs('interrupted', null)
-          oracle.answered(record)
-          throw failure
-        }
+        await chunks.read(() => {
+          if (leaves !== 'midway') return
+          outcome = 'client_gone'
+          chunks.leave()
+        })
+      } catch (failure) {
         assertAlive()
-        await settleAs(outcome, offer)
-        await write(DONE)
-      } finally {
-        if (process.isAlive) record.holdsKey = false
+        await settleAs('interrupted', null)
+        oracle.answered(record)
+        throw failure
       }
+      assertAlive()
+      await settleAs(outcome, offer)
+      await events.write(LAST_EVENT)
+      return { servedBy, whole: null }
+    } finally {
+      if (process.isAlive) record.holdsKey = false
     }
-    return { ticket, offer, delivery: { kind: 'stream', sendTo } }
 
     /** Ends the code of a dead process. */
     function assertAlive(): void {
@@ -226,22 +232,39 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     }
   }
 
-  /** Delivers the answer to the client, up to the last byte. */
-  async function deliver(record: RequestRecord, { delivery }: Completed): Promise<void> {
-    if (delivery.kind === 'stream') {
-      let text = ''
-      await delivery.sendTo(frames => {
-        text += frames
-        record.sentText = text
-      })
-    }
+  /** The last byte has reached the client. */
+  async function answered(record: RequestRecord): Promise<void> {
     if (!record.process.isAlive) return
     oracle.answered(record)
     world.note(record.process.name, shortId(record), 'answered')
   }
 }
 
-/** True for every eighth request. */
+/** The client of a streamed answer. */
+class Client implements EventSink {
+  readonly #record: RequestRecord
+  #text = ''
+  #isReplay = false
+
+  constructor(record: RequestRecord) {
+    this.#record = record
+  }
+
+  async open(_servedBy: ServedBy, replayOf?: string): Promise<void> {
+    this.#isReplay = replayOf !== undefined
+  }
+
+  readonly write = (events: string): void => {
+    if (this.#isReplay) return
+    this.#text += events
+    this.#record.sentText = this.#text
+  }
+}
+
+/** Ends a complete stream, see `StreamFormat.isComplete`. */
+const LAST_EVENT = 'data: [DONE]\n\n'
+
+/** Every eighth. */
 function isSettledAgain(requestId: string): boolean {
   return Number.parseInt(requestId.slice(-1), 16) % 8 === 0
 }

@@ -1,86 +1,54 @@
-import { createHash } from 'node:crypto'
-import { DONE } from '../dialects/chat/sse-encode.ts'
-import type { Caller } from '../domain/caller.ts'
-import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError, modelNotAllowed } from '../domain/errors.ts'
 import { type Nanos, usd, usdText } from '../domain/money.ts'
-import type { Delivery, WriteFrames } from '../relay/relay.ts'
-import type { Completed } from './complete.ts'
+import type { SettlementWatch } from '../settle/settle.ts'
+import type { CompletionRequest, EventSink, Served, ServedBy } from './completion-request.ts'
 import type { Claim } from './idempotency/claim-store.ts'
-import { ANSWER_BYTES_MAX, type Claims, type KeptAnswer, type ServedBy } from './idempotency/claims.ts'
+import { ANSWER_BYTES_MAX, type Claims, type KeptAnswer } from './idempotency/claims.ts'
 
 export interface CompleteOnceDeps {
   readonly claims: Pick<Claims, 'claim' | 'finish' | 'release'>
-  /** Runs the chat; `watch` hears of its one settlement. */
-  readonly complete: (watch: SettlementWatch) => Promise<Completed>
-  /** Throws 429 when that costs nothing to find out. */
-  readonly refuseExhausted: () => void
+  /** Runs the request: `complete`. */
+  readonly complete: (request: CompletionRequest, events: EventSink) => Promise<Served>
+  /** Throws 429 when the window is known to be exhausted without asking the database. */
+  readonly refuseExhausted: (request: CompletionRequest) => void
   /** Counts a request that does not run against the windows. Throws what refuses it. */
-  readonly count: () => Promise<void>
-  /** Told what broke without being of use to the caller. */
+  readonly count: (request: CompletionRequest) => Promise<void>
+  /** Receives faults that the client is not told about. */
   readonly onFault: (requestId: string, fault: unknown) => void
 }
 
-export interface SettlementWatch {
-  onSettled(settled: Settled): void
-  /** The caller was told that it is free, and yet its charge may have been committed: nobody here knows. */
-  onOutcomeUnknown(): void
-}
-
-/** The part of a settlement that matters here. */
-export interface Settled {
-  readonly success: boolean
-  readonly costNanos: Nanos
-}
-
-export interface OnceRequest {
-  readonly caller: Caller
-  readonly job: ChatJob
-  readonly body: Buffer
-  readonly requestId: string
+export interface OnceRequest extends CompletionRequest {
+  /** SHA-256 of the request body. */
+  readonly bodyHash: Buffer
   /** The Idempotency-Key. */
   readonly key: string
 }
 
-/** An answer that an earlier request with the same key was given already. */
-export interface Replayed {
-  /** The id of that request. */
-  readonly replayOf: string
-  readonly servedBy: ServedBy
-  readonly delivery: Delivery
-}
-
 /**
- * A chat completion that happens once for its Idempotency-Key, however often and to whatever node it is sent: what was served or charged
- * is answered with what was kept of it, or with 409 `already_completed`; what cost nothing is done again.
+ * Completes a request once for its Idempotency-Key, however often and to whatever node it is sent. If it was served or charged before, the
+ * kept answer is sent again, or 409 `already_completed` when the answer was not kept. If it cost nothing, it runs again.
  *
  * Throws `idempotency_key_in_use`, `already_completed`, `idempotency_key_reused`, `model_not_allowed` and what `complete` throws.
  */
-export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest): Promise<Completed | Replayed> {
+export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest, events: EventSink): Promise<Served> {
   const { caller, job, requestId, key } = request
   const claim: Claim = {
     customerId: caller.customerId,
     keyId: caller.keyId,
     key,
-    bodyHash: createHash('sha256').update(request.body).digest(),
+    bodyHash: request.bodyHash,
     requestId,
     modelId: job.model,
   }
-  // A claim is made and given back in PostgreSQL: whoever is over a limit is not to have that done at every try.
-  deps.refuseExhausted()
+  // A claim is made and released in PostgreSQL: a caller over its limit must not cause that with every attempt.
+  deps.refuseExhausted(request)
   const claimed = await deps.claims.claim(claim)
-  if (claimed.kind === 'mine') return run(deps, claim, job)
-  await deps.count()
+  if (claimed.kind === 'mine') return run(deps, claim, request, events)
+  await deps.count(request)
   switch (claimed.kind) {
     case 'done': {
       const { answer, costNanos } = claimed
-      if (answer !== null) {
-        const { body, servedBy } = answer
-        // It may have been another key of the customer that asked for it.
-        const { allowedModels } = caller.access
-        if (allowedModels !== null && !allowedModels.has(servedBy.modelId)) throw modelNotAllowed(servedBy.modelId)
-        return { replayOf: claimed.requestId, servedBy, delivery: deliveryOf(body, job, costNanos) }
-      }
+      if (answer !== null) return replay(answer, claimed.requestId, costNanos, request, events)
       throw new ApiError('already_completed', {
         param: HEADER,
         facts: { request_id: claimed.requestId, cost_usd: usd(costNanos) },
@@ -96,76 +64,103 @@ export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest)
 
 const HEADER = 'Idempotency-Key'
 
-/** What is to be known of an answer beside its body. */
-export function servedBy({ offer: { endpoint, modelId }, ticket: { clamp, maxTokens } }: Completed): ServedBy {
-  const { kind: provider, hosterId } = endpoint
-  return { modelId, provider, hosterId, maxTokens: clamp === null ? null : maxTokens }
+/** Sends the answer of the earlier request `replayOf` again. */
+async function replay(
+  { body, servedBy }: KeptAnswer,
+  replayOf: string,
+  costNanos: Nanos,
+  { caller, job }: CompletionRequest,
+  events: EventSink,
+): Promise<Served> {
+  // Another key of the customer may have made the earlier request.
+  const { allowedModels } = caller.access
+  if (allowedModels !== null && !allowedModels.has(servedBy.modelId)) throw modelNotAllowed(servedBy.modelId)
+  if (!job.stream) return { servedBy, replayOf, whole: { body, costNanos } }
+  await events.open(servedBy, replayOf)
+  await events.write(body)
+  return { servedBy, replayOf, whole: null }
 }
 
-async function run(deps: CompleteOnceDeps, claim: Claim, job: ChatJob): Promise<Completed> {
-  let settlement: Settled | undefined
-  let isOutcomeUnknown = false
-  /**
-   * Called once, when it is settled or can be no more. What fails here, and a charge that nobody is sure of, leaves a claim that a usage row
-   * explains to the next who asks: a key that was free again too early would be charged twice.
-   */
-  const end = async (answer: KeptAnswer | null) => {
-    try {
-      if (settlement !== undefined && (settlement.success || settlement.costNanos > 0n)) {
-        const mayKeep = settlement.success && !job.constraints.privacyMode
-        await deps.claims.finish(claim, { costNanos: settlement.costNanos, answer: mayKeep ? answer : null })
-      } else if (!isOutcomeUnknown) {
-        await deps.claims.release(claim)
-      }
-    } catch (fault) {
-      deps.onFault(claim.requestId, fault)
-    }
-  }
+/** Runs the request and ends its claim with what came of it. */
+async function run(
+  deps: CompleteOnceDeps,
+  claim: Claim,
+  request: CompletionRequest,
+  events: EventSink,
+): Promise<Served> {
+  const watch = new ClaimWatch()
+  const recording = new RecordingSink(events)
+  let answer: KeptAnswer | null = null
   try {
-    const completed = await deps.complete({
-      onSettled(settled) {
-        settlement = settled
-      },
-      onOutcomeUnknown() {
-        isOutcomeUnknown = true
-      },
-    })
-    const { delivery } = completed
-    const endWith = (body: string | null) => end(body === null ? null : { body, servedBy: servedBy(completed) })
-    if (delivery.kind === 'stream') return { ...completed, delivery: keeping(delivery, endWith) }
-    await endWith(delivery.body)
-    return completed
-  } catch (failure) {
-    await end(null)
-    throw failure
+    const served = await deps.complete({ ...request, watch }, recording)
+    const body = served.whole?.body ?? recording.complete(request.dialect.stream)
+    if (body !== null) answer = { body, servedBy: served.servedBy }
+    return served
+  } finally {
+    // A whole answer is not sent before its claim has ended.
+    await endClaim(deps, claim, request, watch, answer)
   }
 }
 
-function deliveryOf(body: string, { stream }: ChatJob, costNanos: Nanos): Delivery {
-  if (!stream) return { kind: 'whole', body, costNanos }
-  return { kind: 'stream', sendTo: async write => write(body) }
+/**
+ * When ending the claim fails, or when nobody knows whether the request was charged, the claim stays and its usage row explains it to the next
+ * request with the key: a key that is released too early would be charged twice.
+ */
+async function endClaim(
+  { claims, onFault }: CompleteOnceDeps,
+  claim: Claim,
+  { job }: CompletionRequest,
+  { settled, isOutcomeUnknown }: ClaimWatch,
+  answer: KeptAnswer | null,
+): Promise<void> {
+  try {
+    if (settled !== undefined && (settled.success || settled.costNanos > 0n)) {
+      const mayKeep = settled.success && !job.constraints.privacyMode
+      await claims.finish(claim, { costNanos: settled.costNanos, answer: mayKeep ? answer : null })
+    } else if (!isOutcomeUnknown) {
+      await claims.release(claim)
+    }
+  } catch (fault) {
+    onFault(claim.requestId, fault)
+  }
 }
 
-/** The same stream, whose events are kept as they pass, up to the bound, and which ends the claim when it ends. */
-function keeping(
-  delivery: Extract<Delivery, { kind: 'stream' }>,
-  end: (body: string | null) => Promise<void>,
-): Delivery {
-  return {
-    kind: 'stream',
-    async sendTo(write: WriteFrames) {
-      const kept: string[] = []
-      let chars = 0
-      try {
-        await delivery.sendTo(frames => {
-          chars += frames.length
-          if (chars <= ANSWER_BYTES_MAX) kept.push(frames)
-          return write(frames)
-        })
-      } finally {
-        const text = kept.join('')
-        await end(chars <= ANSWER_BYTES_MAX && text.endsWith(DONE) ? text : null)
-      }
-    },
+class ClaimWatch implements SettlementWatch {
+  settled: { readonly success: boolean; readonly costNanos: Nanos } | undefined
+  isOutcomeUnknown = false
+
+  onSettled(settled: { readonly success: boolean; readonly costNanos: Nanos }): void {
+    this.settled = settled
+  }
+
+  onOutcomeUnknown(): void {
+    this.isOutcomeUnknown = true
+  }
+}
+
+/** Passes events on and records them, up to ANSWER_BYTES_MAX characters. */
+class RecordingSink implements EventSink {
+  readonly #events: EventSink
+  readonly #kept: string[] = []
+  #chars = 0
+
+  constructor(events: EventSink) {
+    this.#events = events
+  }
+
+  open(servedBy: ServedBy): Promise<void> {
+    return this.#events.open(servedBy)
+  }
+
+  readonly write = (events: string): void | Promise<void> => {
+    this.#chars += events.length
+    if (this.#chars <= ANSWER_BYTES_MAX) this.#kept.push(events)
+    return this.#events.write(events)
+  }
+
+  /** The recorded stream if it is complete and not too large to keep, otherwise null. */
+  complete({ isComplete }: CompletionRequest['dialect']['stream']): string | null {
+    const text = this.#kept.join('')
+    return this.#chars <= ANSWER_BYTES_MAX && isComplete(text) ? text : null
   }
 }

@@ -1,7 +1,8 @@
 import type { ExpectedAnswer } from '../dialects/chat/empty-answer.ts'
-import { type Envelope, envelopeOf } from '../dialects/chat/envelope.ts'
-import { upstreamRequestBody } from '../dialects/chat/upstream-request.ts'
+import { normaliseCompletion } from '../dialects/chat/upstream-completion.ts'
+import { CHAT_COMPLETIONS_PATH, envelopeOf, upstreamRequestBody } from '../dialects/chat/upstream-request.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
+import type { ChatCompletion, Envelope } from '../domain/completion.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Answer, Attempt, Plan, StreamAnswer, WholeAnswer } from '../domain/handoff.ts'
 import type { CustomerBreakers, Health } from '../domain/health.ts'
@@ -12,8 +13,9 @@ import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import type { UpstreamClient, UpstreamRequest } from '../upstreams/upstream-client.ts'
-import { askStream } from './ask-stream.ts'
-import { readWhole } from './read-whole.ts'
+import type { UpstreamExchange } from '../upstreams/upstream-exchange.ts'
+import { failureOfResponse, rejectUnreadable } from './classify-response.ts'
+import { openStream } from './open-stream.ts'
 
 export interface DispatchDeps {
   readonly upstream: UpstreamClient
@@ -51,7 +53,7 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
     const attempt: Try = {
       offer,
       health,
-      ask: { endpoint, body, stream: job.stream, remainingMs, signal },
+      request: { endpoint, path: CHAT_COMPLETIONS_PATH, body, stream: job.stream, remainingMs, signal },
       envelope: envelopeOf(plan.ticket, modelId),
       expected: { choices: job.choices, hasStop: job.hasStop },
       startedMs,
@@ -77,7 +79,7 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
 interface Try {
   readonly offer: Offer
   readonly health: Health
-  readonly ask: UpstreamRequest
+  readonly request: UpstreamRequest
   readonly envelope: Envelope
   readonly expected: ExpectedAnswer
   readonly startedMs: number
@@ -90,7 +92,7 @@ async function tryWhole({ upstream, clock }: DispatchDeps, attempt: Try): Promis
   const { offerId } = attempt.offer
   health.beginRequest(offerId)
   try {
-    const completion = readWhole(await upstream.send(attempt.ask), attempt.envelope, attempt.expected)
+    const completion = readWhole(await upstream.send(attempt.request), attempt.envelope, attempt.expected)
     const totalMs = clock.monotonicMs() - startedMs
     const outputTokens = completion.usage?.completion_tokens
     health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens }, startedMs)
@@ -98,6 +100,13 @@ async function tryWhole({ upstream, clock }: DispatchDeps, attempt: Try): Promis
   } finally {
     health.endRequest(offerId)
   }
+}
+
+/** The completion in a whole answer that has arrived. Throws UpstreamFailure. */
+function readWhole({ head, text }: UpstreamExchange, envelope: Envelope, expected: ExpectedAnswer): ChatCompletion {
+  if (head.status !== 200) throw failureOfResponse(head, text)
+  rejectUnreadable(head)
+  return normaliseCompletion(text, envelope, expected)
 }
 
 /** The offer counts as busy with it until the answer has ended, which is long after this returns. */
@@ -109,7 +118,7 @@ async function tryStream({ upstream, clock }: DispatchDeps, attempt: Try): Promi
   let firstTokenMs = 0
   health.beginRequest(offerId)
   try {
-    const chunks = await askStream(upstream, attempt.ask, attempt.envelope, attempt.expected, {
+    const chunks = await openStream(upstream, attempt.request, attempt.envelope, attempt.expected, {
       onContent: () => {
         firstTokenMs = elapsedMs()
       },
@@ -134,9 +143,9 @@ async function tryStream({ upstream, clock }: DispatchDeps, attempt: Try): Promi
   }
 }
 
-function answered<Given extends object>({ offer, attempts }: Try, firstTokenMs: number, answer: Given) {
+function answered<Given extends object>({ offer, envelope, attempts }: Try, firstTokenMs: number, answer: Given) {
   const last: Attempt = { ...name(offer), outcome: 'answered', elapsedMs: Math.round(firstTokenMs) }
-  return { ...answer, offer, firstTokenMs, attempts: [...attempts, last] }
+  return { ...answer, offer, envelope, firstTokenMs, attempts: [...attempts, last] }
 }
 
 /** So many tries for a model, and no second one at an endpoint that could not even be reached. */

@@ -57,3 +57,12 @@ export interface TokenUsage {
   total_tokens: number
   [detail: string]: unknown
 }
+
+/** The fields that are the same in every object of one answer. None of them comes from the upstream. */
+export interface Envelope {
+  readonly id: string
+  /** Unix time in seconds. */
+  readonly created: number
+  /** The model id that the customer knows. */
+  readonly model: string
+}

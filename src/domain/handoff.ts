@@ -1,5 +1,5 @@
 import type { Caller } from './caller.ts'
-import type { ChatChunk, ChatCompletion, TokenUsage } from './completion.ts'
+import type { ChatChunk, ChatCompletion, Envelope, TokenUsage } from './completion.ts'
 import type { Nanos } from './money.ts'
 import type { Offer, ProviderKind } from './offer.ts'
 
@@ -91,6 +91,7 @@ export type Answer = WholeAnswer | StreamAnswer
 
 interface Answered {
   readonly offer: Offer
+  readonly envelope: Envelope
   readonly attempts: readonly Attempt[]
   /** From the start of the winning attempt to its first content, ms. */
   readonly firstTokenMs: number

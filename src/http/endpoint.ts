@@ -47,6 +47,8 @@ export interface EndpointDoc {
   readonly body?: ZodType
   /** What it can answer with beside what follows from its access, scope, query and body. */
   readonly errors?: readonly ErrorCode[]
+  /** The `text/event-stream` answer of a generation endpoint. */
+  readonly stream?: { readonly description: string; readonly example: string }
   readonly response?: { readonly contentType: string; readonly schema?: ZodType; readonly description: string }
 }
 

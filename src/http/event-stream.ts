@@ -1,17 +1,21 @@
-import { PING } from '../dialects/chat/sse-encode.ts'
+import type { EventSink, ServedBy } from '../chat/completion-request.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import type { GenerationResponse } from './generation-exchange.ts'
-import type { HeadersOf } from './header-list.ts'
+import type { HeaderList, HeadersOf } from './header-list.ts'
 
 export interface EventStreamOptions {
   /** A comment is sent after this long without an event: proxies cut quiet connections after 60 to 125 s. */
   readonly pingMs: number
+  /** The comment. */
+  readonly ping: string
   /** The headers of every response; requested when the stream is opened. */
   readonly headers: HeadersOf
+  /** Aborted when the client left or the gateway stops: writing no longer waits for the client. */
+  readonly signal: CancelSignal
 }
 
-/** A response of server-sent events. The first event opens it, or the first ping when no event comes within `pingMs`. */
-export class EventStream {
+/** A response of server-sent events. The answer opens it, or the first ping when no answer comes within `pingMs`. */
+export class EventStream implements EventSink {
   readonly #response: GenerationResponse
   readonly #options: EventStreamOptions
   #opened: Promise<void> | undefined
@@ -28,25 +32,24 @@ export class EventStream {
     return this.#opened !== undefined
   }
 
-  /** Sends status and headers, unless they were sent before. */
-  open(more: readonly string[], answerId?: string): Promise<void> {
-    this.#opened ??= this.#writeHead(more, answerId)
-    return this.#opened
-  }
-
-  /** Sends complete events on an open stream. Returns false when the client is behind; `drained` waits for it. */
-  write(frames: string): boolean {
-    if (this.#response.isClosed) return true
-    this.#lastWriteMs = performance.now()
-    return this.#response.write(frames)
+  /** Sends status and headers, unless a ping has sent them. Does not reject: a client that is gone must not keep the answer from its settlement. */
+  open(servedBy: ServedBy, replayOf?: string): Promise<void> {
+    return this.#open(servedByHeaders(servedBy, replayOf), replayOf).catch(() => this.#response.destroy())
   }
 
   /**
-   * Resolves when the client has caught up, or when the signal is aborted because the client left or the gateway stops; the caller's
-   * frames then end. A client that never catches up is disconnected after `slowReaderMs`, which aborts the signal.
+   * Sends complete events. The promise, if there is one, resolves when the client has caught up. A client that never does is disconnected by
+   * the server, which aborts the signal.
    */
-  drained(signal: CancelSignal): Promise<void> {
-    return this.#response.drained(signal)
+  readonly write = (events: string): void | Promise<void> => {
+    if (!this.#send(events)) return this.#response.drained(this.#options.signal)
+  }
+
+  /** Ends a stream that is open, or just being opened by a ping, with this event. */
+  async endWith(event: string): Promise<void> {
+    await this.#opened?.catch(() => this.#response.destroy())
+    this.#send(event)
+    this.#response.end()
   }
 
   end(): void {
@@ -56,6 +59,18 @@ export class EventStream {
   /** Must be called on every exit, also after `end`. */
   stopPings(): void {
     clearTimeout(this.#pingTimer)
+  }
+
+  #open(more: readonly string[], answerId?: string): Promise<void> {
+    this.#opened ??= this.#writeHead(more, answerId)
+    return this.#opened
+  }
+
+  /** False when the client is behind. */
+  #send(events: string): boolean {
+    if (this.#response.isClosed) return true
+    this.#lastWriteMs = performance.now()
+    return this.#response.write(events)
   }
 
   async #writeHead(more: readonly string[], answerId: string | undefined): Promise<void> {
@@ -74,8 +89,8 @@ export class EventStream {
   }
 
   async #ping(): Promise<void> {
-    await this.open([])
-    if (!this.#response.needsDrain) this.write(PING)
+    await this.#open([])
+    if (!this.#response.needsDrain) this.#send(this.#options.ping)
   }
 }
 
@@ -85,3 +100,12 @@ const streamHeaders: readonly string[] = [
   // Without this header nginx buffers event streams.
   ...['x-accel-buffering', 'no'],
 ]
+
+/** The headers that name the server of an answer. `replayOf`: the earlier request whose answer is sent again. */
+export function servedByHeaders({ provider, hosterId, maxTokens }: ServedBy, replayOf?: string): HeaderList {
+  const headers = ['x-switchyard-provider', provider]
+  if (replayOf !== undefined) headers.push('idempotent-replayed', 'true')
+  if (hosterId !== null) headers.push('x-switchyard-hoster', hosterId)
+  if (maxTokens !== null) headers.push('x-switchyard-max-tokens', String(maxTokens))
+  return headers
+}

@@ -133,13 +133,18 @@ function success(doc: EndpointDoc, schemas: Record<string, Json>): Json {
   const { contentType, schema, description } = doc.response ?? { contentType: '', description: 'Done.' }
   const content: Json = {
     ...(contentType && { [contentType]: schema ? media(schema, schemas) : {} }),
-    ...(doc.operationId === 'createChatCompletion' && { 'text/event-stream': chatStream }),
+    ...(doc.stream && {
+      'text/event-stream': {
+        schema: { type: 'string', description: doc.stream.description },
+        example: doc.stream.example,
+      },
+    }),
   }
   return {
     description,
     headers: {
       'x-request-id': { $ref: '#/components/headers/RequestId' },
-      ...(doc.operationId === 'createChatCompletion' && chatHeaders),
+      ...(doc.stream && generationHeaders),
     },
     ...(Object.keys(content).length > 0 && { content }),
   }
@@ -148,7 +153,7 @@ function success(doc: EndpointDoc, schemas: Record<string, Json>): Json {
 const header = (type: string, description: string) => ({ description, schema: { type } })
 
 /** docs/api.md says on which answers each of them is. */
-const chatHeaders = {
+const generationHeaders = {
   'x-switchyard-provider': header('string', 'Who served it: `local`, `hoster` or `cloud`.'),
   'x-switchyard-hoster': header('string', 'The UUID of the hoster that served it.'),
   'x-switchyard-cost-usd': header('string', 'Not on streams: what it was charged, as a plain decimal.'),
@@ -161,21 +166,6 @@ const chatHeaders = {
   'x-ratelimit-limit-requests-day': header('integer', 'The limit of the UTC day.'),
   'x-ratelimit-remaining-requests-day': header('integer', 'What is left of it.'),
   'x-ratelimit-reset-requests-day': header('string', 'When the day ends, as `51427s`.'),
-}
-
-const chatStream = {
-  schema: {
-    type: 'string',
-    description:
-      'Server-sent events, sent for `stream: true`. Each `data:` line is a `chat.completion.chunk` object; the first names the role, one of the last has the `finish_reason`, and with `stream_options.include_usage` another has the usage. Lines that begin with a colon are keep-alives. A complete answer ends with `data: [DONE]`. A failure after the stream was opened is a last chunk with an `error`, as errors have it, and nothing else, and no `data: [DONE]`; unless its message says otherwise it is free.',
-  },
-  example: [
-    'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1795252195,"model":"demo","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}',
-    'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1795252195,"model":"demo","choices":[{"index":0,"delta":{"content":"Hello"},"finish_reason":null}]}',
-    'data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1795252195,"model":"demo","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}',
-    'data: [DONE]',
-    '',
-  ].join('\n\n'),
 }
 
 /** One response per status, listing each code that has it. */

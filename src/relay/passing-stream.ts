@@ -1,31 +1,28 @@
-import type { Envelope } from '../dialects/chat/envelope.ts'
-import { encodeChunk, textChunk, textEncoder } from '../dialects/chat/sse-encode.ts'
+import type { StreamEncoder } from '../dialects/client-dialect.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { ChatChunk, TokenUsage } from '../domain/completion.ts'
 import type { StreamPart } from '../domain/handoff.ts'
 import { OutputMeter } from './output-meter.ts'
 import type { TextBuffer } from './text-buffer.ts'
 
-/** A stream on its way to the client: makes events of its parts, and keeps of them what its bill needs. */
+/** A stream on its way to the client: encodes its parts as events and keeps what the bill needs. */
 export class PassingStream {
-  /** The upstream's last report of usage. */
+  /** The upstream's last usage report. */
   reported: TokenUsage | null = null
   finishReason: string | null = null
-  /** It has outgrown max_tokens, which the upstream ignores. The hold covers no more than that, so the answer has ended, as `length`. */
+  /** The text outgrew max_tokens because the upstream ignores the limit. The hold covers no more, so the answer ends here with `length`. */
   isCut = false
-  readonly #envelope: Envelope
-  readonly #job: ChatJob
+  readonly #encoder: StreamEncoder
+  readonly #includeUsage: boolean
   readonly #meter: OutputMeter
-  readonly #encodeText: (text: string) => string
-  /** The choices that have begun and not ended. */
+  /** Choices that have begun and not ended. */
   readonly #open = new Set<number>()
 
-  /** `maxTokens` as the ticket allows, per choice. */
-  constructor(envelope: Envelope, job: ChatJob, maxTokens: number) {
-    this.#envelope = envelope
-    this.#job = job
+  /** `maxTokens`: what the ticket allows per choice. */
+  constructor(encoder: StreamEncoder, job: ChatJob, maxTokens: number) {
+    this.#encoder = encoder
+    this.#includeUsage = job.includeUsage
     this.#meter = new OutputMeter(maxTokens * job.choices)
-    this.#encodeText = textEncoder(envelope, job.includeUsage)
   }
 
   /** Everything that was generated so far. */
@@ -33,28 +30,28 @@ export class PassingStream {
     return this.#meter.text
   }
 
-  /** The events of these parts, up to where the answer is cut. To be called until then, and not after it. */
-  framesOf(parts: readonly StreamPart[]): string {
-    let frames = ''
+  /** The events of these parts, up to where the answer is cut. Must not be called again after `isCut`. */
+  eventsOf(parts: readonly StreamPart[]): string {
+    let events = ''
     for (const part of parts) {
       if (typeof part === 'string') this.#meter.addText(part)
       else {
         if (part.usage) this.reported = part.usage
         if (part.choices.length === 0) continue
-        this.#note(part)
-        if (this.#job.includeUsage) part.usage = null
+        this.#track(part)
+        if (this.#includeUsage) part.usage = null
       }
       if (this.#meter.isOverLimit()) {
         this.isCut = true
         this.finishReason = 'length'
-        return frames + this.#cutOff(typeof part === 'string' ? textChunk(this.#envelope, part) : part)
+        return events + this.#cutOff(typeof part === 'string' ? this.#encoder.chunkOf(part) : part)
       }
-      frames += typeof part === 'string' ? this.#encodeText(part) : encodeChunk(part)
+      events += typeof part === 'string' ? this.#encoder.text(part) : this.#encoder.chunk(part)
     }
-    return frames
+    return events
   }
 
-  #note({ choices }: ChatChunk): void {
+  #track({ choices }: ChatChunk): void {
     for (const { index, delta, finish_reason } of choices) {
       this.#meter.add(delta)
       if (finish_reason === null) {
@@ -66,15 +63,15 @@ export class PassingStream {
     }
   }
 
-  /** The chunk as the last of its answer, and one for each other choice that is still open: SDKs fail on one that never ends. */
+  /** Makes this chunk the last of its choices, and ends every other open choice with a chunk: SDKs fail on a choice that never ends. */
   #cutOff(chunk: ChatChunk): string {
-    const usage = this.#job.includeUsage ? { usage: null } : {}
+    const usage = this.#includeUsage ? { usage: null } : {}
     for (const { index } of chunk.choices) this.#open.delete(index)
     const last = chunk.choices.map(choice => ({ ...choice, finish_reason: 'length' as const }))
-    let frames = encodeChunk({ ...chunk, choices: last, ...usage })
+    let events = this.#encoder.chunk({ ...chunk, choices: last, ...usage })
     for (const index of this.#open) {
-      frames += encodeChunk({ ...chunk, choices: [{ index, delta: {}, finish_reason: 'length' }], ...usage })
+      events += this.#encoder.chunk({ ...chunk, choices: [{ index, delta: {}, finish_reason: 'length' }], ...usage })
     }
-    return frames
+    return events
   }
 }

@@ -10,8 +10,13 @@ export interface SettleDeps {
   readonly ledger: Pick<Ledger, 'settle'>
   readonly clock: Clock
   readonly onSettled?: (settlement: Settlement) => void
-  /** Told when the settlement was given up: whether it was committed before is not known. */
-  readonly onOutcomeUnknown?: (settlement: Settlement) => void
+}
+
+/** Hears how the settlement of one request ended. */
+export interface SettlementWatch {
+  onSettled(settlement: Pick<Settlement, 'success' | 'costNanos'>): void
+  /** The client was answered as if the request were free, but its charge may have been committed. */
+  onOutcomeUnknown(): void
 }
 
 /**
@@ -23,6 +28,7 @@ export async function settle(
   ticket: Ticket,
   receipt: Receipt,
   routing: RoutingNote | null,
+  watch?: SettlementWatch,
 ): Promise<Nanos> {
   failpoint('settlement-before-build')
   const settlement = settlementOf(ticket, receipt, routing, deps.clock.monotonicMs() - ticket.startedMonotonicMs)
@@ -30,11 +36,12 @@ export async function settle(
   try {
     await deps.ledger.settle(settlement, ticket.hold)
   } catch (error) {
-    deps.onOutcomeUnknown?.(settlement)
+    watch?.onOutcomeUnknown()
     throw error
   }
   failpoint('settlement-acknowledged')
   deps.onSettled?.(settlement)
+  watch?.onSettled(settlement)
   return settlement.costNanos
 }
 

@@ -17,6 +17,8 @@ export interface UpstreamClientOptions {
 
 export interface UpstreamRequest {
   readonly endpoint: Endpoint
+  /** Appended to the base URL of the endpoint, for example `/chat/completions`. */
+  readonly path: string
   /** JSON. */
   readonly body: string
   readonly stream: boolean
@@ -43,7 +45,7 @@ const headerValuePattern = /^[\t\x20-\x7e]*$/
 export class UpstreamClient {
   readonly #options: UpstreamClientOptions
   readonly #pools = new Map<string, ConnectionPool>()
-  readonly #targets = new WeakMap<Endpoint, Target>()
+  readonly #targets = new WeakMap<Endpoint, Map<string, Target>>()
   readonly #deadlines = new Deadlines()
   #isClosed = false
 
@@ -68,7 +70,7 @@ export class UpstreamClient {
   }
 
   #start(request: UpstreamRequest, fresh: boolean): UpstreamExchange {
-    const { endpoint, body, stream } = request
+    const { endpoint, path, body, stream } = request
     const exchange = new UpstreamExchange(
       endpoint.timeouts,
       stream,
@@ -79,7 +81,7 @@ export class UpstreamClient {
     try {
       if (request.signal.aborted) throw exchange.cancellation()
       if (this.#isClosed) throw new Cancelled('gateway_stopping', false)
-      const { pool, wholeHead, streamHead } = this.#target(endpoint)
+      const { pool, wholeHead, streamHead } = this.#target(endpoint, path)
       const text = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}\r\n\r\n${body}`
       pool.send(text, exchange, fresh)
     } catch (error) {
@@ -88,16 +90,21 @@ export class UpstreamClient {
     return exchange
   }
 
-  #target(endpoint: Endpoint): Target {
-    let target = this.#targets.get(endpoint)
+  #target(endpoint: Endpoint, path: string): Target {
+    let targets = this.#targets.get(endpoint)
+    if (targets === undefined) {
+      targets = new Map()
+      this.#targets.set(endpoint, targets)
+    }
+    let target = targets.get(path)
     if (target === undefined) {
-      const url = new URL(`${endpoint.baseUrl}/chat/completions`)
+      const url = new URL(`${endpoint.baseUrl}${path}`)
       target = {
         pool: this.#pool(url.origin, endpoint.egress),
         wholeHead: this.#head(url, endpoint, 'application/json'),
         streamHead: this.#head(url, endpoint, 'text/event-stream'),
       }
-      this.#targets.set(endpoint, target)
+      targets.set(path, target)
     }
     return target
   }

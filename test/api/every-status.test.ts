@@ -1,12 +1,13 @@
 import Fastify from 'fastify'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
 import type { Caller } from '../../src/domain/caller.ts'
 import { type ErrorCode, errorTable } from '../../src/domain/errors.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
 import { alertEndpoints } from '../../src/http/endpoints/alerts.ts'
-import { chatCompletions } from '../../src/http/endpoints/chat-completions.ts'
 import { creditTransactions } from '../../src/http/endpoints/credit-transactions.ts'
 import { credits } from '../../src/http/endpoints/credits.ts'
+import { generationEndpoint } from '../../src/http/endpoints/generation-endpoint.ts'
 import { keyShow } from '../../src/http/endpoints/key.ts'
 import { keyCreate, keyDelete, keysList } from '../../src/http/endpoints/keys.ts'
 import { usageReceipt } from '../../src/http/endpoints/usage-receipt.ts'
@@ -35,16 +36,19 @@ const endpoints: readonly Endpoint[] = [
   keyCreate({ keys: broken, ...brokenDeps }),
   keyDelete({ keys: broken }),
   ...alertEndpoints({ alerts: broken, ...brokenDeps }),
-  chatCompletions({
-    ...brokenDeps,
-    ...{ complete: broken, completeOnce: broken, quote: broken, windows: broken, onRefused: broken },
-    log: { error() {}, debug() {} },
-    authenticate: () => {
-      throw new Error('secret of the inside')
+  generationEndpoint(
+    {
+      ...brokenDeps,
+      ...{ complete: broken, completeOnce: broken, quote: broken, windows: broken, onRefused: broken },
+      log: { error() {}, debug() {} },
+      authenticate: () => {
+        throw new Error('secret of the inside')
+      },
+      inFlight: { isClosed: false } as never,
+      pingMs: 1_000,
     },
-    inFlight: { isClosed: false } as never,
-    pingMs: 1_000,
-  }),
+    chatDialect,
+  ),
 ]
 
 /** Each endpoint with each status that the OpenAPI document declares for it, and the error codes declared for that. */

@@ -48,6 +48,7 @@ function ask({ baseUrl }: Pick<RawUpstream, 'baseUrl'>, asked: Asked = {}): Prom
   const { body = '{}', stream = false, signal = new AbortController().signal, from = client } = asked
   return from.send({
     endpoint: offerAt(baseUrl, { endpoint: asked.endpoint ?? {} }).endpoint,
+    path: '/chat/completions',
     body,
     stream,
     signal,

@@ -1,6 +1,6 @@
 import { healthWith } from '../../sim/health-with.ts'
 import { parseChatRequest } from '../../src/dialects/chat/chat-request.ts'
-import { textChunk } from '../../src/dialects/chat/sse-encode.ts'
+import { chatStream } from '../../src/dialects/chat/chat-stream.ts'
 import { dispatch } from '../../src/dispatch/dispatch.ts'
 import { plainAccess } from '../../src/domain/caller.ts'
 import type { ChatJob } from '../../src/domain/chat-job.ts'
@@ -152,7 +152,8 @@ export async function readStream(answer: Answer): Promise<StreamSeen> {
   let failure: unknown = null
   try {
     await answer.chunks.read(parts => {
-      for (const part of parts) chunks.push(typeof part === 'string' ? textChunk(chunks[0]!, part) : part)
+      for (const part of parts)
+        chunks.push(typeof part === 'string' ? chatStream.encoder(chunks[0]!, false).chunkOf(part) : part)
     })
   } catch (error) {
     failure = error

@@ -49,7 +49,14 @@ async function takenByUs(): Promise<Taken | null> {
   const { signal } = new AbortController()
   const pieces: Buffer[] = []
   try {
-    const exchange = await upstream.send({ endpoint, body: '{}', stream: true, remainingMs: 60_000, signal })
+    const exchange = await upstream.send({
+      endpoint,
+      path: '/chat/completions',
+      body: '{}',
+      stream: true,
+      remainingMs: 60_000,
+      signal,
+    })
     await exchange.read(piece => void pieces.push(Buffer.from(piece)))
     return { status: exchange.head.status, body: Buffer.concat(pieces) }
   } catch {

@@ -1,9 +1,9 @@
 // What a stream that does not reach its end comes to: who broke it off decides what is billed, what its client is told and what its server is
 // held responsible for.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
 import { ApiError } from '../../src/domain/errors.ts'
-import type { Receipt } from '../../src/domain/handoff.ts'
-import { relay, type WriteFrames } from '../../src/relay/relay.ts'
+import { relayStream, type WriteEvents } from '../../src/relay/relay-stream.ts'
 import { Connection } from '../../src/upstreams/connection.ts'
 import { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
 import { type Dispatching, jobOf, offerAt, planOf, startDispatching } from '../dispatch/dispatching.ts'
@@ -49,31 +49,19 @@ async function stream(
   const offers = [offerAt(upstream.baseUrl, { endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, ...timeouts } } })]
   const job = jobOf({ stream: true })
   const answer = await dispatching.send(offers, { stream: true }, signal)
-  const receipts: Receipt[] = []
-  const faults: unknown[] = []
-  const delivery = await relay(
-    {
-      ticket: { ...planOf(offers).ticket, maxTokens },
-      job,
-      signal,
-      settle: async receipt => {
-        receipts.push(receipt)
-        return 0n
-      },
-      chargeEarlyLeave: () => true,
-      onFault: fault => faults.push(fault),
-    },
-    answer,
-  )
-  if (delivery.kind !== 'stream') throw new Error('the answer is no stream')
   let text = ''
-  const write: WriteFrames = frames => {
-    text += frames
+  const write: WriteEvents = events => {
+    text += events
     return onWrite(text)
   }
-  await delivery.sendTo(write)
-  expect(receipts).toHaveLength(1)
-  return { receipt: receipts[0]!, seen: parseEventStream(text), faults }
+  const ticket = { ...planOf(offers).ticket, maxTokens }
+  const context = { ticket, job, dialect: chatDialect, signal, chargeEarlyLeave: () => true }
+  if (answer.kind !== 'stream') throw new Error('the answer is no stream')
+  const relayed = await relayStream(context, answer, write)
+  const last = relayed.lastEvents(0n)
+  if (last !== '') await write(last)
+  const faults = relayed.receipt.outcome === 'interrupted' ? [relayed.failure] : []
+  return { receipt: relayed.receipt, seen: parseEventStream(text), faults }
 }
 
 test('by its client: input and what came until then are billed', async () => {
@@ -220,7 +208,7 @@ describe('by a time limit', () => {
     return { receipt, message: seen.error?.message, reports: dispatching.reports }
   }
   const servers = { message: expect.stringContaining('broke off'), reports: ['failure one/public-model server_error'] }
-  const readers = { message: expect.stringContaining('read so slowly'), reports: ['success one/public-model'] }
+  const readers = { message: expect.stringContaining('read too slowly'), reports: ['success one/public-model'] }
 
   test('of a server that stands still, after its reader had paused and caught up: free', async () => {
     const ended = await standStill({ beforeS: 0, heldUpS: 19, afterS: 21 }, { idleMs: 20_000 })

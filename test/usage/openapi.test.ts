@@ -1,13 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import packageJson from '../../package.json' with { type: 'json' }
+import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
 import { errorTable } from '../../src/domain/errors.ts'
 import { corsHeaders } from '../../src/http/cors.ts'
 import type { Endpoint } from '../../src/http/endpoint.ts'
 import { alertEndpoints } from '../../src/http/endpoints/alerts.ts'
-import { chatCompletions } from '../../src/http/endpoints/chat-completions.ts'
 import { creditTransactions } from '../../src/http/endpoints/credit-transactions.ts'
 import { credits } from '../../src/http/endpoints/credits.ts'
 import { docs } from '../../src/http/endpoints/docs.ts'
+import { generationEndpoint } from '../../src/http/endpoints/generation-endpoint.ts'
 import { healthz, metricsText, readyz } from '../../src/http/endpoints/health.ts'
 import { keyShow } from '../../src/http/endpoints/key.ts'
 import { keyCreate, keyDelete, keysList } from '../../src/http/endpoints/keys.ts'
@@ -24,7 +25,7 @@ import { openapiDocument } from '../../src/http/openapi.ts'
 // Describing an endpoint calls nothing of what it would need to answer.
 const none = undefined as never
 const endpoints: Endpoint[] = [
-  chatCompletions(none),
+  generationEndpoint(none, chatDialect),
   usageSummary({ reports: none }),
   usageTokens({ reports: none }),
   usageBreakdown({ reports: none }),

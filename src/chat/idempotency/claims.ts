@@ -1,6 +1,5 @@
 import { ApiError } from '../../domain/errors.ts'
 import type { Nanos } from '../../domain/money.ts'
-import type { ProviderKind } from '../../domain/offer.ts'
 import { isTransient } from '../../ledger/is-transient.ts'
 import { UNCONFIRMED_WATCH_MS } from '../../ledger/leases/unconfirmed-leases.ts'
 import type { LedgerStore } from '../../ledger/ledger-store.ts'
@@ -8,6 +7,7 @@ import type { Settlement } from '../../ledger/settlement/settlement.ts'
 import { encodeSettlements } from '../../ledger/settlement/settlement-record.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
 import { openSecret, sealSecret } from '../../secrets/sealed-secret.ts'
+import type { ServedBy } from '../completion-request.ts'
 import type { Claim, ClaimStore, StoredClaim } from './claim-store.ts'
 import { createRetryQueue } from './retry-queue.ts'
 
@@ -25,15 +25,6 @@ export interface KeptAnswer {
   /** A whole answer, or the events of a stream. */
   readonly body: string
   readonly servedBy: ServedBy
-}
-
-/** How an answer came about. The headers say it, and the model decides which keys may see the answer again. */
-export interface ServedBy {
-  readonly modelId: string
-  readonly provider: ProviderKind
-  readonly hosterId: string | null
-  /** What `max_tokens` was lowered to; null when it was not. */
-  readonly maxTokens: number | null
 }
 
 /** What Idempotency-Keys stand for, in PostgreSQL, for all nodes. */

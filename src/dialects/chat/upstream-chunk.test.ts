@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { ChatChunk } from '../../domain/completion.ts'
-import { textChunk } from './sse-encode.ts'
+import { chatStream } from './chat-stream.ts'
 import { ChunkNormaliser, hasContent } from './upstream-chunk.ts'
 
 const envelope = { id: 'chatcmpl-0198c0de-0000-7000-8000-00000000abcd', created: 1_750_000_000, model: 'public-model' }
@@ -11,7 +11,7 @@ function normalised(events: readonly unknown[], choices = 1): ChatChunk[] {
   const chunks = events.flatMap(each => {
     const event = { event: '', data: typeof each === 'string' ? each : JSON.stringify(each) }
     const text = normaliser.text(event)
-    return text === null ? normaliser.push(event) : [textChunk(envelope, text)]
+    return text === null ? normaliser.push(event) : [chatStream.encoder(envelope, false).chunkOf(text)]
   })
   return [...chunks, ...normaliser.end()]
 }

@@ -1,7 +1,18 @@
 import type { ChatJob } from '../../domain/chat-job.ts'
+import type { Envelope } from '../../domain/completion.ts'
 import type { Offer } from '../../domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { withToolCallIds } from './tool-call-ids.ts'
+
+/** Appended to the base URL of an endpoint. */
+export const CHAT_COMPLETIONS_PATH = '/chat/completions'
+
+/** The identity of an answer. It contains the request id, so that an answer leads to its usage row. */
+export function envelopeOf(request: { requestId: string; startedAtEpochMs: number }, model: string): Envelope {
+  // `join` makes one flat string. A template literal makes a rope, for which JSON.stringify takes its slow path for the whole answer.
+  const id = ['chatcmpl-', request.requestId].join('')
+  return { id, created: Math.floor(request.startedAtEpochMs / 1000), model }
+}
 
 /**
  * The body for one upstream: the job's fields in this upstream's dialect. The gateway's own fields are not among them,

@@ -530,8 +530,9 @@ describe('a response', () => {
 
   it('may come in chunks', async () => {
     const { port } = await startServer(async ({ response }) => {
-      const events = new EventStream(response, { pingMs: 10_000, headers: () => [] })
-      await events.open([])
+      const { signal } = new AbortController()
+      const events = new EventStream(response, { pingMs: 10_000, ping: ': ping\n\n', headers: () => [], signal })
+      await events.open({ modelId: 'm', provider: 'local', hosterId: null, maxTokens: null })
       events.write('data: é\n\n')
       events.write('data: 2\n\n')
       events.end()

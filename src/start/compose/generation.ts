@@ -1,8 +1,9 @@
 import { type CompleteDeps, complete } from '../../chat/complete.ts'
 import { quote } from '../../chat/quote.ts'
+import { chatDialect } from '../../dialects/chat/chat-dialect.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
-import { chatCompletions } from '../../http/endpoints/chat-completions.ts'
+import { generationEndpoint } from '../../http/endpoints/generation-endpoint.ts'
 import { createAffinity } from '../../route/affinity.ts'
 import { createOverReports } from '../../settle/over-reports.ts'
 import type { SettleDeps } from '../../settle/settle.ts'
@@ -36,19 +37,22 @@ export function startGeneration(
   const chat = createChat(context, parts)
   return {
     endpoints: [
-      chatCompletions({
-        complete: (caller, job, requestId, signal) => complete(chat, caller, job, requestId, signal),
-        completeOnce: startIdempotency(context, { chat, database: parts.database, money: parts.money }),
-        quote: (caller, job, requestId) => quote(chat, caller, job, requestId),
-        authenticate: parts.callers.authenticator.authenticate,
-        windows: parts.limits.windows,
-        onRefused: parts.alerts.watch.noteRefusal,
-        inFlight: parts.service.inFlight,
-        bodyLimitBytes: config.server.bodyLimitBytes,
-        log,
-        clock,
-        pingMs: config.server.pingSeconds * 1000,
-      }),
+      generationEndpoint(
+        {
+          complete: (request, events) => complete(chat, request, events),
+          completeOnce: startIdempotency(context, { chat, database: parts.database, money: parts.money }),
+          quote: (caller, job, requestId) => quote(chat, caller, job, requestId),
+          authenticate: parts.callers.authenticator.authenticate,
+          windows: parts.limits.windows,
+          onRefused: parts.alerts.watch.noteRefusal,
+          inFlight: parts.service.inFlight,
+          bodyLimitBytes: config.server.bodyLimitBytes,
+          log,
+          clock,
+          pingMs: config.server.pingSeconds * 1000,
+        },
+        chatDialect,
+      ),
     ],
   }
 }

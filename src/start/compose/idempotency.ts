@@ -1,10 +1,10 @@
 import { count, refuseExhausted } from '../../admit/admit.ts'
 import { type CompleteDeps, complete } from '../../chat/complete.ts'
-import { completeOnce, type SettlementWatch } from '../../chat/complete-once.ts'
+import { type CompleteOnceDeps, completeOnce } from '../../chat/complete-once.ts'
 import { createClaims } from '../../chat/idempotency/claims.ts'
 import { createPostgresClaimStore } from '../../chat/idempotency/postgres-claim-store.ts'
 import { standardTimeouts } from '../../domain/endpoint-defaults.ts'
-import type { ChatEndpointDeps } from '../../http/endpoints/chat-completions.ts'
+import type { GenerationDeps } from '../../http/endpoints/serve-generation.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Money } from './money.ts'
@@ -19,7 +19,7 @@ interface IdempotencyParts {
 export function startIdempotency(
   { offers, masterKey, scheduler, started }: ComposeContext,
   { chat, database, money: { store, node, nodeShard } }: IdempotencyParts,
-): ChatEndpointDeps['completeOnce'] {
+): GenerationDeps['completeOnce'] {
   // Endpoints of hosters have the standard timeouts.
   const longestAnswerMs = Math.max(standardTimeouts.totalMs, ...offers.map(({ endpoint }) => endpoint.timeouts.totalMs))
   const claims = createClaims({
@@ -32,32 +32,12 @@ export function startIdempotency(
     masterKey,
   })
   started.defer(() => claims.stop())
-  return (request, signal) => {
-    const { caller, job, requestId } = request
-    return completeOnce(
-      {
-        claims,
-        complete: watch => complete(withWatch(chat, watch), caller, job, requestId, signal),
-        refuseExhausted: () => refuseExhausted(chat.admit, caller, job, requestId),
-        count: () => count(chat.admit, caller, job, requestId),
-        onFault: chat.onFault,
-      },
-      request,
-    )
+  const deps: CompleteOnceDeps = {
+    claims,
+    complete: (request, events) => complete(chat, request, events),
+    refuseExhausted: ({ caller, job, requestId }) => refuseExhausted(chat.admit, caller, job, requestId),
+    count: ({ caller, job, requestId }) => count(chat.admit, caller, job, requestId),
+    onFault: chat.onFault,
   }
-}
-
-/** Returns `chat` with `watch` as another listener of its settlements. */
-function withWatch(chat: CompleteDeps, watch: SettlementWatch): CompleteDeps {
-  return {
-    ...chat,
-    settle: {
-      ...chat.settle,
-      onSettled: settlement => {
-        chat.settle.onSettled?.(settlement)
-        watch.onSettled(settlement)
-      },
-      onOutcomeUnknown: watch.onOutcomeUnknown,
-    },
-  }
+  return (request, events) => completeOnce(deps, request, events)
 }

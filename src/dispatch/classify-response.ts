@@ -40,6 +40,18 @@ export function isOfType({ contentType }: ResponseHead, name: string): boolean {
   return contentType.toLowerCase().includes(name)
 }
 
+/** Throws UpstreamFailure for bodies that cannot be an answer. */
+export function rejectUnreadable(head: ResponseHead): void {
+  const encoding = head.contentEncoding
+  if (encoding !== '' && encoding !== 'identity') {
+    throw new UpstreamFailure(
+      'malformed',
+      `The upstream compressed its answer (${encoding}) although nobody asked for it.`,
+    )
+  }
+  if (isOfType(head, 'html')) throw new UpstreamFailure('malformed', 'The upstream answered with HTML.')
+}
+
 /**
  * A firewall before the server took the prompt for an attack: SQL and shell commands are enough for that (openwork issue 3419, OpenHands issue 4480).
  * That says nothing of our key, and each such prompt would eject server after server as if it did. Another server may have no firewall.

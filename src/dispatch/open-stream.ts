@@ -1,16 +1,14 @@
 import { type ExpectedAnswer, isEmptyAnswer } from '../dialects/chat/empty-answer.ts'
-import type { Envelope } from '../dialects/chat/envelope.ts'
 import { ChunkNormaliser, hasContent } from '../dialects/chat/upstream-chunk.ts'
 import { completionAsChunks, normaliseCompletion } from '../dialects/chat/upstream-completion.ts'
 import { SseDecoder, type SseEvent } from '../dialects/sse/sse-decoder.ts'
-import type { ChatChunk, TokenUsage } from '../domain/completion.ts'
+import type { ChatChunk, Envelope, TokenUsage } from '../domain/completion.ts'
 import type { ChunkSource, StreamPart, TakeParts } from '../domain/handoff.ts'
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { ByteQueue } from '../runtime/byte-queue.ts'
-import type { ResponseHead } from '../upstreams/response-head.ts'
 import type { UpstreamClient, UpstreamRequest } from '../upstreams/upstream-client.ts'
 import { tooLarge, type UpstreamExchange, WHOLE_BYTES_MAX } from '../upstreams/upstream-exchange.ts'
-import { failureOfResponse, isOfType } from './classify.ts'
+import { failureOfResponse, rejectUnreadable } from './classify-response.ts'
 
 /** How a stream ended: `complete`, `left` by its reader, or what broke it. */
 export type StreamEnding = 'complete' | 'left' | UpstreamFailure
@@ -27,7 +25,7 @@ export interface StreamWatcher {
  * UpstreamFailure and nobody has seen anything yet. Resolves with all chunks from the first; leaving them early aborts
  * the upstream, and what goes wrong after the first content is thrown to their reader.
  */
-export async function askStream(
+export async function openStream(
   upstream: UpstreamClient,
   ask: UpstreamRequest,
   envelope: Envelope,
@@ -205,18 +203,6 @@ function formOf(bytes: Buffer): Form {
 const sayNothing: ReadonlySet<number> = new Set([...Buffer.from(' \t\r\n\ufeff')])
 const OPENING_BRACE = 123
 const OPENING_BRACKET = 91
-
-/** Throws UpstreamFailure for bodies that cannot be an answer. */
-export function rejectUnreadable(head: ResponseHead): void {
-  const encoding = head.contentEncoding
-  if (encoding !== '' && encoding !== 'identity') {
-    throw new UpstreamFailure(
-      'malformed',
-      `The upstream compressed its answer (${encoding}) although nobody asked for it.`,
-    )
-  }
-  if (isOfType(head, 'html')) throw new UpstreamFailure('malformed', 'The upstream answered with HTML.')
-}
 
 function isEmpty(parts: readonly StreamPart[], expected: ExpectedAnswer): boolean {
   const chunks = parts.filter(part => typeof part !== 'string')

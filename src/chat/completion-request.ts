@@ -1,0 +1,43 @@
+import type { ClientDialect } from '../dialects/client-dialect.ts'
+import type { Caller } from '../domain/caller.ts'
+import type { ChatJob } from '../domain/chat-job.ts'
+import type { Nanos } from '../domain/money.ts'
+import type { ProviderKind } from '../domain/offer.ts'
+import type { WriteEvents } from '../relay/relay-stream.ts'
+import type { CancelSignal } from '../runtime/cancel-signal.ts'
+import type { SettlementWatch } from '../settle/settle.ts'
+
+export interface CompletionRequest {
+  readonly caller: Caller
+  readonly job: ChatJob
+  readonly requestId: string
+  readonly dialect: ClientDialect
+  readonly signal: CancelSignal
+  /** Hears of the settlement of this request. */
+  readonly watch?: SettlementWatch
+}
+
+/** The client's side of a streamed answer. Not used for whole answers. */
+export interface EventSink {
+  /** Called once, before the first events: sends the status and the headers that name the server. */
+  open(servedBy: ServedBy, replayOf?: string): Promise<void>
+  readonly write: WriteEvents
+}
+
+/** What the headers of an answer say. The model decides which keys may be given a kept answer. */
+export interface ServedBy {
+  readonly modelId: string
+  readonly provider: ProviderKind
+  readonly hosterId: string | null
+  /** What `max_tokens` was lowered to; null when it was not. */
+  readonly maxTokens: number | null
+}
+
+/** A request that was answered. */
+export interface Served {
+  readonly servedBy: ServedBy
+  /** Set when an earlier request with the same Idempotency-Key was answered: its id. */
+  readonly replayOf?: string
+  /** Null for a stream, which has gone to its EventSink. */
+  readonly whole: { readonly body: string; readonly costNanos: Nanos } | null
+}

@@ -1,0 +1,77 @@
+import type { Receipt, Ticket } from '../domain/handoff.ts'
+import type { Nanos } from '../domain/money.ts'
+import type { Offer } from '../domain/offer.ts'
+import { inputCostNanos } from '../relay/bill.ts'
+import { faultReceipt, unservedReceipt } from '../relay/unserved-receipt.ts'
+import type { Rank } from '../route/route.ts'
+import { routingNote } from '../route/routing-note.ts'
+import { type SettleDeps, settle } from '../settle/settle.ts'
+import type { CompletionRequest } from './completion-request.ts'
+
+export interface OpenTicketDeps {
+  readonly route: { readonly cloudCompetes?: boolean }
+  readonly settle: SettleDeps
+  /** Notes that a client left before its first token. True when its free departures are used up and it pays for its input, worth `inputNanos`. */
+  readonly isEarlyLeaveCharged: (customerId: string, inputNanos: Nanos) => boolean
+  /** Receives faults that the client is not told about: a stream that broke off, a failure that could not be settled. */
+  readonly onFault: (requestId: string, fault: unknown) => void
+}
+
+/** An admitted request until its one settlement: whichever of these methods settles first counts, later ones do nothing. */
+export class OpenTicket {
+  readonly #deps: OpenTicketDeps
+  readonly #request: CompletionRequest
+  readonly #ticket: Ticket
+  /** Null until the offers are ranked. */
+  #ranks: readonly Rank[] | null = null
+  #stickyOfferId: string | null = null
+
+  constructor(deps: OpenTicketDeps, request: CompletionRequest, ticket: Ticket) {
+    this.#deps = deps
+    this.#request = request
+    this.#ticket = ticket
+  }
+
+  /** Keeps for the receipt how the offers were ranked. */
+  noteRanking(ranks: readonly Rank[], stickyOfferId: string | null): void {
+    this.#ranks = ranks
+    this.#stickyOfferId = stickyOfferId
+  }
+
+  /** Settles; resolves with the charge once it can no longer be lost. Throws `settlement_unavailable` when that takes too long. */
+  settle(receipt: Receipt): Promise<Nanos> {
+    const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes: this.#deps.route.cloudCompetes ?? false }
+    const note = routingNote(this.#ticket, this.#request.job, this.#ranks, view)
+    return settle(this.#deps.settle, this.#ticket, receipt, note, this.#request.watch)
+  }
+
+  /** Settles a request that got no answer, unless it is settled already. */
+  async settleFailure(failure: unknown): Promise<void> {
+    if (!this.#ticket.hold.isOpen) return
+    const { job, signal } = this.#request
+    try {
+      await this.settle(unservedReceipt(failure, this.#ticket, job, signal, offer => this.chargeEarlyLeave(offer)))
+    } catch (fault) {
+      this.reportFault(fault)
+      await this.close()
+    }
+  }
+
+  /** Last resort: settles what is still open as a free internal error. Its receipt has so few parts that it cannot be refused again. */
+  async close(): Promise<void> {
+    if (!this.#ticket.hold.isOpen) return
+    await settle(this.#deps.settle, this.#ticket, faultReceipt, null, this.#request.watch).catch(fault =>
+      this.reportFault(fault),
+    )
+  }
+
+  /** Notes that the client left before its first token. True when it must pay for its input this time. */
+  chargeEarlyLeave(offer: Offer): boolean {
+    const { caller, job } = this.#request
+    return this.#deps.isEarlyLeaveCharged(caller.customerId, inputCostNanos(job, offer))
+  }
+
+  reportFault(fault: unknown): void {
+    this.#deps.onFault(this.#request.requestId, fault)
+  }
+}

@@ -1,0 +1,63 @@
+import type { ChatChunk, Envelope, TokenUsage } from '../../domain/completion.ts'
+import type { StreamEncoder, StreamFormat } from '../client-dialect.ts'
+import { errorBody } from '../error-body.ts'
+
+/** The last event of a complete stream. A stream that failed ends without it. */
+const DONE = 'data: [DONE]\n\n'
+
+/** OpenAI's chat completion chunks as server-sent events. */
+export const chatStream: StreamFormat = {
+  // openai-go before its pull request 621 (2026) fails at the blank line, but without it clients that split the stream
+  // at blank lines would treat the next event as part of the comment.
+  ping: ': ping\n\n',
+  encoder: (envelope, includeUsage) => new ChatStreamEncoder(envelope, includeUsage),
+  // An `error` and nothing else, as OpenAI sends it. With `choices` in the same object, as OpenRouter sends it, it is a chunk to
+  // @ai-sdk/openai up to version 4 and @ai-sdk/openai-compatible up to 1: they drop the error and end as if the answer were complete.
+  // go-openai looks for `data: {"error":`. Not a named event: openai-python and openai-js 6 pass those on as ordinary chunks.
+  errorEvent: error => `data: ${errorBody(error)}\n\n`,
+  isComplete: events => events.endsWith(DONE),
+}
+
+class ChatStreamEncoder implements StreamEncoder {
+  readonly #envelope: Envelope
+  readonly #includeUsage: boolean
+  /** Text chunks of one stream differ only in their content, so the text around it is encoded once. */
+  readonly #textHead: string
+  readonly #textTail: string
+
+  constructor(envelope: Envelope, includeUsage: boolean) {
+    this.#envelope = envelope
+    this.#includeUsage = includeUsage
+    const empty = this.chunk({ ...this.chunkOf(''), ...(includeUsage && { usage: null }) })
+    const at = empty.lastIndexOf('""')
+    this.#textHead = empty.slice(0, at)
+    this.#textTail = empty.slice(at + 2)
+  }
+
+  text(content: string): string {
+    return this.#textHead + JSON.stringify(content) + this.#textTail
+  }
+
+  chunk(chunk: ChatChunk): string {
+    return `data: ${JSON.stringify(chunk)}\n\n`
+  }
+
+  chunkOf(content: string): ChatChunk {
+    return textChunk(this.#envelope, content)
+  }
+
+  end(usage: TokenUsage): string {
+    return this.#includeUsage ? this.chunk(usageChunk(this.#envelope, usage)) + DONE : DONE
+  }
+}
+
+/** The chunk of a text that is the content of the first choice. */
+function textChunk({ id, created, model }: Envelope, content: string): ChatChunk {
+  const choices = [{ index: 0, delta: { content }, finish_reason: null }]
+  return { id, object: 'chat.completion.chunk', created, model, choices }
+}
+
+/** The chunk that follows the last finish_reason when the client asked for usage. */
+export function usageChunk({ id, created, model }: Envelope, usage: TokenUsage): ChatChunk {
+  return { id, object: 'chat.completion.chunk', created, model, choices: [], usage }
+}

@@ -1,0 +1,64 @@
+import { z } from 'zod'
+import { chatQuoteSchema } from '../../api/chat-quote-schema.ts'
+import type { ClientDialect } from '../../dialects/client-dialect.ts'
+import type { ErrorCode } from '../../domain/errors.ts'
+import type { GenerationEndpoint } from '../endpoint.ts'
+import { type GenerationDeps, serveGeneration } from './serve-generation.ts'
+
+/** The generation endpoint of one dialect. */
+export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect): GenerationEndpoint {
+  const { operationId, tag, summary, body, answer, answerDescription, stream } = dialect.operation
+  return {
+    method: 'POST',
+    path: dialect.path,
+    access: 'key',
+    doc: {
+      operationId,
+      tag,
+      summary,
+      headers: requestHeaders,
+      body,
+      errors: generationErrors,
+      response: {
+        contentType: 'application/json',
+        schema: z.union([answer, chatQuoteSchema]),
+        description: answerDescription,
+      },
+      stream,
+    },
+    serve: (request, response) => serveGeneration(deps, dialect, request, response),
+  }
+}
+
+const requestHeaders = z.object({
+  'Idempotency-Key': z
+    .string()
+    .min(1)
+    .max(255)
+    .optional()
+    .describe('A name for this request. Sent again within 24 hours, it gets the same answer and is not charged again.'),
+})
+
+const generationErrors: readonly ErrorCode[] = [
+  'context_length_exceeded',
+  'max_cost_too_low',
+  'upstream_rejected',
+  'insufficient_credits',
+  'daily_spend_cap_reached',
+  'key_spend_limit_reached',
+  'in_flight_budget',
+  'model_not_allowed',
+  'model_not_found',
+  'rate_limit_exceeded',
+  'daily_limit_exceeded',
+  'idempotency_key_in_use',
+  'already_completed',
+  'idempotency_key_reused',
+  'all_hosters_failed',
+  'no_eligible_offer',
+  'upstream_unavailable',
+  'stream_interrupted',
+  'overloaded',
+  'server_shutdown',
+  'settlement_unavailable',
+]

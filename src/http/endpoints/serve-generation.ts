@@ -1,0 +1,213 @@
+import { createHash, randomUUIDv7 } from 'node:crypto'
+import type { ChatQuote } from '../../api/chat-quote-schema.ts'
+import type { Authenticator } from '../../auth/authenticator.ts'
+import type { OnceRequest } from '../../chat/complete-once.ts'
+import type { CompletionRequest, EventSink, Served } from '../../chat/completion-request.ts'
+import type { ClientDialect } from '../../dialects/client-dialect.ts'
+import type { Caller } from '../../domain/caller.ts'
+import type { ChatJob } from '../../domain/chat-job.ts'
+import type { ApiError, ErrorCode } from '../../domain/errors.ts'
+import { usdText } from '../../domain/money.ts'
+import { Unserved } from '../../domain/upstream-failure.ts'
+import { rateLimitHeaders, type WindowView } from '../../limits/window-view.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { endOfTurn } from '../../runtime/end-of-turn.ts'
+import { failpoint } from '../../runtime/failpoint.ts'
+import type { Log } from '../../runtime/log.ts'
+import { corsHeaderList } from '../cors.ts'
+import { EventStream, servedByHeaders } from '../event-stream.ts'
+import type { GenerationRequest, GenerationResponse } from '../generation-exchange.ts'
+import type { HeaderList } from '../header-list.ts'
+import { idempotencyKeyOf } from '../idempotency-key.ts'
+import type { InFlight, Running } from '../in-flight.ts'
+import { receiveBody } from '../receive-body.ts'
+import { requireHost } from '../require-host.ts'
+import { errorHeaders, isFault, toApiError } from '../respond-error.ts'
+
+export interface GenerationDeps {
+  readonly complete: (request: CompletionRequest, events: EventSink) => Promise<Served>
+  /** The same for a request with an Idempotency-Key. */
+  readonly completeOnce: (request: OnceRequest, events: EventSink) => Promise<Served>
+  /** For `dry_run`. */
+  readonly quote: (caller: Caller, job: ChatJob, requestId: string) => Promise<ChatQuote>
+  readonly authenticate: Authenticator['authenticate']
+  readonly windows: WindowView
+  /** Called for each request that was refused for lack of money (402). */
+  readonly onRefused: (caller: Caller, code: ErrorCode) => void
+  readonly inFlight: InFlight
+  readonly bodyLimitBytes: number
+  readonly log: Pick<Log, 'error' | 'debug'>
+  readonly clock: Clock
+  readonly pingMs: number
+}
+
+/** Serves one request of a generation endpoint, whatever dialect its client speaks. Always answers and never rejects. */
+export function serveGeneration(
+  deps: GenerationDeps,
+  dialect: ClientDialect,
+  request: GenerationRequest,
+  response: GenerationResponse,
+): Promise<void> {
+  return new GenerationCall(deps, dialect, request, response).serve()
+}
+
+class GenerationCall {
+  readonly #deps: GenerationDeps
+  readonly #dialect: ClientDialect
+  readonly #request: GenerationRequest
+  readonly #response: GenerationResponse
+  readonly #requestId = randomUUIDv7()
+  readonly #startedMs: number
+  #caller: Caller | undefined
+  #running: Running | undefined
+
+  constructor(deps: GenerationDeps, dialect: ClientDialect, request: GenerationRequest, response: GenerationResponse) {
+    this.#deps = deps
+    this.#dialect = dialect
+    this.#request = request
+    this.#response = response
+    this.#startedMs = deps.clock.monotonicMs()
+    response.onceClosed(isComplete => {
+      if (!isComplete) this.#running?.abort('client_gone')
+    })
+  }
+
+  async serve(): Promise<void> {
+    try {
+      const { inFlight, authenticate, bodyLimitBytes } = this.#deps
+      requireHost(this.#request)
+      const found = authenticate(this.#request.rawHeaders)
+      const caller = found instanceof Promise ? await found : found
+      this.#caller = caller
+      let body: Buffer | null = await receiveBody(this.#request, bodyLimitBytes)
+      // The client may have left while its key was looked up.
+      if (this.#response.isClosed) return
+      const running = inFlight.enter()
+      this.#running = running
+      if (running.refusal) throw running.refusal
+      // Requests of one turn of the event loop continue together. Only after `enter`, so that a client that leaves in between is noticed.
+      await new Promise<void>(endOfTurn)
+      failpoint('chat-authenticated')
+      const job = this.#dialect.parseRequest(body)
+      const key = job.dryRun ? undefined : idempotencyKeyOf(this.#request)
+      const bodyHash = key === undefined ? null : createHash('sha256').update(body).digest()
+      // A long prompt must not stay in memory while its answer streams.
+      body = null
+      const common = { caller, job, requestId: this.#requestId, dialect: this.#dialect, signal: running.signal }
+      if (job.dryRun) await this.#sendQuote(caller, job)
+      else if (key === undefined || bodyHash === null) await this.#answer(common, this.#deps.complete)
+      else await this.#answer({ ...common, key, bodyHash }, this.#deps.completeOnce)
+      failpoint('answer-sent')
+    } catch (thrown) {
+      await this.#refuse(thrown)
+    } finally {
+      this.#running?.leave()
+    }
+  }
+
+  #answer<R extends CompletionRequest>(
+    request: R,
+    complete: (request: R, events: EventSink) => Promise<Served>,
+  ): Promise<void> {
+    return request.job.stream ? this.#answerStream(request, complete) : this.#answerWhole(request, complete)
+  }
+
+  async #answerWhole<R>(request: R, complete: (request: R, events: EventSink) => Promise<Served>): Promise<void> {
+    const { servedBy, replayOf, whole } = await complete(request, noEvents)
+    if (whole === null) throw new Error('a request for a whole answer was answered with a stream')
+    const headers = await this.#headers(replayOf)
+    headers.push(...jsonHeaders(whole.body), ...servedByHeaders(servedBy, replayOf))
+    headers.push('x-switchyard-cost-usd', usdText(whole.costNanos))
+    this.#response.send(200, headers, whole.body)
+  }
+
+  /**
+   * The status is sent with the first content, so a failure before it has its true status. After `pingMs` of waiting, the stream is opened with a
+   * comment instead, and a failure becomes the last event.
+   */
+  async #answerStream<R extends CompletionRequest>(
+    request: R,
+    complete: (request: R, events: EventSink) => Promise<Served>,
+  ): Promise<void> {
+    const { stream } = this.#dialect
+    const events = new EventStream(this.#response, {
+      pingMs: this.#deps.pingMs,
+      ping: stream.ping,
+      headers: answerId => this.#headers(answerId),
+      signal: request.signal,
+    })
+    try {
+      await complete(request, events)
+      events.end()
+    } catch (thrown) {
+      if (!events.isOpen) throw thrown
+      await events.endWith(stream.errorEvent(toApiError(thrown)))
+    } finally {
+      events.stopPings()
+    }
+  }
+
+  /** A quote is a whole answer, also where a stream was requested. */
+  async #sendQuote(caller: Caller, job: ChatJob): Promise<void> {
+    const body = JSON.stringify(await this.#deps.quote(caller, job, this.#requestId))
+    const headers = await this.#headers()
+    headers.push(...jsonHeaders(body))
+    this.#response.send(200, headers, body)
+  }
+
+  async #refuse(thrown: unknown): Promise<void> {
+    const { onRefused, log } = this.#deps
+    const error = toApiError(thrown)
+    const requestId = this.#requestId
+    if (this.#caller && error.row.status === 402) onRefused(this.#caller, error.code)
+    if (isFault(error) && !this.#running?.signal.aborted) {
+      log.error({ requestId, err: error.internal ?? thrown, code: error.code }, 'chat request failed')
+      if (error instanceof Unserved && error.upstreamMessages.length > 0) {
+        log.debug({ requestId, upstreamMessages: error.upstreamMessages }, 'what the servers said')
+      }
+    }
+    await this.#sendError(error)
+  }
+
+  async #sendError(error: ApiError): Promise<void> {
+    const response = this.#response
+    // Once the status has left, the only way to report a failure is to break off.
+    if (response.statusSent !== null || response.isClosed) return response.destroy()
+    const body = this.#dialect.errorBody(error)
+    const headers = await this.#headers()
+    headers.push(...jsonHeaders(body), ...Object.entries(errorHeaders(error)).flat())
+    // Node reads the rest of a refused body for at most the 30 s of its `requestTimeout`. Closing the connection of a 413 instead would send a
+    // reset, upon which nginx discards the answer and marks this node as failed.
+    response.send(error.row.status, headers, body)
+  }
+
+  /** The headers of every response. `answerId`: the earlier request whose answer is sent again. */
+  #headers(answerId: string = this.#requestId): HeaderList | Promise<HeaderList> {
+    const counts = this.#caller && this.#deps.windows.current(this.#caller)
+    if (counts instanceof Promise) return counts.then(known => this.#headersWith(answerId, known))
+    return this.#headersWith(answerId, counts)
+  }
+
+  #headersWith(answerId: string, counts: Awaited<ReturnType<WindowView['current']>> | undefined): HeaderList {
+    const { clock, inFlight } = this.#deps
+    const headers = ['x-request-id', answerId]
+    if (this.#request.header('origin') !== undefined) headers.push(...corsHeaderList)
+    if (counts) {
+      const elapsedMs = clock.monotonicMs() - this.#startedMs
+      headers.push(...rateLimitHeaders(this.#caller!.limits, counts, clock.epochMs()))
+      headers.push('openai-processing-ms', String(Math.round(elapsedMs)))
+    }
+    // A gateway that is shutting down takes no further request on this connection.
+    if (inFlight.isClosed) headers.push('connection', 'close')
+    return headers
+  }
+}
+
+const noEvents: EventSink = {
+  open: () => Promise.reject(new Error('a request for a whole answer opened a stream')),
+  write: () => Promise.reject(new Error('a request for a whole answer wrote a stream')),
+}
+
+function jsonHeaders(body: string): HeaderList {
+  return ['content-type', 'application/json; charset=utf-8', 'content-length', String(Buffer.byteLength(body))]
+}

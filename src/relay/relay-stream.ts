@@ -1,0 +1,104 @@
+import { ApiError } from '../domain/errors.ts'
+import type { Outcome, Receipt, StreamAnswer } from '../domain/handoff.ts'
+import type { Nanos } from '../domain/money.ts'
+import { Cancelled, type CancelReason, UpstreamFailure } from '../domain/upstream-failure.ts'
+import type { CancelSignal } from '../runtime/cancel-signal.ts'
+import { failpoint } from '../runtime/failpoint.ts'
+import { bill } from './bill.ts'
+import { billedUsage } from './billed-usage.ts'
+import { PassingStream } from './passing-stream.ts'
+import type { RelayContext } from './relay-whole.ts'
+
+/** Takes complete events, one or more. While a promise that it returned is pending, nothing more is written. */
+export type WriteEvents = (events: string) => void | Promise<void>
+
+/** A stream that has ended, except for its last events: they are sent when the charge can no longer be lost. */
+export interface RelayedStream {
+  readonly receipt: Receipt
+  /** What broke the stream; undefined when nothing did. */
+  readonly failure: unknown
+  /** The last events for the client when the receipt is settled. Empty for a client that is gone. */
+  lastEvents(costNanos: Nanos): string
+  /** The last events for the client when the receipt could not be settled. */
+  unsettledEvents(fault: unknown): string
+}
+
+/** Passes a stream on to the client event by event, counting what passes. Resolves however the stream ends. */
+export async function relayStream(
+  context: RelayContext,
+  answer: StreamAnswer,
+  write: WriteEvents,
+): Promise<RelayedStream> {
+  const { ticket, job, dialect, signal } = context
+  const encoder = dialect.stream.encoder(answer.envelope, job.includeUsage)
+  const passing = new PassingStream(encoder, job, ticket.maxTokens)
+  let failure: unknown
+  let outcome: Outcome = 'served'
+  try {
+    await answer.chunks.read(parts => {
+      const events = passing.eventsOf(parts)
+      if (passing.isCut) answer.chunks.leave()
+      failpoint('relay-mid-stream')
+      return events === '' ? undefined : write(events)
+    })
+  } catch (error) {
+    failure = error
+    outcome = outcomeOf(error)
+  }
+
+  const { text, finishReason } = passing
+  // A client that left mid-stream has no text from which thinking tokens could be counted. Gemini reports them in every chunk (ogx issue 5122),
+  // so the latest report is used.
+  const reported = outcome === 'client_gone' ? answer.chunks.usage : passing.reported
+  const receipt = bill(ticket, job, answer, {
+    outcome,
+    text,
+    reported,
+    finishReason,
+    chargeInputOnly: outcome === 'client_gone' && text.length === 0 && context.chargeEarlyLeave(),
+  })
+  return {
+    receipt,
+    failure,
+    lastEvents(costNanos) {
+      if (outcome === 'client_gone' && signal.aborted) return ''
+      if (outcome !== 'served') return dialect.stream.errorEvent(clientErrorOf(failure, signal))
+      return encoder.end(billedUsage(reported ?? undefined, receipt, costNanos))
+    },
+    unsettledEvents: fault => dialect.stream.errorEvent(clientErrorOf(fault, signal)),
+  }
+}
+
+/**
+ * Decided by what ended the stream, not by the state of the client: when an upstream fails and the client leaves while it still reads earlier
+ * events, the failure is the upstream's and the answer is free.
+ */
+function outcomeOf(error: unknown): Outcome {
+  return error instanceof Cancelled ? outcomeByReason[error.reason] : 'interrupted'
+}
+
+const outcomeByReason: Record<CancelReason, Outcome> = {
+  client_left: 'client_gone',
+  read_too_slowly: 'client_gone',
+  gateway_stopping: 'shutdown',
+  // Only the gateway's own code leaves a stream, and it does not ask how it ended.
+  not_wanted: 'interrupted',
+}
+
+function clientErrorOf(failure: unknown, signal: CancelSignal): ApiError {
+  if (failure instanceof ApiError) return failure
+  const reason = failure instanceof Cancelled ? failure.reason : null
+  if (reason === 'gateway_stopping') {
+    return signal.reason instanceof ApiError ? signal.reason : new ApiError('server_shutdown')
+  }
+  if (reason === 'read_too_slowly') {
+    return new ApiError('stream_interrupted', {
+      message:
+        'The answer was read too slowly and reached its time limit. The part that was generated is charged. Read faster or ask for less.',
+      internal: failure,
+    })
+  }
+  return new ApiError(failure instanceof UpstreamFailure ? 'stream_interrupted' : 'internal_error', {
+    internal: failure,
+  })
+}
