@@ -20,7 +20,7 @@ test('only bin/switchyard has the V8 flags and the malloc setting', () => {
 })
 
 test('the decision on the flags quotes the ones that are used', () => {
-  const decision = read('docs/decisions/2026-11-21-flags-of-the-heap.md').replace(/\s+/g, ' ')
+  const decision = read('docs/decisions/2026-11-21-v8-heap-flags.md').replace(/\s+/g, ' ')
   expect(decision).toContain(`\`${flags}\``)
   expect(decision).toContain(`\`MALLOC_MMAP_THRESHOLD_=${threshold}\``)
 })

@@ -32,7 +32,7 @@ export class ContentPattern {
   read(data: string): string | null {
     const start = this.#head.length
     const end = data.length - this.#tail.length
-    // `startsWith` looks at one character after the other: docs/decisions/2026-11-22-what-is-dear-in-v8.md.
+    // `startsWith` looks at one character after the other: docs/decisions/2026-11-22-what-is-expensive-in-v8.md.
     if (end <= start || data.slice(0, start) !== this.#head || data.slice(end) !== this.#tail) return null
     // It would have to be parsed otherwise, of which V8 makes a key up to ten characters: one in its table of strings, old from the start.
     if (isPlainString(data, start, end)) return data.slice(start + 1, end - 1)
