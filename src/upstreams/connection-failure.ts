@@ -1,13 +1,13 @@
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { MalformedResponse } from './response-head.ts'
 
-/** Turns an exception of the HTTP client into an UpstreamFailure. `connected`: the request had already been handed to a connection. */
-export function failureOfException(error: unknown, connected: boolean): UpstreamFailure {
-  if (error instanceof Cancelled) return new Cancelled(error.reason, connected)
+/** Turns an exception of the HTTP client into an UpstreamFailure. `isSent`: sending the request had begun. */
+export function failureOfException(error: unknown, isSent: boolean): UpstreamFailure {
+  if (error instanceof Cancelled) return new Cancelled(error.reason, isSent)
   if (error instanceof UpstreamFailure) return error
   const code = codeOf(error)
   const summary = `${code}: ${error instanceof Error ? error.message : String(error)}`
-  if (!connected) return new UpstreamFailure('connect_failed', summary, { cause: error })
+  if (!isSent) return new UpstreamFailure('connect_failed', summary, { cause: error })
   const outcome = error instanceof MalformedResponse ? 'malformed' : 'server_error'
   return new UpstreamFailure(outcome, summary, { cause: error })
 }

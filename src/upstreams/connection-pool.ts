@@ -4,40 +4,40 @@ import { endOfTurn } from '../runtime/end-of-turn.ts'
 import { Connection, type ConnectionKeeper, type Exchange } from './connection.ts'
 import type { Deadlines } from './deadlines.ts'
 
-/** So long after the last word, TCP asks whether the other side is still there: a load balancer may have forgotten it. */
-const PROBED_AFTER_MS = 60_000
+/** Idle time before TCP probes the other side: a load balancer may have dropped the connection silently. */
+const KEEPALIVE_PROBE_MS = 60_000
 /**
- * So long an address of several is tried before the next one. Node gives up on it after half a second (issue 54359), and after the last one on all:
- * a server a long way off, or one whose first packet was lost, which TCP sends again after a second, was not reached at all.
+ * How long each address of a host name is tried before the next one. Node tries each for half a second (issue 54359) and fails after the last
+ * one, so it never reached a distant server, or one whose first packet was lost, which TCP sends again after a second.
  */
-const ADDRESS_TRIED_MS = 1_500
+const ADDRESS_ATTEMPT_MS = 1_500
 
 /**
- * Connections to one origin, as many as there are requests at a time. The one that rested last serves next, so that after a rush the others
- * reach their end.
+ * Connections to one origin, as many as there are concurrent requests. Reuses the connection that became idle last, so that after a burst the
+ * others expire.
  */
 export class ConnectionPool implements ConnectionKeeper {
   readonly #url: URL
   readonly #deadlines: Deadlines
   readonly #lookup: LookupFunction | undefined
   readonly #open = new Set<Connection>()
-  /** Newest last. */
+  /** Most recently used last. */
   readonly #idle: Connection[] = []
   #tlsSession: Buffer | undefined
 
-  /** `deadlines` watches the idle ones. `lookup` resolves the host's name; by default the system does. */
+  /** `deadlines` closes connections that were idle too long. `lookup` resolves the host name; the default is the system's resolver. */
   constructor(origin: string, deadlines: Deadlines, lookup?: LookupFunction) {
     this.#url = new URL(origin)
     this.#deadlines = deadlines
     this.#lookup = lookup
   }
 
-  /** Sends a request. `fresh` asks for a connection that has never been used. Everything that happens is told to the exchange. */
-  send(request: string, exchange: Exchange, fresh: boolean): void {
-    const kept = fresh ? undefined : this.#takeIdle()
-    if (kept !== undefined) {
-      kept.assign(exchange)
-      kept.send(request)
+  /** Sends a request; `forceNew` opens a new connection for it. Reports every outcome to the exchange. */
+  send(request: string, exchange: Exchange, forceNew: boolean): void {
+    const idle = forceNew ? undefined : this.#takeIdle()
+    if (idle !== undefined) {
+      idle.assign(exchange)
+      idle.send(request)
       return
     }
     const connection: Connection = new Connection(onread => this.#connect(onread, () => connection.send(request)), this)
@@ -45,13 +45,13 @@ export class ConnectionPool implements ConnectionKeeper {
     connection.assign(exchange)
   }
 
-  /** Cuts off all connections; what they were serving hears why. */
+  /** Closes all connections. Their exchanges fail with `reason`. */
   destroy(reason: Error): void {
     for (const connection of this.#open) connection.fail(reason)
   }
 
   onIdle(connection: Connection): void {
-    // What came right behind the response is read before the turn is over, and then is not taken for the answer to the next request.
+    // Surplus bytes after the response are read before the turn ends, so they cannot become the answer to the next request.
     endOfTurn(() => {
       if (connection.isUsable) {
         this.#idle.push(connection)
@@ -68,15 +68,15 @@ export class ConnectionPool implements ConnectionKeeper {
   }
 
   #takeIdle(): Connection | undefined {
-    for (let kept = this.#idle.pop(); kept !== undefined; kept = this.#idle.pop()) {
-      this.#deadlines.remove(kept)
-      if (kept.isUsable) return kept
-      kept.destroy()
+    for (let idle = this.#idle.pop(); idle !== undefined; idle = this.#idle.pop()) {
+      this.#deadlines.remove(idle)
+      if (idle.isUsable) return idle
+      idle.destroy()
     }
     return undefined
   }
 
-  #connect(onread: OnReadOpts, connected: () => void): Socket {
+  #connect(onread: OnReadOpts, onConnected: () => void): Socket {
     const { protocol, hostname, port } = this.#url
     const isSecure = protocol === 'https:'
     const host = hostname.replace(/^\[(.*)\]$/, '$1')
@@ -84,14 +84,14 @@ export class ConnectionPool implements ConnectionKeeper {
       host,
       port: Number(port || (isSecure ? 443 : 80)),
       onread,
-      autoSelectFamilyAttemptTimeout: ADDRESS_TRIED_MS,
+      autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_MS,
       ...(this.#lookup && { lookup: this.#lookup }),
     }
     const socket = isSecure
       ? connectTls({
           ...options,
           ...(isIP(host) === 0 && { servername: host }),
-          // HTTP/2 is not offered: one lost connection would then be a hundred lost streams.
+          // No HTTP/2: one lost connection would break a hundred streams.
           ALPNProtocols: ['http/1.1'],
           session: this.#tlsSession,
         }).on('session', session => {
@@ -100,7 +100,7 @@ export class ConnectionPool implements ConnectionKeeper {
       : connectPlain(options)
     return socket
       .setNoDelay(true)
-      .setKeepAlive(true, PROBED_AFTER_MS)
-      .once(isSecure ? 'secureConnect' : 'connect', connected)
+      .setKeepAlive(true, KEEPALIVE_PROBE_MS)
+      .once(isSecure ? 'secureConnect' : 'connect', onConnected)
   }
 }

@@ -1,36 +1,36 @@
 import type { OnReadOpts, Socket } from 'node:net'
-import type { Limited } from './deadlines.ts'
+import type { TimeLimited } from './deadlines.ts'
 import type { ResponseHead } from './response-head.ts'
 import { type ResponseHandler, ResponseParser } from './response-parser.ts'
 
-/** One request as its connection sees it. No call may throw. */
+/** The callbacks of one request. None of them may throw. */
 export interface Exchange {
-  /** The connection has been found or is being made. */
+  /** The request has a connection, which may still be connecting. */
   onConnection(connection: Connection): void
   onSent(): void
   onResponseStart(head: ResponseHead): void
-  /** `bytes` are overwritten as soon as this returns: what is to last must be copied. */
+  /** Copy `bytes` to keep them: the next read overwrites them. */
   onResponseData(bytes: Buffer): void
   onResponseEnd(): void
-  /** The connection is of no more use. Comes at most once, and nothing after it. */
+  /** The connection is unusable. The last callback of the exchange. */
   onResponseError(error: Error): void
 }
 
-/** The upstream closed the connection before its answer was whole. */
+/** The upstream closed the connection before its answer was complete. */
 class ConnectionLost extends Error {
   override readonly name = 'ConnectionLost'
   readonly code = 'ECONNRESET'
 }
 
-/** Servers that do not say how long they keep a connection keep it for 5 s, most of them. */
-const KEPT_S_USUAL = 4
-/** Servers may offer ten minutes; after a rush a thousand connections would stand by for that long. */
-const KEPT_S_MAX = 30
-/** So much earlier than the server we stop using it, or a request would meet its farewell. */
-const KEPT_S_MARGIN = 1
+/** Without a `keep-alive` header: most servers close an idle connection after 5 s. */
+const KEEP_IDLE_S_DEFAULT = 4
+/** Some servers offer ten minutes, which would leave a thousand idle connections after a burst. */
+const KEEP_IDLE_S_MAX = 30
+/** Stop using a connection this much earlier than the server, or a request could cross its close. */
+const KEEP_IDLE_S_MARGIN = 1
 /**
- * All sockets read into the same memory, since what they read is looked at before the next one reads: a buffer for each read is 64 KB to be
- * allocated, cut and collected.
+ * All sockets read into the same memory, since each read is processed before the next one. A buffer per read would be 64 KB to allocate, slice
+ * and collect.
  */
 const readBuffer = Buffer.allocUnsafeSlow(64 * 1024)
 
@@ -41,13 +41,13 @@ export interface ConnectionKeeper {
 }
 
 /** A connection to an upstream: one request at a time, then the next. */
-export class Connection implements ResponseHandler, Limited {
-  older: Limited | undefined = undefined
-  newer: Limited | undefined = undefined
+export class Connection implements ResponseHandler, TimeLimited {
+  older: TimeLimited | undefined = undefined
+  newer: TimeLimited | undefined = undefined
   isListed = false
-  /** Has served a request before, and not a byte has come since: the server may be closing it just now. */
+  /** True for a reused connection until its next byte arrives: the server may be closing it. */
   mayBeClosing = false
-  /** performance.now() until which another request may be sent. */
+  /** performance.now() when the connection may no longer be reused. */
   usableUntilMs = Number.POSITIVE_INFINITY
   readonly #socket: Socket
   readonly #keeper: ConnectionKeeper
@@ -56,7 +56,7 @@ export class Connection implements ResponseHandler, Limited {
   #isOpen = true
   #isPaused = false
 
-  /** `connect` makes a socket that hands what it reads to `onread`. */
+  /** `connect` opens a socket that reads into `onread`. */
   constructor(connect: (onread: OnReadOpts) => Socket, keeper: ConnectionKeeper) {
     this.#keeper = keeper
     this.#socket = connect({ buffer: readBuffer, callback: bytes => this.#read(bytes) })
@@ -74,18 +74,18 @@ export class Connection implements ResponseHandler, Limited {
     return this.#isOpen && performance.now() < this.usableUntilMs
   }
 
-  /** Called now and then by Deadlines while it is idle. */
+  /** Called by Deadlines while the connection is idle. */
   checkDeadline(nowMs: number): void {
     if (nowMs >= this.usableUntilMs) this.destroy()
   }
 
-  /** From now on the connection is this exchange's, until its end. */
+  /** Reserves the connection for `exchange` until its response ends. */
   assign(exchange: Exchange): void {
     this.#exchange = exchange
     exchange.onConnection(this)
   }
 
-  /** Sends the request of the exchange. The connection has to be established. */
+  /** Sends the request of the assigned exchange. The socket must be connected. */
   send(request: string): void {
     const exchange = this.#exchange
     if (exchange === null) return
@@ -106,14 +106,14 @@ export class Connection implements ResponseHandler, Limited {
     this.#socket.resume()
   }
 
-  /** Ends it and what it is serving, which hears nothing any more. */
+  /** Closes the connection. Its exchange gets no more callbacks. */
   destroy(): void {
     this.#exchange = null
     this.#isOpen = false
     this.#socket.destroy()
   }
 
-  /** Ends it, and tells what it is serving why. */
+  /** Closes the connection. Its exchange fails with `error`. */
   fail(error: Error): void {
     const exchange = this.#exchange
     this.destroy()
@@ -143,27 +143,27 @@ export class Connection implements ResponseHandler, Limited {
       this.fail(error as Error)
       return true
     }
-    if (this.#exchange === null && this.#isOpen) this.#rest()
+    if (this.#exchange === null && this.#isOpen) this.#becomeIdle()
     return true
   }
 
-  /** The response is whole, and nothing came after it. */
-  #rest(): void {
+  /** The response is complete, and no byte followed it. */
+  #becomeIdle(): void {
     const { keepsAlive, keepAliveS } = this.#parser
-    const keptS = keepAliveS === null ? KEPT_S_USUAL : Math.min(keepAliveS - KEPT_S_MARGIN, KEPT_S_MAX)
-    // What is still to be written is the rest of a request that was answered early.
-    if (!keepsAlive || keptS <= 0 || this.#socket.writableLength > 0) {
+    const idleS = keepAliveS === null ? KEEP_IDLE_S_DEFAULT : Math.min(keepAliveS - KEEP_IDLE_S_MARGIN, KEEP_IDLE_S_MAX)
+    // Unwritten bytes belong to a request that was answered early.
+    if (!keepsAlive || idleS <= 0 || this.#socket.writableLength > 0) {
       this.destroy()
       return
     }
     this.mayBeClosing = true
-    this.usableUntilMs = performance.now() + keptS * 1000
+    this.usableUntilMs = performance.now() + idleS * 1000
     this.resume()
     this.#keeper.onIdle(this)
   }
 
   #readEnd(): void {
     this.#parser.close()
-    this.fail(new ConnectionLost('The connection ended before the answer did.'))
+    this.fail(new ConnectionLost('The upstream closed the connection before its answer was complete.'))
   }
 }

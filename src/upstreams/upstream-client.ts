@@ -11,7 +11,7 @@ import { UpstreamExchange } from './upstream-exchange.ts'
 export interface UpstreamClientOptions {
   /** Sent as `user-agent: switchyard/<version>`. */
   readonly version: string
-  /** Resolves the names of `public_only` endpoints; without it they are refused. */
+  /** Resolves the host names of `public_only` endpoints. Without it, requests to them fail. */
   readonly publicLookup?: LookupFunction
 }
 
@@ -22,25 +22,25 @@ export interface UpstreamRequest {
   /** JSON. */
   readonly body: string
   readonly stream: boolean
-  /** No attempt lasts longer than this, whatever the endpoint's own limits, ms from now. */
+  /** Limits the attempt in addition to the endpoint's own timeouts, in ms from now. */
   readonly remainingMs: number
   readonly signal: CancelSignal
 }
 
-/** An endpoint's address, and the request up to the length of its body. */
+/** The parts of a request that are the same for every request to one endpoint. */
 interface Target {
   readonly pool: ConnectionPool
   readonly wholeHead: string
   readonly streamHead: string
 }
 
-/** A line break in a key would be a header of its own, and beyond ASCII servers differ in what they read. */
+/** A line break in a key would start another header, and servers decode bytes beyond ASCII differently. */
 const headerValuePattern = /^[\t\x20-\x7e]*$/
 
 /**
  * Speaks HTTP/1.1 to upstreams: one keep-alive pool for each origin, no pipelining, no redirects, no proxy from the
- * environment. Sends only the headers written here; nothing of the customer's request and nothing of the upstream's
- * response headers passes through.
+ * environment. Sends only the headers written here. No header of the customer's request reaches an upstream, and no header of its response
+ * reaches the customer.
  */
 export class UpstreamClient {
   readonly #options: UpstreamClientOptions
@@ -53,23 +53,23 @@ export class UpstreamClient {
     this.#options = options
   }
 
-  /** Sends one chat request; resolves when it has `arrived`. Rejects with UpstreamFailure, and nothing else. */
+  /** Sends one chat request. Resolves as `UpstreamExchange.arrived` does; rejects only with UpstreamFailure. */
   send(request: UpstreamRequest): Promise<UpstreamExchange> {
     const first = this.#start(request, false)
-    return first.arrived.then(answered, failure => {
+    return first.arrived.then(onArrived, failure => {
       if (!first.lostBeforeResponse) throw failure
-      // A kept connection that the upstream was just closing says nothing about the upstream. A new one will.
+      // The upstream was closing the idle connection, which says nothing about its health. Try once more on a new connection.
       return this.#start(request, true).arrived
     })
   }
 
-  /** Cuts off what is still running and closes all connections. From now on nothing is sent. */
+  /** Closes all connections and fails their exchanges. Later requests fail without being sent. */
   close(): void {
     this.#isClosed = true
     for (const pool of this.#pools.values()) pool.destroy(new Cancelled('gateway_stopping', true))
   }
 
-  #start(request: UpstreamRequest, fresh: boolean): UpstreamExchange {
+  #start(request: UpstreamRequest, onNewConnection: boolean): UpstreamExchange {
     const { endpoint, path, body, stream } = request
     const exchange = new UpstreamExchange(
       endpoint.timeouts,
@@ -83,7 +83,7 @@ export class UpstreamClient {
       if (this.#isClosed) throw new Cancelled('gateway_stopping', false)
       const { pool, wholeHead, streamHead } = this.#target(endpoint, path)
       const text = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}\r\n\r\n${body}`
-      pool.send(text, exchange, fresh)
+      pool.send(text, exchange, onNewConnection)
     } catch (error) {
       exchange.onResponseError(error as Error)
     }
@@ -112,14 +112,17 @@ export class UpstreamClient {
   #head(url: URL, endpoint: Endpoint, accept: string): string {
     const credential = credentialHeader(endpoint)
     if (credential !== null && !headerValuePattern.test(credential[1])) {
-      throw new UpstreamFailure('connect_failed', 'The key of the endpoint cannot be sent in a header.')
+      throw new UpstreamFailure(
+        'connect_failed',
+        'The key of the endpoint contains characters that a header cannot carry.',
+      )
     }
     return [
       `POST ${url.pathname}${url.search} HTTP/1.1`,
       `host: ${url.host}`,
       'content-type: application/json',
       `accept: ${accept}`,
-      // Without it any coding would be acceptable (RFC 9110, 12.5.3), and we read none.
+      // Without this header any coding would be acceptable (RFC 9110, 12.5.3). The gateway decodes none.
       'accept-encoding: identity',
       'connection: keep-alive',
       `user-agent: switchyard/${this.#options.version}`,
@@ -145,7 +148,7 @@ export class UpstreamClient {
   }
 }
 
-function answered(exchange: UpstreamExchange): UpstreamExchange {
+function onArrived(exchange: UpstreamExchange): UpstreamExchange {
   failpoint('upstream-headers')
   return exchange
 }

@@ -6,7 +6,7 @@ import { endOfTurn } from '../runtime/end-of-turn.ts'
 import { BodyDelivery, type BodySink } from './body-delivery.ts'
 import type { Connection, Exchange } from './connection.ts'
 import { failureOfException } from './connection-failure.ts'
-import type { Deadlines, Limited } from './deadlines.ts'
+import type { Deadlines, TimeLimited } from './deadlines.ts'
 import { ExchangeTimer } from './exchange-timer.ts'
 import type { ResponseHead } from './response-head.ts'
 
@@ -28,9 +28,9 @@ const lossCodes = new Set(['ECONNRESET', 'EPIPE'])
 const noHead: ResponseHead = { status: 0, contentType: '', contentEncoding: '', retryAfter: '', retryAfterMs: '' }
 
 /** One request and its response: connects a `Connection` to a reader of the response body. A slow reader pauses the socket. */
-export class UpstreamExchange implements Exchange, Limited {
-  older: Limited | undefined = undefined
-  newer: Limited | undefined = undefined
+export class UpstreamExchange implements Exchange, TimeLimited {
+  older: TimeLimited | undefined = undefined
+  newer: TimeLimited | undefined = undefined
   isListed = false
   head = noHead
   /**

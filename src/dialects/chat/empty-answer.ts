@@ -1,14 +1,14 @@
-/** Of the request, what its answer may be like. */
+/** The properties of a request that decide which answers are valid. */
 export interface ExpectedAnswer {
-  /** `n` */
+  /** The request's `n`. */
   readonly choices: number
-  /** It names `stop` sequences. */
+  /** The request has `stop` sequences. */
   readonly hasStop: boolean
 }
 
 /**
- * Whether no output is an answer all the same, which another server would only repeat: a filter refused, or tokens were generated and are not
- * shown, because hidden reasoning used up max_tokens or a `stop` sequence came first.
+ * True if an answer without output is still valid, so that another server would only repeat it: a content filter refused, or tokens were generated but
+ * none is visible, because hidden reasoning used up max_tokens or a `stop` sequence came first.
  */
 export function isEmptyAnswer(
   finishReasons: readonly unknown[],

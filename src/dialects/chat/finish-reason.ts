@@ -25,24 +25,24 @@ const known = new Map<string, FinishReason>([
 ])
 
 /**
- * The answer broke off, and the server says so in the one field that others have for good ends: OpenRouter and Mistral (`error`), vLLM and SGLang
- * (`abort`: vLLM issue 57082, SGLang pull request 2956), Zhipu (`network_error`: LiteLLM issue 23386), DeepSeek (`insufficient_system_resource`).
+ * Reasons that report a broken-off answer: OpenRouter and Mistral send `error`, vLLM and SGLang `abort` (vLLM issue 57082, SGLang pull request 2956),
+ * Zhipu `network_error` (LiteLLM issue 23386), DeepSeek `insufficient_system_resource`.
  */
-const brokenOff = new Set(['error', 'abort', 'aborted', 'cancelled', 'network_error', 'insufficient_system_resource'])
+const failures = new Set(['error', 'abort', 'aborted', 'cancelled', 'network_error', 'insufficient_system_resource'])
 
 /**
- * One of OpenAI's reasons for whatever an upstream says; null while it says nothing (null, absent or empty).
- * Throws UpstreamFailure where the answer broke off.
+ * Maps an upstream's finish_reason to one of OpenAI's; unknown reasons become `stop`. Returns null if it is null, absent or empty. Throws
+ * UpstreamFailure if it reports a broken-off answer.
  */
 export function readFinishReason(value: unknown): FinishReason | null {
   if (value === null || value === undefined || value === '') return null
-  const said = typeof value === 'string' ? value.toLowerCase() : ''
-  if (said === 'null') return null
-  if (brokenOff.has(said)) throw new UpstreamFailure('server_error', 'The upstream ended its answer with an error.')
-  return known.get(said) ?? 'stop'
+  const reason = typeof value === 'string' ? value.toLowerCase() : ''
+  if (reason === 'null') return null
+  if (failures.has(reason)) throw new UpstreamFailure('server_error', 'The upstream ended its answer with an error.')
+  return known.get(reason) ?? 'stop'
 }
 
-/** Gemini says "stop" after tool calls, and clients then never run them. */
-export function finishReasonAfter(said: FinishReason, calledTools: boolean): FinishReason {
-  return said === 'stop' && calledTools ? 'tool_calls' : said
+/** Corrects `stop` after tool calls, which Gemini sends: clients would never run the calls. */
+export function finishReasonAfter(reason: FinishReason, calledTools: boolean): FinishReason {
+  return reason === 'stop' && calledTools ? 'tool_calls' : reason
 }

@@ -4,21 +4,21 @@ import type { ChatMessage, ContentPart } from './chat-request-schema.ts'
 const REQUEST_TOKENS = 64
 const MESSAGE_TOKENS = 16
 /**
- * What most vision models make of one large image in high detail. Of more, where a model makes more, the rest is not paid: docs/money.md. The bound is not
- * raised to the dearest, since the hold and the room that is left for an answer follow from it.
+ * Tokens that most vision models use for one large image in high detail. If a model uses more, the excess is not billed: docs/money.md. A higher bound
+ * would raise every hold and leave less room for the answer.
  */
 const IMAGE_TOKENS = 2_048
 const AUDIO_TOKENS_MIN = 64
 const FILE_TOKENS_MIN = 2_048
-/** 16 kHz mono WAV takes some 43 kB of base64 a second and models charge up to 32 tokens for it; MP3 at 32 kbit/s, 5 kB. */
+/** A second of 16 kHz mono WAV is about 43 kB of base64, of MP3 at 32 kbit/s 5 kB. Models charge up to 32 tokens for it. */
 const AUDIO_BYTES_PER_TOKEN = 16
 const FILE_BYTES_PER_TOKEN = 4
 
-/** Fields outside of the messages that every upstream renders into the prompt. */
+/** Fields besides the messages that every upstream renders into the prompt. */
 const promptFields = ['tools', 'functions', 'response_format', 'tool_choice'] as const
 /**
- * Fields that are settings at every upstream and never prompt. Whatever else is passed on (vLLM's `documents` and `chat_template_kwargs`,
- * fields we never heard of) may end up in the prompt, so the bound covers it.
+ * Fields that no upstream renders into the prompt. Any other forwarded field (vLLM's `documents` and `chat_template_kwargs`, unknown fields) may end up
+ * in the prompt, so the bound covers it.
  */
 const settings = new Set([
   ...[
@@ -36,14 +36,14 @@ const settings = new Set([
   ...['top_logprobs', 'parallel_tool_calls', 'store', 'metadata', 'modalities', 'audio', 'reasoning_effort'],
   ...['verbosity', 'safety_identifier', 'prompt_cache_key', 'top_k', 'min_p', 'repetition_penalty'],
 ])
-/** Fields of a content part that are counted on their own. */
+/** Fields of a content part that are counted separately. */
 const partFields = new Set(['type', 'text', 'refusal', 'image_url', 'input_audio', 'file'])
 
 /**
- * Bounds the prompt's tokens from above without a tokenizer: none makes more than one token of a byte of UTF-8.
- * Media count flat or by size, never as text.
+ * Returns an upper bound of the prompt's tokens without a tokenizer: no tokenizer makes more than one token of a byte of UTF-8. Media count flat or by
+ * size, never as text.
  *
- * @param forwarded all fields that upstreams get
+ * @param forwarded all fields that upstreams receive
  */
 export function measurePrompt(
   messages: readonly ChatMessage[],
@@ -67,7 +67,7 @@ export function measurePrompt(
   return { tokensBound, mediaTokensBound }
 }
 
-/** All text of the prompt, tools included, in one string. */
+/** Joins all text of the prompt, including the tools. */
 export function promptText(messages: readonly ChatMessage[], input: JsonObject): string {
   const texts: string[] = []
   for (const message of messages) eachMessageText(message, text => texts.push(text))
@@ -82,7 +82,7 @@ function jsonBytes(value: unknown): number {
   return value === null || value === undefined ? 0 : Buffer.byteLength(JSON.stringify(value))
 }
 
-/** Callbacks, because generators made this the dearest part of parsing: 2 us for one short message. */
+/** Uses a callback: as a generator it was the slowest part of parsing, 2 us for one short message. */
 function eachMessageText(message: ChatMessage, visit: (text: string) => void): void {
   const { content } = message
   if (typeof content === 'string') visit(content)

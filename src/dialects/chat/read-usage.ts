@@ -1,13 +1,13 @@
 import type { TokenUsage } from '../../domain/completion.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 
-/** Far above any context window: what reports more is broken or lying. */
+/** Far above any context window. A larger report is broken or dishonest. */
 const TOKENS_MAX = 100_000_000
 
 /**
- * Reads an upstream's usage report. Null when there is none: zeros (several servers send them instead of nothing) or
- * numbers that are negative, fractional or absurd. Hidden reasoning is among the completion's tokens, as OpenAI has it, and `total_tokens` is computed
- * here. Only token counts are kept of the details, since some upstreams also report what the answer cost *us*.
+ * Reads an upstream's usage report. Returns null if there is none: all zeros, which several servers send instead of nothing, or numbers that are
+ * negative, fractional or absurdly large. Adds hidden reasoning to the completion tokens, as OpenAI does, and computes `total_tokens`. Keeps only the
+ * token counts of the details, since some upstreams also report what the answer costs the gateway.
  */
 export function readUsage(value: unknown): TokenUsage | null {
   if (!isJsonObject(value)) return null
@@ -30,8 +30,8 @@ export function readUsage(value: unknown): TokenUsage | null {
 }
 
 /**
- * What an upstream generated, and charges us for, and leaves out of the completion's tokens: xAI counts reasoning in a detail of its own (sub2api issue 5771),
- * Gemini's OpenAI layer in the total alone (Google's forum, topic 127400). Where the prompt has details, what is missing may be a part of the prompt.
+ * Returns the generated tokens that the upstream charges for but leaves out of `completion_tokens`. xAI counts reasoning only in a detail (sub2api issue
+ * 5771), Gemini's OpenAI layer only in the total (Google's forum, topic 127400). With details of the prompt, the difference may belong to the prompt.
  */
 function hiddenTokens(value: JsonObject, prompt: number, completion: number): number {
   const missing = (tokenCount(value.total_tokens) ?? 0) - prompt - completion

@@ -2,27 +2,31 @@ import { createHash } from 'node:crypto'
 import type { ToolCallIds } from '../../domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 
-const forms: Readonly<Record<Exclude<ToolCallIds, 'any'>, { readonly fits: RegExp; readonly digits: number }>> = {
-  short: { fits: /^[\w-]{1,40}$/, digits: 24 },
-  nine: { fits: /^[a-zA-Z0-9]{9}$/, digits: 9 },
+const formats: Readonly<
+  Record<Exclude<ToolCallIds, 'any'>, { readonly pattern: RegExp; readonly hashDigits: number }>
+> = {
+  short: { pattern: /^[\w-]{1,40}$/, hashDigits: 24 },
+  nine: { pattern: /^[a-zA-Z0-9]{9}$/, hashDigits: 9 },
 }
 
 /**
- * Messages whose tool calls have ids that this upstream takes. A conversation brings the ids of the servers that answered before: vLLM's have 46
- * characters, of which OpenAI takes 40 (opencode issue 12653), Kimi's have a dot and a colon, which Anthropic refuses (LiteLLM pull request 34523), and
- * Mistral takes nine letters and digits alone (opencode issue 1680). An id becomes the same one wherever it stands, in each later turn too.
+ * Returns the messages with tool call ids that this upstream accepts. A conversation contains ids from the servers that answered earlier turns: vLLM's
+ * have 46 characters but OpenAI accepts 40 (opencode issue 12653), Kimi's contain a dot and a colon, which Anthropic rejects (LiteLLM pull request
+ * 34523), and Mistral accepts only nine letters and digits (opencode issue 1680). The same id always maps to the same replacement, in later turns too.
  */
 export function withToolCallIds(messages: unknown, ids: ToolCallIds): unknown {
   if (ids === 'any' || !Array.isArray(messages)) return messages
-  const { fits, digits } = forms[ids]
-  const taken = (id: unknown) =>
-    typeof id !== 'string' || fits.test(id) ? id : createHash('sha256').update(id).digest('hex').slice(0, digits)
+  const { pattern, hashDigits } = formats[ids]
+  const accepted = (id: unknown) =>
+    typeof id !== 'string' || pattern.test(id) ? id : createHash('sha256').update(id).digest('hex').slice(0, hashDigits)
   return messages.map(message => {
     if (!isJsonObject(message)) return message
     const renamed: JsonObject = { ...message }
-    if ('tool_call_id' in message) renamed.tool_call_id = taken(message.tool_call_id)
+    if ('tool_call_id' in message) renamed.tool_call_id = accepted(message.tool_call_id)
     if (Array.isArray(message.tool_calls)) {
-      renamed.tool_calls = message.tool_calls.map(call => (isJsonObject(call) ? { ...call, id: taken(call.id) } : call))
+      renamed.tool_calls = message.tool_calls.map(call =>
+        isJsonObject(call) ? { ...call, id: accepted(call.id) } : call,
+      )
     }
     return renamed
   })

@@ -1,7 +1,7 @@
 import type { ToolCallDelta } from '../../domain/completion.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../../runtime/json-object.ts'
 
-/** Of one choice. */
+/** Most tool calls of one choice. */
 export const TOOL_CALLS_MAX = 128
 
 interface OpenCall {
@@ -13,17 +13,17 @@ interface OpenCall {
 }
 
 /**
- * The tool calls of one choice of one stream: gives each an index by order and an id, and sends id, type and name once.
- * Upstreams leave out the index (Gemini), send index 0 for every call, leave out ids, or repeat the name in each delta,
- * which LangChain joins into `get_weatherget_weather`.
+ * Normalises the tool calls of one choice of one stream: numbers them in order, gives each an id, and sends id, type and name once. Some upstreams
+ * leave out the index (Gemini), send index 0 for every call, leave out ids, or repeat the name in each delta, which LangChain joins into
+ * `get_weatherget_weather`.
  */
 export class ToolCalls {
   readonly #idPrefix: string
   readonly #calls: OpenCall[] = []
-  /** Begun without a name. A call is one from its name on: LM Studio issue 830 has some that never get one, and clients look the name up. */
+  /** The start of a call without a name. It is sent once its name arrives, since clients look the name up. Some never get one (LM Studio issue 830). */
   #unnamed: JsonObject | null = null
 
-  /** `idPrefix` starts the ids of calls that come without one; unique per choice. */
+  /** `idPrefix` begins the ids of calls that arrive without one. It must be unique per choice. */
   constructor(idPrefix: string) {
     this.#idPrefix = idPrefix
   }
@@ -33,8 +33,8 @@ export class ToolCalls {
   }
 
   /**
-   * For the end of the choice: the arguments of the functions that were called with none. OpenAI sends `{}`; clients parse what they get, and "" is no JSON
-   * (openai-agents-js issue 664).
+   * Returns `{}` as the arguments of each function that was called without any, for the end of the choice. OpenAI sends `{}`, and clients fail to parse
+   * an empty string (openai-agents-js issue 664).
    */
   missingArguments(): ToolCallDelta[] {
     return this.#calls
@@ -42,20 +42,20 @@ export class ToolCalls {
       .map(({ index }) => ({ index, function: { arguments: '{}' } }))
   }
 
-  /** One upstream delta's `tool_calls`, normalised; empty when there is nothing in it. */
+  /** Normalises the `tool_calls` of one delta. Returns an empty array if nothing is to be sent. */
   read(value: unknown): ToolCallDelta[] {
     if (!Array.isArray(value)) return []
     const deltas: ToolCallDelta[] = []
     for (const item of value) {
       if (!isJsonObject(item)) continue
-      const known = this.#continued(item)
-      const delta = known ? continuation(item, known) : this.#opening(item)
+      const open = this.#continuedCall(item)
+      const delta = open ? continuation(item, open) : this.#startCall(item)
       if (delta) deltas.push(delta)
     }
     return deltas
   }
 
-  #continued(item: JsonObject): OpenCall | undefined {
+  #continuedCall(item: JsonObject): OpenCall | undefined {
     const id = nonEmptyText(item.id)
     const call = isIndex(item.index)
       ? this.#calls.findLast(open => open.upstreamIndex === item.index)
@@ -64,28 +64,28 @@ export class ToolCalls {
         : this.#calls.find(open => open.id === id)
     if (!call) return undefined
     const named = isJsonObject(item.function) && nonEmptyText(item.function.name) !== null
-    // A name after the name, under another id or under no index at all, is the next call.
+    // A second name, under another id or without an index, starts the next call.
     if (named && call.nameSent && (id === null ? !isIndex(item.index) : id !== call.id)) return undefined
     return call
   }
 
-  #opening(item: JsonObject): ToolCallDelta | null {
+  #startCall(item: JsonObject): ToolCallDelta | null {
     const index = this.#calls.length
     if (index >= TOOL_CALLS_MAX) return null
     if (!namesTool(item)) {
       this.#unnamed = item
       return null
     }
-    const begun = this.#unnamed?.index === item.index ? this.#unnamed : null
+    const start = this.#unnamed?.index === item.index ? this.#unnamed : null
     this.#unnamed = null
-    const id = nonEmptyText(item.id) ?? nonEmptyText(begun?.id) ?? `${this.#idPrefix}${index}`
+    const id = nonEmptyText(item.id) ?? nonEmptyText(start?.id) ?? `${this.#idPrefix}${index}`
     const call: OpenCall = { index, upstreamIndex: item.index, id, nameSent: false, hasArguments: false }
     this.#calls.push(call)
     return { index, id, type: nonEmptyText(item.type) ?? 'function', ...rest(item, call, '') }
   }
 }
 
-/** Tools other than functions carry their part under the name of their type. */
+/** True if the delta names the tool. Tools other than functions carry their data in a field named after their type. */
 function namesTool({ type, function: called }: JsonObject): boolean {
   if (typeof type === 'string' && type !== '' && type !== 'function') return true
   return isJsonObject(called) && nonEmptyText(called.name) !== null
@@ -96,26 +96,26 @@ function continuation(item: JsonObject, call: OpenCall): ToolCallDelta | null {
   return Object.keys(delta).length > 1 ? delta : null
 }
 
-/** The function part and unknown fields such as Gemini's `extra_content`, which clients must echo. */
+/** Returns the function part and unknown fields such as Gemini's `extra_content`, which clients must send back. */
 function rest(item: JsonObject, call: OpenCall, argumentsDefault: string | undefined): Omit<ToolCallDelta, 'index'> {
   const kept: Omit<ToolCallDelta, 'index'> = {}
   for (const [key, value] of Object.entries(item)) {
     if (value === null || isPrototypeKey(key) || key === 'index' || key === 'id' || key === 'type') continue
     if (key !== 'function') kept[key] = value
   }
-  const said = isJsonObject(item.function) ? item.function : {}
-  const name = call.nameSent ? null : nonEmptyText(said.name)
+  const called = isJsonObject(item.function) ? item.function : {}
+  const name = call.nameSent ? null : nonEmptyText(called.name)
   if (name !== null) call.nameSent = true
-  const args = argumentsText(said.arguments) ?? argumentsDefault
+  const args = argumentsText(called.arguments) ?? argumentsDefault
   if (args !== undefined && args.trim() !== '') call.hasArguments = true
-  if (item.type === 'custom' && said.name === undefined) return kept
+  if (item.type === 'custom' && called.name === undefined) return kept
   if (name !== null || args !== undefined) {
     kept.function = { ...(name !== null && { name }), ...(args !== undefined && { arguments: args }) }
   }
   return kept
 }
 
-/** Arguments are JSON text; some upstreams send the object itself. */
+/** Returns arguments as JSON text. Some upstreams send the object itself. */
 export function argumentsText(value: unknown): string | undefined {
   if (typeof value === 'string') return value
   return isJsonObject(value) ? JSON.stringify(value) : undefined

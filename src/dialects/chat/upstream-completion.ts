@@ -11,8 +11,8 @@ import { argumentsText, nonEmptyText, TOOL_CALLS_MAX } from './tool-calls.ts'
 import { readUpstreamError } from './upstream-error.ts'
 
 /**
- * Turns an upstream's whole answer (status 200) into what OpenAI would send.
- * Throws UpstreamFailure: `malformed` when it is no completion, `empty` without any output, or what an error body means.
+ * Turns an upstream's non-streaming answer (status 200) into the completion OpenAI would send. Throws UpstreamFailure: `malformed` if it is not a
+ * completion, `empty` if it has no output, or the outcome of an error in the body.
  */
 export function normaliseCompletion(text: string, envelope: Envelope, expected: ExpectedAnswer): ChatCompletion {
   const body = parse(text)
@@ -37,8 +37,8 @@ export function normaliseCompletion(text: string, envelope: Envelope, expected: 
 }
 
 /**
- * A whole answer as stream chunks, for upstreams that answer `stream: true` with a whole one. Shaped like an upstream's
- * own: it still goes through the ChunkNormaliser.
+ * Turns a completion into stream chunks, for upstreams that answer `stream: true` without streaming. The chunks have the shape of an upstream's and must
+ * still pass the ChunkNormaliser.
  */
 export function completionAsChunks(completion: ChatCompletion): ChatChunk[] {
   const { id, created, model, usage } = completion
@@ -57,7 +57,7 @@ function parse(text: string): JsonObject {
     if (isJsonObject(body)) return body
   } catch (error) {
     if (error instanceof UpstreamFailure) throw error
-    // Without the error: V8 quotes the text.
+    // Do not pass the error on: V8 quotes the text in it.
     throw new UpstreamFailure('malformed', 'The answer is not valid JSON.')
   }
   throw new UpstreamFailure('malformed', 'The answer is not a JSON object.')
@@ -76,16 +76,16 @@ function readChoice(raw: JsonObject, index: number, envelope: Envelope): Complet
   message.refusal ??= null
   const toolCalls = readToolCalls(source.tool_calls, `call_${envelope.id.slice(-12)}_${index}_`)
   if (toolCalls.length > 0) message.tool_calls = toolCalls
-  const said = readFinishReason(raw.finish_reason ?? 'stop')
+  const reason = readFinishReason(raw.finish_reason ?? 'stop')
   return {
     index,
     message,
     logprobs: isJsonObject(raw.logprobs) ? raw.logprobs : null,
-    finish_reason: said === null ? 'stop' : finishReasonAfter(said, toolCalls.length > 0),
+    finish_reason: reason === null ? 'stop' : finishReasonAfter(reason, toolCalls.length > 0),
   }
 }
 
-/** Calls as OpenAI's SDKs read them, at most as many as in a stream. What names nothing to call is left out: clients look the name up. */
+/** Normalises tool calls for OpenAI's SDKs, at most as many as in a stream. Drops calls without a name, since clients look the name up. */
 function readToolCalls(value: unknown, idPrefix: string): JsonObject[] {
   if (!Array.isArray(value)) return []
   const calls: JsonObject[] = []
@@ -100,11 +100,11 @@ function readToolCalls(value: unknown, idPrefix: string): JsonObject[] {
       const name = nonEmptyText(call.function.name)
       if (name === null) continue
       const args = argumentsText(call.function.arguments) ?? ''
-      // OpenAI calls a function without arguments with `{}`. Clients parse what they get.
-      const said = { name, arguments: args.trim() === '' ? '{}' : args }
-      calls.push({ ...kept, id, type: 'function', function: said })
+      // OpenAI sends `{}` for a call without arguments, and clients fail to parse an empty string.
+      const called = { name, arguments: args.trim() === '' ? '{}' : args }
+      calls.push({ ...kept, id, type: 'function', function: called })
     } else if (typeof call.type === 'string' && isJsonObject(call[call.type])) {
-      // Other kinds carry their part under the name of their type: `{type: "custom", custom: {name, input}}`.
+      // Other tools carry their data in a field named after their type: `{type: "custom", custom: {name, input}}`.
       calls.push({ ...kept, id })
     }
   }

@@ -15,40 +15,41 @@ export function envelopeOf(request: { requestId: string; startedAtEpochMs: numbe
 }
 
 /**
- * The body for one upstream: the job's fields in this upstream's dialect. The gateway's own fields are not among them,
- * because parsing took them out. `maxTokens` is what the ticket allows, per choice. Usage is always asked for.
+ * Returns the JSON body for one upstream: the forwarded fields of the job, adapted to the dialect of the endpoint. `maxTokens` is the limit of the
+ * ticket, per choice. A stream always asks for usage if the dialect allows it.
  */
 export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: number): string {
   const { dialect } = offer.endpoint
   const body: JsonObject = { model: offer.upstreamModel, ...job.forward, [dialect.maxTokensField]: maxTokens }
-  // Also where it is false: there are servers that stream unless told not to (unsloth issue 5047, RAGFlow issue 15442, minimind pull request 851).
+  // Sent even when false, because some servers stream by default (unsloth issue 5047, RAGFlow issue 15442, minimind pull request 851).
   body.stream = job.stream
   if (job.stream && dialect.streamOptions) body.stream_options = { include_usage: true }
   if (dialect.developerRole) body.messages = developerAsSystem(body.messages)
   body.messages = withToolCallIds(body.messages, dialect.toolCallIds)
-  const ofMessages: string[] = []
+  const messageFields: string[] = []
   for (const field of dialect.dropFields) {
-    if (field.startsWith(OF_MESSAGES)) ofMessages.push(field.slice(OF_MESSAGES.length))
+    if (field.startsWith(MESSAGE_PREFIX)) messageFields.push(field.slice(MESSAGE_PREFIX.length))
     else delete body[field]
   }
-  if (ofMessages.length > 0) body.messages = withoutFields(body.messages, ofMessages)
+  if (messageFields.length > 0) body.messages = withoutFields(body.messages, messageFields)
   return JSON.stringify(body)
 }
 
-/** How a dialect names the fields of each message, and in a message those of each tool call. */
-const OF_MESSAGES = 'messages[].'
-const OF_TOOL_CALLS = 'tool_calls[].'
+/** `dropFields` prefixes: a field of each message, and within it a field of each tool call. */
+const MESSAGE_PREFIX = 'messages[].'
+const TOOL_CALL_PREFIX = 'tool_calls[].'
 
 function withoutFields(items: unknown, fields: readonly string[]): unknown {
   if (!Array.isArray(items)) return items
-  const ofToolCalls = fields.flatMap(field =>
-    field.startsWith(OF_TOOL_CALLS) ? [field.slice(OF_TOOL_CALLS.length)] : [],
+  const toolCallFields = fields.flatMap(field =>
+    field.startsWith(TOOL_CALL_PREFIX) ? [field.slice(TOOL_CALL_PREFIX.length)] : [],
   )
   return items.map(item => {
     if (!isJsonObject(item)) return item
     const kept = { ...item }
     for (const field of fields) delete kept[field]
-    if (ofToolCalls.length > 0 && 'tool_calls' in kept) kept.tool_calls = withoutFields(kept.tool_calls, ofToolCalls)
+    if (toolCallFields.length > 0 && 'tool_calls' in kept)
+      kept.tool_calls = withoutFields(kept.tool_calls, toolCallFields)
     return kept
   })
 }

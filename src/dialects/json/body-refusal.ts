@@ -3,7 +3,7 @@ import { ApiError } from '../../domain/errors.ts'
 import { isJsonObject } from '../../runtime/json-object.ts'
 import { keyPath } from '../../runtime/key-path.ts'
 
-// What is said of the fields of a JSON body, in one wording for all bodies. `allowed` completes the sentence "`param` must be ...".
+// Error texts about the fields of a JSON body, worded the same for every endpoint. `allowed` completes the sentence "`param` must be ...".
 
 export function missingField(param: string, allowed?: string): ApiError {
   const message = `"${param}" is required${allowed === undefined ? '' : `: it must be ${allowed}`}.`
@@ -11,10 +11,10 @@ export function missingField(param: string, allowed?: string): ApiError {
 }
 
 export function invalidField(param: string, allowed: string, found: unknown): ApiError {
-  return new ApiError('invalid_value', { message: `"${param}" must be ${allowed}; got ${shown(found)}.`, param })
+  return new ApiError('invalid_value', { message: `"${param}" must be ${allowed}; got ${formatValue(found)}.`, param })
 }
 
-/** The first thing wrong with a body that takes no other fields than its own; `what` it describes, such as `a key`. */
+/** Returns the error for the first issue in a body that allows no unknown fields. `what` names what the body describes, such as `a key`. */
 export function bodyRefusal(
   { issues }: z.ZodError,
   input: unknown,
@@ -33,8 +33,8 @@ export function bodyRefusal(
   return found === undefined ? missingField(param, issue.message) : invalidField(param, issue.message, found)
 }
 
-/** What was sent, short enough for an error message. */
-function shown(value: unknown): string {
+/** Formats a value that was sent, short enough for an error message. */
+function formatValue(value: unknown): string {
   if (Array.isArray(value)) return value.length === 0 ? 'an empty array' : 'an array'
   if (isJsonObject(value)) return 'an object'
   if (typeof value !== 'string') return String(value)

@@ -3,18 +3,17 @@ import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { DEPTH_MAX, measureJson } from './measure-json.ts'
 
 /**
- * Opening brackets, colons and commas outside of strings. The fullest body that is allowed (2,048 messages with tool calls, 512 tools) has
- * some 80,000. What costs is names that differ: 65,000 of them take about 100 ms, 4 MiB of them took two seconds, in which
- * nobody else was served.
+ * Most opening brackets, colons and commas outside strings. The largest valid body (2,048 messages with tool calls, 512 tools) has about 80,000.
+ * Distinct names are the expensive part: 65,000 take about 100 ms to parse, and 4 MiB of them blocked the event loop for two seconds.
  */
-const SIGNS_MAX = 131_072
-/** The key itself, or one of its letters written as an escape, which no encoder does. */
+const DELIMITERS_MAX = 131_072
+/** Matches the key, or a letter of it written as an escape, which no encoder does. */
 const mayHavePrototypeKey = /__proto__|\\u00(5f|6f|7[024])/i
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Parses a request body that must be one JSON object in UTF-8, nested at most 64 levels, of some 65,000 values at most. `__proto__` keys are removed at
- * every level: nothing that is copied from the result can change a prototype. Throws ApiError `invalid_json`.
+ * Parses a request body that must be one JSON object in UTF-8, at most 64 levels deep, with at most about 65,000 values. Removes `__proto__` keys at
+ * every level, so that copying from the result cannot change a prototype. Throws ApiError `invalid_json`.
  */
 export function parseJsonObject(body: Buffer): JsonObject {
   refuseOversizedJson(body)
@@ -50,7 +49,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** Recurses as deep as the body, which has been bounded. */
+/** Recurses as deep as the body, which is at most 64 levels. */
 function removePrototypeKeys(value: unknown): void {
   if (typeof value !== 'object' || value === null) return
   if (Object.hasOwn(value, '__proto__')) Reflect.deleteProperty(value, '__proto__')
@@ -58,11 +57,11 @@ function removePrototypeKeys(value: unknown): void {
 }
 
 function refuseOversizedJson(body: Buffer): void {
-  const { depth, signs } = measureJson(body)
+  const { depth, delimiters } = measureJson(body)
   if (depth > DEPTH_MAX) throw invalidJson(`The body is nested deeper than ${DEPTH_MAX} levels. Flatten it.`)
-  if (signs > SIGNS_MAX) {
+  if (delimiters > DELIMITERS_MAX) {
     throw invalidJson(
-      `The body has ${signs} opening brackets, colons and commas outside of strings; at most ${SIGNS_MAX} are read. Send fewer fields or items.`,
+      `The body has ${delimiters} opening brackets, colons and commas outside strings; the limit is ${DELIMITERS_MAX}. Send fewer fields or items.`,
     )
   }
 }

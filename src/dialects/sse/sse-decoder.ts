@@ -11,24 +11,24 @@ const LF = 10
 const CR = 13
 const SPACE = 32
 const COLON = 58
-/** An image is one event of a few megabytes (goclaw issue 1348, axonhub issue 554). A whole answer has the same limit. */
+/** An image is one event of a few megabytes (goclaw issue 1348, axonhub issue 554). A non-streaming answer has the same limit. */
 const LINE_BYTES_MAX = 16 * 1024 * 1024
 const nothing = Buffer.alloc(0)
 
 /**
- * Turns the bytes of an event stream into events, however they are cut into pieces. Lines end in LF, CRLF or CR.
- * It works on bytes, because CR and LF never occur inside a UTF-8 sequence: a character split over two reads is
- * put together before anything is decoded. Throws UpstreamFailure `malformed` at a line or event above 16 MiB.
+ * Decodes the bytes of an event stream into events, however they are split into pieces. Lines end in LF, CRLF or CR. Splits lines before decoding,
+ * because CR and LF never occur inside a UTF-8 sequence, so a character split over two reads is joined first. Throws UpstreamFailure `malformed` for
+ * a line or event above 16 MiB.
  */
 export class SseDecoder {
-  /** The start of a line that has not arrived whole. */
-  readonly #kept = new ByteQueue()
+  /** The start of an incomplete line. */
+  readonly #partialLine = new ByteQueue()
   #lineFeedMayFollow = false
   #firstLine = true
   #event = ''
   #data: string | null = null
 
-  /** The events that `bytes` completes. */
+  /** Returns the events that `bytes` complete. */
   push(bytes: Buffer): SseEvent[] {
     const events: SseEvent[] = []
     let start = this.#lineFeedMayFollow && bytes[0] === LF ? 1 : 0
@@ -45,29 +45,29 @@ export class SseDecoder {
         else if (bytes[start] === LF) start += 1
         cr = bytes.indexOf(CR, start)
       }
-      // Searched again only when used up: a buffer of nothing but CRs must not be scanned once for each of them.
+      // Search again only when this LF is consumed: otherwise a buffer of CRs alone would be scanned once for each CR.
       if (lf !== -1 && lf < start) lf = bytes.indexOf(LF, start)
     }
-    if (start < bytes.length) this.#keep(bytes, start, bytes.length)
+    if (start < bytes.length) this.#keepPartial(bytes, start, bytes.length)
     return events
   }
 
-  /** The event that the stream's end completes: some upstreams leave out the last blank line. */
+  /** Returns the event that the end of the stream completes, since some upstreams omit the last blank line. */
   end(): SseEvent[] {
     const events: SseEvent[] = []
-    if (this.#kept.length > 0) this.#completeLine(nothing, 0, 0, events)
+    if (this.#partialLine.length > 0) this.#completeLine(nothing, 0, 0, events)
     this.#dispatch(events)
     return events
   }
 
   #completeLine(bytes: Buffer, start: number, end: number, events: SseEvent[]): void {
-    if (this.#kept.length === 0) {
+    if (this.#partialLine.length === 0) {
       if (end - start > LINE_BYTES_MAX) throw tooLong()
       this.#readLine(bytes, start, end, events)
       return
     }
-    this.#keep(bytes, start, end)
-    const line = this.#kept.take(this.#kept.length)
+    this.#keepPartial(bytes, start, end)
+    const line = this.#partialLine.take(this.#partialLine.length)
     this.#readLine(line, 0, line.length, events)
   }
 
@@ -89,7 +89,7 @@ export class SseDecoder {
     if (name === 'event') this.#event = value
     else if (name === 'data') this.#addData(value)
     else if (name === 'error') {
-      // llama.cpp before September 2025 reported errors as a field of its own (llama.cpp issue 16109).
+      // llama.cpp before September 2025 sent errors in an `error:` field (llama.cpp issue 16109).
       this.#event = 'error'
       this.#addData(value)
     }
@@ -106,9 +106,9 @@ export class SseDecoder {
     this.#event = ''
   }
 
-  #keep(bytes: Buffer, start: number, end: number): void {
-    if (this.#kept.length + end - start > LINE_BYTES_MAX) throw tooLong()
-    this.#kept.add(bytes.subarray(start, end))
+  #keepPartial(bytes: Buffer, start: number, end: number): void {
+    if (this.#partialLine.length + end - start > LINE_BYTES_MAX) throw tooLong()
+    this.#partialLine.add(bytes.subarray(start, end))
   }
 }
 

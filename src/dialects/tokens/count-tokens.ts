@@ -3,17 +3,16 @@ import { createRequire } from 'node:module'
 type Tokenizer = typeof import('gpt-tokenizer/encoding/o200k_base')
 
 /**
- * The longest run handed to the tokenizer at once, in UTF-16 units. BPE is quadratic in a run without spaces:
+ * Longest text passed to the tokenizer at once, in UTF-16 units. BPE is quadratic in a run without spaces:
  * 200,000 times "a" takes 17 s unsliced and 2 ms in slices. 512 costs a third less than 1,000 on random CJK.
  */
 export const sliceUnits = 512
 
-/** User text is text: `<|endoftext|>` in a message must neither throw nor become a control token. */
+/** `<|endoftext|>` in user text must neither throw nor become a control token. */
 export const specialTokensAsText = { disallowedSpecial: new Set<string>() }
 
 /**
- * Loaded by the first count and not at the start: it takes 100 ms and 75 MB, and a gateway whose upstreams report their usage never
- * needs it.
+ * Returns the tokenizer, loaded at its first use: it takes 100 ms and 75 MB, and a gateway whose upstreams report usage never needs it.
  */
 export function tokenizer(): Tokenizer {
   loaded ??= loadTokenizer()
@@ -24,22 +23,22 @@ let loaded: Tokenizer | undefined
 
 function loadTokenizer(): Tokenizer {
   const module: Tokenizer = createRequire(import.meta.url)('gpt-tokenizer/encoding/o200k_base')
-  // It remembers merged runs, 100,000 by default: a caller who sends only new ones would pin them all.
+  // The cache keeps up to 100,000 merged runs by default, and a caller that always sends new ones would fill it.
   module.setMergeCacheSize(2_048)
   return module
 }
 
 /**
- * Tokens of `text` in the o200k_base vocabulary, counted on slices.
+ * Counts the tokens of `text` in the o200k_base vocabulary, slice by slice.
  *
  * Against the unsliced count: exact for text with a space at least every 512 characters, because slices end before
  * spaces and no token spans one; below 1 % too many on longer unbroken runs (at most one token per slice).
  * Other vocabularies (Llama, Qwen, Mistral) differ from o200k_base by 10 to 20 %.
  *
- * Costs about 0.1 ms per 1,000 characters of prose, 1 ms of random letters, 2 ms of random CJK, on the calling thread:
- * whoever counts megabytes that a stranger wrote passes `stopAbove`.
+ * Blocks the calling thread for about 0.1 ms per 1,000 characters of prose, 1 ms of random letters, 2 ms of random CJK. Pass `stopAbove` to count
+ * megabytes of untrusted text.
  *
- * @param stopAbove counting ends as soon as the count exceeds this; the result is then some number above it.
+ * @param stopAbove counting stops once the count exceeds this; the result is then some number above it.
  */
 export function countTokens(text: string, stopAbove = Number.POSITIVE_INFINITY): number {
   const { countTokens: countSlice, clearMergeCache } = tokenizer()
@@ -48,12 +47,12 @@ export function countTokens(text: string, stopAbove = Number.POSITIVE_INFINITY):
     count += countSlice(slice, specialTokensAsText)
     if (count > stopAbove) break
   }
-  // The remembered runs are substrings, and in V8 a substring keeps its whole parent alive: forget the big ones.
+  // Cached runs are substrings, and a V8 substring keeps its whole parent alive. Clear the cache after a large text.
   if (text.length > 16_384) clearMergeCache()
   return count
 }
 
-/** Cuts `text` into pieces of at most 512 units: before a space where there is one, never inside a surrogate pair. */
+/** Splits `text` into slices of at most 512 units: before a space if possible, never inside a surrogate pair. */
 export function* tokenizerSlices(text: string): Generator<string, void, undefined> {
   let start = 0
   while (text.length - start > sliceUnits) {
@@ -73,7 +72,7 @@ function sliceEnd(text: string, start: number): number {
   return splitsPair ? limit - 1 : limit
 }
 
-/** False for white space and past the end: only a single space between two words is a sure token boundary. */
+/** False for white space and after the end: only a single space between two words is always a token boundary. */
 function isVisible(unit: number): boolean {
   return unit > 0x20 && unit !== 0x7f && unit !== 0xa0
 }

@@ -1,16 +1,15 @@
 import { countTokens, sliceUnits } from './count-tokens.ts'
 
-/** Counted exactly up to here: at most 7 ms of prose, 140 ms of text made to be slow. */
-const EXACT_UNITS = 65_536
+/** Longest text counted exactly, in UTF-16 units: 7 ms for prose, 140 ms for text written to be slow. */
+const EXACT_UNITS_MAX = 65_536
 const SAMPLES = 128
 
 /**
- * Tokens of a text that a stranger wrote, at a bounded cost: exact for up to 65,536 UTF-16 units; of longer texts 128 pieces of
- * 512, evenly spread, are counted and the rest is taken to be like them. Even spacing, because a sample of the beginning alone
- * could be led astray by writing another kind of text after it. Prose is off by about 1 %.
+ * Estimates the tokens of an untrusted text at a bounded cost. Exact up to 65,536 UTF-16 units. For a longer text it counts 128 evenly spaced slices
+ * of 512 units and extrapolates; for prose the error is about 1 %. Sampling only the beginning would let a caller hide other text after it.
  */
 export function estimateTokens(text: string): number {
-  if (text.length <= EXACT_UNITS) return countTokens(text)
+  if (text.length <= EXACT_UNITS_MAX) return countTokens(text)
   const stride = (text.length - sliceUnits) / (SAMPLES - 1)
   let sampled = 0
   for (let i = 0; i < SAMPLES; i++) {
