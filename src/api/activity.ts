@@ -10,7 +10,7 @@ import { serverFields } from './server-fields.ts'
 
 const INSTANT_ALLOWED =
   'must be a UTC date such as 2026-11-21, or a time with its offset such as 2026-11-21T09:30:00Z (from 1970 on)'
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a model id must not contain
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a model id must not contain them
 const modelId = /^[^\u0000-\u001f\u007f-\u009f]{1,256}$/
 const isInstant = (text: string) => (readInstant(text) ?? -1) >= 0
 
@@ -18,55 +18,58 @@ const isInstant = (text: string) => (readInstant(text) ?? -1) >= 0
 export const requestsQuery = z.object({
   limit: queryInteger({ max: 1000, example: 20 })
     .default(20)
-    .meta({ description: 'How many requests a page holds at most.', examples: [20] }),
+    .meta({ description: 'Most requests per page, 1 to 1000.', examples: [20] }),
   cursor: cursorParameter(UUID),
   model: z
     .string('must be sent once')
     .regex(modelId, 'must be a model id of 1 to 256 characters')
     .optional()
-    .meta({ description: 'Only requests that this model served, or that asked for it and were served by nobody.' }),
+    .meta({ description: 'Only requests that this model served, or that asked for it and were not served.' }),
   key: z
     .string('must be sent once')
     .regex(UUID, 'must be the UUID of a key')
     .optional()
-    .meta({ description: 'Only requests with the key of this id.' }),
+    .meta({ description: 'Only requests sent with the key of this UUID.' }),
   provider: z
     .enum(reportProviders, `must be one of ${reportProviders.join(', ')}`)
     .optional()
-    .meta({ description: 'Only requests served by this kind of provider; `none` for those nobody served.' }),
+    .meta({ description: 'Only requests served by this kind of provider; `none` for requests that were not served.' }),
   success: z
     .enum(['true', 'false'], 'must be true or false')
     .optional()
-    .meta({ description: 'Only requests that succeeded, or only those that did not.' }),
+    .meta({ description: '`true` for requests that succeeded, `false` for those that did not.' }),
   from: z
     .string('must be sent once')
     .refine(isInstant, INSTANT_ALLOWED)
     .optional()
-    .meta({ description: 'Only requests that began then or later.', examples: ['2026-11-01'] }),
+    .meta({ description: 'Only requests that began at this time or later.', examples: ['2026-11-01'] }),
   to: z
     .string('must be sent once')
     .refine(isInstant, INSTANT_ALLOWED)
     .optional()
-    .meta({ description: 'Only requests that began earlier.', examples: ['2026-11-21T09:30:00Z'] }),
+    .meta({ description: 'Only requests that began before this time.', examples: ['2026-11-21T09:30:00Z'] }),
 })
 export type RequestsQuery = z.infer<typeof requestsQuery>
 
-/** The request that a page ended with, from the parsed cursor of a query. */
+/** Returns the id of the last request of the previous page from the parsed cursor of a query. */
 export function requestIdAt(cursor: string): string {
   return readCursor(cursor, UUID)!.toLowerCase()
 }
 
 const count = z.int().nonnegative()
 const usdNumber = z.number().nonnegative()
-const requestId = z.string().describe('The `x-request-id` of its answer.')
-const startedAt = z.string().describe('ISO 8601 in UTC, with milliseconds.')
+const requestId = z.string().describe('The `x-request-id` of the answer.')
+const instant = z.string().describe('ISO 8601 in UTC, with milliseconds.')
+const startedAt = z.string().describe('When the request was admitted, ISO 8601 in UTC, with milliseconds.')
 const provider = z.enum(reportProviders)
-const finishReason = z.string().nullable().describe('As the answer gave it; null where it had none.')
-const latencyMs = count.describe('Milliseconds from admission to the end.')
+const finishReason = z.string().nullable().describe('`finish_reason` of the answer; null if it had none.')
+const latencyMs = count.describe('Milliseconds from admission to the end of the request.')
 const firstTokenMs = count
   .nullable()
-  .describe('Milliseconds from asking the server that answered to its first content.')
-const success = z.boolean().describe('It was served to its end.')
+  .describe(
+    'Milliseconds from sending the request to the server that answered until its first content; null if none answered.',
+  )
+const success = z.boolean().describe('True if the request was served to its end.')
 const outcome = z
   .enum([
     'served',
@@ -79,19 +82,19 @@ const outcome = z
     'node_died',
     'superseded',
   ])
-  .describe('How it ended; docs/money.md says what each ending costs.')
+  .describe('How the request ended. The table of what is billed (docs/money.md) has the cost of each outcome.')
 
 const listedRequest = z.object({
   id: requestId,
   started_at: startedAt,
-  model: z.string().describe('The model that served, or the one asked for when nobody did.'),
+  model: z.string().describe('The model that served the request, or the requested one if it was not served.'),
   provider,
   hoster_id: serverFields.hoster_id,
-  key_id: z.string().nullable().describe('UUID of the key it came with.'),
-  input_tokens: count.describe('As billed.'),
-  output_tokens: count.describe('As billed.'),
-  total_tokens: count,
-  cost_usd: usdNumber.describe('What was charged, USD with at most 9 decimals, rounded nowhere.'),
+  key_id: z.string().nullable().describe('UUID of the key that sent the request.'),
+  input_tokens: count.describe('Billed input tokens.'),
+  output_tokens: count.describe('Billed output tokens.'),
+  total_tokens: count.describe('`input_tokens` + `output_tokens`.'),
+  cost_usd: usdNumber.describe('What the request was charged, in USD: exact, with at most 9 decimals.'),
   latency_ms: latencyMs,
   first_token_ms: firstTokenMs,
   success,
@@ -105,8 +108,12 @@ export const requestPage = z
   .object({
     object: z.literal('list'),
     data: z.array(listedRequest).describe('Newest first.'),
-    has_more: z.boolean().describe('There may be older ones: a filtered page looks through 10,000 requests at most.'),
-    next_cursor: z.string().nullable().describe('Send it as `cursor` for the next page; null on the last one.'),
+    has_more: z
+      .boolean()
+      .describe(
+        'True if there may be older requests. A page with filters searches at most 10,000 requests, so it may be empty and still have more.',
+      ),
+    next_cursor: z.string().nullable().describe('Send it as `cursor` to get the next page; null on the last page.'),
   })
   .meta({
     id: 'RequestPage',
@@ -139,7 +146,7 @@ export const requestPage = z
   })
 export type RequestPage = z.infer<typeof requestPage>
 
-/** Why an offer was to be tried later than the first one. */
+/** Why an offer was ranked below the first one. */
 export const lowerRankReasons = [
   'later_model',
   'cloud_comes_last',
@@ -152,19 +159,19 @@ export const lowerRankReasons = [
 ] as const
 export type LowerRankReason = (typeof lowerRankReasons)[number]
 
-const server = { model: z.string(), ...serverFields }
-const tokens = (what: string) =>
-  z.object({ input: count.nullable(), output: count.nullable() }).describe(`${what}; null where there is no figure.`)
+const server = { model: z.string().describe('Id of the model.'), ...serverFields }
+const tokens = (source: string) =>
+  z.object({ input: count.nullable(), output: count.nullable() }).describe(`${source}; null if unknown.`)
 
 const entries = z
   .array(
     z.object({
       account_kind: z.enum(['customer', 'hoster_payable', 'platform_revenue']),
-      account_id: z.string().nullable().describe("UUID of the customer or hoster; null for the platform's."),
-      amount_usd: z.number(),
+      account_id: z.string().nullable().describe('UUID of the customer or hoster; null for the platform.'),
+      amount_usd: z.number().describe('USD; negative if the account pays.'),
     }),
   )
-  .describe('Sum to zero.')
+  .describe('The amounts sum to zero.')
 
 /** `GET /v1/usage/requests/{id}`. */
 export const requestReceipt = z
@@ -174,51 +181,64 @@ export const requestReceipt = z
     started_at: startedAt,
     key: z
       .object({
-        id: z.string(),
+        id: z.string().describe('UUID of the key.'),
         name: z.string().nullable(),
-        hint: z.string().nullable().describe('Its prefix and last four characters.'),
+        hint: z.string().nullable().describe('First ten and last four characters of the key.'),
       })
       .nullable(),
-    model: z.string().describe('The model that served, or the one asked for when nobody did.'),
-    requested_model: z.string().describe('The model asked for, which may be `auto`.'),
+    model: z.string().describe('The model that served the request, or the requested one if it was not served.'),
+    requested_model: z.string().describe('The `model` of the request, which may be `auto`.'),
     success,
     outcome,
     finish_reason: finishReason,
-    client_disconnected: z.boolean().describe('The client left before the end.'),
+    client_disconnected: z.boolean().describe('True if the client disconnected before the end.'),
     latency_ms: latencyMs,
     first_token_ms: firstTokenMs,
-    served_by: z.object(serverFields).nullable().describe('Null when nobody served it.'),
+    served_by: z.object(serverFields).nullable().describe('The server that served the request; null if none did.'),
     price: z
       .object({
-        version: z.int().nullable().describe("Version in the hoster's price list; null for prices of the operator."),
-        input_usd_per_million: usdNumber,
-        output_usd_per_million: usdNumber,
+        version: z
+          .int()
+          .nullable()
+          .describe('Version of the price list of the hoster; null for prices of the operator.'),
+        input_usd_per_million: usdNumber.describe('USD per million input tokens.'),
+        output_usd_per_million: usdNumber.describe('USD per million output tokens.'),
       })
-      .describe('As of admission.'),
+      .describe('The price at admission.'),
     tokens: z.object({
       source: z
         .enum(['upstream', 'gateway', 'none'])
-        .describe('Whose figures are billed: the report of the server, or the count of the gateway.'),
+        .describe('Which token counts are billed: those reported by the server (`upstream`) or those of the gateway.'),
       billed: z.object({ input: count, output: count }),
-      counted: tokens('By the gateway, where it had to count'),
-      reported: tokens('By the server that answered'),
+      counted: tokens('Tokens counted by the gateway'),
+      reported: tokens('Tokens reported by the server'),
     }),
-    hold_usd: usdNumber.describe('The most it could have cost, held before it was sent.'),
-    cost_usd: usdNumber.describe('What was charged: exactly platform_fee_usd + hoster_share_usd.'),
-    platform_fee_usd: usdNumber,
-    hoster_share_usd: usdNumber,
-    written_off_usd: usdNumber.describe('Measured beyond the hold or beyond a lease that was gone; nobody pays it.'),
+    hold_usd: usdNumber.describe('USD held before the request was sent: the most it could cost.'),
+    cost_usd: usdNumber.describe(
+      'What the request was charged, in USD: exactly `platform_fee_usd` + `hoster_share_usd`.',
+    ),
+    platform_fee_usd: usdNumber.describe('Share of the platform, in USD.'),
+    hoster_share_usd: usdNumber.describe('Share of the hoster, in USD; 0 for local servers and clouds.'),
+    written_off_usd: usdNumber.describe('USD measured beyond the hold, or after its lease expired. It is not charged.'),
     ledger: z
       .object({
-        transaction: z.string(),
-        at: startedAt,
+        transaction: z.string().describe('Id of the ledger transaction.'),
+        at: instant,
         entries,
       })
       .nullable()
-      .describe("This request's part of the transaction that settled it; sums to zero. Null when it was free."),
+      .describe('The part of this request in the transaction that settled it; null if the request was free.'),
     refunds: z
-      .array(z.object({ transaction: z.string(), at: startedAt, reason: z.string(), amount_usd: usdNumber, entries }))
-      .describe('What came back later; cost_usd stays what was charged.'),
+      .array(
+        z.object({
+          transaction: z.string(),
+          at: instant,
+          reason: z.string(),
+          amount_usd: usdNumber.describe('USD.'),
+          entries,
+        }),
+      )
+      .describe('Refunds of this request. They do not change `cost_usd`.'),
     policy: z
       .object({
         tier: z.enum(serviceTiers),
@@ -230,18 +250,18 @@ export const requestReceipt = z
         deny_hosters: z.array(z.string()),
         max_cost_usd: usdNumber.nullable(),
       })
-      .describe('The routing fields it was sent with, and which were enforced.'),
+      .describe('The routing constraints of the request.'),
     max_tokens_clamp: z
       .object({
-        asked: z.int().nullable().describe('Null: none, so the default.'),
-        allowed: z.int(),
-        by: z.enum(clampReasons),
+        asked: z.int().nullable().describe('The `max_tokens` of the request; null if it had none and got the default.'),
+        allowed: z.int().describe('The `max_tokens` that was enforced.'),
+        by: z.enum(clampReasons).describe('The field that lowered it.'),
       })
       .nullable()
-      .describe('What lowered max_tokens; null when nothing did.'),
+      .describe('How `max_tokens` was lowered; null if it was not.'),
     attempts: z
-      .array(z.object({ ...server, outcome: z.string(), elapsed_ms: count }))
-      .describe('Each try at a server, in order.'),
+      .array(z.object({ ...server, outcome: z.string(), elapsed_ms: count.describe('Milliseconds.') }))
+      .describe('Every attempt at a server, in order.'),
     candidates: z
       .array(
         z.object({
@@ -250,18 +270,18 @@ export const requestReceipt = z
           reason: z
             .string()
             .nullable()
-            .describe(
-              'Why it failed, was excluded, or was ranked below the first; null where there is nothing to explain.',
-            ),
-          rank: z.int().positive().nullable(),
-          expected_cost_usd: usdNumber.nullable(),
-          predicted_ms: count.nullable(),
-          trust_score: z.number().nullable(),
-          in_flight: count.nullable(),
+            .describe('Why the candidate failed, was excluded, or was ranked below the first; otherwise null.'),
+          rank: z.int().positive().nullable().describe('Position in the order, from 1; null if excluded.'),
+          expected_cost_usd: usdNumber.nullable().describe('Cost expected before the request ran, in USD.'),
+          predicted_ms: count
+            .nullable()
+            .describe('Predicted milliseconds to the first content of a stream, otherwise to the complete answer.'),
+          trust_score: z.number().nullable().describe('0 to 1; null for local servers and clouds.'),
+          in_flight: count.nullable().describe('Requests that the server was running for this gateway process.'),
         }),
       )
-      .describe('In the order they were to be tried, then those that were excluded.'),
-    candidates_left_out: count.describe('How many more candidates there were.'),
+      .describe('Ranked candidates in the order they would be tried, then excluded ones. At most 24 of each.'),
+    candidates_left_out: count.describe('Number of candidates beyond those listed.'),
   })
   .meta({
     id: 'RequestReceipt',

@@ -11,28 +11,32 @@ import {
 import { type Nanos, usd } from '../domain/money.ts'
 import { readUsdAmount } from './usd-amount.ts'
 
-/** Of a webhook URL, as long as the longest that are in use. */
+/** Longest webhook URL. Longer ones are not in use. */
 const TARGET_CHARACTERS_MAX = 2_048
 const thresholdText = 'USD above zero and below a billion, such as 5 or "0.50", with at most 9 decimals'
 const targetText = `text of 1 to ${TARGET_CHARACTERS_MAX} characters`
 
-/** Body of POST /v1/alerts. `error` texts complete the sentence "`param` must be ...". */
+/** The body of `POST /v1/alerts`. Each `error` text completes the sentence "`param` must be ...". */
 export const alertRequest = z
   .strictObject({
-    kind: z.enum(alertKinds, { error: `one of ${alertKinds.join(', ')}` }).describe('What to be told of.'),
+    kind: z.enum(alertKinds, { error: `one of ${alertKinds.join(', ')}` }).describe('The event that raises the alert.'),
     threshold_usd: z
       .union([z.number(), z.string()], { error: thresholdText })
       .nullish()
       .describe(
-        'Of `low_balance`: told when the balance falls below it. Of `large_charge`: from this charge on, at least 0.10.',
+        'Required for `low_balance`, which is raised when the balance falls below this amount, and for `large_charge`, which is raised by a charge of at least this amount (0.10 or more). Not allowed for other kinds. USD with at most 9 decimals.',
       ),
-    channel: z.enum(alertChannels, { error: `one of ${alertChannels.join(', ')}` }),
+    channel: z
+      .enum(alertChannels, { error: `one of ${alertChannels.join(', ')}` })
+      .describe('How the alert is delivered.'),
     target: z
       .string({ error: targetText })
       .min(1, { error: targetText })
       .max(TARGET_CHARACTERS_MAX, { error: targetText })
       .nullish()
-      .describe('Of `webhook`: the https URL. Of `email` it may be left out; it is your own address.'),
+      .describe(
+        'For `webhook`: the https URL, up to 2,048 characters; required. For `email`: your own address, which is the default.',
+      ),
   })
   .meta({
     id: 'AlertRequest',
@@ -43,17 +47,17 @@ export const alertRequest = z
 
 const time = z.iso.datetime()
 const ruleFields = {
-  id: z.uuid(),
+  id: z.uuid().describe('UUID of the alert rule.'),
   object: z.literal('alert'),
-  kind: z.enum(alertKinds),
-  threshold_usd: z.number().nullable(),
-  channel: z.enum(alertChannels),
+  kind: z.enum(alertKinds).describe('The event that raises the alert.'),
+  threshold_usd: z.number().nullable().describe('USD; null for kinds without a threshold.'),
+  channel: z.enum(alertChannels).describe('How the alert is delivered.'),
   target: z
     .string()
     .describe(
-      'Where it is told. Of a webhook a key without the scope `manage` sees scheme and host alone: the rest may be a secret.',
+      'Webhook URL or e-mail address. A key without the scope `manage` sees only the scheme and host of a URL, since the rest may be a secret.',
     ),
-  created_at: time,
+  created_at: time.describe('ISO 8601 in UTC.'),
 }
 const ruleExample = {
   id: '0d2f9e0c-4b4a-4f0e-9f52-6f2f7f3b8a11',
@@ -72,7 +76,10 @@ export const alertList = z.object({ object: z.literal('list'), data: z.array(ale
 export const createdAlert = z
   .object({
     ...ruleFields,
-    secret: z.string().nullable().describe('Signs the webhooks; shown this once. Null for e-mail.'),
+    secret: z
+      .string()
+      .nullable()
+      .describe('Secret that signs the webhooks. It is shown only this once; null for e-mail.'),
   })
   .meta({ id: 'CreatedAlert', examples: [{ ...ruleExample, secret: 'whsec_EXAMPLE' }] })
 
@@ -82,8 +89,8 @@ export const deletedAlert = z
 
 export const testedAlert = z
   .object({
-    id: z.uuid().describe('The rule.'),
-    alert_id: z.uuid().describe('The test alert, which is also the webhook-id.'),
+    id: z.uuid().describe('UUID of the alert rule.'),
+    alert_id: z.uuid().describe('UUID of the test alert; also its `webhook-id` header.'),
   })
   .meta({ id: 'TestedAlert' })
 
@@ -92,17 +99,19 @@ export const alertDeliveries = z
     object: z.literal('list'),
     data: z.array(
       z.object({
-        alert_id: z.uuid(),
+        alert_id: z.uuid().describe('UUID of the alert; also its `webhook-id` header.'),
         kind: z.enum([...alertKinds, 'test']),
         created_at: time,
-        delivered_at: time.nullable(),
+        delivered_at: time.nullable().describe('Null until an attempt succeeds.'),
         attempts: z.array(
           z.object({
-            attempt: z.int().positive(),
+            attempt: z.int().positive().describe('Number of the attempt, from 1.'),
             at: time,
-            outcome: z.enum(['delivered', 'logged', 'failed']),
-            status: z.int().nullable().describe("The receiver's HTTP status."),
-            error: z.string().nullable(),
+            outcome: z
+              .enum(['delivered', 'logged', 'failed'])
+              .describe('`logged`: written to the log, because no mail server is configured.'),
+            status: z.int().nullable().describe('HTTP status of the receiver; null if there was no answer.'),
+            error: z.string().nullable().describe('Why the attempt failed.'),
           }),
         ),
       }),
@@ -110,7 +119,7 @@ export const alertDeliveries = z
   })
   .meta({ id: 'AlertDeliveries' })
 
-/** Reads the body of POST /v1/alerts. Throws `invalid_json`, and `missing_parameter` and `invalid_value` with the field. */
+/** Parses the body of `POST /v1/alerts`. Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault. */
 export function parseAlertRequest(bytes: Buffer): NewAlertRule {
   const body = parseJsonObject(bytes)
   const parsed = alertRequest.safeParse(body)
@@ -119,15 +128,15 @@ export function parseAlertRequest(bytes: Buffer): NewAlertRule {
   return { kind, thresholdNanos: thresholdOf(threshold_usd ?? null), channel, target: target ?? null }
 }
 
-function thresholdOf(written: number | string | null): Nanos | null {
-  if (written === null) return null
-  const nanos = readUsdAmount(written)
+function thresholdOf(amount: number | string | null): Nanos | null {
+  if (amount === null) return null
+  const nanos = readUsdAmount(amount)
   if (nanos !== undefined) return nanos
-  throw invalidField('threshold_usd', thresholdText, written)
+  throw invalidField('threshold_usd', thresholdText, amount)
 }
 
-/** `targetShown`: `whole`, or `origin` for a reader who might post to the webhook's URL, whose path or query is often all that guards it. */
-export function showAlert(rule: AlertRule, targetShown: 'whole' | 'origin') {
+/** Renders an alert rule. `origin` hides the path and query of a webhook URL, which are often the only secret that protects it. */
+export function showAlert(rule: AlertRule, targetPart: 'whole' | 'origin') {
   const { ruleId, kind, thresholdNanos, channel, target, createdAt } = rule
   return {
     id: ruleId,
@@ -135,7 +144,7 @@ export function showAlert(rule: AlertRule, targetShown: 'whole' | 'origin') {
     kind,
     threshold_usd: thresholdNanos === null ? null : usd(thresholdNanos),
     channel,
-    target: channel === 'webhook' && targetShown === 'origin' ? new URL(target).origin : target,
+    target: channel === 'webhook' && targetPart === 'origin' ? new URL(target).origin : target,
     created_at: createdAt.toISOString(),
   }
 }

@@ -1,55 +1,69 @@
 import { z } from 'zod'
 import { serverFields } from './server-fields.ts'
 
-const usdNumber = z.number().nonnegative()
+const usdNumber = z.number().nonnegative().describe('USD.')
 const count = z.int().nonnegative()
 
-const server = { model: z.string(), ...serverFields }
+const server = { model: z.string().describe('Id of the model.'), ...serverFields }
 
 /** The answer to a chat request with `dry_run: true`. */
 export const chatQuoteSchema = z
   .object({
     object: z.literal('chat.completion.quote'),
-    id: z.string().describe('The `x-request-id`. A quote has no receipt: it is no request that ran.'),
-    model: z.string().describe('As asked for.'),
-    max_tokens: count.nullable().describe('What would be enforced, per choice; null when nothing could serve it.'),
+    id: z.string().describe('The `x-request-id` of the answer. A quote has no receipt.'),
+    model: z.string().describe('The `model` of the request.'),
+    max_tokens: count
+      .nullable()
+      .describe('Limit of output tokens per choice that the request would run with; null if no server could serve it.'),
     max_tokens_clamped_by: z
       .enum(['max_cost_usd'])
       .nullable()
-      .describe('What lowers max_tokens; null when nothing does.'),
+      .describe('Which field lowers `max_tokens`; null if none does.'),
     expected: z
       .object({
-        cost_usd: usdNumber.describe('At the first candidate.'),
-        input_tokens: count.describe("The prompt by the gateway's own count."),
-        output_tokens: count.describe('An assumption: 256 for each choice, or max_tokens if that is less.'),
+        cost_usd: usdNumber.describe('Expected cost at the first candidate, in USD.'),
+        input_tokens: count.describe('Prompt tokens as the gateway counts them.'),
+        output_tokens: count.describe('An assumption: 256 for each choice, or `max_tokens` if that is less.'),
       })
-      .nullable(),
-    worst_case_cost_usd: usdNumber.nullable().describe('At the dearest candidate, with every token of max_tokens.'),
-    hold_usd: usdNumber.nullable().describe('What would be held before it is sent: the worst case.'),
+      .nullable()
+      .describe('Null if no server could serve the request.'),
+    worst_case_cost_usd: usdNumber
+      .nullable()
+      .describe('Cost at the most expensive candidate with all of `max_tokens` generated, in USD.'),
+    hold_usd: usdNumber.nullable().describe('Amount held before the request is sent, in USD: the worst case.'),
     candidates: z
       .array(
         z.object({
           rank: z.int().positive(),
           ...server,
           price: z.object({
-            version: z.int().nullable(),
-            input_usd_per_million: usdNumber,
-            output_usd_per_million: usdNumber,
+            version: z
+              .int()
+              .nullable()
+              .describe('Version of the price list of the hoster; null for prices of the operator.'),
+            input_usd_per_million: usdNumber.describe('USD per million input tokens.'),
+            output_usd_per_million: usdNumber.describe('USD per million output tokens.'),
           }),
           expected_cost_usd: usdNumber,
           worst_case_cost_usd: usdNumber,
-          predicted_ms: count.nullable().describe('To the first content of a stream, else to the whole answer.'),
-          trust_score: z.number().nullable(),
-          in_flight: count,
+          predicted_ms: count
+            .nullable()
+            .describe(
+              'Predicted milliseconds to the first content of a stream, otherwise to the complete answer; null without enough measurements.',
+            ),
+          trust_score: z.number().nullable().describe('0 to 1; null for local servers and clouds.'),
+          in_flight: count.describe('Requests the server runs now for this gateway process.'),
           state: z.enum(['open', 'probing', 'ejected']),
         }),
       )
-      .describe('In the order they would be tried.'),
-    excluded: z.array(z.object({ ...server, reason: z.string() })).describe('Who may not serve it, and why.'),
+      .describe('Servers that could serve the request, in the order they would be tried.'),
+    excluded: z
+      .array(z.object({ ...server, reason: z.string().describe('The constraint or limit that excluded the server.') }))
+      .describe('Servers that must not serve the request.'),
     refusal: z
       .object({ code: z.string(), message: z.string(), param: z.string().nullable() })
       .nullable()
-      .describe('The error the request would get, when nothing could serve it.'),
+      .describe('The error that the request would get if no server could serve it; otherwise null.'),
   })
   .meta({
     id: 'ChatQuote',

@@ -2,9 +2,9 @@ import { z } from 'zod'
 import { cursorParameter, readCursor, writeCursor } from './cursor.ts'
 import { queryInteger } from './query-integer.ts'
 
-/** Where a page of transactions ends: it told the usage from this day on, and all else from this ledger transaction on. */
+/** The end of a page of transactions. The page contained usage from `day` on, and other transactions from `txId` on. */
 export interface TransactionsCursor {
-  /** Since 1970. */
+  /** UTC days since 1970. */
   readonly day: number
   readonly txId: bigint
 }
@@ -15,15 +15,15 @@ export function writeTransactionsCursor({ day, txId }: TransactionsCursor): stri
   return writeCursor(`${day}.${txId}`)
 }
 
-/** Query of the list of transactions. */
+/** Query of `GET /v1/credits/transactions`. */
 export const transactionsQuery = z.object({
   limit: queryInteger({ max: 100, example: 50 })
     .default(50)
-    .meta({ description: 'The most transactions to answer with.', examples: [50] }),
+    .meta({ description: 'Most transactions in the answer, 1 to 100.', examples: [50] }),
   cursor: cursorParameter(cursorKey),
 })
 
-/** The place a parsed query asks for; null is the newest. */
+/** Returns the cursor of a parsed query; null for the first page. */
 export function cursorOf({ cursor }: z.output<typeof transactionsQuery>): TransactionsCursor | null {
   if (cursor === undefined) return null
   const [, day, txId] = cursorKey.exec(readCursor(cursor, cursorKey)!)!
@@ -34,14 +34,16 @@ export const credits = z
   .object({
     balance_usd: z
       .number()
-      .describe('Remaining credit, USD: exactly granted_usd + refunded_usd - spent_usd. Holds are part of it.'),
-    granted_usd: z.number().nonnegative().describe('Signup credit and all credit since.'),
-    spent_usd: z.number().nonnegative().describe('All charges, those included that were refunded later.'),
-    refunded_usd: z.number().nonnegative().describe('All refunds.'),
+      .describe('Remaining credit in USD, including held money: exactly `granted_usd` + `refunded_usd` - `spent_usd`.'),
+    granted_usd: z.number().nonnegative().describe('Signup credit and all credit added since, in USD.'),
+    spent_usd: z.number().nonnegative().describe('All charges in USD, including those refunded later.'),
+    refunded_usd: z.number().nonnegative().describe('All refunds in USD.'),
     held_usd: z
       .number()
       .nonnegative()
-      .describe('Held right now for running requests and the next ones; what is not used of it comes back.'),
+      .describe(
+        'USD held for running requests, and in advance for the next requests of a busy customer. The unused part is released.',
+      ),
   })
   .meta({
     id: 'Credits',
@@ -56,23 +58,23 @@ export const creditTransactions = z
         z.object({
           kind: z
             .enum(['signup_credit', 'credit', 'refund', 'usage'])
-            .describe('`usage`: the charges of all requests that began on one UTC day.'),
-          amount_usd: z.number().describe('USD, at most 9 decimals; negative for usage.'),
-          at: z.string().describe('ISO 8601 in UTC. Of usage: 00:00 of its day.'),
-          reason: z.string().nullable().describe('Why, as the operator wrote it; null for usage.'),
-          request_id: z.string().nullable().describe('The request that was refunded; else null.'),
+            .describe('`usage` is the charges of all requests that began on one UTC day, in total.'),
+          amount_usd: z.number().describe('USD with at most 9 decimals; negative for `usage`.'),
+          at: z.string().describe('ISO 8601 in UTC. For `usage`, 00:00 of the day.'),
+          reason: z.string().nullable().describe('Reason given by the operator; null for `usage`.'),
+          request_id: z.string().nullable().describe('Id of the refunded request; null for other kinds.'),
           requests: z
             .int()
             .nonnegative()
             .nullable()
-            .describe('Of usage: the requests of the day, free ones too; else null.'),
+            .describe('For `usage`, the number of requests of the day, including free ones; null for other kinds.'),
         }),
       )
-      .describe('Newest first. All transactions together are the balance, exactly.'),
+      .describe('Newest first. The amounts of all transactions sum exactly to the balance.'),
     next_cursor: z
       .string()
       .nullable()
-      .describe('Send it as `cursor` for the transactions before these; null at the end.'),
+      .describe('Send it as `cursor` to get older transactions; null on the last page.'),
   })
   .meta({
     id: 'CreditTransactions',

@@ -10,7 +10,7 @@ import { readInstant } from '../runtime/instant.ts'
 import { isPlain, PLAIN_TEXT } from '../runtime/plain-text.ts'
 import { readUsdAmount } from './usd-amount.ts'
 
-/** A key as it is listed. */
+/** A key without its secret. */
 export interface ListedKey {
   readonly keyId: string
   readonly name: string
@@ -23,25 +23,27 @@ export interface ListedKey {
   readonly expiresAt: Date | null
 }
 
-const usdAmount = z.number().nonnegative()
+const usdAmount = z.number().nonnegative().describe('USD.')
 const time = z.string().describe('ISO 8601 in UTC.')
 const fields = {
-  id: z.string().describe('UUID.'),
+  id: z.string().describe('UUID of the key.'),
   object: z.literal('key'),
-  name: z.string().describe('What it is for.'),
-  hint: z.string().describe('What may be shown of it: the first ten and the last four characters.'),
+  name: z.string().describe('What the key is for.'),
+  hint: z.string().describe('First ten and last four characters of the key.'),
   created_at: time,
-  expires_at: time.nullable().describe('When it ends; null: never.'),
+  expires_at: time.nullable().describe('When the key stops working, ISO 8601 in UTC; null if never.'),
   scopes: z
     .array(z.enum(keyScopes))
-    .describe('`manage`: it may make, list and delete the keys of its customer, and change its alerts.'),
-  allowed_models: z.array(z.string()).nullable().describe('The models it may use; null: all.'),
+    .describe('With `manage`, the key can create, list and delete the keys of its customer and change its alerts.'),
+  allowed_models: z.array(z.string()).nullable().describe('Models that the key may use; null if all.'),
   limit_usd: usdAmount
     .nullable()
-    .describe('The most it may spend in a window of `limit_reset`, USD; null: no limit of its own.'),
+    .describe('Most the key may spend in each window of `limit_reset`, in USD; null if it has no limit of its own.'),
   limit_reset: z
     .enum(limitResets)
-    .describe('When the limit starts again: at 00:00 UTC, of Mondays, of the first of the month; or never.'),
+    .describe(
+      'When the spent amount returns to zero: `daily` at 00:00 UTC, `weekly` on Monday, `monthly` on the first; `none` if never.',
+    ),
 }
 const listedExample = {
   id: '0c9e6f0e-3f0a-4d5c-9f51-5d1f0a7c2b11',
@@ -64,7 +66,7 @@ export const keyList = z
   .meta({ id: 'KeyList', examples: [{ object: 'list', data: [listedExample] }] })
 
 export const issuedKey = z
-  .object({ ...fields, key: z.string().describe('The key itself. This is the only time it is shown.') })
+  .object({ ...fields, key: z.string().describe('The secret key. It is shown only this once.') })
   .meta({ id: 'IssuedKey', examples: [{ ...listedExample, key: 'sk-sy-EXAMPLE' }] })
 
 export const deletedKey = z
@@ -78,15 +80,17 @@ export const keyReport = z
   .object({
     ...fields,
     customer: z.string().describe("The customer's e-mail address."),
-    tier: z.string().describe('The account tier of the customer, which sets the limits that all its keys share.'),
+    tier: z.string().describe('Account tier of the customer. It sets the limits that all keys of the customer share.'),
     limit_remaining_usd: usdAmount
       .nullable()
-      .describe('What is left of `limit_usd` now, USD. Money held for running requests is still in it.'),
-    limit_resets_at: time.nullable().describe('When the limit starts again; null: never, or no limit.'),
+      .describe('Rest of `limit_usd`, in USD, including money held for running requests; null without a limit.'),
+    limit_resets_at: time
+      .nullable()
+      .describe('When the spent amount returns to zero, ISO 8601 in UTC; null if never or without a limit.'),
     usage: z
       .object({ today_usd: usdAmount, week_usd: usdAmount, month_usd: usdAmount, total_usd: usdAmount })
       .describe(
-        'What this key was charged since 00:00 UTC, since that of Monday, since that of the first of the month, and ever.',
+        'Charges of this key in USD: since 00:00 UTC of today, of Monday, of the first of the month, and in total.',
       ),
     rate_limits: z
       .object({
@@ -95,7 +99,7 @@ export const keyReport = z
         remaining_this_minute: count,
         remaining_today: count,
       })
-      .describe('Of the customer: its keys share them.'),
+      .describe('Limits of the customer, which all its keys share.'),
   })
   .meta({
     id: 'KeyReport',
@@ -133,31 +137,37 @@ export function showKey(listed: ListedKey): Key {
   }
 }
 
-// `error` texts complete the sentence "`param` must be ...".
+// Each `error` text completes the sentence "`param` must be ...".
 
-const nameText = 'a text of 1 to 200 characters without control characters or marks of the direction of writing'
-const limitText = 'USD above zero and below a billion with at most 9 decimals, as a number or as text'
-const expiryText = 'a time in the future, as 2030-01-31T12:00:00Z'
-/** Of the ids of a key's models together. A customer's thousand keys are read in one go, and ten thousand keys are kept in memory. */
+const nameText = 'a text of 1 to 200 characters without control characters or text direction marks'
+const limitText = 'USD above zero and below a billion, with at most 9 decimals, as a number or as text'
+const expiryText = 'a time in the future, such as 2030-01-31T12:00:00Z'
+/** Limits the model ids of one key together: a list returns up to a thousand keys, and ten thousand keys are cached in memory. */
 const MODEL_CHARACTERS_MAX = 8_192
-const modelsText = `null, or an array of 1 to 256 model ids of ${MODEL_CHARACTERS_MAX} characters together at most`
-const modelText = 'a model id without control characters or marks of the direction of writing'
-const autoText = 'the id of a model: `auto`, which every key may ask for, chooses among those'
+const modelsText = `null, or an array of 1 to 256 model ids with at most ${MODEL_CHARACTERS_MAX} characters in total`
+const modelText = 'a model id without control characters or text direction marks'
+const autoText = 'the id of a model, not `auto`: every key may use `auto`, which then chooses among the listed models'
 
 /** The body of `POST /v1/keys`. */
 export const keyRequest = z
   .strictObject(
     {
-      name: z.string({ error: nameText }).trim().regex(PLAIN_TEXT, { error: nameText }).describe('What it is for.'),
+      name: z
+        .string({ error: nameText })
+        .trim()
+        .regex(PLAIN_TEXT, { error: nameText })
+        .describe('What the key is for. 1 to 200 characters.'),
       spend_limit_usd: z
         .union([z.number(), z.string()], { error: limitText })
         .nullish()
-        .describe('The most it may spend, USD, at most 9 decimals. Default: whatever its customer may.'),
+        .describe(
+          'Most the key may spend in each window of `limit_reset`, in USD with at most 9 decimals. Default: no limit of its own.',
+        ),
       limit_reset: z
         .enum(limitResets, { error: `one of ${limitResets.join(', ')}` })
         .nullish()
         .describe(
-          'When that limit starts again: `daily`, `weekly` (Mondays), `monthly`, at 00:00 UTC; default `none`.',
+          'When the spent amount returns to zero, at 00:00 UTC: `daily`, `weekly` (on Monday), `monthly` (on the first), or `none`. Needs `spend_limit_usd`. Default `none`.',
         ),
       allowed_models: z
         .array(
@@ -168,17 +178,19 @@ export const keyRequest = z
         .max(256, { error: modelsText })
         .refine(ids => ids.join('').length <= MODEL_CHARACTERS_MAX, { error: modelsText })
         .nullish()
-        .describe('The models it may use. Default: all.'),
+        .describe(
+          `Ids of the models that the key may use: 1 to 256 ids, ${MODEL_CHARACTERS_MAX} characters in total. Default: all models.`,
+        ),
       expires_at: z.iso
         .datetime({ offset: true, error: expiryText })
         .nullish()
-        .describe('When it ends, ISO 8601. Default: never.'),
+        .describe('When the key stops working: an ISO 8601 time in the future. Default: never.'),
       scopes: z
         .array(z.enum(keyScopes, { error: `one of ${keyScopes.join(', ')}` }), { error: 'an array of scopes' })
         .max(keyScopes.length, { error: 'an array of scopes, each once' })
         .nullish()
         .describe(
-          '`manage`: it may make, list and delete the keys of its customer, and change its alerts. Default: none.',
+          'With `manage`, the key can create, list and delete the keys of its customer and change its alerts. Default: none.',
         ),
     },
     { error: 'a JSON object' },
@@ -196,7 +208,7 @@ export interface RequestedKey {
   readonly expiresAt: Date | null
 }
 
-/** Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault. */
+/** Parses the body of `POST /v1/keys`. Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault. */
 export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey {
   const input = parseJsonObject(body)
   const result = keyRequest.safeParse(input)
@@ -206,7 +218,7 @@ export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey 
   if (reset !== 'none' && spend_limit_usd == null) {
     throw new ApiError('invalid_value', {
       param: 'limit_reset',
-      message: '"limit_reset" needs a limit that it starts again: send "spend_limit_usd" too.',
+      message: '"limit_reset" needs a limit to reset. Send "spend_limit_usd" too.',
     })
   }
   const expiresAtMs = expires_at == null ? null : (readInstant(expires_at) ?? Number.NaN)

@@ -3,49 +3,53 @@ import { type Feature, features } from '../domain/chat-job.ts'
 import { type TokenPrice, usdPerMillion } from '../domain/money.ts'
 import { type ProviderKind, providerKinds } from '../domain/offer.ts'
 
-/** What a price list says of a model that is offered. */
+/** One model that is offered, combined from all its offers. */
 export interface ListedModel {
   readonly id: string
-  /** The most any of its offers takes. */
+  /** The largest context of any of its offers. */
   readonly contextTokens: number
   readonly maxOutputTokens: number
-  /** What at least one offer can do. */
+  /** Every feature that at least one offer supports. */
   readonly features: ReadonlySet<Feature>
   /** At least one, each with its price range. */
   readonly providerKinds: readonly ProviderKind[]
   readonly prices: Partial<Record<ProviderKind, { readonly cheapest: TokenPrice; readonly dearest: TokenPrice }>>
-  /** Unix time in seconds since when it is offered. */
+  /** When it was first offered, in Unix seconds. */
   readonly created: number
   readonly ownedBy: string
   readonly demo: boolean
 }
 
-const usdPerMillionTokens = z.number().nonnegative().describe('USD per million tokens.')
+const usdPerMillionTokens = z.number().nonnegative().describe('Price in USD per million tokens.')
 const price = { input_usd_per_million: usdPerMillionTokens, output_usd_per_million: usdPerMillionTokens }
 
-/** OpenAI's model object, and what a customer wants to know before choosing. */
+/** OpenAI's model object, extended by limits, prices and features. */
 export const model = z
   .object({
-    id: z.string().describe('What to send as `model`. May contain slashes.'),
+    id: z.string().describe('Value for `model` in a request. May contain slashes.'),
     object: z.literal('model'),
-    created: z.int().nonnegative().describe('Unix time in seconds since when it is offered.'),
-    owned_by: z.string(),
+    created: z.int().nonnegative().describe('When the model was first offered, in Unix seconds.'),
+    owned_by: z.string().describe('Name of the endpoint if only one offers the model, otherwise `switchyard`.'),
     context_length: z
       .int()
       .positive()
-      .describe('Most tokens, input and output together, that any of its servers takes.'),
-    max_output_tokens: z.int().positive().describe('Most output tokens that any of its servers generates.'),
+      .describe('Largest context of any server that offers the model, in tokens of input and output together.'),
+    max_output_tokens: z.int().positive().describe('Most output tokens of any server that offers the model.'),
     pricing: z
       .object({
         ...price,
-        dearest: z.object(price).describe('The dearest offer; equal to the cheapest when all cost the same.'),
+        dearest: z
+          .object(price)
+          .describe('The most expensive offer, by input plus output price. Equals the cheapest if all cost the same.'),
       })
       .describe(
         'The cheapest offer, by input plus output price. A request is billed at the price of the server that served it.',
       ),
-    providers: z.array(z.enum(providerKinds)).describe('Kinds of providers that offer it.'),
-    features: z.array(z.string()).describe(`What at least one of its servers can do: ${features.join(', ')}.`),
-    demo: z.boolean().describe('True for the built-in demonstration model, which only strings words together.'),
+    providers: z.array(z.enum(providerKinds)).describe('Kinds of providers that offer the model.'),
+    features: z
+      .array(z.string())
+      .describe(`Features that at least one server supports, out of: ${features.join(', ')}.`),
+    demo: z.boolean().describe('True for the built-in demo model, which generates text without meaning.'),
   })
   .meta({
     id: 'Model',
@@ -73,7 +77,7 @@ export type Model = z.infer<typeof model>
 export const modelList = z.object({ object: z.literal('list'), data: z.array(model) }).meta({ id: 'ModelList' })
 export type ModelList = z.infer<typeof modelList>
 
-/** All models, by id. */
+/** Returns all models, sorted by id. */
 export function listModels(listed: Iterable<ListedModel>): ModelList {
   const data = [...listed].map(showModel).sort((a, b) => (a.id < b.id ? -1 : 1))
   return { object: 'list', data }

@@ -6,7 +6,7 @@ import { queryInteger } from './query-integer.ts'
 export const intervals = ['hour', 'day', 'week', 'month'] as const
 export type Interval = (typeof intervals)[number]
 
-/** What served a request. `none`: nobody did, so it cost nothing. */
+/** The kind of provider that served a request. `none`: it was not served and cost nothing. */
 export const reportProviders = [...providerKinds, 'none'] as const
 
 const INTERVAL_ALLOWED = `must be one of ${intervals.join(', ')}`
@@ -14,7 +14,7 @@ const INTERVAL_ALLOWED = `must be one of ${intervals.join(', ')}`
 const days = queryInteger({ max: 365, example: 30 })
   .default(30)
   .meta({
-    description: 'How far back to look: the last N UTC days, today included.',
+    description: 'Length of the period: the last N UTC days, including today. 1 to 365.',
     examples: [30],
   })
 
@@ -22,19 +22,18 @@ const interval = z
   .enum(intervals, INTERVAL_ALLOWED)
   .default('day')
   .meta({
-    description:
-      'Width of a bucket. Hours and days begin on the hour and at 00:00 UTC, weeks on Monday, months on the 1st.',
+    description: 'Width of each bucket, in UTC. Weeks begin on Monday, months on the 1st.',
     examples: ['day'],
   })
 
-/** Query of the breakdown and the export. */
+/** Query of `GET /v1/usage/breakdown` and `GET /v1/usage/export`. */
 export const daysQuery = z.object({ days })
-/** Query of the token usage report. */
+/** Query of `GET /v1/usage/tokens`. */
 export const tokenUsageQuery = z.object({ days, interval })
 
 /**
- * Reads a query string, as parsed into one value per name or an array for a name that was sent more than once.
- * Unknown names are ignored. Throws `invalid_value` naming the parameter, what it may be and what was sent.
+ * Validates a parsed query string: one value per name, or an array for a name that was sent more than once. Ignores unknown names. Throws ApiError
+ * `invalid_value` with the parameter, the allowed values and the value sent.
  */
 export function readQuery<S extends z.ZodObject>(schema: S, query: unknown): z.output<S> {
   const parsed = schema.safeParse(query)
@@ -54,45 +53,43 @@ function describe(sent: unknown): string {
 
 const count = z.int().nonnegative()
 const usdNumber = z.number().nonnegative()
-const requests = count.describe('Admitted requests, also those that failed.')
+const requests = count.describe('Admitted requests, including those that failed.')
 const inputTokens = count.describe('Billed input tokens.')
 const outputTokens = count.describe('Billed output tokens.')
-const totalTokens = count.describe('input_tokens + output_tokens.')
-const costUsd = usdNumber.describe('USD, at most 9 decimals, rounded nowhere.')
+const totalTokens = count.describe('`input_tokens` + `output_tokens`.')
+const costUsd = usdNumber.describe('Charges in USD: exact, with at most 9 decimals.')
 const refundedUsd = usdNumber.describe(
-  'USD that came back for requests of this period, whenever that was. The cost is not lowered by it.',
+  'Refunds for requests of this period in USD, whenever they were made. They do not lower the cost.',
 )
 const avgLatencyMs = z
   .number()
   .nonnegative()
-  .describe('Mean time to the last byte over successful requests, milliseconds; 0 when there were none.')
+  .describe('Mean time to the last byte of successful requests, in milliseconds; 0 if there were none.')
 
 /** `GET /v1/usage` */
 export const usageSummary = z
   .object({
     customer: z.string().describe("The customer's e-mail address."),
-    tier: z.string().describe('The account tier, which sets the limits.'),
-    credit_balance_usd: z
-      .number()
-      .describe('Remaining credit, USD. Money held for running requests is still in it: a hold is not a charge.'),
+    tier: z.string().describe('Account tier, which sets the limits.'),
+    credit_balance_usd: z.number().describe('Remaining credit in USD, including money held for running requests.'),
     rate_limits: z.object({
       requests_this_minute: count.describe('Chat requests counted in the current UTC minute.'),
       requests_today: count.describe('Chat requests counted in the current UTC day.'),
-      limit_per_minute: count,
-      limit_per_day: count,
-      remaining_this_minute: count,
-      remaining_today: count,
+      limit_per_minute: count.describe('Chat requests allowed in each UTC minute.'),
+      limit_per_day: count.describe('Chat requests allowed in each UTC day.'),
+      remaining_this_minute: count.describe('Chat requests left in the current UTC minute.'),
+      remaining_today: count.describe('Chat requests left in the current UTC day.'),
     }),
     usage_30d: z
       .object({
         total_requests: requests,
         total_input_tokens: inputTokens,
         total_output_tokens: outputTokens,
-        total_cost_microdollars: count.describe('Millionths of a USD, rounded once from the exact sum.'),
+        total_cost_microdollars: count.describe('Charges in millionths of a USD. The exact sum is rounded once.'),
         refunded_usd: refundedUsd,
         avg_latency_ms: avgLatencyMs,
       })
-      .describe('The last 30 UTC days, today included.'),
+      .describe('The last 30 UTC days, including today.'),
   })
   .meta({
     id: 'UsageSummary',
@@ -125,8 +122,8 @@ export type UsageSummary = z.infer<typeof usageSummary>
 /** `GET /v1/usage/tokens` */
 export const tokenUsage = z
   .object({
-    period_days: count.describe('The days parameter.'),
-    interval: z.enum(intervals).describe('The interval parameter.'),
+    period_days: count.describe('The `days` parameter.'),
+    interval: z.enum(intervals).describe('The `interval` parameter.'),
     totals: z
       .object({
         input_tokens: inputTokens,
@@ -136,7 +133,7 @@ export const tokenUsage = z
         refunded_usd: refundedUsd,
         requests,
       })
-      .describe('Exactly the sum of the buckets, which tell no refunds.'),
+      .describe('Exact sums of the buckets. Refunds are reported only here.'),
     timeseries: z
       .array(
         z.object({
@@ -146,14 +143,14 @@ export const tokenUsage = z
           total_tokens: totalTokens,
           cost_usd: costUsd,
           requests,
-          local_requests: count.describe('Requests served locally.'),
+          local_requests: count.describe('Requests served by local servers.'),
           hoster_requests: count.describe('Requests served by hosters.'),
-          cloud_requests: count.describe('Requests served by the cloud fallback.'),
+          cloud_requests: count.describe('Requests served by clouds.'),
           avg_latency_ms: avgLatencyMs,
         }),
       )
       .describe(
-        'Every bucket of the period, oldest first, empty ones too. The first week or month may begin before the period; only usage inside the period counts.',
+        'Every bucket of the period, oldest first, including empty ones. The first week or month may begin before the period, but counts only usage inside it.',
       ),
   })
   .meta({
@@ -195,18 +192,18 @@ export const usageBreakdown = z
     by_model: z
       .array(
         z.object({
-          model_id: z.string(),
+          model_id: z.string().describe('Id of the model.'),
           provider: z
             .enum(reportProviders)
             .describe(
-              'Kind of provider that served the requests; `none` for requests nobody could serve, which are free.',
+              'Kind of provider that served the requests; `none` for requests that were not served, which are free.',
             ),
           requests,
           input_tokens: inputTokens,
           output_tokens: outputTokens,
-          total_cost_usd: usdNumber.describe('USD. Exactly platform_fee_usd + hoster_earned_usd.'),
-          platform_fee_usd: usdNumber.describe("USD, the platform's share."),
-          hoster_earned_usd: usdNumber.describe("USD, the hoster's share; 0 for local and cloud."),
+          total_cost_usd: usdNumber.describe('Charges in USD: exactly `platform_fee_usd` + `hoster_earned_usd`.'),
+          platform_fee_usd: usdNumber.describe('Share of the platform, in USD.'),
+          hoster_earned_usd: usdNumber.describe('Share of the hoster, in USD; 0 for local servers and clouds.'),
           avg_latency_ms: avgLatencyMs,
         }),
       )
@@ -220,11 +217,11 @@ export const usageBreakdown = z
           output_tokens: outputTokens,
           total_tokens: totalTokens,
           cost_usd: costUsd,
-          platform_fee_usd: usdNumber.describe("USD, the platform's share."),
-          hoster_earned_usd: usdNumber.describe("USD, the hosters' share."),
+          platform_fee_usd: usdNumber.describe('Share of the platform, in USD.'),
+          hoster_earned_usd: usdNumber.describe('Share of the hosters, in USD.'),
         }),
       )
-      .describe('Every day of the period, oldest first, empty ones too.'),
+      .describe('Every day of the period, oldest first, including empty ones.'),
   })
   .meta({
     id: 'UsageBreakdown',
@@ -260,7 +257,7 @@ export const usageBreakdown = z
   })
 export type UsageBreakdown = z.infer<typeof usageBreakdown>
 
-/** `GET /v1/usage/export`: its columns, in their order. */
+/** The columns of `GET /v1/usage/export`, in order. */
 export const exportColumns = [
   'timestamp',
   'model',
@@ -273,10 +270,10 @@ export const exportColumns = [
   'success',
 ] as const
 
-/** The export as text: one row per admitted request under a header row. */
+/** The CSV of `GET /v1/usage/export`: a header row, then one row per admitted request. */
 export const usageExportCsv = z.string().meta({
   description:
-    'RFC 4180 with CRLF line ends and a header row, one row per admitted request, oldest first. timestamp is ISO 8601 in UTC with milliseconds, cost_usd an exact decimal, success true or false. A text cell that a spreadsheet would take for a formula begins with an apostrophe.',
+    'CSV (RFC 4180) with CRLF line ends and a header row, one row per admitted request, oldest first. `timestamp` is ISO 8601 in UTC with milliseconds, `cost_usd` an exact decimal, `success` true or false. An apostrophe precedes a text that a spreadsheet would treat as a formula.',
   examples: [
     `${exportColumns.join(',')}\r\n2026-11-21T09:09:55.120Z,llama-3.3-70b,hoster,31,154,185,0.0000064,398,true\r\n`,
   ],

@@ -1,6 +1,6 @@
 import { UUID } from '../runtime/uuid.ts'
 
-/** The id of a request in lower case, from its `x-request-id` or from the `id` in the body of its answer, `chatcmpl-` and the same. */
+/** Reads a request id, with or without the prefix `chatcmpl-`. Returns it in lower case, or undefined if it is not a UUID. */
 export function readRequestId(text: string): string | undefined {
   const id = text.toLowerCase().replace(/^chatcmpl-/, '')
   return UUID.test(id) ? id : undefined

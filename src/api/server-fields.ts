@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { providerKinds } from '../domain/offer.ts'
 
-/** How quotes and receipts name a server, whether it served, might have, or was excluded. */
+/** The fields that name a server in quotes and receipts. */
 export const serverFields = {
-  provider: z.enum(providerKinds),
-  endpoint: z.string().describe("Name of the endpoint, or the UUID of a hoster's."),
-  hoster_id: z.string().nullable().describe('UUID; null where no hoster is meant.'),
-  hoster_name: z.string().nullable(),
+  provider: z.enum(providerKinds).describe('Kind of provider that runs the server.'),
+  endpoint: z.string().describe('Name of the endpoint; for a hoster, the UUID of its endpoint.'),
+  hoster_id: z.string().nullable().describe('UUID of the hoster; null for other kinds of providers.'),
+  hoster_name: z.string().nullable().describe('Null for other kinds of providers.'),
 }

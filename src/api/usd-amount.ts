@@ -1,8 +1,8 @@
 import { type Nanos, parseUsd } from '../domain/money.ts'
 
-/** An amount of USD in a JSON body, as a number or as decimal text; undefined unless it is above zero and has at most 9 decimals. */
+/** Reads USD of a JSON body, as a number or as decimal text. Returns undefined unless the amount is positive and has at most 9 decimals. */
 export function readUsdAmount(amount: number | string): Nanos | undefined {
-  // The shortest text of a number is what was written; with an exponent it is small, and digits beyond the ninth show as a difference.
+  // String() returns the number as it was written. Small numbers have an exponent; a tenth decimal shows as a difference below.
   const text = typeof amount === 'string' ? amount : /e/.test(String(amount)) ? amount.toFixed(9) : String(amount)
   const nanos = parseUsd(text)
   const isWhole = typeof amount === 'string' || Number(text) === amount

@@ -1,12 +1,12 @@
 import { z } from 'zod'
 
-/** For the API description. Answers are made by upstream-completion.ts, which keeps further fields of the upstream. */
+/** For the OpenAPI document only. upstream-completion.ts builds the answers and keeps further fields of the upstream. */
 export const chatCompletionSchema = z
   .looseObject({
-    id: z.string().describe('`chatcmpl-` and the request id that the `x-request-id` header carries.'),
+    id: z.string().describe('`chatcmpl-` followed by the request id of the `x-request-id` header.'),
     object: z.literal('chat.completion'),
-    created: z.int().describe('Unix time in seconds.'),
-    model: z.string().describe('The model that served, also for `auto` and after a fallback.'),
+    created: z.int().describe('When the request was received, in Unix seconds.'),
+    model: z.string().describe('Id of the model that answered, also for `auto` and after a fallback.'),
     choices: z.array(
       z.looseObject({
         index: z.int(),
@@ -15,13 +15,13 @@ export const chatCompletionSchema = z
       }),
     ),
     usage: z.looseObject({
-      prompt_tokens: z.int().describe('As billed.'),
-      completion_tokens: z.int().describe('As billed.'),
-      total_tokens: z.int(),
+      prompt_tokens: z.int().describe('Billed input tokens.'),
+      completion_tokens: z.int().describe('Billed output tokens, including hidden reasoning.'),
+      total_tokens: z.int().describe('`prompt_tokens` + `completion_tokens`.'),
       cost_usd: z
         .number()
         .nonnegative()
-        .describe('What this request was charged, in USD with at most 9 decimals, rounded nowhere.'),
+        .describe('What the request was charged, in USD: exact, with at most 9 decimals. 0 if it was free.'),
     }),
   })
   .meta({ id: 'ChatCompletion' })

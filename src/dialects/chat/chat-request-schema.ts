@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { insufficientChoices, serviceTiers } from '../../domain/chat-job.ts'
 
-/** Bounds of a chat request. The body as a whole is bounded by the server before any of these. */
+/** Limits of a chat request. The server limits the size of the whole body before these apply. */
 export const bounds = {
   modelCharacters: 256,
   messages: 2_048,
@@ -14,16 +14,15 @@ export const bounds = {
   maxCostUsd: 1_000_000,
 } as const
 
-// `error` texts complete the sentence "`param` must be ...", so each says what is allowed. `null` means the same as leaving an
-// optional field out.
+// Each `error` text completes the sentence "`param` must be ...". In an optional field, `null` means the same as leaving it out.
 
 const uuidPattern = /^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$/
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a model id must not contain
+// biome-ignore lint/suspicious/noControlCharactersInRegex: a model id must not contain them
 const noControlCharacters = /^[^\u0000-\u001f\u007f-\u009f]*$/
 
 const string = z.string({ error: 'a string' })
 const boolean = z.boolean({ error: 'true or false' })
-/** Goes into the routing note of a usage row, where PostgreSQL refuses NUL and halves of surrogate pairs: the charge would go with them. */
+/** A model id is stored in the routing note of the usage row. PostgreSQL rejects NUL and lone surrogates, and the charge would be lost with the row. */
 export const modelId = (() => {
   const error = `a model id (1 to ${bounds.modelCharacters} characters, no control characters)`
   return z
@@ -68,7 +67,7 @@ const toolCalls = z.array(z.looseObject({ id: string, type: string.nullish() }, 
 
 const toolTypes = ['function', 'custom'] as const
 
-/** One that its caller runs. Clouds run others themselves (searches, code) and charge for each call, for which nothing here has a price. */
+/** A tool that the client runs. Clouds run other types themselves (searches, code) and charge for each call, for which the gateway has no price. */
 const tool = z.looseObject(
   {
     type: z
@@ -80,7 +79,7 @@ const tool = z.looseObject(
 
 const roles = ['system', 'developer', 'user', 'assistant', 'tool', 'function'] as const
 
-/** One message. Fields it does not name (such as `reasoning_content`) are passed on. */
+/** One message. Unknown fields such as `reasoning_content` are passed on. */
 export const messageSchema = z
   .discriminatedUnion(
     'role',
@@ -101,64 +100,99 @@ export const messageSchema = z
   )
   .meta({ id: 'ChatMessage' })
 
-/** Everything but the messages, which are checked one by one so that the first wrong one ends the work. */
+/** Every field except the messages, which are checked one by one so that the first invalid one ends the check. */
 export const chatFieldsSchema = z.looseObject(
   {
-    model: modelId.describe('A model id of `GET /v1/models`, or `auto` for smart routing.'),
+    model: modelId.describe(
+      'Id of a model from `GET /v1/models`, or `auto` to let the gateway choose the model as well. 1 to 256 characters.',
+    ),
     max_tokens: tokenLimit().describe(
-      'The most tokens to generate. When it is left out the gateway sets one: 4,096 unless its operator chose another, less where the model makes less or less is affordable.',
+      'Most tokens to generate for each choice. Default: 4,096 unless the operator configured another value, or less if the model generates fewer or the balance pays for fewer.',
     ),
     max_completion_tokens: tokenLimit().describe(
-      'The newer name of `max_tokens`; sending both with different values is an error.',
+      'Newer name of `max_tokens`. Sending both with different values is an error.',
     ),
-    stream: boolean.nullish().describe('Answer as server-sent events. Default false.'),
+    stream: boolean.nullish().describe('Send the answer as server-sent events while it is generated. Default `false`.'),
     stream_options: z
       .looseObject({ include_usage: boolean.nullish() }, { error: 'an object' })
       .nullish()
-      .describe('`include_usage: true` adds a last chunk with the token usage.'),
-    temperature: between(0, 2, z.number).nullish().describe('Sampling temperature.'),
-    n: between(1, bounds.choices, z.int).nullish().describe('How many choices to generate. Each may use `max_tokens`.'),
-    tools: list(tool, bounds.tools, 'tools').nullish().describe('Tools the model may call, as OpenAI defines them.'),
+      .describe(
+        'Options of a stream. `include_usage: true` adds a last chunk with the billed tokens and their cost. Default `false`.',
+      ),
+    temperature: between(0, 2, z.number)
+      .nullish()
+      .describe('Sampling temperature, 0 to 2. Default: the default of the server.'),
+    n: between(1, bounds.choices, z.int)
+      .nullish()
+      .describe('Number of choices to generate, 1 to 16. Each may use `max_tokens`, and each is billed. Default 1.'),
+    tools: list(tool, bounds.tools, 'tools')
+      .nullish()
+      .describe(
+        'Tools that the model may call and the client runs, in the format of OpenAI. At most 512, of type `function` or `custom`.',
+      ),
     tier: z
       .enum(serviceTiers, { error: `one of ${serviceTiers.join(', ')}` })
       .nullish()
-      .describe('Which server to prefer among those that may serve the request. Default `balanced`.'),
-    privacy_mode: boolean.nullish().describe('When true, the cloud fallback is never used.'),
-    trusted_only: boolean.nullish().describe('When true, only hosters with a trust score above 0.8 are used.'),
+      .describe(
+        'How to order the servers that can serve the request: `cheapest` by price, `fastest` by predicted latency and load, `balanced` by price, latency and trust. Default `balanced`.',
+      ),
+    privacy_mode: boolean.nullish().describe('If `true`, never use a cloud. Default `false`.'),
+    trusted_only: boolean
+      .nullish()
+      .describe(
+        'If `true`, use no hoster with a trust score of 0.8 or less. Local servers and clouds are not affected. Default `false`.',
+      ),
     max_latency_ms: between(1, bounds.maxTokens, z.int)
       .nullish()
-      .describe('Hosters slower than this many milliseconds are skipped.'),
+      .describe(
+        'Skip hosters with a higher predicted latency, in milliseconds, or with too few measurements. The latency of a stream is the time to its first content, otherwise the time to the complete answer. Default: no limit.',
+      ),
     fallback_models: list(modelId, bounds.fallbackModels, 'model ids')
       .nullish()
-      .describe('Model ids to try next, in this order.'),
-    allow_hosters: hosterIds.nullish().describe('Use only these hosters.'),
-    deny_hosters: hosterIds.nullish().describe('Never use these hosters.'),
+      .describe(
+        'Ids of models to try, in this order, when no server of `model` answers. At most 16. All other constraints apply to them too. Default: none.',
+      ),
+    allow_hosters: hosterIds
+      .nullish()
+      .describe(
+        'UUIDs of the only hosters to use, at most 256. An empty list allows no hoster. Local servers and clouds are not affected. Default: all hosters.',
+      ),
+    deny_hosters: hosterIds
+      .nullish()
+      .describe('UUIDs of hosters never to use, at most 256. Takes precedence over `allow_hosters`. Default: none.'),
     on_insufficient: z
       .enum(insufficientChoices, { error: `one of ${insufficientChoices.join(', ')}` })
       .nullish()
       .describe(
-        'What to do when `max_tokens` cannot be paid for: `refuse` with 402, or `clamp` it to what can be. Default `refuse`.',
+        'What to do if the balance or a spend limit cannot pay for `max_tokens`: `refuse` the request with 402, or `clamp` `max_tokens` to what can be paid for. Default `refuse`.',
       ),
     max_cost_usd: (() => {
       const error = `an amount of USD from 0.000000001 to ${bounds.maxCostUsd}`
       return z.number({ error }).min(1e-9, { error }).max(bounds.maxCostUsd, { error })
     })()
       .nullish()
-      .describe('The request must not cost more than this: `max_tokens` is lowered to what it pays for.'),
+      .describe(
+        'Most the request may cost, in USD, rounded down to 9 decimals. 0.000000001 to 1,000,000. `max_tokens` is lowered to what this amount pays for. Default: no limit.',
+      ),
     dry_run: boolean
       .nullish()
-      .describe('Answer with a quote: who would serve it and what it would cost. Nothing is sent, held or charged.'),
+      .describe(
+        'If `true`, answer with a quote: which servers could serve the request, and what it would cost. Nothing is sent upstream, held or charged. Default `false`.',
+      ),
   },
   { error: 'a JSON object' },
 )
 
 /**
- * The documented body of `POST /v1/chat/completions`, which the OpenAPI document shows: strict in what it names, open for every other
- * OpenAI field.
+ * The body of `POST /v1/chat/completions` as the OpenAPI document shows it: strict for the documented fields, open for every other OpenAI field.
  */
 export const chatRequestSchema = chatFieldsSchema
   .extend({
-    messages: z.array(messageSchema).min(1).max(bounds.messages).describe('The conversation so far, oldest first.'),
+    messages: z
+      .array(messageSchema)
+      .min(1)
+      .max(bounds.messages)
+      .describe('The conversation so far, oldest message first. 1 to 2,048 messages.'),
   })
   .meta({
     id: 'ChatCompletionRequest',
