@@ -1,8 +1,8 @@
 import { accessSync, constants, existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type FileLock, tryFileLock, waitForFileLock } from '../../db/file-lock.ts'
-import { isSegmentName } from './journal.ts'
 import { makeJournalDirectory, unusable } from './make-journal-directory.ts'
+import { isSegmentName } from './recover-segments.ts'
 
 /** A directory that this process alone writes to, until it is released or the process dies, however it dies. */
 export interface ClaimedDirectory {
