@@ -27,6 +27,11 @@ export function affordableOutputTokens(price: TokenPrice, inputTokens: number, b
   return tokens > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(tokens)
 }
 
+/** What is charged for a request: its cost, at most the hold. */
+export function chargeWithinHold(cost: Nanos, hold: Nanos): Nanos {
+  return cost < hold ? cost : hold
+}
+
 /** Splits a cost between hoster and platform. The hoster's share rounds down and the platform takes the remainder: the sum is exact. */
 export function splitCost(cost: Nanos, hosterShareBps: number): { hosterShareNanos: Nanos; feeNanos: Nanos } {
   const hosterShareNanos = (cost * BigInt(hosterShareBps)) / BPS

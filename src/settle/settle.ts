@@ -1,5 +1,5 @@
 import type { Receipt, Ticket } from '../domain/handoff.ts'
-import { costNanos, type Nanos, splitCost } from '../domain/money.ts'
+import { chargeWithinHold, costNanos, type Nanos, splitCost } from '../domain/money.ts'
 import type { RoutingNote } from '../domain/routing-note.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { Settlement } from '../ledger/settlement/settlement.ts'
@@ -55,7 +55,7 @@ export function settlementOf(
   const offer = receipt.offer
   const price = offer?.price ?? { inputPicoPerToken: 0n, outputPicoPerToken: 0n }
   const measuredNanos = costNanos(price, receipt.billedInputTokens, receipt.billedOutputTokens)
-  const chargedNanos = measuredNanos < ticket.hold.nanos ? measuredNanos : ticket.hold.nanos
+  const chargedNanos = chargeWithinHold(measuredNanos, ticket.hold.nanos)
   return {
     requestId: ticket.requestId,
     leaseId: ticket.hold.leaseId,
