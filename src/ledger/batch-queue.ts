@@ -1,134 +1,150 @@
 import type { Scheduler } from '../runtime/scheduler.ts'
 import { isTransient } from './is-transient.ts'
 
-/**
- * A queue whose entries travel in batches, one batch under way at a time: what arrives meanwhile is the next batch. So an idle lane adds
- * no delay and a busy one shares its round trips and its fsyncs.
- */
-export interface BatchQueue<Entry> extends Iterable<Entry> {
-  push(entry: Entry): void
-  /** Queued and under way. */
-  readonly size: number
-  isUnderWay(entry: Entry): boolean
-  /** Sends without waiting for company, and resolves when what is in the lane now has been carried out or dropped. */
-  flush(): Promise<void>
-  /** Gives up what is left: nothing is sent again from now on. */
-  stop(): void
-}
-
 export interface BatchQueueOptions<Entry> {
   readonly scheduler: Scheduler
-  /** How long a batch that is not full waits for company, ms. 0 for entries that somebody waits for. */
+  /** How long a batch with free room waits for more entries, ms. 0 where a caller waits for each entry. */
   readonly lingerMs: number
-  /** Carries out a batch as one transaction and answers its entries. `attempt` counts from 0. Throws when nothing may have happened. */
+  /**
+   * Sends a batch as one transaction and answers its entries. `attempt` counts from 0. Throws when the transaction may not have committed.
+   */
   send(batch: readonly Entry[], attempt: number): Promise<void>
-  /** Asked before each attempt: false drops the entry. */
+  /** Called before each attempt. An entry for which it returns false is dropped. */
   isWanted(entry: Entry): boolean
-  /** The database could not be reached, or gave up for a reason that passes; whether it committed is unknown. */
-  onBroken(batch: readonly Entry[], error: unknown): void
-  /** PostgreSQL will never take this entry; the others of its batch are carried out without it. */
-  onRefused(entry: Entry, error: unknown): void
+  /** The attempt failed with a transient error. It is unknown whether the batch was committed. */
+  onTransientError(batch: readonly Entry[], error: unknown): void
+  /** PostgreSQL rejects this entry for good. The other entries of its batch are sent without it. */
+  onRejected(entry: Entry, error: unknown): void
 }
 
 const BATCH_MAX = 256
 const BACKOFF_MIN_MS = 20
 const BACKOFF_MAX_MS = 1_000
 
-export function createBatchQueue<Entry>(options: BatchQueueOptions<Entry>): BatchQueue<Entry> {
-  const { scheduler, lingerMs } = options
-  let queue: Entry[] = []
-  let underWay: readonly Entry[] = []
-  let running = false
-  let stopped = false
-  let pushed = 0
-  let carried = 0
-  let flushes: { readonly upTo: number; readonly resolve: () => void }[] = []
-  /** Ends the linger or the back-off at hand before its time. */
-  let wake: (() => void) | undefined
+/**
+ * Sends entries in batches, one batch at a time. Entries that arrive while a batch is in flight form the next batch. An idle queue therefore
+ * adds no delay, and a busy one shares its round trips and fsyncs.
+ */
+export class BatchQueue<Entry> implements Iterable<Entry> {
+  readonly #options: BatchQueueOptions<Entry>
+  #queued: Entry[] = []
+  #inFlight: readonly Entry[] = []
+  #isRunning = false
+  #isStopped = false
+  #pushed = 0
+  #finished = 0
+  #flushes: { readonly upTo: number; readonly resolve: () => void }[] = []
+  /** Ends the current linger or back-off early. */
+  #wake: (() => void) | undefined
 
-  return {
-    push(entry) {
-      if (stopped) return
-      queue.push(entry)
-      pushed++
-      if (queue.length >= BATCH_MAX && underWay.length === 0) wake?.()
-      if (running) return
-      running = true
-      // After the sockets that are readable now have been read: their requests belong in this batch too.
-      scheduler.soon(() => void run())
-    },
-    get size() {
-      return queue.length + underWay.length
-    },
-    isUnderWay: entry => underWay.includes(entry),
-    flush() {
-      if (!running) return Promise.resolve()
-      if (underWay.length === 0) wake?.()
-      return new Promise(resolve => {
-        flushes.push({ upTo: pushed, resolve })
-      })
-    },
-    stop() {
-      stopped = true
-      queue = []
-      wake?.()
-    },
-    *[Symbol.iterator]() {
-      yield* underWay
-      yield* queue
-    },
+  constructor(options: BatchQueueOptions<Entry>) {
+    this.#options = options
   }
 
-  async function run(): Promise<void> {
-    while (queue.length > 0) {
-      if (lingerMs > 0 && queue.length < BATCH_MAX && flushes.length === 0) await sleep(lingerMs)
-      underWay = queue.length <= BATCH_MAX ? queue : queue.slice(0, BATCH_MAX)
-      queue = queue.length <= BATCH_MAX ? [] : queue.slice(BATCH_MAX)
-      await carry(underWay)
-      carried += underWay.length
-      underWay = []
-      endFlushes()
+  /** Entries that are queued or in flight. */
+  get size(): number {
+    return this.#queued.length + this.#inFlight.length
+  }
+
+  push(entry: Entry): void {
+    if (this.#isStopped) return
+    this.#queued.push(entry)
+    this.#pushed++
+    if (this.#queued.length >= BATCH_MAX && this.#inFlight.length === 0) this.#wake?.()
+    if (this.#isRunning) return
+    this.#isRunning = true
+    // Wait until all readable sockets have been read: their requests belong in this batch too.
+    this.#options.scheduler.soon(() => void this.#run())
+  }
+
+  isInFlight(entry: Entry): boolean {
+    return this.#inFlight.includes(entry)
+  }
+
+  /** Sends without lingering. Resolves when every entry that is in the queue now was sent or dropped. */
+  flush(): Promise<void> {
+    if (!this.#isRunning) return Promise.resolve()
+    if (this.#inFlight.length === 0) this.#wake?.()
+    return new Promise(resolve => {
+      this.#flushes.push({ upTo: this.#pushed, resolve })
+    })
+  }
+
+  /** Drops the queued entries and stops sending. */
+  stop(): void {
+    this.#isStopped = true
+    this.#queued = []
+    this.#wake?.()
+  }
+
+  *[Symbol.iterator](): Generator<Entry, void> {
+    yield* this.#inFlight
+    yield* this.#queued
+  }
+
+  async #run(): Promise<void> {
+    const { lingerMs } = this.#options
+    while (this.#queued.length > 0) {
+      const mayLinger = this.#queued.length < BATCH_MAX && this.#flushes.length === 0
+      if (lingerMs > 0 && mayLinger) await this.#sleep(lingerMs)
+      this.#inFlight = this.#takeBatch()
+      await this.#deliver(this.#inFlight)
+      this.#finished += this.#inFlight.length
+      this.#inFlight = []
+      this.#resolveFlushes()
     }
-    running = false
-    // Those of a lane that was stopped.
-    carried = pushed
-    endFlushes()
+    this.#isRunning = false
+    // Includes the entries that `stop` dropped.
+    this.#finished = this.#pushed
+    this.#resolveFlushes()
   }
 
-  function endFlushes(): void {
-    for (const { upTo, resolve } of flushes) if (upTo <= carried) resolve()
-    flushes = flushes.filter(({ upTo }) => upTo > carried)
+  #takeBatch(): readonly Entry[] {
+    const queued = this.#queued
+    if (queued.length <= BATCH_MAX) {
+      this.#queued = []
+      return queued
+    }
+    this.#queued = queued.slice(BATCH_MAX)
+    return queued.slice(0, BATCH_MAX)
   }
 
-  async function carry(entries: readonly Entry[]): Promise<void> {
+  #resolveFlushes(): void {
+    for (const { upTo, resolve } of this.#flushes) if (upTo <= this.#finished) resolve()
+    this.#flushes = this.#flushes.filter(({ upTo }) => upTo > this.#finished)
+  }
+
+  /** Sends the entries until they are committed. Halves the batch to isolate an entry that PostgreSQL rejects. */
+  async #deliver(entries: readonly Entry[]): Promise<void> {
+    const options = this.#options
     let batch = entries.filter(options.isWanted)
-    for (let attempt = 0; batch.length > 0 && !stopped; attempt++) {
+    for (let attempt = 0; batch.length > 0 && !this.#isStopped; attempt++) {
       try {
         await options.send(batch, attempt)
         return
       } catch (error) {
         if (!isTransient(error)) {
-          if (batch.length === 1) options.onRefused(batch[0]!, error)
+          if (batch.length === 1) options.onRejected(batch[0]!, error)
           else {
             const half = batch.length >> 1
-            await carry(batch.slice(0, half))
-            await carry(batch.slice(half))
+            await this.#deliver(batch.slice(0, half))
+            await this.#deliver(batch.slice(half))
           }
           return
         }
-        options.onBroken(batch, error)
-        await sleep(Math.min(BACKOFF_MIN_MS * 2 ** attempt, BACKOFF_MAX_MS))
+        options.onTransientError(batch, error)
+        await this.#sleep(Math.min(BACKOFF_MIN_MS * 2 ** attempt, BACKOFF_MAX_MS))
         batch = batch.filter(options.isWanted)
       }
     }
   }
 
-  function sleep(ms: number): Promise<void> {
+  #sleep(ms: number): Promise<void> {
     return new Promise(resolve => {
-      const cancel = scheduler.after(ms, () => wake?.())
-      wake = () => {
+      const cancel = this.#options.scheduler.after(ms, () => this.#wake?.())
+      this.#wake = () => {
         cancel()
-        wake = undefined
+        this.#wake = undefined
         resolve()
       }
     })

@@ -5,49 +5,54 @@ import type { Log } from '../runtime/log.ts'
 import type { Scheduler } from '../runtime/scheduler.ts'
 import type { Journal } from './journal/journal.ts'
 import type { Admission, AdmissionResult } from './leases/admission.ts'
-import { createAdmissionQueue } from './leases/admission-queue.ts'
+import { AdmissionQueue } from './leases/admission-queue.ts'
 import { createExhaustedWindows } from './leases/exhausted-windows.ts'
-import { createLeaseBook } from './leases/lease-book.ts'
+import { LeaseBook } from './leases/lease-book.ts'
 import { createLeaseReturns } from './leases/lease-returns.ts'
 import type { NodeView } from './leases/node-life.ts'
-import { createUnconfirmedLeases } from './leases/unconfirmed-leases.ts'
+import { UnconfirmedLeases } from './leases/unconfirmed-leases.ts'
 import type { LedgerStore } from './ledger-store.ts'
+import type { RecoveredRecord } from './settlement/recovered-settlements.ts'
 import type { Settlement } from './settlement/settlement.ts'
-import { createSettlementQueue, type RecoveredRecord } from './settlement/settlement-queue.ts'
+import { SettlementQueue } from './settlement/settlement-queue.ts'
 
-/** The money of this node: holds before a request runs, charges after it. Every method is safe to call from any number of requests at once. */
+/** The money of this node: holds before a request runs, charges after it. Any number of requests may call it at once. */
 export interface Ledger {
   /**
-   * Counts the request and holds its worst case. In memory, from a bulk lease, for customers with money to spare; otherwise by a strict
-   * lease in one round trip, shared with the admissions that came while the one before was under way.
-   * Rejects with ApiError `database_unavailable` when PostgreSQL is needed and cannot be reached within two seconds, and `overloaded`
-   * when too much is queued.
+   * Counts the request and holds its worst case: in memory, from a bulk lease, for customers with a large enough balance; otherwise by a
+   * strict lease in one round trip, which it shares with the admissions that arrived during the previous one.
+   * Rejects with ApiError `database_unavailable` when PostgreSQL is needed and does not answer within two seconds, and `overloaded` when too
+   * much is queued.
    */
   admit(admission: Admission): Promise<AdmissionResult>
-  /** What `admit` would answer from memory to one whose window is used up; undefined when it has to be asked. */
+  /** The refusal that `admit` would give from memory to a caller whose window is used up. Undefined when `admit` has to be called. */
   refusalOf(admission: Admission): AdmissionResult | undefined
   /**
-   * Resolves when the charge can no longer be lost: it is in the journal, or committed where there is none. What is in the journal is
-   * committed soon after, by this process or the next one. Rejects with `settlement_unavailable` when that takes longer than
-   * `commitWaitMs` (the request is then free), and for a row that PostgreSQL will never take (a bug, logged: it is free, and has no usage row).
+   * Resolves when the charge can no longer be lost: it is in the journal, or without a journal it is committed. A charge in the journal is
+   * committed soon after, by this process or the next one. Rejects with `settlement_unavailable` when that takes longer than `commitWaitMs`
+   * (the request is then free), and with PostgreSQL's error when PostgreSQL rejects the row (a bug, logged: the request is free and has no
+   * usage row).
    *
-   * Of several settlements of one hold the first counts; the others resolve at once and record nothing.
+   * If a hold is settled several times, the first settlement counts. The others resolve at once and record nothing.
    *
-   * @param hold as `admit` gave it. Rejects where the settlement speaks of another: a bulk lease would wait for its request for ever
+   * @param hold the object that `admit` returned. Rejects when the settlement names another hold, because a bulk lease would then wait for
+   *   its request for ever
    */
   settle(settlement: Settlement, hold: Hold): Promise<void>
   /**
-   * Settles what a process before this one left in the journal; resolves when it is committed. Returns how many there were. Rejects when
-   * it cannot read them.
+   * Settles what an earlier process left in the journal. Resolves with the number of records when they are committed. Rejects when it cannot
+   * read them.
    */
   replay(recovered: readonly RecoveredRecord[]): Promise<number>
-  /** The node was declared dead: its leases are others' now. */
+  /** The node was declared dead, and its leases were reclaimed. */
   fenced(): void
-  /** These bulk leases could be of use elsewhere. */
+  /** Other nodes need the unused part of these bulk leases. */
   recall(leaseIds: readonly string[]): void
-  /** Resolves when everything queued is committed and all leases are handed back or `timeoutMs` have passed; returns how many settlements are left. */
+  /**
+   * Resolves when everything queued is committed and all leases are handed back, or after `timeoutMs`. Returns how many settlements are left.
+   */
   drain(timeoutMs: number): Promise<number>
-  /** The end: nothing is sent again, what is left is given up. Call it after `drain`. */
+  /** Sends nothing any more and gives up what is left. Call it after `drain`. */
   stop(): void
   readonly pending: { readonly admissions: number; readonly settlements: number }
 }
@@ -56,7 +61,7 @@ export interface LedgerDeps {
   readonly store: LedgerStore
   /** Registered before the first admission. */
   readonly node: NodeView
-  /** The shard of usage_hour and usage_day this node writes, 0..32767; nodes that run at the same time should differ. */
+  /** The shard of usage_hour and usage_day that this node writes, 0..32767. Nodes that run at the same time should differ. */
   readonly nodeShard: number
   readonly scheduler: Scheduler
   /** Makes ids of bulk leases: UUIDs that are never used again. */
@@ -74,39 +79,11 @@ const COMMIT_WAIT_MS = 10_000
 const ADMISSIONS_QUEUED_MAX = 20_000
 const SETTLEMENTS_QUEUED_MAX = 100_000
 
-/** Creates the ledger of one node. It owns no timer or connection while nothing is under way. */
+/** Creates the ledger of one node. It holds no timer or connection while nothing is under way. */
 export function createLedger(deps: LedgerDeps): Ledger {
-  const { store, node, scheduler, journal, bulkLeases = true, log } = deps
-  const exhausted = createExhaustedWindows(() => scheduler.monotonicMs())
-  const unconfirmedLeases = createUnconfirmedLeases({ store, scheduler, log })
-  const book = createLeaseBook({
-    monotonicMs: () => scheduler.monotonicMs(),
-    // What is admitted in memory must not run ahead of a database that cannot follow.
-    mayAdmit: () => node.mayAdmit() && !settlements.isLagging(),
-    newId: deps.newId,
-  })
-  const returns = createLeaseReturns({ store, book, scheduler, log })
-  const settlements = createSettlementQueue({
-    store,
-    nodeShard: deps.nodeShard,
-    journal,
-    book,
-    unconfirmedLeases,
-    scheduler,
-    commitWaitMs: deps.commitWaitMs ?? COMMIT_WAIT_MS,
-    log,
-  })
-  const admissions = createAdmissionQueue({
-    store,
-    node,
-    book,
-    returns,
-    settlements,
-    exhausted,
-    unconfirmedLeases,
-    scheduler,
-    log,
-  })
+  const { scheduler, bulkLeases = true } = deps
+  const parts = createParts(deps)
+  const { exhausted, book, returns, settlements, admissions, unconfirmedLeases } = parts
 
   return {
     refusalOf: admission => exhausted.refuse(admission),
@@ -116,18 +93,18 @@ export function createLedger(deps: LedgerDeps): Ledger {
       if (settlements.size >= SETTLEMENTS_QUEUED_MAX || admissions.size >= ADMISSIONS_QUEUED_MAX) {
         return Promise.reject(new ApiError('overloaded', { retryAfterS: 1 }))
       }
-      // Exact for any number of nodes: what such a key may spend is known to the database alone.
+      // Only the database knows what a key with a spend limit may still spend, exactly and for any number of nodes.
       if (admission.keyLimit !== null || !bulkLeases) return admissions.admit(admission)
       const result = book.reserve(admission)
       const renewal = admissions.renew(admission)
       if (result !== undefined) return Promise.resolve(result)
-      // The lease that is on its way will do for most of those who wait for it, in one update of the balance instead of many.
+      // The pending bulk lease will serve most requests that wait for it, with one update of the balance instead of many.
       if (renewal === undefined) return admissions.admit(admission)
       const sinceMs = scheduler.monotonicMs()
       return renewal.then(() => book.reserve(admission) ?? admissions.admit(admission, sinceMs))
     },
-    settle: settlements.settle,
-    replay: settlements.replay,
+    settle: (settlement, hold) => settlements.settle(settlement, hold),
+    replay: recovered => settlements.replay(recovered),
     fenced() {
       book.forgetAll()
       admissions.fenced()
@@ -142,7 +119,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
       const timeout = new Promise<void>(resolve => {
         cancel = scheduler.after(timeoutMs, resolve)
       })
-      await Promise.race([timeout, flush()])
+      await Promise.race([timeout, flush(parts)])
       cancel()
       return settlements.size
     },
@@ -153,12 +130,29 @@ export function createLedger(deps: LedgerDeps): Ledger {
       return { admissions: admissions.size, settlements: settlements.size }
     },
   }
+}
 
-  async function flush(): Promise<void> {
-    await Promise.all([admissions.flush(), settlements.flush()])
-    // The late ones were pushed while the others were committed.
-    await settlements.flush()
-    returns.collect(true)
-    await Promise.all([returns.flush(), unconfirmedLeases.sweep()])
-  }
+type Parts = ReturnType<typeof createParts>
+
+function createParts(deps: LedgerDeps) {
+  const { store, node, nodeShard, scheduler, journal, newId, commitWaitMs = COMMIT_WAIT_MS, log } = deps
+  const monotonicMs = () => scheduler.monotonicMs()
+  // Requests admitted in memory must not run ahead of a database that cannot keep up.
+  const mayAdmit = () => node.mayAdmit() && !settlements.isLagging()
+  const exhausted = createExhaustedWindows(monotonicMs)
+  const unconfirmedLeases = new UnconfirmedLeases({ store, scheduler, log })
+  const book = new LeaseBook({ monotonicMs, mayAdmit, newId })
+  const returns = createLeaseReturns({ store, book, scheduler, log })
+  const shared = { store, book, unconfirmedLeases, scheduler, log }
+  const settlements: SettlementQueue = new SettlementQueue({ ...shared, nodeShard, journal, commitWaitMs })
+  const admissions = new AdmissionQueue({ ...shared, node, returns, settlements, exhausted })
+  return { exhausted, unconfirmedLeases, book, returns, settlements, admissions }
+}
+
+async function flush({ admissions, settlements, returns, unconfirmedLeases }: Parts): Promise<void> {
+  await Promise.all([admissions.flush(), settlements.flush()])
+  // Late settlements were pushed while the others were committed.
+  await settlements.flush()
+  returns.collect(true)
+  await Promise.all([returns.flush(), unconfirmedLeases.sweep()])
 }

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { createAdmissionQueue } from '../../src/ledger/leases/admission-queue.ts'
+import { AdmissionQueue } from '../../src/ledger/leases/admission-queue.ts'
 import { createExhaustedWindows } from '../../src/ledger/leases/exhausted-windows.ts'
-import { createLeaseBook } from '../../src/ledger/leases/lease-book.ts'
+import { LeaseBook } from '../../src/ledger/leases/lease-book.ts'
 import { createLeaseReturns } from '../../src/ledger/leases/lease-returns.ts'
-import { createUnconfirmedLeases } from '../../src/ledger/leases/unconfirmed-leases.ts'
-import { createSettlementQueue } from '../../src/ledger/settlement/settlement-queue.ts'
+import { UnconfirmedLeases } from '../../src/ledger/leases/unconfirmed-leases.ts'
+import { SettlementQueue } from '../../src/ledger/settlement/settlement-queue.ts'
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { WAIT_OPTIONS } from '../harness/patience.ts'
 import { storeOf } from '../harness/store-of.ts'
@@ -24,15 +24,15 @@ test('a customer who comes once is forgotten, also where nobody comes often enou
   const { monotonicMs } = scheduler
   const node = { nodeId, mayAdmit: () => true }
   const common = { store, scheduler, log: undefined }
-  const book = createLeaseBook({ monotonicMs, mayAdmit: node.mayAdmit, newId: () => nodeId })
-  const unconfirmedLeases = createUnconfirmedLeases(common)
+  const book = new LeaseBook({ monotonicMs, mayAdmit: node.mayAdmit, newId: () => nodeId })
+  const unconfirmedLeases = new UnconfirmedLeases(common)
   const returns = createLeaseReturns({ ...common, book })
-  const settlements = createSettlementQueue({
+  const settlements = new SettlementQueue({
     ...common,
     ...{ nodeShard: 1, journal: null, book, unconfirmedLeases, commitWaitMs: 1e9 },
   })
   const exhausted = createExhaustedWindows(monotonicMs)
-  const admissions = createAdmissionQueue({ ...common, node, book, returns, settlements, exhausted, unconfirmedLeases })
+  const admissions = new AdmissionQueue({ ...common, node, book, returns, settlements, exhausted, unconfirmedLeases })
 
   const customerId = await world.addCustomer(1_000n)
   expect(await admissions.admit(admissionOf(customerId, 100n), Infinity)).toMatchObject({ kind: 'granted' })

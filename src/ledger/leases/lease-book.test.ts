@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { Hold } from '../../domain/handoff.ts'
 import type { BulkRequest } from '../ledger-store.ts'
 import type { Admission, AdmissionResult } from './admission.ts'
-import { createLeaseBook, type LeaseBook } from './lease-book.ts'
+import { LeaseBook } from './lease-book.ts'
 
 const customerId = 'customer'
 const limits = { requestsPerMinute: 1e6, requestsPerDay: 1e6, dailySpendCapNanos: 10n ** 15n }
@@ -11,7 +11,7 @@ const holdNanos = 1_000n
 function newBook() {
   const clock = { nowMs: 0 }
   let ids = 0
-  const book = createLeaseBook({
+  const book = new LeaseBook({
     monotonicMs: () => clock.nowMs,
     mayAdmit: () => true,
     newId: () => `lease-${++ids}`,

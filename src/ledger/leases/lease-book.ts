@@ -1,400 +1,191 @@
 import type { AccountLimits } from '../../domain/caller.ts'
 import type { Hold } from '../../domain/handoff.ts'
 import type { Nanos } from '../../domain/money.ts'
-import type { WindowCounts } from '../../domain/windows.ts'
-import type { BulkRequest, LeaseReturn, LeaseVerdict } from '../ledger-store.ts'
+import type { BulkRequest, LeaseReturn } from '../ledger-store.ts'
 import type { Admission, AdmissionResult } from './admission.ts'
-
-/**
- * The bulk leases of one node: admits requests against them in memory, measures what each customer needs, and knows what can go back.
- * A plain state machine: it sends nothing and waits for nothing; the ledger does, and tells it what came of it.
- *
- * A lease serves until it is low, idle, recalled or its minute is over. It is never topped up: a new one takes its place, and the old one
- * drains: it gives back what its running and unsettled requests do not need, again when somebody asks for what they left since, and is closed
- * when the last of them is settled.
- */
-export interface LeaseBook {
-  /** Holds money and a slot for the request if the customer's lease has room; undefined otherwise. */
-  reserve(admission: Admission): AdmissionResult | undefined
-  /** A request that the database admitted: it counts as demand too. */
-  observe(admission: Admission): void
-  /** The request ended with this cost. To be called once for a hold. False when the lease is gone. */
-  charge(hold: Hold, costNanos: Nanos): boolean
-  /** A cost that `charge` took is committed, or never will be. */
-  settled(leaseId: string, costNanos: Nanos): void
-  /** The lease to ask for now, if this customer is worth one and has none with room to spare. Ask, then tell `granted` or `denied`. */
-  wanted(customerId: string, limits: AccountLimits): BulkRequest | undefined
-  granted(request: BulkRequest, grant: Extract<LeaseVerdict, { kind: 'granted' }>, sentAtMs: number): void
-  denied(request: BulkRequest): void
-  /** Lets these leases drain, and those that do already give back what has become free in them since. */
-  recall(leaseIds: readonly string[]): void
-  /** Lets the leases of one customer drain and admits none of its requests in memory for a while; true if something will come back at once. */
-  recallCustomer(customerId: string): boolean
-  /** Lets everything drain that is idle or out of date; all of it at the end. Then says what can go back now. */
-  collect(all?: boolean): LeaseReturn[]
-  /** What `collect` said was done. */
-  returned(lease: LeaseReturn): void
-  has(leaseId: string): boolean
-  /** Whether the customer has any, serving or draining. */
-  hasLease(customerId: string): boolean
-  /** The database knows this lease no more. */
-  forget(leaseId: string): void
-  forgetAll(): void
-  /** Leases and customers kept in mind. */
-  readonly size: number
-}
+import { type BulkGrant, BulkLease } from './bulk-lease.ts'
+import { CustomerLeases } from './customer-leases.ts'
 
 export interface LeaseBookDeps {
   readonly monotonicMs: () => number
-  /** False as soon as others may take this node for dead. */
+  /** False as soon as other nodes may declare this one dead. */
   readonly mayAdmit: () => boolean
   readonly newId: () => string
 }
 
-/** A lease is to last about this long. */
-const LEASE_SECONDS = 10
-/** A customer gets a lease after so many requests, and while they come at such a rate. */
-const REQUESTS_MIN = 4
-/** Free balance below this, or below so many of the customer's largest holds, is spent by strict leases: the last dollars. */
-const FLOOR_NANOS = 1_000_000_000n
-const FLOOR_HOLDS = 20n
-/** Room for running requests beside what is spent: holds are worst cases, often far above the cost. */
-const HELD_FACTOR = 4n
-const HOLDS_MIN = 64n
-const SLOTS_SPARE = 64
-const SLOTS_MAX = 100_000
-/** A lease with room left is replaced no sooner than this, so that a customer's balance row is touched about once a second at most. */
-const RENEW_MS = 1_000
-/** After a refusal the next lease is asked for no sooner than this. */
-const DENIED_MS = 1_000
-const RECALLED_MS = 10_000
 const IDLE_MS = 3_000
-const DEMAND_MS = 5_000
-/** Two clocks that NTP corrects may differ by 500 ppm each: after a minute that is 60 ms, in which the next minute has begun. */
-const CLOCK_MARGIN = 0.999
 
-interface BulkLease {
-  readonly leaseId: string
-  readonly customerId: string
-  readonly limits: AccountLimits
-  readonly grantedNanos: Nanos
-  /** Neither held nor spent, nor given back. */
-  leftNanos: Nanos
-  /** Held by running requests plus charged but not settled: what has to stay when the rest goes back. */
-  owedNanos: Nanos
-  /** Requests, only counted: as keys of a Map their ids would be copied to the old generation of the heap. */
-  running: number
-  unsettled: number
-  readonly slots: number
-  slotsUsed: number
-  /** As of the grant, all slots counted as used. */
-  readonly windows: WindowCounts
-  /** The end of the minute of the slots, monotonic. Taken from before the grant was sent: too early rather than too late. */
-  readonly untilMs: number
-  readonly sinceMs: number
-  usedAtMs: number
-  /** Draining it admits nothing; shrinking, what nothing needs is on its way back, and shrunk it is there; closing, all of it is on its way. */
-  state: 'serving' | 'draining' | 'shrinking' | 'shrunk' | 'closing'
-}
+/**
+ * The bulk leases of one node: admits requests from them in memory, measures what each customer needs, and decides what can be handed back.
+ * A plain state machine: the ledger sends what the book asks for and reports the results.
+ *
+ * A lease serves until it is low, idle or recalled, or its minute is over. It is never topped up: a new lease replaces it, and the old one
+ * drains. A draining lease first hands back what its running and uncommitted requests do not need, hands back more when a recall asks for it, and
+ * is closed when the last of its charges is committed.
+ */
+export class LeaseBook {
+  readonly #monotonicMs: () => number
+  readonly #mayAdmit: () => boolean
+  readonly #newId: () => string
+  readonly #customers = new Map<string, CustomerLeases>()
+  readonly #leases = new Map<string, BulkLease>()
 
-interface Account {
-  readonly customerId: string
-  serving: BulkLease | undefined
-  readonly draining: Set<BulkLease>
-  asking: BulkRequest | undefined
-  /** No lease is asked for before. */
-  notBeforeMs: number
-  // Demand: `requests` and `spentNanos` since `sinceMs`; the two rates are of the time before that.
-  sinceMs: number
-  requests: number
-  spentNanos: Nanos
-  requestsPerMs: number
-  nanosPerMs: number
-  largestHoldNanos: Nanos
-  mostOpenNanos: Nanos
-  usedAtMs: number
-}
-
-export function createLeaseBook({ monotonicMs, mayAdmit, newId }: LeaseBookDeps): LeaseBook {
-  const accounts = new Map<string, Account>()
-  const leases = new Map<string, BulkLease>()
-
-  return {
-    reserve(admission) {
-      const account = accounts.get(admission.customerId)
-      if (account === undefined) return undefined
-      const nowMs = monotonicMs()
-      const lease = account.serving
-      if (lease === undefined || nowMs >= lease.untilMs || lease.slotsUsed >= lease.slots || !mayAdmit())
-        return undefined
-      if (!isSame(lease.limits, admission.limits)) {
-        drain(account)
-        return undefined
-      }
-      const holdNanos = admission.ask?.wantNanos
-      if (holdNanos !== undefined && holdNanos > lease.leftNanos) return undefined
-      account.usedAtMs = nowMs
-      account.requests++
-      lease.usedAtMs = nowMs
-      lease.slotsUsed++
-      const windows = windowsOf(lease)
-      if (holdNanos === undefined) return { kind: 'counted', windows }
-      if (holdNanos > account.largestHoldNanos) account.largestHoldNanos = holdNanos
-      lease.leftNanos -= holdNanos
-      lease.owedNanos += holdNanos
-      if (lease.owedNanos > account.mostOpenNanos) account.mostOpenNanos = lease.owedNanos
-      lease.running++
-      return { kind: 'granted', hold: { leaseId: lease.leaseId, nanos: holdNanos, isOpen: true }, windows }
-    },
-    observe({ customerId, ask }) {
-      const nowMs = monotonicMs()
-      let account = accounts.get(customerId)
-      if (account === undefined) {
-        account = newAccount(customerId, nowMs)
-        accounts.set(customerId, account)
-      }
-      account.usedAtMs = nowMs
-      account.requests++
-      if (ask !== null && ask.wantNanos > account.largestHoldNanos) account.largestHoldNanos = ask.wantNanos
-    },
-    charge(hold, costNanos) {
-      const lease = leases.get(hold.leaseId)
-      if (lease === undefined) return false
-      const unusedNanos = hold.nanos - costNanos
-      lease.leftNanos += unusedNanos
-      lease.owedNanos -= unusedNanos
-      lease.running--
-      lease.unsettled++
-      const account = accounts.get(lease.customerId)
-      if (account !== undefined) account.spentNanos += costNanos
-      return true
-    },
-    settled(leaseId, costNanos) {
-      const lease = leases.get(leaseId)
-      if (lease === undefined) return
-      lease.owedNanos -= costNanos
-      lease.unsettled--
-    },
-    wanted(customerId, limits) {
-      const account = accounts.get(customerId)
-      if (account === undefined || account.asking !== undefined) return undefined
-      const nowMs = monotonicMs()
-      if (nowMs < account.notBeforeMs || !isInNeed(account, nowMs)) return undefined
-      const { requestsPerMs, nanosPerMs, requests } = demandOf(account, nowMs)
-      if (requests < REQUESTS_MIN || requestsPerMs * DEMAND_MS < REQUESTS_MIN) return undefined
-      const { largestHoldNanos, mostOpenNanos } = account
-      const heldNanos = most(mostOpenNanos * HELD_FACTOR, largestHoldNanos * HOLDS_MIN)
-      const request: BulkRequest = {
-        leaseId: newId(),
-        customerId,
-        limits,
-        wantNanos: BigInt(Math.ceil(nanosPerMs * LEASE_SECONDS * 1000)) + heldNanos,
-        floorNanos: most(FLOOR_NANOS, largestHoldNanos * FLOOR_HOLDS),
-        slots: Math.min(Math.ceil(requestsPerMs * LEASE_SECONDS * 1500) + SLOTS_SPARE, SLOTS_MAX),
-      }
-      account.asking = request
-      return request
-    },
-    granted({ leaseId, customerId, limits }, { heldNanos, slots, windows, databaseNowMs }, sentAtMs) {
-      const account = accounts.get(customerId)!
-      const nowMs = monotonicMs()
-      account.asking = undefined
-      account.notBeforeMs = nowMs
-      drain(account)
-      const lease: BulkLease = {
-        leaseId,
-        customerId,
-        limits,
-        grantedNanos: heldNanos,
-        leftNanos: heldNanos,
-        owedNanos: 0n,
-        running: 0,
-        unsettled: 0,
-        slots: slots!,
-        slotsUsed: 0,
-        windows,
-        untilMs: sentAtMs + (windows.minuteEndsAtEpochMs - databaseNowMs) * CLOCK_MARGIN,
-        sinceMs: nowMs,
-        usedAtMs: nowMs,
-        state: 'serving',
-      }
-      leases.set(leaseId, lease)
-      account.serving = lease
-      account.mostOpenNanos = 0n
-    },
-    denied({ customerId }) {
-      const account = accounts.get(customerId)
-      if (account === undefined) return
-      account.asking = undefined
-      account.notBeforeMs = monotonicMs() + DENIED_MS
-    },
-    recall(leaseIds) {
-      for (const leaseId of leaseIds) {
-        const lease = leases.get(leaseId)
-        const account = accounts.get(lease?.customerId ?? '')
-        if (lease === undefined || account === undefined) continue
-        if (account.serving === lease) recallAccount(account)
-        else drainAgain(lease)
-      }
-    },
-    recallCustomer(customerId) {
-      const account = accounts.get(customerId)
-      if (account === undefined) return false
-      recallAccount(account)
-      let isComing = false
-      for (const lease of account.draining) {
-        drainAgain(lease)
-        if (lease.state !== 'shrunk' || isUnused(lease)) isComing = true
-      }
-      return isComing
-    },
-    collect(all = false) {
-      const nowMs = monotonicMs()
-      const returns: LeaseReturn[] = []
-      for (const account of accounts.values()) {
-        const { serving } = account
-        if (
-          serving !== undefined &&
-          (all || nowMs >= serving.untilMs || nowMs - serving.usedAtMs >= IDLE_MS || !mayAdmit())
-        ) {
-          drain(account)
-        }
-        for (const lease of account.draining) {
-          const toReturn = returnOf(lease)
-          if (toReturn !== undefined) returns.push(toReturn)
-        }
-        const isIdle = account.draining.size === 0 && account.serving === undefined && account.asking === undefined
-        if (isIdle && nowMs - account.usedAtMs > DEMAND_MS * 2) accounts.delete(account.customerId)
-      }
-      return returns
-    },
-    returned({ leaseId, keepNanos }) {
-      if (keepNanos === null) forget(leaseId)
-      else {
-        const lease = leases.get(leaseId)
-        if (lease?.state === 'shrinking') lease.state = 'shrunk'
-      }
-    },
-    has: leaseId => leases.has(leaseId),
-    hasLease(customerId) {
-      const account = accounts.get(customerId)
-      return account !== undefined && (account.serving !== undefined || account.draining.size > 0)
-    },
-    forget,
-    forgetAll() {
-      leases.clear()
-      for (const account of accounts.values()) {
-        account.serving = undefined
-        account.asking = undefined
-        account.draining.clear()
-      }
-    },
-    get size() {
-      return accounts.size
-    },
+  constructor({ monotonicMs, mayAdmit, newId }: LeaseBookDeps) {
+    this.#monotonicMs = monotonicMs
+    this.#mayAdmit = mayAdmit
+    this.#newId = newId
   }
 
-  function drain(account: Account): void {
-    const { serving } = account
-    if (serving === undefined) return
-    serving.state = 'draining'
-    account.draining.add(serving)
-    account.serving = undefined
+  /** Customers that have leases or recent requests. */
+  get size(): number {
+    return this.#customers.size
   }
 
-  function recallAccount(account: Account): void {
-    drain(account)
-    account.notBeforeMs = monotonicMs() + RECALLED_MS
+  has(leaseId: string): boolean {
+    return this.#leases.has(leaseId)
   }
 
-  function forget(leaseId: string): void {
-    const lease = leases.get(leaseId)
+  /** Whether the customer has a lease, serving or draining. */
+  hasLease(customerId: string): boolean {
+    const customer = this.#customers.get(customerId)
+    return customer !== undefined && (customer.serving !== undefined || customer.draining.size > 0)
+  }
+
+  // ---------------------------------------------------------------- requests
+
+  /** Holds money and a slot for the request. Undefined when the customer has no serving lease with room. */
+  reserve({ customerId, limits, ask }: Admission): AdmissionResult | undefined {
+    const customer = this.#customers.get(customerId)
+    if (customer === undefined) return undefined
+    const nowMs = this.#monotonicMs()
+    const lease = customer.serving
+    if (lease === undefined || lease.isUsedUp(nowMs) || !this.#mayAdmit()) return undefined
+    if (!isSame(lease.limits, limits)) {
+      customer.drain()
+      return undefined
+    }
+    const holdNanos = ask?.wantNanos
+    if (holdNanos !== undefined && holdNanos > lease.leftNanos) return undefined
+    customer.noteRequest(holdNanos, nowMs)
+    lease.count(nowMs)
+    const windows = lease.windows()
+    if (holdNanos === undefined) return { kind: 'counted', windows }
+    lease.hold(holdNanos)
+    customer.noteOwed(lease.owedNanos)
+    return { kind: 'granted', hold: { leaseId: lease.leaseId, nanos: holdNanos, isOpen: true }, windows }
+  }
+
+  /** Counts a request that the database admitted as demand for a lease. */
+  observe({ customerId, ask }: Admission): void {
+    const nowMs = this.#monotonicMs()
+    let customer = this.#customers.get(customerId)
+    if (customer === undefined) {
+      customer = new CustomerLeases(customerId, nowMs)
+      this.#customers.set(customerId, customer)
+    }
+    customer.noteRequest(ask?.wantNanos, nowMs)
+  }
+
+  /** Ends a request at this cost. Call it once per hold. Returns false when the lease is gone. */
+  charge(hold: Hold, chargedNanos: Nanos): boolean {
+    const lease = this.#leases.get(hold.leaseId)
+    if (lease === undefined) return false
+    lease.charge(hold.nanos, chargedNanos)
+    this.#customers.get(lease.customerId)?.noteSpent(chargedNanos)
+    return true
+  }
+
+  /** A cost that `charge` accepted is committed, or never will be. */
+  settled(leaseId: string, chargedNanos: Nanos): void {
+    this.#leases.get(leaseId)?.settle(chargedNanos)
+  }
+
+  // ---------------------------------------------------------------- new leases
+
+  /** The lease to ask for now, if the customer needs one. The caller must report the result to `granted` or `denied`. */
+  wanted(customerId: string, limits: AccountLimits): BulkRequest | undefined {
+    return this.#customers.get(customerId)?.ask(limits, this.#newId, this.#monotonicMs())
+  }
+
+  granted(request: BulkRequest, grant: BulkGrant, sentAtMs: number): void {
+    const nowMs = this.#monotonicMs()
+    const lease = new BulkLease(request, grant, sentAtMs, nowMs)
+    this.#customers.get(lease.customerId)!.serve(lease, nowMs)
+    this.#leases.set(lease.leaseId, lease)
+  }
+
+  denied({ customerId }: BulkRequest): void {
+    this.#customers.get(customerId)?.denyAsked(this.#monotonicMs())
+  }
+
+  // ---------------------------------------------------------------- returns
+
+  /** Drains these leases. A lease that drains already hands back what has become free in it since. */
+  recall(leaseIds: readonly string[]): void {
+    for (const leaseId of leaseIds) {
+      const lease = this.#leases.get(leaseId)
+      const customer = this.#customers.get(lease?.customerId ?? '')
+      if (lease === undefined || customer === undefined) continue
+      if (customer.serving === lease) customer.recall(this.#monotonicMs())
+      else lease.drainAgain()
+    }
+  }
+
+  /**
+   * Drains all leases of one customer and admits none of its requests in memory for ten seconds. Returns whether the next `collect`, or a return
+   * that was sent, frees something.
+   */
+  recallCustomer(customerId: string): boolean {
+    const customer = this.#customers.get(customerId)
+    if (customer === undefined) return false
+    customer.recall(this.#monotonicMs())
+    let hasReturnPending = false
+    for (const lease of customer.draining) {
+      lease.drainAgain()
+      if (lease.hasReturnPending()) hasReturnPending = true
+    }
+    return hasReturnPending
+  }
+
+  /**
+   * Drains every lease that is idle or out of date, and with `all` every lease. Returns what to hand back now. Forgets customers that
+   * have no lease and no recent request.
+   */
+  collect(all = false): LeaseReturn[] {
+    const nowMs = this.#monotonicMs()
+    const returns: LeaseReturn[] = []
+    for (const customer of this.#customers.values()) {
+      const { serving } = customer
+      if (serving !== undefined) {
+        const isDone = nowMs >= serving.untilMs || nowMs - serving.usedAtMs >= IDLE_MS || !this.#mayAdmit()
+        if (all || isDone) customer.drain()
+      }
+      for (const lease of customer.draining) {
+        const toReturn = lease.takeReturn()
+        if (toReturn !== undefined) returns.push(toReturn)
+      }
+      if (customer.isForgettable(nowMs)) this.#customers.delete(customer.customerId)
+    }
+    return returns
+  }
+
+  /** The database committed a return that `collect` asked for. */
+  returned({ leaseId, keepNanos }: LeaseReturn): void {
+    if (keepNanos === null) this.forget(leaseId)
+    else this.#leases.get(leaseId)?.confirmShrink()
+  }
+
+  /** Forgets a lease that no longer exists in the database. */
+  forget(leaseId: string): void {
+    const lease = this.#leases.get(leaseId)
     if (lease === undefined) return
-    leases.delete(leaseId)
-    const account = accounts.get(lease.customerId)
-    account?.draining.delete(lease)
-    if (account?.serving === lease) account.serving = undefined
+    this.#leases.delete(leaseId)
+    this.#customers.get(lease.customerId)?.drop(lease)
   }
-}
 
-function newAccount(customerId: string, nowMs: number): Account {
-  return {
-    customerId,
-    serving: undefined,
-    draining: new Set(),
-    asking: undefined,
-    notBeforeMs: nowMs,
-    sinceMs: nowMs,
-    requests: 0,
-    spentNanos: 0n,
-    requestsPerMs: 0,
-    nanosPerMs: 0,
-    largestHoldNanos: 0n,
-    mostOpenNanos: 0n,
-    usedAtMs: nowMs,
-  }
-}
-
-/** Of many requests on a lease one may run for long: it is not to keep what the others held from whoever asks for it. */
-function drainAgain(lease: BulkLease): void {
-  if (lease.state === 'shrunk' && lease.leftNanos > 0n) lease.state = 'draining'
-}
-
-/** A draining lease gives back at once what nothing needs, and the rest when nothing needs it any more: two hand-backs, unless it is asked for more. */
-function returnOf(lease: BulkLease): LeaseReturn | undefined {
-  const { leaseId, slotsUsed } = lease
-  if (lease.state === 'closing') return undefined
-  if (isUnused(lease)) {
-    lease.state = 'closing'
-    return { leaseId, keepNanos: null, slotsUsed }
-  }
-  if (lease.state !== 'draining') return undefined
-  lease.state = 'shrinking'
-  lease.leftNanos = 0n
-  return { leaseId, keepNanos: lease.owedNanos, slotsUsed }
-}
-
-/** No request runs on it, or waits to be settled. */
-function isUnused({ running, unsettled }: BulkLease): boolean {
-  return running === 0 && unsettled === 0
-}
-
-function isInNeed({ serving: lease, largestHoldNanos }: Account, nowMs: number): boolean {
-  if (lease === undefined || nowMs >= lease.untilMs || lease.slotsUsed >= lease.slots) return true
-  // Used up before its time, as the first lease of a sudden load is. One that never had room for many holds is no better the next time.
-  const isSpent = lease.leftNanos < largestHoldNanos && lease.grantedNanos >= largestHoldNanos * HOLDS_MIN
-  if (isSpent) return true
-  const isLow = lease.leftNanos * 4n < lease.grantedNanos || (lease.slots - lease.slotsUsed) * 4 < lease.slots
-  return isLow && nowMs - lease.sinceMs >= RENEW_MS
-}
-
-/** What the customer used per millisecond lately: the larger of the running measurement and half of the one before. */
-function demandOf(account: Account, nowMs: number) {
-  const elapsedMs = Math.max(nowMs - account.sinceMs, 250)
-  const { requests } = account
-  const demand = {
-    requestsPerMs: Math.max(requests / elapsedMs, account.requestsPerMs / 2),
-    nanosPerMs: Math.max(Number(account.spentNanos) / elapsedMs, account.nanosPerMs / 2),
-    requests,
-  }
-  if (elapsedMs > DEMAND_MS) {
-    account.sinceMs = nowMs
-    account.requests = 0
-    account.spentNanos = 0n
-    account.requestsPerMs = demand.requestsPerMs
-    account.nanosPerMs = demand.nanosPerMs
-  }
-  return demand
-}
-
-/** The unused slots are this node's alone, so they count as free in what its callers are told. */
-function windowsOf({ windows, slots, slotsUsed }: BulkLease): WindowCounts {
-  const unused = slots - slotsUsed
-  return {
-    minuteUsed: windows.minuteUsed - unused,
-    dayUsed: windows.dayUsed - unused,
-    minuteEndsAtEpochMs: windows.minuteEndsAtEpochMs,
-    dayEndsAtEpochMs: windows.dayEndsAtEpochMs,
+  forgetAll(): void {
+    this.#leases.clear()
+    for (const customer of this.#customers.values()) customer.dropAll()
   }
 }
 
@@ -405,8 +196,4 @@ function isSame(a: AccountLimits, b: AccountLimits): boolean {
       a.requestsPerDay === b.requestsPerDay &&
       a.dailySpendCapNanos === b.dailySpendCapNanos)
   )
-}
-
-function most(a: Nanos, b: Nanos): Nanos {
-  return a > b ? a : b
 }

@@ -2,18 +2,18 @@ import { failpoint } from '../../runtime/failpoint.ts'
 import type { Log } from '../../runtime/log.ts'
 import { createPeriodicCheck } from '../../runtime/periodic-check.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
-import { createBatchQueue } from '../batch-queue.ts'
+import { BatchQueue } from '../batch-queue.ts'
 import type { LeaseReturn, LedgerStore } from '../ledger-store.ts'
 import type { LeaseBook } from './lease-book.ts'
 
-/** Bulk leases on their way back, whole or in part. */
+/** Hands bulk leases back to the database, whole or in part. */
 export interface LeaseReturns {
   push(lease: LeaseReturn): void
-  /** Hands back what nothing needs any more; all that can go at the end. */
+  /** Hands back what nothing needs any more; with `all`, everything that no running request needs. */
   collect(all?: boolean): void
-  /** From now on it is collected every second, while there are leases. */
+  /** Starts to collect every second, while the book has customers. */
   watch(): void
-  /** Resolves when what was pushed or collected so far is back. */
+  /** Resolves when every return that was pushed or collected so far is committed. */
   flush(): Promise<void>
   stop(): void
 }
@@ -25,11 +25,10 @@ export interface LeaseReturnsDeps {
   readonly log: Pick<Log, 'warn' | 'error'> | undefined
 }
 
-/** How often leases that are idle, out of date or done are looked for. */
 const COLLECT_MS = 1_000
 
 export function createLeaseReturns({ store, book, scheduler, log }: LeaseReturnsDeps): LeaseReturns {
-  const lane = createBatchQueue<LeaseReturn>({
+  const queue = new BatchQueue<LeaseReturn>({
     scheduler,
     lingerMs: 0,
     async send(batch) {
@@ -39,11 +38,11 @@ export function createLeaseReturns({ store, book, scheduler, log }: LeaseReturns
       for (const lease of batch) book.returned(lease)
     },
     isWanted: () => true,
-    onBroken(batch, error) {
-      log?.warn({ err: error, leases: batch.length }, 'leases could not be handed back, trying again')
+    onTransientError(batch, error) {
+      log?.warn({ err: error, leases: batch.length }, 'leases could not be handed back; trying again')
     },
-    onRefused(lease, error) {
-      log?.error({ err: error, lease: lease.leaseId }, 'PostgreSQL refuses a lease that is handed back')
+    onRejected(lease, error) {
+      log?.error({ err: error, lease: lease.leaseId }, 'PostgreSQL rejects the return of a lease')
       book.forget(lease.leaseId)
     },
   })
@@ -53,16 +52,16 @@ export function createLeaseReturns({ store, book, scheduler, log }: LeaseReturns
   })
 
   function collect(all = false): void {
-    for (const lease of book.collect(all)) lane.push(lease)
+    for (const lease of book.collect(all)) queue.push(lease)
   }
 
   return {
-    push: lane.push,
+    push: lease => queue.push(lease),
     collect,
     watch: watch.start,
-    flush: lane.flush,
+    flush: () => queue.flush(),
     stop() {
-      lane.stop()
+      queue.stop()
       watch.stop()
     },
   }

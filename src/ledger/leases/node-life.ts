@@ -3,34 +3,34 @@ import type { Log } from '../../runtime/log.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
 import { HEARTBEAT_MS, type LedgerStore, SELF_FENCE_MS } from '../ledger-store.ts'
 
-/** This process as the other nodes see it. */
+/** This process as the database and the other nodes know it. */
 export interface NodeView {
-  /** New at each start and after each fencing, never reused: so a lease always names the one owner that may use it. */
+  /** New at each start and after each fencing, and never used again. So a lease always names the one owner that may use it. */
   readonly nodeId: string
   /**
-   * Whether bulk leases may still be used. False from 12 s after the last heartbeat that arrived was *sent*, on the clock that never steps:
-   * well before the 15 s after which PostgreSQL counts the node as gone.
+   * Whether bulk leases may still be used. False from 12 s after the last successful heartbeat was *sent*, on the clock that never steps:
+   * well before the 15 s after which PostgreSQL counts the node as expired.
    */
   mayAdmit(): boolean
 }
 
 export interface NodeLife extends NodeView {
-  /** Told from now on. */
+  /** Adds a listener. */
   listen(listener: NodeListener): void
-  /** Ends the heartbeats; resolves when none is under way. */
+  /** Ends the heartbeats. Resolves when none is in flight. */
   stop(): Promise<void>
   /**
-   * Declares the node dead at the end of a drain: what it holds may be reclaimed at once. Call it after `stop`. Resolves with whether PostgreSQL has
-   * said that it is.
+   * Declares the node dead at the end of a drain, so that its leases may be reclaimed at once. Call it after `stop`. Resolves with whether
+   * PostgreSQL confirmed it.
    */
   retire(): Promise<boolean>
 }
 
 export interface NodeListener {
-  /** The node was declared dead while it slept: its leases are gone. It goes on under another id. */
+  /** The node was declared dead while it slept, and its leases are gone. It goes on under another id. */
   onFenced(): void
   onRecalled(leaseIds: readonly string[]): void
-  /** After each heartbeat that arrived. */
+  /** After each successful heartbeat. */
   onBeat?(): void
 }
 
@@ -39,82 +39,94 @@ export interface NodeLifeDeps {
   readonly scheduler: Scheduler
   /** Makes node ids: UUIDs that are never used again. */
   readonly newId: () => string
-  /** Told each id before it is registered, so that a process after this one knows whose leases to end. */
+  /** Called with each id before it is registered, so that the next process on this data directory knows whose leases to end. */
   readonly onNewId?: (nodeId: string) => void
   readonly log?: Pick<Log, 'warn'>
 }
 
 /** Registers the node and keeps it alive until `stop`. Rejects when the database cannot be reached. */
 export async function startNodeLife(deps: NodeLifeDeps): Promise<NodeLife> {
-  const { store, scheduler, log } = deps
-  const listeners: NodeListener[] = []
-  let nodeId = ''
-  let trustedUntilMs = 0
-  let stopped = false
-  let beating: Promise<void> = Promise.resolve()
-  let cancel = () => {}
-  await register()
-  schedule()
-
+  const heart = new Heartbeats(deps)
+  await heart.register()
+  heart.schedule()
   return {
     get nodeId() {
-      return nodeId
+      return heart.nodeId
     },
-    mayAdmit: () => scheduler.monotonicMs() < trustedUntilMs,
+    mayAdmit: () => deps.scheduler.monotonicMs() < heart.trustedUntilMs,
     listen: listener => {
-      listeners.push(listener)
+      heart.listeners.push(listener)
     },
-    async stop() {
-      stopped = true
-      cancel()
-      await beating
-    },
+    stop: () => heart.stop(),
     async retire() {
       try {
-        await store.retireNode(nodeId)
+        await deps.store.retireNode(heart.nodeId)
         return true
       } catch (error) {
-        // The rest of the shutdown has to go on: it is declared dead by the next start, or by its expiry.
-        log?.warn({ err: error, nodeId }, 'this node could not be retired')
+        // The shutdown goes on. The next start on this data directory declares the node dead, or its expiry does.
+        deps.log?.warn({ err: error, nodeId: heart.nodeId }, 'this node could not be retired')
         return false
       }
     },
   }
+}
 
-  async function register(): Promise<void> {
-    const newId = deps.newId()
-    deps.onNewId?.(newId)
+class Heartbeats {
+  readonly #deps: NodeLifeDeps
+  readonly listeners: NodeListener[] = []
+  nodeId = ''
+  trustedUntilMs = 0
+  #isStopped = false
+  #beating: Promise<void> = Promise.resolve()
+  #cancel: () => void = () => {}
+
+  constructor(deps: NodeLifeDeps) {
+    this.#deps = deps
+  }
+
+  async register(): Promise<void> {
+    const { store, scheduler, onNewId } = this.#deps
+    const newId = this.#deps.newId()
+    onNewId?.(newId)
     failpoint('node-noted')
     const sentAtMs = scheduler.monotonicMs()
     await store.registerNode(newId)
     failpoint('node-registered')
-    nodeId = newId
-    trustedUntilMs = sentAtMs + SELF_FENCE_MS
+    this.nodeId = newId
+    this.trustedUntilMs = sentAtMs + SELF_FENCE_MS
   }
 
-  function schedule(): void {
-    if (stopped) return
-    cancel = scheduler.after(HEARTBEAT_MS, () => {
-      beating = beat()
+  schedule(): void {
+    if (this.#isStopped) return
+    const { scheduler, log } = this.#deps
+    this.#cancel = scheduler.after(HEARTBEAT_MS, () => {
+      this.#beating = this.#beat()
         .catch(error => log?.warn({ err: error }, 'the heartbeat did not reach the database; trying again'))
-        .then(schedule)
+        .then(() => this.schedule())
     })
   }
 
-  async function beat(): Promise<void> {
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.#cancel()
+    await this.#beating
+  }
+
+  async #beat(): Promise<void> {
+    const { store, scheduler, log } = this.#deps
     const sentAtMs = scheduler.monotonicMs()
     failpoint('heartbeat-before-send')
-    const { isAlive, recalled } = await store.heartbeat(nodeId)
+    const { isAlive, recalled } = await store.heartbeat(this.nodeId)
     failpoint('heartbeat-sent')
     if (isAlive) {
-      trustedUntilMs = sentAtMs + SELF_FENCE_MS
-      if (recalled.length > 0) for (const listener of listeners) listener.onRecalled(recalled)
-      for (const listener of listeners) listener.onBeat?.()
+      this.trustedUntilMs = sentAtMs + SELF_FENCE_MS
+      if (recalled.length > 0) for (const listener of this.listeners) listener.onRecalled(recalled)
+      for (const listener of this.listeners) listener.onBeat?.()
       return
     }
-    log?.warn({ nodeId }, 'this node had been declared dead; what it was running is settled late')
-    trustedUntilMs = Number.NEGATIVE_INFINITY
-    for (const listener of listeners) listener.onFenced()
-    await register()
+    log?.warn({ nodeId: this.nodeId }, 'this node had been declared dead; its running requests are settled late')
+    this.trustedUntilMs = Number.NEGATIVE_INFINITY
+    for (const listener of this.listeners) listener.onFenced()
+    await this.register()
   }
 }

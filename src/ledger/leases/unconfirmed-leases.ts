@@ -2,119 +2,125 @@ import type { Log } from '../../runtime/log.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
 import type { LedgerStore } from '../ledger-store.ts'
 
-/**
- * Leases that may come to exist although nobody here wants them: their statement was sent, the connection broke, and PostgreSQL may carry it out
- * for a while yet. They are looked for and given back, once a second, until that while is over.
- */
-export interface UnconfirmedLeases {
-  /** The admission of this request was sent and nobody heard the answer. The request goes on, so its lease is in use, if there is one. */
-  suspect(requestId: string): void
-  isSuspect(requestId: string): boolean
-  /** Nobody wants the strict lease of this request: from now on it is looked for. */
-  bury(requestId: string): void
-  /** The grant of this bulk lease was sent and nobody heard the answer. `isUnwanted` is asked each time it is looked for. */
-  suspectGrant(leaseId: string, isUnwanted: () => boolean): void
-  /** Looks for all of them now. */
-  sweep(): Promise<void>
-  stop(): void
-}
-
 export interface UnconfirmedLeasesDeps {
   readonly store: Pick<LedgerStore, 'release' | 'handBack'>
   readonly scheduler: Scheduler
   readonly log: Pick<Log, 'warn'> | undefined
 }
 
-/** A statement that was sent before its connection broke may still run this long: PostgreSQL's own timeouts are far shorter. */
+/** PostgreSQL may run a statement this long after its connection broke. Its own timeouts are far shorter. */
 export const UNCONFIRMED_WATCH_MS = 60_000
-const GHOST_SWEEP_MS = 1_000
-const GHOSTS_SWEPT_MAX = 1_000
-/** More than any lease has; PostgreSQL's largest integer. */
-const SLOTS_ALL = 2_147_483_647
+const SWEEP_MS = 1_000
+const RELEASES_MAX = 1_000
+/** More slots than any lease has: PostgreSQL's largest integer. */
+const ALL_SLOTS = 2_147_483_647
 
-export function createUnconfirmedLeases({ store, scheduler, log }: UnconfirmedLeasesDeps): UnconfirmedLeases {
-  /** By request. When it was buried, or undefined while the request goes on. */
-  const strict = new Map<string, number | undefined>()
-  /** By lease. It may exist again after it was handed back. */
-  const grants = new Map<string, { readonly isUnwanted: () => boolean; readonly sinceMs: number }>()
-  let cancel = noop
-  let sweeping = false
-  let stopped = false
+/**
+ * Leases that PostgreSQL may grant although nothing on this node will use them: the connection broke after their statement was sent. Once a
+ * second the node releases those that exist by then, until PostgreSQL can no longer be running the statement.
+ */
+export class UnconfirmedLeases {
+  readonly #deps: UnconfirmedLeasesDeps
+  /** By request id: when the request was given up, or undefined while it goes on. */
+  readonly #strict = new Map<string, number | undefined>()
+  /** By lease id. A lease may be granted again after it was handed back. */
+  readonly #bulk = new Map<string, { readonly isUnwanted: () => boolean; readonly sinceMs: number }>()
+  #cancelSweep: () => void = noop
+  #isSweepScheduled = false
+  #isStopped = false
 
-  return {
-    suspect(requestId) {
-      strict.set(requestId, undefined)
-    },
-    // Asked at the end of each request, when there are none nearly always: then the id need not be hashed.
-    isSuspect: requestId => strict.size > 0 && strict.has(requestId),
-    bury(requestId) {
-      strict.set(requestId, scheduler.monotonicMs())
-      scheduleSweep()
-    },
-    suspectGrant(leaseId, isUnwanted) {
-      grants.set(leaseId, { isUnwanted, sinceMs: scheduler.monotonicMs() })
-      scheduleSweep()
-    },
-    sweep,
-    stop() {
-      stopped = true
-      cancel()
-      strict.clear()
-      grants.clear()
-    },
+  constructor(deps: UnconfirmedLeasesDeps) {
+    this.#deps = deps
   }
 
-  function scheduleSweep(): void {
-    if (sweeping || stopped) return
-    sweeping = true
-    cancel = scheduler.after(GHOST_SWEEP_MS, async () => {
-      await sweep()
-      sweeping = false
-      if (grants.size > 0) scheduleSweep()
-      for (const buriedMs of strict.values()) {
-        if (buriedMs === undefined) continue
-        scheduleSweep()
+  /** The admission of this request was sent and its answer was lost. The request goes on and will use the lease if there is one. */
+  track(requestId: string): void {
+    this.#strict.set(requestId, undefined)
+  }
+
+  isTracked(requestId: string): boolean {
+    // Called at the end of each request. The map is nearly always empty, and then the id need not be hashed.
+    return this.#strict.size > 0 && this.#strict.has(requestId)
+  }
+
+  /** Nothing will use the strict lease of this request: release it as soon as it exists. */
+  abandon(requestId: string): void {
+    this.#strict.set(requestId, this.#deps.scheduler.monotonicMs())
+    this.#scheduleSweep()
+  }
+
+  /** The grant of this bulk lease was sent and its answer was lost. Each sweep calls `isUnwanted` and hands the lease back if it is true. */
+  trackGrant(leaseId: string, isUnwanted: () => boolean): void {
+    this.#bulk.set(leaseId, { isUnwanted, sinceMs: this.#deps.scheduler.monotonicMs() })
+    this.#scheduleSweep()
+  }
+
+  /** Releases every unwanted lease that exists now. */
+  async sweep(): Promise<void> {
+    await Promise.all([this.#sweepStrict(), this.#sweepBulk()])
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    this.#cancelSweep()
+    this.#strict.clear()
+    this.#bulk.clear()
+  }
+
+  #scheduleSweep(): void {
+    if (this.#isSweepScheduled || this.#isStopped) return
+    this.#isSweepScheduled = true
+    this.#cancelSweep = this.#deps.scheduler.after(SWEEP_MS, async () => {
+      await this.sweep()
+      this.#isSweepScheduled = false
+      if (this.#bulk.size > 0) this.#scheduleSweep()
+      for (const abandonedMs of this.#strict.values()) {
+        if (abandonedMs === undefined) continue
+        this.#scheduleSweep()
         break
       }
     })
   }
 
-  async function sweep(): Promise<void> {
-    await Promise.all([sweepStrict(), sweepGrants()])
-  }
-
-  async function sweepStrict(): Promise<void> {
-    const dead: string[] = []
-    for (const [requestId, buriedMs] of strict) {
-      if (buriedMs !== undefined && dead.push(requestId) === GHOSTS_SWEPT_MAX) break
+  async #sweepStrict(): Promise<void> {
+    const { store, scheduler, log } = this.#deps
+    const strict = this.#strict
+    const abandoned: string[] = []
+    for (const [requestId, abandonedMs] of strict) {
+      if (abandonedMs !== undefined && abandoned.push(requestId) === RELEASES_MAX) break
     }
-    if (dead.length === 0) return
-    // As of now: this process may be paused before it hears the answer, and what comes to exist meanwhile was not looked for.
-    const forgottenMs = scheduler.monotonicMs() - UNCONFIRMED_WATCH_MS
+    if (abandoned.length === 0) return
+    // Taken before the statement is sent. This process may pause before it reads the answer, and a lease may be granted in that time.
+    const expiredMs = scheduler.monotonicMs() - UNCONFIRMED_WATCH_MS
     try {
-      await store.release(dead)
-      for (const requestId of dead) {
-        const buriedMs = strict.get(requestId)
+      await store.release(abandoned)
+      for (const requestId of abandoned) {
+        const abandonedMs = strict.get(requestId)
         strict.delete(requestId)
-        // Looked at again, after the others; also one whose lease was found, since the admission may have been sent more than once.
-        if (buriedMs !== undefined && buriedMs > forgottenMs) strict.set(requestId, buriedMs)
+        // Goes to the end of the map. A lease that was released is tracked again too, since its admission may have been sent twice.
+        if (abandonedMs !== undefined && abandonedMs > expiredMs) strict.set(requestId, abandonedMs)
       }
     } catch (error) {
-      log?.warn({ err: error, leases: dead.length }, 'leases of given-up admissions could not be released yet')
+      log?.warn(
+        { err: error, leases: abandoned.length },
+        'leases of abandoned admissions could not be released; trying again',
+      )
     }
   }
 
-  async function sweepGrants(): Promise<void> {
-    const dead: string[] = []
-    const forgottenMs = scheduler.monotonicMs() - UNCONFIRMED_WATCH_MS
-    for (const [leaseId, { isUnwanted }] of grants) if (isUnwanted()) dead.push(leaseId)
+  async #sweepBulk(): Promise<void> {
+    const { store, scheduler, log } = this.#deps
+    const unwanted: string[] = []
+    const expiredMs = scheduler.monotonicMs() - UNCONFIRMED_WATCH_MS
+    for (const [leaseId, { isUnwanted }] of this.#bulk) if (isUnwanted()) unwanted.push(leaseId)
     try {
-      // Whatever slots were used are not known any more: they stay counted.
-      if (dead.length > 0)
-        await store.handBack(dead.map(leaseId => ({ leaseId, keepNanos: null, slotsUsed: SLOTS_ALL })))
-      for (const [leaseId, { sinceMs }] of grants) if (sinceMs <= forgottenMs) grants.delete(leaseId)
+      // The number of used slots is not known any more, so all of them stay counted.
+      if (unwanted.length > 0) {
+        await store.handBack(unwanted.map(leaseId => ({ leaseId, keepNanos: null, slotsUsed: ALL_SLOTS })))
+      }
+      for (const [leaseId, { sinceMs }] of this.#bulk) if (sinceMs <= expiredMs) this.#bulk.delete(leaseId)
     } catch (error) {
-      log?.warn({ err: error, leases: dead.length }, 'leases that were given up could not be handed back yet')
+      log?.warn({ err: error, leases: unwanted.length }, 'abandoned bulk leases could not be handed back; trying again')
     }
   }
 }

@@ -42,3 +42,18 @@ export interface Settlement {
   /** Null where nothing was chosen. */
   readonly routing: RoutingNote | null
 }
+
+/** The same usage row with nothing charged. What it would have cost is written off. */
+export function voided(settlement: Settlement): Settlement {
+  return {
+    ...settlement,
+    inputTokens: 0,
+    outputTokens: 0,
+    costNanos: 0n,
+    hosterShareNanos: 0n,
+    feeNanos: 0n,
+    writeoffNanos: settlement.writeoffNanos + settlement.costNanos,
+    success: false,
+    outcome: 'internal_error',
+  }
+}

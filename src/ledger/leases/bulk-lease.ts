@@ -1,0 +1,134 @@
+import type { AccountLimits } from '../../domain/caller.ts'
+import type { Nanos } from '../../domain/money.ts'
+import type { WindowCounts } from '../../domain/windows.ts'
+import type { BulkRequest, LeaseReturn, LeaseVerdict } from '../ledger-store.ts'
+
+export type BulkGrant = Extract<LeaseVerdict, { kind: 'granted' }>
+
+/** Clocks that NTP corrects may differ by 500 ppm each. Over a minute that is 60 ms, in which the next minute may have begun. */
+const CLOCK_MARGIN = 0.999
+
+/**
+ * Where a lease stands on its way back:
+ * `serving` admits requests. `draining` admits none. `shrinking`: the return of its unneeded part was sent. `shrunk`: that return
+ * is committed. `closing`: the return of the whole lease was sent.
+ */
+type BulkLeaseState = 'serving' | 'draining' | 'shrinking' | 'shrunk' | 'closing'
+
+/** A bulk lease as its own node counts it: the money and the request slots that are left. */
+export class BulkLease {
+  readonly leaseId: string
+  readonly customerId: string
+  readonly limits: AccountLimits
+  readonly grantedNanos: Nanos
+  /** Not held, not spent and not handed back. */
+  leftNanos: Nanos
+  /** Held by running requests, plus charged but not committed. This part must stay when the rest is handed back. */
+  owedNanos: Nanos = 0n
+  /** Counts of requests. A Map of request ids would copy each id to the old generation of the heap. */
+  #running = 0
+  #uncommitted = 0
+  readonly slots: number
+  slotsUsed = 0
+  /** As of the grant, with all slots counted as used. */
+  readonly #windows: WindowCounts
+  /** End of the minute of the slots, on the monotonic clock. Counted from before the grant was sent, so it is early rather than late. */
+  readonly untilMs: number
+  readonly sinceMs: number
+  usedAtMs: number
+  #state: BulkLeaseState = 'serving'
+
+  constructor({ leaseId, customerId, limits }: BulkRequest, grant: BulkGrant, sentAtMs: number, nowMs: number) {
+    const { heldNanos, slots, windows, databaseNowMs } = grant
+    this.leaseId = leaseId
+    this.customerId = customerId
+    this.limits = limits
+    this.grantedNanos = heldNanos
+    this.leftNanos = heldNanos
+    this.slots = slots!
+    this.#windows = windows
+    this.untilMs = sentAtMs + (windows.minuteEndsAtEpochMs - databaseNowMs) * CLOCK_MARGIN
+    this.sinceMs = nowMs
+    this.usedAtMs = nowMs
+  }
+
+  /** Whether the minute is over or all slots are used. */
+  isUsedUp(nowMs: number): boolean {
+    return nowMs >= this.untilMs || this.slotsUsed >= this.slots
+  }
+
+  /** Uses a slot for a request. */
+  count(nowMs: number): void {
+    this.usedAtMs = nowMs
+    this.slotsUsed++
+  }
+
+  /** Holds the worst case of a request that starts to run. */
+  hold(nanos: Nanos): void {
+    this.leftNanos -= nanos
+    this.owedNanos += nanos
+    this.#running++
+  }
+
+  /** Ends a running request: the unused part of its hold is free again. The charge counts as owed until it is committed. */
+  charge(heldNanos: Nanos, chargedNanos: Nanos): void {
+    const unusedNanos = heldNanos - chargedNanos
+    this.leftNanos += unusedNanos
+    this.owedNanos -= unusedNanos
+    this.#running--
+    this.#uncommitted++
+  }
+
+  /** Removes a charge that is committed, or never will be. */
+  settle(chargedNanos: Nanos): void {
+    this.owedNanos -= chargedNanos
+    this.#uncommitted--
+  }
+
+  drain(): void {
+    this.#state = 'draining'
+  }
+
+  /** Makes a lease that has shrunk before hand back what its requests have left since. Otherwise one long request would keep it. */
+  drainAgain(): void {
+    if (this.#state === 'shrunk' && this.leftNanos > 0n) this.#state = 'draining'
+  }
+
+  /** Whether the next `takeReturn`, or one that was sent, frees money or slots. */
+  hasReturnPending(): boolean {
+    return this.#state !== 'shrunk' || this.#isUnused()
+  }
+
+  /**
+   * What to send back to the database now, if anything. A draining lease is handed back in two steps: first what nothing needs, then the rest
+   * when the last charge is committed.
+   */
+  takeReturn(): LeaseReturn | undefined {
+    const { leaseId, slotsUsed } = this
+    if (this.#state === 'closing') return undefined
+    if (this.#isUnused()) {
+      this.#state = 'closing'
+      return { leaseId, keepNanos: null, slotsUsed }
+    }
+    if (this.#state !== 'draining') return undefined
+    this.#state = 'shrinking'
+    this.leftNanos = 0n
+    return { leaseId, keepNanos: this.owedNanos, slotsUsed }
+  }
+
+  /** The database committed the return of the part that nothing needs. */
+  confirmShrink(): void {
+    if (this.#state === 'shrinking') this.#state = 'shrunk'
+  }
+
+  /** Window counts to report to a client. Unused slots count as free, since only this node can use them. */
+  windows(): WindowCounts {
+    const unused = this.slots - this.slotsUsed
+    const { minuteUsed, dayUsed, minuteEndsAtEpochMs, dayEndsAtEpochMs } = this.#windows
+    return { minuteUsed: minuteUsed - unused, dayUsed: dayUsed - unused, minuteEndsAtEpochMs, dayEndsAtEpochMs }
+  }
+
+  #isUnused(): boolean {
+    return this.#running === 0 && this.#uncommitted === 0
+  }
+}

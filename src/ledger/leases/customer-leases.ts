@@ -1,0 +1,157 @@
+import type { AccountLimits } from '../../domain/caller.ts'
+import type { Nanos } from '../../domain/money.ts'
+import type { BulkRequest } from '../ledger-store.ts'
+import type { BulkLease } from './bulk-lease.ts'
+
+/** A lease should last about this long. */
+const LEASE_SECONDS = 10
+/** A customer gets a lease after this many requests, and only while requests arrive at least at this rate per DEMAND_MS. */
+const REQUESTS_MIN = 4
+/** A free balance below this, or below this many of the customer's largest holds, is left to strict leases. */
+const FLOOR_NANOS = 1_000_000_000n
+const FLOOR_HOLDS = 20n
+/** Money for running requests, on top of what is spent. Holds are worst cases, often far above the cost. */
+const HELD_FACTOR = 4n
+const HOLDS_MIN = 64n
+const SLOTS_SPARE = 64
+const SLOTS_MAX = 100_000
+/** A lease with room left is replaced no sooner than this, so a customer's balance row is updated about once a second at most. */
+const RENEW_MS = 1_000
+/** After a refused grant the node waits this long before it asks again. */
+const DENIED_MS = 1_000
+const RECALLED_MS = 10_000
+const DEMAND_MS = 5_000
+
+/** The bulk leases of one customer on this node, and the demand that decides the size of the next one. */
+export class CustomerLeases {
+  readonly customerId: string
+  serving: BulkLease | undefined
+  readonly draining: Set<BulkLease> = new Set()
+  /** The grant that was asked for and is not answered yet. */
+  #asked: BulkRequest | undefined
+  #askNoSoonerThanMs: number
+  #usedAtMs: number
+  /** The running measurement since `#sinceMs`. The two rates are from the measurement before it. */
+  #sinceMs: number
+  #requests = 0
+  #spentNanos: Nanos = 0n
+  #requestsPerMs = 0
+  #nanosPerMs = 0
+  #largestHoldNanos: Nanos = 0n
+  #largestOwedNanos: Nanos = 0n
+
+  constructor(customerId: string, nowMs: number) {
+    this.customerId = customerId
+    this.#askNoSoonerThanMs = nowMs
+    this.#usedAtMs = nowMs
+    this.#sinceMs = nowMs
+  }
+
+  noteRequest(holdNanos: Nanos | undefined, nowMs: number): void {
+    this.#usedAtMs = nowMs
+    this.#requests++
+    if (holdNanos !== undefined && holdNanos > this.#largestHoldNanos) this.#largestHoldNanos = holdNanos
+  }
+
+  noteOwed(nanos: Nanos): void {
+    if (nanos > this.#largestOwedNanos) this.#largestOwedNanos = nanos
+  }
+
+  noteSpent(nanos: Nanos): void {
+    this.#spentNanos += nanos
+  }
+
+  /** Whether the customer has no lease, no pending grant, and no recent request. */
+  isForgettable(nowMs: number): boolean {
+    const isIdle = this.draining.size === 0 && this.serving === undefined && this.#asked === undefined
+    return isIdle && nowMs - this.#usedAtMs > DEMAND_MS * 2
+  }
+
+  drain(): void {
+    const { serving } = this
+    if (serving === undefined) return
+    serving.drain()
+    this.draining.add(serving)
+    this.serving = undefined
+  }
+
+  /** Drains the serving lease because other requests need its money. No new lease is asked for within the next ten seconds. */
+  recall(nowMs: number): void {
+    this.drain()
+    this.#askNoSoonerThanMs = nowMs + RECALLED_MS
+  }
+
+  drop(lease: BulkLease): void {
+    this.draining.delete(lease)
+    if (this.serving === lease) this.serving = undefined
+  }
+
+  dropAll(): void {
+    this.serving = undefined
+    this.#asked = undefined
+    this.draining.clear()
+  }
+
+  /** The lease to ask for now. Undefined when the customer has room to spare, too little demand, or was refused or recalled recently. */
+  ask(limits: AccountLimits, newId: () => string, nowMs: number): BulkRequest | undefined {
+    if (this.#asked !== undefined) return undefined
+    if (nowMs < this.#askNoSoonerThanMs || !this.#needsLease(nowMs)) return undefined
+    const { requestsPerMs, nanosPerMs, requests } = this.#measureDemand(nowMs)
+    if (requests < REQUESTS_MIN || requestsPerMs * DEMAND_MS < REQUESTS_MIN) return undefined
+    const heldNanos = larger(this.#largestOwedNanos * HELD_FACTOR, this.#largestHoldNanos * HOLDS_MIN)
+    this.#asked = {
+      leaseId: newId(),
+      customerId: this.customerId,
+      limits,
+      wantNanos: BigInt(Math.ceil(nanosPerMs * LEASE_SECONDS * 1000)) + heldNanos,
+      floorNanos: larger(FLOOR_NANOS, this.#largestHoldNanos * FLOOR_HOLDS),
+      slots: Math.min(Math.ceil(requestsPerMs * LEASE_SECONDS * 1500) + SLOTS_SPARE, SLOTS_MAX),
+    }
+    return this.#asked
+  }
+
+  /** Replaces the serving lease by the one that was granted. */
+  serve(lease: BulkLease, nowMs: number): void {
+    this.#asked = undefined
+    this.#askNoSoonerThanMs = nowMs
+    this.drain()
+    this.serving = lease
+    this.#largestOwedNanos = 0n
+  }
+
+  denyAsked(nowMs: number): void {
+    this.#asked = undefined
+    this.#askNoSoonerThanMs = nowMs + DENIED_MS
+  }
+
+  #needsLease(nowMs: number): boolean {
+    const lease = this.serving
+    if (lease === undefined || lease.isUsedUp(nowMs)) return true
+    const { leftNanos, grantedNanos, slots, slotsUsed, sinceMs } = lease
+    // Spent early, as the first lease under a sudden load is. If the lease never had room for many holds, the next one would not either.
+    const isSpent = leftNanos < this.#largestHoldNanos && grantedNanos >= this.#largestHoldNanos * HOLDS_MIN
+    if (isSpent) return true
+    const isLow = leftNanos * 4n < grantedNanos || (slots - slotsUsed) * 4 < slots
+    return isLow && nowMs - sinceMs >= RENEW_MS
+  }
+
+  /** What the customer has used per millisecond lately: the larger of the running measurement and half of the previous one. */
+  #measureDemand(nowMs: number) {
+    const elapsedMs = Math.max(nowMs - this.#sinceMs, 250)
+    const requests = this.#requests
+    const requestsPerMs = Math.max(requests / elapsedMs, this.#requestsPerMs / 2)
+    const nanosPerMs = Math.max(Number(this.#spentNanos) / elapsedMs, this.#nanosPerMs / 2)
+    if (elapsedMs > DEMAND_MS) {
+      this.#sinceMs = nowMs
+      this.#requests = 0
+      this.#spentNanos = 0n
+      this.#requestsPerMs = requestsPerMs
+      this.#nanosPerMs = nanosPerMs
+    }
+    return { requestsPerMs, nanosPerMs, requests }
+  }
+}
+
+function larger(a: Nanos, b: Nanos): Nanos {
+  return a > b ? a : b
+}

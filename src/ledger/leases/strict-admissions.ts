@@ -1,0 +1,132 @@
+import { noAccount } from '../accounts/no-account.ts'
+import type { LeaseVerdict } from '../ledger-store.ts'
+import { type Admission, type AdmissionResult, isRefusedByWindow } from './admission.ts'
+import type { AdmissionDeps, AdmissionSender } from './admission-deps.ts'
+import type { PendingStrict, Refused } from './pending-admission.ts'
+import { createRetryWait, type RetryWait } from './retry-wait.ts'
+
+type Granted = Extract<LeaseVerdict, { kind: 'granted' }>
+
+/** Admits single requests by strict leases. A request that is refused may wait for money or slots to come back, and is then sent again. */
+export class StrictAdmissions {
+  readonly #deps: AdmissionDeps
+  readonly #sender: AdmissionSender
+  readonly #retryWait: RetryWait
+  /** Refused requests that wait to be sent again. */
+  readonly waiting: Set<PendingStrict> = new Set()
+  #isStopped = false
+
+  constructor(deps: AdmissionDeps, sender: AdmissionSender) {
+    this.#deps = deps
+    this.#sender = sender
+    this.#retryWait = createRetryWait(deps)
+  }
+
+  admit(admission: Admission, sinceMs: number): Promise<AdmissionResult> {
+    return new Promise((resolve, reject) => {
+      this.#sender.push({
+        kind: 'strict',
+        request: this.#mayComeBack(admission.customerId) ? allOrNothing(admission) : admission,
+        leastNanos: admission.ask?.floorNanos ?? 0n,
+        resolve,
+        reject,
+        sinceMs,
+        isOverdue: false,
+        isAnswered: false,
+        waitedFor: { settlements: false, ownLeases: false, otherNodes: false },
+      })
+    })
+  }
+
+  answer(entry: PendingStrict, verdict: LeaseVerdict, sentAtMs: number): void {
+    const { unconfirmedLeases } = this.#deps
+    const { requestId, customerId } = entry.request
+    if (entry.isAnswered) {
+      if (verdict.kind === 'granted') unconfirmedLeases.abandon(requestId)
+      return
+    }
+    if (verdict.kind === 'refused' && !this.#isStopped) {
+      const returned = this.#retryWait(entry, verdict)
+      if (returned !== undefined) {
+        // Not abandoned here: the retry may be granted, and its lease would be released while the request runs.
+        this.#retryAfter(returned, entry, verdict)
+        return
+      }
+    }
+    // An earlier try may have been granted and its answer lost.
+    if (verdict.kind !== 'granted' && unconfirmedLeases.isTracked(requestId)) unconfirmedLeases.abandon(requestId)
+    entry.isAnswered = true
+    if (verdict.kind === 'granted') this.#grant(entry, verdict)
+    else if (verdict.kind === 'refused') this.#refuse(entry, verdict, sentAtMs)
+    else if (verdict.kind === 'counted') entry.resolve({ kind: 'counted', windows: verdict.windows })
+    else entry.reject(noAccount(customerId))
+  }
+
+  reject(entry: PendingStrict, error: unknown): void {
+    if (entry.isAnswered) return
+    entry.isAnswered = true
+    this.waiting.delete(entry)
+    const { unconfirmedLeases } = this.#deps
+    const { requestId } = entry.request
+    if (unconfirmedLeases.isTracked(requestId) || this.#sender.isInFlight(entry)) unconfirmedLeases.abandon(requestId)
+    entry.reject(error)
+  }
+
+  /** The connection broke after the request was sent: its lease may exist. */
+  trackUnconfirmed(entry: PendingStrict): void {
+    if (entry.request.ask === null) return
+    const { unconfirmedLeases } = this.#deps
+    const { requestId } = entry.request
+    // A request that was given up in the meantime must not be tracked as running for ever.
+    if (entry.isAnswered) unconfirmedLeases.abandon(requestId)
+    else unconfirmedLeases.track(requestId)
+  }
+
+  stop(): void {
+    this.#isStopped = true
+  }
+
+  #grant({ request, resolve }: PendingStrict, { heldNanos, windows }: Granted): void {
+    // Keys with a limit never use a bulk lease, so their requests are no demand for one.
+    if (request.keyLimit === null) {
+      this.#deps.book.observe(request)
+      // Collecting also forgets customers that have no recent request.
+      this.#deps.returns.watch()
+    }
+    resolve({ kind: 'granted', hold: { leaseId: request.requestId, nanos: heldNanos, isOpen: true }, windows })
+  }
+
+  #refuse({ request, resolve }: PendingStrict, verdict: Refused, sentAtMs: number): void {
+    const { code, postedNanos, freeNanos, capLeftNanos, key, windows, isHeldElsewhere, databaseNowMs } = verdict
+    const refusal = { kind: 'refused', code, postedNanos, freeNanos, capLeftNanos, key, windows } as const
+    // Slots that other nodes hold may come back before the window ends.
+    if (!isHeldElsewhere) this.#deps.exhausted.remember(request, refusal, sentAtMs, databaseNowMs)
+    resolve(refusal)
+  }
+
+  /** Whether this node holds money of the customer that may come back soon. */
+  #mayComeBack(customerId: string): boolean {
+    const { settlements, book } = this.#deps
+    return settlements.has(customerId) || book.hasLease(customerId)
+  }
+
+  #retryAfter(returned: Promise<void>, entry: PendingStrict, { code, windows }: Refused): void {
+    if (!isRefusedByWindow(code)) {
+      entry.request = { ...entry.request, countedUntilEpochMs: windows.minuteEndsAtEpochMs }
+    }
+    this.waiting.add(entry)
+    this.#sender.watch()
+    void returned.then(() => {
+      // False when the entry was rejected while it waited.
+      if (this.waiting.delete(entry)) this.#sender.push(entry)
+    })
+  }
+}
+
+/** The same admission, for all of its `wantNanos` or nothing: money that is about to come back must not shorten the answer. */
+function allOrNothing(admission: Admission): Admission {
+  const { ask } = admission
+  return ask === null || ask.floorNanos === ask.wantNanos
+    ? admission
+    : { ...admission, ask: { ...ask, floorNanos: ask.wantNanos } }
+}

@@ -1,0 +1,31 @@
+import type { Log } from '../../runtime/log.ts'
+import type { SettleEffect } from '../ledger-store.ts'
+import type { PendingSettlement } from './pending-settlement.ts'
+
+/** Logs each settlement of a batch that did not go as asked, except where a repetition or a replay explains it. */
+export function logSettleEffects(
+  log: Pick<Log, 'warn'> | undefined,
+  batch: readonly PendingSettlement[],
+  effects: ReadonlyMap<string, SettleEffect>,
+  attempt: number,
+): void {
+  for (const { requestId: request, written, forget } of batch) {
+    const effect = effects.get(request)
+    if (effect === undefined) continue
+    const isReplay = forget !== undefined
+    // On a second attempt, and in a replay, a duplicate means that an earlier attempt did commit.
+    const isRepetition = effect === 'duplicate' && (attempt > 0 || written !== undefined || isReplay)
+    // The bulk leases of a dead process are gone. The late settlement that follows reports what becomes of the charge.
+    const isExpected = isRepetition || (effect === 'fenced' && isReplay)
+    if (!isExpected) log?.warn({ request, effect }, messages[effect])
+  }
+}
+
+const messages: Readonly<Record<SettleEffect, string>> = {
+  duplicate: 'the request was settled before; nothing more is charged',
+  clamped: 'the cost exceeds the hold; the excess is written off',
+  late: 'the lease was gone; charged to the free balance',
+  written_off: "the lease was gone, and the balance, the daily cap or the key's limit has no room; written off",
+  no_account: 'the customer has no account; nothing is charged',
+  fenced: 'the bulk lease was gone; the request is settled without it',
+}

@@ -1,0 +1,95 @@
+import type { Nanos } from '../../domain/money.ts'
+import { type LinkedItem, LinkedSet } from '../../runtime/linked-set.ts'
+import type { JournalEntry } from '../journal/journal.ts'
+import type { Settlement } from './settlement.ts'
+import type { KeptText } from './text-arena.ts'
+
+/** A settlement that is not committed yet. Kept small: thousands wait at a time, and everything it references lives until the commit. */
+export class PendingSettlement implements LinkedItem<PendingSettlement> {
+  readonly requestId: string
+  readonly customerId: string
+  /** Replaced when the lease is gone. */
+  leaseId: string
+  /** Replaced when the settlement is voided, or when its lease is gone. */
+  record: KeptText
+  /** What the lease book counts as charged and not committed. Null when the book does not know the request. */
+  bookedNanos: Nanos | null
+  readonly sinceMs: number
+  /** Whether the caller was answered. */
+  isAnswered = false
+  /** Its record in this node's journal. */
+  written: JournalEntry | undefined = undefined
+  /** Drops the record it was recovered from. */
+  forget: (() => void) | undefined = undefined
+  older: PendingSettlement | undefined = undefined
+  newer: PendingSettlement | undefined = undefined
+  isListed = false
+  #resolve: () => void
+  #reject: (error: unknown) => void
+
+  constructor(
+    { requestId, customerId, leaseId }: Settlement,
+    record: KeptText,
+    bookedNanos: Nanos | null,
+    sinceMs: number,
+    resolve: () => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.requestId = requestId
+    this.customerId = customerId
+    this.leaseId = leaseId
+    this.record = record
+    this.bookedNanos = bookedNanos
+    this.sinceMs = sinceMs
+    this.#resolve = resolve
+    this.#reject = reject
+  }
+
+  /** Resolves the caller, or rejects it when there is an error. Only the first call counts. */
+  answer(error?: unknown): void {
+    if (this.isAnswered) return
+    this.isAnswered = true
+    if (error === undefined) this.#resolve()
+    else this.#reject(error)
+    // The caller must not be kept in memory until the commit.
+    this.#resolve = noop
+    this.#reject = noop
+  }
+}
+
+const noop = () => {}
+
+/** All settlements of this node that are not committed, oldest first. */
+export class PendingSettlements {
+  readonly #entries = new LinkedSet<PendingSettlement>()
+  readonly #countByCustomer = new Map<string, number>()
+
+  get size(): number {
+    return this.#entries.size
+  }
+
+  get oldest(): PendingSettlement | undefined {
+    return this.#entries.oldest
+  }
+
+  has(customerId: string): boolean {
+    return this.#countByCustomer.has(customerId)
+  }
+
+  add(entry: PendingSettlement): void {
+    this.#entries.add(entry)
+    this.#countByCustomer.set(entry.customerId, (this.#countByCustomer.get(entry.customerId) ?? 0) + 1)
+  }
+
+  remove(entry: PendingSettlement): void {
+    if (!entry.isListed) return
+    this.#entries.remove(entry)
+    const left = this.#countByCustomer.get(entry.customerId)! - 1
+    if (left > 0) this.#countByCustomer.set(entry.customerId, left)
+    else this.#countByCustomer.delete(entry.customerId)
+  }
+
+  [Symbol.iterator](): Generator<PendingSettlement, void> {
+    return this.#entries[Symbol.iterator]()
+  }
+}
