@@ -11,8 +11,8 @@ import { expectedUse, route } from '../route/route.ts'
 import type { CompleteDeps } from './complete.ts'
 
 /**
- * `dry_run`: who would serve this request, in which order, and what it would cost; the same steps as `complete` up to the first that
- * has an effect beside counting. The order of `balanced` and `fastest` is drawn by lot, and this is one draw.
+ * Answers a `dry_run`: which servers would serve the request, in which order, and at what cost. Takes the same steps as `complete` up to the hold;
+ * its only effect is that the request counts against the limits. The order of `balanced` and `fastest` is random, and this is one draw.
  */
 export async function quote(
   deps: Pick<CompleteDeps, 'admit' | 'route' | 'affinity' | 'random'>,
@@ -22,17 +22,17 @@ export async function quote(
 ): Promise<ChatQuote> {
   const { models, candidates, eligible, excluded, verdict } = await previewAdmission(deps.admit, caller, job, requestId)
   const offers = new Map(candidates.map(offer => [offer.offerId, offer]))
-  const asked = { object: 'chat.completion.quote' as const, id: requestId, model: job.model }
-  const notAsked = excluded.map(({ offerId, reason }) => ({ ...serverOf(offers.get(offerId)!), reason }))
+  const common = { object: 'chat.completion.quote' as const, id: requestId, model: job.model }
+  const notEligible = excluded.map(({ offerId, reason }) => ({ ...serverOf(offers.get(offerId)!), reason }))
   if (verdict instanceof ApiError) {
     const { code, message, param } = verdict
-    const nothing = { max_tokens: null, max_tokens_clamped_by: null, expected: null, worst_case_cost_usd: null }
+    const noCost = { max_tokens: null, max_tokens_clamped_by: null, expected: null, worst_case_cost_usd: null }
     return {
-      ...asked,
-      ...nothing,
+      ...common,
+      ...noCost,
       hold_usd: null,
       candidates: [],
-      excluded: notAsked,
+      excluded: notEligible,
       refusal: { code, message, param },
     }
   }
@@ -40,7 +40,7 @@ export async function quote(
   const { maxTokens, wantNanos, clampedBy } = verdict
   const ticket: Ticket = {
     requestId,
-    // Nothing is held, so nothing can be settled.
+    // A quote holds no money, so its ticket cannot be settled.
     hold: { leaseId: requestId, nanos: wantNanos, isOpen: false },
     caller,
     startedAtEpochMs: deps.admit.clock.epochMs(),
@@ -58,7 +58,7 @@ export async function quote(
   const { outputTokens } = expectedUse(job, maxTokens)
   const expectedUsd = ({ price }: Offer) => usd(costNanos(price, inputTokens, outputTokens))
   return {
-    ...asked,
+    ...common,
     max_tokens: maxTokens,
     max_tokens_clamped_by: clampedBy ?? null,
     expected: { cost_usd: expectedUsd(ranks[0]!.offer), input_tokens: inputTokens, output_tokens: outputTokens },
@@ -79,7 +79,7 @@ export async function quote(
       in_flight: inFlight,
       state,
     })),
-    excluded: notAsked,
+    excluded: notEligible,
     refusal: null,
   }
 }

@@ -6,15 +6,16 @@ import type { ResponseHead } from '../upstreams/response-head.ts'
 
 const RETRY_AFTER_S_MAX = 86_400
 
-/** What a status other than 200 means for the attempt. `body` is as much of the body as was read. */
+/** Classifies a response whose status is not 200. `body`: the part of the body that was read. */
 export function failureOfResponse(head: ResponseHead, body: string): UpstreamFailure {
   const { status } = head
   if (status < 300) return new UpstreamFailure('malformed', `The upstream answered ${status}, which carries no answer.`)
   if (status < 400)
     return new UpstreamFailure('server_error', `The upstream redirects (${status}); that is not followed.`)
-  if (status === 403 && isFromFilter(body, head))
-    return new UpstreamFailure('server_error', '403 of a filter before it')
-  if (status === 400 && isOfProxy(body)) return new UpstreamFailure('server_error', '400 of a proxy before it')
+  if (status === 403 && isFromFirewall(body, head))
+    return new UpstreamFailure('server_error', 'a firewall in front of the server answered 403')
+  if (status === 400 && isFromProxy(body))
+    return new UpstreamFailure('server_error', 'a proxy in front of the server answered 400')
   const error = readUpstreamError(jsonOrText(body, head), true)
   return failureOfError(status, error ?? { message: '', type: null, param: null, code: null }, retryAfterS(head))
 }
@@ -35,7 +36,7 @@ function atMostADay(seconds: number): number {
   return Math.min(Math.ceil(seconds), RETRY_AFTER_S_MAX)
 }
 
-/** Whether the content type speaks of `name`, in lower case. */
+/** Whether the content type contains `name` (lower case). */
 export function isOfType({ contentType }: ResponseHead, name: string): boolean {
   return contentType.toLowerCase().includes(name)
 }
@@ -46,27 +47,27 @@ export function rejectUnreadable(head: ResponseHead): void {
   if (encoding !== '' && encoding !== 'identity') {
     throw new UpstreamFailure(
       'malformed',
-      `The upstream compressed its answer (${encoding}) although nobody asked for it.`,
+      `The upstream compressed its answer (${encoding}) although the request did not allow it.`,
     )
   }
   if (isOfType(head, 'html')) throw new UpstreamFailure('malformed', 'The upstream answered with HTML.')
 }
 
 /**
- * A firewall before the server took the prompt for an attack: SQL and shell commands are enough for that (openwork issue 3419, OpenHands issue 4480).
- * That says nothing of our key, and each such prompt would eject server after server as if it did. Another server may have no firewall.
+ * A firewall in front of the server treated the prompt as an attack: SQL or shell commands are enough (openwork issue 3419, OpenHands issue 4480).
+ * The gateway's key is not at fault; if it counted as refused, one such prompt would eject server after server. Another server may have no firewall.
  */
-function isFromFilter(body: string, head: ResponseHead): boolean {
+function isFromFirewall(body: string, head: ResponseHead): boolean {
   return isPage(body, head) || /^error code: 1\d{3}\s*$/.test(body)
 }
 
 /**
- * What we send is the same HTTP for every customer, so a proxy that takes offence at it has been configured for something else: `http` to a port of `https`,
- * as nginx, Apache and servers in Go answer to, or a certificate that it wants of us.
+ * The gateway sends the same HTTP for every customer, so a proxy that rejects it is configured for something else: it expects `https` (nginx, Apache and
+ * servers written in Go say so), or a client certificate.
  */
-function isOfProxy(body: string): boolean {
+function isFromProxy(body: string): boolean {
   if (!body.trimStart().startsWith('<')) return body.startsWith('Client sent an HTTP request to an HTTPS server')
-  // The foot of nginx's pages, and of those that were made after it.
+  // The footer of error pages of nginx and of servers that imitate it.
   return body.includes('<hr><center>') || body.includes('plain HTTP to an SSL-enabled')
 }
 
@@ -78,12 +79,12 @@ function jsonOrText(body: string, head: ResponseHead): unknown {
   try {
     return parseUpstreamJson(body)
   } catch {
-    // Neither an error page of a proxy in between nor what is compressed says anything that a customer could use.
+    // An HTML page of a proxy or a compressed body contains nothing that helps a customer.
     return isPage(body, head) || isCompressed(body, head) ? '' : body
   }
 }
 
-/** Also where nobody says so: gzip begins with these two bytes, the second of which is no UTF-8 (claude-relay-service pull request 1039). */
+/** Also recognises gzip without a content-encoding, by its first two bytes; the second is not UTF-8 (claude-relay-service pull request 1039). */
 function isCompressed(body: string, { contentEncoding }: ResponseHead): boolean {
   return (contentEncoding !== '' && contentEncoding !== 'identity') || body.startsWith('\u001f\ufffd')
 }

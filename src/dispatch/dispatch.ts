@@ -21,20 +21,19 @@ export interface DispatchDeps {
   readonly upstream: UpstreamClient
   readonly health: CustomerBreakers
   readonly clock: Clock
-  /** Servers tried for one model, the first included; fallback models together get as many again. */
+  /** Most servers that are tried for one model, including the first. The fallback models together get as many again. */
   readonly attemptsMax: number
 }
 
-/** Below this an attempt could only time out. */
+/** With less time left than this, an attempt could only time out. */
 const REMAINING_MS_MIN = 50
 
 /**
- * Asks the plan's offers in order until one gives its first content. What failed before is never seen by the client, so
- * failing over is silent; after the first content there is no way back. All attempts share one deadline, the longest
- * total limit among the offers.
+ * Tries the offers of the plan in order until one gives its first content. The client sees nothing of the failures before that, so failing over is
+ * silent; after the first content it is no longer possible. All attempts share one deadline: the longest total limit among the offers.
  *
- * Throws Unserved: `upstream_rejected` or `context_length_exceeded` as soon as an upstream calls the request itself wrong,
- * `all_hosters_failed` when none is left, the reason of `signal` when it was aborted.
+ * Throws Unserved: `upstream_rejected` or `context_length_exceeded` when an upstream rejects the request itself, `all_hosters_failed` when no offer
+ * is left, and the reason of `signal` when it is aborted.
  */
 export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, signal: CancelSignal): Promise<Answer> {
   const { clock, attemptsMax } = deps
@@ -50,7 +49,7 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
     if (!isWorthTrying(offer, plan.offers, attempts, attemptsMax)) continue
     const { endpoint, modelId } = offer
     const body = upstreamRequestBody(job, offer, outputCap(offer, job, plan.ticket.maxTokens))
-    const attempt: Try = {
+    const attempt: Attempting = {
       offer,
       health,
       request: { endpoint, path: CHAT_COMPLETIONS_PATH, body, stream: job.stream, remainingMs, signal },
@@ -67,27 +66,27 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
       const { outcome, retryAfterS } = failure
       attempts.push({ ...name(offer), outcome, elapsedMs: Math.round(clock.monotonicMs() - startedMs) })
       failures.push(failure)
-      if (failure instanceof Cancelled) throw givenUp(signal, attempts)
-      if (outcome === 'request_rejected') throw refused(failure, attempts)
+      if (failure instanceof Cancelled) throw abortedError(signal, attempts)
+      if (outcome === 'request_rejected') throw rejectedError(failure, attempts)
       health.recordFailure(offer.offerId, outcome, retryAfterS, startedMs)
     }
   }
-  if (signal.aborted) throw givenUp(signal, attempts)
-  throw unserved(attempts, failures)
+  if (signal.aborted) throw abortedError(signal, attempts)
+  throw failedError(attempts, failures)
 }
 
-interface Try {
+interface Attempting {
   readonly offer: Offer
   readonly health: Health
   readonly request: UpstreamRequest
   readonly envelope: Envelope
   readonly expected: ExpectedAnswer
   readonly startedMs: number
-  /** The tries before this one. */
+  /** The attempts before this one. */
   readonly attempts: readonly Attempt[]
 }
 
-async function tryWhole({ upstream, clock }: DispatchDeps, attempt: Try): Promise<WholeAnswer> {
+async function tryWhole({ upstream, clock }: DispatchDeps, attempt: Attempting): Promise<WholeAnswer> {
   const { startedMs, health } = attempt
   const { offerId } = attempt.offer
   health.beginRequest(offerId)
@@ -109,11 +108,11 @@ function readWhole({ head, text }: UpstreamExchange, envelope: Envelope, expecte
   return normaliseCompletion(text, envelope, expected)
 }
 
-/** The offer counts as busy with it until the answer has ended, which is long after this returns. */
-async function tryStream({ upstream, clock }: DispatchDeps, attempt: Try): Promise<StreamAnswer> {
+/** The offer counts as busy until the answer has ended, long after this function returns. */
+async function tryStream({ upstream, clock }: DispatchDeps, attempt: Attempting): Promise<StreamAnswer> {
   const { startedMs, health } = attempt
   const { offerId } = attempt.offer
-  // Not of `attempt`, whose request body would then be kept for as long as the answer streams.
+  // Captures no `attempt`: its request body would stay in memory while the answer streams.
   const elapsedMs = () => clock.monotonicMs() - startedMs
   let firstTokenMs = 0
   health.beginRequest(offerId)
@@ -130,7 +129,7 @@ async function tryStream({ upstream, clock }: DispatchDeps, attempt: Try): Promi
         } else if (ending === 'left' || ending instanceof Cancelled) {
           health.recordSuccess(offerId, { firstTokenMs }, startedMs)
         } else {
-          // Rejecting a request that one has begun to answer is a fault, and not the caller's.
+          // A server that rejects a request after it has begun to answer is at fault, not the caller.
           const outcome = ending.outcome === 'request_rejected' ? 'server_error' : ending.outcome
           health.recordFailure(offerId, outcome, ending.retryAfterS, startedMs)
         }
@@ -143,12 +142,16 @@ async function tryStream({ upstream, clock }: DispatchDeps, attempt: Try): Promi
   }
 }
 
-function answered<Given extends object>({ offer, envelope, attempts }: Try, firstTokenMs: number, answer: Given) {
+function answered<Given extends object>(
+  { offer, envelope, attempts }: Attempting,
+  firstTokenMs: number,
+  answer: Given,
+) {
   const last: Attempt = { ...name(offer), outcome: 'answered', elapsedMs: Math.round(firstTokenMs) }
   return { ...answer, offer, envelope, firstTokenMs, attempts: [...attempts, last] }
 }
 
-/** So many tries for a model, and no second one at an endpoint that could not even be reached. */
+/** At most `attemptsMax` attempts per model, one per endpoint and model, and no second one at an endpoint that could not be reached. */
 function isWorthTrying(
   offer: Offer,
   offers: readonly Offer[],
@@ -157,28 +160,28 @@ function isWorthTrying(
 ): boolean {
   if (attempts.length === 0) return true
   const modelOf = new Map(offers.map(candidate => [candidate.offerId, candidate.modelId]))
-  const triedForModel = attempts.filter(done => modelOf.get(done.offerId) === offer.modelId)
+  const attemptsForModel = attempts.filter(done => modelOf.get(done.offerId) === offer.modelId)
   return (
-    triedForModel.length < attemptsMax &&
-    triedForModel.every(done => done.endpointId !== offer.endpoint.endpointId) &&
+    attemptsForModel.length < attemptsMax &&
+    attemptsForModel.every(done => done.endpointId !== offer.endpoint.endpointId) &&
     attempts.every(done => done.outcome !== 'connect_failed' || done.endpointId !== offer.endpoint.endpointId)
   )
 }
 
-/** By a client that left and hears nothing any more, or by the gateway that has to stop and says so. */
-function givenUp({ reason }: CancelSignal, attempts: readonly Attempt[]): Unserved {
+/** The error of an aborted request: the client left and sees none, or the gateway is shutting down and says so. */
+function abortedError({ reason }: CancelSignal, attempts: readonly Attempt[]): Unserved {
   if (!(reason instanceof ApiError)) return new Unserved('upstream_unavailable', attempts)
   return new Unserved(reason.code, attempts, { retryAfterS: reason.retryAfterS })
 }
 
-function refused({ rejection }: UpstreamFailure, attempts: readonly Attempt[]): Unserved {
+function rejectedError({ rejection }: UpstreamFailure, attempts: readonly Attempt[]): Unserved {
   const code = rejection?.code === 'context_length_exceeded' ? 'context_length_exceeded' : 'upstream_rejected'
-  const said = rejection?.message
-  const message = said ? `The model server refused the request: ${said}` : undefined
+  const reason = rejection?.message
+  const message = reason ? `The model server refused the request: ${reason}` : undefined
   return new Unserved(code, attempts, { message, param: rejection?.param ?? undefined })
 }
 
-function unserved(attempts: readonly Attempt[], failures: readonly UpstreamFailure[]): Unserved {
+function failedError(attempts: readonly Attempt[], failures: readonly UpstreamFailure[]): Unserved {
   if (attempts.length === 0) return new Unserved('upstream_unavailable', attempts)
   const allBusy = failures.every(failure => failure.outcome === 'busy')
   const waitsS = failures.flatMap(failure => failure.retryAfterS ?? [])

@@ -14,16 +14,15 @@ import { failureOfResponse, rejectUnreadable } from './classify-response.ts'
 export type StreamEnding = 'complete' | 'left' | UpstreamFailure
 
 export interface StreamWatcher {
-  /** The first content is here: from now on the stream is an answer. */
+  /** Called at the first content: from now on the stream is an answer. */
   onContent(): void
-  /** Once, after `onContent`, with the last usage report. Not called if nobody ever reads or leaves the chunks. */
+  /** Called once, after `onContent`, with the last usage report. Not called when the chunks are never read or left. */
   onEnd(ending: StreamEnding, usage: TokenUsage | null): void
 }
 
 /**
- * Asks for a stream and waits for its first content, so that whatever goes wrong before it is this function's
- * UpstreamFailure and nobody has seen anything yet. Resolves with all chunks from the first; leaving them early aborts
- * the upstream, and what goes wrong after the first content is thrown to their reader.
+ * Opens a stream and waits for its first content. A failure before that is thrown here as UpstreamFailure, while the client has seen nothing.
+ * Resolves with all chunks from the first one. Leaving them early aborts the upstream; a failure after the first content is thrown to their reader.
  */
 export async function openStream(
   upstream: UpstreamClient,
@@ -37,7 +36,7 @@ export async function openStream(
   return reader
 }
 
-/** From bytes to chunks: reads one exchange to its end and ends it, whoever stops first. */
+/** Turns the bytes of one exchange into chunks, and ends the exchange when either side stops. */
 class ChunkReader implements ChunkSource {
   /** Resolves at the first content; rejects with UpstreamFailure when there will be none. */
   readonly answering: Promise<void>
@@ -45,12 +44,12 @@ class ChunkReader implements ChunkSource {
   readonly #normaliser: ChunkNormaliser
   readonly #watcher: StreamWatcher
   readonly #ended: Promise<void>
-  /** Takes the chunks that come before somebody reads. */
+  /** Chunks that arrived before `read` was called. */
   #peeked: StreamPart[] = []
   #take: TakeParts | null = null
   #isAnswering = false
   #hasLeft = false
-  /** Until then nothing may be handed over: until somebody reads, or until the reader says so. */
+  /** While this is pending no chunks may be handed over: until `read` is called, or until its reader is ready for more. */
   #pause: void | Promise<void> = undefined
   readonly #answering = Promise.withResolvers<void>()
   readonly #reading = Promise.withResolvers<void>()
@@ -61,7 +60,7 @@ class ChunkReader implements ChunkSource {
     this.#watcher = watcher
     this.answering = this.#answering.promise
     this.#ended = this.#readToEnd(expected)
-    // Whoever reads is told, and before that `answering` tells.
+    // Failures reach the reader through `read`, and before the first content through `answering`.
     this.#ended.catch(() => {})
     this.#reading.promise.catch(() => {})
   }
@@ -70,7 +69,7 @@ class ChunkReader implements ChunkSource {
     this.#take = take
     const peeked = this.#peeked
     this.#peeked = []
-    // A promise, so that `take` may throw as it likes.
+    // Called within a promise, so that an exception of `take` becomes a rejection.
     this.#reading.resolve((async () => take(peeked))())
     return this.#ended
   }
@@ -84,7 +83,7 @@ class ChunkReader implements ChunkSource {
     return this.#normaliser.usage
   }
 
-  /** Its `finally` ends the exchange, whatever happens. */
+  /** The `finally` ends the exchange on every path. */
   async #readToEnd(expected: ExpectedAnswer): Promise<void> {
     const exchange = this.#exchange
     const normaliser = this.#normaliser
@@ -114,8 +113,8 @@ class ChunkReader implements ChunkSource {
   }
 
   /**
-   * What the body begins with decides what it is: proxies call event streams `application/json` (vLLM Ascend pull request 6985, foundry-dev-tools issue
-   * 195) and whole answers `text/event-stream` (9router pull request 3301).
+   * The first bytes of the body decide whether it is a stream, not its content type: proxies label event streams `application/json` (vLLM Ascend pull
+   * request 6985, foundry-dev-tools issue 195) and whole answers `text/event-stream` (9router pull request 3301).
    */
   async #readBody(expected: ExpectedAnswer): Promise<void> {
     const decoder = new SseDecoder()
@@ -144,7 +143,7 @@ class ChunkReader implements ChunkSource {
         else parts.push(...normaliser.push(event))
       }
     } catch (error) {
-      // What came before it, in the same read, still counts.
+      // Parts that came before the failure in the same read still count.
       return (async () => {
         await this.#hand(parts)
         throw error
@@ -153,13 +152,13 @@ class ChunkReader implements ChunkSource {
     this.#pause = this.#hand(parts)
     if (wasComplete && parts.length > 0) this.#exchange.answerResumed()
     if (normaliser.done) this.#exchange.release()
-    // A finish_reason before the first content may stand in every chunk, that of the role included: the limit of the first token goes on.
+    // Some servers send finish_reason in every chunk, including the role chunk. Before the first content the first-token limit stays in force.
     else if (normaliser.awaitsUsage && this.#isAnswering) this.#exchange.answerComplete()
     return this.#pause
   }
 
   #hand(parts: readonly StreamPart[]): void | Promise<void> {
-    // A reader that leaves may do so when all has arrived, and wants the end no more than the rest.
+    // A reader may leave after everything has arrived; it wants no further parts.
     if (parts.length === 0 || this.#hasLeft) return
     if (this.#take !== null) return this.#take(parts)
     this.#peeked.push(...parts)
@@ -174,7 +173,7 @@ class ChunkReader implements ChunkSource {
     this.#answering.resolve()
   }
 
-  /** The stream is over, and there was no content. */
+  /** Ends a stream that had no content. */
   #endEmpty(expected: ExpectedAnswer): Promise<void> {
     if (!isEmpty(this.#peeked, expected)) throw new UpstreamFailure('empty', 'The stream ended without any output.')
     this.#startAnswering()
@@ -192,15 +191,15 @@ function wholeAsStream(text: string, normaliser: ChunkNormaliser, expected: Expe
 
 type Form = 'events' | 'whole' | null
 
-/** Of the body of a stream, by the first byte that says something; null where there is none. */
+/** The form of a body, decided by its first byte that is not blank; null when there is none. */
 function formOf(bytes: Buffer): Form {
   for (const byte of bytes)
-    if (!sayNothing.has(byte)) return byte === OPENING_BRACE || byte === OPENING_BRACKET ? 'whole' : 'events'
+    if (!blankBytes.has(byte)) return byte === OPENING_BRACE || byte === OPENING_BRACKET ? 'whole' : 'events'
   return null
 }
 
-/** Blanks, with which servers bridge a wait, and a byte order mark. */
-const sayNothing: ReadonlySet<number> = new Set([...Buffer.from(' \t\r\n\ufeff')])
+/** White space, which servers send to keep a connection alive, and the bytes of a byte order mark. */
+const blankBytes: ReadonlySet<number> = new Set([...Buffer.from(' \t\r\n\ufeff')])
 const OPENING_BRACE = 123
 const OPENING_BRACKET = 91
 

@@ -3,28 +3,28 @@ import { estimateTokens } from '../dialects/tokens/estimate-tokens.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'
 import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
-import { costNanos, type Nanos } from '../domain/money.ts'
+import { costNanos, type Nanos, usd } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 
-/** What the relay saw of an answer when it ended. */
+/** What the relay has seen of an answer by its end. */
 export interface Delivered {
   readonly outcome: Outcome
-  /** Everything the model generated and we received: content, reasoning, refusals, tool names and arguments. */
+  /** Everything that the model generated and the gateway received: content, reasoning, refusals, tool names and arguments. */
   readonly text: { readonly length: number; toString(): string }
-  /** The upstream's last report, if it made one. */
+  /** The last usage report of the upstream. */
   readonly reported: TokenUsage | null
   readonly finishReason: string | null
-  /** The input is charged although no output came: the caller used up its free departures of the day. */
+  /** Charges the input although there was no output: the customer has used up its free early departures of the day. */
   readonly chargeInputOnly?: boolean
 }
 
 /**
- * Pure: turns what was delivered into what is billed. The table of docs/money.md, row by row:
- * - served, or left by the client in the middle: measured tokens;
+ * Pure: computes what is billed for an answer. The rows of the table in docs/money.md:
+ * - served, or left by the client mid-stream: measured tokens;
  * - no output, interrupted, shut down: nothing;
- * - no report, or one that is 0 where there was something to report: our own count;
- * - a hoster that reports more than our count x 1.05 + 8 is billed at our count: it is paid by its report, so the report is
- *   evidence and not authority. Local and cloud servers are the operator's own choice and use tokenizers we may not have.
+ * - no usage report, or a report of 0 for something that exists: the gateway's own count;
+ * - a hoster that reports more than the gateway's count x 1.05 + 8: the gateway's count. A hoster is paid by its report, so the report is
+ *   evidence, not authority. Local and cloud servers are the operator's own choice and use tokenizers that the gateway may not have.
  */
 export function bill(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delivered): Receipt {
   const measured = measure(ticket, job, answer, delivered)
@@ -45,7 +45,7 @@ export function bill(ticket: Ticket, job: ChatJob, answer: Answer, delivered: De
   }
 }
 
-/** What the prompt alone costs there, by our own count. */
+/** The cost of the prompt alone at this offer, by the gateway's own count. */
 export function inputCostNanos(job: ChatJob, offer: Offer): Nanos {
   return costNanos(offer.price, countPromptTokens(job), 0)
 }
@@ -54,7 +54,7 @@ interface Measured {
   readonly inputTokens: number
   readonly outputTokens: number
   readonly source: Receipt['usageSource']
-  /** By us; null where nothing made it necessary. */
+  /** The gateway's own count; null where the report made it unnecessary. */
   readonly countedInput: number | null
   readonly countedOutput: number | null
 }
@@ -70,10 +70,10 @@ function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delive
     return { inputTokens: countedInput, outputTokens: 0, source: 'gateway', countedInput, countedOutput: 0 }
   }
   const isHoster = answer.offer.endpoint.kind === 'hoster'
-  // No prompt has 0 tokens, and no text has: who reports so has not counted (auto_ai_router pull request 142).
+  // No prompt and no text has 0 tokens: a server that reports 0 has not counted (auto_ai_router pull request 142).
   const reportedInput = reported?.prompt_tokens || null
   const reportedOutput = reported?.completion_tokens || null
-  // Asked for twice at most, and long where the text is.
+  // Counting takes long for a long text, so the result is kept: it is needed up to twice.
   let countedOutput: number | undefined
   const countOutput = () => {
     countedOutput ??= estimateTokens(text.toString())
@@ -96,12 +96,12 @@ function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delive
 
 interface Judged {
   readonly tokens: number
-  /** By us; null where that was not necessary. */
+  /** The gateway's own count; null where the report made it unnecessary. */
   readonly counted: number | null
   readonly isOurs: boolean
 }
 
-/** 5 % and 8 tokens of slack cover honest differences between tokenizers and chat templates. */
+/** The slack of 5 % and 8 tokens covers honest differences between tokenizers and chat templates. */
 function judged(reported: number | null, count: () => number, isHoster: boolean): Judged {
   if (reported !== null && !isHoster) return { tokens: reported, counted: null, isOurs: false }
   const counted = count()
@@ -110,9 +110,34 @@ function judged(reported: number | null, count: () => number, isHoster: boolean)
 }
 
 /**
- * Some report with the first chunk and again at the end: who leaves in between has received much more than was reported. The slack is that of
- * `OutputMeter`, for tokenizers that make fewer tokens of a text than ours.
+ * Some servers report usage with the first chunk and again at the end. A client that leaves in between has received much more than the first report
+ * says. The slack is that of `OutputMeter`, for tokenizers that make fewer tokens of a text than the gateway's.
  */
 function isOutdated(reported: number | null, count: () => number): boolean {
   return reported !== null && count() > reported * 1.25 + 8
+}
+
+/**
+ * The usage that the client sees: the tokens that are billed, and the charge. The upstream's details (cached, reasoning) are kept, each at most
+ * as large as the sum that it is part of, because clients subtract them.
+ */
+export function billedUsage(reported: TokenUsage | undefined, receipt: Receipt, costNanos: Nanos): TokenUsage {
+  const { billedInputTokens, billedOutputTokens } = receipt
+  const usage: TokenUsage = {
+    ...reported,
+    prompt_tokens: billedInputTokens,
+    completion_tokens: billedOutputTokens,
+    total_tokens: billedInputTokens + billedOutputTokens,
+    cost_usd: usd(costNanos),
+  }
+  const { prompt_tokens_details: inputDetails, completion_tokens_details: outputDetails } = usage
+  if (inputDetails) usage.prompt_tokens_details = atMost(inputDetails, billedInputTokens)
+  if (outputDetails) usage.completion_tokens_details = atMost(outputDetails, billedOutputTokens)
+  return usage
+}
+
+function atMost(counts: object, max: number): Record<string, number> {
+  const bounded: Record<string, number> = {}
+  for (const [name, count] of Object.entries(counts)) bounded[name] = Math.min(count, max)
+  return bounded
 }

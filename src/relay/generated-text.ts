@@ -1,6 +1,6 @@
 import type { ChunkDelta } from '../domain/completion.ts'
 
-/** All a model generated of a whole answer. */
+/** The generated text of a whole answer, all choices joined. */
 export function generatedText(messages: readonly ChunkDelta[]): string {
   let all = ''
   for (const message of messages) {
@@ -11,7 +11,7 @@ export function generatedText(messages: readonly ChunkDelta[]): string {
   return all
 }
 
-/** Hands on what one delta (or whole message) carries: content, reasoning, refusal, names and arguments of tool calls. */
+/** Passes every generated text of a delta or message to `take`: content, reasoning, refusal, names and arguments of tool calls. */
 export function eachGeneratedText(delta: ChunkDelta, take: (text: string) => void): void {
   const { content } = delta
   if (typeof content === 'string' && content !== '') take(content)
@@ -35,7 +35,7 @@ export function eachGeneratedText(delta: ChunkDelta, take: (text: string) => voi
 
 type Call = { name?: unknown; arguments?: unknown; input?: unknown }
 
-/** Upstreams send all kinds of things as names and arguments; only text was generated. */
+/** Upstreams send values of any type as names and arguments; only strings are generated text. */
 function eachTextOfCall(call: Call | null | undefined, take: (text: string) => void): void {
   if (typeof call?.name === 'string') take(call.name)
   if (typeof call?.arguments === 'string') take(call.arguments)

@@ -4,9 +4,9 @@ import { eachGeneratedText } from './generated-text.ts'
 import { TextBuffer } from './text-buffer.ts'
 
 /**
- * Keeps the text a model generated, so that it can be counted when the upstream reports nothing, and notices when the
- * answer outgrows its limit. Counting costs about 0.1 us per character, so it happens only when a cheap sign says it may be
- * needed: more pieces than tokens allowed, or more text than eight characters per allowed token.
+ * Keeps the generated text, so that its tokens can be counted when the upstream reports none, and detects an answer that exceeds its limit.
+ * Counting costs about 0.1 us per character, so it happens only when a cheap test says that the limit may be exceeded: more pieces than
+ * allowed tokens, or more than eight characters per allowed token.
  */
 export class OutputMeter {
   /** Everything so far. */
@@ -31,14 +31,14 @@ export class OutputMeter {
   }
 
   /**
-   * True once the text clearly holds more tokens than allowed. The slack (a quarter and eight tokens) is for upstreams whose
-   * tokenizer makes fewer tokens of the same text than ours; what is billed stays within the limit in any case.
+   * True once the text clearly has more tokens than allowed. The slack (a quarter plus eight tokens) is for upstreams whose tokenizer
+   * makes fewer tokens of the same text than the gateway's; the bill stays within the limit in any case.
    */
   isOverLimit(): boolean {
     const { length } = this.text
     if (this.#pieces <= this.#tokensMax && length <= this.#tokensMax * 8) return false
     const clearlyOver = this.#tokensMax * 1.25 + 8
-    // No further than it takes to know: of a stranger's text a megabyte costs seconds.
+    // Stops counting as soon as the result is certain: a hostile megabyte takes seconds.
     while (this.#countedTokens <= clearlyOver && length - this.#countedChars >= SLICE_CHARS) {
       this.#countedTokens += countTokens(this.text.slice(this.#countedChars, this.#countedChars + SLICE_CHARS))
       this.#countedChars += SLICE_CHARS

@@ -5,8 +5,7 @@ import type { Receipt, Ticket, WholeAnswer } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import { hasClientLeft } from '../domain/upstream-failure.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
-import { bill } from './bill.ts'
-import { billedUsage } from './billed-usage.ts'
+import { bill, billedUsage } from './bill.ts'
 import { generatedText } from './generated-text.ts'
 
 export interface RelayContext {

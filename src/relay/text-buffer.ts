@@ -1,12 +1,12 @@
 /**
- * A text that grows by small pieces for as long as a stream lasts, in bytes outside of the JavaScript heap: as a string it is a rope of two
- * objects per piece, of which a thousand streams have sixty thousand for the garbage collector to walk over.
+ * A text that grows by small pieces, stored outside the JavaScript heap. As a string it would be a rope of two objects per piece, and a thousand
+ * streams would have sixty thousand of them for the garbage collector to visit.
  */
 export class TextBuffer {
   #bytes = nothing
   #length = 0
 
-  /** In UTF-16 units, as of a string. */
+  /** In UTF-16 units, like the length of a string. */
   get length(): number {
     return this.#length
   }
@@ -18,7 +18,7 @@ export class TextBuffer {
       this.#bytes.copy(larger, 0, 0, this.#length * 2)
       this.#bytes = larger
     }
-    // UTF-16, since a piece may end between the halves of a character.
+    // UTF-16, because a piece may end in the middle of a surrogate pair.
     this.#bytes.write(text, this.#length * 2, 'utf16le')
     this.#length += text.length
   }

@@ -7,8 +7,8 @@ import { hasClientLeft, Unserved } from '../domain/upstream-failure.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 
 /**
- * The receipt of a request that got no answer. It is free, with one exception: a client that left while a server was already
- * working on its prompt, and did so beyond its free departures, pays that server's input tokens.
+ * The receipt of a request that got no answer. It is free, with one exception: a client that left while a server was working on its prompt, and has
+ * used up its free departures, pays for the input tokens at that server.
  */
 export function unservedReceipt(
   failure: unknown,
@@ -20,8 +20,8 @@ export function unservedReceipt(
   const attempts = failure instanceof Unserved ? failure.attempts : []
   const outcome = outcomeOf(failure, signal)
   const last = attempts.at(-1)
-  // Any other ending of the last attempt means that nobody was working when the client left: the server had failed by itself, or had not been
-  // sent a byte. What servers before it had made of the prompt came to nothing, and is not paid.
+  // With any other outcome of the last attempt, no server was working when the client left: it had failed, or had not been sent a byte. The work
+  // of servers before it came to nothing and is not charged.
   const isWorking = last?.outcome === 'cancelled'
   const working = isWorking ? (ticket.eligible.find(offer => offer.offerId === last.offerId) ?? null) : null
   const charged = outcome === 'client_gone' && working !== null && chargeEarlyLeave(working)
@@ -37,7 +37,7 @@ export function unservedReceipt(
   }
 }
 
-/** Of a request that broke on our side. */
+/** The receipt of a request that failed inside the gateway. */
 export const faultReceipt: Receipt = {
   outcome: 'internal_error',
   offer: null,

@@ -1,6 +1,6 @@
 import type { Nanos } from '../../domain/money.ts'
 
-/** A request with an Idempotency-Key that wants to run. */
+/** A request with an Idempotency-Key that is about to run. */
 export interface Claim {
   readonly customerId: string
   readonly keyId: string
@@ -13,16 +13,16 @@ export interface Claim {
 }
 
 /**
- * The table of Idempotency-Keys. PostgreSQL has it in production (postgres-claim-store.ts); the simulator has it in memory. Each call is one
- * transaction, and one that rejects may have happened or not. What is written belongs to the request of the claim: once another one has
- * the key, nothing happens.
+ * The table of Idempotency-Keys: in PostgreSQL (postgres-claim-store.ts) or, for the simulator, in memory. Each call is one transaction; a call that
+ * rejects may or may not have been committed. Writes change only the entry of the claim's own request: once another request has taken over the
+ * key, they do nothing.
  */
 export interface ClaimStore {
-  /** Takes a key that stands for nothing, or for something of yesterday. False when it stands for something. */
+  /** Claims a key that is unused or expired. Returns false when the key is in use. */
   take(claim: Claim, nodeId: string): Promise<boolean>
-  /** What the key stands for; undefined for nothing. */
+  /** Returns the entry of a key; undefined when there is none. */
   find(claim: Claim): Promise<StoredClaim | undefined>
-  /** Hands the key of an earlier request over to this one. False when that one has it no more. */
+  /** Transfers the key from an earlier request to this one. Returns false when the earlier request no longer has it. */
   takeOver(claim: Claim, earlierRequestId: string, nodeId: string): Promise<boolean>
   finish(claim: Claim, ending: { readonly costNanos: Nanos; readonly answerSealed: Buffer | null }): Promise<void>
   release(claim: Claim): Promise<void>
@@ -31,10 +31,10 @@ export interface ClaimStore {
 export interface StoredClaim {
   readonly requestId: string
   readonly isSameBody: boolean
-  /** Null until it is finished. */
+  /** Null until the request has finished. */
   readonly done: { readonly costNanos: Nanos; readonly answerSealed: Buffer | null } | null
-  /** Its node lives and did not forget it, and its usage row, if there is one, is too young to say that nobody finishes it. */
+  /** Its node is alive, the claim is not older than any answer can last, and its usage row, if it exists, was written only seconds ago. */
   readonly isRunning: boolean
-  /** Its usage row. */
+  /** The usage row of the request. */
   readonly row: { readonly outcome: string; readonly success: boolean; readonly costNanos: Nanos } | null
 }

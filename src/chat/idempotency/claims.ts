@@ -9,36 +9,36 @@ import type { Scheduler } from '../../runtime/scheduler.ts'
 import { openSecret, sealSecret } from '../../secrets/sealed-secret.ts'
 import type { ServedBy } from '../completion-request.ts'
 import type { Claim, ClaimStore, StoredClaim } from './claim-store.ts'
-import { createRetryQueue } from './retry-queue.ts'
+import { RetryQueue } from './retry-queue.ts'
 
 export type Claimed =
   /** Run it, then call `finish` or `release`. */
   | { readonly kind: 'mine' }
-  /** An earlier one still runs. */
+  /** An earlier request with this key is still running. */
   | { readonly kind: 'running' }
-  /** An earlier one was served, or charged: `answer` is what its client was sent, null when that is not kept. */
+  /** An earlier request was served or charged. `answer` is what its client received, null when it was not kept. */
   | { readonly kind: 'done'; readonly requestId: string; readonly costNanos: Nanos; readonly answer: KeptAnswer | null }
   | { readonly kind: 'other_body' }
 
-/** What a client was sent. */
+/** What a client received. */
 export interface KeptAnswer {
   /** A whole answer, or the events of a stream. */
   readonly body: string
   readonly servedBy: ServedBy
 }
 
-/** What Idempotency-Keys stand for, in PostgreSQL, for all nodes. */
+/** The Idempotency-Keys of all nodes, in PostgreSQL. */
 export interface Claims {
   /** Rejects with `database_unavailable`. */
   claim(claim: Claim): Promise<Claimed>
   /**
-   * The request was served or charged: from now on its key stands for this. `answer` is null when it must not be kept. When the database
-   * is away it rejects, and is done as soon as it is back.
+   * Records that the request was served or charged. `answer` is null when it must not be kept. Rejects when the database is unavailable; the
+   * write is then retried until it succeeds.
    */
   finish(claim: Claim, ending: { readonly costNanos: Nanos; readonly answer: KeptAnswer | null }): Promise<void>
-  /** The request cost nothing: its key is free again. When the database is away it rejects, and is done as soon as it is back. */
+  /** Frees the key of a request that cost nothing. Rejects when the database is unavailable; the write is then retried until it succeeds. */
   release(claim: Claim): Promise<void>
-  /** The end: what could not be written is given up. */
+  /** Gives up the writes that are still waiting for the database. */
   stop(): void
 }
 
@@ -53,26 +53,26 @@ export interface ClaimsDeps {
 
 /** Larger answers are not kept. */
 export const ANSWER_BYTES_MAX = 256 * 1024
-/** Each try but the last was overtaken by another request with the same key. */
-const TRIES = 5
+/** An attempt fails when another request with the same key changes the entry in between. */
+const ATTEMPTS_MAX = 5
 
 export function createClaims(deps: ClaimsDeps): Claims {
   const { store, ledgerStore, nodeShard, node, scheduler, masterKey } = deps
-  // While its node lives, a key that nobody ends is in use for an hour.
-  const endings = createRetryQueue(scheduler, isTransient)
+  // A claim that is neither finished nor released keeps its key in use for an hour while its node is alive.
+  const endings = new RetryQueue(scheduler, isTransient)
   return {
     async claim(claim) {
       try {
-        for (let tries = 0; tries < TRIES; tries++) {
+        for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
           const claimed = (await store.take(claim, node.nodeId)) ? mine : await claimOld(claim)
           if (claimed !== undefined) return claimed
         }
         return { kind: 'running' }
       } catch (error) {
         if (!isTransient(error)) throw error
-        // The key may have been taken, or will be yet, by this request that does not run.
-        endings.insist(() => store.release(claim))
-        endings.retryLater(UNCONFIRMED_WATCH_MS, () => store.release(claim))
+        // This request will not run, but its claim may have been committed, or may still be.
+        endings.add(() => store.release(claim))
+        endings.addLater(UNCONFIRMED_WATCH_MS, () => store.release(claim))
         throw new ApiError('database_unavailable', { retryAfterS: 2, internal: error })
       }
     },
@@ -83,19 +83,19 @@ export function createClaims(deps: ClaimsDeps): Claims {
       return end(() => store.finish(claim, { costNanos, answerSealed }))
     },
     release: claim => end(() => store.release(claim)),
-    stop: endings.stop,
+    stop: () => endings.stop(),
   }
 
   async function end(write: () => Promise<void>): Promise<void> {
     try {
       await write()
     } catch (error) {
-      if (isTransient(error)) endings.insist(write)
+      if (isTransient(error)) endings.add(write)
       throw error
     }
   }
 
-  /** What the key stands for; undefined when that has changed meanwhile. */
+  /** Decides about a key that is in use; undefined when its entry has changed in between. */
   async function claimOld(claim: Claim): Promise<Claimed | undefined> {
     const stored = await store.find(claim)
     if (stored === undefined) return undefined
@@ -103,12 +103,12 @@ export function createClaims(deps: ClaimsDeps): Claims {
     const { requestId, done, row } = stored
     if (done !== null) return { kind: 'done', requestId, costNanos: done.costNanos, answer: answerOf(stored) }
     if (stored.isRunning) return { kind: 'running' }
-    // Its node is gone, or could not say how it ended. A usage row does.
+    // The node of the earlier request is dead or could not record the end. The usage row shows how the request ended.
     if (row !== null && (row.success || row.costNanos > 0n)) {
       return { kind: 'done', requestId, costNanos: row.costNanos, answer: null }
     }
     const isOver = row !== null && row.outcome !== 'node_died'
-    // It may be charged yet, from the journal of its node: unless this row is there first. Whichever commits first wins.
+    // The journal of its node may still charge it, unless a free row is written first. The first commit wins.
     if (!isOver && (await supersede(claim, requestId)) === 'too_late') return undefined
     return (await store.takeOver(claim, requestId, node.nodeId)) ? mine : undefined
   }
@@ -124,7 +124,7 @@ export function createClaims(deps: ClaimsDeps): Claims {
     try {
       return keptIn(openSecret(masterKey, sealed, { ownerId, purpose: 'stored_answer' }))
     } catch {
-      // Sealed with an earlier master key.
+      // The answer was sealed with an earlier master key.
       return null
     }
   }
@@ -132,7 +132,7 @@ export function createClaims(deps: ClaimsDeps): Claims {
 
 const mine: Claimed = { kind: 'mine' }
 
-/** One line of JSON, then the body as it is: as JSON it would be a tenth longer. */
+/** One line of JSON, then the body as it is: encoding the body as JSON would make it a tenth longer. */
 function textOf({ body, servedBy }: KeptAnswer): string {
   return `${JSON.stringify(servedBy)}\n${body}`
 }
@@ -142,7 +142,7 @@ function keptIn(text: string): KeptAnswer {
   return { servedBy: JSON.parse(text.slice(0, end)), body: text.slice(end + 1) }
 }
 
-/** The free row that keeps a request of a lost node from being charged later. */
+/** A free row that prevents a request of a lost node from being charged later. */
 function supersededSettlement({ customerId, keyId, modelId }: Claim, requestId: string): Settlement {
   return {
     requestId,

@@ -2,7 +2,7 @@ import type { Sql } from '../../db/pool.ts'
 
 const BATCH = 1_000
 
-/** Forgets Idempotency-Keys, and the answers kept for them, whose day is over. Returns how many; in small batches, each a transaction. */
+/** Deletes expired Idempotency-Keys with their kept answers, in small batches of one transaction each. Returns how many were deleted. */
 export async function deleteExpiredClaims(sql: Sql): Promise<number> {
   for (let deleted = 0; ; ) {
     const { rowCount } = await sql.query(

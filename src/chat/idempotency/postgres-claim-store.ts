@@ -2,12 +2,12 @@ import type { Sql } from '../../db/pool.ts'
 import type { ClaimStore } from './claim-store.ts'
 
 const KEPT = `interval '24 hours'`
-/** Beyond the longest answer, for what its client still has to read of it: a key that is claimed for longer was forgotten. */
-const FORGOTTEN_AFTER_MS = 3_600_000
-/** From the commit of a charge until its claim is finished. */
+/** Added to the longest answer for a client that is still reading it. A claim that runs for longer was abandoned. */
+const ABANDONED_AFTER_MS = 3_600_000
+/** Longest time from the commit of a charge until its claim is finished. */
 const FINISHED_WITHIN = `interval '10 s'`
 
-/** Over migrations/0003_idempotency.sql. `longestAnswerMs`: the longest time limit that a server has for its answer. */
+/** Implements ClaimStore with the table of migrations/0003_idempotency.sql. `longestAnswerMs`: the longest total time limit of any endpoint. */
 export function createPostgresClaimStore(sql: Sql, longestAnswerMs: number): ClaimStore {
   return {
     async take({ customerId, key, bodyHash, requestId }, nodeId) {
@@ -32,7 +32,7 @@ export function createPostgresClaimStore(sql: Sql, longestAnswerMs: number): Cla
          LEFT JOIN node n ON n.node_id = i.node_id
          LEFT JOIN usage_event u ON u.customer_id = i.customer_id AND u.request_id = i.request_id
          WHERE i.customer_id = $1 AND i.key = $2`,
-        [customerId, key, bodyHash, longestAnswerMs + FORGOTTEN_AFTER_MS],
+        [customerId, key, bodyHash, longestAnswerMs + ABANDONED_AFTER_MS],
       )
       const row = rows[0]
       if (row === undefined) return undefined

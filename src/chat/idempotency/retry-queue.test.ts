@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { createRetryQueue } from './retry-queue.ts'
+import { RetryQueue } from './retry-queue.ts'
 
 /** Time that passes when the test says so. */
 function scripted() {
@@ -32,21 +32,21 @@ test('what fails is done again, in its order, until it succeeds; what is refused
   const away = new Error('away')
   const done: string[] = []
   let isAway = true
-  const insisting = createRetryQueue(scheduler, error => error === away)
+  const insisting = new RetryQueue(scheduler, error => error === away)
   const work = (name: string) => async () => {
     if (isAway) throw away
     if (name === 'refused') throw new Error('refused')
     done.push(name)
   }
-  for (const name of ['first', 'refused', 'second']) insisting.insist(work(name))
+  for (const name of ['first', 'refused', 'second']) insisting.add(work(name))
   await pass(0)
   await pass(1_000)
   expect(done).toEqual([])
   isAway = false
   await pass(1_000)
   expect(done).toEqual(['first', 'second'])
-  insisting.insist(work('third'))
-  insisting.retryLater(60_000, work('later'))
+  insisting.add(work('third'))
+  insisting.addLater(60_000, work('later'))
   await pass(59_999)
   expect(done).toEqual(['first', 'second', 'third'])
   await pass(1)
@@ -57,16 +57,16 @@ test('what fails is done again, in its order, until it succeeds; what is refused
 test('after its end nothing is done, and no timer is left', async () => {
   const { scheduler, timers, pass } = scripted()
   let tries = 0
-  const insisting = createRetryQueue(scheduler, () => true)
-  insisting.insist(() => {
+  const insisting = new RetryQueue(scheduler, () => true)
+  insisting.add(() => {
     tries++
     return Promise.reject(new Error('away'))
   })
-  insisting.retryLater(1_000, async () => void tries++)
+  insisting.addLater(1_000, async () => void tries++)
   await pass(0)
   expect([tries, timers.size]).toEqual([1, 2])
   insisting.stop()
-  insisting.insist(async () => void tries++)
+  insisting.add(async () => void tries++)
   await pass(60_000)
   expect([tries, timers.size]).toEqual([1, 0])
 })

@@ -1,69 +1,64 @@
 import type { Scheduler } from '../../runtime/scheduler.ts'
 
-/** Carries statements out that have to happen some time, however long the database is away. */
-export interface RetryQueue {
-  /** One after the other, each again until it no longer rejects. */
-  insist(work: () => Promise<void>): void
-  /** The same, at the earliest after `ms`. */
-  retryLater(ms: number, work: () => Promise<void>): void
-  /** What is left is given up. */
-  stop(): void
-}
-
-const AGAIN_MS = 1_000
-/** Beyond this, the newest are not taken: an outage must not fill the memory. */
+const RETRY_MS = 1_000
+/** Work beyond this is dropped, so that an outage does not fill the memory. */
 const QUEUED_MAX = 10_000
 
-export function createRetryQueue(
-  scheduler: Pick<Scheduler, 'after'>,
-  isWorthTryingAgain: (error: unknown) => boolean,
-): RetryQueue {
-  const queue: (() => Promise<void>)[] = []
-  const cancels = new Set<() => void>()
-  let isWorking = false
-  let isStopped = false
+/** Runs database writes one at a time and retries each until it succeeds, however long the database is unavailable. */
+export class RetryQueue {
+  readonly #scheduler: Pick<Scheduler, 'after'>
+  readonly #isRetryable: (error: unknown) => boolean
+  readonly #queue: (() => Promise<void>)[] = []
+  readonly #cancels = new Set<() => void>()
+  #isWorking = false
+  #isStopped = false
 
-  const insisting: RetryQueue = {
-    insist(work) {
-      if (isStopped || queue.length >= QUEUED_MAX) return
-      queue.push(work)
-      if (!isWorking) void workOff()
-    },
-    retryLater: (ms, work) => {
-      if (!isStopped && cancels.size < QUEUED_MAX) after(ms, () => insisting.insist(work))
-    },
-    stop() {
-      isStopped = true
-      queue.length = 0
-      for (const cancel of cancels) cancel()
-      cancels.clear()
-    },
+  constructor(scheduler: Pick<Scheduler, 'after'>, isRetryable: (error: unknown) => boolean) {
+    this.#scheduler = scheduler
+    this.#isRetryable = isRetryable
   }
-  return insisting
 
-  /** One at a time: after an outage there is other work for the database. */
-  async function workOff(): Promise<void> {
-    isWorking = true
-    for (let work = queue[0]; work !== undefined; work = queue[0]) {
+  add(work: () => Promise<void>): void {
+    if (this.#isStopped || this.#queue.length >= QUEUED_MAX) return
+    this.#queue.push(work)
+    if (!this.#isWorking) void this.#run()
+  }
+
+  /** Adds the work after `ms`. */
+  addLater(ms: number, work: () => Promise<void>): void {
+    if (!this.#isStopped && this.#cancels.size < QUEUED_MAX) this.#after(ms, () => this.add(work))
+  }
+
+  /** Drops all work that is left. */
+  stop(): void {
+    this.#isStopped = true
+    this.#queue.length = 0
+    for (const cancel of this.#cancels) cancel()
+    this.#cancels.clear()
+  }
+
+  async #run(): Promise<void> {
+    this.#isWorking = true
+    for (let work = this.#queue[0]; work !== undefined; work = this.#queue[0]) {
       try {
         await work()
       } catch (error) {
-        // What the database refuses it would refuse for ever.
-        if (isWorthTryingAgain(error)) break
+        // Work that the database refuses is dropped: a retry would be refused too.
+        if (this.#isRetryable(error)) break
       }
-      queue.shift()
+      this.#queue.shift()
     }
-    isWorking = false
-    if (queue.length === 0 || isStopped) return
-    isWorking = true
-    after(AGAIN_MS, () => void workOff())
+    this.#isWorking = false
+    if (this.#queue.length === 0 || this.#isStopped) return
+    this.#isWorking = true
+    this.#after(RETRY_MS, () => void this.#run())
   }
 
-  function after(ms: number, work: () => void): void {
-    const cancel = scheduler.after(ms, () => {
-      cancels.delete(cancel)
+  #after(ms: number, work: () => void): void {
+    const cancel = this.#scheduler.after(ms, () => {
+      this.#cancels.delete(cancel)
       work()
     })
-    cancels.add(cancel)
+    this.#cancels.add(cancel)
   }
 }
