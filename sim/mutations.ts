@@ -423,14 +423,14 @@ export const mutations: readonly Mutation[] = [
     id: 'key-end-not-retried',
     bug: 'a key whose end could not be written stays in use for an hour',
     file: claims,
-    find: 'if (isTransient(error)) endings.insist(write)',
+    find: 'if (isTransient(error)) endings.add(write)',
     replace: '',
   },
   {
     id: 'key-late-claim-kept',
     bug: 'a key claimed after its request was given up stays in use for an hour',
     file: claims,
-    find: 'endings.retryLater(UNCONFIRMED_WATCH_MS, () => store.release(claim))',
+    find: 'endings.addLater(UNCONFIRMED_WATCH_MS, () => store.release(claim))',
     replace: '',
   },
   {
@@ -571,14 +571,14 @@ export const mutations: readonly Mutation[] = [
     id: 'dispatch-never-gives-up',
     bug: 'every server of a model is tried',
     file: dispatch,
-    find: 'triedForModel.length < attemptsMax &&',
+    find: 'attemptsForModel.length < attemptsMax &&',
     replace: '',
   },
   {
     id: 'dispatch-retries-rejected',
     bug: 'a request that a server rejected as invalid is sent to the next server',
     file: dispatch,
-    find: "if (outcome === 'request_rejected') throw refused(failure, attempts)",
+    find: "if (outcome === 'request_rejected') throw rejectedError(failure, attempts)",
     replace: '',
   },
   // ---------------------------------------------------------------- the ledger
