@@ -5,18 +5,18 @@ import { test } from 'vitest'
 import { systemClock } from '../runtime/clock.ts'
 import { type Answer, answerAtOnce, answerInChunks } from './answer-chat.ts'
 import { parseChatRequest } from './chat-request.ts'
-import { loadDemoLanguage, sayPieces } from './demo-language.ts'
+import { loadDemoLanguage, textPieces } from './demo-language.ts'
 
 const language = loadDemoLanguage()
 
-/** An answer that never ends by itself, and promises for its first token and for nobody generating it any more. */
+/** An answer that never ends, with promises for its first token and for the end of its generation. */
 function endlessAnswer(speed: Answer['speed']) {
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>()
   const { promise: ended, resolve: end } = Promise.withResolvers<void>()
   function* pieces() {
     begin()
     try {
-      for (;;) yield* sayPieces('on and on ')
+      for (;;) yield* textPieces('on and on ')
     } finally {
       end()
     }
@@ -37,9 +37,9 @@ function endlessAnswer(speed: Answer['speed']) {
 
 test.each([
   ['a stream', answerInChunks, 1_000],
-  ['a stream that nobody reads', answerInChunks, 1_000_000],
-  ['a whole answer', answerAtOnce, 1_000],
-])('%s stops being generated when its client goes away', async (name, give, tokensPerSecond) => {
+  ['an unread stream', answerInChunks, 1_000_000],
+  ['a complete answer', answerAtOnce, 1_000],
+])('stops generating %s when its client disconnects', async (name, give, tokensPerSecond) => {
   const { answer, begun, ended } = endlessAnswer({ tokensPerSecond, firstTokenMs: 0 })
   const server = createServer((_request, response) => {
     give(answer, response)
@@ -49,7 +49,7 @@ test.each([
   const asked = fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, { signal: client.signal })
   if (give === answerInChunks) {
     const { body } = await asked
-    if (!name.includes('nobody')) await body!.getReader().read()
+    if (!name.includes('unread')) await body!.getReader().read()
   }
   await begun
   client.abort()

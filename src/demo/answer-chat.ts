@@ -16,7 +16,7 @@ import type { DemoLanguage, Piece } from './demo-language.ts'
 import { pace, type Speed } from './pace.ts'
 import type { Reply } from './plan-reply.ts'
 
-/** A planned answer and what is needed to give it. */
+/** A planned answer, with everything needed to send it. */
 export interface Answer {
   readonly head: AnswerHead
   readonly request: ChatRequest
@@ -27,12 +27,12 @@ export interface Answer {
   readonly speed: Speed
 }
 
-/** Streams the answer as OpenAI chunks, one token each; settles when the last was written or the client is gone. */
+/** Streams the answer as OpenAI chunks, one token each. Settles when the last chunk is written or the client disconnects. */
 export function answerInChunks(answer: Answer, response: ServerResponse): Promise<void> {
   const { head, replies, request } = answer
-  const usageToCome = request.includeUsage ? null : undefined
+  const pendingUsage = request.includeUsage ? null : undefined
   const chunk = (choice: Parameters<typeof chunkBody>[1][number]) =>
-    `data: ${JSON.stringify(chunkBody(head, [choice], usageToCome))}\n\n`
+    `data: ${JSON.stringify(chunkBody(head, [choice], pendingUsage))}\n\n`
   let open = [...replies]
 
   return untilDone(answer, response, due => {
@@ -61,7 +61,7 @@ export function answerInChunks(answer: Answer, response: ServerResponse): Promis
   })
 }
 
-/** Gives the whole answer in one body, after the time that generating it takes. */
+/** Sends the complete answer in one body, after the time it takes to generate it. */
 export function answerAtOnce(answer: Answer, response: ServerResponse): Promise<void> {
   const drafts = answer.replies.map(reply => ({ reply, text: '', logprobs: [] as LogprobRow[] }))
   const finished: Parameters<typeof completionBody>[1][number][] = []
@@ -90,7 +90,7 @@ export function answerAtOnce(answer: Answer, response: ServerResponse): Promise<
   })
 }
 
-/** Paces `step` until it returns false, and stops generating at once when the client goes away. */
+/** Calls `step` at the configured speed until it returns false. Stops generating as soon as the client disconnects. */
 function untilDone(
   answer: Answer,
   response: ServerResponse,
@@ -99,7 +99,7 @@ function untilDone(
   return new Promise((resolve, reject) => {
     if (response.destroyed) return resolve()
     const stop = pace(answer.clock, answer.speed, step, reject)
-    // The request's own 'close' fires as soon as its body was read; only the response knows whether somebody still listens.
+    // Not the 'close' of the request, which fires as soon as its body is read.
     response.once('close', () => {
       stop()
       for (const reply of answer.replies) reply.pieces.return('stop')
@@ -108,16 +108,16 @@ function untilDone(
   })
 }
 
-/** Waits while the socket is full: a slow reader must not make the server keep its answer in memory. */
+/** Writes `text` and waits while the socket is full, so that a slow reader does not fill the memory of the server. */
 async function writeAll(response: ServerResponse, text: string): Promise<boolean> {
   if (text === '' || response.write(text)) return true
   await new Promise<void>(resolve => {
-    // Both are taken off again: a reader that is slow again and again would gather those that did not come.
-    const goOn = () => {
-      response.off('drain', goOn).off('close', goOn)
+    // Remove both listeners: the ones that did not fire would accumulate on a slow connection.
+    const resume = () => {
+      response.off('drain', resume).off('close', resume)
       resolve()
     }
-    response.on('drain', goOn).on('close', goOn)
+    response.on('drain', resume).on('close', resume)
   })
   return !response.destroyed
 }

@@ -2,7 +2,7 @@ import type { ChatChunk, ChatCompletion, ChunkChoice, FinishReason, TokenUsage }
 import type { DemoLanguage, Piece } from './demo-language.ts'
 import type { Reply } from './plan-reply.ts'
 
-/** What every chunk of one answer repeats. */
+/** The fields that every chunk of one answer repeats. */
 export interface AnswerHead {
   readonly id: string
   /** Unix seconds. */
@@ -12,7 +12,7 @@ export interface AnswerHead {
 
 export const systemFingerprint = 'switchyard-demo'
 
-/** @param usage null where usage was asked for but comes later, undefined where it was not asked for. */
+/** @param usage null if the client asked for usage but it comes later, undefined if the client did not ask */
 export function chunkBody(head: AnswerHead, choices: ChunkChoice[], usage: TokenUsage | null | undefined): ChatChunk {
   const chunk = {
     id: head.id,
@@ -48,7 +48,7 @@ export function lastDelta(reply: Reply, finish: FinishReason): ChunkChoice {
   return { index: reply.index, delta: {}, finish_reason: finish }
 }
 
-/** A choice that has said everything. */
+/** A choice that is completely generated. */
 export interface FinishedReply {
   readonly reply: Reply
   readonly text: string
@@ -107,7 +107,7 @@ export interface LogprobRow extends Logprob {
   readonly top_logprobs: readonly Logprob[]
 }
 
-/** @param top how many of the likeliest tokens to list beside the chosen one. */
+/** @param top how many of the most likely tokens to list next to the chosen one */
 export function logprobRow(language: DemoLanguage, piece: Piece, top: number): LogprobRow {
   const chosen = logprob(piece.text, piece.probability)
   const listed =
@@ -120,6 +120,6 @@ export function logprobRow(language: DemoLanguage, piece: Piece, top: number): L
 }
 
 function logprob(token: string, probability: number): Logprob {
-  // OpenAI's own floor for "practically never"; minus infinity is no JSON number.
+  // OpenAI's value for "practically never". JSON has no minus infinity.
   return { token, logprob: probability > 0 ? Math.log(probability) : -9999, bytes: [...Buffer.from(token)] }
 }

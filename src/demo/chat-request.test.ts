@@ -5,7 +5,7 @@ import { DemoError } from './demo-error.ts'
 const body = { model: 'demo', messages: [{ role: 'user', content: 'hi' }] }
 
 describe('parseChatRequest', () => {
-  test('fills the defaults, and takes null for absent', () => {
+  test('fills in the defaults, and treats null as absent', () => {
     const defaults = parseChatRequest(body)
     expect(defaults).toMatchObject({ stream: false, choices: 1, temperature: 1, stop: [], topLogprobs: null })
     const nulls = Object.fromEntries(
@@ -36,7 +36,7 @@ describe('parseChatRequest', () => {
     [{ tool_choice: 'required' }, 'tool_choice'],
     [{ tool_choice: { type: 'function', function: { name: 'x' } } }, 'tool_choice'],
     [{ response_format: { type: 'xml' } }, 'response_format'],
-  ])('%o is refused and names %s', (more, param) => {
+  ])('refuses %o and names %s', (more, param) => {
     try {
       parseChatRequest({ ...body, ...more })
       expect.unreachable()
@@ -46,12 +46,14 @@ describe('parseChatRequest', () => {
     }
   })
 
-  test('a refusal of stop names its limit', () => {
+  test('names the limit when it refuses stop', () => {
     for (const stop of [['a', 'b', 'c', 'd', 'e'], 7])
-      expect(() => parseChatRequest({ ...body, stop })).toThrow('stop: must be a text or a list of at most 4 texts')
+      expect(() => parseChatRequest({ ...body, stop })).toThrow(
+        'stop: must be a non-empty string or a list of at most 4 of them',
+      )
   })
 
-  test('refuses what is no object', () => {
+  test('refuses anything but an object', () => {
     for (const other of [null, 7, 'x', []]) expect(() => parseChatRequest(other)).toThrow(DemoError)
   })
 })

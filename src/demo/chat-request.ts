@@ -2,13 +2,13 @@ import { z } from 'zod'
 import { keyPath } from '../runtime/key-path.ts'
 import { DemoError } from './demo-error.ts'
 
-/** The part of an OpenAI chat request that the demo obeys, with every default filled in. */
+/** The fields of an OpenAI chat request that the demo supports, with defaults filled in. */
 export interface ChatRequest {
   readonly model: string
   readonly messages: readonly RequestMessage[]
   readonly stream: boolean
   readonly includeUsage: boolean
-  /** Tokens per choice; infinite when the request sets no limit. */
+  /** Tokens per choice; infinite if the request sets no limit. */
   readonly maxTokens: number
   readonly stop: readonly string[]
   readonly choices: number
@@ -18,7 +18,7 @@ export interface ChatRequest {
   readonly format: { readonly type: 'text' } | { readonly type: 'json'; readonly schema: unknown }
   readonly tools: readonly FunctionTool[]
   readonly toolChoice: ToolChoice
-  /** How many alternatives to list with each token; null when no log probabilities are wanted. */
+  /** Number of alternatives to list with each token; null without log probabilities. */
   readonly topLogprobs: number | null
 }
 
@@ -36,7 +36,7 @@ export interface ToolChoice {
 }
 
 /**
- * Reads the body of POST /v1/chat/completions. Unknown fields are ignored and null means absent, as with most servers.
+ * Parses the body of POST /v1/chat/completions. Ignores unknown fields and treats null as absent, as most servers do.
  * @throws DemoError 400, naming the parameter.
  */
 export function parseChatRequest(body: unknown): ChatRequest {
@@ -66,7 +66,7 @@ export function parseChatRequest(body: unknown): ChatRequest {
   }
 }
 
-/** The text of a message: its string, or its text parts joined by line breaks. */
+/** Returns the text of a message: its string, or its text parts joined by line breaks. */
 export function messageText(content: RequestMessage['content']): string {
   if (typeof content === 'string') return content
   return (content ?? []).flatMap(part => (typeof part.text === 'string' ? [part.text] : [])).join('\n')
@@ -82,7 +82,7 @@ const message = z.looseObject({
 })
 
 const stopText = z.string().min(1)
-const STOP_ALLOWED = 'must be a text or a list of at most 4 texts, none of them empty'
+const STOP_ALLOWED = 'must be a non-empty string or a list of at most 4 of them'
 const tokenLimit = z.int().min(1).nullish()
 
 const toolChoiceBody = z.union([
@@ -144,7 +144,7 @@ function readFormat(format: z.infer<typeof formatBody> | null | undefined): Chat
   return { type: 'text' }
 }
 
-/** What `json_object` answers with, which leaves the shape to the model. */
+/** The schema used for `json_object`, which leaves the shape to the model. */
 const jsonObjectSchema = {
   type: 'object',
   properties: { demo: { const: true }, text: { type: 'string' } },
@@ -166,7 +166,7 @@ function checkToolChoice(choice: ToolChoice, tools: readonly FunctionTool[]): vo
     })
   }
   if (choice.mode === 'required' && tools.length === 0) {
-    throw new DemoError(400, 'tool_choice: a call is required but tools lists no function', {
+    throw new DemoError(400, 'tool_choice: a call is required, but tools has no function', {
       param: 'tool_choice',
       code: 'invalid_value',
     })

@@ -3,11 +3,11 @@ import { countPrompt } from './count-prompt.ts'
 
 const user = (content: string) => ({ role: 'user' as const, content })
 
-test('one word costs role, word, message and start', () => {
+test('counts role, word, message and start for one word', () => {
   expect(countPrompt({ messages: [user('hello')], tools: [] }, 1_000)).toBe(3 + 3 + 1 + 1)
 })
 
-test('names, tool calls and tools add to it', () => {
+test('adds names, tool calls and tools', () => {
   const plain = countPrompt({ messages: [user('hello')], tools: [] }, 1_000)
   expect(countPrompt({ messages: [{ ...user('hello'), name: 'ada' }], tools: [] }, 1_000)).toBeGreaterThan(plain + 1)
   expect(

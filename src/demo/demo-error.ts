@@ -1,4 +1,4 @@
-/** A request the demo refuses, in the words of an OpenAI error body. */
+/** An error response of the demo, in the shape of OpenAI's error body. */
 export class DemoError extends Error {
   readonly status: number
   readonly param: string | null
@@ -12,7 +12,7 @@ export class DemoError extends Error {
     this.code = more.code ?? null
   }
 
-  /** `{"error":{...}}` as text. */
+  /** Returns `{"error":{...}}` as JSON text. */
   body(): string {
     const type = this.status >= 500 ? 'server_error' : 'invalid_request_error'
     return JSON.stringify({ error: { message: this.message, type, param: this.param, code: this.code } })

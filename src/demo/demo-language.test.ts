@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { sayPieces } from './demo-language.ts'
+import { textPieces } from './demo-language.ts'
 
-test('a long text is taken apart as far as somebody reads it', () => {
+test('encodes a long text only as far as it is read', () => {
   let slices = 0
   const text = Object.assign(new String('The signal box is closed. '.repeat(1_000)), {
     slice(start: number, end?: number) {
@@ -9,13 +9,13 @@ test('a long text is taken apart as far as somebody reads it', () => {
       return String.prototype.slice.call(this, start, end)
     },
   }) as unknown as string
-  const pieces = sayPieces(text)
+  const pieces = textPieces(text)
   expect(pieces.next().value).toMatchObject({ text: 'The' })
   expect(slices).toBe(1)
 })
 
-test('two texts that are read in turns keep their characters whole', () => {
-  const [one, other] = ['🚂'.repeat(3), 'ꙮ'.repeat(3)].map(text => sayPieces(text))
+test('keeps characters complete when two texts are read in turns', () => {
+  const [one, other] = ['🚂'.repeat(3), 'ꙮ'.repeat(3)].map(text => textPieces(text))
   let [first, second] = ['', '']
   for (let left = true; left; ) {
     const [a, b] = [one!.next(), other!.next()]

@@ -3,7 +3,7 @@ import type { TokenPrice } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import { demoModel } from './start-demo-upstream.ts'
 
-/** The demo model as an offer like any other: reached over loopback, priced, billed, and labelled a demo. */
+/** Returns the demo model as an ordinary offer: reached over loopback, priced, billed, and labelled as a demo. */
 export function demoOffer(upstream: { baseUrl: string; apiKey: string; price: TokenPrice }): Offer {
   return {
     offerId: `demo/${demoModel.id}`,

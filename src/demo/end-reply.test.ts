@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { sayPieces } from './demo-language.ts'
+import { textPieces } from './demo-language.ts'
 import { endReply } from './end-reply.ts'
 
 const text = 'The train waits. The yard is full. Nothing moves.'
 
-function run(limits: { maxTokens?: number; stop?: string[] }, said = text) {
+function run(limits: { maxTokens?: number; stop?: string[] }) {
   let tokens = 0
   const reply = endReply(
-    sayPieces(said),
-    { maxTokens: limits.maxTokens ?? 1_000, stop: limits.stop ?? [], naturally: 'stop' },
+    textPieces(text),
+    { maxTokens: limits.maxTokens ?? 1_000, stop: limits.stop ?? [], endReason: 'stop' },
     () => {
       tokens += 1
     },
@@ -22,9 +22,9 @@ function run(limits: { maxTokens?: number; stop?: string[] }, said = text) {
 }
 
 describe('endReply', () => {
-  test('lets a reply end by itself', () => {
+  test('lets a reply reach its own end', () => {
     const whole = run({})
-    expect(whole).toMatchObject({ text, finish: 'stop', tokens: [...sayPieces(text)].length })
+    expect(whole).toMatchObject({ text, finish: 'stop', tokens: [...textPieces(text)].length })
     expect(run({ maxTokens: whole.tokens }).finish).toBe('stop')
   })
 
@@ -42,20 +42,20 @@ describe('endReply', () => {
     }
   })
 
-  test('takes the earliest of several stop texts', () => {
+  test('ends at the earliest of several stop texts', () => {
     expect(run({ stop: ['moves', 'full', 'absent'] })).toMatchObject({
       text: 'The train waits. The yard is ',
       finish: 'stop',
     })
   })
 
-  test('shows what only looked like a stop text', () => {
+  test('shows text that only began like a stop text', () => {
     expect(run({ stop: [' is full of'] }).text).toBe(text)
     expect(run({ stop: ['moves. And more'] }).text).toBe(text)
     expect(run({ stop: ['waits. The yard is empty'], maxTokens: 6 })).toMatchObject({ finish: 'length', tokens: 6 })
   })
 
-  test('streams token by token where no stop text is near', () => {
-    expect(run({ stop: ['§'] }).shown).toEqual([...sayPieces(text)].map(piece => piece.text))
+  test('streams token by token when no stop text is near', () => {
+    expect(run({ stop: ['§'] }).shown).toEqual([...textPieces(text)].map(piece => piece.text))
   })
 })

@@ -2,18 +2,18 @@ import type { FinishReason } from '../domain/completion.ts'
 import type { Piece } from './demo-language.ts'
 
 export interface ReplyLimits {
-  /** Tokens the reply may cost, at least 0. */
+  /** Most tokens of the reply, at least 0. */
   readonly maxTokens: number
   /** The reply ends before the first of these texts. */
   readonly stop: readonly string[]
-  /** What a reply that ends by itself is finished by. */
-  readonly naturally: FinishReason
+  /** Finish reason of a reply that reaches its own end. */
+  readonly endReason: FinishReason
 }
 
 /**
- * Passes pieces on until the reply ends, and returns why. Pieces that may be the beginning of a stop text are held back
- * until it is clear that they are not: a stop text is never shown, not even in part.
- * @param onToken called for each token generated, shown or not: a stop text costs its tokens.
+ * Yields pieces until the reply ends, and returns the finish reason. Holds back pieces that may begin a stop text, so that no part of a stop text is
+ * ever shown.
+ * @param onToken called for each generated token, shown or not, since the tokens of a stop text count
  */
 export function* endReply(
   pieces: Iterable<Piece>,
@@ -41,12 +41,12 @@ export function* endReply(
       yield* cutAt(held, end)
       return 'stop'
     }
-    const shown = clearOf(held, text.length - possibleStart(text, limits.stop))
+    const shown = piecesWithin(held, text.length - possibleStart(text, limits.stop))
     yield* held.slice(0, shown)
     held = held.slice(shown)
   }
   yield* held
-  return limits.naturally
+  return limits.endReason
 }
 
 function firstIndex(text: string, stops: readonly string[]): number {
@@ -54,7 +54,7 @@ function firstIndex(text: string, stops: readonly string[]): number {
   return found.length === 0 ? -1 : Math.min(...found)
 }
 
-/** Length of the longest end of `text` that begins a stop text. */
+/** Returns the length of the longest suffix of `text` that begins a stop text. */
 function possibleStart(text: string, stops: readonly string[]): number {
   let longest = 0
   for (const stop of stops) {
@@ -65,8 +65,8 @@ function possibleStart(text: string, stops: readonly string[]): number {
   return longest
 }
 
-/** How many of the pieces lie wholly within the first `length` characters. */
-function clearOf(pieces: readonly Piece[], length: number): number {
+/** Returns how many pieces lie completely within the first `length` characters. */
+function piecesWithin(pieces: readonly Piece[], length: number): number {
   let end = 0
   let count = 0
   for (const piece of pieces) {

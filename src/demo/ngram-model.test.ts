@@ -16,27 +16,27 @@ describe('trainNgram', () => {
     }
   })
 
-  test('ranks what followed more often first', () => {
+  test('ranks the more frequent successor first', () => {
     expect(model.after([stop, the]).map(candidate => candidate.token)).toEqual([train, yard])
   })
 
-  test('a pair gives the discounted share to what only its last token was followed by', () => {
+  test('gives the discounted share of a pair to successors of its last token', () => {
     const afterYardWaits = model.after([yard, waits])
     expect(afterYardWaits).toEqual([{ token: stop, probability: 1 }])
     const afterTheTrain = model.after([the, train])
     expect(afterTheTrain.map(candidate => candidate.token).sort()).toEqual([waits, stop])
   })
 
-  test('counts the ring: the last token is followed by the first', () => {
+  test('treats the sequence as a ring: the first token follows the last', () => {
     expect(model.after([train, stop])[0]?.token).toBe(the)
   })
 
-  test('an unseen pair uses its last token, an unseen token plain frequencies', () => {
+  test('uses the last token for an unknown pair, and plain frequencies for an unknown token', () => {
     expect(model.after([yard, the])).toEqual(model.after([the]))
     expect(model.after([12345])[0]?.token).toBe(the)
   })
 
-  test('refuses a corpus without a context', () => {
+  test('refuses a corpus of fewer than three tokens', () => {
     expect(() => trainNgram([1, 2])).toThrow(RangeError)
   })
 })

@@ -7,20 +7,19 @@ export interface Candidate {
 
 /** Token probabilities after the two tokens before, learned by counting. */
 export interface NgramModel {
-  /** Every possible next token, the most probable first. `before` may be of any length; its last two tokens count. */
+  /** Returns every possible next token, most probable first. Only the last two tokens of `before` matter. */
   after(before: readonly number[]): readonly Candidate[]
 }
 
 /**
- * Learns an order-3 model from one token sequence, taken as a ring so that every token has a successor.
+ * Trains an order-3 model on one token sequence. The sequence is a ring, so that every token has a successor.
  *
- * A context of two tokens gives up `discount` of each distinct continuation it saw to the context of one token
- * (absolute discounting): with a corpus of a few thousand tokens most pairs were seen once, and without that share the
- * model could only recite. One token backs off to plain frequencies only when it was never seen: a step that ignores
- * the word before makes no sentence. Unseen contexts never fail.
+ * A context of two tokens gives up `discount` of each distinct continuation to the context of one token (absolute discounting). In a corpus of a few
+ * thousand tokens most pairs occur once, so without this share the model could only recite. A context of one token backs off to plain frequencies
+ * only if the token is unknown, because ignoring the previous word does not make a sentence. Unknown contexts never fail.
  */
 export function trainNgram(sequence: readonly number[], discount = 0.15): NgramModel {
-  if (sequence.length < 3) throw new RangeError('an n-gram model needs at least three tokens')
+  if (sequence.length < 3) throw new RangeError('An n-gram model needs at least three tokens.')
   const anywhere: Counts = new Map()
   const afterOne = new Map<number, Counts>()
   const afterTwo = new Map<string, Counts>()
@@ -82,7 +81,7 @@ function shares(counts: Counts): Map<number, number> {
 function discounted(counts: Counts, lower: ReadonlyMap<number, number>, discount: number): Map<number, number> {
   const total = sum(counts)
   const given = (discount * counts.size) / total
-  // Whatever followed the pair also followed its last token, so `lower` covers every candidate.
+  // A token that followed the pair also followed its last token, so `lower` covers every candidate.
   return new Map(
     [...lower].map(([token, probability]) => {
       const count = counts.get(token)
@@ -97,7 +96,7 @@ function sum(counts: Counts): number {
   return total
 }
 
-/** Ties are broken by token id, so that the same corpus always gives the same order. */
+/** Sorts by probability. Breaks ties by token id, so that the same corpus always gives the same order. */
 function ranked(probabilities: ReadonlyMap<number, number>): Candidate[] {
   return [...probabilities]
     .map(([token, probability]) => ({ token, probability }))

@@ -31,7 +31,7 @@ describe('pace', () => {
     expect(tokens).toBe(51)
   })
 
-  test('catches up after a step that took long', async () => {
+  test('catches up after a slow step', async () => {
     const dues: number[] = []
     const { promise: full, resolve: drained } = Promise.withResolvers<boolean>()
     pace(
@@ -65,7 +65,7 @@ describe('pace', () => {
     expect(dues).toEqual([Number.POSITIVE_INFINITY])
   })
 
-  test('does nothing more once stopped', async () => {
+  test('does nothing after it is stopped', async () => {
     let steps = 0
     const stop = pace(
       clock,
@@ -84,7 +84,7 @@ describe('pace', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 
-  test('hands a failing step to `failed`', async () => {
+  test('passes the error of a step to `onError`', async () => {
     const failures: unknown[] = []
     pace(
       clock,

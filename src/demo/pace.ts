@@ -8,16 +8,15 @@ export interface Speed {
 }
 
 /**
- * Calls `step(due)` with the number of tokens that have become due, until it returns false, with one timer. A timer that
- * comes late makes up for it in its next step, so the speed holds under load.
- * `step` may return a promise (a full socket): nothing is due before it has settled. A step that fails goes to `failed`.
- * @returns stops it at once; harmless after the end.
+ * Calls `step(due)` with the number of tokens that have become due, until it returns false. Uses one timer; the step after a late timer catches up, so
+ * the speed holds under load. If `step` returns a promise, for example for a full socket, the next step waits for it. Errors go to `onError`.
+ * @returns a function that stops at once and is harmless after the end
  */
 export function pace(
   clock: Clock,
   speed: Speed,
   step: (due: number) => boolean | Promise<boolean>,
-  failed: (error: unknown) => void,
+  onError: (error: unknown) => void,
 ): () => void {
   let stopped = false
   let sent = 0
@@ -29,7 +28,7 @@ export function pace(
 
   async function tick(): Promise<void> {
     const due = dueAfter(clock.monotonicMs() - firstAtMs, speed.tokensPerSecond) - sent
-    // A timer may fire a fraction early; each tick sends at least one token all the same.
+    // A timer may fire slightly early; send at least one token anyway.
     const sending = Math.max(1, due)
     sent += sending
     try {
@@ -38,7 +37,7 @@ export function pace(
       const nextAtMs = firstAtMs + (sent / speed.tokensPerSecond) * 1_000
       timer = setTimeout(tick, Math.max(0, nextAtMs - clock.monotonicMs()))
     } catch (error) {
-      failed(error)
+      onError(error)
     }
   }
 
@@ -48,7 +47,7 @@ export function pace(
   }
 }
 
-/** Tokens due after this time; the first one at once. */
+/** Returns the number of tokens due after `elapsedMs`. The first one is due at once. */
 function dueAfter(elapsedMs: number, tokensPerSecond: number): number {
   return tokensPerSecond === Number.POSITIVE_INFINITY
     ? tokensPerSecond

@@ -3,28 +3,28 @@ import { countTokens } from '../dialects/tokens/count-tokens.ts'
 import type { FinishReason } from '../domain/completion.ts'
 import { type ChatRequest, messageText, type RequestMessage } from './chat-request.ts'
 import { chooseTool } from './choose-tool.ts'
-import { type DemoLanguage, type Piece, sayPieces } from './demo-language.ts'
+import { type DemoLanguage, type Piece, textPieces } from './demo-language.ts'
 import { endReply } from './end-reply.ts'
 import { schemaInstance } from './schema-instance.ts'
 import { seededRandom } from './seeded-random.ts'
 import { writeProse } from './write-prose.ts'
 
-/** One choice of an answer. Its pieces are made when they are asked for: nobody asking means no work. */
+/** One choice of an answer. Its pieces are generated on demand. */
 export interface Reply {
   readonly index: number
-  /** Set when the pieces are the arguments of a call instead of text. */
+  /** Set if the pieces are the arguments of a call instead of text. */
   readonly toolCall: { readonly id: string; readonly name: string } | null
   readonly pieces: Generator<Piece, FinishReason, undefined>
-  /** Tokens generated so far, those of a stop text included. */
+  /** Tokens generated so far, including those of a stop text. */
   tokens(): number
 }
 
-/** What every text of the demo begins with. */
+/** The start of every text of the demo. */
 export const demoLabel = '[demo model]'
 
 /**
- * Decides what each choice will say. The same messages, seed and temperature give the same texts; at temperature 0 the
- * seed and the number of the choice play no part.
+ * Plans the text of each choice. The same messages, seed and temperature give the same texts. At temperature 0 the seed and the index of the choice
+ * have no effect.
  */
 export function planReply(language: DemoLanguage, request: ChatRequest): Reply[] {
   const tool = chooseTool(request)
@@ -32,20 +32,20 @@ export function planReply(language: DemoLanguage, request: ChatRequest): Reply[]
     const random = seededRandom(seedOf(request, index))
     const sentence = () => `${demoLabel}${firstSentence(language, request, random)}`
     if (tool !== null) {
-      const said = JSON.stringify(schemaInstance(objectRules(tool.parameters), sentence))
+      const callArguments = JSON.stringify(schemaInstance(objectRules(tool.parameters), sentence))
       const toolCall = { id: `call_${randomUUID().replaceAll('-', '').slice(0, 24)}`, name: tool.name }
       const nameTokens = Math.min(countTokens(tool.name, request.maxTokens), request.maxTokens)
-      return reply(index, toolCall, sayPieces(said), nameTokens, {
+      return reply(index, toolCall, textPieces(callArguments), nameTokens, {
         maxTokens: request.maxTokens - nameTokens,
         stop: [],
-        naturally: 'tool_calls',
+        endReason: 'tool_calls',
       })
     }
     const pieces =
       request.format.type === 'json'
-        ? sayPieces(JSON.stringify(schemaInstance(request.format.schema, sentence)))
+        ? textPieces(JSON.stringify(schemaInstance(request.format.schema, sentence)))
         : text(language, request, random)
-    return reply(index, null, pieces, 0, { maxTokens: request.maxTokens, stop: request.stop, naturally: 'stop' })
+    return reply(index, null, pieces, 0, { maxTokens: request.maxTokens, stop: request.stop, endReason: 'stop' })
   })
 }
 
@@ -64,11 +64,11 @@ function reply(
 }
 
 function* text(language: DemoLanguage, request: ChatRequest, random: () => number): Generator<Piece, void, undefined> {
-  yield* sayPieces(`${demoLabel}${remarks(request.messages)}`)
+  yield* textPieces(`${demoLabel}${remarks(request.messages)}`)
   yield* writeProse(language, request, random)
 }
 
-/** What the demo says about the request before it starts its prose. */
+/** Returns remarks about the request that precede the prose. */
 function remarks(messages: readonly RequestMessage[]): string {
   const last = messages.at(-1)!
   if (last.role === 'tool' || last.role === 'function') {
@@ -90,7 +90,7 @@ function firstSentence(language: DemoLanguage, request: ChatRequest, random: () 
   return sentence
 }
 
-/** Arguments are always an object, also where the function declares none. */
+/** Returns the schema of the arguments, which are an object even if the function declares none. */
 function objectRules(parameters: unknown): unknown {
   const isRules = typeof parameters === 'object' && parameters !== null && !Array.isArray(parameters)
   return isRules ? { type: 'object', ...parameters } : { type: 'object' }

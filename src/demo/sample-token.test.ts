@@ -18,7 +18,7 @@ function shareOf(token: number, temperature: number, topP = 1): number {
 }
 
 describe('sampleToken', () => {
-  test('temperature 0 takes the likeliest and draws nothing', () => {
+  test('temperature 0 takes the most probable token without drawing', () => {
     const noDraw = () => {
       throw new Error('drew')
     }
@@ -36,7 +36,7 @@ describe('sampleToken', () => {
     expect(shareOf(1, 0.0001)).toBe(1)
   })
 
-  test('topP leaves out the tail', () => {
+  test('topP excludes the tail', () => {
     expect(shareOf(3, 1, 0.85)).toBe(0)
     expect(shareOf(1, 1, 0)).toBe(1)
   })

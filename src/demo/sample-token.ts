@@ -1,21 +1,21 @@
 import type { Candidate } from './ngram-model.ts'
 
 export interface Sampling {
-  /** 0..2; 0 always takes the most probable candidate, above 1 flattens the distribution. */
+  /** 0..2. 0 always takes the most probable candidate; values above 1 flatten the distribution. */
   readonly temperature: number
-  /** 0..1; only the most probable candidates whose probabilities reach this sum take part. */
+  /** 0..1. Only the most probable candidates that together reach this probability are considered. */
   readonly topP: number
 }
 
 /**
- * Chooses the next token. `candidates` must be sorted, the most probable first, and not empty.
- * @param random numbers in [0, 1); consumed once, and not at all at temperature 0.
+ * Chooses the next token. `candidates` must not be empty and must be sorted, most probable first.
+ * @param random returns numbers in [0, 1); called once, or never at temperature 0
  */
 export function sampleToken(candidates: readonly Candidate[], sampling: Sampling, random: () => number): Candidate {
   const likeliest = candidates[0]!
   if (sampling.temperature === 0) return likeliest
   const nucleus = takeNucleus(candidates, sampling.topP)
-  // Relative to the likeliest, so that a low temperature cannot underflow every weight to zero.
+  // Weights are relative to the most probable candidate, so that a low temperature cannot underflow all of them to zero.
   const weights = nucleus.map(({ probability }) => (probability / likeliest.probability) ** (1 / sampling.temperature))
   let rest = random() * weights.reduce((sum, weight) => sum + weight, 0)
   for (const [index, weight] of weights.entries()) {

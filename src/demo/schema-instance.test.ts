@@ -5,7 +5,7 @@ import { schemaInstance } from './schema-instance.ts'
 const make = (schema: unknown) => schemaInstance(schema, () => 'The train waits.')
 
 describe('schemaInstance', () => {
-  test('satisfies what zod writes for a nested object', () => {
+  test('satisfies the schema zod makes for a nested object', () => {
     const shape = z.strictObject({
       title: z.string().min(20).max(24),
       stops: z.array(z.object({ name: z.string().max(5), minute: z.int().min(10).max(59) })).min(3),
@@ -20,14 +20,14 @@ describe('schemaInstance', () => {
     shape.parse(make(z.toJSONSchema(shape)))
   })
 
-  test('fills every required name, known or not', () => {
+  test('fills every required name, declared or not', () => {
     expect(make({ type: 'object', properties: { city: { type: 'string' } }, required: ['city', 'unit'] })).toEqual({
       city: 'The train waits.',
       unit: 'The train waits.',
     })
   })
 
-  test('keeps number bounds', () => {
+  test('respects number bounds', () => {
     for (const [rules, valid] of [
       [{ type: 'integer', minimum: 7 }, (n: number) => n >= 7],
       [{ type: 'integer', maximum: -3 }, (n: number) => n <= -3],
@@ -50,7 +50,7 @@ describe('schemaInstance', () => {
     expect(make({ type: 'null' })).toBe(null)
   })
 
-  test('ends on schemas that refer to themselves or ask for the moon', () => {
+  test('ends on schemas that refer to themselves or demand huge values', () => {
     make({ $ref: '#' })
     make({ anyOf: [{ $ref: '#' }] })
     const bush = Object.fromEntries(Array.from({ length: 10 }, (_, index) => [`m${index}`, { $ref: '#' }]))
@@ -60,7 +60,7 @@ describe('schemaInstance', () => {
     expect(make({ type: 'string', minLength: 1e9 })).toHaveLength(4_096)
   })
 
-  test('a large value of the schema is not repeated for each item', () => {
+  test('does not repeat a large value of the schema for each item', () => {
     const sign = 'signal box '.repeat(80_000)
     for (const items of [{ const: sign }, { enum: [sign] }]) {
       const made = make({ type: 'array', minItems: 64, items })
@@ -68,7 +68,7 @@ describe('schemaInstance', () => {
     }
   })
 
-  test('a large schema is not read anew for each value', () => {
+  test('does not read a large schema again for each value', () => {
     const names = Array.from({ length: 10_000 }, (_, index) => `m${index}`)
     let reads = 0
     const properties = new Proxy(Object.fromEntries(names.map(name => [name, {}])), {
@@ -82,7 +82,7 @@ describe('schemaInstance', () => {
     expect(reads).toBeLessThan(30)
   })
 
-  test('makes something of things that are no schema', () => {
+  test('returns a value for invalid schemas', () => {
     for (const schema of [
       null,
       true,
@@ -98,7 +98,7 @@ describe('schemaInstance', () => {
     }
   })
 
-  test('a member called __proto__ stays a member', () => {
+  test('keeps a member named __proto__', () => {
     const schema = JSON.parse('{"type":"object","properties":{"__proto__":{"type":"boolean"}}}')
     expect(JSON.stringify(make(schema))).toBe('{"__proto__":true}')
   })

@@ -2,14 +2,12 @@
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 
 /**
- * Makes one value that satisfies a simple JSON schema: type, properties, required, items, prefixItems, enum, const,
- * length, count and number bounds, the common string formats, anyOf/oneOf (their first branch), allOf, and local `$ref`.
- * `pattern`, `not` and conditionals are not understood: the value may break them.
+ * Builds one value that satisfies a simple JSON schema: type, properties, required, items, prefixItems, enum, const, length, count and number bounds,
+ * the common string formats, anyOf/oneOf (their first branch), allOf, and local `$ref`. Ignores `pattern`, `not` and conditionals.
  *
- * Always ends soon and never throws, whatever a stranger wrote as the schema: at most 500 values are made, then only the
- * empty value of each type, and each 100 names or characters looked at count as one more. Counts and lengths are capped at
- * 64 items and 4,096 characters.
- * @param nextText a short text for each free string.
+ * Ends soon and never throws for any schema, since schemas are untrusted. Builds at most 500 values, then only the empty value of each type. Every 100
+ * names or characters read count as one value. Arrays are capped at 64 items and strings at 4,096 characters.
+ * @param nextText returns a short text for each free string
  */
 export function schemaInstance(schema: unknown, nextText: () => string): Json {
   return build(schema, { root: schema, nextText, valuesLeft: 500 }, 0)
@@ -28,8 +26,8 @@ interface Work {
 function build(schema: unknown, work: Work, depth: number): Json {
   const rules = resolve(schema, work)
   work.valuesLeft -= 1
-  if ('const' in rules) return given(rules.const as Json, work)
-  if (Array.isArray(rules.enum) && rules.enum.length > 0) return given(rules.enum[0] as Json, work)
+  if ('const' in rules) return literal(rules.const as Json, work)
+  if (Array.isArray(rules.enum) && rules.enum.length > 0) return literal(rules.enum[0] as Json, work)
   const type = typeOf(rules)
   const mayNest = work.valuesLeft > 0 && depth < maxDepth
   if (type === 'object') return mayNest ? buildObject(rules, work, depth) : {}
@@ -40,13 +38,13 @@ function build(schema: unknown, work: Work, depth: number): Json {
   return null
 }
 
-/** A value that stands in the schema itself: once it may be as large as the body, but not 500 times. */
-function given(value: Json, work: Work): Json {
+/** Returns a value of the schema. It may be as large as the body, so it must not be repeated 500 times. */
+function literal(value: Json, work: Work): Json {
   spend(work, JSON.stringify(value).length)
   return value
 }
 
-/** What a part of the schema costs by its size: it is looked at anew for each value that refers to it. */
+/** Charges for the size of a part of the schema, which is read again for each value that refers to it. */
 function spend(work: Work, size: number): void {
   work.valuesLeft -= size / 100
 }
@@ -55,7 +53,7 @@ type Rules = { readonly [keyword: string]: unknown }
 
 function resolve(schema: unknown, work: Work): Rules {
   let rules = asRules(schema)
-  // A $ref may point to a $ref, and a cycle of them would never end.
+  // A $ref may point to another $ref, and a cycle of them would never end.
   for (let hops = 0; hops < maxDepth && work.valuesLeft > 0; hops += 1) {
     if (typeof rules.$ref === 'string') {
       spend(work, rules.$ref.length)
@@ -121,7 +119,7 @@ function buildObject(rules: Rules, work: Work, depth: number): Json {
   spend(work, names.length)
   const entries: [string, Json][] = []
   for (const name of names) {
-    // A schema that refers to itself would nest as far as it may: optional members stop early.
+    // Stop optional members early, because a schema that refers to itself would nest as deeply as allowed.
     if (!required.has(name) && depth >= 3) continue
     if (work.valuesLeft <= 0) break
     entries.push([name, build(Object.hasOwn(properties, name) ? properties[name] : {}, work, depth + 1)])
@@ -169,13 +167,13 @@ function buildNumber(rules: Rules, type: 'integer' | 'number'): number {
   let highest = number(rules.maximum) ?? Number.POSITIVE_INFINITY
   if (above !== undefined && above >= lowest) lowest = above + (step || margin(above, below))
   if (below !== undefined && below <= highest) highest = below - (step || margin(below, above))
-  const wish = Math.max(lowest, Math.min(highest, 4))
-  if (step === 0) return wish
-  const atMost = Math.floor(wish / step) * step
-  return atMost >= lowest ? atMost : Math.ceil(wish / step) * step
+  const preferred = Math.max(lowest, Math.min(highest, 4))
+  if (step === 0) return preferred
+  const atMost = Math.floor(preferred / step) * step
+  return atMost >= lowest ? atMost : Math.ceil(preferred / step) * step
 }
 
-/** How far inside an exclusive bound to stay: half the room when the other side is near. */
+/** Returns how far to stay inside an exclusive bound: 1, or half the range if it is small. */
 function margin(bound: number, other: number | undefined): number {
   return other === undefined ? 1 : Math.min(1, Math.abs(other - bound) / 2)
 }

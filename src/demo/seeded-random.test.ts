@@ -3,7 +3,7 @@ import { seededRandom } from './seeded-random.ts'
 
 const take = (count: number, next: () => number) => Array.from({ length: count }, next)
 
-test('the same seed repeats, another seed differs', () => {
+test('repeats for the same seed and differs for another', () => {
   expect(take(20, seededRandom(7))).toEqual(take(20, seededRandom(7)))
   expect(take(20, seededRandom(7))).not.toEqual(take(20, seededRandom(8)))
 })

@@ -49,8 +49,8 @@ const weather = {
   },
 }
 
-describe('a whole answer', () => {
-  test('is labelled, counts its tokens truly and ends with a sentence', async () => {
+describe('a complete answer', () => {
+  test('is labelled, counts its tokens exactly and ends with a sentence', async () => {
     const answer = await ask()
     const text = answer.choices[0]!.message.content!
     expect(text).toMatch(/^\[demo model\] [A-Z].*\.$/)
@@ -61,7 +61,7 @@ describe('a whole answer', () => {
     expect(answer.usage!.total_tokens).toBe(answer.usage!.prompt_tokens + answer.usage!.completion_tokens)
   })
 
-  test('depends on messages, seed and temperature, and on nothing else', async () => {
+  test('depends only on messages, seed and temperature', async () => {
     const text = async (more: Partial<Body>) => (await ask(more)).choices[0]!.message.content
     expect(await text({ seed: 1 })).toBe(await text({ seed: 1 }))
     expect(await text({ seed: 1 })).not.toBe(await text({ seed: 2 }))
@@ -70,7 +70,7 @@ describe('a whole answer', () => {
     expect(await text({ messages: [{ role: 'user', content: 'Something else.' }] })).not.toBe(await text({}))
   })
 
-  test('keeps max_tokens and max_completion_tokens', async () => {
+  test('respects max_tokens and max_completion_tokens', async () => {
     for (const limit of [{ max_tokens: 7 }, { max_completion_tokens: 7 }]) {
       const answer = await ask(limit)
       expect(answer.choices[0]!.finish_reason).toBe('length')
@@ -87,7 +87,7 @@ describe('a whole answer', () => {
     expect(answer.choices[0]!.finish_reason).toBe('stop')
   })
 
-  test('gives n different choices and counts them all', async () => {
+  test('generates n different choices and counts all of them', async () => {
     const answer = await ask({ n: 3 })
     const texts = answer.choices.map(choice => choice.message.content!)
     expect(answer.choices.map(choice => choice.index)).toEqual([0, 1, 2])
@@ -95,7 +95,7 @@ describe('a whole answer', () => {
     expect(answer.usage!.completion_tokens).toBe(texts.reduce((sum, text) => sum + countWhole(text), 0))
   })
 
-  test('lists log probabilities that belong to the text', async () => {
+  test('lists the log probabilities of its text', async () => {
     const answer = await ask({ logprobs: true, top_logprobs: 3 })
     const rows = answer.choices[0]!.logprobs!.content!
     expect(rows.map(row => row.token).join('')).toBe(answer.choices[0]!.message.content)
@@ -109,7 +109,7 @@ describe('a whole answer', () => {
     }
   })
 
-  test('says that it cannot see an image', async () => {
+  test('states that it cannot see an image', async () => {
     const content = [
       { type: 'text' as const, text: 'What is this?' },
       { type: 'image_url' as const, image_url: { url: 'data:image/png;base64,AAAA' } },
@@ -118,7 +118,7 @@ describe('a whole answer', () => {
     expect(answer.choices[0]!.message.content).toMatch(/^\[demo model\] I cannot see images\. [A-Z]/)
   })
 
-  test('answers in JSON when asked to', async () => {
+  test('is JSON on request', async () => {
     const object = await ask({ response_format: { type: 'json_object' } })
     expect(JSON.parse(object.choices[0]!.message.content!)).toMatchObject({
       demo: true,
@@ -140,7 +140,7 @@ describe('a whole answer', () => {
 })
 
 describe('a stream', () => {
-  test('says the same as the whole answer, one token a chunk, role first, one finish', async () => {
+  test('has the text of the complete answer, one token per chunk, role first, one finish_reason', async () => {
     const whole = await ask()
     const chunks = await stream({ stream_options: { include_usage: true } })
     expect(contentOf(chunks)).toBe(whole.choices[0]!.message.content)
@@ -152,13 +152,13 @@ describe('a stream', () => {
     expect(chunks.at(-1)).toMatchObject({ choices: [], usage: whole.usage })
   })
 
-  test('sends no usage unless asked', async () => {
+  test('sends usage only on request', async () => {
     const chunks = await stream()
     expect(chunks.some(chunk => 'usage' in chunk)).toBe(false)
     expect(chunks.at(-1)!.choices[0]!.finish_reason).toBe('stop')
   })
 
-  test('never shows a stop text and keeps the token limit', async () => {
+  test('never shows a stop text and respects the token limit', async () => {
     const whole = contentOf(await stream())
     const stop = whole.slice(41, 50)
     expect(contentOf(await stream({ stop: [stop, 'unheard of'] }))).toBe(whole.slice(0, whole.indexOf(stop)))
@@ -167,7 +167,7 @@ describe('a stream', () => {
     expect(short.at(-1)!.choices[0]!.finish_reason).toBe('length')
   })
 
-  test('keeps split characters whole', async () => {
+  test('keeps split characters complete', async () => {
     const messages = [
       { role: 'user' as const, content: 'Read it.' },
       { role: 'tool' as const, tool_call_id: 'call_1', content: '👩‍👩‍👧 龘 ok' },
@@ -175,7 +175,7 @@ describe('a stream', () => {
     expect(contentOf(await stream({ messages }))).toMatch(/^\[demo model\] The tool answered: 👩‍👩‍👧 龘 ok\. [A-Z]/)
   })
 
-  test('is understood by the stream helper of the SDK, with several choices', async () => {
+  test('works with the stream helper of the SDK, with several choices', async () => {
     const runner = openai.chat.completions.stream({
       model: 'demo',
       n: 2,
@@ -211,13 +211,13 @@ describe('tools', () => {
     expect(chunks.at(-1)!.choices[0]!.finish_reason).toBe('tool_calls')
   })
 
-  test('a call is cut at the token limit too', async () => {
+  test('cuts a call at the token limit', async () => {
     const answer = await ask({ messages, tools: [weather], max_tokens: 4 })
     expect(answer.choices[0]!.finish_reason).toBe('length')
     expect(answer.usage!.completion_tokens).toBe(4)
   })
 
-  test('answers in text once it has the result', async () => {
+  test('answers in text after the result', async () => {
     const runner = openai.chat.completions.runTools({
       model: 'demo',
       messages,
@@ -254,7 +254,7 @@ describe('the server', () => {
       'context_length_exceeded',
       { body: JSON.stringify({ model: 'demo', messages: [{ role: 'user', content: 'to be '.repeat(100_000) }] }) },
     ],
-  ])('%s is refused as OpenAI would', async (_name, status, code, more: RequestInit & { path?: string }) => {
+  ])('refuses %s as OpenAI does', async (_name, status, code, more: RequestInit & { path?: string }) => {
     const response = await fetch(`${demo.baseUrl}${more.path?.slice(3) ?? '/chat/completions'}`, {
       method: 'POST',
       body: '{}',
@@ -267,13 +267,13 @@ describe('the server', () => {
     expect(error).toHaveProperty('param')
   })
 
-  test('the SDK reads the named parameter', async () => {
+  test('names the parameter so that the SDK reads it', async () => {
     const error = await ask({ temperature: 9 }).catch(error => error)
     expect(error).toBeInstanceOf(APIError)
     expect(error).toMatchObject({ status: 400, param: 'temperature' })
   })
 
-  test('hangs up on readers when it closes', async () => {
+  test('disconnects readers when it closes', async () => {
     const slow = await startDemoUpstream({ tokensPerSecond: 1, firstTokenMs: 0, apiKey })
     const response = await fetch(`${slow.baseUrl}/chat/completions`, {
       method: 'POST',
@@ -284,7 +284,7 @@ describe('the server', () => {
     await expect(response.text()).rejects.toThrow()
   })
 
-  test('refuses a speed of nothing', async () => {
+  test('refuses a speed of zero', async () => {
     await expect(startDemoUpstream({ tokensPerSecond: 0, firstTokenMs: 0, apiKey })).rejects.toThrow(RangeError)
   })
 })

@@ -24,23 +24,23 @@ export const demoModel = {
 } as const
 
 export interface DemoUpstream {
-  /** Ends in `/v1`, without a slash: `/chat/completions` is appended. */
+  /** Ends with `/v1`. `/chat/completions` is appended. */
   readonly baseUrl: string
-  /** Stops listening and hangs up on whoever is still reading. */
+  /** Stops listening and closes all connections. */
   close(): Promise<void>
 }
 
 /**
  * Starts the demo upstream on a free loopback port: POST /v1/chat/completions, GET /v1/models, GET /v1/models/{id}, GET /health.
- * It is reached through the same client as any other upstream, and tells its tokens truly.
- * @param options.apiKey the bearer token that everything but /health demands, so that only this process uses it.
- * @param options.seed added to the seed of each request.
+ * The gateway reaches it through the same client as any other upstream, and its token counts are exact.
+ * @param options.apiKey bearer token required by every path except /health, so that only this process can use the server
+ * @param options.seed added to the seed of each request
  */
 export async function startDemoUpstream(
   options: Speed & { apiKey: string; seed?: number; clock?: Clock },
 ): Promise<DemoUpstream> {
-  if (!(options.tokensPerSecond > 0)) throw new RangeError('tokensPerSecond must be above 0')
-  if (!(options.firstTokenMs >= 0)) throw new RangeError('firstTokenMs must be 0 or more')
+  if (!(options.tokensPerSecond > 0)) throw new RangeError('tokensPerSecond must be above 0.')
+  if (!(options.firstTokenMs >= 0)) throw new RangeError('firstTokenMs must be 0 or more.')
   const language = loadDemoLanguage()
   const clock = options.clock ?? systemClock
   const startedS = Math.floor(clock.epochMs() / 1_000)
@@ -53,15 +53,15 @@ export async function startDemoUpstream(
       throw new DemoError(401, 'Incorrect API key for the demo upstream.', { code: 'invalid_api_key' })
     }
     if (path === '/v1/models') {
-      demandMethod(request, 'GET')
+      requireMethod(request, 'GET')
       return sendJson(response, { object: 'list', data: [modelBody(startedS)] })
     }
     if (path === `/v1/models/${demoModel.id}`) {
-      demandMethod(request, 'GET')
+      requireMethod(request, 'GET')
       return sendJson(response, modelBody(startedS))
     }
-    if (path !== '/v1/chat/completions') throw new DemoError(404, `There is nothing at ${path}.`, { code: 'not_found' })
-    demandMethod(request, 'POST')
+    if (path !== '/v1/chat/completions') throw new DemoError(404, `No such path: ${path}.`, { code: 'not_found' })
+    requireMethod(request, 'POST')
     await chat(await readJson(request), response)
   }
 
@@ -107,7 +107,7 @@ export async function startDemoUpstream(
   const server = http.createServer((request, response) => {
     respond(request, response).catch(error => sendError(response, error))
   })
-  // Longer than a client keeps an idle connection, so that it is never the server that closes one about to be used.
+  // Longer than clients keep an idle connection, so that the server never closes one about to be reused.
   server.keepAliveTimeout = 120_000
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
@@ -122,18 +122,18 @@ export async function startDemoUpstream(
   }
 }
 
-/** The gateway takes bodies of up to 4 MiB and adds a few fields. */
-const longestBodyBytes = 5 * 1024 * 1024
+/** The gateway accepts bodies of up to 4 MiB and adds a few fields. */
+const BODY_BYTES_MAX = 5 * 1024 * 1024
 
 async function readJson(request: IncomingMessage): Promise<unknown> {
   const parts: Buffer[] = []
   let bytes = 0
   for await (const part of request) {
     bytes += part.length
-    // Read on without keeping: hanging up on a client that still sends would cost it the answer.
-    if (bytes <= longestBodyBytes) parts.push(part)
+    // Discard the rest instead of closing the connection: a client that is still sending would not read the error.
+    if (bytes <= BODY_BYTES_MAX) parts.push(part)
   }
-  if (bytes > longestBodyBytes) throw new DemoError(413, 'The body is too large.', { code: 'request_too_large' })
+  if (bytes > BODY_BYTES_MAX) throw new DemoError(413, 'The body is too large.', { code: 'request_too_large' })
   try {
     return JSON.parse(Buffer.concat(parts).toString('utf8'))
   } catch {
@@ -141,9 +141,9 @@ async function readJson(request: IncomingMessage): Promise<unknown> {
   }
 }
 
-function demandMethod(request: IncomingMessage, method: string): void {
+function requireMethod(request: IncomingMessage, method: string): void {
   if (request.method === method) return
-  throw new DemoError(405, `Only ${method} is answered here.`, { code: 'method_not_allowed' })
+  throw new DemoError(405, `Method not allowed. Use ${method}.`, { code: 'method_not_allowed' })
 }
 
 function modelBody(created: number) {
@@ -163,7 +163,7 @@ function sendJson(response: ServerResponse, body: unknown): void {
 }
 
 function sendError(response: ServerResponse, error: unknown): void {
-  // After the first chunk a status can no longer say it: an error chunk and no [DONE], as OpenAI's clients expect.
+  // After the first chunk the status is sent. End with an error chunk and no [DONE], as OpenAI's clients expect.
   const refusal = error instanceof DemoError ? error : new DemoError(500, 'The demo upstream failed.')
   if (response.destroyed) return
   if (response.headersSent) {

@@ -11,7 +11,7 @@ const textOf = (pieces: Piece[]) => pieces.map(piece => piece.text).join('')
 const seeds = Array.from({ length: 60 }, (_, index) => index)
 
 describe('writeProse', () => {
-  test('writes whole sentences of a natural length, at any temperature', () => {
+  test('writes complete sentences of a natural length at any temperature', () => {
     for (const temperature of [0, 0.2, 1, 2]) {
       for (const seed of seeds) {
         const pieces = write(seed, temperature)
@@ -22,12 +22,12 @@ describe('writeProse', () => {
     }
   })
 
-  test('the same numbers give the same text, others another', () => {
+  test('writes the same text for the same numbers and another for others', () => {
     expect(textOf(write(3))).toBe(textOf(write(3)))
     expect(new Set(seeds.map(seed => textOf(write(seed)))).size).toBeGreaterThan(55)
   })
 
-  test('does not go round in circles at temperature 0', () => {
+  test('does not loop at temperature 0', () => {
     for (const seed of seeds) {
       const tokens = write(seed, 0).map(piece => piece.token)
       const runs = tokens.slice(11).map((_, at) => tokens.slice(at, at + 12).join(' '))
@@ -35,7 +35,7 @@ describe('writeProse', () => {
     }
   })
 
-  test('gives each token the probability the model gave it', () => {
+  test('reports the probability of each token', () => {
     for (const piece of write(5)) {
       const listed = piece.candidates.find(candidate => candidate.token === piece.token)
       expect(piece.probability).toBe(listed?.probability)

@@ -3,45 +3,45 @@ import type { Candidate } from './ngram-model.ts'
 import { type Sampling, sampleToken } from './sample-token.ts'
 
 /**
- * Writes sentences until 40 to 100 tokens are reached and a sentence ends, at most 160 tokens.
- * The first piece starts with a space. The text depends on the sampling and on the numbers `random` gives, on nothing else.
+ * Writes sentences until it reaches 40 to 100 tokens and a sentence ends, with at most 160 tokens. The first piece starts with a space. The text depends
+ * only on the sampling and on the numbers that `random` returns.
  */
 export function* writeProse(
   language: DemoLanguage,
   sampling: Sampling,
   random: () => number,
 ): Generator<Piece, void, undefined> {
-  const enough = 40 + Math.floor(random() * 60)
-  // The opening comes from the random numbers even at temperature 0: otherwise every answer would be the same sentence.
+  const tokensMin = 40 + Math.floor(random() * 60)
+  // Choose the opening at random even at temperature 0; otherwise every answer would be the same sentence.
   const opening = language.openings[Math.floor(random() * language.openings.length)]!
   const written: number[] = [language.fullStop]
-  const said = new Set<string>()
-  for (let count = 0; count < longestAnswer - 1; count += 1) {
+  const used = new Set<string>()
+  for (let count = 0; count < TOKENS_MAX - 1; count += 1) {
     const candidates = language.model.after(written)
     const forced = opening[count]
-    const lately = written.slice(-5).join(' ')
+    const recent = written.slice(-5).join(' ')
     const chosen =
       forced === undefined
-        ? sampleToken(withoutLoops(candidates, lately, said), sampling, random)
+        ? sampleToken(withoutLoops(candidates, recent, used), sampling, random)
         : candidates.find(candidate => candidate.token === forced)!
-    said.add(`${lately} ${chosen.token}`)
+    used.add(`${recent} ${chosen.token}`)
     written.push(chosen.token)
     yield { ...chosen, text: language.textOf(chosen.token), candidates }
-    if (written.length > enough && language.endsSentence(chosen.token)) return
+    if (written.length > tokensMin && language.endsSentence(chosen.token)) return
   }
   const candidates = language.model.after(written)
   const probability = candidates.find(candidate => candidate.token === language.fullStop)?.probability ?? 0
   yield { token: language.fullStop, text: language.textOf(language.fullStop), probability, candidates }
 }
 
-const longestAnswer = 160
+const TOKENS_MAX = 160
 
-/** Six tokens in a row are not said twice if anything else can follow: the likeliest path of a small model is a circle. */
+/** Drops tokens that would repeat six tokens in a row, if others can follow. The most likely path of a small model is a loop. */
 function withoutLoops(
   candidates: readonly Candidate[],
-  lately: string,
-  said: ReadonlySet<string>,
+  recent: string,
+  used: ReadonlySet<string>,
 ): readonly Candidate[] {
-  const fresh = candidates.filter(({ token }) => !said.has(`${lately} ${token}`))
+  const fresh = candidates.filter(({ token }) => !used.has(`${recent} ${token}`))
   return fresh.length === 0 ? candidates : fresh
 }
