@@ -119,7 +119,10 @@ export const alertDeliveries = z
   })
   .meta({ id: 'AlertDeliveries' })
 
-/** Parses the body of `POST /v1/alerts`. Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault. */
+/**
+ * Parses the body of `POST /v1/alerts`. Throws ApiError `invalid_json`, `missing_parameter` or
+ * `invalid_value`, with the `param` at fault.
+ */
 export function parseAlertRequest(bytes: Buffer): NewAlertRule {
   const body = parseJsonObject(bytes)
   const parsed = alertRequest.safeParse(body)
@@ -135,7 +138,10 @@ function thresholdOf(amount: number | string | null): Nanos | null {
   throw invalidField('threshold_usd', thresholdText, amount)
 }
 
-/** Renders an alert rule. `origin` hides the path and query of a webhook URL, which are often the only secret that protects it. */
+/**
+ * Renders an alert rule. `origin` hides the path and query of a webhook URL, which are often the only secret
+ * that protects it.
+ */
 export function showAlert(rule: AlertRule, targetPart: 'whole' | 'origin') {
   const { ruleId, kind, thresholdNanos, channel, target, createdAt } = rule
   return {

@@ -2,7 +2,10 @@ import { z } from 'zod'
 import { cursorParameter, readCursor, writeCursor } from './cursor.ts'
 import { queryInteger } from './query-integer.ts'
 
-/** The end of a page of transactions. The page contained usage from `day` on, and other transactions from `txId` on. */
+/**
+ * The end of a page of transactions. The page contained usage from `day` on, and other transactions from
+ * `txId` on.
+ */
 export interface TransactionsCursor {
   /** UTC days since 1970. */
   readonly day: number

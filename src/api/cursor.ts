@@ -5,7 +5,10 @@ export function writeCursor(key: string): string {
   return Buffer.from(key).toString('base64url')
 }
 
-/** Decodes the key of a cursor. Returns undefined if `writeCursor` cannot have made the cursor from a key that matches `pattern`. */
+/**
+ * Decodes the key of a cursor. Returns undefined if `writeCursor` cannot have made the cursor from a key that
+ * matches `pattern`.
+ */
 export function readCursor(cursor: string, pattern: RegExp): string | undefined {
   const key = Buffer.from(cursor, 'base64url').toString('latin1')
   // The decoder skips invalid characters, so compare with the only valid encoding.

@@ -142,7 +142,10 @@ export function showKey(listed: ListedKey): Key {
 const nameText = 'a text of 1 to 200 characters without control characters or text direction marks'
 const limitText = 'USD above zero and below a billion, with at most 9 decimals, as a number or as text'
 const expiryText = 'a time in the future, such as 2030-01-31T12:00:00Z'
-/** Limits the model ids of one key together: a list returns up to a thousand keys, and ten thousand keys are cached in memory. */
+/**
+ * Limits the model ids of one key together: a list returns up to a thousand keys, and ten thousand keys are
+ * cached in memory.
+ */
 const MODEL_CHARACTERS_MAX = 8_192
 const modelsText = `null, or an array of 1 to 256 model ids with at most ${MODEL_CHARACTERS_MAX} characters in total`
 const modelText = 'a model id without control characters or text direction marks'
@@ -208,7 +211,10 @@ export interface RequestedKey {
   readonly expiresAt: Date | null
 }
 
-/** Parses the body of `POST /v1/keys`. Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault. */
+/**
+ * Parses the body of `POST /v1/keys`. Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`,
+ * with the `param` at fault.
+ */
 export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey {
   const input = parseJsonObject(body)
   const result = keyRequest.safeParse(input)

@@ -32,8 +32,9 @@ export const daysQuery = z.object({ days })
 export const tokenUsageQuery = z.object({ days, interval })
 
 /**
- * Validates a parsed query string: one value per name, or an array for a name that was sent more than once. Ignores unknown names. Throws ApiError
- * `invalid_value` with the parameter, the allowed values and the value sent.
+ * Validates a parsed query string: one value per name, or an array for a name that was sent more than once.
+ * Ignores unknown names. Throws ApiError `invalid_value` with the parameter, the allowed values and the value
+ * sent.
  */
 export function readQuery<S extends z.ZodObject>(schema: S, query: unknown): z.output<S> {
   const parsed = schema.safeParse(query)

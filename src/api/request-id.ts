@@ -1,6 +1,9 @@
 import { UUID } from '../runtime/uuid.ts'
 
-/** Reads a request id, with or without the prefix `chatcmpl-`. Returns it in lower case, or undefined if it is not a UUID. */
+/**
+ * Reads a request id, with or without the prefix `chatcmpl-`. Returns it in lower case, or undefined if it is
+ * not a UUID.
+ */
 export function readRequestId(text: string): string | undefined {
   const id = text.toLowerCase().replace(/^chatcmpl-/, '')
   return UUID.test(id) ? id : undefined

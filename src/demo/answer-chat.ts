@@ -27,7 +27,10 @@ export interface Answer {
   readonly speed: Speed
 }
 
-/** Streams the answer as OpenAI chunks, one token each. Settles when the last chunk is written or the client disconnects. */
+/**
+ * Streams the answer as OpenAI chunks, one token each. Settles when the last chunk is written or the client
+ * disconnects.
+ */
 export function answerInChunks(answer: Answer, response: ServerResponse): Promise<void> {
   const { head, replies, request } = answer
   const pendingUsage = request.includeUsage ? null : undefined
@@ -90,7 +93,10 @@ export function answerAtOnce(answer: Answer, response: ServerResponse): Promise<
   })
 }
 
-/** Calls `step` at the configured speed until it returns false. Stops generating as soon as the client disconnects. */
+/**
+ * Calls `step` at the configured speed until it returns false. Stops generating as soon as the client
+ * disconnects.
+ */
 function untilDone(
   answer: Answer,
   response: ServerResponse,

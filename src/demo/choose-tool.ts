@@ -1,9 +1,9 @@
 import { type ChatRequest, type FunctionTool, messageText } from './chat-request.ts'
 
 /**
- * Returns the function that the demo calls, or null if it answers in text. It calls a function if a call is required, or if calls are allowed and the
- * last user message names the function (`get_weather`, or "get weather"). After a tool result it always answers in text; otherwise it would call
- * the function forever.
+ * Returns the function that the demo calls, or null if it answers in text. It calls a function if a call is
+ * required, or if calls are allowed and the last user message names the function (`get_weather`, or "get
+ * weather"). After a tool result it always answers in text; otherwise it would call the function forever.
  */
 export function chooseTool(request: Pick<ChatRequest, 'messages' | 'tools' | 'toolChoice'>): FunctionTool | null {
   const { mode, names } = request.toolChoice

@@ -11,8 +11,8 @@ export interface ReplyLimits {
 }
 
 /**
- * Yields pieces until the reply ends, and returns the finish reason. Holds back pieces that may begin a stop text, so that no part of a stop text is
- * ever shown.
+ * Yields pieces until the reply ends, and returns the finish reason. Holds back pieces that may begin a stop
+ * text, so that no part of a stop text is ever shown.
  * @param onToken called for each generated token, shown or not, since the tokens of a stop text count
  */
 export function* endReply(

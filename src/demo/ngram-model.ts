@@ -14,9 +14,10 @@ export interface NgramModel {
 /**
  * Trains an order-3 model on one token sequence. The sequence is a ring, so that every token has a successor.
  *
- * A context of two tokens gives up `discount` of each distinct continuation to the context of one token (absolute discounting). In a corpus of a few
- * thousand tokens most pairs occur once, so without this share the model could only recite. A context of one token backs off to plain frequencies
- * only if the token is unknown, because ignoring the previous word does not make a sentence. Unknown contexts never fail.
+ * A context of two tokens gives up `discount` of each distinct continuation to the context of one token
+ * (absolute discounting). In a corpus of a few thousand tokens most pairs occur once, so without this share
+ * the model could only recite. A context of one token backs off to plain frequencies only if the token is
+ * unknown, because ignoring the previous word does not make a sentence. Unknown contexts never fail.
  */
 export function trainNgram(sequence: readonly number[], discount = 0.15): NgramModel {
   if (sequence.length < 3) throw new RangeError('An n-gram model needs at least three tokens.')

@@ -8,8 +8,9 @@ export interface Speed {
 }
 
 /**
- * Calls `step(due)` with the number of tokens that have become due, until it returns false. Uses one timer; the step after a late timer catches up, so
- * the speed holds under load. If `step` returns a promise, for example for a full socket, the next step waits for it. Errors go to `onError`.
+ * Calls `step(due)` with the number of tokens that have become due, until it returns false. Uses one timer;
+ * the step after a late timer catches up, so the speed holds under load. If `step` returns a promise, for
+ * example for a full socket, the next step waits for it. Errors go to `onError`.
  * @returns a function that stops at once and is harmless after the end
  */
 export function pace(

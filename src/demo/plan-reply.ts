@@ -23,8 +23,8 @@ export interface Reply {
 export const demoLabel = '[demo model]'
 
 /**
- * Plans the text of each choice. The same messages, seed and temperature give the same texts. At temperature 0 the seed and the index of the choice
- * have no effect.
+ * Plans the text of each choice. The same messages, seed and temperature give the same texts. At temperature
+ * 0 the seed and the index of the choice have no effect.
  */
 export function planReply(language: DemoLanguage, request: ChatRequest): Reply[] {
   const tool = chooseTool(request)

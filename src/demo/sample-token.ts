@@ -15,7 +15,8 @@ export function sampleToken(candidates: readonly Candidate[], sampling: Sampling
   const likeliest = candidates[0]!
   if (sampling.temperature === 0) return likeliest
   const nucleus = takeNucleus(candidates, sampling.topP)
-  // Weights are relative to the most probable candidate, so that a low temperature cannot underflow all of them to zero.
+  // Weights are relative to the most probable candidate, so that a low temperature cannot underflow all of
+  // them to zero.
   const weights = nucleus.map(({ probability }) => (probability / likeliest.probability) ** (1 / sampling.temperature))
   let rest = random() * weights.reduce((sum, weight) => sum + weight, 0)
   for (const [index, weight] of weights.entries()) {

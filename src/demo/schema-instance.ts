@@ -2,11 +2,13 @@
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json }
 
 /**
- * Builds one value that satisfies a simple JSON schema: type, properties, required, items, prefixItems, enum, const, length, count and number bounds,
- * the common string formats, anyOf/oneOf (their first branch), allOf, and local `$ref`. Ignores `pattern`, `not` and conditionals.
+ * Builds one value that satisfies a simple JSON schema: type, properties, required, items, prefixItems, enum,
+ * const, length, count and number bounds, the common string formats, anyOf/oneOf (their first branch), allOf,
+ * and local `$ref`. Ignores `pattern`, `not` and conditionals.
  *
- * Ends soon and never throws for any schema, since schemas are untrusted. Builds at most 500 values, then only the empty value of each type. Every 100
- * names or characters read count as one value. Arrays are capped at 64 items and strings at 4,096 characters.
+ * Ends soon and never throws for any schema, since schemas are untrusted. Builds at most 500 values, then
+ * only the empty value of each type. Every 100 names or characters read count as one value. Arrays are capped
+ * at 64 items and strings at 4,096 characters.
  * @param nextText returns a short text for each free string
  */
 export function schemaInstance(schema: unknown, nextText: () => string): Json {

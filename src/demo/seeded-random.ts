@@ -1,6 +1,7 @@
 /**
- * Returns a generator of numbers in [0, 1). The same seed gives the same sequence on every machine. Not for secrets. Mixes a 32-bit counter with an odd
- * step in two multiply-and-shift rounds: the state is one integer, and neighbouring seeds (choice 0, choice 1) give unrelated sequences.
+ * Returns a generator of numbers in [0, 1). The same seed gives the same sequence on every machine. Not for
+ * secrets. Mixes a 32-bit counter with an odd step in two multiply-and-shift rounds: the state is one
+ * integer, and neighbouring seeds (choice 0, choice 1) give unrelated sequences.
  */
 export function seededRandom(seed: number): () => number {
   let counter = seed | 0

@@ -31,9 +31,11 @@ export interface DemoUpstream {
 }
 
 /**
- * Starts the demo upstream on a free loopback port: POST /v1/chat/completions, GET /v1/models, GET /v1/models/{id}, GET /health.
- * The gateway reaches it through the same client as any other upstream, and its token counts are exact.
- * @param options.apiKey bearer token required by every path except /health, so that only this process can use the server
+ * Starts the demo upstream on a free loopback port: POST /v1/chat/completions, GET /v1/models, GET
+ * /v1/models/{id}, GET /health. The gateway reaches it through the same client as any other upstream, and its
+ * token counts are exact.
+ * @param options.apiKey bearer token required by every path except /health, so that only this process can use
+ * the server
  * @param options.seed added to the seed of each request
  */
 export async function startDemoUpstream(

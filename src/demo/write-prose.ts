@@ -3,8 +3,8 @@ import type { Candidate } from './ngram-model.ts'
 import { type Sampling, sampleToken } from './sample-token.ts'
 
 /**
- * Writes sentences until it reaches 40 to 100 tokens and a sentence ends, with at most 160 tokens. The first piece starts with a space. The text depends
- * only on the sampling and on the numbers that `random` returns.
+ * Writes sentences until it reaches 40 to 100 tokens and a sentence ends, with at most 160 tokens. The first
+ * piece starts with a space. The text depends only on the sampling and on the numbers that `random` returns.
  */
 export function* writeProse(
   language: DemoLanguage,
@@ -36,7 +36,10 @@ export function* writeProse(
 
 const TOKENS_MAX = 160
 
-/** Drops tokens that would repeat six tokens in a row, if others can follow. The most likely path of a small model is a loop. */
+/**
+ * Drops tokens that would repeat six tokens in a row, if others can follow. The most likely path of a small
+ * model is a loop.
+ */
 function withoutLoops(
   candidates: readonly Candidate[],
   recent: string,

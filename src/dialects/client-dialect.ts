@@ -4,8 +4,9 @@ import type { ChatChunk, ChatCompletion, Envelope, TokenUsage } from '../domain/
 import type { ApiError } from '../domain/errors.ts'
 
 /**
- * How the clients of one generation endpoint speak: how their requests are read and how answers, streams and errors are written for them.
- * Admission, routing, dispatch, metering and settlement are the same for every dialect.
+ * How the clients of one generation endpoint speak: how their requests are read and how answers, streams and
+ * errors are written for them. Admission, routing, dispatch, metering and settlement are the same for every
+ * dialect.
  */
 export interface ClientDialect {
   /** Request target of the endpoint, for example `/v1/chat/completions`. */
@@ -31,7 +32,10 @@ export interface DialectOperation {
   readonly stream: { readonly description: string; readonly example: string }
 }
 
-/** Whole answers. Encoding has two steps because the charge is known only after the answer is known to be encodable. */
+/**
+ * Whole answers. Encoding has two steps because the charge is known only after the answer is known to be
+ * encodable.
+ */
 export interface AnswerFormat {
   /** The answer as text, still without usage. Throws where it is nested too deeply. */
   encode(answer: Omit<ChatCompletion, 'usage'>): string

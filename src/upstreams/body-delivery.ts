@@ -5,14 +5,14 @@ import { ByteQueue } from '../runtime/byte-queue.ts'
 const PIECE_BYTES_MAX = 64 * 1024
 
 /**
- * Receives the body as it arrives. Must not keep `piece`: the next read overwrites it. A returned promise pauses the delivery until it
- * resolves.
+ * Receives the body as it arrives. Must not keep `piece`: the next read overwrites it. A returned promise
+ * pauses the delivery until it resolves.
  */
 export type BodySink = (piece: Buffer) => void | Promise<void>
 
 /**
- * Passes the bytes of one response body to one sink, in order and in the call that reads them. Queues what arrives before the sink is
- * attached or while it is busy.
+ * Passes the bytes of one response body to one sink, in order and in the call that reads them. Queues what
+ * arrives before the sink is attached or while it is busy.
  */
 export class BodyDelivery {
   readonly #queue = new ByteQueue()
@@ -37,7 +37,10 @@ export class BodyDelivery {
     return this.#queue.toString()
   }
 
-  /** Attaches the sink. The promise settles with `end`, `stop`, `fail` or `abandon`, or rejects with what the sink throws. Call once. */
+  /**
+   * Attaches the sink. The promise settles with `end`, `stop`, `fail` or `abandon`, or rejects with what the
+   * sink throws. Call once.
+   */
   deliverTo(sink: BodySink): Promise<void> {
     this.#sink = sink
     const done = Promise.withResolvers<void>()

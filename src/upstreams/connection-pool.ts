@@ -7,14 +7,15 @@ import type { Deadlines } from './deadlines.ts'
 /** Idle time before TCP probes the other side: a load balancer may have dropped the connection silently. */
 const KEEPALIVE_PROBE_MS = 60_000
 /**
- * How long each address of a host name is tried before the next one. Node tries each for half a second (issue 54359) and fails after the last
- * one, so it never reached a distant server, or one whose first packet was lost, which TCP sends again after a second.
+ * How long each address of a host name is tried before the next one. Node tries each for half a second (issue
+ * 54359) and fails after the last one, so it never reached a distant server, or one whose first packet was
+ * lost, which TCP sends again after a second.
  */
 const ADDRESS_ATTEMPT_MS = 1_500
 
 /**
- * Connections to one origin, as many as there are concurrent requests. Reuses the connection that became idle last, so that after a burst the
- * others expire.
+ * Connections to one origin, as many as there are concurrent requests. Reuses the connection that became idle
+ * last, so that after a burst the others expire.
  */
 export class ConnectionPool implements ConnectionKeeper {
   readonly #url: URL
@@ -25,7 +26,10 @@ export class ConnectionPool implements ConnectionKeeper {
   readonly #idle: Connection[] = []
   #tlsSession: Buffer | undefined
 
-  /** `deadlines` closes connections that were idle too long. `lookup` resolves the host name; the default is the system's resolver. */
+  /**
+   * `deadlines` closes connections that were idle too long. `lookup` resolves the host name; the default is
+   * the system's resolver.
+   */
   constructor(origin: string, deadlines: Deadlines, lookup?: LookupFunction) {
     this.#url = new URL(origin)
     this.#deadlines = deadlines
@@ -51,7 +55,8 @@ export class ConnectionPool implements ConnectionKeeper {
   }
 
   onIdle(connection: Connection): void {
-    // Surplus bytes after the response are read before the turn ends, so they cannot become the answer to the next request.
+    // Surplus bytes after the response are read before the turn ends, so they cannot become the answer to the
+    // next request.
     endOfTurn(() => {
       if (connection.isUsable) {
         this.#idle.push(connection)

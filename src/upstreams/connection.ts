@@ -29,8 +29,8 @@ const KEEP_IDLE_S_MAX = 30
 /** Stop using a connection this much earlier than the server, or a request could cross its close. */
 const KEEP_IDLE_S_MARGIN = 1
 /**
- * All sockets read into the same memory, since each read is processed before the next one. A buffer per read would be 64 KB to allocate, slice
- * and collect.
+ * All sockets read into the same memory, since each read is processed before the next one. A buffer per read
+ * would be 64 KB to allocate, slice and collect.
  */
 const readBuffer = Buffer.allocUnsafeSlow(64 * 1024)
 

@@ -11,8 +11,8 @@ export interface TimeLimited extends LinkedItem<TimeLimited> {
 const CHECK_INTERVAL_MS = 100
 
 /**
- * Enforces the time limits of all exchanges and idle connections with one timer. A timer per exchange cost 1.5 us, and nearly all of them were
- * cancelled. Keeps no timer while nothing is watched.
+ * Enforces the time limits of all exchanges and idle connections with one timer. A timer per exchange cost
+ * 1.5 us, and nearly all of them were cancelled. Keeps no timer while nothing is watched.
  */
 export class Deadlines {
   readonly #watched = new LinkedSet<TimeLimited>()
@@ -20,7 +20,8 @@ export class Deadlines {
 
   add(item: TimeLimited): void {
     this.#watched.add(item)
-    // After a stall of this process the timer fires before waiting data is read. Check at the end of the turn, or the server would be blamed.
+    // After a stall of this process the timer fires before waiting data is read. Check at the end of the
+    // turn, or the server would be blamed.
     this.#timer ??= setInterval(() => endOfTurn(() => this.#check()), CHECK_INTERVAL_MS)
   }
 

@@ -10,8 +10,8 @@ const COMPLETING_MS = 3_000
 const DRAINING_MS = 1_000
 
 /**
- * The time limits of one exchange: connect, first token, idle and total. Keeps timestamps and starts no timer; `Deadlines` polls
- * it, so data only moves a timestamp.
+ * The time limits of one exchange: connect, first token, idle and total. Keeps timestamps and starts no
+ * timer; `Deadlines` polls it, so data only moves a timestamp.
  */
 export class ExchangeTimer {
   readonly #timeouts: Timeouts
@@ -70,8 +70,8 @@ export class ExchangeTimer {
   }
 
   /**
-   * Returns the failure for an exceeded limit, or null. `nowMs` is performance.now(); `isReaderBehind` says that received bytes wait
-   * for the reader.
+   * Returns the failure for an exceeded limit, or null. `nowMs` is performance.now(); `isReaderBehind` says
+   * that received bytes wait for the reader.
    */
   check(nowMs: number, isReaderBehind: boolean): UpstreamFailure | null {
     // The upstream sent these bytes in time; the gateway or its client is slow.
@@ -80,16 +80,17 @@ export class ExchangeTimer {
   }
 
   /**
-   * The total limit does not run while the upstream is paused, for at most the length of that limit. Otherwise a client that reads slowly
-   * for part of the time would get nearly all of a long answer for free, and the upstream would be blamed.
+   * The total limit does not run while the upstream is paused, for at most the length of that limit.
+   * Otherwise a client that reads slowly for part of the time would get nearly all of a long answer for free,
+   * and the upstream would be blamed.
    */
   #deadlineMs(nowMs: number): number {
     return Math.min(this.#totalDeadlineMs + Math.min(this.#pausedUntil(nowMs), this.#totalMs), this.#phaseDeadlineMs())
   }
 
   /**
-   * Total time that the upstream was paused. The state at the moment of a time limit proves nothing: a quick reader is behind for an instant
-   * after any burst, and a slow reader may have just caught up.
+   * Total time that the upstream was paused. The state at the moment of a time limit proves nothing: a quick
+   * reader is behind for an instant after any burst, and a slow reader may have just caught up.
    */
   #pausedUntil(nowMs: number): number {
     return this.#pausedMs + (this.#pausedSinceMs === null ? 0 : nowMs - this.#pausedSinceMs)

@@ -28,8 +28,8 @@ export const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 /** Characters allowed in a field value. */
 export const fieldText = String.raw`[\t\x20-\x7e\x80-\xff]`
 /**
- * Stricter than RFC 9112 requires of a recipient: rejects a bare LF, folded lines, blanks before the colon and control characters, because
- * they let two readers of one response find different ends of it.
+ * Stricter than RFC 9112 requires of a recipient: rejects a bare LF, folded lines, blanks before the colon
+ * and control characters, because they let two readers of one response find different ends of it.
  */
 const headPattern = new RegExp(String.raw`^HTTP/1\.[01] [1-9]\d\d(?: ${fieldText}*)?(?:\r\n${token}:${fieldText}*)*$`)
 /** Options of the joined connection headers; a comma follows each of them. */
@@ -103,8 +103,8 @@ export function parseResponseHead(head: string): ParsedHead {
 }
 
 /**
- * Slices `text` without the spaces at both ends. trim() would remove more than other readers do: a no-break space around a length, and a tab
- * after `chunked`, which llhttp reads as part of the name of another coding.
+ * Slices `text` without the spaces at both ends. trim() would remove more than other readers do: a no-break
+ * space around a length, and a tab after `chunked`, which llhttp reads as part of the name of another coding.
  */
 function trimSpaces(text: string, from: number, to: number): string {
   let start = from

@@ -41,8 +41,8 @@ const extensionsPattern = new RegExp(`^(?:;${token}(?:=(?:${token}|${quoted}))?)
 const trailerPattern = new RegExp(`^(?!(?:content-length|transfer-encoding):)${token}:${fieldText}*$`, 'i')
 
 /**
- * Parses the responses of one connection, however their bytes are split. Strict: everything that RFC 9112 calls an error is one, and so is a
- * byte that belongs to no request.
+ * Parses the responses of one connection, however their bytes are split. Strict: everything that RFC 9112
+ * calls an error is one, and so is a byte that belongs to no request.
  */
 export class ResponseParser {
   readonly #handler: ResponseHandler

@@ -38,9 +38,9 @@ interface Target {
 const headerValuePattern = /^[\t\x20-\x7e]*$/
 
 /**
- * Speaks HTTP/1.1 to upstreams: one keep-alive pool for each origin, no pipelining, no redirects, no proxy from the
- * environment. Sends only the headers written here. No header of the customer's request reaches an upstream, and no header of its response
- * reaches the customer.
+ * Speaks HTTP/1.1 to upstreams: one keep-alive pool for each origin, no pipelining, no redirects, no proxy
+ * from the environment. Sends only the headers written here. No header of the customer's request reaches an
+ * upstream, and no header of its response reaches the customer.
  */
 export class UpstreamClient {
   readonly #options: UpstreamClientOptions
@@ -58,7 +58,8 @@ export class UpstreamClient {
     const first = this.#start(request, false)
     return first.arrived.then(onArrived, failure => {
       if (!first.lostBeforeResponse) throw failure
-      // The upstream was closing the idle connection, which says nothing about its health. Try once more on a new connection.
+      // The upstream was closing the idle connection, which says nothing about its health. Try once more on a
+      // new connection.
       return this.#start(request, true).arrived
     })
   }

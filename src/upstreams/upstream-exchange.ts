@@ -14,8 +14,9 @@ import type { ResponseHead } from './response-head.ts'
 const QUEUE_BYTES_MAX = 256 * 1024
 export const WHOLE_BYTES_MAX = 16 * 1024 * 1024
 /**
- * A last resort against an upstream that never stops: the reader enforces max_tokens and the time limits bound the rest. Far above what a
- * request can ask for (16 choices with 20 logprobs for each of 10,000 tokens make 400 MB), because an interrupted stream is free.
+ * A last resort against an upstream that never stops: the reader enforces max_tokens and the time limits
+ * bound the rest. Far above what a request can ask for (16 choices with 20 logprobs for each of 10,000 tokens
+ * make 400 MB), because an interrupted stream is free.
  */
 const STREAM_BYTES_MAX = 1024 * 1024 * 1024
 const ERROR_BYTES_MAX = 64 * 1024
@@ -27,18 +28,25 @@ const lossCodes = new Set(['ECONNRESET', 'EPIPE'])
 /** The head of an exchange that has no response yet. */
 const noHead: ResponseHead = { status: 0, contentType: '', contentEncoding: '', retryAfter: '', retryAfterMs: '' }
 
-/** One request and its response: connects a `Connection` to a reader of the response body. A slow reader pauses the socket. */
+/**
+ * One request and its response: connects a `Connection` to a reader of the response body. A slow reader
+ * pauses the socket.
+ */
 export class UpstreamExchange implements Exchange, TimeLimited {
   older: TimeLimited | undefined = undefined
   newer: TimeLimited | undefined = undefined
   isListed = false
   head = noHead
   /**
-   * For a stream, resolves with the response head. Otherwise resolves when the complete answer is read, at the end of that turn, together
-   * with the other answers of the turn. Rejects with UpstreamFailure. The caller must handle the rejection.
+   * For a stream, resolves with the response head. Otherwise resolves when the complete answer is read, at
+   * the end of that turn, together with the other answers of the turn. Rejects with UpstreamFailure. The
+   * caller must handle the rejection.
    */
   readonly arrived: Promise<UpstreamExchange>
-  /** A reused connection was lost right after the request was sent, before any response byte: the server may have been closing it. */
+  /**
+   * A reused connection was lost right after the request was sent, before any response byte: the server may
+   * have been closing it.
+   */
   lostBeforeResponse = false
 
   readonly #stream: boolean
@@ -63,9 +71,9 @@ export class UpstreamExchange implements Exchange, TimeLimited {
   }
 
   /**
-   * Delivers the body of a stream to `sink`: first the bytes received so far, then each piece in the call that reads it. An async iterator
-   * would cost three promises per piece. Resolves at the end of the body or after `release`; rejects with UpstreamFailure, or with what
-   * `sink` throws. Call once.
+   * Delivers the body of a stream to `sink`: first the bytes received so far, then each piece in the call
+   * that reads it. An async iterator would cost three promises per piece. Resolves at the end of the body or
+   * after `release`; rejects with UpstreamFailure, or with what `sink` throws. Call once.
    */
   read(sink: BodySink): Promise<void> {
     return this.#body.deliverTo(sink)
@@ -76,7 +84,10 @@ export class UpstreamExchange implements Exchange, TimeLimited {
     return this.#body.queuedText
   }
 
-  /** Reads the body of an error that answered a stream request, up to 64 KiB. Returns what arrived, even if the connection broke. */
+  /**
+   * Reads the body of an error that answered a stream request, up to 64 KiB. Returns what arrived, even if
+   * the connection broke.
+   */
   async readText(): Promise<string> {
     const body = new ByteQueue()
     try {
@@ -106,7 +117,10 @@ export class UpstreamExchange implements Exchange, TimeLimited {
     if (this.#timer.phase === 'completing') this.#timer.enter('streaming')
   }
 
-  /** Ends the reading. Discards the rest of the response so that the connection can be reused, and cuts it off after one second. */
+  /**
+   * Ends the reading. Discards the rest of the response so that the connection can be reused, and cuts it off
+   * after one second.
+   */
   release(): void {
     const { phase } = this.#timer
     if (phase === 'closed' || phase === 'draining') return

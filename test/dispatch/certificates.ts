@@ -1,6 +1,6 @@
 /**
- * Certificates for servers on this machine, with keys that open nothing: P-256, valid from 2020 to 2120, signed by authorities whose own keys
- * were thrown away.
+ * Certificates for servers on this machine, with keys that open nothing: P-256, valid from 2020 to 2120,
+ * signed by authorities whose own keys were thrown away.
  */
 
 interface Identity {

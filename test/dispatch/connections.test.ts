@@ -70,7 +70,10 @@ const turn = () => new Promise(setImmediate)
 const answer = (text: string, headers = '') =>
   `HTTP/1.1 200 OK\r\n${headers}content-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
 
-/** Answers with the number of the connection and of the request on it: `2.1` is the first request on the second connection. */
+/**
+ * Answers with the number of the connection and of the request on it: `2.1` is the first request on the
+ * second connection.
+ */
 const numbered =
   (more: { headers?: string; behind?: string } = {}): Respond =>
   ({ socket, place, requests }) => {
@@ -161,7 +164,8 @@ describe.each([
 
   it('is not used again before what came with its response was read', async () => {
     const upstream = await upstreamThat(({ socket, place }) => {
-      // What is written on its own is a TLS record of its own, and read on its own. Without TLS, that is what fills the memory for reading.
+      // What is written on its own is a TLS record of its own, and read on its own. Without TLS, that is what
+      // fills the memory for reading.
       const head = 'HTTP/1.1 200 OK\r\ncontent-length: 65000\r\n'
       const padding = 64 * 1024 - 65_000 - head.length - 'x: \r\n\r\n'.length
       socket.write(`${head}x: ${' '.repeat(padding)}\r\n\r\n${String(place).repeat(65_000)}`)
@@ -315,7 +319,10 @@ describe('TLS', () => {
   })
 })
 
-/** Takes no more than two connections before `resume`: the kernel drops the first packet of a third one. Answers each request with `ok`. */
+/**
+ * Takes no more than two connections before `resume`: the kernel drops the first packet of a third one.
+ * Answers each request with `ok`.
+ */
 async function startFullServer(): Promise<{ port: number; resume: () => void; close: () => Promise<number> }> {
   const gate = new Int32Array(new SharedArrayBuffer(4))
   const worker = new Worker(

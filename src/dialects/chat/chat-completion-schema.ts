@@ -1,6 +1,9 @@
 import { z } from 'zod'
 
-/** For the OpenAPI document only. upstream-completion.ts builds the answers and keeps further fields of the upstream. */
+/**
+ * For the OpenAPI document only. upstream-completion.ts builds the answers and keeps further fields of the
+ * upstream.
+ */
 export const chatCompletionSchema = z
   .looseObject({
     id: z.string().describe('`chatcmpl-` followed by the request id of the `x-request-id` header.'),

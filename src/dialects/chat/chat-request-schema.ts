@@ -14,7 +14,8 @@ export const bounds = {
   maxCostUsd: 1_000_000,
 } as const
 
-// Each `error` text completes the sentence "`param` must be ...". In an optional field, `null` means the same as leaving it out.
+// Each `error` text completes the sentence "`param` must be ...". In an optional field, `null` means the same
+// as leaving it out.
 
 const uuidPattern = /^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a model id must not contain them
@@ -22,7 +23,10 @@ const noControlCharacters = /^[^\u0000-\u001f\u007f-\u009f]*$/
 
 const string = z.string({ error: 'a string' })
 const boolean = z.boolean({ error: 'true or false' })
-/** A model id is stored in the routing note of the usage row. PostgreSQL rejects NUL and lone surrogates, and the charge would be lost with the row. */
+/**
+ * A model id is stored in the routing note of the usage row. PostgreSQL rejects NUL and lone surrogates, and
+ * the charge would be lost with the row.
+ */
 export const modelId = (() => {
   const error = `a model id (1 to ${bounds.modelCharacters} characters, no control characters)`
   return z
@@ -67,7 +71,10 @@ const toolCalls = z.array(z.looseObject({ id: string, type: string.nullish() }, 
 
 const toolTypes = ['function', 'custom'] as const
 
-/** A tool that the client runs. Clouds run other types themselves (searches, code) and charge for each call, for which the gateway has no price. */
+/**
+ * A tool that the client runs. Clouds run other types themselves (searches, code) and charge for each call,
+ * for which the gateway has no price.
+ */
 const tool = z.looseObject(
   {
     type: z
@@ -184,7 +191,8 @@ export const chatFieldsSchema = z.looseObject(
 )
 
 /**
- * The body of `POST /v1/chat/completions` as the OpenAPI document shows it: strict for the documented fields, open for every other OpenAI field.
+ * The body of `POST /v1/chat/completions` as the OpenAPI document shows it: strict for the documented fields,
+ * open for every other OpenAI field.
  */
 export const chatRequestSchema = chatFieldsSchema
   .extend({

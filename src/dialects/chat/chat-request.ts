@@ -14,9 +14,9 @@ const TOKENS_PER_MESSAGE = 3
 const noHosters: ReadonlySet<string> = new Set()
 
 /**
- * Parses the body of `POST /v1/chat/completions`. Checks the documented fields strictly, keeps every other OpenAI field for the upstream,
- * and takes the gateway's own fields out. Throws ApiError `invalid_json`, `missing_parameter` or `invalid_value`, with the `param` at fault
- * where there is one.
+ * Parses the body of `POST /v1/chat/completions`. Checks the documented fields strictly, keeps every other
+ * OpenAI field for the upstream, and takes the gateway's own fields out. Throws ApiError `invalid_json`,
+ * `missing_parameter` or `invalid_value`, with the `param` at fault where there is one.
  */
 export function parseChatRequest(body: Buffer): ChatJob {
   const input = parseJsonObject(body)
@@ -54,8 +54,8 @@ export function parseChatRequest(body: Buffer): ChatJob {
 }
 
 /**
- * Counts prompt tokens for an upstream that reports none: text with the tokenizer, media at their flat bound. Long texts are sampled, so the
- * result is capped at `inputTokensBound`, which the hold was made for.
+ * Counts prompt tokens for an upstream that reports none: text with the tokenizer, media at their flat bound.
+ * Long texts are sampled, so the result is capped at `inputTokensBound`, which the hold was made for.
  */
 export function countPromptTokens(job: ChatJob): number {
   const textTokens = estimateTokens(job.promptText()) + (job.messageCount + 1) * TOKENS_PER_MESSAGE

@@ -7,13 +7,14 @@ const DONE = 'data: [DONE]\n\n'
 
 /** OpenAI's chat completion chunks as server-sent events. */
 export const chatStream: StreamFormat = {
-  // openai-go before its pull request 621 (2026) fails at the blank line, but without it clients that split the stream
-  // at blank lines would treat the next event as part of the comment.
+  // openai-go before its pull request 621 (2026) fails at the blank line, but without it clients that split
+  // the stream at blank lines would treat the next event as part of the comment.
   ping: ': ping\n\n',
   encoder: (envelope, includeUsage) => new ChatStreamEncoder(envelope, includeUsage),
-  // An `error` and nothing else, as OpenAI sends it. With `choices` in the same object, as OpenRouter sends it, it is a chunk to
-  // @ai-sdk/openai up to version 4 and @ai-sdk/openai-compatible up to 1: they drop the error and end as if the answer were complete.
-  // go-openai looks for `data: {"error":`. Not a named event: openai-python and openai-js 6 pass those on as ordinary chunks.
+  // An `error` and nothing else, as OpenAI sends it. With `choices` in the same object, as OpenRouter sends
+  // it, it is a chunk to @ai-sdk/openai up to version 4 and @ai-sdk/openai-compatible up to 1: they drop the
+  // error and end as if the answer were complete. go-openai looks for `data: {"error":`. Not a named event:
+  // openai-python and openai-js 6 pass those on as ordinary chunks.
   errorEvent: error => `data: ${errorBody(error)}\n\n`,
   isComplete: events => events.endsWith(DONE),
 }

@@ -67,15 +67,19 @@ export function checkMessages(value: unknown): ChatMessage[] {
 }
 
 /**
- * SDKs send answers back unchanged, with `refusal: null`; Mistral and Groq reject fields they do not know, null or not. Null content is kept:
- * upstreams require it next to tool calls. OpenAI rejects an empty list of tool calls.
+ * SDKs send answers back unchanged, with `refusal: null`; Mistral and Groq reject fields they do not know,
+ * null or not. Null content is kept: upstreams require it next to tool calls. OpenAI rejects an empty list of
+ * tool calls.
  */
 function dropNulls(message: JsonObject): void {
   for (const key in message) if (message[key] === null && key !== 'content') delete message[key]
   if (Array.isArray(message.tool_calls) && message.tool_calls.length === 0) delete message.tool_calls
 }
 
-/** True for a message of only a role and a text, as most are. It needs no check by the schema, which takes longer than parsing. */
+/**
+ * True for a message of only a role and a text, as most are. It needs no check by the schema, which takes
+ * longer than parsing.
+ */
 function isPlainMessage(message: unknown): boolean {
   if (!isJsonObject(message) || typeof message.content !== 'string' || !plainRoles.has(message.role)) return false
   for (const key in message) if (key !== 'role' && key !== 'content') return false

@@ -4,8 +4,8 @@ import { messageText, thinkingText } from './message-text.ts'
 import type { ToolCalls } from './tool-calls.ts'
 
 /**
- * Reads the delta of one upstream choice. Leaves out the role, nulls and empty texts; keeps unknown fields such as `reasoning`. Returns null if
- * nothing is left.
+ * Reads the delta of one upstream choice. Leaves out the role, nulls and empty texts; keeps unknown fields
+ * such as `reasoning`. Returns null if nothing is left.
  */
 export function readDelta(choice: JsonObject, toolCalls: ToolCalls): ChunkDelta | null {
   const raw = choice.delta ?? choice.message ?? (typeof choice.text === 'string' ? { content: choice.text } : null)

@@ -1,7 +1,7 @@
 /**
- * The constant parts of a stream's events. Most events differ from the one before only in the text of `delta.content`, so this reads the text from
- * between the parts that stay the same. In a tight loop, parsing the event, building a chunk and serializing it took more than twice as long, with
- * more garbage.
+ * The constant parts of a stream's events. Most events differ from the one before only in the text of
+ * `delta.content`, so this reads the text from between the parts that stay the same. In a tight loop, parsing
+ * the event, building a chunk and serializing it took more than twice as long, with more garbage.
  */
 export class ContentPattern {
   readonly #head: string
@@ -13,8 +13,8 @@ export class ContentPattern {
   }
 
   /**
-   * Returns the pattern of an event whose content is `text`. Null if the event encodes the text differently from JSON.stringify, or if the text is
-   * not the content of its only choice.
+   * Returns the pattern of an event whose content is `text`. Null if the event encodes the text differently
+   * from JSON.stringify, or if the text is not the content of its only choice.
    */
   static of(data: string, text: string): ContentPattern | null {
     const literal = JSON.stringify(text)
@@ -28,13 +28,17 @@ export class ContentPattern {
     return contentOf(head + JSON.stringify(probe) + tail) === probe ? new ContentPattern(head, tail) : null
   }
 
-  /** Returns the content of an event that matches the pattern, or null. One JSON string must stand between the two parts. */
+  /**
+   * Returns the content of an event that matches the pattern, or null. One JSON string must stand between the
+   * two parts.
+   */
   read(data: string): string | null {
     const start = this.#head.length
     const end = data.length - this.#tail.length
     // Not `startsWith`, which compares character by character: docs/decisions/2026-11-22-what-is-expensive-in-v8.md.
     if (end <= start || data.slice(0, start) !== this.#head || data.slice(end) !== this.#tail) return null
-    // Avoid JSON.parse: V8 internalizes strings of up to ten characters that it parses, which puts them into its string table and old space.
+    // Avoid JSON.parse: V8 internalizes strings of up to ten characters that it parses, which puts them into
+    // its string table and old space.
     if (isPlainString(data, start, end)) return data.slice(start + 1, end - 1)
     if (data.charCodeAt(start) !== QUOTE) return null
     try {

@@ -7,8 +7,9 @@ export interface ExpectedAnswer {
 }
 
 /**
- * True if an answer without output is still valid, so that another server would only repeat it: a content filter refused, or tokens were generated but
- * none is visible, because hidden reasoning used up max_tokens or a `stop` sequence came first.
+ * True if an answer without output is still valid, so that another server would only repeat it: a content
+ * filter refused, or tokens were generated but none is visible, because hidden reasoning used up max_tokens
+ * or a `stop` sequence came first.
  */
 export function isEmptyAnswer(
   finishReasons: readonly unknown[],

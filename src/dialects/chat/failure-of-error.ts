@@ -3,8 +3,8 @@ import { safeMessage } from './safe-message.ts'
 import type { UpstreamError } from './upstream-error.ts'
 
 /**
- * Decides what an upstream's error means for the attempt. `status` is null for an error inside a 200 answer; the error's own code or type
- * then determines the status.
+ * Decides what an upstream's error means for the attempt. `status` is null for an error inside a 200 answer;
+ * the error's own code or type then determines the status.
  */
 export function failureOfError(status: number | null, error: UpstreamError, retryAfterS?: number): UpstreamFailure {
   const effectiveStatus = status ?? statusOf(error)
@@ -24,7 +24,10 @@ export function failureOfError(status: number | null, error: UpstreamError, retr
   }
 }
 
-/** Returns the status and the names the upstream gave the error. It goes into the log, so it must not quote the message. */
+/**
+ * Returns the status and the names the upstream gave the error. It goes into the log, so it must not quote
+ * the message.
+ */
 function summaryOf(status: number | null, { type, code }: UpstreamError): string {
   const names = new Set(
     [type, code].filter(name => name !== null && name !== String(status) && /^[\w.-]{1,64}$/.test(name)),
@@ -37,7 +40,8 @@ type Meaning = 'context_too_long' | 'request_rejected' | 'busy' | 'credential_re
 function meaningOf(status: number, error: UpstreamError, retryAfterS: number | undefined): Meaning {
   if (isAboutOurAccount(error)) return 'credential_rejected'
   if (isForbiddenContent(error) || isUnfitConversation(error)) return 'request_rejected'
-  // Groq: the request exceeds our account's tokens per minute. Another server has another limit (openclaw issue 147644).
+  // Groq: the request exceeds our account's tokens per minute. Another server has another limit (openclaw
+  // issue 147644).
   if (status === 413 && error.code === 'rate_limit_exceeded') return 'busy'
   // Together answers 403 to a prompt that is too long.
   if ([400, 403, 413, 422].includes(status) && isContextTooLong(error)) return 'context_too_long'
@@ -68,9 +72,10 @@ const accountMessage = new RegExp(
 )
 
 /**
- * True if our account at the upstream is out of credit, our key is wrong, or the upstream does not serve our region. OpenAI and Zhipu report this
- * with 429; Gemini, Anthropic (claude-code issues 66314 and 38035, llmgateway pull request 4012), DashScope (spring-ai-alibaba issue 1146) and, for
- * an organization that may not stream, OpenAI (LibreChat issue 6926) with 400.
+ * True if our account at the upstream is out of credit, our key is wrong, or the upstream does not serve our
+ * region. OpenAI and Zhipu report this with 429; Gemini, Anthropic (claude-code issues 66314 and 38035,
+ * llmgateway pull request 4012), DashScope (spring-ai-alibaba issue 1146) and, for an organization that may
+ * not stream, OpenAI (LibreChat issue 6926) with 400.
  */
 function isAboutOurAccount(error: UpstreamError): boolean {
   return isNamed(error, accountCodes) || accountMessage.test(error.message)
@@ -79,8 +84,9 @@ function isAboutOurAccount(error: UpstreamError): boolean {
 const contentCodes = new Set<string | null>(['content_filter', 'content_policy_violation', 'sensitive_words_detected'])
 
 /**
- * True if the upstream refused the content of the prompt, not our account: xAI (llmgateway pull request 1785) and OpenRouter report this with 403,
- * new-api with 500 (issue 5601). Otherwise one such prompt would eject server after server for all customers.
+ * True if the upstream refused the content of the prompt, not our account: xAI (llmgateway pull request 1785)
+ * and OpenRouter report this with 403, new-api with 500 (issue 5601). Otherwise one such prompt would eject
+ * server after server for all customers.
  */
 function isForbiddenContent(error: UpstreamError): boolean {
   return (
@@ -98,9 +104,10 @@ const unfitConversation = new RegExp(
 )
 
 /**
- * True if the model's template cannot render this conversation, which llama.cpp reports with 500: the arguments of an earlier tool call were cut off
- * (issue 25510), or roles do not alternate (issue 19851, picoclaw issue 207). Agents repeat such a request (OpenHands issue 13949) and would eject
- * the server for all customers.
+ * True if the model's template cannot render this conversation, which llama.cpp reports with 500: the
+ * arguments of an earlier tool call were cut off (issue 25510), or roles do not alternate (issue 19851,
+ * picoclaw issue 207). Agents repeat such a request (OpenHands issue 13949) and would eject the server for
+ * all customers.
  */
 function isUnfitConversation({ message }: UpstreamError): boolean {
   return unfitConversation.test(message)
@@ -109,8 +116,8 @@ function isUnfitConversation({ message }: UpstreamError): boolean {
 const modelCodes = new Set<string | null>(['model_not_found', 'model_decommissioned', 'invalid_model'])
 
 /**
- * The error texts come from OpenAI, Groq (openfang issue 60), Mistral (langchaingo issue 1233), DeepSeek (easy-dataset issue 9), OpenRouter and
- * LiteLLM (continue issues 10758 and 11177).
+ * The error texts come from OpenAI, Groq (openfang issue 60), Mistral (langchaingo issue 1233), DeepSeek
+ * (easy-dataset issue 9), OpenRouter and LiteLLM (continue issues 10758 and 11177).
  */
 function isModelMissing(error: UpstreamError): boolean {
   return (
@@ -127,8 +134,9 @@ function isNamed({ code, type }: UpstreamError, names: ReadonlySet<string | null
 }
 
 /**
- * The error texts come from Anthropic, OpenAI, vLLM, SGLang, llama.cpp, LM Studio, Groq, Gemini, xAI, Moonshot, Poolside, Bedrock, TGI and Zhipu.
- * Agents shorten their conversation after this error, and repeat the request after any other (pi issue 4943).
+ * The error texts come from Anthropic, OpenAI, vLLM, SGLang, llama.cpp, LM Studio, Groq, Gemini, xAI,
+ * Moonshot, Poolside, Bedrock, TGI and Zhipu. Agents shorten their conversation after this error, and repeat
+ * the request after any other (pi issue 4943).
  */
 const contextTooLong = new RegExp(
   [

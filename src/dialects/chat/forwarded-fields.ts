@@ -6,7 +6,8 @@ const notForwarded = new Set([
   ...['model', 'max_tokens', 'max_completion_tokens', 'stream', 'stream_options'],
   ...['tier', 'privacy_mode', 'trusted_only', 'max_latency_ms', 'fallback_models', 'allow_hosters', 'deny_hosters'],
   ...['on_insufficient', 'max_cost_usd', 'dry_run'],
-  // Other names of max_tokens that take precedence over it (llama.cpp: n_predict). Tokens beyond max_tokens would be free.
+  // Other names of max_tokens that take precedence over it (llama.cpp: n_predict). Tokens beyond max_tokens
+  // would be free.
   ...['n_predict', 'num_predict', 'max_new_tokens', 'max_output_tokens', 'max_length'],
   // Clouds charge extra for these: OpenAI doubles the price for `priority` and bills each search.
   ...['service_tier', 'web_search_options'],
@@ -18,7 +19,10 @@ const notForwarded = new Set([
 
 const plainName = /^[a-z\d_]*$/
 
-/** Returns the fields of a request body that upstreams get: no nulls, none of the gateway's own fields, nothing without effect. */
+/**
+ * Returns the fields of a request body that upstreams get: no nulls, none of the gateway's own fields,
+ * nothing without effect.
+ */
 export function forwardedFields(input: JsonObject): JsonObject {
   const kept: JsonObject = {}
   for (const key of Object.keys(input)) {
@@ -31,16 +35,18 @@ export function forwardedFields(input: JsonObject): JsonObject {
 function isForwarded(key: string): boolean {
   if (notForwarded.has(key) || isPrototypeKey(key)) return false
   if (plainName.test(key)) return true
-  // Servers written in Go read `Model` as `model`, and fold the Kelvin sign and the long s to letters. The last spelling sent wins.
+  // Servers written in Go read `Model` as `model`, and fold the Kelvin sign and the long s to letters. The
+  // last spelling sent wins.
   const name = key.toUpperCase().toLowerCase()
   return !notForwarded.has(name) && !Object.hasOwn(chatRequestSchema.shape, name)
 }
 
 /**
- * Drops fields that have no effect but that some servers reject. OpenAI and vLLM since 0.20 (pull request 39780) reject an empty list of tools and a
- * tool choice without tools (LiteLLM pull request 39147); vLLM rejects an empty stop sequence; OpenAI rejects metadata unless `store` is set
- * (qwen-code issue 243). Ollama reads an empty list of stop sequences as "never stop" (issue 3629). Whether a request is valid must not depend on
- * the server that gets it.
+ * Drops fields that have no effect but that some servers reject. OpenAI and vLLM since 0.20 (pull request
+ * 39780) reject an empty list of tools and a tool choice without tools (LiteLLM pull request 39147); vLLM
+ * rejects an empty stop sequence; OpenAI rejects metadata unless `store` is set (qwen-code issue 243). Ollama
+ * reads an empty list of stop sequences as "never stop" (issue 3629). Whether a request is valid must not
+ * depend on the server that gets it.
  */
 function dropWithoutEffect(kept: JsonObject): void {
   if (isEmptyList(kept.tools)) delete kept.tools

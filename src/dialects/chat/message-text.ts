@@ -1,6 +1,9 @@
 import { isJsonObject } from '../../runtime/json-object.ts'
 
-/** Returns the text of message content: a string, or the joined text parts of an array, which Mistral sends. Null if there is none. */
+/**
+ * Returns the text of message content: a string, or the joined text parts of an array, which Mistral sends.
+ * Null if there is none.
+ */
 export function messageText(content: unknown): string | null {
   if (typeof content === 'string') return content
   if (!Array.isArray(content)) return null
@@ -12,7 +15,10 @@ export function messageText(content: unknown): string | null {
   return texts.length > 0 ? texts.join('') : null
 }
 
-/** Returns the joined thinking parts of an array content, which Mistral sends (LiteLLM issue 16272). Null if there are none. */
+/**
+ * Returns the joined thinking parts of an array content, which Mistral sends (LiteLLM issue 16272). Null if
+ * there are none.
+ */
 export function thinkingText(content: unknown): string | null {
   if (!Array.isArray(content)) return null
   const texts = content.map(part =>

@@ -4,21 +4,24 @@ import type { ChatMessage, ContentPart } from './chat-request-schema.ts'
 const REQUEST_TOKENS = 64
 const MESSAGE_TOKENS = 16
 /**
- * Tokens that most vision models use for one large image in high detail. If a model uses more, the excess is not billed: docs/money.md. A higher bound
- * would raise every hold and leave less room for the answer.
+ * Tokens that most vision models use for one large image in high detail. If a model uses more, the excess is
+ * not billed: docs/money.md. A higher bound would raise every hold and leave less room for the answer.
  */
 const IMAGE_TOKENS = 2_048
 const AUDIO_TOKENS_MIN = 64
 const FILE_TOKENS_MIN = 2_048
-/** A second of 16 kHz mono WAV is about 43 kB of base64, of MP3 at 32 kbit/s 5 kB. Models charge up to 32 tokens for it. */
+/**
+ * A second of 16 kHz mono WAV is about 43 kB of base64, of MP3 at 32 kbit/s 5 kB. Models charge up to 32
+ * tokens for it.
+ */
 const AUDIO_BYTES_PER_TOKEN = 16
 const FILE_BYTES_PER_TOKEN = 4
 
 /** Fields besides the messages that every upstream renders into the prompt. */
 const promptFields = ['tools', 'functions', 'response_format', 'tool_choice'] as const
 /**
- * Fields that no upstream renders into the prompt. Any other forwarded field (vLLM's `documents` and `chat_template_kwargs`, unknown fields) may end up
- * in the prompt, so the bound covers it.
+ * Fields that no upstream renders into the prompt. Any other forwarded field (vLLM's `documents` and
+ * `chat_template_kwargs`, unknown fields) may end up in the prompt, so the bound covers it.
  */
 const settings = new Set([
   ...[
@@ -40,8 +43,8 @@ const settings = new Set([
 const partFields = new Set(['type', 'text', 'refusal', 'image_url', 'input_audio', 'file'])
 
 /**
- * Returns an upper bound of the prompt's tokens without a tokenizer: no tokenizer makes more than one token of a byte of UTF-8. Media count flat or by
- * size, never as text.
+ * Returns an upper bound of the prompt's tokens without a tokenizer: no tokenizer makes more than one token
+ * of a byte of UTF-8. Media count flat or by size, never as text.
  *
  * @param forwarded all fields that upstreams receive
  */

@@ -5,9 +5,10 @@ import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 const TOKENS_MAX = 100_000_000
 
 /**
- * Reads an upstream's usage report. Returns null if there is none: all zeros, which several servers send instead of nothing, or numbers that are
- * negative, fractional or absurdly large. Adds hidden reasoning to the completion tokens, as OpenAI does, and computes `total_tokens`. Keeps only the
- * token counts of the details, since some upstreams also report what the answer costs the gateway.
+ * Reads an upstream's usage report. Returns null if there is none: all zeros, which several servers send
+ * instead of nothing, or numbers that are negative, fractional or absurdly large. Adds hidden reasoning to
+ * the completion tokens, as OpenAI does, and computes `total_tokens`. Keeps only the token counts of the
+ * details, since some upstreams also report what the answer costs the gateway.
  */
 export function readUsage(value: unknown): TokenUsage | null {
   if (!isJsonObject(value)) return null
@@ -30,8 +31,9 @@ export function readUsage(value: unknown): TokenUsage | null {
 }
 
 /**
- * Returns the generated tokens that the upstream charges for but leaves out of `completion_tokens`. xAI counts reasoning only in a detail (sub2api issue
- * 5771), Gemini's OpenAI layer only in the total (Google's forum, topic 127400). With details of the prompt, the difference may belong to the prompt.
+ * Returns the generated tokens that the upstream charges for but leaves out of `completion_tokens`. xAI
+ * counts reasoning only in a detail (sub2api issue 5771), Gemini's OpenAI layer only in the total (Google's
+ * forum, topic 127400). With details of the prompt, the difference may belong to the prompt.
  */
 function hiddenTokens(value: JsonObject, prompt: number, completion: number): number {
   const missing = (tokenCount(value.total_tokens) ?? 0) - prompt - completion

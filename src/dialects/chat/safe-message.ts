@@ -3,8 +3,9 @@ const MESSAGE_CHARACTERS_MAX = 500
 const INVISIBLE = /[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]/g
 
 /**
- * Makes an upstream's error text safe to show to a customer: no address, key, path or account of the upstream, no control characters, at most
- * 500 characters. Treats long mixed runs as secrets, because losing an identifier costs less than leaking one.
+ * Makes an upstream's error text safe to show to a customer: no address, key, path or account of the
+ * upstream, no control characters, at most 500 characters. Treats long mixed runs as secrets, because losing
+ * an identifier costs less than leaking one.
  */
 export function safeMessage(message: string): string {
   const plain = message

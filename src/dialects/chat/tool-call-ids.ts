@@ -10,9 +10,11 @@ const formats: Readonly<
 }
 
 /**
- * Returns the messages with tool call ids that this upstream accepts. A conversation contains ids from the servers that answered earlier turns: vLLM's
- * have 46 characters but OpenAI accepts 40 (opencode issue 12653), Kimi's contain a dot and a colon, which Anthropic rejects (LiteLLM pull request
- * 34523), and Mistral accepts only nine letters and digits (opencode issue 1680). The same id always maps to the same replacement, in later turns too.
+ * Returns the messages with tool call ids that this upstream accepts. A conversation contains ids from the
+ * servers that answered earlier turns: vLLM's have 46 characters but OpenAI accepts 40 (opencode issue
+ * 12653), Kimi's contain a dot and a colon, which Anthropic rejects (LiteLLM pull request 34523), and Mistral
+ * accepts only nine letters and digits (opencode issue 1680). The same id always maps to the same
+ * replacement, in later turns too.
  */
 export function withToolCallIds(messages: unknown, ids: ToolCallIds): unknown {
   if (ids === 'any' || !Array.isArray(messages)) return messages

@@ -13,14 +13,17 @@ interface OpenCall {
 }
 
 /**
- * Normalises the tool calls of one choice of one stream: numbers them in order, gives each an id, and sends id, type and name once. Some upstreams
- * leave out the index (Gemini), send index 0 for every call, leave out ids, or repeat the name in each delta, which LangChain joins into
- * `get_weatherget_weather`.
+ * Normalises the tool calls of one choice of one stream: numbers them in order, gives each an id, and sends
+ * id, type and name once. Some upstreams leave out the index (Gemini), send index 0 for every call, leave out
+ * ids, or repeat the name in each delta, which LangChain joins into `get_weatherget_weather`.
  */
 export class ToolCalls {
   readonly #idPrefix: string
   readonly #calls: OpenCall[] = []
-  /** The start of a call without a name. It is sent once its name arrives, since clients look the name up. Some never get one (LM Studio issue 830). */
+  /**
+   * The start of a call without a name. It is sent once its name arrives, since clients look the name up.
+   * Some never get one (LM Studio issue 830).
+   */
   #unnamed: JsonObject | null = null
 
   /** `idPrefix` begins the ids of calls that arrive without one. It must be unique per choice. */
@@ -33,8 +36,8 @@ export class ToolCalls {
   }
 
   /**
-   * Returns `{}` as the arguments of each function that was called without any, for the end of the choice. OpenAI sends `{}`, and clients fail to parse
-   * an empty string (openai-agents-js issue 664).
+   * Returns `{}` as the arguments of each function that was called without any, for the end of the choice.
+   * OpenAI sends `{}`, and clients fail to parse an empty string (openai-agents-js issue 664).
    */
   missingArguments(): ToolCallDelta[] {
     return this.#calls
@@ -85,7 +88,10 @@ export class ToolCalls {
   }
 }
 
-/** True if the delta names the tool. Tools other than functions carry their data in a field named after their type. */
+/**
+ * True if the delta names the tool. Tools other than functions carry their data in a field named after their
+ * type.
+ */
 function namesTool({ type, function: called }: JsonObject): boolean {
   if (typeof type === 'string' && type !== '' && type !== 'function') return true
   return isJsonObject(called) && nonEmptyText(called.name) !== null

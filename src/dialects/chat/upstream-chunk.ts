@@ -1,13 +1,13 @@
 import type { ChatChunk, ChunkChoice, Envelope, FinishReason, TokenUsage } from '../../domain/completion.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
-import { parseUpstreamJson } from '../json/parse-upstream-json.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import { usageChunk } from './chat-stream.ts'
 import { readDelta } from './chunk-delta.ts'
 import { ContentPattern } from './content-pattern.ts'
 import { failureOfError } from './failure-of-error.ts'
 import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
+import { parseStreamEvent } from './parse-stream-event.ts'
 import { readUsage } from './read-usage.ts'
 import { ToolCalls } from './tool-calls.ts'
 import { readUpstreamError } from './upstream-error.ts'
@@ -20,12 +20,14 @@ interface ChoiceState {
 }
 
 /**
- * Turns the events of one upstream stream into the chunks OpenAI would send: the role first, tool calls with index and id, exactly one
- * finish_reason per choice and nothing after it, usage once at the end. Holds the state of one stream and cannot be reused.
+ * Turns the events of one upstream stream into the chunks OpenAI would send: the role first, tool calls with
+ * index and id, exactly one finish_reason per choice and nothing after it, usage once at the end. Holds the
+ * state of one stream and cannot be reused.
  *
- * With one choice, the finish_reason is held back until the stream ends. Some servers send it in every chunk (new-api issue 378, gcli2api
- * issue 403) or in the first one (open-webui issue 23921), and sending it on at once would cut their answers off. With several choices, which
- * such servers do not support, each choice ends with its own finish_reason, so that a reader that stops the other choices does not repeat it.
+ * With one choice, the finish_reason is held back until the stream ends. Some servers send it in every chunk
+ * (new-api issue 378, gcli2api issue 403) or in the first one (open-webui issue 23921), and sending it on at
+ * once would cut their answers off. With several choices, which such servers do not support, each choice ends
+ * with its own finish_reason, so that a reader that stops the other choices does not repeat it.
  */
 export class ChunkNormaliser {
   readonly #envelope: Envelope
@@ -34,7 +36,10 @@ export class ChunkNormaliser {
   #unfinished = 0
   /** A choice continued after its finish_reason, so this server's finish_reason means nothing. */
   #continuedAfterFinish = false
-  /** The finish_reason came with the first content: a one-chunk answer, or a server that sends it in every chunk (gcli2api issue 403). */
+  /**
+   * The finish_reason came with the first content: a one-chunk answer, or a server that sends it in every
+   * chunk (gcli2api issue 403).
+   */
   #finishedWithFirstContent = false
   #usage: TokenUsage | null = null
   #done = false
@@ -66,14 +71,17 @@ export class ChunkNormaliser {
     )
   }
 
-  /** True if the answer is complete and its finish_reason can be trusted, so that only the usage report is missing. */
+  /**
+   * True if the answer is complete and its finish_reason can be trusted, so that only the usage report is
+   * missing.
+   */
   get awaitsUsage(): boolean {
     return this.complete && !this.#finishedWithFirstContent
   }
 
   /**
-   * Returns the text of an event that adds only text to the first choice and matches the learned pattern, as most events do. Returns null for
-   * any other event; `push` must read it.
+   * Returns the text of an event that adds only text to the first choice and matches the learned pattern, as
+   * most events do. Returns null for any other event; `push` must read it.
    */
   text({ event, data }: SseEvent): string | null {
     if (this.#pattern === null || event !== '' || this.#done || this.#choices.get(0)!.finishReason !== null) return null
@@ -92,7 +100,7 @@ export class ChunkNormaliser {
       this.#done = true
       return []
     }
-    const body = parse(event)
+    const body = parseStreamEvent(event)
     if (event.event === 'error' || body.error || body.object === 'error') {
       const error = readUpstreamError(body, event.event === 'error')
       if (error) throw failureOfError(null, error)
@@ -105,7 +113,10 @@ export class ChunkNormaliser {
     return chunks
   }
 
-  /** Stops learning when no event matched the last pattern: every event of such a stream differs in more than its text. */
+  /**
+   * Stops learning when no event matched the last pattern: every event of such a stream differs in more than
+   * its text.
+   */
   #learnPattern(event: SseEvent, chunks: readonly ChatChunk[]): void {
     if (!this.#mayLearnPattern || event.event !== '' || chunks.length !== 1) return
     const text = onlyText(chunks[0]!)
@@ -115,8 +126,9 @@ export class ChunkNormaliser {
   }
 
   /**
-   * Returns the chunks due at the end of the stream: the finish_reason of each choice (`stop` if only `[DONE]` was sent), then the usage chunk if
-   * usage was reported. Throws UpstreamFailure if the stream broke off.
+   * Returns the chunks due at the end of the stream: the finish_reason of each choice (`stop` if only
+   * `[DONE]` was sent), then the usage chunk if usage was reported. Throws UpstreamFailure if the stream
+   * broke off.
    */
   end(): ChatChunk[] {
     if (!this.#done && (this.#choices.size === 0 || this.#unfinished > 0)) {
@@ -220,26 +232,11 @@ function onlyText({ choices }: ChatChunk): string | null {
 }
 
 /**
- * True if the log probabilities describe a token. A token may have no visible text: it can end the answer, be part of a character, or belong to
- * the syntax around a tool call (vLLM issue 37737).
+ * True if the log probabilities describe a token. A token may have no visible text: it can end the answer, be
+ * part of a character, or belong to the syntax around a tool call (vLLM issue 37737).
  */
 function hasTokens(logprobs: JsonObject | null): boolean {
   if (logprobs === null) return false
   for (const key in logprobs) if (Array.isArray(logprobs[key]) && logprobs[key].length > 0) return true
   return false
-}
-
-function parse(event: SseEvent): JsonObject {
-  let body: unknown
-  try {
-    body = parseUpstreamJson(event.data)
-  } catch (error) {
-    if (error instanceof UpstreamFailure) throw error
-    if (event.event === 'error') return { message: event.data }
-    // Do not pass the error on: V8 quotes the text in it.
-    throw new UpstreamFailure('malformed', 'A stream event is not valid JSON.')
-  }
-  if (isJsonObject(body)) return body
-  if (event.event === 'error') return { message: event.data }
-  throw new UpstreamFailure('malformed', 'A stream event is not a JSON object.')
 }

@@ -11,8 +11,9 @@ import { argumentsText, nonEmptyText, TOOL_CALLS_MAX } from './tool-calls.ts'
 import { readUpstreamError } from './upstream-error.ts'
 
 /**
- * Turns an upstream's non-streaming answer (status 200) into the completion OpenAI would send. Throws UpstreamFailure: `malformed` if it is not a
- * completion, `empty` if it has no output, or the outcome of an error in the body.
+ * Turns an upstream's non-streaming answer (status 200) into the completion OpenAI would send. Throws
+ * UpstreamFailure: `malformed` if it is not a completion, `empty` if it has no output, or the outcome of an
+ * error in the body.
  */
 export function normaliseCompletion(text: string, envelope: Envelope, expected: ExpectedAnswer): ChatCompletion {
   const body = parse(text)
@@ -37,8 +38,8 @@ export function normaliseCompletion(text: string, envelope: Envelope, expected: 
 }
 
 /**
- * Turns a completion into stream chunks, for upstreams that answer `stream: true` without streaming. The chunks have the shape of an upstream's and must
- * still pass the ChunkNormaliser.
+ * Turns a completion into stream chunks, for upstreams that answer `stream: true` without streaming. The
+ * chunks have the shape of an upstream's and must still pass the ChunkNormaliser.
  */
 export function completionAsChunks(completion: ChatCompletion): ChatChunk[] {
   const { id, created, model, usage } = completion
@@ -85,7 +86,10 @@ function readChoice(raw: JsonObject, index: number, envelope: Envelope): Complet
   }
 }
 
-/** Normalises tool calls for OpenAI's SDKs, at most as many as in a stream. Drops calls without a name, since clients look the name up. */
+/**
+ * Normalises tool calls for OpenAI's SDKs, at most as many as in a stream. Drops calls without a name, since
+ * clients look the name up.
+ */
 function readToolCalls(value: unknown, idPrefix: string): JsonObject[] {
   if (!Array.isArray(value)) return []
   const calls: JsonObject[] = []

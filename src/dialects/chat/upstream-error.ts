@@ -2,7 +2,10 @@ import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { keyPath } from '../../runtime/key-path.ts'
 import { parseUpstreamJson } from '../json/parse-upstream-json.ts'
 
-/** An error that an upstream reported, whatever its shape. `message` may contain secrets until `safeMessage` cleans it. */
+/**
+ * An error that an upstream reported, whatever its shape. `message` may contain secrets until `safeMessage`
+ * cleans it.
+ */
 export interface UpstreamError {
   readonly message: string
   readonly type: string | null
@@ -11,9 +14,9 @@ export interface UpstreamError {
 }
 
 /**
- * Finds the error in a JSON body or stream event: `{error: {...}}`, `{error: "text"}` and vLLM's `{object: "error", message}`. With `anyShape`, which
- * fits bodies whose status already says that they are errors, also `{detail}`, `{message}`, plain text, and any of these in a list. Returns null if
- * there is no error.
+ * Finds the error in a JSON body or stream event: `{error: {...}}`, `{error: "text"}` and vLLM's `{object:
+ * "error", message}`. With `anyShape`, which fits bodies whose status already says that they are errors, also
+ * `{detail}`, `{message}`, plain text, and any of these in a list. Returns null if there is no error.
  */
 export function readUpstreamError(body: unknown, anyShape = false): UpstreamError | null {
   // Gemini's OpenAI layer wraps its errors in a list (PromptFuzz issue 42).
@@ -44,8 +47,8 @@ function errorOf(source: JsonObject, outerType: unknown): UpstreamError {
 }
 
 /**
- * Returns the message of the server behind OpenRouter, whose own message says only that there was an error (OmniRoute issue 3044, LiteLLM
- * issue 28063). Null if there is none.
+ * Returns the message of the server behind OpenRouter, whose own message says only that there was an error
+ * (OmniRoute issue 3044, LiteLLM issue 28063). Null if there is none.
  */
 function messageBehindRouter({ message, metadata }: JsonObject): string | null {
   if (message !== 'Provider returned error' || !isJsonObject(metadata)) return null

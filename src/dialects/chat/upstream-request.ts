@@ -9,19 +9,22 @@ export const CHAT_COMPLETIONS_PATH = '/chat/completions'
 
 /** The identity of an answer. It contains the request id, so that an answer leads to its usage row. */
 export function envelopeOf(request: { requestId: string; startedAtEpochMs: number }, model: string): Envelope {
-  // `join` makes one flat string. A template literal makes a rope, for which JSON.stringify takes its slow path for the whole answer.
+  // `join` makes one flat string. A template literal makes a rope, for which JSON.stringify takes its slow
+  // path for the whole answer.
   const id = ['chatcmpl-', request.requestId].join('')
   return { id, created: Math.floor(request.startedAtEpochMs / 1000), model }
 }
 
 /**
- * Returns the JSON body for one upstream: the forwarded fields of the job, adapted to the dialect of the endpoint. `maxTokens` is the limit of the
- * ticket, per choice. A stream always asks for usage if the dialect allows it.
+ * Returns the JSON body for one upstream: the forwarded fields of the job, adapted to the dialect of the
+ * endpoint. `maxTokens` is the limit of the ticket, per choice. A stream always asks for usage if the dialect
+ * allows it.
  */
 export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: number): string {
   const { dialect } = offer.endpoint
   const body: JsonObject = { model: offer.upstreamModel, ...job.forward, [dialect.maxTokensField]: maxTokens }
-  // Sent even when false, because some servers stream by default (unsloth issue 5047, RAGFlow issue 15442, minimind pull request 851).
+  // Sent even when false, because some servers stream by default (unsloth issue 5047, RAGFlow issue 15442,
+  // minimind pull request 851).
   body.stream = job.stream
   if (job.stream && dialect.streamOptions) body.stream_options = { include_usage: true }
   if (dialect.developerRole) body.messages = developerAsSystem(body.messages)

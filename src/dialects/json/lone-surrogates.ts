@@ -1,12 +1,16 @@
-/** True if a JSON body in UTF-8 contains the escape of a surrogate. Without an escape it cannot contain a lone surrogate. */
+/**
+ * True if a JSON body in UTF-8 contains the escape of a surrogate. Without an escape it cannot contain a lone
+ * surrogate.
+ */
 export function mayHaveLoneSurrogates(body: Buffer): boolean {
   return body.includes('\\ud', 0, 'latin1') || body.includes('\\uD', 0, 'latin1')
 }
 
 /**
- * Replaces each lone surrogate with U+FFFD, in every text and name inside `value`. Clients that cut a text in the middle of an emoji send one, and
- * repeat it with each later turn. JSON allows it, but DeepSeek, OpenAI and Anthropic reject it (cherry-studio pull request 20614, opencode pull
- * request 17758), and llama.cpp answers 500 (Marinara-Engine issue 3596), so that one conversation would eject its servers.
+ * Replaces each lone surrogate with U+FFFD, in every text and name inside `value`. Clients that cut a text in
+ * the middle of an emoji send one, and repeat it with each later turn. JSON allows it, but DeepSeek, OpenAI
+ * and Anthropic reject it (cherry-studio pull request 20614, opencode pull request 17758), and llama.cpp
+ * answers 500 (Marinara-Engine issue 3596), so that one conversation would eject its servers.
  */
 export function replaceLoneSurrogates(value: object): void {
   const inner = value as Record<string, unknown>

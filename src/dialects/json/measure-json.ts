@@ -11,8 +11,8 @@ const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 
 /**
- * Measures JSON in UTF-8 without parsing it: its depth, and `delimiters`, the number of opening brackets, colons and commas outside strings. One pass over
- * the bytes; 4 MiB take a few milliseconds.
+ * Measures JSON in UTF-8 without parsing it: its depth, and `delimiters`, the number of opening brackets,
+ * colons and commas outside strings. One pass over the bytes; 4 MiB take a few milliseconds.
  */
 export function measureJson(json: Buffer): { readonly depth: number; readonly delimiters: number } {
   let depth = 0
@@ -41,7 +41,10 @@ export function measureJson(json: Buffer): { readonly depth: number; readonly de
   return { depth: deepest, delimiters }
 }
 
-/** Returns the index of the closing quote, or of the end. A separate loop halves the time, since most bytes are in strings. */
+/**
+ * Returns the index of the closing quote, or of the end. A separate loop halves the time, since most bytes
+ * are in strings.
+ */
 function endOfString(json: Buffer, from: number): number {
   let i = from
   while (i < json.length && json[i] !== QUOTE) i += json[i] === BACKSLASH ? 2 : 1

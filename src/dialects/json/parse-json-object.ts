@@ -3,8 +3,9 @@ import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { DEPTH_MAX, measureJson } from './measure-json.ts'
 
 /**
- * Most opening brackets, colons and commas outside strings. The largest valid body (2,048 messages with tool calls, 512 tools) has about 80,000.
- * Distinct names are the expensive part: 65,000 take about 100 ms to parse, and 4 MiB of them blocked the event loop for two seconds.
+ * Most opening brackets, colons and commas outside strings. The largest valid body (2,048 messages with tool
+ * calls, 512 tools) has about 80,000. Distinct names are the expensive part: 65,000 take about 100 ms to
+ * parse, and 4 MiB of them blocked the event loop for two seconds.
  */
 const DELIMITERS_MAX = 131_072
 /** Matches the key, or a letter of it written as an escape, which no encoder does. */
@@ -12,8 +13,9 @@ const mayHavePrototypeKey = /__proto__|\\u00(5f|6f|7[024])/i
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Parses a request body that must be one JSON object in UTF-8, at most 64 levels deep, with at most about 65,000 values. Removes `__proto__` keys at
- * every level, so that copying from the result cannot change a prototype. Throws ApiError `invalid_json`.
+ * Parses a request body that must be one JSON object in UTF-8, at most 64 levels deep, with at most about
+ * 65,000 values. Removes `__proto__` keys at every level, so that copying from the result cannot change a
+ * prototype. Throws ApiError `invalid_json`.
  */
 export function parseJsonObject(body: Buffer): JsonObject {
   refuseOversizedJson(body)

@@ -11,14 +11,17 @@ const LF = 10
 const CR = 13
 const SPACE = 32
 const COLON = 58
-/** An image is one event of a few megabytes (goclaw issue 1348, axonhub issue 554). A non-streaming answer has the same limit. */
+/**
+ * An image is one event of a few megabytes (goclaw issue 1348, axonhub issue 554). A non-streaming answer has
+ * the same limit.
+ */
 const LINE_BYTES_MAX = 16 * 1024 * 1024
 const nothing = Buffer.alloc(0)
 
 /**
- * Decodes the bytes of an event stream into events, however they are split into pieces. Lines end in LF, CRLF or CR. Splits lines before decoding,
- * because CR and LF never occur inside a UTF-8 sequence, so a character split over two reads is joined first. Throws UpstreamFailure `malformed` for
- * a line or event above 16 MiB.
+ * Decodes the bytes of an event stream into events, however they are split into pieces. Lines end in LF, CRLF
+ * or CR. Splits lines before decoding, because CR and LF never occur inside a UTF-8 sequence, so a character
+ * split over two reads is joined first. Throws UpstreamFailure `malformed` for a line or event above 16 MiB.
  */
 export class SseDecoder {
   /** The start of an incomplete line. */
@@ -45,7 +48,8 @@ export class SseDecoder {
         else if (bytes[start] === LF) start += 1
         cr = bytes.indexOf(CR, start)
       }
-      // Search again only when this LF is consumed: otherwise a buffer of CRs alone would be scanned once for each CR.
+      // Search again only when this LF is consumed: otherwise a buffer of CRs alone would be scanned once for
+      // each CR.
       if (lf !== -1 && lf < start) lf = bytes.indexOf(LF, start)
     }
     if (start < bytes.length) this.#keepPartial(bytes, start, bytes.length)

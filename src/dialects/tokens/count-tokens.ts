@@ -12,7 +12,8 @@ export const sliceUnits = 512
 export const specialTokensAsText = { disallowedSpecial: new Set<string>() }
 
 /**
- * Returns the tokenizer, loaded at its first use: it takes 100 ms and 75 MB, and a gateway whose upstreams report usage never needs it.
+ * Returns the tokenizer, loaded at its first use: it takes 100 ms and 75 MB, and a gateway whose upstreams
+ * report usage never needs it.
  */
 export function tokenizer(): Tokenizer {
   loaded ??= loadTokenizer()
@@ -31,12 +32,12 @@ function loadTokenizer(): Tokenizer {
 /**
  * Counts the tokens of `text` in the o200k_base vocabulary, slice by slice.
  *
- * Against the unsliced count: exact for text with a space at least every 512 characters, because slices end before
- * spaces and no token spans one; below 1 % too many on longer unbroken runs (at most one token per slice).
- * Other vocabularies (Llama, Qwen, Mistral) differ from o200k_base by 10 to 20 %.
+ * Against the unsliced count: exact for text with a space at least every 512 characters, because slices end
+ * before spaces and no token spans one; below 1 % too many on longer unbroken runs (at most one token per
+ * slice). Other vocabularies (Llama, Qwen, Mistral) differ from o200k_base by 10 to 20 %.
  *
- * Blocks the calling thread for about 0.1 ms per 1,000 characters of prose, 1 ms of random letters, 2 ms of random CJK. Pass `stopAbove` to count
- * megabytes of untrusted text.
+ * Blocks the calling thread for about 0.1 ms per 1,000 characters of prose, 1 ms of random letters, 2 ms of
+ * random CJK. Pass `stopAbove` to count megabytes of untrusted text.
  *
  * @param stopAbove counting stops once the count exceeds this; the result is then some number above it.
  */
