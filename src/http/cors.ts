@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 
-/** The API is open to browsers of any origin: it knows no cookies, only keys that the page itself must hold. */
+/** Any origin may call the API: it uses no cookies, only keys that the page itself must hold. */
 export const corsHeaders = {
   'access-control-allow-origin': '*',
   'access-control-expose-headers':
@@ -12,12 +12,12 @@ export const corsHeaders = {
 
 export const corsHeaderList: readonly string[] = Object.entries(corsHeaders).flat()
 
-/** OpenAI's SDK sends X-Stainless-* headers, so every browser request is preflighted; what it asks for is reflected. */
+/** Answers a preflight and allows all headers it requests: OpenAI's SDK sends its own X-Stainless-* headers with every request. */
 export async function answerPreflight(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const asked = request.headers['access-control-request-headers']
+  const requested = request.headers['access-control-request-headers']
   reply.headers({
     'access-control-allow-methods': 'GET, POST, DELETE',
-    'access-control-allow-headers': asked ?? 'authorization, content-type, idempotency-key',
+    'access-control-allow-headers': requested ?? 'authorization, content-type, idempotency-key',
     'access-control-max-age': '86400',
     vary: 'access-control-request-headers',
   })

@@ -5,13 +5,13 @@ import type { ReportLimiter } from '../limits/report-limiter.ts'
 import type { Endpoint } from './endpoint.ts'
 
 export interface Guard {
-  /** The check in front of one endpoint; throws what refuses the request. */
+  /** Returns the check that runs before one endpoint. It throws an ApiError to refuse a request. */
   for(endpoint: Endpoint): (request: FastifyRequest, reply: FastifyReply) => Promise<void>
 }
 
 /**
- * Who may call what: the one check of every endpoint but the chat, which is served past Fastify and asks the same authenticator by itself. Runs
- * before the body is read, so a stranger cannot make us read 4 MiB.
+ * Creates the access check of all Fastify endpoints. Generation endpoints bypass Fastify and call the same authenticator themselves. The check
+ * runs before the body is read, so that a request without a key cannot make the gateway read 4 MiB.
  */
 export function createGuard(deps: { authenticator: Authenticator; reportLimiter: ReportLimiter }): Guard {
   return {
@@ -31,7 +31,7 @@ export function createGuard(deps: { authenticator: Authenticator; reportLimiter:
   }
 }
 
-/** A forwarded request also comes from loopback, but on somebody's behalf. */
+/** Refuses forwarded requests: a local proxy sends them from loopback for remote clients. */
 function isLoopbackPeer({ socket, headers }: FastifyRequest): boolean {
   const address = socket.remoteAddress ?? ''
   const isLocal = address.startsWith('127.') || address === '::1' || address.startsWith('::ffff:127.')

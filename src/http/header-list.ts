@@ -1,9 +1,9 @@
-/** Names and values in turns, as `writeHead` takes them, which takes a third longer for an object. Each name once. */
+/** Names and values in turn, each name once. `writeHead` takes a third longer for an object. */
 export type HeaderList = string[]
 
 /**
- * What every response carries, as a list of the caller's own.
+ * Returns the headers of every response, as a new list that the caller may extend.
  *
- * @param answerId of the request that the receipt is of, where that is an earlier one
+ * @param answerId the id of the earlier request whose answer is repeated, if there is one
  */
 export type HeadersOf = (answerId?: string) => HeaderList | Promise<HeaderList>

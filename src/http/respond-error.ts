@@ -2,7 +2,7 @@ import type { FastifyReply } from 'fastify'
 import { errorBody } from '../dialects/error-body.ts'
 import { ApiError } from '../domain/errors.ts'
 
-/** The one place that renders an error as a response. Sets status, Retry-After and x-should-retry, and sends the OpenAI body. */
+/** Sends an error in OpenAI's format, with its status, Retry-After and x-should-retry. */
 export function respondError(reply: FastifyReply, error: ApiError): void {
   reply.code(error.row.status).headers(errorHeaders(error)).type('application/json').send(errorBody(error))
 }
@@ -15,17 +15,17 @@ export function errorHeaders({ retryAfterS, row }: ApiError): Record<string, str
   }
 }
 
-/** Below 60 s, for which the Vercel AI SDK does not wait: who has waited for a minute to end may be refused in the first second of the next. */
+/** Stays below 60 s, because the Vercel AI SDK ignores longer waits. A request refused in the first second of a minute would otherwise get 60 s. */
 function retryAfterMs(seconds: number): string {
   return String(Math.min(seconds * 1000, 59_999))
 }
 
-/** Whether the operator should read of it: 5xx, but not the refusals that a drain or a full house is meant to give. */
+/** Whether to log an error for the operator: a 5xx that is not an intended refusal of a draining or full gateway. */
 export function isFault({ row, code }: ApiError): boolean {
   return row.status >= 500 && code !== 'server_shutdown' && code !== 'overloaded' && code !== 'no_eligible_offer'
 }
 
-/** What was thrown as something a caller may be told. Anything unknown is ours, and says nothing about our inside. */
+/** Converts anything thrown into an error for the client. Unknown errors become `internal_error`, which reveals no internals. */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown
   switch ((thrown as { code?: unknown } | null)?.code) {
@@ -38,7 +38,7 @@ export function toApiError(thrown: unknown): ApiError {
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
       return new ApiError('invalid_header', {
         param: 'Content-Length',
-        message: 'The body is not as long as Content-Length says.',
+        message: 'The length of the body does not match its Content-Length.',
       })
     case 'FST_ERR_BAD_URL':
       return new ApiError('not_found')

@@ -14,7 +14,7 @@ import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'
 
-/** GET and POST /v1/alerts, and what can be done with one alert rule. */
+/** The endpoints of alert rules, under /v1/alerts. */
 export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number }): Endpoint[] {
   const { alerts } = deps
   const json = (
@@ -29,9 +29,9 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
       isReport: true,
       doc: {
         operationId: 'listAlerts',
-        summary: 'Your alert rules',
+        summary: 'List alerts',
         tag: 'Alerts',
-        response: json(alertList, 'The rules, oldest first.'),
+        response: json(alertList, 'The alert rules, oldest first.'),
       },
       async handle({ caller }) {
         const rules = await alerts.list(caller)
@@ -47,10 +47,10 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
       isReport: true,
       doc: {
         operationId: 'createAlert',
-        summary: 'Be told of something',
+        summary: 'Create an alert',
         tag: 'Alerts',
         body: alertRequest,
-        response: json(createdAlert, 'The rule, with the secret of its webhooks.'),
+        response: json(createdAlert, 'The alert rule, with the secret that signs its webhooks.'),
       },
       async handle({ caller, request, reply }) {
         const { rule, secret } = await alerts.add(
@@ -69,14 +69,14 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
       isReport: true,
       doc: {
         operationId: 'deleteAlert',
-        summary: 'Be told no more',
+        summary: 'Delete an alert',
         tag: 'Alerts',
         openapiPath: '/v1/alerts/{id}',
         errors: ['not_found'],
-        response: json(deletedAlert, 'The rule is gone, and what it did not deliver yet.'),
+        response: json(deletedAlert, 'The alert rule and its undelivered alerts were deleted.'),
       },
       async handle(context) {
-        const { ruleId } = await alerts.remove(context.caller, idOf(context))
+        const { ruleId } = await alerts.remove(context.caller, ruleIdOf(context))
         return { id: ruleId, object: 'alert', deleted: true }
       },
     },
@@ -92,10 +92,10 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
         tag: 'Alerts',
         openapiPath: '/v1/alerts/{id}/test',
         errors: ['not_found'],
-        response: json(testedAlert, 'It is on its way; the deliveries tell how it went.'),
+        response: json(testedAlert, 'The test alert is queued. The deliveries of the rule show its result.'),
       },
       async handle(context) {
-        const id = idOf(context)
+        const id = ruleIdOf(context)
         return { id, alert_id: await alerts.test(context.caller, id) }
       },
     },
@@ -106,17 +106,17 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
       isReport: true,
       doc: {
         operationId: 'listAlertDeliveries',
-        summary: 'What a rule told, and how that went',
+        summary: 'List alert deliveries',
         tag: 'Alerts',
         openapiPath: '/v1/alerts/{id}/deliveries',
         errors: ['not_found'],
-        response: json(alertDeliveries, 'The last 50 alerts, newest first.'),
+        response: json(alertDeliveries, 'The last 50 alerts of the rule and their delivery status, newest first.'),
       },
-      handle: async context => showDeliveries(await alerts.history(context.caller, idOf(context))),
+      handle: async context => showDeliveries(await alerts.history(context.caller, ruleIdOf(context))),
     },
   ]
 }
 
-function idOf({ request }: EndpointContext): string {
+function ruleIdOf({ request }: EndpointContext): string {
   return (request.params as { id: string }).id
 }

@@ -12,7 +12,8 @@ export function creditTransactions(deps: { reports: CreditReports }): Endpoint {
     isReport: true,
     doc: {
       operationId: 'listCreditTransactions',
-      summary: 'Credits, refunds and the charges of each day',
+      summary: 'List credit transactions',
+      description: 'Lists credits and refunds one by one, and charges as one transaction per day.',
       tag: 'Usage',
       query: transactionsQuery,
       response: { contentType: 'application/json', schema, description: 'A page of transactions.' },

@@ -11,10 +11,11 @@ export function credits(deps: { reports: CreditReports }): Endpoint {
     isReport: true,
     doc: {
       operationId: 'getCredits',
-      summary: 'Balance, and how it came about',
-      description: 'What was granted, spent and refunded since the account was opened, and what is held right now.',
+      summary: 'Get the credit balance',
+      description:
+        'Returns the balance, the amounts granted, spent and refunded since the account was opened, and the amount currently on hold.',
       tag: 'Usage',
-      response: { contentType: 'application/json', schema, description: 'The credit.' },
+      response: { contentType: 'application/json', schema, description: 'The credit balance.' },
     },
     handle: ({ caller }) => deps.reports.credits(caller),
   }

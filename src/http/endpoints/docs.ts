@@ -4,23 +4,29 @@ import { gzip } from 'node:zlib'
 import Fastify from 'fastify'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 
-/** GET /docs and its script: the API reference, rendered by Scalar in the browser from /openapi.json, wholly offline. */
+/** GET /docs and its script: the API reference. Scalar renders it in the browser from /openapi.json, without other servers. */
 export function docs(): Endpoint[] {
   let scalar: Promise<Buffer> | undefined
   return [
-    asset('/docs', 'getDocs', 'The API reference', 'text/html', ({ reply }) => {
+    asset('/docs', 'getDocs', 'Get the API reference', 'text/html', ({ reply }) => {
       reply.header('content-security-policy', CONTENT_SECURITY_POLICY).header('x-content-type-options', 'nosniff')
       return PAGE
     }),
-    asset('/docs/scalar.js', 'getDocsScalar', 'Renders the API reference', 'text/javascript', async ({ reply }) => {
-      // On first use: the package holds the script as text, and loading it adds 40 MB to the process.
-      scalar ??= loadScalar().catch(error => {
-        scalar = undefined
-        throw error
-      })
-      reply.header('content-encoding', 'gzip').header('cache-control', 'public, max-age=3600')
-      return await scalar
-    }),
+    asset(
+      '/docs/scalar.js',
+      'getDocsScalar',
+      'Get the script of the API reference',
+      'text/javascript',
+      async ({ reply }) => {
+        // Loaded on first use: the package holds the script as text, which adds 40 MB to the process.
+        scalar ??= loadScalar().catch(error => {
+          scalar = undefined
+          throw error
+        })
+        reply.header('content-encoding', 'gzip').header('cache-control', 'public, max-age=3600')
+        return await scalar
+      },
+    ),
   ]
 }
 
@@ -28,14 +34,14 @@ const settings = {
   url: '/openapi.json',
   withDefaultFonts: false,
   telemetry: false,
-  // Requests of the built-in client go straight to this gateway.
+  // The built-in client sends its requests directly to this gateway.
   proxyUrl: '',
   agent: { disabled: true },
   mcp: { disabled: true },
   hideClientButton: true,
   showDeveloperTools: 'never',
   authentication: { preferredSecurityScheme: 'apiKey' },
-  // Scalar calls schemas "Models", which are something else here.
+  // Scalar calls schemas "Models", which means language models here.
   modelsSectionLabel: 'Schemas',
   defaultHttpClient: { targetKey: 'shell', clientKey: 'curl' },
 }
@@ -52,7 +58,7 @@ const PAGE = `<!doctype html>
 </head>
 <body>
 <div id="app"></div>
-<noscript>This page needs JavaScript. The same description for programs is at <a href="/openapi.json">/openapi.json</a>.</noscript>
+<noscript>This page needs JavaScript. The OpenAPI document is at <a href="/openapi.json">/openapi.json</a>.</noscript>
 <script src="/docs/scalar.js"></script>
 <script>${START}</script>
 </body>
@@ -60,8 +66,8 @@ const PAGE = `<!doctype html>
 `
 
 /**
- * Scalar brings links to its own services. The settings switch them off; this keeps the browser from reaching them in any
- * case. Styles are the exception: Scalar writes them into the page while it runs.
+ * Keeps the browser from reaching Scalar's own services, which the settings also switch off. Inline styles are allowed because Scalar
+ * writes styles into the page.
  */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -75,7 +81,7 @@ const CONTENT_SECURITY_POLICY = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-/** The script, compressed. The package gives it out only through its Fastify plugin. */
+/** Returns the script, compressed. The package exposes it only through its Fastify plugin. */
 async function loadScalar(): Promise<Buffer> {
   const { default: plugin } = await import('@scalar/fastify-api-reference')
   const app = Fastify()

@@ -4,7 +4,7 @@ import type { Endpoint } from '../endpoint.ts'
 
 const status = z.object({ status: z.literal('ok') }).meta({ id: 'Health', examples: [{ status: 'ok' }] })
 
-/** GET /healthz: the process is alive. Asks nobody, so that an outage of the database does not get it restarted. */
+/** GET /healthz: the process is alive. Depends on nothing else, so that a database outage does not cause a restart. */
 export function healthz(): Endpoint {
   return {
     method: 'GET',
@@ -12,15 +12,15 @@ export function healthz(): Endpoint {
     access: 'open',
     doc: {
       operationId: 'getHealth',
-      summary: 'Is the process alive?',
+      summary: 'Check liveness',
       tag: 'Service',
-      response: { contentType: 'application/json', schema: status, description: 'It is.' },
+      response: { contentType: 'application/json', schema: status, description: 'The process is alive.' },
     },
     handle: () => ({ status: 'ok' }),
   }
 }
 
-/** GET /readyz: 503 while it drains or cannot reach the database, so that load balancers send requests elsewhere. */
+/** GET /readyz: 503 while the process drains or cannot reach the database, so that load balancers choose another node. */
 export function readyz(deps: { isDraining: () => boolean; pingDatabase: () => Promise<unknown> }): Endpoint {
   return {
     method: 'GET',
@@ -28,24 +28,25 @@ export function readyz(deps: { isDraining: () => boolean; pingDatabase: () => Pr
     access: 'open',
     doc: {
       operationId: 'getReadiness',
-      summary: 'Can it take requests?',
+      summary: 'Check readiness',
       tag: 'Service',
       errors: ['server_shutdown', 'database_unavailable'],
-      response: { contentType: 'application/json', schema: status, description: 'It can.' },
+      response: { contentType: 'application/json', schema: status, description: 'The process accepts requests.' },
     },
     async handle() {
-      if (deps.isDraining()) throw new ApiError('server_shutdown', { message: 'Draining: no new requests are taken.' })
+      if (deps.isDraining())
+        throw new ApiError('server_shutdown', { message: 'This node is draining and accepts no new requests.' })
       try {
         await deps.pingDatabase()
       } catch (internal) {
-        throw new ApiError('database_unavailable', { message: 'The database does not answer.', internal })
+        throw new ApiError('database_unavailable', { message: 'The database does not respond.', internal })
       }
       return { status: 'ok' }
     },
   }
 }
 
-/** GET /metrics in the text format of Prometheus. */
+/** GET /metrics, in Prometheus text format. */
 export function metricsText(deps: { contentType: string; text: () => Promise<string> }): Endpoint {
   return {
     method: 'GET',
@@ -53,10 +54,15 @@ export function metricsText(deps: { contentType: string; text: () => Promise<str
     access: 'loopback',
     doc: {
       operationId: 'getMetrics',
-      summary: 'Metrics for Prometheus',
-      description: 'Answers direct connections from the same machine only; through a proxy there is nothing here.',
+      summary: 'Get Prometheus metrics',
+      description:
+        'Only for direct connections from the same machine. Forwarded requests and requests from other machines get 404.',
       tag: 'Service',
-      response: { contentType: 'text/plain', schema: z.string(), description: 'The metrics.' },
+      response: {
+        contentType: 'text/plain',
+        schema: z.string(),
+        description: 'The metrics, in Prometheus text format.',
+      },
     },
     handle({ reply }) {
       reply.type(deps.contentType)

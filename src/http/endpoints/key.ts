@@ -11,9 +11,10 @@ export function keyShow(deps: { reports: Pick<Reports, 'key'> }): Endpoint {
     isReport: true,
     doc: {
       operationId: 'getKey',
-      summary: 'What this key may do and has used',
+      summary: 'Get the current key',
+      description: 'Returns the permissions, limits and usage of the key in the Authorization header.',
       tag: 'Keys',
-      response: { contentType: 'application/json', schema, description: 'The key that was sent.' },
+      response: { contentType: 'application/json', schema, description: 'The key that authenticated the request.' },
     },
     handle: ({ caller }) => deps.reports.key(caller),
   }

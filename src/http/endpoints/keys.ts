@@ -19,8 +19,9 @@ export function keysList({ keys }: KeysDeps): Endpoint {
     isReport: true,
     doc: {
       operationId: 'listKeys',
-      summary: 'The keys of the customer',
-      description: 'All that were not deleted, newest first. Needs a key with the scope `manage`.',
+      summary: 'List API keys',
+      description:
+        'Lists all keys of the customer that were not deleted, newest first. Requires a key with the scope `manage`.',
       tag: 'Keys',
       response: { contentType: 'application/json', schema: keyList, description: 'The keys.' },
     },
@@ -42,15 +43,18 @@ export function keyCreate({
     isReport: true,
     doc: {
       operationId: 'createKey',
-      summary: 'Make a key',
-      description: 'The answer is the only place where the key itself is shown. Needs a key with the scope `manage`.',
+      summary: 'Create an API key',
+      description: 'Only this response contains the key itself. Requires a key with the scope `manage`.',
       tag: 'Keys',
       body: keyRequest,
       response: { contentType: 'application/json', schema: issuedKey, description: 'The new key.' },
     },
     async handle({ caller, request, reply }) {
-      const order = parseKeyRequest(await receiveBody(new NodeRequest(request.raw), bodyLimitBytes), clock.epochMs())
-      const { key, listing } = await keys.issue({ ...order, customerId: caller.customerId })
+      const keyOptions = parseKeyRequest(
+        await receiveBody(new NodeRequest(request.raw), bodyLimitBytes),
+        clock.epochMs(),
+      )
+      const { key, listing } = await keys.issue({ ...keyOptions, customerId: caller.customerId })
       reply.header('cache-control', 'no-store')
       return { ...showKey(listing), key }
     },
@@ -67,13 +71,13 @@ export function keyDelete({ keys }: KeysDeps): Endpoint {
     isReport: true,
     doc: {
       operationId: 'deleteKey',
-      summary: 'Shut a key off',
+      summary: 'Delete an API key',
       description:
-        'For good, on all nodes within two seconds; running requests finish. Needs a key with the scope `manage`.',
+        'Revokes the key permanently, on all nodes within two seconds. Running requests finish. Requires a key with the scope `manage`.',
       tag: 'Keys',
       openapiPath: '/v1/keys/{id}',
       errors: ['not_found'],
-      response: { contentType: 'application/json', schema: deletedKey, description: 'It is shut off.' },
+      response: { contentType: 'application/json', schema: deletedKey, description: 'The key was deleted.' },
     },
     async handle({ caller, request }) {
       const id = (request.params as { '*': string })['*'].toLowerCase()

@@ -4,7 +4,7 @@ import { ApiError, modelNotAllowed } from '../../domain/errors.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 interface ModelsDeps {
-  /** The models offered right now, by id. */
+  /** The models on offer now, by id. */
   readonly models: () => ReadonlyMap<string, ListedModel>
 }
 
@@ -16,9 +16,14 @@ export function modelsList(deps: ModelsDeps): Endpoint {
     access: 'key',
     doc: {
       operationId: 'listModels',
-      summary: 'What this key may ask for, and its price',
+      summary: 'List models',
+      description: 'Lists the models that the key may use, with their prices.',
       tag: 'Models',
-      response: { contentType: 'application/json', schema: modelList, description: 'The models, by id.' },
+      response: {
+        contentType: 'application/json',
+        schema: modelList,
+        description: 'The models that the key may use, with their prices, ordered by id.',
+      },
     },
     handle: ({ caller }) =>
       listModels(
@@ -30,7 +35,7 @@ export function modelsList(deps: ModelsDeps): Endpoint {
   }
 }
 
-/** GET /v1/models/{id}. A wildcard, because ids such as `meta/llama-3` contain slashes, which clients encode or do not. */
+/** GET /v1/models/{id}. The path is a wildcard because ids such as `meta/llama-3` contain slashes, which not every client encodes. */
 export function modelShow(deps: ModelsDeps): Endpoint {
   return {
     method: 'GET',
@@ -38,7 +43,7 @@ export function modelShow(deps: ModelsDeps): Endpoint {
     access: 'key',
     doc: {
       operationId: 'getModel',
-      summary: 'One model',
+      summary: 'Get a model',
       tag: 'Models',
       openapiPath: '/v1/models/{id}',
       errors: ['model_not_allowed', 'model_not_found'],

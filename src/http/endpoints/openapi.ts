@@ -1,7 +1,7 @@
 import type { Endpoint } from '../endpoint.ts'
 import { openapiDocument } from '../openapi.ts'
 
-/** GET /openapi.json: the description of all `endpoints`, itself included; made at the first request. */
+/** GET /openapi.json: describes all `endpoints`, itself included. The document is built at the first request. */
 export function openapi(deps: { endpoints: () => readonly Endpoint[] }): Endpoint {
   let text: string | undefined
   return {
@@ -10,9 +10,9 @@ export function openapi(deps: { endpoints: () => readonly Endpoint[] }): Endpoin
     access: 'open',
     doc: {
       operationId: 'getOpenApi',
-      summary: 'This description',
+      summary: 'Get the OpenAPI document',
       tag: 'Service',
-      response: { contentType: 'application/json', description: 'An OpenAPI 3.1 document.' },
+      response: { contentType: 'application/json', description: 'This OpenAPI 3.1 document.' },
     },
     handle({ reply }) {
       text ??= JSON.stringify(openapiDocument(deps.endpoints()))

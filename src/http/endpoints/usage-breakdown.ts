@@ -11,7 +11,7 @@ export function usageBreakdown(deps: { reports: Reports }): Endpoint {
     isReport: true,
     doc: {
       operationId: 'getUsageBreakdown',
-      summary: 'Cost per model and per day',
+      summary: 'Get cost by model and day',
       tag: 'Usage',
       query: daysQuery,
       response: { contentType: 'application/json', schema, description: 'The cost breakdown.' },

@@ -12,15 +12,19 @@ export function usageExport(deps: { reports: Reports }): Endpoint {
     isReport: true,
     doc: {
       operationId: 'exportUsage',
-      summary: 'Every request as CSV',
+      summary: 'Export requests as CSV',
       tag: 'Usage',
       query: daysQuery,
-      response: { contentType: 'text/csv', schema: usageExportCsv, description: 'The CSV document, as an attachment.' },
+      response: {
+        contentType: 'text/csv',
+        schema: usageExportCsv,
+        description: 'A CSV file with one line per request.',
+      },
     },
     async handle({ caller, request, reply }) {
       const { fileName, csv } = await deps.reports.export(caller, readQuery(daysQuery, request.query).days)
       reply.type('text/csv; charset=utf-8').header('content-disposition', `attachment; filename="${fileName}"`)
-      // Two pieces ahead of the reader at most. A client that leaves destroys the stream, and with it the reading.
+      // At most two pieces are buffered ahead of the client. A client that leaves destroys the stream, which ends the query.
       return Readable.from(csv, { highWaterMark: 2 })
     },
   }

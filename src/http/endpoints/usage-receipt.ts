@@ -2,7 +2,7 @@ import { requestReceipt } from '../../api/activity.ts'
 import type { Activity } from '../../usage/activity.ts'
 import type { Endpoint } from '../endpoint.ts'
 
-/** GET /v1/usage/requests/{id}. A wildcard, so that whatever is no id is an unknown request and no unknown address. */
+/** GET /v1/usage/requests/{id}. The path is a wildcard so that any text counts as an unknown request, not as an unknown address. */
 export function usageReceipt(deps: { activity: Activity }): Endpoint {
   return {
     method: 'GET',
@@ -11,9 +11,9 @@ export function usageReceipt(deps: { activity: Activity }): Endpoint {
     isReport: true,
     doc: {
       operationId: 'getRequestReceipt',
-      summary: 'The receipt of one request',
+      summary: 'Get the receipt of a request',
       description:
-        'What it cost and why, who served it, and who else might have. No text of the request or answer is stored.',
+        'Shows what the request cost and why, which server answered it, and which others were considered. The text of requests and answers is never stored.',
       tag: 'Usage',
       openapiPath: '/v1/usage/requests/{id}',
       errors: ['request_not_found'],

@@ -12,11 +12,11 @@ export function usageRequests(deps: { activity: Activity }): Endpoint {
     isReport: true,
     doc: {
       operationId: 'listRequests',
-      summary: 'Every request, newest first',
-      description: 'Pages through the requests. What arrives meanwhile moves no page: no request is missed or doubled.',
+      summary: 'List requests',
+      description: 'Lists requests, newest first. New requests do not shift the pages: none is skipped or repeated.',
       tag: 'Usage',
       query: requestsQuery,
-      response: { contentType: 'application/json', schema: requestPage, description: 'A page.' },
+      response: { contentType: 'application/json', schema: requestPage, description: 'A page of requests.' },
     },
     handle: ({ caller, request }) => deps.activity.list(caller, readQuery(requestsQuery, request.query)),
   }

@@ -11,8 +11,8 @@ export function usageSummary(deps: { reports: Reports }): Endpoint {
     isReport: true,
     doc: {
       operationId: 'getUsage',
-      summary: 'Balance, limits and the last 30 days',
-      description: 'What is left, how much of the request limits is used, and what was used in the last 30 UTC days.',
+      summary: 'Get a usage summary',
+      description: 'Returns the balance, the use of the request limits, and the usage of the last 30 UTC days.',
       tag: 'Usage',
       response: { contentType: 'application/json', schema, description: 'The usage summary.' },
     },

@@ -11,10 +11,14 @@ export function usageTokens(deps: { reports: Reports }): Endpoint {
     isReport: true,
     doc: {
       operationId: 'getTokenUsage',
-      summary: 'Token use over time',
+      summary: 'Get token usage over time',
       tag: 'Usage',
       query: tokenUsageQuery,
-      response: { contentType: 'application/json', schema: tokenUsage, description: 'The totals and their buckets.' },
+      response: {
+        contentType: 'application/json',
+        schema: tokenUsage,
+        description: 'The totals, and one bucket per interval.',
+      },
     },
     handle({ caller, request }) {
       const { days, interval } = readQuery(tokenUsageQuery, request.query)
