@@ -4,26 +4,26 @@ import type { Caller, KeyScope } from '../domain/caller.ts'
 import type { ErrorCode } from '../domain/errors.ts'
 import type { GenerationRequest, GenerationResponse } from './generation-exchange.ts'
 
-/** One row of the routes table: everything the server, the guard and the OpenAPI document need to know of an address. */
+/** One row of the routes table: everything that the server, the guard and the OpenAPI document need for an address. */
 export type Endpoint = ReplyingEndpoint | GenerationEndpoint
 
 interface EndpointRow {
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** Fastify's notation: `/v1/models/*`, `/v1/alerts/:id`. */
   readonly path: string
-  /** `key`: an API key is needed. `open`: anybody. `loopback`: only direct peers on this machine, 404 to everyone else. */
+  /** `key`: requires an API key. `open`: requires nothing. `loopback`: only direct connections from this machine, 404 otherwise. */
   readonly access: 'key' | 'open' | 'loopback'
-  /** Each request counts against `reports.requests_per_minute`. Needs `access: 'key'`. */
+  /** Each request counts against `reports.requests_per_minute`. Requires `access: 'key'`. */
   readonly isReport?: true
-  /** What the key must be allowed; 403 `insufficient_scope` without. Needs `access: 'key'`. */
+  /** The scope that the key must have; 403 `insufficient_scope` without it. Requires `access: 'key'`. */
   readonly scope?: KeyScope
   readonly doc: EndpointDoc
 }
 
 export interface ReplyingEndpoint extends EndpointRow {
   /**
-   * Returns the body: an object is sent as JSON, a string or stream as it is (set the content type on `reply`).
-   * Refusals are thrown as ApiError.
+   * Returns the body. An object is sent as JSON; a string or stream is sent unchanged, with the content type set on `reply`.
+   * Throws an ApiError to refuse the request.
    */
   handle(context: EndpointContext): unknown
 }
@@ -39,13 +39,13 @@ export interface EndpointDoc {
   readonly summary: string
   readonly description?: string
   readonly tag: 'Chat' | 'Usage' | 'Keys' | 'Models' | 'Alerts' | 'Service'
-  /** Path as OpenAPI writes it, when it differs from `path`: `/v1/models/{id}`. */
+  /** The path in OpenAPI's notation, when it differs from `path`: `/v1/models/{id}`. */
   readonly openapiPath?: string
   readonly query?: ZodType
-  /** Request headers beside the credential, by their names. */
+  /** Request headers besides the credential, by name. */
   readonly headers?: ZodType
   readonly body?: ZodType
-  /** What it can answer with beside what follows from its access, scope, query and body. */
+  /** Error codes besides those that follow from access, scope, query and body. */
   readonly errors?: readonly ErrorCode[]
   /** The `text/event-stream` answer of a generation endpoint. */
   readonly stream?: { readonly description: string; readonly example: string }

@@ -2,22 +2,22 @@ import { ApiError } from '../domain/errors.ts'
 import { type CancelSignal, CancelSource } from '../runtime/cancel-signal.ts'
 import { type LinkedItem, LinkedSet } from '../runtime/linked-set.ts'
 
-/** The chat requests under way on this node: bounds them, and ends them when the gateway has to stop. */
+/** The generation requests that run on this node: limits their number, and ends them when the gateway must stop. */
 export interface InFlight {
   enter(): Running
   readonly count: number
-  /** From now on new requests are refused with `server_shutdown`. */
+  /** Refuses new requests with `server_shutdown` from now on. */
   close(): void
   readonly isClosed: boolean
-  /** Ends what is still running; streams get an error chunk. */
+  /** Ends all running requests; streams get an error event. */
   abortAll(): void
-  /** Resolves when nothing runs any more, after `timeoutMs`, or when `signal` is aborted, whichever comes first. */
+  /** Resolves when no request is running, after `timeoutMs`, or when `signal` is aborted, whichever comes first. */
   idleWithin(timeoutMs: number, signal?: AbortSignal): Promise<void>
 }
 
 export interface Running {
   readonly signal: CancelSignal
-  /** Set when this request may not start. */
+  /** The error for a request that may not start. */
   readonly refusal: ApiError | null
   abort(reason: unknown): void
   leave(): void
@@ -27,22 +27,18 @@ export function createInFlight({ max }: { max: number }): InFlight {
   const running = new LinkedSet<RunningRequest>()
   let closed = false
   let onIdle: (() => void)[] = []
+  const leave = (request: RunningRequest) => {
+    running.remove(request)
+    if (running.size > 0) return
+    for (const resolve of onIdle) resolve()
+    onIdle = []
+  }
   return {
     enter() {
       const refusal = closed ? new ApiError('server_shutdown') : running.size >= max ? new ApiError('overloaded') : null
-      const stop = new RunningRequest()
-      running.add(stop)
-      return {
-        signal: stop,
-        refusal,
-        abort: reason => stop.abort(reason),
-        leave() {
-          running.remove(stop)
-          if (running.size > 0) return
-          for (const resolve of onIdle) resolve()
-          onIdle = []
-        },
-      }
+      const request = new RunningRequest(refusal, leave)
+      running.add(request)
+      return request
     },
     get count() {
       return running.size
@@ -54,25 +50,38 @@ export function createInFlight({ max }: { max: number }): InFlight {
       return closed
     },
     abortAll() {
-      for (const stop of running) stop.abort(new ApiError('server_shutdown'))
+      for (const request of running) request.abort(new ApiError('server_shutdown'))
     },
     async idleWithin(timeoutMs, signal) {
       if (running.size === 0 || signal?.aborted) return
       await new Promise<void>(resolve => {
         const timer = setTimeout(resolve, timeoutMs)
-        const stop = () => {
+        const done = () => {
           clearTimeout(timer)
           resolve()
         }
-        onIdle.push(stop)
-        signal?.addEventListener('abort', stop, { once: true })
+        onIdle.push(done)
+        signal?.addEventListener('abort', done, { once: true })
       })
     },
   }
 }
 
-class RunningRequest extends CancelSource implements LinkedItem<RunningRequest> {
+class RunningRequest extends CancelSource implements Running, LinkedItem<RunningRequest> {
   older: RunningRequest | undefined = undefined
   newer: RunningRequest | undefined = undefined
   isListed = false
+  readonly signal: CancelSignal = this
+  readonly refusal: ApiError | null
+  readonly #onLeave: (request: RunningRequest) => void
+
+  constructor(refusal: ApiError | null, onLeave: (request: RunningRequest) => void) {
+    super()
+    this.refusal = refusal
+    this.#onLeave = onLeave
+  }
+
+  leave(): void {
+    this.#onLeave(this)
+  }
 }

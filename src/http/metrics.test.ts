@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createMetrics } from './metrics.ts'
 
-test('a refused key of ours is counted from zero, so that the first one is an increase', async () => {
+test('rejected credentials are counted from zero, so that the first one is an increase', async () => {
   const metrics = createMetrics({ inFlight: () => 0, settleQueueLength: () => 0, lastAudit: async () => undefined })
   for (const provider of ['local', 'hoster', 'cloud'])
     expect(await metrics.registry.metrics()).toContain(
@@ -9,7 +9,7 @@ test('a refused key of ours is counted from zero, so that the first one is an in
     )
 })
 
-test('what is observed is all there when it is read, however much there was', async () => {
+test('a histogram contains all observations when it is read', async () => {
   const metrics = createMetrics({ inFlight: () => 0, settleQueueLength: () => 0, lastAudit: async () => undefined })
   for (let n = 0; n < 600; n++) {
     metrics.request({ path: n % 3 === 0 ? '/a' : '/b', status: 200, elapsedMs: 20 })
@@ -28,7 +28,7 @@ test('what is observed is all there when it is read, however much there was', as
   expect(first('switchyard_http_request_duration_seconds_count{path="/b"}')).toBe('400')
   expect(first('switchyard_first_token_seconds_bucket{le="0.4",provider="hoster"}')).toBe('0')
   expect(first('switchyard_first_token_seconds_sum{provider="hoster"}')).toBe('300')
-  // Nothing is counted a second time.
+  // Reading twice counts nothing twice.
   metrics.firstToken('hoster', 500)
   expect((await read())('switchyard_first_token_seconds_count{provider="hoster"}')).toBe('601')
 })

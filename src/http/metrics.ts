@@ -3,67 +3,67 @@ import type { AttemptOutcome } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import { type ProviderKind, providerKinds } from '../domain/offer.ts'
 
-/** What the gateway counts. No label names a customer, key or model: those grow without bound, and reports have them. */
+/** The metrics of the gateway. No label holds a customer, key or model: their number has no bound, and reports cover them. */
 export interface Metrics {
   readonly registry: Registry
-  /** A response ended. `path` is the route's, so that ids in addresses make no series of their own. */
+  /** Counts a finished response. `path` is the route, so that ids in addresses do not create series. */
   request(facts: { path: string; status: number; elapsedMs: number }): void
   firstToken(provider: ProviderKind, firstTokenMs: number): void
   attempt(provider: ProviderKind, outcome: AttemptOutcome): void
-  /** A hoster reported more tokens than were believed. */
+  /** Counts an answer whose hoster reported more tokens than the gateway accepted. */
   overReport(): void
-  /** A charge was committed. */
+  /** Counts a committed charge. */
   charge(provider: ProviderKind, facts: { costNanos: Nanos; inputTokens: number; outputTokens: number }): void
 }
 
 const REQUEST_BUCKETS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600]
 const FIRST_TOKEN_BUCKETS_S = [0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.5, 3, 6, 12, 30, 60]
 
-/** A registry of its own for each call, so that two gateways in one process do not share counts. */
+/** Creates the metrics in a new registry, so that two gateways in one process do not share counts. */
 export function createMetrics(gauges: {
   inFlight: () => number
   settleQueueLength: () => number
-  /** The last audit of the ledger, by whatever node; undefined when there was none yet. */
+  /** The last audit of the ledger by any node; undefined before the first. */
   lastAudit: () => Promise<{ readonly atEpochMs: number; readonly violations: number } | undefined>
 }): Metrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   const registers = [registry]
 
-  const requests = summed(registry, 'switchyard_http_requests_total', 'Responses by route and status.', [
+  const requests = batchedCounter(registry, 'switchyard_http_requests_total', 'Responses by route and status.', [
     'path',
     'status',
   ])
-  const duration = gathered({
+  const duration = batchedHistogram({
     name: 'switchyard_http_request_duration_seconds',
-    help: 'From the request to the last byte of its response.',
+    help: 'Time from the request to the last byte of its response.',
     labelNames: ['path'],
     buckets: REQUEST_BUCKETS_S,
     registers,
   })
-  const firstTokens = gathered({
+  const firstTokens = batchedHistogram({
     name: 'switchyard_first_token_seconds',
-    help: 'From the start of the winning attempt to its first content.',
+    help: 'Time from the start of the successful attempt to its first content.',
     labelNames: ['provider'],
     buckets: FIRST_TOKEN_BUCKETS_S,
     registers,
   })
-  const attempts = summed(registry, 'switchyard_attempts_total', 'Tries at upstreams by how they ended.', [
+  const attempts = batchedCounter(registry, 'switchyard_attempts_total', 'Attempts at upstreams by outcome.', [
     'provider',
     'outcome',
   ])
-  // An alarm is set on it, and it may happen once in five minutes: Prometheus sees no increase in a series that begins with 1.
+  // An alert watches this series. Prometheus sees no increase in a series that begins with 1, so it begins with 0.
   for (const provider of providerKinds) attempts(0, provider, 'credential_rejected')
-  const charges = summed(
+  const charges = batchedCounter(
     registry,
     'switchyard_charged_nano_usd_total',
-    'Money charged to customers, nano-USD. A float: the ledger has the exact sum.',
+    'Money charged to customers, in nano-USD. A float; only the ledger is exact.',
     ['provider'],
   )
-  const tokens = summed(registry, 'switchyard_billed_tokens_total', 'Tokens billed.', ['provider', 'direction'])
+  const tokens = batchedCounter(registry, 'switchyard_billed_tokens_total', 'Tokens billed.', ['provider', 'direction'])
   const overReports = new Counter({
     name: 'switchyard_over_reports_total',
-    help: 'Answers of hosters that reported more tokens than were believed.',
+    help: 'Answers for which a hoster reported more tokens than the gateway accepted.',
     registers,
   })
   new Gauge({
@@ -82,20 +82,20 @@ export function createMetrics(gauges: {
       this.set(gauges.settleQueueLength())
     },
   })
-  // Each node tells of the one ledger: of several workers the worst and the latest is the truth, and not the sum.
-  const ofLedger = { registers, aggregator: 'max' } as const
+  // All workers report on the same ledger, so their figures must not be added up: the highest one is the worst and latest.
+  const ledgerGauge = { registers, aggregator: 'max' } as const
   new Gauge({
     name: 'switchyard_ledger_audit_violations',
-    help: 'What the last audit of the ledger found wrong.',
-    ...ofLedger,
+    help: 'Violations that the last audit of the ledger found.',
+    ...ledgerGauge,
     async collect() {
       this.set((await gauges.lastAudit())?.violations ?? 0)
     },
   })
   new Gauge({
     name: 'switchyard_ledger_audit_last_success_timestamp_seconds',
-    help: 'When an audit of the ledger last ran to its end, whatever it found; 0 before the first.',
-    ...ofLedger,
+    help: 'When an audit of the ledger last completed, with any result; 0 before the first.',
+    ...ledgerGauge,
     async collect() {
       this.set(((await gauges.lastAudit())?.atEpochMs ?? 0) / 1000)
     },
@@ -118,17 +118,17 @@ export function createMetrics(gauges: {
   }
 }
 
-const GATHERED_MAX = 256
+const BATCH_MAX = 256
 
 /**
- * A histogram with one label that gets what is observed 256 at a time, and all of it before it is read. Each by itself, among everything else
- * that a request does, took four times as long.
+ * Returns a histogram with one label that passes its observations to prom-client 256 at a time, and before it is read. Passing each one at
+ * once took four times as long.
  */
-function gathered(config: HistogramConfiguration<string> & { labelNames: [string] }) {
+function batchedHistogram(config: HistogramConfiguration<string> & { labelNames: [string] }) {
   const [labelName] = config.labelNames
   let seconds: number[] = []
   let labels: string[] = []
-  const handOver = () => {
+  const flush = () => {
     const observed = seconds
     const labelled = labels
     seconds = []
@@ -137,20 +137,20 @@ function gathered(config: HistogramConfiguration<string> & { labelNames: [string
       histogram.observe({ [labelName]: labelled[at]! }, value)
     })
   }
-  const histogram = new Histogram({ ...config, collect: handOver })
+  const histogram = new Histogram({ ...config, collect: flush })
   return (observedS: number, label: string) => {
     labels.push(label)
-    if (seconds.push(observedS) === GATHERED_MAX) handOver()
+    if (seconds.push(observedS) === BATCH_MAX) flush()
   }
 }
 
 type Add = (amount: number, first: string | number, second?: string | number) => void
 
 /**
- * A counter with one or two labels that is summed here and handed to prom-client when somebody reads it: prom-client sorts and
- * joins the labels at every increment, six times a request.
+ * Returns a counter with one or two labels that adds up increments itself and updates prom-client when it is read: prom-client would sort and
+ * join the labels at each of a request's six increments.
  */
-function summed(registry: Registry, name: string, help: string, labelNames: [string] | [string, string]): Add {
+function batchedCounter(registry: Registry, name: string, help: string, labelNames: [string] | [string, string]): Add {
   const sums = new Map<string | number, Map<string | number, number>>()
   new Counter({
     name,

@@ -6,12 +6,12 @@ import type { Endpoint, EndpointDoc } from './endpoint.ts'
 
 type Json = Record<string, unknown>
 
-/** Describes the endpoints in OpenAPI 3.1, from the very schemas that parse their requests. */
+/** Returns the OpenAPI 3.1 document of the endpoints, generated from the schemas that parse their requests. */
 export function openapiDocument(endpoints: readonly Endpoint[]): Json {
   const schemas: Record<string, Json> = { Error: errorSchema }
   const paths: Record<string, Json> = {}
   for (const endpoint of endpoints) {
-    // Scripts belong to a page; nobody calls them.
+    // Scripts are part of a page and no operation of the API.
     if (endpoint.doc.response?.contentType === 'text/javascript') continue
     const path = endpoint.doc.openapiPath ?? endpoint.path
     paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: operation(endpoint, path, schemas) }
@@ -32,7 +32,10 @@ export function openapiDocument(endpoints: readonly Endpoint[]): Json {
       schemas: sorted(schemas),
       examples: Object.fromEntries(errorCodes.map(code => [code, errorExample(code)])),
       headers: {
-        RequestId: { description: 'Id of this request, for questions about it.', schema: { type: 'string' } },
+        RequestId: {
+          description: 'The id of this request. Quote it in support questions.',
+          schema: { type: 'string' },
+        },
       },
       securitySchemes: {
         apiKey: { type: 'http', scheme: 'bearer', description: 'An API key: `Authorization: Bearer sk-sy-...`' },
@@ -41,22 +44,22 @@ export function openapiDocument(endpoints: readonly Endpoint[]): Json {
   }
 }
 
-const INTRODUCTION = `Text generation for prepaid credit, compatible with OpenAI's API. Point any OpenAI SDK at \`/v1\` of this gateway.
+const INTRODUCTION = `Text generation paid from prepaid credit, compatible with the OpenAI API. Set the base URL of any OpenAI SDK to \`/v1\` of this gateway.
 
-Every error has the shape \`{"error": {"message", "type", "param", "code"}}\`. Money is in USD and exact: a request costs its tokens at the price of the server that answered, and nothing when nobody answered. Days, weeks and months are UTC.`
+Every error has the shape \`{"error": {"message", "type", "param", "code"}}\`. Amounts of money are exact and in USD. A request costs its tokens at the price of the server that answered; it is free when no server answered. Days, weeks and months are in UTC.`
 
 const tags: Record<EndpointDoc['tag'], string> = {
   Chat: 'Generate text.',
-  Usage: 'What was used and what it cost. These requests are free and do not count against the chat limits.',
-  Keys: 'What a key may do, and the keys of a customer. These requests are free and do not count against the chat limits.',
-  Models: 'What can be asked for.',
-  Alerts: 'Be told of a low balance, of the daily cap, of keys at their limit and of large charges.',
-  Service: 'About the gateway itself.',
+  Usage: 'Usage, costs and credit. These requests are free and do not count against the request limits of generation.',
+  Keys: 'Manage API keys. These requests are free and do not count against the request limits of generation.',
+  Models: 'The models on offer.',
+  Alerts: 'Get notified of a low balance, the daily cap, keys at their limit, and large charges.',
+  Service: 'The state and documentation of the gateway.',
 }
 
 const errorCodes = Object.keys(errorTable) as ErrorCode[]
 
-/** Besides `not_found` and `method_not_allowed`, which concern no operation that is described. */
+/** Errors of every operation. `not_found` and `method_not_allowed` concern addresses without an operation. */
 const anywhere: readonly ErrorCode[] = ['invalid_header', 'headers_too_large', 'request_timeout', 'internal_error']
 const withKey: readonly ErrorCode[] = ['invalid_api_key', 'database_unavailable']
 const withQuery: readonly ErrorCode[] = ['invalid_value']
@@ -68,7 +71,7 @@ const withBody: readonly ErrorCode[] = [
   'unsupported_media_type',
 ]
 
-/** The codes an endpoint can answer with. */
+/** Returns the error codes of an endpoint, in the order of the table. */
 function errorsOf({ access, scope, isReport, doc }: Endpoint): ErrorCode[] {
   const codes = new Set<ErrorCode>([
     ...anywhere,
@@ -115,7 +118,7 @@ function pathParameters(path: string): Json[] {
 function parameters(where: 'query' | 'header', fields: ZodType | undefined, schemas: Record<string, Json>): Json[] {
   if (!fields) return []
   return Object.entries((fields as ZodObject).shape).map(([name, field]) => {
-    // The input side of a parameter is text; what the text may mean is on the output side.
+    // The input type of a parameter is always text; its output type describes the allowed values.
     const { description, examples, ...schema } = jsonSchema(field as ZodType, schemas, 'output')
     const [example] = Array.isArray(examples) ? examples : []
     return {
@@ -130,7 +133,7 @@ function parameters(where: 'query' | 'header', fields: ZodType | undefined, sche
 }
 
 function success(doc: EndpointDoc, schemas: Record<string, Json>): Json {
-  const { contentType, schema, description } = doc.response ?? { contentType: '', description: 'Done.' }
+  const { contentType, schema, description } = doc.response ?? { contentType: '', description: 'Success.' }
   const content: Json = {
     ...(contentType && { [contentType]: schema ? media(schema, schemas) : {} }),
     ...(doc.stream && {
@@ -152,23 +155,26 @@ function success(doc: EndpointDoc, schemas: Record<string, Json>): Json {
 
 const header = (type: string, description: string) => ({ description, schema: { type } })
 
-/** docs/api.md says on which answers each of them is. */
+/** docs/api.md describes which responses have which of these headers. */
 const generationHeaders = {
-  'x-switchyard-provider': header('string', 'Who served it: `local`, `hoster` or `cloud`.'),
-  'x-switchyard-hoster': header('string', 'The UUID of the hoster that served it.'),
-  'x-switchyard-cost-usd': header('string', 'Not on streams: what it was charged, as a plain decimal.'),
-  'x-switchyard-max-tokens': header('integer', 'What `max_tokens` was lowered to, where it was.'),
-  'idempotent-replayed': header('boolean', 'The answer of an earlier request with this `Idempotency-Key`.'),
-  'openai-processing-ms': header('integer', 'Milliseconds until the headers were sent.'),
-  'x-ratelimit-limit-requests': header('integer', 'The limit of the minute.'),
-  'x-ratelimit-remaining-requests': header('integer', 'What is left of it.'),
-  'x-ratelimit-reset-requests': header('string', 'When the minute ends, as `7s`.'),
-  'x-ratelimit-limit-requests-day': header('integer', 'The limit of the UTC day.'),
-  'x-ratelimit-remaining-requests-day': header('integer', 'What is left of it.'),
-  'x-ratelimit-reset-requests-day': header('string', 'When the day ends, as `51427s`.'),
+  'x-switchyard-provider': header('string', 'The kind of server that answered: `local`, `hoster` or `cloud`.'),
+  'x-switchyard-hoster': header('string', 'The UUID of the hoster that answered.'),
+  'x-switchyard-cost-usd': header('string', 'The amount charged, in USD, as a plain decimal. Not sent with streams.'),
+  'x-switchyard-max-tokens': header('integer', 'The lower `max_tokens` that was used instead of the requested one.'),
+  'idempotent-replayed': header(
+    'boolean',
+    '`true` when this is the answer of an earlier request with the same `Idempotency-Key`.',
+  ),
+  'openai-processing-ms': header('integer', 'Time until the headers were sent, in milliseconds.'),
+  'x-ratelimit-limit-requests': header('integer', 'The limit per minute.'),
+  'x-ratelimit-remaining-requests': header('integer', 'Remaining requests of this minute.'),
+  'x-ratelimit-reset-requests': header('string', 'Time until the minute ends, such as `7s`.'),
+  'x-ratelimit-limit-requests-day': header('integer', 'The limit per UTC day.'),
+  'x-ratelimit-remaining-requests-day': header('integer', 'Remaining requests of this UTC day.'),
+  'x-ratelimit-reset-requests-day': header('string', 'Time until the UTC day ends, such as `51427s`.'),
 }
 
-/** One response per status, listing each code that has it. */
+/** Returns one response per status, which lists the error codes with that status. */
 function failures(codes: readonly ErrorCode[]): Json {
   const byStatus = Object.groupBy(codes, code => errorTable[code].status)
   return Object.fromEntries(
@@ -179,11 +185,14 @@ function failures(codes: readonly ErrorCode[]): Json {
         headers: {
           'x-request-id': { $ref: '#/components/headers/RequestId' },
           ...(group.some(code => withRetryAfter.has(code)) && {
-            'retry-after': header('integer', 'Whole seconds until a retry makes sense.'),
-            'retry-after-ms': header('integer', 'The same in milliseconds, up to a minute.'),
+            'retry-after': header('integer', 'Whole seconds to wait before a retry.'),
+            'retry-after-ms': header(
+              'integer',
+              'The same wait in milliseconds; only sent for waits of up to a minute.',
+            ),
           }),
           ...(group.some(code => errorTable[code].shouldRetry === false) && {
-            'x-should-retry': header('boolean', '`false` where a retry does not help.'),
+            'x-should-retry': header('boolean', '`false` when a retry cannot succeed.'),
           }),
         },
         content: {
@@ -197,40 +206,40 @@ function failures(codes: readonly ErrorCode[]): Json {
   )
 }
 
-/** Those that tell a wait: each 429, 503 and 504, and some that know when it helps. */
+/** Errors with Retry-After: all with status 429, 503 or 504, and some others that know the wait. */
 const withRetryAfter = new Set<ErrorCode>([
   ...errorCodes.filter(code => [429, 503, 504].includes(errorTable[code].status)),
   ...(['in_flight_budget', 'idempotency_key_in_use', 'all_hosters_failed'] as const),
 ])
 
-const usdFact = (description: string) => ({ type: 'number', description: `With 402, USD: ${description}.` })
+const usdFact = (description: string) => ({ type: 'number', description: `With 402, in USD: ${description}.` })
 
-/** src/admit/refusal.ts says them. */
+/** Set by src/admit/refusal.ts. */
 const moneyFacts = {
-  balance_usd: usdFact('the credit there is; holds of running requests are part of it'),
-  available_usd: usdFact('what a request may hold now'),
-  needed_usd: usdFact('the least that this request has to hold'),
+  balance_usd: usdFact('the credit balance, including the holds of running requests'),
+  available_usd: usdFact('the amount that a request may hold now'),
+  needed_usd: usdFact('the smallest hold with which this request can run'),
   affordable_max_tokens: {
     type: 'integer',
     description:
-      'With 402: the largest `max_tokens` with which the request would run now; 0 when its prompt is not covered.',
+      'With 402: the largest `max_tokens` with which the request would run now; 0 when the credit does not cover its prompt.',
   },
-  limit_usd: usdFact('the limit that is reached'),
-  used_usd: usdFact('how much of that limit is used'),
+  limit_usd: usdFact('the limit that was reached'),
+  used_usd: usdFact('the used part of that limit'),
   reset_at: {
     type: ['string', 'null'],
     format: 'date-time',
-    description: 'With 402: when that limit starts again; null when it never does.',
+    description: 'With 402: when that limit resets; null when it never does.',
   },
 }
 
-/** src/chat/complete-once.ts says them. */
+/** Set by src/chat/complete-once.ts. */
 const completedFacts = {
   request_id: {
     type: 'string',
-    description: 'With 409 `already_completed`: the request that was answered; it has a receipt.',
+    description: 'With 409 `already_completed`: the id of the request that was answered, which has a receipt.',
   },
-  cost_usd: { type: 'number', description: 'With 409 `already_completed`, USD: what that request was charged.' },
+  cost_usd: { type: 'number', description: 'With 409 `already_completed`, in USD: the charge of that request.' },
 }
 
 const errorSchema = {
@@ -241,10 +250,10 @@ const errorSchema = {
       type: 'object',
       required: ['message', 'type', 'param', 'code'],
       properties: {
-        message: { type: 'string', description: 'What was wrong and what to do, for a person.' },
+        message: { type: 'string', description: 'What is wrong and what to do, for people.' },
         type: { type: 'string', enum: [...new Set(Object.values(errorTable).map(row => row.type))] },
         param: { type: ['string', 'null'], description: 'The body field, query parameter or header at fault.' },
-        code: { type: 'string', enum: errorCodes, description: 'What was wrong, for a program.' },
+        code: { type: 'string', enum: errorCodes, description: 'What is wrong, for programs.' },
         ...moneyFacts,
         ...completedFacts,
       },
@@ -266,14 +275,14 @@ function media(schema: ZodType, schemas: Record<string, Json>): Json {
 
 const COMPONENTS = '#/components/schemas/'
 
-/** The JSON schema of `schema`. Parts that have an id in their metadata move to `schemas` and are referred to. */
+/** Returns the JSON schema of `schema`. Parts with an id in their metadata move to `schemas` and are referenced. */
 function jsonSchema(schema: ZodType, schemas: Record<string, Json>, io: 'input' | 'output'): Json {
   const raw = z.toJSONSchema(schema, {
     target: 'draft-2020-12',
     io,
     unrepresentable: 'any',
     override({ jsonSchema: node }) {
-      // Zod bounds every integer by what a double can count to; that is no rule of this API.
+      // Zod limits every integer to the exact range of a double, which is no rule of this API.
       if (node.maximum === Number.MAX_SAFE_INTEGER) delete node.maximum
       if (node.minimum === Number.MIN_SAFE_INTEGER) delete node.minimum
     },

@@ -17,7 +17,7 @@ function parsed(text: string): PlainRequest {
 }
 
 describe('a plain request', () => {
-  it('is parsed with its headers as they were sent and its body', async () => {
+  it('is parsed with its original headers and its body', async () => {
     const request = parsed(plain)
     expect(request.httpVersion).toBe('1.1')
     expect(request.rawHeaders).toEqual([
@@ -55,7 +55,7 @@ describe('a plain request', () => {
     await expect(parsed(plain).readBody(3)).rejects.toMatchObject({ code: 'request_too_large' })
   })
 
-  it('says how many bytes it takes at least, when some are missing', () => {
+  it('yields the least number of bytes needed while it is incomplete', () => {
     const headBytes = plain.indexOf('\r\n\r\n') + 4
     for (let length = 0; length < plain.length; length++) {
       expect(parse(plain.slice(0, length))).toBe(length < headBytes ? length + 1 : plain.length)
@@ -64,10 +64,10 @@ describe('a plain request', () => {
 
   it.each<[name: string, field: string, rawHeaders: string[]]>([
     ['an empty value', 'x:\r\n', ['x', '']],
-    ['blanks and tabs around a value', 'x: \t a b \t\r\n', ['x', 'a b']],
+    ['spaces and tabs around a value', 'x: \t a b \t\r\n', ['x', 'a b']],
     ['every character of a token', "!#$%&'*+-.^_`|~09azAZ: x\r\n", ["!#$%&'*+-.^_`|~09azAZ", 'x']],
-    ['a field that comes twice and that nobody reads', 'x: 1\r\nx: 2\r\n', ['x', '1', 'x', '2']],
-    ['a name that objects have', '__proto__: x\r\n', ['__proto__', 'x']],
+    ['an unknown field twice', 'x: 1\r\nx: 2\r\n', ['x', '1', 'x', '2']],
+    ['a field named like a property of objects', '__proto__: x\r\n', ['__proto__', 'x']],
     ['keep-alive', 'Connection: Keep-Alive\r\n', ['Connection', 'Keep-Alive']],
   ])('may have %s', async (_name, field, rawHeaders) => {
     const request = parsed(`${requestLine}${field}${fields}\r\n{"a"`)
@@ -75,7 +75,7 @@ describe('a plain request', () => {
     expect(await request.readBody(4)).toEqual(Buffer.from('{"a"'))
   })
 
-  it('may be as long as one read of a socket', () => {
+  it('may be as large as one read of a socket', () => {
     const request = (bytes: number) => {
       const head = `${requestLine}Host: h\r\nContent-Length: ${bytes}\r\n\r\n`
       return `${head}${'x'.repeat(bytes)}`
@@ -87,7 +87,7 @@ describe('a plain request', () => {
   })
 })
 
-describe('for node:http to read', () => {
+describe('is left to node:http:', () => {
   it.each<[name: string, bytes: string]>([
     ['another address', plain.replace('/v1', '/v2')],
     ['a query', plain.replace('completions', 'completions?a=b')],
@@ -107,31 +107,31 @@ describe('for node:http to read', () => {
     ['lengths in one field', plain.replace('Length: 4', 'Length: 4, 4')],
     ['two Hosts', plain.replace('Host', 'host: h\r\nHost')],
     ['two content types', plain.replace('Host', 'Content-Type: text/plain\r\nHost')],
-    ['two keys of idempotency', plain.replace('Host', 'Idempotency-Key: a\r\nIDEMPOTENCY-KEY: a\r\nHost')],
+    ['two idempotency keys', plain.replace('Host', 'Idempotency-Key: a\r\nIDEMPOTENCY-KEY: a\r\nHost')],
     ['chunks', plain.replace('Host', 'Transfer-Encoding: chunked\r\nHost')],
     ['a body that may be compressed', plain.replace('Host', 'Content-Encoding: identity\r\nHost')],
     ['an expectation', plain.replace('Host', 'Expect: 100-continue\r\nHost')],
     ['an upgrade', plain.replace('Host', 'Upgrade: h2c\r\nHost')],
     ['trailers', plain.replace('Host', 'Trailer: x\r\nHost')],
-    ['a connection that is to be closed', plain.replace('Host', 'Connection: close\r\nHost')],
-    ['fields of the connection', plain.replace('Host', 'Connection: keep-alive, x\r\nHost')],
-    ['a connection as old proxies spell it', plain.replace('Host', 'Proxy-Connection: close\r\nHost')],
+    ['Connection: close', plain.replace('Host', 'Connection: close\r\nHost')],
+    ['a connection with several options', plain.replace('Host', 'Connection: keep-alive, x\r\nHost')],
+    ['Proxy-Connection', plain.replace('Host', 'Proxy-Connection: close\r\nHost')],
     ['a folded field', plain.replace('Host: h', 'Host: h\r\n x')],
-    ['a blank before a colon', plain.replace('Host:', 'Host :')],
+    ['a space before a colon', plain.replace('Host:', 'Host :')],
     ['a field without a name', plain.replace('Host:', ':')],
     ['a field without a colon', plain.replace('Host: h', 'Host')],
     ['a bare LF', plain.replace('Host: h\r\n', 'Host: h\n')],
     ['a bare CR', plain.replace('Host: h', 'Host: h\rx: y')],
     ['NUL in a value', plain.replace('Host: h', 'Host: h\0')],
     ['DEL in a value', plain.replace('Host: h', 'Host: h\x7f')],
-    ['a byte that is not ASCII in a value', plain.replace('Host: h', 'Host: h\xe9')],
+    ['a non-ASCII byte in a value', plain.replace('Host: h', 'Host: h\xe9')],
     ['a bracket in a name', plain.replace('Host', '(x): y\r\nHost')],
-    ['more fields than anybody sends', plain.replace('Host', `${'a:\r\n'.repeat(101)}Host`)],
+    ['more than 100 fields', plain.replace('Host', `${'a:\r\n'.repeat(101)}Host`)],
     [
-      'a body of more than a read, although it is there',
+      'a complete request of more than 64 KiB',
       `${requestLine}Host: h\r\nContent-Length: 65536\r\n\r\n${'x'.repeat(65_536)}`,
     ],
-    ['a head that has not ended after 16 KiB', `${requestLine}x: ${'x'.repeat(16 * 1024)}`],
+    ['an incomplete head of 16 KiB', `${requestLine}x: ${'x'.repeat(16 * 1024)}`],
     ['a head of more than 16 KiB', plain.replace('Host', `x: ${'x'.repeat(16 * 1024)}\r\nHost`)],
   ])('%s', (_name, bytes) => {
     expect(parse(bytes)).toBe('other')
