@@ -15,7 +15,7 @@ export interface PlainDoorOptions {
 
 /**
  * Serves plain generation requests without node:http, whose parser, streams and messages take a fifth of the CPU time of a whole answer
- * (docs/decisions/2026-11-22-plain-requests-go-past-node-http.md).
+ * (docs/decisions/2026-11-22-plain-door-before-node-http.md).
  *
  * Every connection begins here. At the first bytes that are not a plain request (see `parsePlainRequest`), the connection and those bytes
  * are handed to node:http for good: another address, a chunked body, a long prompt, HTTP/1.0, anything unusual or slow. node:http also

@@ -1,0 +1,131 @@
+import { errorBody } from '../dialects/error-body.ts'
+import { ApiError, type ErrorCode, errorTable } from '../domain/errors.ts'
+import type { Endpoint } from './endpoint.ts'
+import { header, type Json } from './openapi-schema.ts'
+
+const errorCodes = Object.keys(errorTable) as ErrorCode[]
+
+/** Returns the error responses of an endpoint: one per status, which lists the error codes with that status. */
+export function errorResponses(endpoint: Endpoint): Json {
+  const byStatus = Object.groupBy(errorsOf(endpoint), code => errorTable[code].status)
+  return Object.fromEntries(
+    Object.entries(byStatus).map(([status, group = []]) => [
+      status,
+      {
+        description: group.map(code => `\`${code}\`: ${errorTable[code].message}`).join('\n\n'),
+        headers: {
+          'x-request-id': { $ref: '#/components/headers/RequestId' },
+          ...(group.some(code => withRetryAfter.has(code)) && {
+            'retry-after': header('integer', 'Whole seconds to wait before a retry.'),
+            'retry-after-ms': header(
+              'integer',
+              'The same wait in milliseconds; only sent for waits of up to a minute.',
+            ),
+          }),
+          ...(group.some(code => errorTable[code].shouldRetry === false) && {
+            'x-should-retry': header('boolean', '`false` when a retry cannot succeed.'),
+          }),
+        },
+        content: {
+          'application/json': {
+            schema: { $ref: '#/components/schemas/Error' },
+            examples: Object.fromEntries(group.map(code => [code, { $ref: `#/components/examples/${code}` }])),
+          },
+        },
+      },
+    ]),
+  )
+}
+
+/** Errors of every operation. `not_found` and `method_not_allowed` concern addresses without an operation. */
+const anywhere: readonly ErrorCode[] = ['invalid_header', 'headers_too_large', 'request_timeout', 'internal_error']
+const withKey: readonly ErrorCode[] = ['invalid_api_key', 'database_unavailable']
+const withQuery: readonly ErrorCode[] = ['invalid_value']
+const withBody: readonly ErrorCode[] = [
+  'invalid_json',
+  'invalid_value',
+  'missing_parameter',
+  'request_too_large',
+  'unsupported_media_type',
+]
+
+/** Returns the error codes of an endpoint, in the order of the table. */
+function errorsOf({ access, scope, isReport, doc }: Endpoint): ErrorCode[] {
+  const codes = new Set<ErrorCode>([
+    ...anywhere,
+    ...(access === 'key' ? withKey : []),
+    ...(access === 'loopback' ? (['not_found'] as const) : []),
+    ...(doc.query ? withQuery : []),
+    ...(doc.body ? withBody : []),
+    ...(scope ? (['insufficient_scope'] as const) : []),
+    ...(isReport ? (['rate_limit_exceeded'] as const) : []),
+    ...(doc.errors ?? []),
+  ])
+  return errorCodes.filter(code => codes.has(code))
+}
+
+/** Errors with Retry-After: all with status 429, 503 or 504, and some others that know the wait. */
+const withRetryAfter = new Set<ErrorCode>([
+  ...errorCodes.filter(code => [429, 503, 504].includes(errorTable[code].status)),
+  ...(['in_flight_budget', 'idempotency_key_in_use', 'all_hosters_failed'] as const),
+])
+
+const usdFact = (description: string) => ({ type: 'number', description: `With 402, in USD: ${description}.` })
+
+/** Set by src/admit/refusal.ts. */
+const moneyFacts = {
+  balance_usd: usdFact('the credit balance, including the holds of running requests'),
+  available_usd: usdFact('the amount that a request may hold now'),
+  needed_usd: usdFact('the smallest hold with which this request can run'),
+  affordable_max_tokens: {
+    type: 'integer',
+    description:
+      'With 402: the largest `max_tokens` with which the request would run now; 0 when the credit does not cover its prompt.',
+  },
+  limit_usd: usdFact('the limit that was reached'),
+  used_usd: usdFact('the used part of that limit'),
+  reset_at: {
+    type: ['string', 'null'],
+    format: 'date-time',
+    description: 'With 402: when that limit resets; null when it never does.',
+  },
+}
+
+/** Set by src/chat/complete-once.ts. */
+const completedFacts = {
+  request_id: {
+    type: 'string',
+    description: 'With 409 `already_completed`: the id of the request that was answered, which has a receipt.',
+  },
+  cost_usd: { type: 'number', description: 'With 409 `already_completed`, in USD: the charge of that request.' },
+}
+
+/** The schema of every error response. */
+export const errorSchema = {
+  type: 'object',
+  required: ['error'],
+  properties: {
+    error: {
+      type: 'object',
+      required: ['message', 'type', 'param', 'code'],
+      properties: {
+        message: { type: 'string', description: 'What is wrong and what to do, for people.' },
+        type: { type: 'string', enum: [...new Set(Object.values(errorTable).map(row => row.type))] },
+        param: { type: ['string', 'null'], description: 'The body field, query parameter or header at fault.' },
+        code: { type: 'string', enum: errorCodes, description: 'What is wrong, for programs.' },
+        ...moneyFacts,
+        ...completedFacts,
+      },
+    },
+  },
+}
+
+/** Returns one example per error code. */
+export function errorExamples(): Json {
+  return Object.fromEntries(errorCodes.map(code => [code, errorExample(code)]))
+}
+
+function errorExample(code: ErrorCode): Json {
+  const { status, message } = errorTable[code]
+  return { summary: `${status} ${code}`, description: message, value: JSON.parse(errorBody(new ApiError(code))) }
+}
