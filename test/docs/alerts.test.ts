@@ -5,12 +5,12 @@ import { readPage, tableRows } from './page.ts'
 
 const page = readPage('docs/alerts.md')
 
-test('docs/alerts.md has exactly the kinds of alerts', () => {
+test('docs/alerts.md lists exactly the kinds of alerts', () => {
   expect(tableRows(page, 'kind').map(([kind]) => kind)).toEqual(alertKinds)
   expect(tableRows(page, 'type').map(([type]) => type)).toEqual([...alertKinds, 'test'].map(kind => `alert.${kind}`))
 })
 
-test('its snippet takes what we sign, and nothing else', async () => {
+test('the snippet accepts only webhooks that we signed', async () => {
   const [, snippet] = /```js\n([\s\S]+?)```/.exec(page)!
   const { verify } = (await import(`data:text/javascript,${encodeURIComponent(snippet!)}`)) as {
     verify(secret: string, headers: object, body: string): unknown

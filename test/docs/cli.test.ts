@@ -4,9 +4,9 @@ import { expect, test } from 'vitest'
 import { createProgram } from '../../src/cli/program.ts'
 
 const docs = readFileSync(new URL('../../docs/cli.md', import.meta.url), 'utf8')
-const everywhere = ['--json', '--config <file>', '-h, --help']
+const commonFlags = ['--json', '--config <file>', '-h, --help']
 
-test('docs/cli.md has exactly the commands there are, with their arguments and options', () => {
+test('docs/cli.md lists exactly the commands, with their arguments and options', () => {
   const documented = docs
     .split(/^## `/m)
     .slice(1)
@@ -19,38 +19,38 @@ test('docs/cli.md has exactly the commands there are, with their arguments and o
     rows: [
       ...command.registeredArguments.map(argument => [nameOf(argument), argument.description]),
       ...command.options
-        .filter(({ flags }) => !everywhere.includes(flags))
+        .filter(({ flags }) => !commonFlags.includes(flags))
         .map(({ flags, description }) => [flags, description]),
     ],
   }))
   expect(documented).toEqual(real)
 })
 
-test('an option without which a command refuses to work says so, in the help and in docs/cli.md', () => {
+test('the description of a required option says so, in the help and in docs/cli.md', () => {
   for (const { command } of commandsBelow(createProgram(), 'switchyard')) {
     for (const { mandatory, description, flags } of command.options)
       expect(description.endsWith('; required'), flags).toBe(mandatory)
   }
 })
 
-test('docs/cli.md says of each command what its help says', () => {
+test('docs/cli.md has the description of each command', () => {
   for (const { command } of commandsBelow(createProgram(), 'switchyard'))
     expect(docs).toContain(`${command.description()}.\n`)
 })
 
-test('what every command has, every command has', () => {
+test('every command has the common options and examples', () => {
   expect(
     rowsOf(docs.split(/^## /m).find(section => section.startsWith('Every command'))!).map(([flags]) => flags),
-  ).toEqual(everywhere)
+  ).toEqual(commonFlags)
   for (const { usage, command } of commandsBelow(createProgram(), 'switchyard')) {
     const flags = [...command.options.map(option => option.flags), '-h, --help']
-    expect(flags, usage).toEqual(expect.arrayContaining(everywhere))
+    expect(flags, usage).toEqual(expect.arrayContaining(commonFlags))
     const help = helpOf(command)
     expect(help, usage).toMatch(/\nExamples:\n {2}\$ switchyard /)
   }
 })
 
-/** The commands that do something, in the order of the help. */
+/** Returns the commands without subcommands, in the order of the help. */
 function commandsBelow(command: Command, path: string): { usage: string; command: Command }[] {
   if (command.commands.length > 0) {
     return command.commands.flatMap(inner => commandsBelow(inner, `${path} ${inner.name()}`))

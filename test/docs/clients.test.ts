@@ -37,7 +37,7 @@ function blocks(page: string, language: string): string[] {
 }
 
 describe.each(['openai-js.md', 'vercel-ai-sdk.md', 'langchain.md'])('%s', page => {
-  test('runs as it stands', async () => {
+  test('the program of the page runs unchanged', async () => {
     const program = blocks(page, 'js').join('\n').replaceAll(documentedUrl, gateway.url)
     const { output, errors, code } = await run(program)
     expect(errors).toBe('')
@@ -51,7 +51,7 @@ describe.each(['openai-js.md', 'vercel-ai-sdk.md', 'langchain.md'])('%s', page =
   })
 })
 
-/** Runs a program as a user would, with nothing of ours in its environment but the key. */
+/** Runs a program as a user would. Its environment has only PATH and the API key. */
 async function run(program: string) {
   const child = spawn(process.execPath, ['--input-type=module', '-'], {
     cwd: root,
@@ -62,12 +62,15 @@ async function run(program: string) {
   return { output, errors, code: code as number | null }
 }
 
-test.each(['openai-js.md', 'openai-python.md', 'vercel-ai-sdk.md', 'langchain.md'])('%s names every field', page => {
-  const listed = /^All of them: (.+)\.$/m.exec(pages.get(page)!)![1]!
-  expect(listed.split(', ')).toEqual(Object.keys(constraints).map(field => `\`${field}\``))
-})
+test.each(['openai-js.md', 'openai-python.md', 'vercel-ai-sdk.md', 'langchain.md'])(
+  '%s lists every constraint',
+  page => {
+    const listed = /^All of them: (.+)\.$/m.exec(pages.get(page)!)![1]!
+    expect(listed.split(', ')).toEqual(Object.keys(constraints).map(field => `\`${field}\``))
+  },
+)
 
-test('every command of curl.md is answered', async () => {
+test('every request of curl.md succeeds', async () => {
   const commands = blocks('curl.md', 'sh')
     .flatMap(block => block.split(/^(?=curl )/m))
     .filter(text => text.startsWith('curl '))
@@ -82,7 +85,7 @@ test('every command of curl.md is answered', async () => {
   }
 })
 
-test('the files of applications can be read, name our address, and ask for what there is', async () => {
+test('configuration files of applications parse, use our URL and send valid fields', async () => {
   const files = ['continue.md', 'librechat.md', 'zed.md'].flatMap(page => [
     ...blocks(page, 'json').map(file => JSON.parse(file)),
     ...blocks(page, 'yaml').map(file => parseYaml(file)),
@@ -100,7 +103,7 @@ test('the files of applications can be read, name our address, and ask for what 
   }
 })
 
-test('the list of pages is complete', () => {
+test('README.md links every page', () => {
   const linked = [...pages.get('README.md')!.matchAll(/\]\(([\w-]+\.md)\)/g)].map(([, name]) => name!)
   expect(linked.toSorted()).toEqual([...pages.keys()].filter(name => name !== 'README.md').toSorted())
 })

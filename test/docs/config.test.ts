@@ -11,24 +11,24 @@ const docs = readFileSync(new URL('docs/config.md', root), 'utf8')
 interface Setting {
   name: string
   type: string
-  /** As written in docs: the default, `required`, or a dash when leaving it out has a meaning of its own. */
+  /** As in the docs: the default, `required`, or a dash if omitting the setting has a meaning. */
   fallback: string
 }
 
-test('docs/config.md has exactly the variables that are read, with their types and defaults', () => {
+test('docs/config.md lists exactly the variables that are read, with types and defaults', () => {
   expect(documented('Environment')).toEqual(settingsOf(environmentSchema, ''))
 })
 
-test('docs/config.md has exactly the keys of the file, with their types and defaults', () => {
+test('docs/config.md lists exactly the keys of the file, with types and defaults', () => {
   expect(documented('File')).toEqual(settingsOf(fileSchema, ''))
 })
 
-test('docs/config.md names every cloud key that is looked for', () => {
+test('docs/config.md lists every cloud key that is detected', () => {
   const section = docs.slice(docs.indexOf('\n## Cloud keys'))
   expect(section.match(/\b[A-Z]+_API_KEY\b/g)).toEqual([...cloudKeyNames])
 })
 
-test('the example has every key and loads', () => {
+test('the example file has every key and loads', () => {
   const config = loadConfig({ env: { SWITCHYARD_CONFIG: 'switchyard.example.yaml' }, cwd: root.pathname })
   expect(config.endpoints).toHaveLength(1)
   const text = readFileSync(new URL('switchyard.example.yaml', root), 'utf8')
@@ -38,7 +38,7 @@ test('the example has every key and loads', () => {
   expect(missing).toEqual([])
 })
 
-test('what the example calls a default is one', () => {
+test('the defaults in the example file are the real defaults', () => {
   const env = { SWITCHYARD_CONFIG: 'switchyard.example.yaml' }
   const example = loadConfig({ env, cwd: root.pathname })
   const plain = loadConfig({ env: {}, cwd: '/' })
@@ -69,7 +69,7 @@ test('what the example calls a default is one', () => {
   expect(endpoint!.models[0]).toMatchObject({ context_tokens, features })
 })
 
-/** The rows of the tables under a heading: `| name | type | default | meaning |`. */
+/** Returns the rows of the tables under a heading: `| name | type | default | meaning |`. */
 function documented(heading: string): Setting[] {
   const section = docs.split(/^## /m).find(part => part.startsWith(`${heading}\n`)) ?? ''
   return [...section.matchAll(/^\| `([^`]+)` +\| ([^|]+?) +\| ([^|]+?) +\| [^|]+ \|$/gm)]
@@ -87,7 +87,7 @@ function settingsOf(schema: z.core.$ZodType, name: string, fallback = 'required'
     const words = typeWords(inner)
     return words === undefined ? settingsOf(inner, `${name}[]`) : [{ name, type: `list: ${words}`, fallback }]
   }
-  if (!(schema instanceof z.ZodObject)) throw new Error(`${name}: a kind of schema that this test does not know`)
+  if (!(schema instanceof z.ZodObject)) throw new Error(`${name}: this test does not know this kind of schema`)
   const below = (key: string) => (name === '' ? key : `${name}.${key}`)
   const known = Object.entries(schema.shape).flatMap(([key, inner]) => settingsOf(inner as z.ZodType, below(key)))
   const more = schema.def.catchall

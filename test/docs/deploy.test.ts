@@ -41,9 +41,9 @@ interface Service {
 const compose = parse(readPage('deploy/compose.yaml'), { merge: true }) as Compose
 const gateways = Object.entries(compose.services).filter(([name]) => name.startsWith('gateway-'))
 
-test('docs/operating.md leads to every sample', () => {
+test('docs/operating.md links every sample', () => {
   const page = readPage('docs/operating.md')
-  // Beside its Dockerfile, and read by Docker only.
+  // Only Docker reads the ignore file.
   const shown = samples.filter(path => !path.endsWith('.dockerignore'))
   expect(shown).toEqual(
     expect.arrayContaining(['deploy/compose.yaml', 'deploy/nginx.conf', 'deploy/switchyard.service']),
@@ -51,7 +51,7 @@ test('docs/operating.md leads to every sample', () => {
   expect(shown.filter(path => !page.includes(`](../${path})`))).toEqual([])
 })
 
-test.each(samples)('%s names only settings that exist', path => {
+test.each(samples)('%s refers only to settings that exist', path => {
   const named = readPage(path).matchAll(
     /\b((?:server|endpoints\[\]|postgres|log|hosters|reports|routing)\.[a-z_.]+[a-z])/g,
   )
@@ -63,7 +63,7 @@ test.each(samples)('%s names only settings that exist', path => {
 })
 
 describe('compose.yaml', () => {
-  test('sets variables that are read, the same for all gateways', () => {
+  test('sets only variables that are read, the same for all gateways', () => {
     expect(gateways.length).toBeGreaterThan(1)
     for (const [, { environment }] of gateways) {
       expect(environment).toEqual(gateways[0]![1].environment)
@@ -74,7 +74,7 @@ describe('compose.yaml', () => {
     }
   })
 
-  test('gives each gateway a volume of its own where the image keeps its data, and time to drain', () => {
+  test('gives each gateway its own data volume and time to drain', () => {
     const kept = gateways.map(([, { volumes }]) => volumes!.find(volume => volume.endsWith(`:${dataDirectory()}`)))
     expect(new Set(kept).size).toBe(gateways.length)
     expect(kept.map(volume => volume!.split(':')[0]!).filter(name => !(name in compose.volumes))).toEqual([])
@@ -92,7 +92,7 @@ describe('compose.yaml', () => {
 describe('Dockerfile', () => {
   const lines = readPage('deploy/Dockerfile').split('\n')
 
-  test('copies files that exist and are not ignored', () => {
+  test('copies only files that exist and are not ignored', () => {
     const copied = lines.filter(line => /^COPY (?!--from)/.test(line)).flatMap(line => line.split(' ').slice(1, -1))
     const wanted = readPage('deploy/Dockerfile.dockerignore').split('\n')
     expect(copied.filter(path => !existsSync(`${root}${path}`) || !wanted.includes(`!${path}`))).toEqual([])
@@ -119,11 +119,11 @@ describe('nginx.conf', () => {
       ?.slice(1)
       .join(' ')
 
-  test('sends each key to one of the gateways of compose.yaml, also what the first choice did not take', () => {
+  test('sends each key to one gateway of compose.yaml, and to another if that one refuses', () => {
     const nodes = gateways.map(([name]) => `${name}:${defaults.server.port}`)
     const servers = directives.filter(([name, address]) => name === 'server' && address)
     expect(servers.map(([, address]) => address)).toEqual([...nodes, ...nodes])
-    // Where a 503 ends up no node is ever left out: else the database's absence would be a 502.
+    // The upstream for refused requests never excludes a node. Otherwise an outage of the database would become a 502.
     expect(servers.slice(nodes.length).map(([, , failures]) => failures)).toEqual(nodes.map(() => 'max_fails=0'))
     expect(directives.filter(([name]) => name === 'hash').map(([, key]) => key)).toEqual([
       '$switchyard_key',
@@ -131,7 +131,7 @@ describe('nginx.conf', () => {
     ])
   })
 
-  test('lets streams, long answers and large bodies pass, and sends nothing twice but what was refused', () => {
+  test('passes streams, long answers and large bodies, and repeats only refused requests', () => {
     expect(argumentsOf('proxy_buffering')).toBe('off')
     expect(Number.parseInt(argumentsOf('proxy_read_timeout')!, 10)).toBeGreaterThan(totalS)
     expect(Number.parseInt(argumentsOf('client_max_body_size')!, 10) * 1024 ** 2).toBeGreaterThan(
@@ -141,7 +141,7 @@ describe('nginx.conf', () => {
     expect(
       directives.filter(([name]) => name === 'proxy_next_upstream').map(([, ...kinds]) => kinds.join(' ')),
     ).toEqual(['error timeout', 'http_503 non_idempotent', 'error timeout'])
-    // The gateway's own 504 must not be taken for one of nginx's.
+    // nginx must not replace the gateway's own 504.
     const caught = directives.filter(([name]) => name === 'error_page').map(([, status]) => Number(status))
     expect(caught.filter(status => status !== 503 && status >= 500)).toEqual([502, 502, 502])
     expect(Object.values(errorTable).filter(({ status }) => status === 502)).toEqual([])
@@ -151,7 +151,7 @@ describe('nginx.conf', () => {
   })
 })
 
-test('what nginx and Caddy say by themselves has the words of the gateway', () => {
+test('the error bodies of nginx and Caddy equal those of the gateway', () => {
   const bodies = ['deploy/nginx.conf', 'deploy/Caddyfile'].flatMap(path =>
     Array.from(readPage(path).matchAll(/(?:return (\d+) '|respond \S+ `)(\{.*\})['`]/g), ([, status, body]) => ({
       status: status === undefined ? undefined : Number(status),
@@ -171,7 +171,7 @@ test('what nginx and Caddy say by themselves has the words of the gateway', () =
   }
 })
 
-test('the Caddyfile lets streams and long answers pass, and asks for readiness', () => {
+test('the Caddyfile passes streams and long answers, and checks readiness', () => {
   const text = readPage('deploy/Caddyfile')
   expect(text.match(/\{/g)).toHaveLength(text.match(/\}/g)!.length)
   expect(Number(/^\s*response_header_timeout (\d+)s$/m.exec(text)![1])).toBeGreaterThan(totalS)
@@ -193,12 +193,12 @@ test('switchyard.service starts the gateway with bin/switchyard, with variables 
   expect(variablesSet.filter(name => !variables.includes(name))).toEqual([])
 })
 
-/** Where the image keeps what has to survive. */
+/** Returns the directory in which the image keeps its data. */
 function dataDirectory(): string {
   return /SWITCHYARD_DATA=(\S+)/.exec(readFileSync(`${root}deploy/Dockerfile`, 'utf8'))![1]!
 }
 
-/** Every directive of an nginx configuration with its arguments; throws when a block or a directive is left open. */
+/** Returns each directive of an nginx configuration with its arguments. Throws if a block or a directive is not closed. */
 function directivesOf(text: string): string[][] {
   const found: string[][] = []
   let depth = 0

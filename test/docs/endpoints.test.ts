@@ -29,15 +29,15 @@ beforeAll(async () => {
 afterAll(() => app.close())
 
 describe('docs/api.md', () => {
-  test('has exactly the routes of the server', () => {
+  test('lists exactly the routes of the server', () => {
     const routed = routesOf(app.app.server.printRoutes()).filter(route => !route.startsWith('OPTIONS '))
-    // Goes past the router.
+    // The router does not serve this path.
     const served = [...routed.map(route => route.replace(/:\w+/, '*')), 'POST /v1/chat/completions']
     const named = documented.map(({ method, path }) => `${method} ${path.replace(/\{\w+\}/, '*')}`)
     expect(named.sort()).toEqual(served.sort())
   })
 
-  test('has exactly the operations of /openapi.json, beside the script of a page', () => {
+  test('lists exactly the operations of /openapi.json, and the script of the reference', () => {
     const described = Object.entries(openapi.paths).flatMap(([path, operations]) =>
       Object.keys(operations).map(method => `${method.toUpperCase()} ${path}`),
     )
@@ -45,12 +45,12 @@ describe('docs/api.md', () => {
     expect(named.sort()).toEqual(described.sort())
   })
 
-  test('has a section for each address under /v1', () => {
+  test('has a section for each endpoint under /v1', () => {
     const sections = [...page.matchAll(/^## `(\w+ \/v1\S*)`$/gm)].map(([, endpoint]) => endpoint)
     expect(sections).toEqual(documented.filter(({ path }) => path.startsWith('/v1/')).map(({ endpoint }) => endpoint))
   })
 
-  test('says who may call what', async () => {
+  test('states the access of each endpoint', async () => {
     for (const { method, path, access, endpoint } of documented) {
       const forwarded = await fetch(app.url + path, { method, headers: { 'x-forwarded-for': '203.0.113.7' } })
       const direct = await fetch(app.url + path, { method })
@@ -68,7 +68,7 @@ describe('docs/api.md', () => {
   })
 
   test.each(documented.filter(({ method, path }) => method === 'GET' && path.startsWith('/v1/')))(
-    'has the parameters of $endpoint with their defaults',
+    'lists the parameters of $endpoint with their defaults',
     ({ path, endpoint }) => {
       const taken = (openapi.paths[path]!.get!.parameters ?? [])
         .filter(parameter => parameter.in === 'query')
@@ -79,11 +79,11 @@ describe('docs/api.md', () => {
     },
   )
 
-  test('has every reason for a lower rank', () => {
+  test('lists every reason for a lower rank', () => {
     expect(tableRows(page, 'why lower').map(([reason]) => reason)).toEqual([...lowerRankReasons])
   })
 
-  test('has the fields of a chat request and says which are required', () => {
+  test('lists the fields of a chat request and marks the required ones', () => {
     const { schema } = openapi.paths['/v1/chat/completions']!.post!.requestBody!.content['application/json']
     const { properties, required } = openapi.components.schemas[schema.$ref.split('/').at(-1)!]!
     const rows = tableRows(sectionOf('POST /v1/chat/completions'), 'field')
@@ -92,19 +92,19 @@ describe('docs/api.md', () => {
     expect(named.sort()).toEqual([...required].sort())
   })
 
-  test('has the fields of an alert rule', () => {
+  test('lists the fields of an alert rule', () => {
     const { schema } = openapi.paths['/v1/alerts']!.post!.requestBody!.content['application/json']
     const { properties } = openapi.components.schemas[schema.$ref.split('/').at(-1)!]!
     const rows = tableRows(sectionOf('POST /v1/alerts'), 'body field')
     expect(rows.map(([field]) => field).sort()).toEqual(Object.keys(properties).sort())
   })
 
-  test('has the headers of an answer, and no header that is not there', async () => {
+  test('lists exactly the headers of an answer', async () => {
     const customer = await app.customer()
     const refused = await app.chat(
       customer,
       { model: 'nobody-has-this', messages: [{ role: 'user', content: 'x' }] },
-      // As a browser does, so that the headers it may read are named.
+      // With an origin, the answer lists the headers that a browser may read.
       {
         headers: {
           authorization: `Bearer ${customer.key}`,
@@ -121,26 +121,26 @@ describe('docs/api.md', () => {
       expect(refused.headers.has(header), header).toBe(true)
   })
 
-  test('has the columns of the export', () => {
+  test('lists the columns of the export', () => {
     expect(sectionOf('GET /v1/usage/export')).toContain(`\n${exportColumns.join(',')}\n`)
   })
 })
 
-/** The text under `## \`GET /v1/usage\``, up to the next section. */
+/** Returns the text under `## \`GET /v1/usage\``, up to the next section. */
 function sectionOf(endpoint: string): string {
   const start = page.indexOf(`\n## \`${endpoint}\`\n`)
   return page.slice(start, page.indexOf('\n## ', start + 1))
 }
 
-/** Fastify prints its routes as a tree of common beginnings, `│   ├── sage (GET, HEAD)`; HEAD comes with every GET. */
+/** Parses the tree of path prefixes that Fastify prints: `│   ├── sage (GET, HEAD)`. HEAD comes with every GET. */
 function routesOf(tree: string): string[] {
-  const beginnings: string[] = []
+  const prefixes: string[] = []
   return tree.split('\n').flatMap(line => {
     const [, indent, part, methods] = /^((?:│ {3}| {4})*)[├└]── (.*?)(?: \((.+)\))?$/.exec(line) ?? []
     if (indent === undefined || part === undefined) return []
     const depth = indent.length / 4
-    beginnings[depth] = (beginnings[depth - 1] ?? '') + part
-    const path = beginnings[depth]
+    prefixes[depth] = (prefixes[depth - 1] ?? '') + part
+    const path = prefixes[depth]
     return (methods?.split(', ') ?? []).filter(method => method !== 'HEAD').map(method => `${method} ${path}`)
   })
 }

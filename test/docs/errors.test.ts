@@ -2,12 +2,12 @@ import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { type ErrorRow, errorTable } from '../../src/domain/errors.ts'
 
-test('every 503 and 504 says when to try again', () => {
+test('every 503 and 504 has a Retry-After', () => {
   for (const [code, row] of Object.entries<ErrorRow>(errorTable))
     expect(row.retryAfterS !== undefined, code).toBe(row.status === 503 || row.status === 504)
 })
 
-test('docs/errors.md and the error table say the same, both ways', () => {
+test('docs/errors.md equals the error table', () => {
   const page = readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
   const documented = [...page.matchAll(/^\| `(\w+)` +\| (\d+) +\| `(\w+)` +\| (yes|no|) *\| (.+?) +\|$/gm)].map(
     ([, code, status, type, retry, message]) => ({ code, status: Number(status), type, retry, message }),

@@ -7,9 +7,9 @@ import { hasValidChecksum } from '../../src/auth/api-key.ts'
 const root = fileURLToPath(new URL('../../', import.meta.url))
 const pages = globSync('**/*.md', { cwd: root, exclude: name => /^(node_modules|data|\..+)$/.test(name) }).sort()
 
-/** Top folders whose files are named in running text, `src/relay/bill.ts`, and should then exist. */
+/** Paths in running text, such as `src/relay/bill.ts`, must exist if they begin with one of these folders. */
 const NAMED_FILE = /`((?:src|test|docs|migrations|scripts|bench|bin)\/[\w./-]+)`/g
-/** Home, work and temporary directories of whoever wrote the page. */
+/** Home, work and temporary directories of the author's machine. */
 const MACHINE_PATH = /(?<![\w.~/-])\/(?:home|Users|work|workspace|mnt|tmp)\/\w[^\s`)]*/g
 
 test('there are pages', () => {
@@ -19,44 +19,44 @@ test('there are pages', () => {
 describe.each(pages)('%s', page => {
   const text = readFileSync(join(root, page), 'utf8')
 
-  test('links lead somewhere', () => {
-    const broken = linksOf(text).filter(link => !leadsSomewhere(page, link))
+  test('all links resolve', () => {
+    const broken = linksOf(text).filter(link => !resolves(page, link))
     expect(broken).toEqual([])
   })
 
-  test('files that are named exist', () => {
+  test('all named files exist', () => {
     const missing = [...text.matchAll(NAMED_FILE)]
       .map(([, path]) => path!)
       .filter(path => !existsSync(join(root, path)))
-    // Examples of files to make.
+    // Placeholders for new files.
     expect(missing.filter(path => !/NNNN|<|issue-n/.test(path))).toEqual([])
   })
 
-  test('names no path of the machine it was written on', () => {
+  test("contains no path of the author's machine", () => {
     expect(text.match(MACHINE_PATH) ?? []).toEqual([])
     expect(text).not.toContain(root)
   })
 
-  test('shows no real key', () => {
+  test('contains no real key', () => {
     const keys = text.match(/sk-sy-[0-9A-Za-z]{38}/g) ?? []
     expect(keys.filter(hasValidChecksum)).toEqual([])
   })
 })
 
-test('anchors are made as GitHub makes them', () => {
+test('anchors are computed as on GitHub', () => {
   expect(anchorsOf('# What is billed\n## `GET /v1/models/{id}`\n### Twice\n### Twice\n## A, B and `c_d`\n')).toEqual(
     new Set(['what-is-billed', 'get-v1modelsid', 'twice', 'twice-1', 'a-b-and-c_d']),
   )
 })
 
-/** The targets of the links of a page that stay in this repository, without those in code. */
+/** Returns the targets of all links within this repository, except links in code. */
 function linksOf(text: string): string[] {
   const inline = withoutCode(text).matchAll(/\]\(([^()\s]+)\)/g)
   const references = withoutCode(text).matchAll(/^\[[^\]]+\]:\s+(\S+)$/gm)
   return [...inline, ...references].map(([, target]) => target!).filter(target => !/^[a-z]+:/.test(target))
 }
 
-function leadsSomewhere(page: string, link: string): boolean {
+function resolves(page: string, link: string): boolean {
   const [path = '', anchor] = link.split('#')
   const target = path === '' ? page : join(dirname(page), path)
   if (link.startsWith('/') || relative(root, join(root, target)).startsWith('..')) return false
@@ -65,7 +65,7 @@ function leadsSomewhere(page: string, link: string): boolean {
   return statSync(join(root, target)).isFile() && anchorsOf(readFileSync(join(root, target), 'utf8')).has(anchor)
 }
 
-/** Headings as GitHub names them: lower case, letters, digits, `_` and `-` kept, blanks to `-`, the second of a name with `-1`. */
+/** Returns GitHub's anchors: lower case with letters, digits, `_` and `-`; spaces become `-`; a repeated heading gets `-1`. */
 function anchorsOf(text: string): Set<string> {
   const seen = new Map<string, number>()
   const anchors = new Set<string>()
@@ -83,7 +83,7 @@ function anchorsOf(text: string): Set<string> {
 }
 
 function withoutCode(text: string): string {
-  // Code in a link's own text stays a link: `[`a`](b)` keeps its brackets.
+  // A link whose text is code stays a link: `[`a`](b)` keeps its brackets.
   return withoutFences(text).replace(/`[^`\n]*`/g, '')
 }
 

@@ -10,19 +10,19 @@ test('docs/money.md explains every check of the audit, in order', () => {
   expect(page).toContain(`All ${Object.keys(auditChecks).length} checks hold.`)
 })
 
-test('every row of what is billed is a test that bears its name, and every test is a row', () => {
+test('every row of what is billed is a test with the same name, and the reverse', () => {
   const tests = readPage('test/billing/what-is-billed.test.ts')
   const titles = [...tests.matchAll(/^ {2}it\(\s*(['"])(.+?)\1,/gm)].map(([, , title]) => title)
   const rows = tableRows(page, 'ending').filter(([, outcome]) => outcome !== 'not built yet')
   expect(titles.sort()).toEqual(rows.map(([ending]) => ending).sort())
 })
 
-test('the README does not promise more than docs/money.md', () => {
+test('README.md promises no more than docs/money.md', () => {
   for (const text of [readPage('README.md'), page])
     expect(text).toMatch(/between\s+the\s+recording\s+of\s+(its|the)\s+charge\s+and\s+(its|the)\s+last\s+byte/)
 })
 
-test('docs/money.md says what each ending of a request costs', () => {
+test('docs/money.md states the cost of each outcome', () => {
   const outcomes = {
     served: true,
     client_gone: true,

@@ -5,13 +5,13 @@ import { readPage, tableRows } from './page.ts'
 
 const page = readPage('docs/operating.md')
 
-test('the steps of adding a hoster name every setting about hosters', () => {
+test('the steps for adding a hoster mention every hoster setting', () => {
   const steps = page.slice(page.indexOf('\n## Hosters, step by step'), page.indexOf('\n## Doctor'))
   for (const setting of Object.keys(fileSchema.shape.hosters.unwrap().shape))
     expect(steps).toContain(`hosters.${setting}`)
 })
 
-test('a request and a hoster in the log are called what the pages say', () => {
+test('log fields for requests and hosters have the documented names', () => {
   for (const field of ['requestId', 'hosterId']) {
     expect(`${page}${readPage('docs/money.md')}`).toContain(`\`${field}\``)
     expect(readPage('src/settle/over-reports.ts')).toMatch(new RegExp(`\\{[^}]*\\b${field}\\b[^}]*\\},\\s*'`))
@@ -20,7 +20,7 @@ test('a request and a hoster in the log are called what the pages say', () => {
   expect(page).not.toContain('`reqId`')
 })
 
-test('docs/operating.md has every metric of ours with its type and labels', async () => {
+test('docs/operating.md lists every metric with its type and labels', async () => {
   const { registry } = createMetrics({
     inFlight: () => 0,
     settleQueueLength: () => 0,

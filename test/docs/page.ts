@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs'
 
-/** The text of a page of this repository, by its path from the root. */
+/** Returns the text of a file in this repository. The path is relative to the root. */
 export function readPage(path: string): string {
   return readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
 }
 
-/** The cells of the rows of the first table whose header begins with `firstColumn`, without the backticks around a whole cell. */
+/** Returns the cells of the first table whose header begins with `firstColumn`. Backticks around a whole cell are removed. */
 export function tableRows(page: string, firstColumn: string): string[][] {
   const lines = page.split('\n').map(line => line.trimEnd())
   const header = lines.findIndex(line => cellsOf(line)[0] === firstColumn)

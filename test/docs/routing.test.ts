@@ -10,7 +10,7 @@ import { readPage, tableRows } from './page.ts'
 
 const page = readPage('docs/routing.md')
 
-test('each wish has a section, and each section but that of the model is a wish', () => {
+test('each constraint has a section, and the reverse', () => {
   const fields = {
     serviceTier: 'tier',
     privacyMode: 'privacy_mode',
@@ -25,19 +25,19 @@ test('each wish has a section, and each section but that of the model is a wish'
   expect(documented).toEqual(Object.values(fields))
 })
 
-test('the tables have every kind of endpoint and every service tier', () => {
+test('the tables list every kind of endpoint and every service tier', () => {
   expect(tableRows(page, 'kind').map(([kind]) => kind)).toEqual([...providerKinds])
   expect(tableRows(page, 'tier').map(([tier]) => tier)).toEqual([...serviceTiers])
 })
 
 describe('the reasons of exclusion', () => {
-  const documented = tableRows(page, 'reason').map(([reason, askedOf]) => ({ reason: reason as Reason, askedOf }))
+  const documented = tableRows(page, 'reason').map(([reason, appliesTo]) => ({ reason: reason as Reason, appliesTo }))
 
   test('are all documented', () => {
-    expect(documented.map(({ reason }) => reason)).toEqual(Object.keys(cures))
+    expect(documented.map(({ reason }) => reason)).toEqual(Object.keys(remedies))
   })
 
-  test.each(providerKinds)('are asked of a %s endpoint in the documented order', kind => {
+  test.each(providerKinds)('apply to a %s endpoint in the documented order', kind => {
     let market: Market = {
       offer: offerOf({ ...offerings[kind], contextTokens: 10, maxOutputTokens: 5, features: new Set(['tools']) }),
       job: jobOf({
@@ -52,15 +52,15 @@ describe('the reasons of exclusion', () => {
           allowHosters: new Set(),
         },
       }),
-      ill: true,
+      failing: true,
     }
     const met: Reason[] = []
     for (let reason = reasonOf(market); reason !== undefined && met.length < 20; reason = reasonOf(market)) {
       met.push(reason)
-      market = cures[reason](market)
+      market = remedies[reason](market)
     }
     expect(met).toEqual(
-      documented.filter(({ askedOf }) => askedOf === 'all' || askedOf === kind).map(({ reason }) => reason),
+      documented.filter(({ appliesTo }) => appliesTo === 'all' || appliesTo === kind).map(({ reason }) => reason),
     )
   })
 })
@@ -76,7 +76,7 @@ describe('health is as documented', () => {
   const mostEjectedMs = value('doubled each time, at most') * 1000
   const trialSuccesses = value('successes that end the trial after an ejection')
 
-  test('faults and failed connections in a row', () => {
+  test('consecutive faults and failed connections', () => {
     for (const [outcome, count] of [
       ['server_error', faultsToEject],
       ['connect_failed', value('failed connections in a row that eject')],
@@ -89,18 +89,18 @@ describe('health is as documented', () => {
     }
   })
 
-  test('the part of requests that failed', () => {
+  test('the share of failed requests', () => {
     const requests = value('of at least so many requests')
     const part = value('or this part of the last 60 s failed') / 100
     const { health, fail, succeed } = world()
-    // Successes and faults in turn, so that no row of faults ejects before the rate does.
+    // Alternate successes and faults, so that consecutive faults do not eject before the rate does.
     for (let sent = 0; sent < requests - 1; sent++) sent % (1 / part) === 0 ? succeed() : fail('server_error')
     expect(health.state('o')).toBe('open')
     fail('server_error')
     expect(health.state('o')).toBe('ejected')
   })
 
-  test('ejections double up to the longest, and a trial ends with successes', () => {
+  test('ejections double up to the maximum, and a trial ends with successes', () => {
     const { health, fail, succeed, wait } = world()
     fail('server_error', faultsToEject)
     for (let expectedMs = firstEjectionMs; expectedMs < mostEjectedMs; expectedMs *= 2) {
@@ -119,7 +119,7 @@ describe('health is as documented', () => {
     expect(health.state('o')).toBe('open')
   })
 
-  test('health forgives earlier ejections', () => {
+  test('good health forgives earlier ejections', () => {
     const { health, fail, succeed, wait } = world()
     fail('server_error', faultsToEject)
     wait(firstEjectionMs)
@@ -185,7 +185,7 @@ type Failure = Exclude<AttemptOutcome, 'answered'>
 interface Market {
   readonly offer: Offer
   readonly job: ChatJob
-  readonly ill: boolean
+  readonly failing: boolean
 }
 
 const hosterId = '00000000-0000-4000-8000-00000000000a'
@@ -196,8 +196,8 @@ const offerings: Record<ProviderKind, Parameters<typeof offerOf>[0]> = {
   cloud: { kind: 'cloud' },
 }
 
-/** What takes a reason away. The type makes sure that none is forgotten here, and thereby on the page. */
-const cures: Record<Reason, (market: Market) => Market> = {
+/** Changes that remove a reason. The type ensures that all reasons are listed here, and so on the page. */
+const remedies: Record<Reason, (market: Market) => Market> = {
   context_too_small: withOffer({ contextTokens: 100_000 }),
   output_too_small: withOffer({ maxOutputTokens: 100 }),
   feature_missing: withOffer({ features: new Set(['images']) }),
@@ -207,7 +207,7 @@ const cures: Record<Reason, (market: Market) => Market> = {
   deny_hosters: withConstraint({ denyHosters: new Set() }),
   allow_hosters: withConstraint({ allowHosters: null }),
   max_cost_usd: market => ({ ...market, job: { ...market.job, maxCostNanos: null } }),
-  endpoint_ejected: market => ({ ...market, ill: false }),
+  endpoint_ejected: market => ({ ...market, failing: false }),
 }
 
 function withOffer(change: Partial<Offer>) {
@@ -221,14 +221,14 @@ function withConstraint(change: Partial<RoutingConstraints>) {
   })
 }
 
-/** Why the offer is excluded. Another one like it, in good health, lets it be dropped when it is ill. */
-function reasonOf({ offer, job, ill }: Market): Reason | undefined {
+/** Returns why the offer is excluded. A healthy twin allows the offer to be dropped when it is failing. */
+function reasonOf({ offer, job, failing }: Market): Reason | undefined {
   const twin = { ...offer, offerId: 'twin' }
-  const health = healthOf(ill ? { [offer.offerId]: { state: 'ejected' } } : {})
+  const health = healthOf(failing ? { [offer.offerId]: { state: 'ejected' } } : {})
   return eligible([offer, twin], job, health).excluded.find(({ offerId }) => offerId === offer.offerId)?.reason
 }
 
-/** The health of one offer, on a clock that is moved by hand and without jitter. */
+/** Creates the health of one offer, with a manual clock and without jitter. */
 function world() {
   let nowMs = 1_000_000
   const events: HealthEvent[] = []
