@@ -3,7 +3,7 @@ import type { Attempt } from '../src/domain/handoff.ts'
 import type { CustomerBreakers, Health, OfferState } from '../src/domain/health.ts'
 import type { Offer } from '../src/domain/offer.ts'
 import type { RankedPlan } from '../src/route/route.ts'
-import { createCustomerBreakers, keyOf } from '../src/supply/breakers/customer-breakers.ts'
+import { createCustomerBreakers, customerOfferKey } from '../src/supply/breakers/customer-breakers.ts'
 import { createHealth, type HealthEvent } from '../src/supply/breakers/health.ts'
 import { healthWith } from './health-with.ts'
 import type { Process } from './process.ts'
@@ -75,7 +75,7 @@ export function createBreakerOracle(
   const metBy = new Map<string, Set<string | null>>()
   const fail = (rule: string, offerId: string, why: string) => world.fail(rule, `${process.name}, ${offerId}: ${why}`)
   const isEjected = (offerId: string, customerId: string) =>
-    shared.stateOf(offerId) === 'ejected' || perCustomer.stateOf(keyOf(customerId, offerId)) === 'ejected'
+    shared.stateOf(offerId) === 'ejected' || perCustomer.stateOf(customerOfferKey(customerId, offerId)) === 'ejected'
 
   return {
     health: {

@@ -6,13 +6,13 @@ export type AlertKind = (typeof alertKinds)[number]
 export const alertChannels = ['email', 'webhook'] as const
 export type AlertChannel = (typeof alertChannels)[number]
 
-/** The kinds that need a threshold; the others have none. */
+/** The kinds that need a threshold. The others must not have one. */
 export const kindsWithThreshold: readonly AlertKind[] = ['low_balance', 'large_charge']
 
-/** The smallest threshold of `large_charge`: the index that finds large charges has no smaller ones. */
+/** The smallest threshold of `large_charge`: the index that finds large charges contains no smaller ones. */
 export const LARGE_CHARGE_NANOS_MIN: Nanos = 100_000_000n
 
-/** What a customer wants to be told of, and where. */
+/** A condition that a customer wants an alert for, and where to send it. */
 export interface AlertRule {
   readonly ruleId: string
   readonly customerId: string
@@ -24,7 +24,7 @@ export interface AlertRule {
   readonly createdAt: Date
 }
 
-/** A rule as it is asked for. */
+/** A rule to create. */
 export interface NewAlertRule {
   readonly kind: AlertKind
   readonly thresholdNanos: Nanos | null
@@ -33,7 +33,7 @@ export interface NewAlertRule {
   readonly target: string | null
 }
 
-/** One alert and how telling it went. */
+/** One alert with its delivery attempts. */
 export interface AlertHistory {
   readonly alertId: string
   readonly kind: AlertKind | 'test'
@@ -45,7 +45,7 @@ export interface AlertHistory {
 export interface AlertAttempt {
   readonly attempt: number
   readonly outcome: 'delivered' | 'logged' | 'failed'
-  /** Of HTTP; null when nothing answered, and of e-mail. */
+  /** The HTTP status; null for e-mail and when nothing answered. */
   readonly status: number | null
   readonly error: string | null
   readonly at: Date

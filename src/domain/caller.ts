@@ -1,6 +1,6 @@
 import type { Nanos } from './money.ts'
 
-/** What an account may do per UTC window. Comes from its account tier, with the customer's own overrides on top. */
+/** The limits of an account per UTC window: those of its account tier with the customer's own overrides. */
 export interface AccountLimits {
   readonly requestsPerMinute: number
   readonly requestsPerDay: number
@@ -8,10 +8,10 @@ export interface AccountLimits {
 }
 
 export const limitResets = ['none', 'daily', 'weekly', 'monthly'] as const
-/** When a key's spend limit starts again: at 00:00 UTC, of Mondays, of the first of the month; or never. */
+/** When a key's spend limit starts again: daily, weekly (Monday) or monthly (the first), each at 00:00 UTC; or never. */
 export type LimitReset = (typeof limitResets)[number]
 
-/** `manage` may make, list and delete the keys of its customer, and change its alerts. */
+/** `manage` permits a key to create, list and delete the keys of its customer and to change its alerts. */
 export const keyScopes = ['manage'] as const
 export type KeyScope = (typeof keyScopes)[number]
 
@@ -20,20 +20,20 @@ export interface KeyLimit {
   readonly reset: LimitReset
 }
 
-/** What one key may do, within what its customer may. */
+/** The permissions of one key, within the limits of its customer. */
 export interface KeyAccess {
-  /** Null spends whatever its customer may. */
+  /** Null: only the limits of the customer apply. */
   readonly limit: KeyLimit | null
-  /** Null asks for any model. */
+  /** Null allows every model. */
   readonly allowedModels: ReadonlySet<string> | null
-  /** May make, list and delete the keys of its customer, and change its alerts. */
+  /** The key has the scope `manage`. */
   readonly mayManage: boolean
 }
 
-/** Of a key without limits and scopes. */
+/** The permissions of a key without limits and scopes. */
 export const plainAccess: KeyAccess = { limit: null, allowedModels: null, mayManage: false }
 
-/** The authenticated customer behind a request, as known when its key was last looked up (at most two seconds ago). */
+/** The authenticated customer of a request, as of the last look-up of its key. Changes reach it within about two seconds. */
 export interface Caller {
   readonly customerId: string
   readonly keyId: string

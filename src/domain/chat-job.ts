@@ -1,21 +1,21 @@
 import type { Nanos } from './money.ts'
 
 export const serviceTiers = ['cheapest', 'balanced', 'fastest'] as const
-/** How the customer wants offers ranked. Not to be confused with the account tier, which sets limits. */
+/** How offers are ranked. Not related to the account tier, which sets limits. */
 export type ServiceTier = (typeof serviceTiers)[number]
 
 export const insufficientChoices = ['refuse', 'clamp'] as const
-/** What to do when `max_tokens` cannot be paid for: refuse with 402, or lower it to what can. */
+/** What to do when the balance does not cover `max_tokens`: refuse with 402, or lower it to what the balance covers. */
 export type OnInsufficient = (typeof insufficientChoices)[number]
 
 export const features = ['tools', 'images', 'audio', 'json_schema'] as const
-/** Something an offer must be able to do because the request uses it. */
+/** A feature that a request uses, so its offer must support it. */
 export type Feature = (typeof features)[number]
 
-/** The model id that leaves the choice of the model to routing: it stands for every model that the request does not name. */
+/** The model id that lets routing choose the model: it stands for every model that the request does not name. */
 export const AUTO_MODEL = 'auto'
 
-/** The routing constraints of a request body. They are hard promises, except `serviceTier`, which orders what they leave over. */
+/** The routing constraints of a request body. Every constraint is binding except `serviceTier`, which only ranks the remaining offers. */
 export interface RoutingConstraints {
   readonly serviceTier: ServiceTier
   readonly privacyMode: boolean
@@ -27,31 +27,31 @@ export interface RoutingConstraints {
   readonly denyHosters: ReadonlySet<string>
 }
 
-/** A chat request after parsing: the gateway's own fields are taken out, everything else is ready to be forwarded. */
+/** A parsed chat request: the gateway's own fields are separate, and `forward` holds the rest, ready to be sent upstream. */
 export interface ChatJob {
-  /** The model id asked for, or AUTO_MODEL. */
+  /** The requested model id, or AUTO_MODEL. */
   readonly model: string
   readonly constraints: RoutingConstraints
   readonly stream: boolean
-  /** The client asked for a usage chunk; upstream is asked for one always. */
+  /** The client wants a usage chunk. The upstream is always asked for one. */
   readonly includeUsage: boolean
   /** Explicit max_tokens or max_completion_tokens; null when neither was sent. */
   readonly maxTokens: number | null
   readonly onInsufficient: OnInsufficient
-  /** `max_cost_usd`: no more may be held for it, and so no more charged. */
+  /** `max_cost_usd`: the most that may be held for this request, and so the most it may be charged. */
   readonly maxCostNanos: Nanos | null
-  /** Only says what would happen and cost. */
+  /** Only return what would happen and what it would cost. */
   readonly dryRun: boolean
-  /** `n`: each choice may use `maxTokens`. */
+  /** `n`, the number of choices. Each may use `maxTokens`. */
   readonly choices: number
-  /** `stop` names a sequence, so an answer may end before its first word. */
+  /** `stop` names a sequence, so a valid answer may be empty. */
   readonly hasStop: boolean
   readonly features: ReadonlySet<Feature>
-  /** No tokenizer makes more tokens of this prompt than this: bytes plus overhead, images and audio at a flat bound. */
+  /** Upper bound on the tokens of the prompt for every tokenizer: bytes plus overhead, images and audio at a flat bound. */
   readonly inputTokensBound: number
-  /** The prompt's own text (messages and tools), for counting when the upstream does not report. Joined on call. */
+  /** Joins the text of the prompt (messages and tools). Its tokens are counted when the upstream reports no usage. */
   readonly promptText: () => string
-  /** Flat token bound of what is not text (images, audio, files); part of `inputTokensBound`. */
+  /** Flat token bound of images, audio and files; part of `inputTokensBound`. */
   readonly mediaTokensBound: number
   readonly messageCount: number
   /** The OpenAI fields to forward, without model, max_tokens, max_completion_tokens, stream, stream_options and the gateway's own. */

@@ -1,4 +1,4 @@
-/** The answer side of the OpenAI chat dialect, after normalisation. Unknown fields of upstreams are kept where they are harmless. */
+/** A normalised answer in the OpenAI chat dialect. Harmless unknown fields of upstreams are kept. */
 export interface ChatCompletion {
   id: string
   object: 'chat.completion'
@@ -50,7 +50,7 @@ export interface ToolCallDelta {
 
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter' | 'function_call'
 
-/** cached_tokens is inside prompt_tokens and reasoning_tokens inside completion_tokens: never add them. */
+/** prompt_tokens includes cached_tokens, and completion_tokens includes reasoning_tokens: never add them. */
 export interface TokenUsage {
   prompt_tokens: number
   completion_tokens: number

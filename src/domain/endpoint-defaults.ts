@@ -1,6 +1,6 @@
 import type { Dialect, Timeouts } from './offer.ts'
 
-/** What most OpenAI-compatible servers understand. */
+/** The dialect that most OpenAI-compatible servers understand. */
 export const standardDialect: Dialect = {
   maxTokensField: 'max_tokens',
   developerRole: true,
@@ -12,5 +12,5 @@ export const standardDialect: Dialect = {
 
 export const standardTimeouts: Timeouts = { connectMs: 3_000, firstTokenMs: 60_000, idleMs: 30_000, totalMs: 600_000 }
 
-/** A local server may have to load the model first, which takes minutes for a large one on a slow disk. */
+/** A local server may have to load the model first. A large model on a slow disk takes minutes. */
 export const localTimeouts: Timeouts = { ...standardTimeouts, firstTokenMs: 180_000, idleMs: 60_000 }

@@ -5,8 +5,8 @@
  */
 export const errorTable = {
   invalid_json: row(400, 'invalid_request_error', 'The body is not valid JSON. Send one JSON object, UTF-8 encoded.'),
-  invalid_value: row(400, 'invalid_request_error', 'A parameter has a value that is not allowed.'),
-  missing_parameter: row(400, 'invalid_request_error', 'A required parameter is missing.'),
+  invalid_value: row(400, 'invalid_request_error', 'A parameter has an invalid value. Correct the parameter named in "param".'),
+  missing_parameter: row(400, 'invalid_request_error', 'A required parameter is missing. Add the parameter named in "param".'),
   invalid_header: row(
     400,
     'invalid_request_error',
@@ -20,12 +20,12 @@ export const errorTable = {
   upstream_rejected: row(
     400,
     'invalid_request_error',
-    'The model server refused the request as invalid. Check the parameters against the model.',
+    'The model server refused the request as invalid. Check that the model supports its parameters.',
   ),
   max_cost_too_low: row(
     400,
     'invalid_request_error',
-    'max_cost_usd does not pay for the prompt and one token of output. Raise it or shorten the messages.',
+    'max_cost_usd does not cover the prompt and one output token. Raise it or shorten the messages.',
   ),
   invalid_api_key: row(
     401,
@@ -46,13 +46,13 @@ export const errorTable = {
   key_spend_limit_reached: row(
     402,
     'insufficient_quota',
-    'The spend limit of this API key is reached. Wait until it starts again, use another key, or lower max_tokens.',
+    'The spend limit of this API key is reached. Wait until it resets, use another key, or lower max_tokens.',
     { shouldRetry: false },
   ),
   in_flight_budget: row(
     402,
     'insufficient_quota',
-    'Your running requests hold the rest of the balance, of the daily spend cap or of the spend limit of this API key. Retry when they have finished, or lower max_tokens.',
+    'Your running requests hold the rest of the balance, the daily spend cap or the spend limit of this API key. Retry when they have finished, or lower max_tokens.',
   ),
   model_not_allowed: row(
     403,
@@ -72,29 +72,29 @@ export const errorTable = {
   request_not_found: row(
     404,
     'invalid_request_error',
-    'You have no request with this id. A request is listed a moment after its answer has ended.',
+    'You have no request with this id. Check the id; a request is listed shortly after its answer has ended.',
   ),
-  not_found: row(404, 'invalid_request_error', 'There is nothing at this address. See /docs for the API.'),
+  not_found: row(404, 'invalid_request_error', 'This address does not exist. See /docs for the API.'),
   method_not_allowed: row(
     405,
     'invalid_request_error',
-    'This address does not answer to that method. See /docs for the API.',
+    'This address does not support this method. See /docs for the API.',
   ),
   request_timeout: row(
     408,
     'invalid_request_error',
     'The request did not arrive in time. Send the whole body at once.',
   ),
-  request_too_large: row(413, 'invalid_request_error', 'The request body is too large. Send less, or images by URL.'),
+  request_too_large: row(413, 'invalid_request_error', 'The request body is too large. Shorten it, or send images by URL.'),
   idempotency_key_in_use: row(
     409,
     'invalid_request_error',
-    'A request with this Idempotency-Key is still running. Wait as long as Retry-After says, then send it again.',
+    'A request with this Idempotency-Key is still running. Wait for the time in Retry-After, then send it again.',
   ),
   already_completed: row(
     409,
     'invalid_request_error',
-    'The request with this Idempotency-Key was completed before and its answer is not kept. It was charged once; send a new key for a new answer.',
+    'The request with this Idempotency-Key has already completed and was charged once, but its answer is not stored. Use a new key to get a new answer.',
     { shouldRetry: false },
   ),
   idempotency_key_reused: row(
@@ -107,7 +107,7 @@ export const errorTable = {
     'invalid_request_error',
     'Send the body as "Content-Type: application/json", in UTF-8 and not compressed.',
   ),
-  rate_limit_exceeded: row(429, 'rate_limit_error', 'Too many requests this minute. Wait as long as Retry-After says.'),
+  rate_limit_exceeded: row(429, 'rate_limit_error', 'Too many requests this minute. Wait for the time in Retry-After.'),
   daily_limit_exceeded: row(
     429,
     'rate_limit_error',
@@ -127,13 +127,13 @@ export const errorTable = {
   all_hosters_failed: row(
     500,
     'server_error',
-    'Every server that could answer failed; you were not charged. Retry later or widen the request.',
+    'Every eligible server failed; you were not charged. Retry later, or relax the constraints of the request.',
     { shouldRetry: false },
   ),
   no_eligible_offer: row(
     500,
     'server_error',
-    'No server satisfies the constraints of this request; you were not charged. Relax one of them.',
+    'No server satisfies the constraints of this request; you were not charged. Relax a constraint.',
     { shouldRetry: false },
   ),
   upstream_unavailable: row(
@@ -144,18 +144,18 @@ export const errorTable = {
   stream_interrupted: row(
     500,
     'upstream_error',
-    'The model server broke off in the middle of the answer; you were not charged. Send the request again.',
+    'The model server ended the stream before the answer was complete; you were not charged. Send the request again.',
   ),
   database_unavailable: row(
     503,
     'service_unavailable_error',
-    'The ledger cannot be reached, so nothing can be admitted; you were not charged. Retry later.',
+    'The ledger cannot be reached, so the request cannot run; you were not charged. Retry later.',
     { retryAfterS: 2 },
   ),
   overloaded: row(
     503,
     'service_unavailable_error',
-    'The gateway is at its limit of running requests; you were not charged. Retry later.',
+    'The gateway has reached its limit of running requests; you were not charged. Retry later.',
     { retryAfterS: 1 },
   ),
   server_shutdown: row(503, 'service_unavailable_error', 'The gateway is shutting down; you were not charged. Retry.', {
@@ -165,7 +165,7 @@ export const errorTable = {
   settlement_unavailable: row(
     504,
     'service_unavailable_error',
-    'The charge could not be confirmed in time, so the answer is void. Unless it was being committed at that very moment it is free; GET /v1/usage tells. Retry.',
+    'The charge could not be confirmed in time, so the answer is void and usually free. GET /v1/usage shows whether it was charged. Retry.',
     { retryAfterS: 5 },
   ),
 } as const satisfies Record<string, ErrorRow>

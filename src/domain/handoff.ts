@@ -3,7 +3,7 @@ import type { ChatChunk, ChatCompletion, Envelope, TokenUsage } from './completi
 import type { Nanos } from './money.ts'
 import type { Offer, ProviderKind } from './offer.ts'
 
-/** Why an offer may not serve a job. Recorded for each, since the refusal says which wish excluded how many. */
+/** An offer that may not serve a job, and why. Refusals list how many offers each constraint excluded. */
 export interface Exclusion {
   readonly offerId: string
   readonly provider: ProviderKind
@@ -23,8 +23,8 @@ export type ExclusionReason =
   | 'endpoint_ejected'
 
 /**
- * The money that one request may spend. It is passed on as it is and never copied: the first settlement closes this very object, and later ones
- * count for nothing.
+ * The money that one request may spend. Pass this object on and never copy it: the first settlement closes it, and later settlements
+ * have no effect.
  */
 export interface Hold {
   /** A strict lease has the id of its request; a bulk lease is shared by many. */
@@ -34,21 +34,21 @@ export interface Hold {
   readonly isOpen: boolean
 }
 
-/** admit -> route: the request may run, with this money held for it. Ends in exactly one settlement. */
+/** admit -> route: permission to run, with money held for the request. Ends in exactly one settlement. */
 export interface Ticket {
-  /** UUIDv7; also the usage row's id. */
+  /** UUIDv7; also the id of the usage row. */
   readonly requestId: string
   readonly hold: Hold
   readonly caller: Caller
   readonly startedAtEpochMs: number
   readonly startedMonotonicMs: number
-  /** Models in the order they are tried: the one asked for, then the fallbacks. */
+  /** Models in the order they are tried: the requested one, then the fallbacks. */
   readonly models: readonly string[]
   readonly eligible: readonly Offer[]
   readonly excluded: readonly Exclusion[]
-  /** Sent upstream and enforced here; per choice. */
+  /** Limit per choice, sent upstream and enforced by the gateway. */
   readonly maxTokens: number
-  /** What made `maxTokens` lower than the caller asked for (null: than the default); null when nothing did. */
+  /** Why `maxTokens` is lower than requested (`asked` null: lower than the default); null when it is not. */
   readonly clamp: { readonly asked: number | null; readonly by: ClampReason } | null
 }
 
@@ -81,12 +81,12 @@ export type AttemptOutcome =
   | 'busy'
   | 'credential_rejected'
   | 'request_rejected'
-  /** Cut off on our side before the server had a byte of it: nobody was working on it. */
+  /** The gateway ended it before the server received a byte. */
   | 'not_sent'
-  /** Cut off on our side while the server had it. */
+  /** The gateway ended it after the server may have received a part. */
   | 'cancelled'
 
-/** dispatch -> relay: somebody answered. A stream has already given its first content, so failing over is no longer possible. */
+/** dispatch -> relay: the answer of an upstream. A stream has already delivered its first content, so failover is no longer possible. */
 export type Answer = WholeAnswer | StreamAnswer
 
 interface Answered {
@@ -107,22 +107,22 @@ export interface StreamAnswer extends Answered {
   readonly chunks: ChunkSource
 }
 
-/** A chunk; or, since that is what most chunks are, the next content of the first choice. */
+/** A chunk. Text stands for the most common chunk: the next content of the first choice. */
 export type StreamPart = ChatChunk | string
 
 export type TakeParts = (parts: readonly StreamPart[]) => void | Promise<void>
 
-/** The normalised chunks of a stream, the peeked ones included. */
+/** The normalised chunks of a stream, including those that dispatch has already read. */
 export interface ChunkSource {
   /**
-   * Hands each group of chunks over in the very call in which its bytes arrive; async iterators, one inside the other, cost
-   * 10 us a chunk. While a promise that `take` returned is pending, the upstream has to wait. Resolves after the last chunk or
-   * when left; rejects with UpstreamFailure, or with what `take` threw, and the upstream is then cut off. Call it once.
+   * Calls `take` with each group of chunks synchronously when its bytes arrive; nested async iterators would cost 10 us a
+   * chunk. While a promise returned by `take` is pending, the upstream waits. Resolves after the last chunk or after `leave`;
+   * rejects with UpstreamFailure, or with the error of `take`, and then aborts the upstream. Call it once.
    */
   read(take: TakeParts): Promise<void>
-  /** Nothing more is wanted: aborts the upstream. */
+  /** Aborts the upstream because no more chunks are wanted. */
   leave(): void
-  /** What the upstream has reported so far. Among the chunks it comes at the end, which who leaves does not see. */
+  /** The usage that the upstream has reported so far. It usually arrives in the last chunk, which is not seen after `leave`. */
   readonly usage: TokenUsage | null
 }
 
@@ -134,22 +134,22 @@ export type Outcome =
   | 'interrupted'
   | 'shutdown'
   | 'internal_error'
-  /** Its node died before it was settled; written by the reaper. */
+  /** The node died before settling the request; written by the reaper. */
   | 'node_died'
-  /** Its node was given up, and the same request was sent again with the same Idempotency-Key: this one stays free, whatever comes of it. */
+  /** The node was declared dead and the client repeated the request with its Idempotency-Key. This attempt stays free in any case. */
   | 'superseded'
 
-/** relay -> settle: how the request ended and what is billed for it. */
+/** relay -> settle: how the request ended and which tokens are billed. */
 export interface Receipt {
   readonly outcome: Outcome
-  /** Null when nobody served it. */
+  /** Null when no offer served the request. */
   readonly offer: Offer | null
   readonly attempts: readonly Attempt[]
   readonly billedInputTokens: number
   readonly billedOutputTokens: number
   readonly reportedInputTokens: number | null
   readonly reportedOutputTokens: number | null
-  /** Ours; null where a report made counting needless. */
+  /** Counted by the gateway; null when the upstream's report made counting unnecessary. */
   readonly countedInputTokens: number | null
   readonly countedOutputTokens: number | null
   readonly usageSource: 'upstream' | 'gateway' | 'none'

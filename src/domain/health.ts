@@ -1,31 +1,31 @@
 import type { AttemptOutcome } from './handoff.ts'
 
 /**
- * `open`: takes requests. `probing`: the ejection is over and one real request may try it; while that one runs, everybody else
- * sees `ejected`. `ejected`: keep away (failures, a refused credential, or it asked for a pause).
+ * `open`: takes requests. `probing`: the ejection is over and one real request may try the offer; while it runs, all other requests
+ * see `ejected`. `ejected`: takes no requests, because of failures, a refused credential, or a pause that the server asked for.
  */
 export type OfferState = 'open' | 'probing' | 'ejected'
 
-/** A prediction of latency needs this many answers. */
+/** A latency prediction needs this many answers. */
 export const LATENCY_SAMPLES_MIN = 5
-/** Each of them younger than this. */
+/** Answers older than this do not count for a latency prediction. */
 export const LATENCY_SAMPLE_AGE_MS_MAX = 600_000
 
-/** What choosing needs to know about the offers' recent past. Reading changes nothing. Unknown offers are open and unmeasured. */
+/** The recent past of offers, as routing reads it. Reading changes nothing. Unknown offers are open and unmeasured. */
 export interface HealthView {
   state(offerId: string): OfferState
-  /** Milliseconds until an ejected offer may be tried again; 0 when it is not ejected. The least bad one has the least. */
+  /** Milliseconds until an ejected offer may be tried again; 0 when it is not ejected. */
   ejectedForMs(offerId: string): number
   /**
-   * Expected milliseconds to the first content (`stream`) or to the whole answer. Null when unknown: fewer than `LATENCY_SAMPLES_MIN` answers in ten minutes.
-   * `outputTokens`: the most this request may generate, or null when it set no limit.
+   * Predicts the milliseconds to the first content (`stream`) or to the whole answer. Null with fewer than `LATENCY_SAMPLES_MIN` answers
+   * in ten minutes. `outputTokens`: the most that this request may generate, or null without a limit.
    */
   predictMs(offerId: string, request: { stream: boolean; outputTokens: number | null }): number | null
-  /** Attempts between `beginRequest` and `endRequest`. */
+  /** Returns the number of attempts between `beginRequest` and `endRequest`. */
   inFlight(offerId: string): number
 }
 
-/** One answered attempt, in milliseconds since it was sent. A stream whose end is not known yet leaves `totalMs` out. */
+/** One answered attempt. Times are in milliseconds since it was sent. A stream that has not ended has no `totalMs`. */
 export interface SuccessSample {
   readonly firstTokenMs: number
   readonly totalMs?: number | undefined
@@ -33,14 +33,14 @@ export interface SuccessSample {
 }
 
 /**
- * What dispatch reports. Each attempt: `beginRequest`, then `recordSuccess` or `recordFailure`, then `endRequest` in a finally. `sentMs` is when the
- * attempt began, of the monotonic clock; now unless given.
+ * Records the attempts of dispatch. Each attempt calls `beginRequest`, then `recordSuccess` or `recordFailure`, then `endRequest` in a
+ * finally. `sentMs` is the monotonic time when the attempt began; it defaults to now.
  */
 export interface Health extends HealthView {
   beginRequest(offerId: string): void
   endRequest(offerId: string): void
   recordSuccess(offerId: string, sample: SuccessSample, sentMs?: number): void
-  /** The caller's faults (`request_rejected`, `not_sent`, `cancelled`) count for nothing. `retryAfterS` is the pause the upstream asked for. */
+  /** Ignores faults of the caller (`request_rejected`, `not_sent`, `cancelled`). `retryAfterS` is the pause that the upstream asked for. */
   recordFailure(
     offerId: string,
     outcome: Exclude<AttemptOutcome, 'answered'>,
@@ -49,8 +49,8 @@ export interface Health extends HealthView {
   ): void
 }
 
-/** What one customer's requests meet may be of their own making: its faults keep a server from others only where others meet them too. */
+/** Health per customer: faults that one customer's own requests may have caused do not eject an offer for other customers. */
 export interface CustomerBreakers {
-  /** As this customer finds it. */
+  /** Returns the health of offers for this customer. */
   of(customerId: string): Health
 }

@@ -1,4 +1,4 @@
-/** Money in integers. One nano-USD is 1e-9 USD: fine enough that a single token at 0.05 USD/M is 50 units, not a fraction. */
+/** Money as an integer of nano-USD (1e-9 USD). A single token at 0.05 USD per million costs 50 of them, not a fraction. */
 export type Nanos = bigint
 
 /** Picodollars per token, which is the same number as microdollars per million tokens: 0.15 USD/M = 150_000n. */
@@ -12,13 +12,13 @@ const NANOS_PER_MICRO = 1_000n
 const PICOS_PER_NANO = 1_000n
 const BPS = 10_000n
 
-/** What these tokens cost. Rounds up once per request, so that a served request never costs less than its tokens. */
+/** Returns the cost of these tokens. Rounds up once per request, so a served request never costs less than its tokens. */
 export function costNanos(price: TokenPrice, inputTokens: number, outputTokens: number): Nanos {
   const picos = price.inputPicoPerToken * BigInt(inputTokens) + price.outputPicoPerToken * BigInt(outputTokens)
   return (picos + PICOS_PER_NANO - 1n) / PICOS_PER_NANO
 }
 
-/** The most output tokens that `budgetNanos` pays for beside `inputTokens`; negative when the input alone is dearer. */
+/** Returns the most output tokens that `budgetNanos` pays for in addition to `inputTokens`; negative when the input alone costs more. */
 export function affordableOutputTokens(price: TokenPrice, inputTokens: number, budgetNanos: Nanos): number {
   const picosLeft = budgetNanos * PICOS_PER_NANO - price.inputPicoPerToken * BigInt(inputTokens)
   if (picosLeft < 0n) return -1
@@ -27,28 +27,28 @@ export function affordableOutputTokens(price: TokenPrice, inputTokens: number, b
   return tokens > BigInt(Number.MAX_SAFE_INTEGER) ? Number.MAX_SAFE_INTEGER : Number(tokens)
 }
 
-/** What is charged for a request: its cost, at most the hold. */
+/** Returns the charge for a request: its cost, but at most its hold. */
 export function chargeWithinHold(cost: Nanos, hold: Nanos): Nanos {
   return cost < hold ? cost : hold
 }
 
-/** Splits a cost between hoster and platform. The hoster's share rounds down and the platform takes the remainder: the sum is exact. */
+/** Splits a cost between hoster and platform. The hoster's share rounds down and the platform gets the remainder: the sum is exact. */
 export function splitCost(cost: Nanos, hosterShareBps: number): { hosterShareNanos: Nanos; feeNanos: Nanos } {
   const hosterShareNanos = (cost * BigInt(hosterShareBps)) / BPS
   return { hosterShareNanos, feeNanos: cost - hosterShareNanos }
 }
 
 /**
- * USD as a JSON number. Exact to the nano-USD up to 15 significant digits (amounts below one million USD);
- * above, the nearest double. Sums are made in integers first, never of these numbers.
+ * Converts to USD as a JSON number. Exact to the nano-USD up to 15 significant digits (amounts below one million USD);
+ * above that, the nearest double. Add amounts as integers before the conversion, never these numbers.
  */
 export function usd(nanos: Nanos): number {
   const whole = Number(nanos)
-  // A division rounds to the nearest double, as reading the text does, in a tenth of the time.
+  // The division rounds to the nearest double, like parsing the text, in a tenth of the time.
   return Number.isSafeInteger(whole) ? whole / Number(NANOS_PER_USD) : Number(usdText(nanos))
 }
 
-/** USD as decimal text with `decimalsMin` to 9 decimals: 5_000_000_000n is "5.00". Exact. */
+/** Formats USD as decimal text with `decimalsMin` to 9 decimals: 5_000_000_000n is "5.00". Exact. */
 export function usdText(nanos: Nanos, decimalsMin = 2): string {
   const sign = nanos < 0n ? '-' : ''
   const size = nanos < 0n ? -nanos : nanos
@@ -57,7 +57,7 @@ export function usdText(nanos: Nanos, decimalsMin = 2): string {
   return `${sign}${size / NANOS_PER_USD}${trimmed === '' ? '' : `.${trimmed}`}`
 }
 
-/** Millionths of a USD, rounded half up; call it on a sum, never on its parts. */
+/** Converts to millionths of a USD, rounded half away from zero. Call it on a sum, never on its parts. */
 export function microdollars(nanos: Nanos): number {
   const half = NANOS_PER_MICRO / 2n
   return Number(nanos < 0n ? -((-nanos + half) / NANOS_PER_MICRO) : (nanos + half) / NANOS_PER_MICRO)
@@ -77,7 +77,7 @@ export function parsePricePerMillion(text: string): bigint | undefined {
   return BigInt(match[1]!) * 1_000_000n + BigInt((match[2] ?? '').padEnd(6, '0'))
 }
 
-/** USD per million tokens as a JSON number, for price lists. */
+/** Converts a price to USD per million tokens as a JSON number, for price lists. */
 export function usdPerMillion(picoPerToken: bigint): number {
   return Number(picoPerToken) / 1_000_000
 }

@@ -4,22 +4,22 @@ import type { OfferState } from './health.ts'
 import type { ProviderKind } from './offer.ts'
 
 /**
- * What a receipt tells of the choice of a server, as it stands in `usage_event.routing`. There is none where nothing was chosen:
- * one candidate, none excluded, nothing wished for. Plain JSON: picodollars are text.
+ * Explains the choice of a server on a receipt; stored in `usage_event.routing`. A request has none when there was no choice: one
+ * candidate, no exclusions and no constraints. Plain JSON: picodollars are text.
  */
 export interface RoutingNote {
-  /** As asked for, `auto` included. */
+  /** The requested model, possibly `auto`. */
   readonly model: string
-  /** Those that differ from their defaults, under the names they have in a request. */
+  /** The constraints that differ from their defaults, under their names in a request. */
   readonly constraints: NotedConstraints
-  /** In the order they were to be tried. Without figures where the request ended before they were ranked. */
+  /** Offers in the planned order. Without figures when the request ended before they were ranked. */
   readonly ranked: readonly NotedRank[]
   readonly excluded: readonly NotedExclusion[]
-  /** Of the output tokens per choice, when something lowered what was asked for (null: the default). */
+  /** Output tokens per choice, when they were lowered from the requested number (`asked` null: from the default). */
   readonly clamp?: { readonly asked: number | null; readonly allowed: number; readonly by: ClampReason }
-  /** How many more there were than the two lists hold. */
+  /** Number of offers missing from the two lists because the lists are cut. */
   readonly leftOut?: number
-  /** The first one had served this conversation a moment before. */
+  /** The first offer had served this conversation shortly before. */
   readonly isSticky?: true
   /** Cloud offers were ranked together with the others. */
   readonly cloudCompetes?: true

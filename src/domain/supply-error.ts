@@ -6,7 +6,7 @@ export type SupplyErrorCode =
   | 'invalid_value'
   | 'unreadable_key'
 
-/** An operator's change to the supply was refused. The message says what was wrong and what to do. */
+/** A refusal of an operator's change to the supply. The message says what is wrong and what to do. */
 export class SupplyError extends Error {
   readonly code: SupplyErrorCode
 

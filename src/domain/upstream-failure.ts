@@ -2,14 +2,14 @@ import { ApiError, type ErrorCode } from './errors.ts'
 import type { Attempt, AttemptOutcome } from './handoff.ts'
 
 /**
- * An upstream did not do its part. Before the first content it leads to the next offer, after it to an error chunk. The message goes into the log, so
- * it has no words of the upstream's.
+ * A failure of an upstream. Before the first content it leads to the next offer, after it to an error chunk. The message is logged, so it
+ * contains no text from the upstream.
  */
 export class UpstreamFailure extends Error {
   readonly outcome: Exclude<AttemptOutcome, 'answered'>
-  /** Seconds the upstream asked us to wait (429, 503). */
+  /** The pause in seconds that the upstream asked for (429, 503). */
   readonly retryAfterS: number | undefined
-  /** For `request_rejected`: what the upstream says was wrong with the request, safe to show. */
+  /** For `request_rejected`: the upstream's explanation, safe to show to the client. */
   readonly rejection: { message: string; param: string | null; code: string | null } | undefined
   /** The upstream's error text, without addresses and keys. It may quote the prompt or the answer. */
   readonly upstreamMessage: string | undefined
@@ -33,17 +33,17 @@ export class UpstreamFailure extends Error {
   }
 }
 
-/** Why an exchange was ended by somebody on our side. */
+/** Why the gateway ended an exchange with an upstream. */
 export type CancelReason =
   | 'client_left'
   /** The drain limit passed, or the connections were closed. */
   | 'gateway_stopping'
-  /** The total limit passed, and it was the reader who took so long. */
+  /** The total limit passed because the client read too slowly. */
   | 'read_too_slowly'
-  /** By whoever read it, who hears no more of it. */
+  /** The reader of the answer called `leave`. */
   | 'not_wanted'
 
-/** No failure of the upstream: the exchange was ended here, and this says why. */
+/** The gateway itself ended the exchange. Not a fault of the upstream. */
 export class Cancelled extends UpstreamFailure {
   readonly reason: CancelReason
 
@@ -55,18 +55,18 @@ export class Cancelled extends UpstreamFailure {
 }
 
 const messages: Record<CancelReason, string> = {
-  client_left: 'The client gave up.',
+  client_left: 'The client disconnected.',
   gateway_stopping: 'The gateway is stopping.',
   read_too_slowly: 'The answer was read too slowly for the total limit.',
   not_wanted: 'The answer is no longer wanted.',
 }
 
-/** Whether the client ended the request. A gateway that shuts down aborts with the ApiError that its clients get. */
+/** Whether a request was aborted because its client left. During shutdown the gateway aborts with an ApiError, which the client gets. */
 export function hasClientLeft({ aborted, reason }: { readonly aborted: boolean; readonly reason: unknown }): boolean {
   return aborted && !(reason instanceof ApiError)
 }
 
-/** Dispatch ended without an answer. Carries the attempts, because the usage row records them and the caller must not see them. */
+/** Dispatch ended without an answer. Carries the attempts for the usage row; the client must not see them. */
 export class Unserved extends ApiError {
   readonly attempts: readonly Attempt[]
   /** Error texts of the servers that were tried; see UpstreamFailure. */

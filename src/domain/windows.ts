@@ -1,4 +1,4 @@
-/** How much of its request windows a customer has used. Windows are UTC minutes and UTC days. */
+/** The requests that a customer has made in the current UTC minute and UTC day. */
 export interface WindowCounts {
   readonly minuteUsed: number
   readonly dayUsed: number

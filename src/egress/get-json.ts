@@ -8,18 +8,18 @@ export interface JsonAnswer {
   readonly body: unknown
 }
 
-/** Above any list of models, and our own OpenAPI document. */
+/** Larger than any list of models, and than our own OpenAPI document. */
 const BODY_BYTES_MAX = 1_000_000
 
 export interface GetJsonOptions {
-  /** For the whole of it, from the connection to the last byte. */
+  /** Time limit from the connection to the last byte. */
   readonly timeoutMs: number
   readonly headers?: Readonly<Record<string, string>>
-  /** Resolves the host name; the pinned one for addresses that somebody else chose. */
+  /** Resolves the host name. Use the pinned lookup for URLs from third parties. */
   readonly lookup?: LookupFunction | undefined
 }
 
-/** Asks a server once: no redirects, no retry, no connection kept. Rejects with a short reason when there is no answer. */
+/** Sends one GET request: no redirects, no retry, no connection kept. Rejects with a short reason when there is no answer. */
 export function getJson(url: string, { timeoutMs, headers = {}, lookup }: GetJsonOptions): Promise<JsonAnswer> {
   const { get } = url.startsWith('https:') ? https : http
   return new Promise((resolve, reject) => {

@@ -2,20 +2,20 @@ import { isIP } from 'node:net'
 import { isPublicAddress } from './public-address.ts'
 
 export interface OutboundUrlRules {
-  /** The operator's word that private addresses and http are meant. */
+  /** The operator permits private addresses and http. */
   readonly allowPrivate: boolean
   readonly allowQuery: boolean
 }
 
 /**
- * An address that a stranger gave us and that we are to call: https on the public internet, unless `allowPrivate`. Returns the URL, or as
- * text why it is refused. Names are checked again, by what they resolve to, at each connect (pinned-lookup.ts).
+ * Checks a URL from a third party that the gateway will call: it must be https on the public internet, unless `allowPrivate`. Returns the
+ * URL, or the reason for a refusal as text. The addresses of a host name are checked at each connect (pinned-lookup.ts).
  */
 export function parseOutboundUrl(text: string, { allowPrivate, allowQuery }: OutboundUrlRules): URL | string {
-  // The URL parser drops tabs and turns backslashes round, so what a person read is not what would be called.
+  // The URL parser drops tabs and turns backslashes into slashes, so the URL called would differ from the one a person has read.
   if (/[\s\\]/.test(text) || hasControlCharacter(text)) return 'it contains spaces, backslashes or control characters'
   const url = URL.parse(text)
-  if (!url) return 'it is not a whole URL, with https:// and a host name'
+  if (!url) return 'it is not a complete URL with https:// and a host name'
   if (url.username || url.password) return 'it contains a user name; give the key separately'
   if (!allowQuery && (url.search || url.hash || /[?#]/.test(text))) return 'it contains a query or a fragment'
   if (url.protocol !== 'https:' && !(allowPrivate && url.protocol === 'http:')) {
@@ -37,18 +37,18 @@ function hostFault(hostname: string): string | undefined {
   const isLocal = LOCAL_SUFFIXES.some(suffix =>
     suffix.split('.').every((label, at, all) => labels.at(at - all.length) === label),
   )
-  return isLocal ? 'its host name is a local name, or one that can stand for any address' : undefined
+  return isLocal ? 'its host name is a local name or can resolve to any address' : undefined
 }
 
 /**
- * Not the list of all public suffixes turned round: that one grows, and a hoster under a new top-level domain would be refused with no
- * way out but to allow private addresses altogether. What this list does not know, the pinned lookup judges by its addresses.
+ * A list of local suffixes, not an allow-list of public ones. The public list grows, and a hoster under a new top-level domain could only be
+ * used by allowing all private addresses. For names missing here the pinned lookup checks the addresses.
  */
 const LOCAL_SUFFIXES = [
   // RFC 6761, RFC 8375, ICANN's reservation of .internal, and names that home and company routers hand out.
   ...['localhost', 'local', 'internal', 'home.arpa', 'localdomain', 'lan', 'home', 'corp', 'intranet', 'private'],
   ...['localnet', 'intra', 'loc', 'domain', 'workgroup', 'mshome', 'router', 'gateway', 'dhcp', 'vpn'],
-  // What service discovery and container networks answer to; none of them is a top-level domain.
+  // Names of service discovery and container networks; none of them is a top-level domain.
   ...[
     'consul',
     'nomad',
@@ -64,9 +64,9 @@ const LOCAL_SUFFIXES = [
     'marathon',
     'mesos',
   ],
-  // RFC 6761, 7686, 9476, and names of networks that are not the internet.
+  // RFC 6761, 7686, 9476, and names of networks other than the internet.
   ...['test', 'example', 'invalid', 'onion', 'arpa', 'alt', 'i2p', 'bit', 'eth'],
-  // Public services that resolve a name to the address written in it; the pinned lookup refuses their private answers anyway.
+  // Public services that resolve a name to the address written in it. The pinned lookup would also refuse their private addresses.
   ...['nip.io', 'sslip.io', 'xip.io', 'traefik.me', 'localtest.me', 'lvh.me', 'vcap.me'],
 ]
 

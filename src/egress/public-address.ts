@@ -2,12 +2,12 @@ import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
 /**
- * Whether a literal address belongs to the public internet. An allow-list: anything not plainly public (private, loopback,
- * link-local, carrier NAT, multicast, documentation, tunnels, unparsable) is not. IPv4 inside IPv6 (mapped, NAT64) is judged
+ * Whether a literal address belongs to the public internet. This is an allow-list: private, loopback, link-local, carrier NAT,
+ * multicast, documentation, tunnel and unparsable addresses are not public. IPv4 inside IPv6 (mapped, NAT64) is judged
  * by the IPv4 address.
  */
 export function isPublicAddress(text: string): boolean {
-  // ipaddr.js alone would also take short and octal forms, which not every resolver reads alike.
+  // ipaddr.js alone would also accept short and octal forms, which resolvers read differently.
   if (isIP(text) === 0) return false
   const address = unwrap(ipaddr.parse(text))
   if (address.range() !== 'unicast') return false
@@ -16,7 +16,7 @@ export function isPublicAddress(text: string): boolean {
   return address.match(GLOBAL_UNICAST)
 }
 
-/** Publicly numbered addresses that clouds answer inside a virtual machine: Azure's metadata and DNS. */
+/** Public addresses that reach a cloud's own services from inside a virtual machine: Azure's metadata and DNS. */
 const PLATFORM_SERVICES = ['168.63.129.16']
 
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')

@@ -1,19 +1,19 @@
 import type { Nanos } from '../domain/money.ts'
 import type { Clock } from '../runtime/clock.ts'
 
-/** Beyond this the customer seen first is forgotten, so that the memory stays bounded. */
+/** Beyond this number the customer seen first is dropped, so memory is bounded. */
 const CUSTOMERS_MAX = 100_000
 
 /**
- * Clients may leave before the first token for free, but not without end: each such leave has cost a server its prefill.
- * The first `freePerDay` of a UTC day are free, and beyond them those whose input, with all that was forgiven that day, is worth at most
- * `freeSpendBps` of what the customer was charged that day: who spends much also leaves often. Counted on this node, in memory; a restart
- * forgives.
+ * Limits how often a customer may leave for free before the first token, since each such request has cost a server its prefill.
+ * The first `freePerDay` leaves of a UTC day are free. Later ones are free while the input value forgiven that day stays within
+ * `freeSpendBps` of the customer's charges of that day, because customers that spend more also leave more often. Counts are kept in
+ * the memory of this node and lost at a restart.
  */
 export interface EarlyLeaves {
-  /** Notes one leave whose input is worth `inputNanos`; true when it is to be charged. */
+  /** Counts one leave whose input is worth `inputNanos`. Returns true when it must be charged. */
   isCharged(customerId: string, inputNanos: Nanos): boolean
-  /** Notes what a customer was charged for a request. */
+  /** Adds the charge of a request. */
   noteCharge(customerId: string, costNanos: Nanos): void
 }
 

@@ -2,7 +2,7 @@ import { ApiError } from '../domain/errors.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { retryAfterS } from './window-view.ts'
 
-/** Limits the usage endpoints, apart from chat and per node: it protects the database, it does not ration a product. */
+/** Limits requests to the usage endpoints per node, to protect the database. Chat requests do not count. */
 export interface ReportLimiter {
   /** Counts one report; throws `rate_limit_exceeded` beyond the limit of this UTC minute. */
   take(customerId: string): void
@@ -22,7 +22,7 @@ export function createReportLimiter(deps: { requestsPerMinute: number; clock: Cl
       const count = (used.get(customerId) ?? 0) + 1
       if (count > deps.requestsPerMinute) {
         throw new ApiError('rate_limit_exceeded', {
-          message: `Limit of ${deps.requestsPerMinute} usage reports per minute reached. Retry after the minute ends.`,
+          message: `The limit of ${deps.requestsPerMinute} usage reports per minute is reached. Retry after the minute ends.`,
           retryAfterS: retryAfterS((thisMinute + 1) * 60_000, nowMs),
         })
       }

@@ -2,13 +2,13 @@ import type { AccountLimits, Caller } from '../domain/caller.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 import type { Clock } from '../runtime/clock.ts'
 
-/** The rate windows of customers as this node last saw them, for headers on answers that do not pass the ledger. */
+/** The rate windows of customers as this node last saw them, for the headers of answers that do not involve the ledger. */
 export interface WindowView {
   remember(customerId: string, counts: WindowCounts): void
   /**
-   * Counts of the current windows; a window that ended counts 0. Reads PostgreSQL once for a customer not seen yet, everybody
-   * else's are here without waiting. Never rejects: when that read fails, nothing counts as used, since a header is no reason to
-   * lose an answer, and an error least of all.
+   * Returns the counts of the current windows; a window that ended counts 0. Reads PostgreSQL once for a customer not seen yet and
+   * returns other customers' counts at once. Never rejects: when the read fails, all counts are 0, since a missing header must not fail an
+   * answer.
    */
   current(caller: Caller): WindowCounts | Promise<WindowCounts>
 }
@@ -19,8 +19,8 @@ export function createWindowView(deps: {
   clock: Clock
   read: (customerId: string, atEpochMs: number) => Promise<WindowCounts>
 }): WindowView {
-  // A Map keeps insertion order, so the first key is the one remembered first. Moving a key to the end at each request would have the
-  // map copied over and over, and who is dropped is read again.
+  // A Map keeps insertion order, so the first key is the oldest. Keys are not moved to the end on use: that would copy the map over and
+  // over, and a dropped customer is simply read again.
   const seen = new Map<string, WindowCounts>()
   function remember(customerId: string, counts: WindowCounts) {
     seen.set(customerId, counts)
@@ -41,13 +41,13 @@ export function createWindowView(deps: {
       remember(customerId, counts)
       return counts
     } catch {
-      // Whatever is wrong with the database is told and logged by the request itself.
+      // The request itself reports and logs a failing database.
       return windowCounts(undefined, nowMs)
     }
   }
 }
 
-/** The counts of an account that was read just now, with the ends of its windows; a customer without account has used nothing. */
+/** Builds the window counts of an account read at `nowMs`. A customer without an account has used nothing. */
 export function windowCounts(
   account: { readonly minuteRequests: number; readonly dayRequests: number } | undefined,
   nowMs: number,
@@ -63,7 +63,7 @@ export function windowCounts(
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
 
-/** UTC days are multiples of 86,400 s of Unix time, so both windows are. */
+/** Both windows are multiples of their length in Unix time: a UTC day has 86,400 s. */
 function endOf(windowMs: number, nowMs: number): number {
   return (Math.floor(nowMs / windowMs) + 1) * windowMs
 }
@@ -74,7 +74,7 @@ function rolled(counts: WindowCounts, nowMs: number): WindowCounts {
   return { ...counts, minuteUsed: 0, minuteEndsAtEpochMs: endOf(MINUTE_MS, nowMs) }
 }
 
-/** A list of headers: OpenAI's names for the minute, `-day` twins for the day. Reset values are like OpenAI's: seconds with an `s`. */
+/** Returns names and values in turn: OpenAI's headers for the minute and the same with `-day` for the day. Reset values are seconds with an `s`. */
 export function rateLimitHeaders(limits: AccountLimits, counts: WindowCounts, nowMs: number): string[] {
   const list: string[] = []
   list.push('x-ratelimit-limit-requests', String(limits.requestsPerMinute))
@@ -90,7 +90,7 @@ function secondsUntil(epochMs: number, nowMs: number): string {
   return `${Math.max(0, Math.ceil((epochMs - nowMs) / 1000))}s`
 }
 
-/** Whole seconds until a window ends, for Retry-After: at least 1, since 0 would invite the same refusal. */
+/** Returns the whole seconds until a window ends, for Retry-After. At least 1: a retry after 0 seconds would be refused again. */
 export function retryAfterS(windowEndsAtEpochMs: number, nowMs: number): number {
   return Math.max(1, Math.ceil((windowEndsAtEpochMs - nowMs) / 1000))
 }

@@ -1,20 +1,20 @@
 import { createHmac } from 'node:crypto'
 import type { Sql } from '../db/pool.ts'
 
-// By its mark a database knows the master key of its servers again. Whoever seals with another one makes what no server can open.
+// The database stores a mark of the servers' master key. It detects a process with another key, whose sealed secrets no server could open.
 
-/** Tells nothing of the key: an HMAC-SHA-256 of a constant under its 32 random bytes. */
+/** Returns the mark of a key: an HMAC-SHA-256 of a constant under its 32 random bytes, which reveals nothing about the key. */
 export function markOf(masterKey: Buffer): string {
   return createHmac('sha256', masterKey).update('switchyard master key').digest('hex')
 }
 
-/** The mark of the key that was last noted; undefined before the first. */
+/** Returns the mark of the key that was noted last; undefined before the first. */
 export async function readMark(sql: Sql): Promise<string | undefined> {
   const { rows } = await sql.query<{ value: string }>('SELECT value FROM installation WHERE name = $1', [NAME])
   return rows[0]?.value
 }
 
-/** Notes the key of a server that starts. False when the one before it had another. */
+/** Notes the key of a starting server. Returns false when the previous server had another key. */
 export async function noteMasterKey(sql: Sql, masterKey: Buffer): Promise<boolean> {
   const before = await readMark(sql)
   const mark = markOf(masterKey)

@@ -29,6 +29,6 @@ test('a given key wins, in hex or base64, and writes nothing', () => {
 test('a wrong key is refused, and a broken file is not written over', () => {
   expect(() => loadMasterKey({ masterKey: 'secret', dataDir })).toThrow('SWITCHYARD_MASTER_KEY must be 32 bytes')
   writeFileSync(join(dataDir, 'master.key'), 'half')
-  expect(() => loadMasterKey({ masterKey: null, dataDir })).toThrow('does not hold a key')
+  expect(() => loadMasterKey({ masterKey: null, dataDir })).toThrow('does not contain a key')
   expect(readFileSync(join(dataDir, 'master.key'), 'utf8')).toBe('half')
 })

@@ -6,26 +6,26 @@ import { giveToSameOwner } from '../db/file-owner.ts'
 const KEY_BYTES = 32
 
 /**
- * The key that seals upstream credentials: `masterKey` of the configuration (SWITCHYARD_MASTER_KEY, 32 bytes as hex or base64), or the one in
- * `<dataDir>/master.key`, which is made on first use. Throws an Error that says what to do when either is not a key.
+ * Returns the key that seals upstream credentials: `masterKey` of the configuration (SWITCHYARD_MASTER_KEY, 32 bytes as hex or base64), or
+ * the key in `<dataDir>/master.key`, created on first use. Throws an Error that says what to do when either is not a valid key.
  */
 export function loadMasterKey(place: MasterKeyPlace): Buffer {
   return findMasterKey(place) ?? create(pathIn(place.dataDir), place.dataDir)
 }
 
 export interface MasterKeyPlace {
-  /** Null or empty where it is in the data directory. */
+  /** Null or empty when the key is in the data directory. */
   readonly masterKey: string | null
   readonly dataDir: string
 }
 
-/** The same, but undefined where it would be made. */
+/** Like loadMasterKey, but returns undefined instead of creating a key. */
 export function findMasterKey({ masterKey, dataDir }: MasterKeyPlace): Buffer | undefined {
   if (masterKey !== null && masterKey !== '') {
     const key = parseMasterKey(masterKey)
     if (!key)
       throw new Error(
-        'SWITCHYARD_MASTER_KEY must be 32 bytes as hex (64 characters) or base64 (44). Make one with: openssl rand -hex 32',
+        'SWITCHYARD_MASTER_KEY must be 32 bytes as hex (64 characters) or base64 (44). Create one with: openssl rand -hex 32',
       )
     return key
   }
@@ -34,7 +34,7 @@ export function findMasterKey({ masterKey, dataDir }: MasterKeyPlace): Buffer | 
 
 const pathIn = (dataDir: string) => join(dataDir, 'master.key')
 
-/** 32 bytes from hex, base64 or base64url; undefined for anything else. */
+/** Reads 32 bytes from hex, base64 or base64url; undefined for anything else. */
 export function parseMasterKey(text: string): Buffer | undefined {
   const trimmed = text.trim()
   if (/^[0-9a-f]{64}$/i.test(trimmed)) return Buffer.from(trimmed, 'hex')
@@ -55,12 +55,12 @@ function read(path: string): Buffer | undefined {
   const key = parseMasterKey(text)
   if (!key)
     throw new Error(
-      `${path} does not hold a key. Restore it from a backup; without it the sealed keys of hosters cannot be opened.`,
+      `${path} does not contain a key. Restore it from a backup; without it the sealed keys of hosters cannot be opened.`,
     )
   return key
 }
 
-/** Written whole under another name, then linked: a reader never sees half a key, and of two starts at once one key wins. */
+/** Writes the key under a temporary name, then links it: a reader never sees half a key, and of two concurrent starts one key wins. */
 function create(path: string, dataDir: string): Buffer {
   mkdirSync(dataDir, { recursive: true })
   const draft = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`

@@ -1,9 +1,9 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { SupplyError } from '../domain/supply-error.ts'
 
-/** Whose secret it is and what for; a sealed record opens only for the same two. */
+/** The owner and purpose of a secret. A sealed record opens only with the same two. */
 export interface SecretOwner {
-  /** Of the hoster, of the request whose answer it is, or of the alert rule. */
+  /** The id of the hoster, of the request whose answer is stored, or of the alert rule. */
   readonly ownerId: string
   readonly purpose: 'upstream_key' | 'stored_answer' | 'webhook_secret'
 }
@@ -21,7 +21,7 @@ export function sealSecret(masterKey: Buffer, secret: string, owner: SecretOwner
   return Buffer.concat([Buffer.of(KEY_VERSION), nonce, cipher.getAuthTag(), ciphertext])
 }
 
-/** Opens what `sealSecret` made. Throws SupplyError `unreadable_key` for another master key, another owner or a changed byte. */
+/** Opens a record of `sealSecret`. Throws SupplyError `unreadable_key` for another master key, another owner or a changed byte. */
 export function openSecret(masterKey: Buffer, sealed: Buffer, owner: SecretOwner): string {
   const version = sealed[0]
   if (version !== KEY_VERSION || sealed.length < HEADER_BYTES) throw unreadable(owner)
@@ -37,7 +37,7 @@ export function openSecret(masterKey: Buffer, sealed: Buffer, owner: SecretOwner
   }
 }
 
-/** The first byte of every record, so that a second master key can be introduced beside the first. */
+/** The first byte of every record, so that a second master key can be introduced later. */
 const KEY_VERSION = 1
 const NONCE_BYTES = 12
 const TAG_BYTES = 16
@@ -62,6 +62,6 @@ function unreadable({ ownerId, purpose }: SecretOwner): SupplyError {
   }
   return new SupplyError(
     'unreadable_key',
-    `The upstream key of hoster ${ownerId} cannot be opened with this master key. Restore the master key it was sealed with, or set the key of the hoster anew.`,
+    `The upstream key of hoster ${ownerId} cannot be opened with this master key. Restore the master key it was sealed with, or set the key of the hoster again.`,
   )
 }

@@ -77,7 +77,7 @@ test('a name is offered once, and never one that means something else', async ()
   expect(found!.offers.map(offer => offer.upstreamModel)).toEqual(['/a/m.gguf'])
 })
 
-test('a server without a chat model is found, and said to have nothing to offer', async () => {
+test('a server without a chat model is found but offers nothing', async () => {
   const [found] = await detect({
     ollama: await listen(json({ data: [{ id: 'bge-m3' }, { id: 'mxbai-embed-large' }] })),
   })
@@ -88,7 +88,7 @@ test.each([401, 403])('a server that wants a key, and says so with %i, is found 
   const lmstudio = await listen(json({ error: 'key' }, code))
   const [found] = await detect({ lmstudio })
   expect(found!.offers).toEqual([])
-  expect(found!.finding.note).toContain('wants an API key')
+  expect(found!.finding.note).toContain('needs an API key')
 })
 
 test.each<[string, RequestListener]>([

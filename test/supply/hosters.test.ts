@@ -266,7 +266,7 @@ describe('what operators get wrong', () => {
         'private or reserved',
       ],
       [() => addHoster(database.pool, { ...acme, name: '' }, secrets), 'The name must have'],
-      [() => addHoster(database.pool, { ...acme, name: 'acme ' }, secrets), 'end with no space'],
+      [() => addHoster(database.pool, { ...acme, name: 'acme ' }, secrets), 'must not end with a space'],
       // The id of another hoster.
       [() => addHoster(database.pool, { ...acme, name: randomUUID() }, secrets), 'like an id'],
       [() => addHoster(database.pool, { ...acme, name: 'b', trustScore: 1.1 }, secrets), 'trust score'],

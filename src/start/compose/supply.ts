@@ -3,7 +3,7 @@ import type { CustomerBreakers } from '../../domain/health.ts'
 import { createPinnedLookup } from '../../egress/pinned-lookup.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { modelShow, modelsList } from '../../http/endpoints/models.ts'
-import { createCustomerBreakers, ofKey } from '../../supply/breakers/customer-breakers.ts'
+import { createCustomerBreakers, splitCustomerOfferKey } from '../../supply/breakers/customer-breakers.ts'
 import { createHealth } from '../../supply/breakers/health.ts'
 import { type CatalogSource, createCatalogSource } from '../../supply/catalog/catalog-source.ts'
 import { UpstreamClient } from '../../upstreams/upstream-client.ts'
@@ -54,7 +54,7 @@ function createBreakers({ clock, random, log }: ComposeContext): CustomerBreaker
       clock,
       random,
       onEvent: event =>
-        log.info({ ...event, ...ofKey(event.offerId) }, 'the health of an offer changed for a single customer'),
+        log.info({ ...event, ...splitCustomerOfferKey(event.offerId) }, 'the health of an offer changed for a single customer'),
     }),
   )
 }

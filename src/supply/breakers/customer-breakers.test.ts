@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { Health } from '../../domain/health.ts'
-import { createCustomerBreakers, ofKey } from './customer-breakers.ts'
+import { createCustomerBreakers, splitCustomerOfferKey } from './customer-breakers.ts'
 import { createHealth } from './health.ts'
 
 let nowMs: number
@@ -143,5 +143,5 @@ test('memory is bounded', () => {
 })
 
 test('a key says whose it is', () => {
-  expect(ofKey('ann gpu 1/model')).toEqual({ customerId: 'ann', offerId: 'gpu 1/model' })
+  expect(splitCustomerOfferKey('ann gpu 1/model')).toEqual({ customerId: 'ann', offerId: 'gpu 1/model' })
 })

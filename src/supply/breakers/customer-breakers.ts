@@ -3,136 +3,143 @@ import type { CustomerBreakers, Health, OfferState } from '../../domain/health.t
 import { FAILURES_TO_EJECT } from './offer-record.ts'
 
 /**
- * Keeps what one customer's requests do to servers from everybody else: an image that no server can decode, or a prompt that crashes each worker, sent again
- * and again, would eject server after server for all. So each customer has a breaker of its own for what fails, and of a row of faults that ejects
- * for everybody, one customer gives less than is needed. Who is alone loses nothing: its own breaker ejects as soon.
+ * Isolates customers from the faults that one customer's requests cause. An image that no server can decode, or a prompt that crashes every
+ * worker, would otherwise eject server after server for all customers when sent repeatedly. So each customer has its own breaker per
+ * offer, and one customer alone contributes fewer faults in a row than the shared breaker needs to eject. A customer that is alone on
+ * the gateway loses nothing: its own breaker ejects just as early.
  *
- * @param everybody of offers
- * @param ofOne another one, of offers as one customer finds them: asked of only for who has met faults
+ * @param shared health of the offers, keyed by offer id
+ * @param perCustomer health of the offers as single customers meet them, keyed by `customerOfferKey`; used only for customers that have met faults
  */
-export function createCustomerBreakers(everybody: Health, ofOne: Health): CustomerBreakers {
-  const books: Books = { everybody, ofOne, troubled: new Set(), rows: new Map(), firstRefused: new Map() }
-  return { of: customerId => new HealthOfCustomer(books, customerId) }
+export function createCustomerBreakers(shared: Health, perCustomer: Health): CustomerBreakers {
+  const state: SharedState = {
+    shared,
+    perCustomer,
+    faultyKeys: new Set(),
+    faultsInRow: new Map(),
+    firstRefused: new Map(),
+  }
+  return { of: customerId => new CustomerHealth(state, customerId) }
 }
 
-interface Books {
-  readonly everybody: Health
-  readonly ofOne: Health
-  /** By keys of `ofOne`, those who have met faults, the first of them first. */
-  readonly troubled: Set<string>
-  /** Of each offer the faults since its last success, by customer. */
-  readonly rows: Map<string, Map<string, number>>
-  /** Of each offer who was the first to meet a refused key since its last success. */
+interface SharedState {
+  readonly shared: Health
+  readonly perCustomer: Health
+  /** Keys of `perCustomer` that have met faults, oldest first. */
+  readonly faultyKeys: Set<string>
+  /** For each offer, the faults since its last success, by customer. */
+  readonly faultsInRow: Map<string, Map<string, number>>
+  /** For each offer, the first customer to meet a refused key since its last success. */
   readonly firstRefused: Map<string, string>
 }
 
-/** A class, since several are made for each request: with closures, each would be eight functions. */
-class HealthOfCustomer implements Health {
-  readonly #books: Books
+/** A class, because several are created for each request: with closures, each would be eight functions. */
+class CustomerHealth implements Health {
+  readonly #state: SharedState
   readonly #customerId: string
 
-  constructor(books: Books, customerId: string) {
-    this.#books = books
+  constructor(state: SharedState, customerId: string) {
+    this.#state = state
     this.#customerId = customerId
   }
 
   state(offerId: string): OfferState {
-    const { everybody, ofOne } = this.#books
-    const state = everybody.state(offerId)
-    const key = this.#ownKey(offerId)
+    const { shared, perCustomer } = this.#state
+    const state = shared.state(offerId)
+    const key = this.#faultyKey(offerId)
     if (key === undefined || state === 'ejected') return state
-    const own = ofOne.state(key)
+    const own = perCustomer.state(key)
     return own === 'open' ? state : own
   }
 
   ejectedForMs(offerId: string): number {
-    const { everybody, ofOne } = this.#books
-    const key = this.#ownKey(offerId)
-    const forMs = everybody.ejectedForMs(offerId)
-    return key === undefined ? forMs : Math.max(forMs, ofOne.ejectedForMs(key))
+    const { shared, perCustomer } = this.#state
+    const key = this.#faultyKey(offerId)
+    const forMs = shared.ejectedForMs(offerId)
+    return key === undefined ? forMs : Math.max(forMs, perCustomer.ejectedForMs(key))
   }
 
-  predictMs(...about: Parameters<Health['predictMs']>): ReturnType<Health['predictMs']> {
-    return this.#books.everybody.predictMs(...about)
+  predictMs(...args: Parameters<Health['predictMs']>): ReturnType<Health['predictMs']> {
+    return this.#state.shared.predictMs(...args)
   }
 
   inFlight(offerId: string): number {
-    return this.#books.everybody.inFlight(offerId)
+    return this.#state.shared.inFlight(offerId)
   }
 
   beginRequest(offerId: string): void {
-    const { everybody, ofOne } = this.#books
-    everybody.beginRequest(offerId)
-    const key = this.#ownKey(offerId)
-    if (key !== undefined) ofOne.beginRequest(key)
+    const { shared, perCustomer } = this.#state
+    shared.beginRequest(offerId)
+    const key = this.#faultyKey(offerId)
+    if (key !== undefined) perCustomer.beginRequest(key)
   }
 
   endRequest(offerId: string): void {
-    const { everybody, ofOne } = this.#books
-    everybody.endRequest(offerId)
-    const key = this.#ownKey(offerId)
-    if (key !== undefined) ofOne.endRequest(key)
+    const { shared, perCustomer } = this.#state
+    shared.endRequest(offerId)
+    const key = this.#faultyKey(offerId)
+    if (key !== undefined) perCustomer.endRequest(key)
   }
 
   recordSuccess(...[offerId, sample, sentMs]: Parameters<Health['recordSuccess']>): void {
-    const { everybody, ofOne, rows, firstRefused } = this.#books
-    everybody.recordSuccess(offerId, sample, sentMs)
-    if (rows.size > 0) rows.delete(offerId)
+    const { shared, perCustomer, faultsInRow, firstRefused } = this.#state
+    shared.recordSuccess(offerId, sample, sentMs)
+    if (faultsInRow.size > 0) faultsInRow.delete(offerId)
     if (firstRefused.size > 0) firstRefused.delete(offerId)
-    const key = this.#ownKey(offerId)
-    if (key !== undefined) ofOne.recordSuccess(key, sample, sentMs)
+    const key = this.#faultyKey(offerId)
+    if (key !== undefined) perCustomer.recordSuccess(key, sample, sentMs)
   }
 
   recordFailure(...failure: Parameters<Health['recordFailure']>): void {
-    const { everybody, ofOne, troubled } = this.#books
+    const { shared, perCustomer, faultyKeys } = this.#state
     const [offerId, outcome, retryAfterS, sentMs] = failure
-    if (!mayBeOfRequest.has(outcome)) {
-      everybody.recordFailure(...failure)
+    if (!mayBeRequestFault.has(outcome)) {
+      shared.recordFailure(...failure)
       return
     }
-    const key = keyOf(this.#customerId, offerId)
-    const isKeptAway = ofOne.state(key) !== 'open'
-    remember(troubled, key)
-    ofOne.recordFailure(key, outcome, retryAfterS, sentMs)
-    const isForAll =
-      outcome === 'credential_rejected' ? this.#isSecondRefused(offerId) : this.#isInRow(offerId, isKeptAway)
-    if (isForAll) everybody.recordFailure(...failure)
+    const key = customerOfferKey(this.#customerId, offerId)
+    const isKeptAway = perCustomer.state(key) !== 'open'
+    remember(faultyKeys, key)
+    perCustomer.recordFailure(key, outcome, retryAfterS, sentMs)
+    const isShared =
+      outcome === 'credential_rejected' ? this.#isSecondRefused(offerId) : this.#countsInRow(offerId, isKeptAway)
+    if (isShared) shared.recordFailure(...failure)
   }
 
-  /** Whether another customer has met a refused key there. */
+  /** Whether another customer has met a refused key at this offer. */
   #isSecondRefused(offerId: string): boolean {
-    const { firstRefused } = this.#books
+    const { firstRefused } = this.#state
     const first = firstRefused.get(offerId)
     if (first !== undefined) return first !== this.#customerId
     if (firstRefused.size < KEYS_MAX) firstRefused.set(offerId, this.#customerId)
     return false
   }
 
-  /** Whether a fault counts in everybody's row of them, to which one customer alone adds less than ejects. */
-  #isInRow(offerId: string, isKeptAway: boolean): boolean {
-    const row = rowOf(this.#books.rows, offerId)
+  /** Whether a fault counts for the shared breaker. One customer alone adds fewer faults than eject. */
+  #countsInRow(offerId: string, isKeptAway: boolean): boolean {
+    const row = rowOf(this.#state.faultsInRow, offerId)
     const faults = row.get(this.#customerId) ?? 0
     if (isKeptAway || faults >= FAULTS_OF_ONE_MAX) return false
     row.set(this.#customerId, faults + 1)
     return true
   }
 
-  /** Undefined where this customer has met no faults, as nearly everywhere. */
-  #ownKey(offerId: string): string | undefined {
-    const { troubled } = this.#books
-    if (troubled.size === 0) return undefined
-    const key = keyOf(this.#customerId, offerId)
-    return troubled.has(key) ? key : undefined
+  /** Returns the customer's key for the offer, or undefined if this customer has met no faults there (nearly always). */
+  #faultyKey(offerId: string): string | undefined {
+    const { faultyKeys } = this.#state
+    if (faultyKeys.size === 0) return undefined
+    const key = customerOfferKey(this.#customerId, offerId)
+    return faultyKeys.has(key) ? key : undefined
   }
 }
 
-/** What `ofOne` knows an offer by, as one customer finds it. */
-export function keyOf(customerId: string, offerId: string): string {
+/** Returns the key of an offer in the per-customer health. */
+export function customerOfferKey(customerId: string, offerId: string): string {
   return `${customerId} ${offerId}`
 }
 
-/** Of such a key, whose it is and what of. */
-export function ofKey(key: string): { customerId: string; offerId: string } {
+/** Splits the key of the per-customer health into customer and offer. */
+export function splitCustomerOfferKey(key: string): { customerId: string; offerId: string } {
   const at = key.indexOf(' ')
   return { customerId: key.slice(0, at), offerId: key.slice(at + 1) }
 }
@@ -141,10 +148,11 @@ const FAULTS_OF_ONE_MAX = FAILURES_TO_EJECT - 1
 const KEYS_MAX = 10_000
 
 /**
- * In which the request may have a part. Without a connection the server has not seen it. A filter before the server may refuse a prompt as if it were the
- * key: AWS with 403 and `{"message":"Forbidden"}`, the content safety of Azure's gateway likewise.
+ * Outcomes that the request itself may have caused; without a connection the server has not seen the request. `credential_rejected` is
+ * one of them, because a filter in front of the server may refuse a prompt as if the key were wrong: AWS answers 403 with
+ * `{"message":"Forbidden"}`, and so does the content safety of Azure's gateway.
  */
-const mayBeOfRequest: ReadonlySet<Exclude<AttemptOutcome, 'answered'>> = new Set([
+const mayBeRequestFault: ReadonlySet<Exclude<AttemptOutcome, 'answered'>> = new Set([
   'server_error',
   'first_token_timeout',
   'malformed',
@@ -159,7 +167,7 @@ function remember(keys: Set<string>, key: string): void {
 
 function rowOf(rows: Map<string, Map<string, number>>, offerId: string): Map<string, number> {
   let row = rows.get(offerId)
-  // Who is left out by then counts anew, which matters no more among so many.
+  // The counts start again at zero. Among this many customers that makes no difference.
   if (row === undefined || row.size >= KEYS_MAX) {
     if (rows.size >= KEYS_MAX) rows.clear()
     row = new Map()

@@ -5,26 +5,26 @@ import { readHosterOffers } from '../hosters/hoster-offers.ts'
 import { buildCatalog, type Catalog } from './catalog.ts'
 
 export interface CatalogSource {
-  /** The catalog of this moment. Take it once per request. */
+  /** Returns the current catalog. Call it once per request. */
   current(): Catalog
-  /** Reads the hosters again. A call during a running read starts another one after it, so what it returns is never older than the call. */
+  /** Reads the hosters again. A call during a running read starts another read after it, so the new catalog is never older than the call. */
   refresh(): Promise<void>
 }
 
 export interface CatalogSourceOptions {
-  /** Local and cloud offers: from the configuration, detected, the demo. */
+  /** Local and cloud offers: configured, detected, and the demo. */
   readonly configured: readonly Offer[]
   readonly sql: Sql
   readonly masterKey: Buffer
-  /** Hosters may live on private addresses; then their endpoints are not confined to the public internet. */
+  /** Permits hosters on private addresses. */
   readonly allowPrivateHosters: boolean
   readonly clock: Clock
-  /** Told about a hoster that cannot be offered, for example because its key does not open. The others are offered. */
+  /** Called for a hoster that cannot be offered, for example because its key does not open. The others are offered. */
   readonly onProblem: (message: string) => void
 }
 
 /**
- * Keeps the catalog: configured offers at once, hosters after the first `refresh`. Call `refresh` when control topic `supply`
+ * Creates the source of the catalog. It has the configured offers at once and hosters after the first `refresh`. Call `refresh` when control topic `supply`
  * changes. Throws when two configured offers have the same id.
  */
 export function createCatalogSource(options: CatalogSourceOptions): CatalogSource {

@@ -2,7 +2,7 @@ import type { Feature } from '../../domain/chat-job.ts'
 import type { TokenPrice } from '../../domain/money.ts'
 import type { Offer, ProviderKind } from '../../domain/offer.ts'
 
-/** Every live offer at one moment. Immutable: a change makes another catalog, so a request sees one from start to end. */
+/** Every live offer at one moment. Immutable: a change creates a new catalog, so a request uses the same one from start to end. */
 export interface Catalog {
   readonly offers: readonly Offer[]
   /** Empty for an unknown model. */
@@ -12,33 +12,34 @@ export interface Catalog {
   readonly models: ReadonlyMap<string, ModelSummary>
 }
 
-/** A model as customers see it: what its offers have in common, and between which prices they lie. */
+/** A model as customers see it: its limits and features over all offers, and its price ranges. */
 export interface ModelSummary {
   readonly id: string
-  /** The most any offer takes. */
+  /** The largest of all offers. */
   readonly contextTokens: number
   readonly maxOutputTokens: number
-  /** What at least one offer can do. */
+  /** Features that at least one offer has. */
   readonly features: ReadonlySet<Feature>
   readonly providerKinds: readonly ProviderKind[]
-  /** For the kinds that offer it. */
+  /** One range for each kind that offers the model. */
   readonly prices: Partial<Record<ProviderKind, PriceRange>>
-  /** Unix time in seconds since when it is offered. */
+  /** When the model was first offered, Unix time in seconds. */
   readonly created: number
-  /** The name of the endpoint when there is only one, otherwise `switchyard`. */
+  /** The name of the endpoint if only one offers the model, otherwise `switchyard`. */
   readonly ownedBy: string
   readonly demo: boolean
 }
 
-/** Real prices of real offers, by the sum of input and output price. */
+/** Prices of two actual offers: those with the lowest and the highest sum of input and output price. */
 export interface PriceRange {
   readonly cheapest: TokenPrice
   readonly dearest: TokenPrice
 }
 
 /**
- * @param offers with unique ids
- * @param createdOf Unix seconds since when a model is offered
+ * Builds a catalog. Throws when two offers have the same id.
+ *
+ * @param createdOf returns when a model was first offered, Unix time in seconds
  */
 export function buildCatalog(offers: readonly Offer[], createdOf: (modelId: string) => number): Catalog {
   const byId = new Map(offers.map(offer => [offer.offerId, offer]))

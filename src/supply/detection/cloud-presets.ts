@@ -17,22 +17,22 @@ export interface CloudModel {
   /** USD per million tokens, as decimal text. */
   readonly inputPrice: string
   readonly outputPrice: string
-  /** Never more than what the price holds for: some clouds charge more for long prompts. */
+  /** At most the length that the price applies to: some clouds charge more for long prompts. */
   readonly contextTokens: number
   readonly maxOutputTokens: number
   readonly features: readonly Feature[]
 }
 
 /**
- * When the prices below were collected: from models.dev, and from issues there, of litellm, genai-prices and llm-prices that quote the vendors' pages. Where a
- * price changes with the hour, the length of the prompt or the end of an offer, it is the highest that may be asked. Clouds change them: check before
- * selling, and declare the model in switchyard.yaml to set your own.
+ * The date on which the prices below were collected, from models.dev and from issues of models.dev, litellm, genai-prices and llm-prices that
+ * quote the vendors' pages. A price that depends on the hour, the length of the prompt or the end of a promotion is given at its highest.
+ * Clouds change prices: check them before selling, and declare a model in switchyard.yaml to set your own price.
  */
 export const cloudPricesAsOf = '2026-09-22'
 
 /**
- * Of answers that clients send back, where only their own family of servers knows them: LiteLLM issue 30835 for Mistral, Kai issue 265 for Groq. The details are
- * OpenRouter's, the extra content is Gemini's.
+ * Fields of answers that clients send back in later requests although only some servers accept them (LiteLLM issue 30835 for Mistral, Kai
+ * issue 265 for Groq). `reasoning_details` comes from OpenRouter, `extra_content` from Gemini.
  */
 const echoedFields = [
   ...['refusal', 'annotations', 'reasoning', 'reasoning_content', 'reasoning_details', 'extra_content'],
@@ -44,7 +44,7 @@ export const cloudPresets: readonly CloudPreset[] = [
     name: 'openai',
     keyVariable: 'OPENAI_API_KEY',
     baseUrl: 'https://api.openai.com/v1',
-    // max_tokens is refused by the reasoning models and deprecated for the others.
+    // The reasoning models refuse max_tokens; for the others it is deprecated.
     dialect: {
       ...standardDialect,
       maxTokensField: 'max_completion_tokens',
@@ -52,15 +52,15 @@ export const cloudPresets: readonly CloudPreset[] = [
       toolCallIds: 'short',
     },
     models: [
-      // What is written to the prompt cache costs 1.25 times the list price, and any prompt of 1,024 tokens may be; prompts above 272,000 tokens cost twice
-      // as much, so they are not offered. How many tokens an image is there is not known.
+      // Writing to the prompt cache costs 1.25 times the list price, and any prompt from 1,024 tokens may be written. Prompts above 272,000
+      // tokens cost twice as much, so they are not offered. The token count of an image is not known, so images are not offered.
       model('gpt-5.6-sol', '6.25', '30', 272_000, 128_000, ['tools', 'json_schema']),
       model('gpt-5.6-terra', '2.5', '12', 272_000, 128_000, ['tools', 'json_schema']),
       model('gpt-5.6-luna', '0.25', '1.2', 272_000, 128_000, ['tools', 'json_schema']),
       model('gpt-4.1', '2', '8', 1_047_576, 32_768, ['tools', 'images', 'json_schema']),
       model('gpt-4.1-mini', '0.4', '1.6', 1_047_576, 32_768, ['tools', 'images', 'json_schema']),
       model('gpt-4o', '2.5', '10', 128_000, 16_384, ['tools', 'images', 'json_schema']),
-      // An image is up to 48,000 tokens there (dify issue 7707), of which no more than 2,048 would be paid: src/dialects/chat/prompt-size.ts.
+      // An image counts up to 48,000 tokens (dify issue 7707), but at most 2,048 would be charged: see src/dialects/chat/prompt-size.ts.
       model('gpt-4o-mini', '0.15', '0.6', 128_000, 16_384, ['tools', 'json_schema']),
     ],
   },
@@ -68,10 +68,10 @@ export const cloudPresets: readonly CloudPreset[] = [
     name: 'anthropic',
     keyVariable: 'ANTHROPIC_API_KEY',
     baseUrl: 'https://api.anthropic.com/v1',
-    // The vendor's OpenAI layer ignores response_format, so a JSON schema would be a promise nobody keeps.
+    // The vendor's OpenAI layer ignores response_format, so JSON schemas are not offered.
     dialect: { ...standardDialect, toolCallIds: 'short' },
     models: [
-      // How many tokens an image is at these two is not known.
+      // The token count of an image is not known for these two models, so images are not offered.
       model('claude-opus-5', '5', '25', 1_000_000, 128_000, ['tools']),
       model('claude-sonnet-5', '2', '10', 1_000_000, 128_000, ['tools']),
       model('claude-sonnet-4-6', '3', '15', 1_000_000, 64_000, ['tools', 'images']),
@@ -84,9 +84,9 @@ export const cloudPresets: readonly CloudPreset[] = [
     baseUrl: 'https://generativelanguage.googleapis.com/v1beta/openai',
     dialect: standardDialect,
     models: [
-      // Prompts above 200,000 tokens cost twice as much at this model, so they are not offered.
+      // Prompts above 200,000 tokens cost twice as much, so they are not offered.
       model('gemini-3.1-pro-preview', '2', '12', 200_000, 65_536, ['tools', 'images', 'json_schema']),
-      // Half of this until the end of 2026.
+      // The vendor charges half of this until the end of 2026.
       model('gemini-3.7-flash', '1.5', '7.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
       model('gemini-3.5-flash-lite', '0.3', '2.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
       model('gemini-3.1-flash-lite', '0.25', '1.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
@@ -96,7 +96,7 @@ export const cloudPresets: readonly CloudPreset[] = [
     name: 'mistral',
     keyVariable: 'MISTRAL_API_KEY',
     baseUrl: 'https://api.mistral.ai/v1',
-    // Answers 422 extra_forbidden to fields it does not know; reports usage in streams without being asked.
+    // Answers 422 extra_forbidden to unknown fields; reports usage in streams without stream_options.
     dialect: {
       ...standardDialect,
       streamOptions: false,
@@ -117,7 +117,7 @@ export const cloudPresets: readonly CloudPreset[] = [
     name: 'groq',
     keyVariable: 'GROQ_API_KEY',
     baseUrl: 'https://api.groq.com/openai/v1',
-    // Documented to answer 400 to these.
+    // Documented to answer 400 to the first four.
     dialect: {
       ...standardDialect,
       dropFields: ['logprobs', 'logit_bias', 'top_logprobs', 'messages[].name', ...echoedFields],
@@ -133,7 +133,7 @@ export const cloudPresets: readonly CloudPreset[] = [
     baseUrl: 'https://api.deepseek.com',
     dialect: standardDialect,
     models: [
-      // Half of this outside of 01:00 to 04:00 and 06:00 to 10:00 UTC on weekdays.
+      // The vendor charges half of this except on weekdays from 01:00 to 04:00 and from 06:00 to 10:00 UTC.
       model('deepseek-flash', '0.3', '1.2', 1_000_000, 384_000, ['tools']),
       model('deepseek-v4-pro', '1.32', '3.96', 1_000_000, 384_000, ['tools']),
     ],
@@ -157,7 +157,7 @@ export const cloudPresets: readonly CloudPreset[] = [
     keyVariable: 'OPENROUTER_API_KEY',
     baseUrl: 'https://openrouter.ai/api/v1',
     dialect: standardDialect,
-    // Hundreds of models whose prices move weekly: the operator names the ones to sell.
+    // Hundreds of models with prices that change weekly: the operator declares the ones to sell.
     models: [],
   },
 ]

@@ -3,10 +3,10 @@ import { cloudPresets } from './cloud-presets.ts'
 import { usualLocalServers } from './detect-local.ts'
 
 /**
- * The names that detection has to leave alone: those of the endpoints that the configuration declares, and those of the same servers and clouds where it
- * calls them otherwise. What is declared would be sold twice, and at the lower of two prices.
+ * Returns the names that detection must skip: those of the declared endpoints, and the standard names of servers and clouds that the
+ * configuration declares under other names. Otherwise a declared model would be sold twice, at the lower of two prices.
  *
- * @param ownAddresses those of this machine beside loopback
+ * @param ownAddresses addresses of this machine other than loopback
  */
 export function declaredNames(
   endpoints: readonly { readonly name: string; readonly base_url: string }[],

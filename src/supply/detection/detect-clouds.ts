@@ -10,10 +10,10 @@ export interface DetectedCloud {
 }
 
 /**
- * Clouds whose key is in `environment`, with the models whose prices are known (cloud-presets.ts). Asks nobody: a start must
- * neither wait for clouds nor tell them about itself. A cloud without priced models is found, but offers nothing.
+ * Returns the clouds whose key is in `environment`, with the models whose prices are known (cloud-presets.ts). Sends no request: a
+ * start must neither wait for clouds nor reveal itself to them. A cloud without priced models is listed but offers nothing.
  *
- * @param except endpoint names that the configuration declares itself
+ * @param except endpoint names that the configuration declares
  */
 export function detectClouds(
   environment: Readonly<Record<string, string | undefined>>,
@@ -63,5 +63,5 @@ function offersOf(preset: CloudPreset, apiKey: string): Offer[] {
 function noteOf({ name, keyVariable, models }: CloudPreset): string {
   if (models.length > 0)
     return `${keyVariable} is set. Sold at the list prices of ${cloudPricesAsOf}, without a margin: check them before selling. Other models need a price in switchyard.yaml.`
-  return `${keyVariable} is set, but nothing is offered: no prices are known. Declare an endpoint "${name}" with models and prices in switchyard.yaml.`
+  return `${keyVariable} is set, but no prices are known, so nothing is offered. Declare an endpoint "${name}" with models and prices in switchyard.yaml.`
 }

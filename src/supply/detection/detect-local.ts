@@ -4,14 +4,14 @@ import { type Endpoint, isReservedModel, type Offer } from '../../domain/offer.t
 import { getJson, type JsonAnswer } from '../../egress/get-json.ts'
 import { isJsonObject } from '../../runtime/json-object.ts'
 
-/** Something that was found at start and may be offered; shown to the operator. */
+/** A server or cloud that was found at start, as shown to the operator. */
 export interface Finding {
   readonly name: string
   readonly kind: 'local' | 'cloud'
   readonly baseUrl: string
-  /** The ids customers would ask for. */
+  /** The model ids that customers request. */
   readonly models: readonly string[]
-  /** What it is and what to do about it, for a person. */
+  /** Explains the finding and says what to do. */
   readonly note: string
 }
 
@@ -25,7 +25,7 @@ export interface LocalServer {
   readonly port: number
 }
 
-/** Where local model servers listen when nobody tells them otherwise. llama.cpp has two defaults, an old and a new one. */
+/** Default ports of local model servers. llama.cpp has two, an old and a new one. */
 export const usualLocalServers: readonly LocalServer[] = [
   { name: 'ollama', port: 11434 },
   { name: 'llamacpp', port: 8080 },
@@ -36,19 +36,19 @@ export const usualLocalServers: readonly LocalServer[] = [
 ]
 
 export interface DetectLocalOptions {
-  /** Set by the operator for models nobody declared; a model without a price is not sold. */
+  /** The operator's price for detected models; a model without a price is not sold. */
   readonly price: TokenPrice
-  /** Ports of this process, which must not be taken for a model server. */
+  /** Ports of this process, which must not be mistaken for a model server. */
   readonly ownPorts: readonly number[]
-  /** Endpoint names that the configuration declares itself. */
+  /** Endpoint names that the configuration declares. */
   readonly except?: ReadonlySet<string>
   readonly servers?: readonly LocalServer[]
   readonly timeoutMs?: number
 }
 
 /**
- * Asks the usual ports of this machine, loopback only and all at once, for their models. Never rejects: what does not answer
- * in time like a model server is not there.
+ * Asks the usual ports of this machine for their models, all at once and only on loopback. Never rejects: a port that does not answer
+ * like a model server in time is skipped.
  */
 export async function detectLocal(options: DetectLocalOptions): Promise<DetectedLocal[]> {
   const { price, ownPorts, except, servers = usualLocalServers, timeoutMs = 500 } = options
@@ -74,7 +74,7 @@ async function askServer(
     note,
   })
   if (answer.status === 401 || answer.status === 403) {
-    const note = `wants an API key. Declare it in switchyard.yaml, with its key, to offer its models.`
+    const note = `needs an API key. Declare it in switchyard.yaml, with its key, to offer its models.`
     return { finding: describe([], note), offers: [] }
   }
   const models = answer.status === 200 ? readModels(answer.body) : undefined
@@ -83,7 +83,7 @@ async function askServer(
   const note =
     offers.length > 0
       ? 'offered at detect.local_price_per_million_usd. Declare it in switchyard.yaml to set prices per model.'
-      : 'has no chat model loaded, so there is nothing to offer.'
+      : 'has no chat model loaded, so nothing is offered. Load a model and restart the gateway.'
   return {
     finding: describe(
       offers.map(offer => offer.modelId),
@@ -93,19 +93,19 @@ async function askServer(
   }
 }
 
-/** Undefined when nothing listens there, when it is too slow, and when it does not speak HTTP: all the same to us. */
+/** Undefined when nothing listens at the URL, when it answers too slowly, or when it does not speak HTTP. */
 function ask(url: string, timeoutMs: number): Promise<JsonAnswer | undefined> {
   return getJson(url, { timeoutMs, headers: { accept: 'application/json' } }).catch(() => undefined)
 }
 
 interface LocalModel {
-  /** The id the server knows the model by; llama.cpp gives the path of its file. */
+  /** The model id at the server; with llama.cpp the path of a file. */
   readonly upstreamModel: string
   readonly modelId: string
   readonly contextTokens: number
 }
 
-/** Undefined when the body is not a list of models in OpenAI's shape, so not a model server. */
+/** Undefined when the body is not a list of models in OpenAI's format: not a model server. */
 function readModels(list: unknown): LocalModel[] | undefined {
   const data = isJsonObject(list) ? list.data : undefined
   if (!Array.isArray(data)) return undefined
@@ -118,29 +118,27 @@ function readModels(list: unknown): LocalModel[] | undefined {
   return models.filter(({ modelId }, at) => models.findIndex(other => other.modelId === modelId) === at)
 }
 
-/** Servers list these beside chat models, and they answer a chat with an error. */
+/** Servers list these models along with chat models, but they answer a chat with an error. */
 const NO_CHAT = /embed|rerank|whisper|\btts\b|\bbge-|\bclip\b/i
 
-/** `/models/Qwen3-8B-Q4_K_M.gguf` is a fact about a disk; customers ask for `Qwen3-8B-Q4_K_M`. Other ids may hold slashes. */
+/** Returns the id for customers: `/models/Qwen3-8B-Q4_K_M.gguf` becomes `Qwen3-8B-Q4_K_M`. Other ids may contain slashes and stay. */
 function nameOf(upstreamModel: string): string {
   if (!/\.gguf$/i.test(upstreamModel)) return upstreamModel
   return upstreamModel.replace(/^.*[\\/]/, '').replace(/(-00001-of-\d{5})?\.gguf$/i, '')
 }
 
 /**
- * What to assume of a server that does not tell. Larger than Ollama's default, so long prompts are not refused here; whoever
- * wants to be exact declares the model.
+ * The assumed context of a server that does not report one. Larger than Ollama's default, so that long prompts are not refused here. An
+ * operator who needs the exact value declares the model.
  */
-const CONTEXT_TOKENS_UNTOLD = 32_768
+const CONTEXT_TOKENS_ASSUMED = 32_768
 
-/** vLLM and SGLang tell max_model_len; llama.cpp tells meta.n_ctx (as served) or only meta.n_ctx_train (as trained). */
+/** vLLM and SGLang report max_model_len; llama.cpp reports meta.n_ctx (as served) or only meta.n_ctx_train (as trained). */
 function contextOf(entry: Record<string, unknown>): number {
   const meta = isJsonObject(entry.meta) ? entry.meta : {}
-  const told = [entry.max_model_len, meta.n_ctx, meta.n_ctx_train, entry.context_length]
-  return (
-    (told.find(value => typeof value === 'number' && Number.isSafeInteger(value) && value > 0) as number | undefined) ??
-    CONTEXT_TOKENS_UNTOLD
-  )
+  const reported = [entry.max_model_len, meta.n_ctx, meta.n_ctx_train, entry.context_length]
+  const known = reported.find(value => typeof value === 'number' && Number.isSafeInteger(value) && value > 0)
+  return (known as number | undefined) ?? CONTEXT_TOKENS_ASSUMED
 }
 
 function toOffers(server: LocalServer, baseUrl: string, models: readonly LocalModel[], price: TokenPrice): Offer[] {
@@ -166,7 +164,7 @@ function toOffers(server: LocalServer, baseUrl: string, models: readonly LocalMo
     price,
     contextTokens,
     maxOutputTokens: contextTokens,
-    // Not told; eligibility takes a local server with no declared features as able.
+    // Not reported. Eligibility assumes that a local server without declared features has all of them.
     features: new Set(),
   }))
 }

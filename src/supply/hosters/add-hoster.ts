@@ -15,12 +15,12 @@ export interface NewHoster {
   readonly models: readonly HostedModel[]
   /** 0..1 */
   readonly trustScore: number
-  /** The hoster's part of each charge, in basis points: 8,000 leaves the platform a fee of 20 %. */
+  /** The hoster's share of each charge, in basis points: 8,000 leaves the platform a fee of 20 %. */
   readonly shareBps: number
 }
 
 /**
- * Adds a hoster with one endpoint and its first prices. It stays `pending`, and gets no requests, until activated.
+ * Adds a hoster with one endpoint and its first prices. It stays `pending` and gets no requests until it is activated.
  * Throws SupplyError `invalid_url`, `invalid_value` or `name_taken`.
  */
 export async function addHoster(

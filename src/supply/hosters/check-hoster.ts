@@ -6,8 +6,8 @@ import type { HostedModel } from './hosted-model.ts'
 
 // Checks of what operators enter. Each throws SupplyError `invalid_value`.
 
-/** 1,000 USD per million tokens. The dearest models on sale ask about 200; above it is a slip of the decimal point. */
-const DEAREST_PICO_PER_TOKEN = 1_000_000_000n
+/** 1,000 USD per million tokens. The most expensive models cost about 200; a higher price is a misplaced decimal point. */
+const PICO_PER_TOKEN_MAX = 1_000_000_000n
 
 export function checkModel(model: HostedModel): void {
   checkModelId('The model id', model.modelId)
@@ -22,7 +22,7 @@ export function checkModel(model: HostedModel): void {
     const [output, context] = [model.maxOutputTokens, model.contextTokens]
     throw new SupplyError(
       'invalid_value',
-      `The largest output, ${output} tokens, is more than the context length, ${context}; input and output together have to fit in there.`,
+      `The largest output, ${output} tokens, is more than the context length, ${context}. Input and output together must fit into the context.`,
     )
   }
   const unknown = model.features.find(feature => !features.includes(feature))
@@ -35,7 +35,7 @@ function checkModelId(what: string, id: string): void {
 }
 
 function checkPrice(what: string, picoPerToken: bigint): void {
-  if (picoPerToken < 0n || picoPerToken > DEAREST_PICO_PER_TOKEN)
+  if (picoPerToken < 0n || picoPerToken > PICO_PER_TOKEN_MAX)
     throw new SupplyError('invalid_value', `${what} must be between 0 and 1,000 USD per million tokens.`)
 }
 
@@ -55,15 +55,15 @@ export function checkName(name: string): string {
   if (!/^[\p{L}\p{N}][\p{L}\p{N} ._-]{0,79}$/u.test(name) || name.endsWith(' '))
     throw new SupplyError(
       'invalid_value',
-      'The name must have 1 to 80 letters, digits, spaces, dots, dashes or underscores, and begin and end with no space.',
+      'The name must have 1 to 80 letters, digits, spaces, dots, dashes or underscores. It must begin with a letter or digit and must not end with a space.',
     )
-  // Hosters are found by either, and whoever is named like another one would be suspended, priced and sent keys in its place.
-  if (UUID.test(name)) throw new SupplyError('invalid_value', 'The name must not look like an id.')
+  // Commands find hosters by id or name. A name that equals another hoster's id would receive that hoster's changes and keys.
+  if (UUID.test(name)) throw new SupplyError('invalid_value', 'The name must not look like an id. Choose another name.')
   return name
 }
 
 export function checkKey(key: string | undefined): string | undefined {
-  // It becomes a header value; anything else would be an injection or a typing mistake.
+  // The key becomes a header value. Other characters are a typing mistake or an attempt to inject headers.
   if (key !== undefined && !/^[\x21-\x7e]{1,4096}$/.test(key))
     throw new SupplyError('invalid_value', 'The upstream key must be printable ASCII without spaces.')
   return key

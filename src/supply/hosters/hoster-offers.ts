@@ -8,7 +8,7 @@ import { checkHosterUrl } from './hoster-url.ts'
 
 export interface HosterOffers {
   readonly offers: readonly Offer[]
-  /** Unix seconds of the first price of each model. */
+  /** For each model the Unix time in seconds of its first price. */
   readonly offeredSince: ReadonlyMap<string, number>
 }
 
@@ -18,7 +18,7 @@ export interface HosterOffersOptions {
   readonly onProblem: (message: string) => void
 }
 
-/** The current prices of active hosters, as offers. An endpoint whose key does not open or whose address may not be called is reported and left out. */
+/** Reads the current prices of active hosters as offers. Reports and skips an endpoint whose key does not open or whose address may not be called. */
 export async function readHosterOffers(sql: Sql, options: HosterOffersOptions): Promise<HosterOffers> {
   const { rows } = await sql.query<HosterPriceRow>(SELECT_CURRENT_PRICES)
   const endpoints = new Map<string, Endpoint | undefined>()
@@ -69,8 +69,8 @@ function toEndpoint(row: HosterPriceRow, options: HosterOffersOptions): Endpoint
   const owner = { ownerId: row.hoster_id, purpose: 'upstream_key' } as const
   let apiKey: string | null = null
   try {
-    // Judged when it was added, but perhaps while private addresses were allowed; and an address that is no name is never looked up,
-    // so no socket would ask again.
+    // Check again: private addresses may have been allowed when the hoster was added, and the pinned lookup only checks host names,
+    // never literal addresses.
     checkHosterUrl(row.base_url, { allowPrivate: options.allowPrivateHosters })
     if (row.key_sealed) apiKey = openSecret(options.masterKey, row.key_sealed, owner)
   } catch (error) {

@@ -43,7 +43,7 @@ describe('refused', () => {
     ['29', 'https://[fc00::1]/v1'],
     ['29', 'https://[fd12:3456::1]/v1'],
     ['29', 'https://[ff02::1]/v1'],
-    // Case 30: local names, names that stand for any address, and tricks with the parser.
+    // Case 30: local names, names that resolve to any address, and URL parser tricks.
     ['30', 'https://localhost/v1'],
     ['30', 'https://LOCALHOST/v1'],
     ['30', 'https://localhost./v1'],
@@ -100,11 +100,11 @@ test.each([
   ['https://notlocal.dev/v1', 'https://notlocal.dev/v1'],
   ['https://8.8.8.8/v1', 'https://8.8.8.8/v1'],
   ['https://[2606:4700::1111]/v1', 'https://[2606:4700::1111]/v1'],
-])('%s is taken as %s', (url, taken) => {
-  expect(checkHosterUrl(url, publicOnly)).toBe(taken)
+])('%s is accepted as %s', (url, accepted) => {
+  expect(checkHosterUrl(url, publicOnly)).toBe(accepted)
 })
 
-test('an operator may allow private addresses, but no credentials in the URL and no other protocols', () => {
+test('an operator can allow private addresses, but neither credentials in the URL nor other protocols', () => {
   const allowed = { allowPrivate: true }
   expect(checkHosterUrl('http://127.0.0.1:11434/v1/', allowed)).toBe('http://127.0.0.1:11434/v1')
   expect(checkHosterUrl('http://gpu-box:8000/v1', allowed)).toBe('http://gpu-box:8000/v1')
@@ -113,7 +113,7 @@ test('an operator may allow private addresses, but no credentials in the URL and
   expect(() => checkHosterUrl('file:///etc/passwd', allowed)).toThrow('https://')
 })
 
-test('who is refused is told of the setting where it helps, and nowhere else', () => {
+test('a refusal names the setting if and only if the setting helps', () => {
   const refusal = (url: string, allowPrivate: boolean) => {
     try {
       return checkHosterUrl(url, { allowPrivate })
@@ -122,7 +122,7 @@ test('who is refused is told of the setting where it helps, and nowhere else', (
     }
   }
   const advice =
-    'For a server of your own on a private network, set hosters.allow_private_urls: true in switchyard.yaml and restart the gateway.'
+    'To use your own server on a private network, set hosters.allow_private_urls: true in switchyard.yaml and restart the gateway.'
   expect(refusal('http://models.acme.dev/v1', false)).toBe(
     `This hoster URL is refused: it must start with https://. ${advice}`,
   )

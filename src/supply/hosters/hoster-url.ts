@@ -2,8 +2,8 @@ import { SupplyError } from '../../domain/supply-error.ts'
 import { parseOutboundUrl } from '../../egress/outbound-url.ts'
 
 /**
- * Checks the address a hoster gave us and returns it without a trailing slash. We will send requests and a credential there,
- * so it must be https on the public internet; `allowPrivate` is the operator's word that private addresses and http are meant.
+ * Checks the URL of a hoster and returns it without a trailing slash. Requests and a credential are sent there, so it must be
+ * https on the public internet; with `allowPrivate` the operator permits private addresses and http.
  * Throws SupplyError `invalid_url`.
  */
 export function checkHosterUrl(text: string, { allowPrivate }: { allowPrivate: boolean }): string {
@@ -11,7 +11,7 @@ export function checkHosterUrl(text: string, { allowPrivate }: { allowPrivate: b
   if (typeof url !== 'string') return url.href.replace(/\/+$/, '')
   const isPrivate = typeof parseOutboundUrl(text, { allowPrivate: true, allowQuery: false }) !== 'string'
   const advice = isPrivate
-    ? ' For a server of your own on a private network, set hosters.allow_private_urls: true in switchyard.yaml and restart the gateway.'
+    ? ' To use your own server on a private network, set hosters.allow_private_urls: true in switchyard.yaml and restart the gateway.'
     : ''
   throw new SupplyError('invalid_url', `This hoster URL is refused: ${url}.${advice}`)
 }

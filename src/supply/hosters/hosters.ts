@@ -5,11 +5,11 @@ import { sealSecret } from '../../secrets/sealed-secret.ts'
 import { checkKey, checkTrust } from './check-hoster.ts'
 import { type HostedModel, hostedModel, type PriceRow } from './hosted-model.ts'
 
-// Every change here bumps the control topic `supply` in its own transaction, so that running nodes see it within about a second.
+// Every change of the supply bumps the control topic `supply` in its own transaction, so running nodes see it within about a second.
 
 export type HosterState = 'pending' | 'active' | 'suspended'
 
-/** A hoster as an operator sees it; never its key. */
+/** A hoster as an operator sees it, without its key. */
 export interface HosterListing {
   readonly hosterId: string
   readonly name: string
@@ -49,7 +49,7 @@ export async function listHosters(sql: Sql): Promise<HosterListing[]> {
 }
 
 /**
- * Lets a hoster receive requests, for the models it has prices for: `pricedModels` of them, perhaps none yet. `hoster` is an id or a
+ * Lets a hoster receive requests for the models that have a price; returns their number as `pricedModels`. `hoster` is an id or a
  * name. Throws SupplyError `unknown_hoster`.
  */
 export async function activateHoster(pool: Pool, hoster: string): Promise<HosterRef & { pricedModels: number }> {
@@ -75,7 +75,7 @@ export async function setTrustScore(pool: Pool, hoster: string, trustScore: numb
   )
 }
 
-/** Replaces the upstream key; null for a hoster that wants none. Throws SupplyError `unknown_hoster` or `invalid_value`. */
+/** Replaces the upstream key; null for a hoster without one. Throws SupplyError `unknown_hoster` or `invalid_value`. */
 export async function setHosterKey(
   pool: Pool,
   hoster: string,
@@ -113,7 +113,7 @@ function changeHoster(
   })
 }
 
-/** Finds a hoster by id or name and keeps others from changing it until the transaction ends. */
+/** Finds a hoster by id or name and locks its row until the transaction ends. */
 export async function lockHoster(sql: Sql, hoster: string): Promise<HosterRef> {
   const { rows } = await sql.query<{ hoster_id: string; name: string }>(
     'SELECT hoster_id, name FROM hoster WHERE hoster_id::text = lower($1) OR name = $1 FOR UPDATE',

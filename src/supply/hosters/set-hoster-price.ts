@@ -10,7 +10,7 @@ import { type HosterRef, lockHoster } from './hosters.ts'
 export interface PriceChange {
   readonly modelId: string
   readonly price: TokenPrice
-  /** Kept from the version before when left out; a model that is new at this hoster needs both token limits. */
+  /** Taken from the previous version when left out; a model that is new at this hoster needs both token limits. */
   readonly upstreamModel?: string | undefined
   readonly contextTokens?: number | undefined
   readonly maxOutputTokens?: number | undefined
@@ -18,7 +18,7 @@ export interface PriceChange {
 }
 
 /**
- * Closes the current price of a model and opens the next version. Requests admitted before keep the price they were admitted at.
+ * Closes the current price of a model and opens the next version. Requests that were admitted earlier keep their price.
  * Throws SupplyError `unknown_hoster`, `unknown_model` (new model without token limits) or `invalid_value`.
  *
  * @param hoster id or name
