@@ -1,12 +1,20 @@
 /**
- * Every error a caller can meet, one row each: HTTP status, OpenAI error type, what to do about it.
- * Throwers name a code; `http/respond-error.ts` alone renders. docs/errors.md mirrors this table and a test keeps them equal.
- * `shouldRetry: false` becomes `x-should-retry: false`: OpenAI's SDKs retry 429 and 5xx twice by themselves, and some cannot be cured by that.
+ * Every error that a caller can get, one row each: HTTP status, OpenAI error type, public message.
+ * Throwers name a code, and only `http/respond-error.ts` renders. docs/errors.md mirrors this table; a test keeps them equal.
+ * `shouldRetry: false` becomes `x-should-retry: false`: OpenAI's SDKs retry every 429 and 5xx twice, but some errors stay.
  */
 export const errorTable = {
   invalid_json: row(400, 'invalid_request_error', 'The body is not valid JSON. Send one JSON object, UTF-8 encoded.'),
-  invalid_value: row(400, 'invalid_request_error', 'A parameter has an invalid value. Correct the parameter named in "param".'),
-  missing_parameter: row(400, 'invalid_request_error', 'A required parameter is missing. Add the parameter named in "param".'),
+  invalid_value: row(
+    400,
+    'invalid_request_error',
+    'A parameter has an invalid value. Correct the parameter named in "param".',
+  ),
+  missing_parameter: row(
+    400,
+    'invalid_request_error',
+    'A required parameter is missing. Add the parameter named in "param".',
+  ),
   invalid_header: row(
     400,
     'invalid_request_error',
@@ -85,7 +93,11 @@ export const errorTable = {
     'invalid_request_error',
     'The request did not arrive in time. Send the whole body at once.',
   ),
-  request_too_large: row(413, 'invalid_request_error', 'The request body is too large. Shorten it, or send images by URL.'),
+  request_too_large: row(
+    413,
+    'invalid_request_error',
+    'The request body is too large. Shorten it, or send images by URL.',
+  ),
   idempotency_key_in_use: row(
     409,
     'invalid_request_error',
@@ -161,11 +173,11 @@ export const errorTable = {
   server_shutdown: row(503, 'service_unavailable_error', 'The gateway is shutting down; you were not charged. Retry.', {
     retryAfterS: 5,
   }),
-  // Not 503, which tells a proxy that nothing was run and another node may be asked: this was, and may be charged.
+  // Not 503: a proxy would assume that nothing was run and try another node. This request was run and may be charged.
   settlement_unavailable: row(
     504,
     'service_unavailable_error',
-    'The charge could not be confirmed in time, so the answer is void and usually free. GET /v1/usage shows whether it was charged. Retry.',
+    'The charge could not be confirmed in time, so the answer is void. It is free unless the charge was being committed at that moment: GET /v1/usage shows this. Retry.',
     { retryAfterS: 5 },
   ),
 } as const satisfies Record<string, ErrorRow>
@@ -175,21 +187,21 @@ export type ErrorCode = keyof typeof errorTable
 export interface ErrorRow {
   readonly status: number
   readonly type: string
-  /** Public text used when the thrower has nothing more exact to say. */
+  /** Public message, unless the thrower gives a more exact one. */
   readonly message: string
   readonly shouldRetry?: false
-  /** Whole seconds; what Retry-After says when the thrower knows nothing more exact. */
+  /** Whole seconds for Retry-After, unless the thrower gives a more exact value. */
   readonly retryAfterS?: number
 }
 
 interface ErrorDetail {
-  /** Public text: what was wrong, where, what to do. Never carries internal facts. */
+  /** Public message: what is wrong, where, what to do. Never contains internal details. */
   message?: string | undefined
-  /** The body field, query parameter or header at fault. */
+  /** The invalid body field, query parameter or header. */
   param?: string | undefined
   /** Whole seconds until a retry makes sense; becomes Retry-After. */
   retryAfterS?: number | undefined
-  /** Figures a program can act on, beside the message that says them too; they stand in the error object under these names. */
+  /** Figures for programs, added to the error object under these names. The message contains them too. */
   facts?: ErrorFacts | undefined
   /** For the log only. */
   internal?: unknown
@@ -197,7 +209,7 @@ interface ErrorDetail {
 
 export type ErrorFacts = Readonly<Record<string, string | number | null>>
 
-/** A refusal or failure that the caller is told about. Everything else that is thrown becomes `internal_error`. */
+/** A refusal or failure that is reported to the caller. Any other error becomes `internal_error`. */
 export class ApiError extends Error {
   readonly code: ErrorCode
   readonly param: string | null

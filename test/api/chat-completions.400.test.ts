@@ -206,7 +206,9 @@ describe('what only the model server can judge comes back as its verdict', () =>
     })
     const { message, code } = await readError(await gateway.chat(customer, hello))
     expect(code).toBe('upstream_rejected')
-    expect(message).toBe('The model server refused the request as invalid. Check the parameters against the model.')
+    expect(message).toBe(
+      'The model server refused the request as invalid. Check that the model supports its parameters.',
+    )
   })
 
   test('a prompt that is too long', async () => {

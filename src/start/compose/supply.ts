@@ -54,7 +54,10 @@ function createBreakers({ clock, random, log }: ComposeContext): CustomerBreaker
       clock,
       random,
       onEvent: event =>
-        log.info({ ...event, ...splitCustomerOfferKey(event.offerId) }, 'the health of an offer changed for a single customer'),
+        log.info(
+          { ...event, ...splitCustomerOfferKey(event.offerId) },
+          'the health of an offer changed for a single customer',
+        ),
     }),
   )
 }
