@@ -1,13 +1,13 @@
 import { enableCompileCache } from 'node:module'
 import { fileURLToPath } from 'node:url'
 
-// This file is JavaScript because it is read before the cache is on: for a single file of TypeScript Node would load what strips
-// types, and keep it, 13 MB.
+// This file is JavaScript because Node reads it before the compile cache is enabled. For a single TypeScript file, Node would load its type
+// stripper and keep it in memory: 13 MB.
 //
-// Before anything else is loaded: stripping types and compiling takes a third of a start and 20 to 35 MB that are never given back.
-// The cache lies beside the packages, for whoever may write there, or where NODE_COMPILE_CACHE says; without it everything works, only slower.
+// Enable the cache before everything else: stripping types and compiling takes a third of a start, and 20 to 35 MB that are never freed. The
+// cache is in node_modules/.cache, or in NODE_COMPILE_CACHE. Without write access there, everything works, only slower.
 enableCompileCache(fileURLToPath(new URL('../node_modules/.cache/switchyard', import.meta.url)))
 
 const { run } = await import('./cli/run.ts')
-// Everything is closed by now. Whatever else would keep the process alive must not keep a supervisor from starting it again.
+// Everything is closed. Exit explicitly: a leftover handle must not keep the process alive, or a supervisor would not restart it.
 process.exit(await run(process.argv))
