@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { ApiError } from '../domain/errors.ts'
 import { daysQuery, readQuery, tokenUsageQuery } from './reports.ts'
 
-describe('query of a report', () => {
+describe('the query of a report', () => {
   test.each([
     [{}, { days: 30, interval: 'day' }],
     [{ days: '1' }, { days: 1, interval: 'day' }],
@@ -37,7 +37,7 @@ describe('query of a report', () => {
     '9'.repeat(400),
     ['1', '2'],
     ['1'],
-  ])('days=%j is refused by name', days => {
+  ])('refuses days=%j and names it', days => {
     const error = refusal(() => readQuery(daysQuery, { days }))
     expect(error).toMatchObject({ code: 'invalid_value', param: 'days' })
     expect(error.message).toMatch(/^days must be a whole number from 1 to 365 /)
@@ -45,7 +45,7 @@ describe('query of a report', () => {
   })
 
   test.each(['', 'Day', 'days', 'minute', 'year', ' day', ['day', 'hour']])(
-    'interval=%j is refused by name',
+    'refuses interval=%j and names it',
     interval => {
       const error = refusal(() => readQuery(tokenUsageQuery, { interval }))
       expect(error).toMatchObject({ code: 'invalid_value', param: 'interval' })
@@ -53,7 +53,7 @@ describe('query of a report', () => {
     },
   )
 
-  test('the message says what was sent', () => {
+  test('quotes the value in the message', () => {
     expect(refusal(() => readQuery(daysQuery, { days: '1e3' })).message).toBe(
       'days must be a whole number from 1 to 365 in plain digits, such as 30. "1e3" was sent.',
     )
@@ -70,5 +70,5 @@ function refusal(work: () => unknown): ApiError {
     if (error instanceof ApiError) return error
     throw error
   }
-  throw new Error('it was not refused')
+  throw new Error('The query was accepted.')
 }

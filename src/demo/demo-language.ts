@@ -46,7 +46,7 @@ export function loadDemoLanguage(): DemoLanguage {
   }
 }
 
-/** Yields the tokens of a fixed text. Encodes one slice at a time, so that text nobody reads costs nothing. */
+/** Yields the tokens of a fixed text. Encodes one slice at a time, so that unread text costs nothing. */
 export function* textPieces(text: string): Generator<Piece, void, undefined> {
   const { decode, encode } = tokenizer()
   for (const slice of tokenizerSlices(text)) {

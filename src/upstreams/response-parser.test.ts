@@ -11,7 +11,7 @@ interface Seen {
   refused: boolean
 }
 
-/** A parser that waits for a response, and what it tells. */
+/** Returns a parser that expects a response, and a record of its calls. */
 function startReading() {
   const seen: Seen = { heads: [], body: '', ends: 0, keepsAlive: false, keepAliveS: null, refused: false }
   const parser = new ResponseParser({
@@ -27,7 +27,7 @@ function startReading() {
   return { seen, parser }
 }
 
-/** What comes of these pieces, all of which pass through the same memory, as those of a socket do. */
+/** Parses these pieces, which share one buffer as the reads of a socket do. */
 function read(pieces: readonly Buffer[], closes = false): Seen {
   const { seen, parser } = startReading()
   const memory = Buffer.alloc(Math.max(...pieces.map(piece => piece.length)))
@@ -57,10 +57,10 @@ describe('a well-formed response', () => {
   const left = { body: 'hello', keepsAlive: false }
   const empty = { body: '', keepsAlive: true }
 
-  const ofKnownEnd: [name: string, response: string, seen: Partial<Seen>][] = [
+  const selfDelimited: [name: string, response: string, seen: Partial<Seen>][] = [
     ['content-length', `${ok}content-length: 5\r\n\r\nhello`, kept],
-    ['content-length with zeros before', `${ok}content-length: 0005\r\n\r\nhello`, kept],
-    ['content-length without a blank, and many behind', `${ok}content-length:5   \r\n\r\nhello`, kept],
+    ['content-length with leading zeros', `${ok}content-length: 0005\r\n\r\nhello`, kept],
+    ['content-length without a blank before it, and many after it', `${ok}content-length:5   \r\n\r\nhello`, kept],
     ['content-length 0', `${ok}content-length: 0\r\n\r\n`, empty],
     ['chunks', `${chunked}${hello}`, kept],
     ['several chunks', `${chunked}1\r\nh\r\n3\r\nell\r\n1\r\no\r\n0\r\n\r\n`, kept],
@@ -75,7 +75,7 @@ describe('a well-formed response', () => {
     ['no blank before the missing reason phrase', 'HTTP/1.1 200\r\ncontent-length: 5\r\n\r\nhello', kept],
     ['status 204', 'HTTP/1.1 204 No Content\r\n\r\n', empty],
     ['status 304', 'HTTP/1.1 304 Not Modified\r\n\r\n', empty],
-    ['status 304 with the length of what it spares', 'HTTP/1.1 304 x\r\ncontent-length: 5\r\n\r\n', { ends: 1 }],
+    ['status 304 with the length of the omitted body', 'HTTP/1.1 304 x\r\ncontent-length: 5\r\n\r\n', { ends: 1 }],
     ['an interim response before it', `HTTP/1.1 100 Continue\r\n\r\n${ok}content-length: 5\r\n\r\nhello`, kept],
     [
       'several interim responses before it',
@@ -99,7 +99,7 @@ describe('a well-formed response', () => {
     ['every byte in its body', `${ok}content-length: 4\r\n\r\n\0\r\n\xff`, { body: '\0\r\n\xff' }],
   ]
 
-  it.each(ofKnownEnd)('%s', (_name, response, expected) => {
+  it.each(selfDelimited)('%s', (_name, response, expected) => {
     const bytes = bytesOf(response)
     const seen = read([bytes])
     expect(seen).toMatchObject({ ...expected, ends: 1, refused: false })
@@ -110,7 +110,7 @@ describe('a well-formed response', () => {
     }
   })
 
-  it.each(ofKnownEnd)('is not whole before its last byte: %s', (_name, response) => {
+  it.each(selfDelimited)('is not complete before its last byte: %s', (_name, response) => {
     const bytes = bytesOf(response)
     for (let length = 0; length < bytes.length; length++) {
       const { seen, parser } = startReading()
@@ -132,7 +132,7 @@ describe('a well-formed response', () => {
     expect(read([bytes])).toMatchObject({ body: seen.body, ends: 0 })
   })
 
-  it('tells what is looked at of its head, and empty texts for the rest', () => {
+  it('passes on the headers that the gateway reads, and empty strings for missing ones', () => {
     const head =
       'HTTP/1.1 429 x\r\nContent-Type:  text/plain; a=b \r\nretry-after: 7\r\nserver: x\r\ncontent-length: 0\r\n\r\n'
     expect(read([bytesOf(head)]).heads).toEqual([
@@ -149,11 +149,11 @@ describe('a well-formed response', () => {
     ['204', 'content-length: 5'],
     ['304', 'transfer-encoding: chunked'],
     ['304', 'content-length: 5'],
-  ])('with status %s has no body, and may be the last if it announces one by %s', (status, header) => {
+  ])('with status %s has no body, and closes the connection if it announces one by %s', (status, header) => {
     expect(read([bytesOf(`HTTP/1.1 ${status} x\r\n${header}\r\n\r\n`)])).toMatchObject({ ends: 1, keepsAlive: false })
   })
 
-  it('is followed by others on the same connection, none of which is told of those before', () => {
+  it('does not affect later responses on the same connection', () => {
     const { seen, parser } = startReading()
     parser.push(bytesOf(`${ok}connection: close\r\nkeep-alive: timeout=7\r\ncontent-length: 5\r\n\r\nfirst`))
     parser.expect()
@@ -165,14 +165,14 @@ describe('a well-formed response', () => {
   })
 })
 
-describe('refused is', () => {
+describe('the parser refuses', () => {
   const head = (line: string) => `${ok}${line}\r\n\r\nhello`
 
   it.each<[name: string, response: string]>([
     ['a bare LF after the status', 'HTTP/1.1 200 OK\ncontent-length: 5\r\n\r\nhello'],
     ['a bare LF after a header', `${ok}a: b\ncontent-length: 5\r\n\r\nhello`],
     ['a bare LF at the end of the head', `${ok}content-length: 5\r\n\nhello\r\n\r\n`],
-    ['bare LF alone, with no end of a head to come', 'HTTP/1.1 200 OK\ncontent-length: 5\n\nhello'],
+    ['only bare LF, so that the head never ends', 'HTTP/1.1 200 OK\ncontent-length: 5\n\nhello'],
     ['a bare CR in the head', head('a: b\rcontent-length: 5')],
     ['a folded line', head('a: b\r\n c\r\ncontent-length: 5')],
     ['a folded line by tab', head('content-length:\r\n\t5')],
@@ -194,7 +194,7 @@ describe('refused is', () => {
     ['a length with a fraction', head('content-length: 5.0')],
     ['a length in quotes', head('content-length: "5"')],
     ['no length after its name', head('content-length:')],
-    ['a length above counting', head('content-length: 9999999999999999')],
+    ['a length above exact integers', head('content-length: 9999999999999999')],
     ['a length with a no-break space', head('content-length: 5\xa0')],
     ['a length with a tab', head('content-length: 5\t')],
     ['an unknown coding', head('transfer-encoding: gzip')],
@@ -210,7 +210,7 @@ describe('refused is', () => {
     ['a negative chunk size', `${chunked}-5\r\nhello\r\n0\r\n\r\n`],
     ['a chunk size with 0x', `${chunked}0x5\r\nhello\r\n0\r\n\r\n`],
     ['a chunk size with an underscore', `${chunked}0_5\r\nhello\r\n0\r\n\r\n`],
-    ['a chunk size behind a blank', `${chunked} 5\r\nhello\r\n0\r\n\r\n`],
+    ['a chunk size after a blank', `${chunked} 5\r\nhello\r\n0\r\n\r\n`],
     ['a chunk size before a blank', `${chunked}5 \r\nhello\r\n0\r\n\r\n`],
     ['a chunk size that ends in LF', `${chunked}5\nhello\r\n0\r\n\r\n`],
     ['a chunk size that ends in CR', `${chunked}5\rhello\r\n0\r\n\r\n`],
@@ -226,23 +226,23 @@ describe('refused is', () => {
     ['a trailer without a colon', `${chunked}0\r\n${ok}\r\n`],
     ['a trailer with NUL', `${chunked}0\r\na: \0\r\n\r\n`],
     ['a folded trailer', `${chunked}0\r\na: b\r\n c\r\n\r\n`],
-    ['a trailer that speaks of length', `${chunked}0\r\nContent-Length: 5\r\n\r\n`],
-    ['a trailer that speaks of coding', `${chunked}0\r\ntransfer-encoding: chunked\r\n\r\n`],
+    ['a content-length trailer', `${chunked}0\r\nContent-Length: 5\r\n\r\n`],
+    ['a transfer-encoding trailer', `${chunked}0\r\ntransfer-encoding: chunked\r\n\r\n`],
     ['LF after the last chunk', `${chunked}0\r\n\n`],
     ['CR after the last chunk', `${chunked}0\r\n\r\r\n`],
     ['the banner of SSH', 'SSH-2.0-OpenSSH_9.6\r\n'],
-    ['what TLS answers', '\x15\x03\x01\x00\x02\x02\x46'],
+    ['a TLS alert', '\x15\x03\x01\x00\x02\x02\x46'],
     ['HTTP/2', 'HTTP/2 200 OK\r\ncontent-length: 5\r\n\r\nhello'],
     ['HTTP/1.2', 'HTTP/1.2 200 OK\r\ncontent-length: 5\r\n\r\nhello'],
     ['HTTP/0.9', 'hello'],
-    ['http in small letters', 'http/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello'],
+    ['http in lower case', 'http/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello'],
     ['two blanks before the status', 'HTTP/1.1  200 OK\r\ncontent-length: 5\r\n\r\nhello'],
     ['a status of two digits', 'HTTP/1.1 20 OK\r\ncontent-length: 5\r\n\r\nhello'],
     ['a status of four digits', 'HTTP/1.1 2000 OK\r\ncontent-length: 5\r\n\r\nhello'],
     ['a status below 100', 'HTTP/1.1 099 OK\r\ncontent-length: 5\r\n\r\nhello'],
     ['another protocol', 'HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\n\r\n'],
     [
-      'an interim response that is the last',
+      'an interim response that closes the connection',
       `HTTP/1.1 100 x\r\nconnection: close\r\n\r\n${ok}content-length: 5\r\n\r\nhello`,
     ],
     ['an interim response in HTTP/1.0', `HTTP/1.0 100 x\r\n\r\n${ok}content-length: 5\r\n\r\nhello`],
@@ -257,7 +257,7 @@ describe('refused is', () => {
     ['a length', `${ok}content-length: 5\r\n\r\nhello`],
     ['chunks', `${chunked}${hello}`],
     ['no body', 'HTTP/1.1 204 x\r\n\r\n'],
-  ])('a byte after the end of %s, which is whole all the same', (_name, response) => {
+  ])('a byte after the end of %s, which is still complete', (_name, response) => {
     for (const rest of ['x', '\r\n', response]) {
       const bytes = bytesOf(response + rest)
       expect(read([bytes])).toMatchObject({ refused: true, ends: 1 })
@@ -265,7 +265,7 @@ describe('refused is', () => {
     }
   })
 
-  it('a byte before anything was asked', () => {
+  it('a byte before any request', () => {
     const parser = new ResponseParser({ onHead() {}, onBody() {}, onEnd() {} })
     expect(() => parser.push(bytesOf(ok))).toThrow(MalformedResponse)
   })
@@ -284,7 +284,7 @@ describe('refused is', () => {
     expect(read(pieces.slice(0, -after.length))).toMatchObject({ refused: true, ends: 0 })
   })
 
-  it('no head of just 16 KiB', () => {
+  it('heads above 16 KiB, but not of exactly 16 KiB', () => {
     const start = `${ok}content-length: 0\r\nx: `
     const bytes = bytesOf(`${start}${'y'.repeat(16 * 1024 - start.length - 4)}\r\n\r\n`)
     expect(read([bytes])).toMatchObject({ refused: false, ends: 1 })

@@ -34,7 +34,7 @@ beforeAll(async () => {
 })
 afterEach(() => {
   vi.restoreAllMocks()
-  // Whatever happened, nothing is left running.
+  // No request is left in flight, whatever happened.
   expect(dispatching.health.inFlight('one/public-model')).toBe(0)
 })
 afterAll(async () => {
@@ -51,13 +51,13 @@ async function streamed(behaviour: Behaviour, timeouts?: Partial<typeof GENEROUS
   return readStream(await dispatching.send(here(timeouts), stream))
 }
 
-/** The outcome of the only attempt, when nobody answered. */
+/** Returns the outcome of the only attempt, which must fail. */
 async function outcomeOf(
   behaviour: Behaviour,
   body: object,
   timeouts?: Partial<typeof GENEROUS_TIMEOUTS>,
 ): Promise<string> {
-  // Always, and not once: a kept connection that closes is tried anew.
+  // `always`, because a reused connection that closes is replaced once.
   upstream.always(behaviour)
   const failure = await dispatching.send(here(timeouts), body).then(
     () => 'answered',
@@ -67,8 +67,8 @@ async function outcomeOf(
   return failure.attempts[0].outcome
 }
 
-/** Resolves when a piece of a stream with this text in it has been received, and looked at. */
-function takenUp(text: string): Promise<void> {
+/** Resolves when a piece of a stream that contains this text is received and processed. */
+function received(text: string): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   const { onResponseData } = UpstreamExchange.prototype
   vi.spyOn(UpstreamExchange.prototype, 'onResponseData').mockImplementation(function (this: UpstreamExchange, piece) {
@@ -84,7 +84,7 @@ const stop = chunk({}, 'stop')
 const roleAndStop = chunk({ role: 'assistant', content: '' }, 'stop')
 const good = { text: 'Hello', finishReasons: ['stop'], failure: null }
 
-describe('a stream is delivered whole although', () => {
+describe('a stream is delivered completely although', () => {
   const events = streamEvents({ text: 'Hello', usage: usageOf(10, 1) })
   const emoji = { text: 'zażółć 🙂 漢字' }
 
@@ -116,14 +116,14 @@ describe('a stream is delivered whole although', () => {
       { ...good },
     ],
     [
-      'it goes on talking after [DONE]',
+      'more events follow [DONE]',
       sse([role, hello, stop, '[DONE]', contentChunk('more'), { error: 'x' }]),
       { ...good },
     ],
     ['lines end in CRLF', sse(events, { eol: '\r\n' }), { ...good, usage: [10, 1] }],
     ['lines end in CR', sse(events, { eol: '\r' }), { ...good, usage: [10, 1] }],
     [
-      'each byte is written on its own',
+      'each byte is written separately',
       rawResponse(bytewise(streamBytes(emoji)), { framing: 'chunked' }),
       { ...good, text: emoji.text },
     ],
@@ -150,7 +150,11 @@ describe('a stream is delivered whole although', () => {
       sse([': OPENROUTER PROCESSING', '', ' ', role, ': OPENROUTER PROCESSING', hello, stop, ' [DONE]']),
       { ...good },
     ],
-    ['the body ends by hanging up', rawResponse(streamBytes({ text: 'Hello' }), { framing: 'close' }), { ...good }],
+    [
+      'the body ends with the connection',
+      rawResponse(streamBytes({ text: 'Hello' }), { framing: 'close' }),
+      { ...good },
+    ],
     ['it carries a Content-Length', rawResponse(streamBytes({ text: 'Hello' }), { framing: 'length' }), { ...good }],
     [
       'deltas are full of nulls',
@@ -204,12 +208,12 @@ describe('a stream is delivered whole although', () => {
       { ...good, usage: [10, 1] },
     ],
     [
-      'a whole completion comes instead of a stream',
+      'a completion arrives instead of a stream',
       status(200, { choices: [{ message: { content: 'Hello' }, finish_reason: 'stop' }], usage: usageOf(10, 1) }),
       { ...good, usage: [10, 1] },
     ],
     ...['text/event-stream', 'text/plain', ''].map((type): [string, Behaviour, object] => [
-      `a whole completion comes, after some blanks, as "${type}"`,
+      `a completion arrives after some blanks, as "${type}"`,
       rawResponse(['\ufeff \n', '\n{"choices":[{"message":{"content":"Hello"},', '"finish_reason":"stop"}]}'], {
         framing: 'chunked',
         headers: { 'content-type': type },
@@ -217,7 +221,7 @@ describe('a stream is delivered whole although', () => {
       { ...good },
     ]),
     [
-      'it is a whole answer, whose type is in capitals',
+      'it is a completion with a content type in capitals',
       status(
         200,
         { choices: [{ message: { content: 'Hello' }, finish_reason: 'stop' }] },
@@ -226,7 +230,7 @@ describe('a stream is delivered whole although', () => {
       { ...good },
     ],
     [
-      'headers would set cookies',
+      'headers set cookies',
       sse(events, { headers: { 'set-cookie': 'a=b', 'strict-transport-security': 'x' } }),
       { ...good },
     ],
@@ -240,12 +244,12 @@ describe('a stream is delivered whole although', () => {
     expect(new Set(heads.map(each => JSON.stringify(each)))).toEqual(new Set([JSON.stringify(head)]))
   })
 
-  it('content follows the finish_reason, and more follows after longer than a usage report is waited for', async () => {
+  it('content follows the finish_reason, and more content follows later than the limit for a usage report', async () => {
     const realNow = performance.now.bind(performance)
     let shiftMs = 0
     const clock = vi.spyOn(performance, 'now').mockImplementation(() => realNow() + shiftMs)
     const hesitant = sse([role, hello, stop, contentChunk(' again'), contentChunk(' and again'), '[DONE]'], {
-      // Before the last content five seconds pass, and then the time limits are looked at.
+      // Five seconds pass before the last content, and then the time limits are checked.
       beforeEvent: index => {
         if (index === 4) shiftMs = 5_000
         return index === 3 || index === 4 ? new Promise(resolve => setTimeout(resolve, 250)) : undefined
@@ -262,7 +266,7 @@ describe('a stream is delivered whole although', () => {
     ['first', roleAndStop],
     ['second', chunk({ content: 'Hel' }, 'stop')],
   ])(
-    'its finish_reason is on every chunk, and its %s content comes later than a usage report is waited for',
+    'finish_reason is on every chunk, and the %s content arrives later than the limit for a usage report',
     async (_which, first) => {
       const realNow = performance.now.bind(performance)
       let shiftMs = 0
@@ -276,10 +280,10 @@ describe('a stream is delivered whole although', () => {
         checkDeadline.call(this, nowMs)
         if (shiftMs > 0) isChecked.resolve()
       })
-      const isTaken = takenUp('"stop"')
+      const isReceived = received('"stop"')
       const beforeEvent = async (index: number) => {
         if (index !== 1) return
-        await isTaken
+        await isReceived
         shiftMs = 5_000
         await isChecked.promise
       }
@@ -288,7 +292,7 @@ describe('a stream is delivered whole although', () => {
     },
   )
 
-  it('its usage report never comes', async () => {
+  it('the usage report never arrives', async () => {
     const silent = sse([role, hello, stop], { ending: 'stall' })
     expect(await streamed(silent, { idleMs: 500 })).toMatchObject({ ...good, usage: null })
   })
@@ -303,14 +307,14 @@ describe('a stream is delivered whole although', () => {
   })
 })
 
-describe('nobody has answered when', () => {
-  it('its client leaves before the first content, whatever finish_reason had come: the server is not blamed', async () => {
+describe('an attempt fails when', () => {
+  it('the client disconnects after a finish_reason without content; the server is not blamed', async () => {
     const client = new AbortController()
-    const isTaken = takenUp('"stop"')
+    const isReceived = received('"stop"')
     upstream.respondWith(sse([roleAndStop], { ending: 'stall' }))
     const reportsBefore = dispatching.reports.length
     const sending = dispatching.send(here(), stream, client.signal)
-    void isTaken.then(() => client.abort('client_gone'))
+    void isReceived.then(() => client.abort('client_gone'))
     await expect(sending).rejects.toMatchObject({ name: 'Unserved', attempts: [{ outcome: 'cancelled' }] })
     expect(dispatching.reports.slice(reportsBefore)).toEqual([])
   })
@@ -324,9 +328,9 @@ describe('nobody has answered when', () => {
     ['the stream is empty', sse([]), 'server_error'],
     ['only [DONE] comes', sse(['[DONE]']), 'empty'],
     ['only a role and a finish come', sse([role, stop, '[DONE]']), 'empty'],
-    ['max_tokens are said to be used up, and no usage comes', sse([role, chunk({}, 'length'), '[DONE]']), 'empty'],
+    ['finish_reason is length, without usage', sse([role, chunk({}, 'length'), '[DONE]']), 'empty'],
     ['the JSON is broken', sse(['{"choices":[{']), 'malformed'],
-    ['the first event is no object', sse(['42']), 'malformed'],
+    ['the first event is not an object', sse(['42']), 'malformed'],
     ['a line is longer than 16 MiB', rawResponse(['data: ', huge], { framing: 'chunked' }), 'malformed'],
     ['an error comes with status 200', sse([{ error: { message: 'out of memory', code: 500 } }]), 'server_error'],
     ['an error comes after the role', sse([role, { error: 'boom' }]), 'server_error'],
@@ -337,7 +341,7 @@ describe('nobody has answered when', () => {
       'busy',
     ],
     [
-      'a whole answer above 16 MiB comes as an event stream',
+      'a completion above 16 MiB comes as an event stream',
       rawResponse(['{', huge], { framing: 'chunked' }),
       'malformed',
     ],
@@ -351,7 +355,7 @@ describe('nobody has answered when', () => {
       rawResponse('error: {"code":500,"message":"boom"}\n\n', { framing: 'chunked' }),
       'server_error',
     ],
-    ['it is too busy, says an event', sse([{ error: { message: 'wait', code: 429 } }]), 'busy'],
+    ['an event reports 429', sse([{ error: { message: 'wait', code: 429 } }]), 'busy'],
     ['status 204', status(204), 'malformed'],
     ['status 302', status(302, '', { location: 'http://127.0.0.1:1/' }), 'server_error'],
     ['status 401', status(401, { error: { message: 'bad key' } }), 'credential_rejected'],
@@ -364,7 +368,7 @@ describe('nobody has answered when', () => {
       'credential_rejected',
     ],
     [
-      'status 413 for what our account may use in a minute',
+      'status 413 for the rate limit of our account',
       status(413, { error: { message: 'Request too large: TPM', type: 'tokens', code: 'rate_limit_exceeded' } }),
       'busy',
     ],
@@ -379,7 +383,7 @@ describe('nobody has answered when', () => {
       'server_error',
     ],
     [
-      'status 400 of a server in Go that expects TLS',
+      'status 400 of a Go server that expects TLS',
       status(400, 'Client sent an HTTP request to an HTTPS server.\n', { 'content-type': 'text/plain' }),
       'server_error',
     ],
@@ -393,20 +397,20 @@ describe('nobody has answered when', () => {
     ['status 503 with Retry-After', status(503, '', { 'retry-after': '2' }), 'busy'],
     ['status 529', status(529, { error: { type: 'overloaded_error', message: 'x' } }), 'busy'],
     [
-      'an unasked gzip body comes',
+      'the body is compressed without being asked for',
       (_request, response) => void response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(streamBytes())),
       'malformed',
     ],
-    ['it hangs up without a byte', hangUp(), 'server_error'],
-    ['it resets the connection', hangUp('reset'), 'server_error'],
-    ['it is no HTTP', rawResponse('SSH-2.0-OpenSSH_9.6\r\n'), 'malformed'],
+    ['the upstream hangs up without a byte', hangUp(), 'server_error'],
+    ['the upstream resets the connection', hangUp('reset'), 'server_error'],
+    ['the upstream does not speak HTTP', rawResponse('SSH-2.0-OpenSSH_9.6\r\n'), 'malformed'],
     [
       'the chunk lengths are garbage',
       rawResponse('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nhi\r\n'),
       'malformed',
     ],
     [
-      'it claims more bytes than it sends',
+      'the body is shorter than its content-length',
       rawResponse(sseBytes([role]), { framing: 'length', contentLength: 9_999 }),
       'server_error',
     ],
@@ -428,30 +432,30 @@ describe('nobody has answered when', () => {
     ],
     ['status 204', status(204), 'malformed'],
     ['status 500', status(500, { error: 'boom' }), 'server_error'],
-    ['it hangs up', hangUp(), 'server_error'],
-  ])('%s (whole)', async (_name, behaviour, outcome) => {
+    ['the upstream hangs up', hangUp(), 'server_error'],
+  ])('%s (without streaming)', async (_name, behaviour, outcome) => {
     expect(await outcomeOf(behaviour, {})).toBe(outcome)
   })
 
-  it('a whole answer is larger than 16 MiB', async () => {
+  it('an answer without streaming is larger than 16 MiB', async () => {
     const flood = rawResponse(Array(17).fill(Buffer.alloc(2 ** 20, ' ')), { framing: 'chunked', headers: json })
     expect(await outcomeOf(flood, {})).toBe('malformed')
     expect(await outcomeOf(flood, stream)).toBe('malformed')
   })
 
-  it('nothing comes within the first-token limit: no headers, only headers, only a role', async () => {
+  it('no content arrives within the first-token limit: no headers, only headers, only a role', async () => {
     const limits = { firstTokenMs: 60 }
     expect(await outcomeOf(stall(), stream, limits)).toBe('first_token_timeout')
     expect(await outcomeOf(stall('headers'), stream, limits)).toBe('first_token_timeout')
     expect(await outcomeOf(sse([role], { ending: 'stall' }), stream, limits)).toBe('first_token_timeout')
   })
 
-  it('a whole answer does not come within the total limit', async () => {
+  it('an answer without streaming takes longer than the total limit', async () => {
     expect(await outcomeOf(stall(), {}, { totalMs: 80 })).toBe('first_token_timeout')
     expect(await outcomeOf(stall('headers'), {}, { totalMs: 80 })).toBe('first_token_timeout')
   })
 
-  it('keep-alive comments are all that comes', async () => {
+  it('only keep-alive comments arrive', async () => {
     const pings = rawResponse(Array(400).fill(': ping\n\n'), {
       framing: 'chunked',
       betweenPieces: () => new Promise(resolve => setTimeout(resolve, 5)),
@@ -470,7 +474,7 @@ describe('nobody has answered when', () => {
   })
 })
 
-describe('a stream breaks with a failure, never quietly, when after its first content', () => {
+describe('a stream ends with a failure, never silently, if after its first content', () => {
   it.each<[name: string, behaviour: Behaviour, outcome: string]>([
     ['the upstream hangs up', sse([role, hello], { ending: 'close' }), 'server_error'],
     ['the upstream resets the connection', sse([role, hello], { ending: 'reset' }), 'server_error'],
@@ -478,7 +482,7 @@ describe('a stream breaks with a failure, never quietly, when after its first co
     ['an error comes', sse([role, hello, { error: { message: 'boom', code: 500 } }]), 'server_error'],
     ['finish_reason is "abort"', sse([role, hello, chunk({}, 'abort' as never), '[DONE]']), 'server_error'],
     [
-      'the upstream resets the connection, and had said finish_reason with every chunk',
+      'the upstream resets the connection, with a finish_reason in every chunk',
       sse([chunk({ content: 'Hel' }, 'stop'), chunk({ content: 'lo' }, 'stop')], { ending: 'reset' }),
       'server_error',
     ],
@@ -503,18 +507,18 @@ describe('a stream breaks with a failure, never quietly, when after its first co
     expect(dispatching.reports.slice(reportsBefore)).toEqual([`failure one/public-model ${outcome}`])
   })
 
-  it('nothing more comes within the idle limit', async () => {
+  it('nothing more arrives within the idle limit', async () => {
     const result = await streamed(stall({ pieces: ['Hel', 'lo'] }), { idleMs: 500 })
     expect(result).toMatchObject({ text: 'Hello', failure: { outcome: 'server_error' } })
   })
 
-  it('it goes on longer than the total limit', async () => {
+  it('it takes longer than the total limit', async () => {
     const result = await streamed(neverEnding(), { totalMs: 1_000 })
     expect(result).toMatchObject({ finishReasons: [], failure: { outcome: 'server_error' } })
   })
 })
 
-it('is either whole or broken wherever a stream of 200 bytes is cut', async () => {
+it('a stream of 200 bytes is either complete or failed, wherever it is cut', async () => {
   const bytes = Buffer.from(
     `data: {"choices":[{"delta":{"content":"Hi"}}]}\n\ndata: {"choices":[{"delta":{},"finish_reason":"stop"}]}\n\n: ${'-'.repeat(77)}\n\ndata: [DONE]\n\n`,
   )
@@ -522,7 +526,7 @@ it('is either whole or broken wherever a stream of 200 bytes is cut', async () =
   const endOfContent = bytes.indexOf('\n\n') + 2
   const endOfFinish = bytes.indexOf('\n\n', endOfContent) + 2
   for (let cut = 0; cut <= bytes.length; cut++) {
-    // Always, since a connection that is lost at once is tried anew.
+    // `always`, because a reused connection that closes is replaced once.
     upstream.always(closeAfter(cut, { body: bytes }))
     const seen = await dispatching.send(here(), stream).then(readStream, error => error.attempts[0].outcome)
     if (cut < endOfContent) expect([cut, seen]).toEqual([cut, 'server_error'])
@@ -533,8 +537,8 @@ it('is either whole or broken wherever a stream of 200 bytes is cut', async () =
   upstream.always(answer())
 })
 
-it('forges nothing: not the id, the model or the headers we send', async () => {
-  upstream.respondWith(answer({ id: 'chatcmpl-of-somebody-else', model: 'gpt-99' }))
+it('does not pass on the id and model of the upstream, and sends only its own headers', async () => {
+  upstream.respondWith(answer({ id: 'chatcmpl-of-the-upstream', model: 'gpt-99' }))
   const whole = await dispatching.send(here())
   expect(whole).toMatchObject({ kind: 'whole', completion: { id: completionId, model: 'public-model' } })
   const { headers, path } = upstream.requests.at(-1)!

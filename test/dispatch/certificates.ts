@@ -1,6 +1,6 @@
 /**
- * Certificates for servers on this machine, with keys that open nothing: P-256, valid from 2020 to 2120,
- * signed by authorities whose own keys were thrown away.
+ * Certificates for local test servers: P-256, valid from 2020 to 2120. The keys of the signing authorities were
+ * deleted.
  */
 
 interface Identity {
@@ -8,7 +8,7 @@ interface Identity {
   readonly cert: string
 }
 
-/** A test that trusts it trusts `localhost` and `elsewhere`. */
+/** Signs `localhost` and `elsewhere`. */
 export const authority = `-----BEGIN CERTIFICATE-----
 MIIBfjCCASWgAwIBAgIUR2QDcR22UE8fcHWhrT3p4V8BwbYwCgYIKoZIzj0EAwIw
 GzEZMBcGA1UEAwwQU3dpdGNoeWFyZCB0ZXN0czAgFw0yMDAxMDEwMDAwMDBaGA8y
@@ -42,7 +42,7 @@ u/qGgmRq8AOYR5e/AiBDoYed+SiSgP4BjoIbkeZvK0O4ccfNNbM77QWpqXulEg==
 `,
 }
 
-/** Of another name than the one under which it is found. */
+/** Valid for another host name. */
 export const elsewhere: Identity = {
   key: `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg5GEKq2HxJdPOO/vc
@@ -64,7 +64,7 @@ Am+3EMFiENo=
 `,
 }
 
-/** Of the right name, by an authority that nobody trusts. */
+/** Valid for `localhost`, but signed by an untrusted authority. */
 export const untrusted: Identity = {
   key: `-----BEGIN PRIVATE KEY-----
 MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgs0wiztpG3pNLklsU

@@ -24,19 +24,19 @@ const started: RawUpstream[] = []
 afterEach(async () => {
   client.close()
   for (const upstream of started.splice(0)) {
-    // The client has let go of every connection it ever made.
+    // Waits until the client has closed every connection it opened.
     await Promise.all(upstream.connections.map(connection => connection.closed))
     await upstream.close()
   }
 })
 
-async function upstreamThat(respond: Respond, identity?: typeof localhost): Promise<RawUpstream> {
+async function startUpstream(respond: Respond, identity?: typeof localhost): Promise<RawUpstream> {
   const upstream = await startRawUpstream(respond, identity)
   started.push(upstream)
   return upstream
 }
 
-interface Asked {
+interface RequestOptions {
   body?: string
   stream?: boolean
   signal?: AbortSignal
@@ -44,10 +44,10 @@ interface Asked {
   from?: UpstreamClient
 }
 
-function ask({ baseUrl }: Pick<RawUpstream, 'baseUrl'>, asked: Asked = {}): Promise<UpstreamExchange> {
-  const { body = '{}', stream = false, signal = new AbortController().signal, from = client } = asked
+function ask({ baseUrl }: Pick<RawUpstream, 'baseUrl'>, options: RequestOptions = {}): Promise<UpstreamExchange> {
+  const { body = '{}', stream = false, signal = new AbortController().signal, from = client } = options
   return from.send({
-    endpoint: offerAt(baseUrl, { endpoint: asked.endpoint ?? {} }).endpoint,
+    endpoint: offerAt(baseUrl, { endpoint: options.endpoint ?? {} }).endpoint,
     path: '/chat/completions',
     body,
     stream,
@@ -58,9 +58,9 @@ function ask({ baseUrl }: Pick<RawUpstream, 'baseUrl'>, asked: Asked = {}): Prom
 
 const textOf = async (exchange: Promise<UpstreamExchange>) => (await exchange).text
 
-/** The text of an answer, and then the turn for which its connection rests. */
-async function textAndRest(upstream: RawUpstream, asked?: Asked): Promise<string> {
-  const text = await textOf(ask(upstream, asked))
+/** Returns the text of an answer once its connection can be reused, which takes a turn of the event loop. */
+async function textOnceIdle(upstream: RawUpstream, options?: RequestOptions): Promise<string> {
+  const text = await textOf(ask(upstream, options))
   await turn()
   return text
 }
@@ -71,63 +71,63 @@ const answer = (text: string, headers = '') =>
   `HTTP/1.1 200 OK\r\n${headers}content-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
 
 /**
- * Answers with the number of the connection and of the request on it: `2.1` is the first request on the
+ * Answers with the numbers of the connection and of the request on it: `2.1` for the first request on the
  * second connection.
  */
 const numbered =
-  (more: { headers?: string; behind?: string } = {}): Respond =>
+  (more: { headers?: string; trailing?: string } = {}): Respond =>
   ({ socket, place, requests }) => {
-    socket.write(answer(`${place}.${requests.length}`, more.headers) + (more.behind ?? ''))
+    socket.write(answer(`${place}.${requests.length}`, more.headers) + (more.trailing ?? ''))
   }
 
-const upstreamNumbering = (more?: { headers?: string; behind?: string }, identity?: typeof localhost) =>
-  upstreamThat(numbered(more), identity)
+const upstreamNumbering = (more?: { headers?: string; trailing?: string }, identity?: typeof localhost) =>
+  startUpstream(numbered(more), identity)
 
 describe.each([
   ['TCP', undefined],
   ['TLS', localhost],
 ])('a connection (%s)', (_name, identity) => {
-  it('is used again', async () => {
+  it('is reused', async () => {
     const upstream = await upstreamNumbering({}, identity)
-    expect(await textAndRest(upstream)).toBe('1.1')
-    expect(await textAndRest(upstream)).toBe('1.2')
-    expect(await textAndRest(upstream)).toBe('1.3')
+    expect(await textOnceIdle(upstream)).toBe('1.1')
+    expect(await textOnceIdle(upstream)).toBe('1.2')
+    expect(await textOnceIdle(upstream)).toBe('1.3')
   })
 
-  it('serves one request at a time, and the one that rested last serves next', async () => {
+  it('serves one request at a time, and the most recently used one serves next', async () => {
     const upstream = await upstreamNumbering({}, identity)
     await Promise.all([ask(upstream), ask(upstream), ask(upstream)])
     await turn()
     expect(upstream.connections.map(({ requests }) => requests.length)).toEqual([1, 1, 1])
-    const first = await textAndRest(upstream)
+    const first = await textOnceIdle(upstream)
     expect(first).toMatch(/\.2$/)
-    expect(await textAndRest(upstream)).toBe(first.replace('.2', '.3'))
+    expect(await textOnceIdle(upstream)).toBe(first.replace('.2', '.3'))
   })
 
   it.each([['connection: close'], ['keep-alive: timeout=1'], ['keep-alive: timeout=0']])(
-    'is not used again after `%s`',
+    'is not reused after `%s`',
     async header => {
       const upstream = await upstreamNumbering({ headers: `${header}\r\n` }, identity)
-      expect(await textAndRest(upstream)).toBe('1.1')
+      expect(await textOnceIdle(upstream)).toBe('1.1')
       await upstream.connections[0]!.closed
-      expect(await textAndRest(upstream)).toBe('2.1')
+      expect(await textOnceIdle(upstream)).toBe('2.1')
     },
   )
 
-  it('is used again after `keep-alive: timeout=60`', async () => {
+  it('is reused after `keep-alive: timeout=60`', async () => {
     const upstream = await upstreamNumbering({ headers: 'keep-alive: timeout=60\r\n' }, identity)
-    expect(await textAndRest(upstream)).toBe('1.1')
-    expect(await textAndRest(upstream)).toBe('1.2')
+    expect(await textOnceIdle(upstream)).toBe('1.1')
+    expect(await textOnceIdle(upstream)).toBe('1.2')
   })
 
-  it('is used again where its response ended while its reader was far behind', async () => {
+  it('is reused if its response ended while its reader was far behind', async () => {
     const heldBytes = 256 * 1024
     const isRead = Promise.withResolvers<void>()
-    const upstream = await upstreamThat(async (connection, body) => {
+    const upstream = await startUpstream(async (connection, body) => {
       if (body !== '"stream"') return numbered({ headers: 'connection: close\r\n' })(connection, body)
       connection.socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${1 + heldBytes + 1}\r\n\r\n1`)
       await isRead.promise
-      // More than may wait for the reader, by its very last byte.
+      // The last byte exceeds what may wait for the reader.
       connection.socket.write('2'.repeat(heldBytes + 1))
     }, identity)
     const exchange = await ask(upstream, { body: '"stream"', stream: true })
@@ -140,14 +140,14 @@ describe.each([
     expect(bytes).toBe(1 + heldBytes + 1)
   })
 
-  it('is let go when the time is over for which the server keeps it', async () => {
+  it('closes when the keep-alive time of the server ends', async () => {
     const upstream = await upstreamNumbering({ headers: 'keep-alive: timeout=2\r\n' }, identity)
-    expect(await textAndRest(upstream)).toBe('1.1')
+    expect(await textOnceIdle(upstream)).toBe('1.1')
     await upstream.connections[0]!.closed
-    expect(await textAndRest(upstream)).toBe('2.1')
+    expect(await textOnceIdle(upstream)).toBe('2.1')
   })
 
-  it('is let go when that time is over before its turn of the event loop is', async () => {
+  it('closes when that time ends within the turn of its response', async () => {
     const upstream = await upstreamNumbering({ headers: 'keep-alive: timeout=2\r\n' }, identity)
     expect(await textOf(ask(upstream))).toBe('1.1')
     const overMs = performance.now() + 1_000
@@ -155,17 +155,16 @@ describe.each([
     await upstream.connections[0]!.closed
   })
 
-  it('is not used again after bytes behind its response', async () => {
-    const upstream = await upstreamNumbering({ behind: answer('planted') }, identity)
-    expect(await textAndRest(upstream)).toBe('1.1')
-    expect(await textAndRest(upstream)).toBe('2.1')
+  it('is not reused after surplus bytes', async () => {
+    const upstream = await upstreamNumbering({ trailing: answer('planted') }, identity)
+    expect(await textOnceIdle(upstream)).toBe('1.1')
+    expect(await textOnceIdle(upstream)).toBe('2.1')
     await upstream.connections[0]!.closed
   })
 
-  it('is not used again before what came with its response was read', async () => {
-    const upstream = await upstreamThat(({ socket, place }) => {
-      // What is written on its own is a TLS record of its own, and read on its own. Without TLS, that is what
-      // fills the memory for reading.
+  it('is not reused before the bytes that follow its response are read', async () => {
+    const upstream = await startUpstream(({ socket, place }) => {
+      // Each write is a TLS record, which is read separately. Without TLS, the first write fills the read buffer.
       const head = 'HTTP/1.1 200 OK\r\ncontent-length: 65000\r\n'
       const padding = 64 * 1024 - 65_000 - head.length - 'x: \r\n\r\n'.length
       socket.write(`${head}x: ${' '.repeat(padding)}\r\n\r\n${String(place).repeat(65_000)}`)
@@ -175,28 +174,28 @@ describe.each([
     expect((await textOf(ask(upstream))).slice(0, 9)).toBe('222222222')
   })
 
-  it('is given up when something comes that nobody asked for', async () => {
+  it('closes when the server sends an unsolicited response', async () => {
     const upstream = await upstreamNumbering({}, identity)
-    expect(await textAndRest(upstream)).toBe('1.1')
+    expect(await textOnceIdle(upstream)).toBe('1.1')
     const { socket, closed } = await upstream.next()
     socket.write('HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\n\r\n')
     await closed
-    expect(await textAndRest(upstream)).toBe('2.1')
+    expect(await textOnceIdle(upstream)).toBe('2.1')
   })
 
-  it('is given up when the server closes it', async () => {
+  it('closes when the server closes it', async () => {
     const upstream = await upstreamNumbering({}, identity)
-    expect(await textAndRest(upstream)).toBe('1.1')
+    expect(await textOnceIdle(upstream)).toBe('1.1')
     const { socket, closed } = await upstream.next()
     socket.end()
     await closed
-    expect(await textAndRest(upstream)).toBe('2.1')
+    expect(await textOnceIdle(upstream)).toBe('2.1')
     expect(upstream.connections).toHaveLength(2)
   })
 })
 
-describe('a kept connection that the server is just closing', () => {
-  const hangingUpOnSecond =
+describe('an idle connection that the server is closing', () => {
+  const hangUpOnSecond =
     (hangUp: (connection: SeenConnection) => void): Respond =>
     (connection, body) => {
       if (connection.requests.length === 2) hangUp(connection)
@@ -206,18 +205,18 @@ describe('a kept connection that the server is just closing', () => {
   it.each<[how: string, hangUp: (connection: SeenConnection) => void]>([
     ['with FIN', ({ socket }) => socket.end()],
     ['with RST', ({ socket }) => socket.resetAndDestroy()],
-  ])('costs nothing: %s', async (_how, hangUp) => {
-    const upstream = await upstreamThat(hangingUpOnSecond(hangUp))
-    expect(await textAndRest(upstream)).toBe('1.1')
-    expect(await textAndRest(upstream)).toBe('2.1')
+  ])('is replaced without a failed attempt: %s', async (_how, hangUp) => {
+    const upstream = await startUpstream(hangUpOnSecond(hangUp))
+    expect(await textOnceIdle(upstream)).toBe('1.1')
+    expect(await textOnceIdle(upstream)).toBe('2.1')
     expect(upstream.connections.map(({ requests }) => requests.length)).toEqual([2, 1])
   })
 
-  it('costs nothing where another one is being closed too', async () => {
-    const upstream = await upstreamThat(hangingUpOnSecond(({ socket }) => socket.end()))
+  it('is replaced even if another one is closing too', async () => {
+    const upstream = await startUpstream(hangUpOnSecond(({ socket }) => socket.end()))
     await Promise.all([ask(upstream), ask(upstream)])
     await turn()
-    expect(await textAndRest(upstream)).toBe('3.1')
+    expect(await textOnceIdle(upstream)).toBe('3.1')
     expect(upstream.connections.flatMap(({ requests }) => requests)).toHaveLength(4)
   })
 
@@ -225,44 +224,44 @@ describe('a kept connection that the server is just closing', () => {
     ['a part of a head', 'HTTP/1.1 2'],
     ['an interim response', 'HTTP/1.1 100 Continue\r\n\r\n'],
     ['a head', 'HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n'],
-  ])('had not read the request, unless it sent %s', async (_what, sent) => {
-    const upstream = await upstreamThat(hangingUpOnSecond(({ socket }) => socket.end(sent)))
-    expect(await textAndRest(upstream)).toBe('1.1')
+  ])('fails the attempt if the server sent %s', async (_what, sent) => {
+    const upstream = await startUpstream(hangUpOnSecond(({ socket }) => socket.end(sent)))
+    expect(await textOnceIdle(upstream)).toBe('1.1')
     await expect(ask(upstream)).rejects.toMatchObject({ outcome: 'server_error' })
     expect(upstream.connections).toHaveLength(1)
   })
 
-  it('and a new one that hangs up too are enough', async () => {
-    const upstream = await upstreamThat((connection, body) => {
+  it('is replaced only once', async () => {
+    const upstream = await startUpstream((connection, body) => {
       if (connection.place === 1 && connection.requests.length === 1) numbered()(connection, body)
       else connection.socket.end()
     })
-    expect(await textAndRest(upstream)).toBe('1.1')
+    expect(await textOnceIdle(upstream)).toBe('1.1')
     await expect(ask(upstream)).rejects.toMatchObject({ outcome: 'server_error' })
     expect(upstream.connections.map(({ requests }) => requests.length)).toEqual([2, 1])
   })
 })
 
-it('a new connection that hangs up is not tried again', async () => {
-  const upstream = await upstreamThat(({ socket }) => void socket.end())
+it('does not retry when a new connection is closed', async () => {
+  const upstream = await startUpstream(({ socket }) => void socket.end())
   await expect(ask(upstream)).rejects.toMatchObject({ outcome: 'server_error' })
   expect(upstream.connections).toHaveLength(1)
 })
 
-describe('an answer that comes before the request is written', () => {
-  /** More than the buffers between two sockets hold. */
+describe('an answer that arrives before the request is written', () => {
+  /** Exceeds the buffers between two sockets. */
   const body = JSON.stringify('x'.repeat(32 * 1024 * 1024))
 
   it.each([['connection: close'], ['connection: keep-alive']])(
-    'is taken, and the connection is not: %s',
+    'is accepted, and its connection is not reused: %s',
     async header => {
-      const upstream = await upstreamThat(() => {})
-      const asked = ask(upstream, { body })
+      const upstream = await startUpstream(() => {})
+      const answering = ask(upstream, { body })
       const { socket, requests, closed } = await upstream.next()
       await once(socket, 'data')
       socket.pause()
       socket.write(`HTTP/1.1 413 Content Too Large\r\n${header}\r\ncontent-length: 7\r\n\r\ntoo big`)
-      const { head, text } = await asked
+      const { head, text } = await answering
       expect({ status: head.status, text }).toEqual({ status: 413, text: 'too big' })
       socket.resume()
       await closed
@@ -272,7 +271,7 @@ describe('an answer that comes before the request is written', () => {
 })
 
 describe('TLS', () => {
-  it('is refused under another name, also the second time', async () => {
+  it('is refused for another name, every time', async () => {
     const upstream = await upstreamNumbering({}, elsewhere)
     for (let round = 0; round < 3; round++) {
       await expect(ask(upstream)).rejects.toMatchObject({
@@ -283,7 +282,7 @@ describe('TLS', () => {
     expect(upstream.connections.flatMap(({ requests }) => requests)).toEqual([])
   })
 
-  it('is refused by an authority that nobody trusts', async () => {
+  it('is refused from an untrusted authority', async () => {
     const upstream = await upstreamNumbering({}, untrusted)
     await expect(ask(upstream)).rejects.toMatchObject({
       outcome: 'connect_failed',
@@ -292,27 +291,27 @@ describe('TLS', () => {
     expect(upstream.connections.flatMap(({ requests }) => requests)).toEqual([])
   })
 
-  it('goes on from an earlier handshake', async () => {
-    const upstream = await upstreamThat(
+  it('resumes an earlier session', async () => {
+    const upstream = await startUpstream(
       ({ socket }) =>
         void socket.write(answer(String((socket as TLSSocket).isSessionReused()), 'connection: close\r\n')),
       localhost,
     )
-    expect(await textAndRest(upstream)).toBe('false')
-    expect(await textAndRest(upstream)).toBe('true')
+    expect(await textOnceIdle(upstream)).toBe('false')
+    expect(await textOnceIdle(upstream)).toBe('true')
   })
 
   it.each<[how: string, hangUp: (connection: SeenConnection) => void]>([
     ['closed', ({ socket }) => socket.end()],
     ['reset', ({ socket }) => socket.resetAndDestroy()],
     ['answered with something else', ({ socket }) => void socket.write('HTTP/1.1 400 Bad Request\r\n\r\n')],
-  ])('whose handshake is %s fails at once', async (_how, hangUp) => {
-    const upstream = await upstreamThat(() => {})
-    const asked = ask({ baseUrl: upstream.baseUrl.replace('http:', 'https:') })
+  ])('fails at once if the handshake is %s', async (_how, hangUp) => {
+    const upstream = await startUpstream(() => {})
+    const answering = ask({ baseUrl: upstream.baseUrl.replace('http:', 'https:') })
     const connection = await upstream.next()
     await once(connection.socket, 'data')
     hangUp(connection)
-    await expect(asked).rejects.toMatchObject({
+    await expect(answering).rejects.toMatchObject({
       outcome: 'connect_failed',
       message: expect.not.stringContaining('connect limit'),
     })
@@ -320,8 +319,8 @@ describe('TLS', () => {
 })
 
 /**
- * Takes no more than two connections before `resume`: the kernel drops the first packet of a third one.
- * Answers each request with `ok`.
+ * Accepts at most two connections before `resume`: the kernel drops the first packet of a third one. Answers
+ * each request with `ok`.
  */
 async function startFullServer(): Promise<{ port: number; resume: () => void; close: () => Promise<number> }> {
   const gate = new Int32Array(new SharedArrayBuffer(4))
@@ -344,7 +343,7 @@ async function startFullServer(): Promise<{ port: number; resume: () => void; cl
   return { port, resume, close: () => worker.terminate() }
 }
 
-it('waits for the first of several addresses until a lost packet has been sent again, which is after a second', async () => {
+it('waits for the first of several addresses until TCP resends a lost packet after a second', async () => {
   const server = await startFullServer()
   const others = [connect(server.port, '127.0.0.1'), connect(server.port, '127.0.0.1')]
   await Promise.all(others.map(other => once(other, 'connect')))
@@ -353,26 +352,26 @@ it('waits for the first of several addresses until a lost packet has been sent a
     publicLookup: (_host, _options, callback) => {
       callback(null, [
         { address: '127.0.0.1', family: 4 },
-        { address: '127.0.0.2', family: 4 }, // where nobody listens
+        { address: '127.0.0.2', family: 4 }, // no server listens here
       ])
-      // By then the first packet has been sent, and is lost.
+      // By then the first packet is sent and lost.
       void turn().then(turn).then(server.resume)
     },
   })
-  const asked = ask(
+  const answering = ask(
     { baseUrl: `http://far.example:${server.port}/v1` },
     { from: publicClient, endpoint: { egress: 'public_only' } },
   )
-  expect(await textOf(asked)).toBe('ok')
+  expect(await textOf(answering)).toBe('ok')
   publicClient.close()
   for (const other of others) other.destroy()
   await server.close()
 })
 
-describe('a request that is given up', () => {
+describe('a cancelled request', () => {
   const notSent = { outcome: 'not_sent' }
 
-  it('while its host is looked up makes no connection', async () => {
+  it('opens no connection during the lookup of its host', async () => {
     const lookup = Promise.withResolvers<Parameters<LookupFunction>[2]>()
     const publicClient = new UpstreamClient({
       version: '0.0.0-test',
@@ -381,53 +380,53 @@ describe('a request that is given up', () => {
     const upstream = await upstreamNumbering()
     const { baseUrl } = upstream
     const leaving = new AbortController()
-    const asked = ask(
+    const answering = ask(
       { baseUrl: baseUrl.replace('127.0.0.1', 'localhost') },
       { from: publicClient, endpoint: { egress: 'public_only' }, signal: leaving.signal },
     )
     const found = await lookup.promise
     leaving.abort()
-    await expect(asked).rejects.toMatchObject(notSent)
+    await expect(answering).rejects.toMatchObject(notSent)
     found(null, [{ address: '127.0.0.1', family: 4 }])
     expect(await textOf(ask(upstream))).toBe('1.1')
     publicClient.close()
   })
 
-  it('while it connects frees the connection', async () => {
+  it('closes its connection while it connects', async () => {
     const upstream = await upstreamNumbering()
     const leaving = new AbortController()
-    const asked = ask(upstream, { signal: leaving.signal })
+    const answering = ask(upstream, { signal: leaving.signal })
     leaving.abort()
-    await expect(asked).rejects.toMatchObject(notSent)
+    await expect(answering).rejects.toMatchObject(notSent)
     expect(await textOf(ask(upstream))).toMatch(/\.1$/)
     expect(upstream.connections.flatMap(({ requests }) => requests)).toHaveLength(1)
   })
 
-  it('during the TLS handshake frees the connection', async () => {
-    const upstream = await upstreamThat(() => {})
+  it('closes its connection during the TLS handshake', async () => {
+    const upstream = await startUpstream(() => {})
     const leaving = new AbortController()
-    const asked = ask({ baseUrl: upstream.baseUrl.replace('http:', 'https:') }, { signal: leaving.signal })
+    const answering = ask({ baseUrl: upstream.baseUrl.replace('http:', 'https:') }, { signal: leaving.signal })
     const { socket, closed } = await upstream.next()
     await once(socket, 'data')
     leaving.abort()
-    await expect(asked).rejects.toMatchObject(notSent)
+    await expect(answering).rejects.toMatchObject(notSent)
     await closed
   })
 
-  it('while it is written frees the connection', async () => {
-    const upstream = await upstreamThat(() => {})
+  it('closes its connection while it is written', async () => {
+    const upstream = await startUpstream(() => {})
     const leaving = new AbortController()
-    const asked = ask(upstream, { body: JSON.stringify('x'.repeat(32 * 1024 * 1024)), signal: leaving.signal })
+    const answering = ask(upstream, { body: JSON.stringify('x'.repeat(32 * 1024 * 1024)), signal: leaving.signal })
     const { socket, closed } = await upstream.next()
     await once(socket, 'data')
     socket.pause()
     leaving.abort()
-    await expect(asked).rejects.toMatchObject({ outcome: 'cancelled' })
+    await expect(answering).rejects.toMatchObject({ outcome: 'cancelled' })
     socket.resume()
     await closed
   })
 
-  it('before it is asked is not sent', async () => {
+  it('is not sent if it is cancelled before', async () => {
     const upstream = await upstreamNumbering()
     await expect(ask(upstream, { signal: AbortSignal.abort() })).rejects.toMatchObject(notSent)
     expect(await textOf(ask(upstream))).toBe('1.1')
@@ -437,9 +436,9 @@ describe('a request that is given up', () => {
 describe.each([
   ['TCP', undefined],
   ['TLS', localhost],
-])('a gateway that stood still for longer than the idle limit (%s)', (_name, identity) => {
-  it('reads what came meanwhile before it judges the upstream', async () => {
-    const upstream = await upstreamThat(({ socket }) => {
+])('a gateway that stalled for longer than the idle limit (%s)', (_name, identity) => {
+  it('reads the waiting data before it enforces the limit', async () => {
+    const upstream = await startUpstream(({ socket }) => {
       socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n1')
     }, identity)
     const exchange = await ask(upstream, {
@@ -466,16 +465,16 @@ describe.each([
   ['TCP', undefined],
   ['TLS', localhost],
 ])('a slow reader (%s)', (_name, identity) => {
-  /** More than the buffers between two sockets hold. */
+  /** Exceeds the buffers between two sockets. */
   const bytes = 32 * 1024 * 1024
   const block = Buffer.from(Array.from({ length: 64 * 1024 }, (_, at) => (at * at) % 251))
   const sent = createHash('sha256')
   for (let at = 0; at < bytes; at += block.length) sent.update(block)
   const sentHash = sent.digest('hex')
 
-  it('makes the upstream wait, and then has all of it', async () => {
+  it('pauses the upstream and then gets everything', async () => {
     const written: string[] = []
-    const upstream = await upstreamThat(async ({ socket }, body) => {
+    const upstream = await startUpstream(async ({ socket }, body) => {
       socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${bytes}\r\n\r\n`)
       for (let at = 0; at < bytes; at += block.length) {
         if (!socket.write(block)) await once(socket, 'drain')
@@ -502,8 +501,8 @@ describe.each([
 })
 
 describe('close()', () => {
-  it('ends what is under way, lets go of all connections, and sends nothing more', async () => {
-    const upstream = await upstreamThat(({ socket }, body) => {
+  it('ends all exchanges, closes all connections and sends nothing more', async () => {
+    const upstream = await startUpstream(({ socket }, body) => {
       if (body === '"whole"') socket.write(answer('hello'))
       if (body === '"stream"') socket.write('HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\nhello')
     })
@@ -513,7 +512,7 @@ describe('close()', () => {
     await started.promise
     const waiting = ask(upstream, { body: '"nothing"' })
     const shaking = ask({ baseUrl: upstream.baseUrl.replace('http:', 'https:') })
-    expect(await textAndRest(upstream, { body: '"whole"' })).toBe('hello')
+    expect(await textOnceIdle(upstream, { body: '"whole"' })).toBe('hello')
     const connecting = ask({ baseUrl: upstream.baseUrl.replace('127.0.0.1', 'localhost') })
     client.close()
     for (const cut of [streaming, waiting]) await expect(cut).rejects.toMatchObject({ outcome: 'cancelled' })
@@ -528,8 +527,8 @@ describe('close()', () => {
     ])
   })
 
-  it('leaves nothing that would keep a process from ending', async () => {
-    const upstream = await upstreamThat(({ socket }, body) => {
+  it('leaves nothing that keeps the process alive', async () => {
+    const upstream = await startUpstream(({ socket }, body) => {
       if (body === '"answered"') socket.write(answer('hello'))
     })
     const { endpoint } = offerAt(upstream.baseUrl)
@@ -537,7 +536,7 @@ describe('close()', () => {
       import { UpstreamClient } from ${JSON.stringify(new URL('../../src/upstreams/upstream-client.ts', import.meta.url))}
       const client = new UpstreamClient({ version: '0.0.0-test' })
       const ask = body => client.send({
-        endpoint: ${JSON.stringify(endpoint)}, body, stream: false, remainingMs: 3600e3, signal: new AbortController().signal,
+        endpoint: ${JSON.stringify(endpoint)}, path: '/chat/completions', body, stream: false, remainingMs: 3600e3, signal: new AbortController().signal,
       })
       await ask('"answered"')
       await new Promise(setImmediate)
@@ -560,19 +559,19 @@ describe('close()', () => {
 describe.each([
   ['TCP', undefined],
   ['TLS', localhost],
-])('two hundred requests at a time (%s)', (_name, identity) => {
+])('two hundred concurrent requests (%s)', (_name, identity) => {
   interface Script {
     readonly framing: 'length' | 'chunked' | 'close'
     readonly repeats: number
-    /** Where the response is cut into writes, in thousandths. */
+    /** Positions where the response is split into writes, in thousandths. */
     readonly cuts: readonly number[]
-    /** The server hangs up after so many thousandths. */
+    /** Position where the server closes the connection, in thousandths. */
     readonly lostAt: number | null
   }
   interface Plan {
     readonly script: Script
     readonly stream: boolean
-    /** After how many bytes its reader leaves, and how. */
+    /** The number of bytes after which the reader leaves, and how it leaves. */
     readonly leaves: { readonly at: number; readonly how: 'abort' | 'signal' | 'release' } | null
   }
   const thousandths = fc.noBias(fc.nat(999))
@@ -613,8 +612,8 @@ describe.each([
     if (script.lostAt !== null || script.framing === 'close') socket.end()
   }
 
-  it('have each its own answer', async () => {
-    const upstream = await upstreamThat(play, identity)
+  it('get their own answers', async () => {
+    const upstream = await startUpstream(play, identity)
     const seen = { whole: 0, left: 0, lost: 0 }
 
     async function run({ script, stream, leaves }: Plan, id: number): Promise<void> {

@@ -15,7 +15,7 @@ import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 
 export const requestId = '0198c0de-0000-7000-8000-00000000abcd'
-/** The customer who asks unless another is named. */
+/** The default customer. */
 export const ann = '0198c0de-0000-7000-8000-000000000001'
 export const completionId = `chatcmpl-${requestId}`
 
@@ -90,16 +90,16 @@ export function planOf(offers: readonly Offer[], customerId = ann): Plan {
 }
 
 export interface Dispatching {
-  /** As Ann finds it. */
+  /** Health as `ann` sees it. */
   readonly health: Health
   readonly healthOf: CustomerBreakers['of']
-  /** What health was told: `success offerId` or `failure offerId outcome`, in order. */
+  /** Reports to health in order: `success offerId` or `failure offerId outcome`. */
   readonly reports: readonly string[]
   send(offers: Offer | readonly Offer[], body?: object, signal?: AbortSignal, customerId?: string): Promise<Answer>
   close(): Promise<void>
 }
 
-/** Dispatch as the gateway composes it: the real client, the real health, the real clock. */
+/** Composes dispatch as the gateway does, with the real client, health and clock. */
 export function startDispatching({ attemptsMax = 3 } = {}): Dispatching {
   const upstream = new UpstreamClient({ version: '0.0.0-test' })
   const newHealth = () => createHealth({ clock: systemClock, random: () => 0.5 })
@@ -135,19 +135,19 @@ export function startDispatching({ attemptsMax = 3 } = {}): Dispatching {
   }
 }
 
-/** What a client would see of a streamed answer. */
+/** A streamed answer as a client sees it. */
 export interface StreamSeen {
   readonly chunks: readonly ChatChunk[]
   readonly text: string
   readonly finishReasons: readonly string[]
   /** [prompt, completion], or null. */
   readonly usage: readonly [number, number] | null
-  /** What broke it after its first content. */
+  /** The failure after the first content; null if there was none. */
   readonly failure: unknown
 }
 
 export async function readStream(answer: Answer): Promise<StreamSeen> {
-  if (answer.kind !== 'stream') throw new Error('the answer is no stream')
+  if (answer.kind !== 'stream') throw new Error('The answer is not a stream.')
   const chunks: ChatChunk[] = []
   let failure: unknown = null
   try {

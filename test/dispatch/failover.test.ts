@@ -40,15 +40,15 @@ const role = chunk({ role: 'assistant', content: '' })
 const boom = status(500, { error: { message: 'boom' } })
 const at = (index: number, more: Parameters<typeof offerAt>[1] = {}) =>
   offerAt(upstreams[index]!.baseUrl, { name: `u${index}`, ...more })
-const asked = () => upstreams.map(upstream => upstream.requests.length)
+const requestCounts = () => upstreams.map(upstream => upstream.requests.length)
 const unserved = (sending: Promise<unknown>): Promise<Unserved> =>
   sending.then(
-    () => Promise.reject(new Error('somebody answered')),
+    () => Promise.reject(new Error('the request was answered')),
     failure => failure,
   )
 
 describe('failing over', () => {
-  it('tries the offers in order until one answers, and tells nobody but the attempts', async () => {
+  it('tries the offers in order until one answers, and records the attempts', async () => {
     upstreams[0]!.always(boom)
     upstreams[1]!.always(sse([role, { error: 'loading' }]))
     upstreams[2]!.always(answer({ text: 'third time lucky' }))
@@ -68,7 +68,7 @@ describe('failing over', () => {
     expect(answered.firstTokenMs).toBeGreaterThan(0)
     const elapsedMs = answered.attempts.reduce((sum, attempt) => sum + Math.max(0, attempt.elapsedMs - 1), 0)
     expect(elapsedMs).toBeLessThan(performance.now() - startedMs)
-    expect(asked()).toEqual([1, 1, 1, 0])
+    expect(requestCounts()).toEqual([1, 1, 1, 0])
     expect(dispatching.reports).toEqual([
       'failure u0/public-model server_error',
       'failure u1/public-model server_error',
@@ -76,7 +76,7 @@ describe('failing over', () => {
     ])
   })
 
-  it('does so for whole answers too', async () => {
+  it('also works without streaming', async () => {
     upstreams[0]!.always(status(200, { choices: [] }))
     upstreams[1]!.always(status(401))
     const answered = await dispatching.send([at(0), at(1), at(2)])
@@ -92,22 +92,22 @@ describe('failing over', () => {
     ])
   })
 
-  it('ends with the first content: what breaks later is thrown to the reader', async () => {
+  it('ends with the first content: a later failure is thrown to the reader', async () => {
     upstreams[0]!.always(sse([role, contentChunk('Hel')], { ending: 'reset' }))
     const seen = await readStream(await dispatching.send([at(0), at(1)], stream))
     expect(seen).toMatchObject({ text: 'Hel', failure: { outcome: 'server_error' } })
-    expect(asked()).toEqual([1, 0, 0, 0])
+    expect(requestCounts()).toEqual([1, 0, 0, 0])
     expect(dispatching.reports).toEqual(['failure u0/public-model server_error'])
   })
 
-  it('counts a request that is called wrong after its answer has begun as a fault of the server', async () => {
+  it('counts a rejection after the first content as a fault of the server', async () => {
     upstreams[0]!.always(sse([role, contentChunk('Hel'), { error: { message: 'no', code: 400 } }]))
     const seen = await readStream(await dispatching.send([at(0), at(1)], stream))
     expect(seen).toMatchObject({ text: 'Hel', failure: { outcome: 'request_rejected' } })
     expect(dispatching.reports).toEqual(['failure u0/public-model server_error'])
   })
 
-  it('leaves a server that is silent beyond its first-token limit', async () => {
+  it('moves on from a server that exceeds its first-token limit', async () => {
     upstreams[0]!.always(stall('headers'))
     const SHORT_TIMEOUTS = { timeouts: { ...GENEROUS_TIMEOUTS, firstTokenMs: 50 } }
     const answered = await dispatching.send([at(0, { endpoint: SHORT_TIMEOUTS }), at(1)], stream)
@@ -116,11 +116,11 @@ describe('failing over', () => {
     await readStream(answered)
   })
 
-  it.each([[{}], [stream]])('does not wait for the end of an error as long as for an answer: %j', async body => {
+  it.each([[{}], [stream]])('waits only briefly for the end of an error: %j', async body => {
     upstreams[0]!.always(
       rawResponse('{"error":', { status: 429, framing: 'length', contentLength: 99, ending: 'stall' }),
     )
-    // So long that nobody else would be asked after it.
+    // With this limit alone, no other server would be tried in time.
     const timeouts = { ...GENEROUS_TIMEOUTS, firstTokenMs: GENEROUS_TIMEOUTS.totalMs, idleMs: 50 }
     const answered = await dispatching.send([at(0, { endpoint: { timeouts } }), at(1)], body)
     expect(answered.attempts.map(attempt => attempt.outcome)).toEqual(['busy', 'answered'])
@@ -128,7 +128,7 @@ describe('failing over', () => {
   })
 
   it('does not wait for a connection longer than the connect limit', async () => {
-    // TLS to a server that accepts and says nothing: connected to the kernel, never to us.
+    // The kernel accepts the connection, but the server never answers the TLS handshake.
     const mute = createServer(() => {})
     await new Promise<void>(resolve => mute.listen(0, '127.0.0.1', resolve))
     const { port } = mute.address() as { port: number }
@@ -141,7 +141,7 @@ describe('failing over', () => {
     mute.close()
   })
 
-  it('tries three servers for a model, then the fallback models, six in all', async () => {
+  it('tries three servers for a model, then the fallback models, six in total', async () => {
     for (const upstream of upstreams) upstream.always(boom)
     const offers = ['a', 'b', 'c'].flatMap(modelId => [0, 1, 2, 3].map(index => at(index, { modelId })))
     const { attempts } = await unserved(dispatching.send(offers))
@@ -157,7 +157,7 @@ describe('failing over', () => {
     expect(attempts.map(attempt => attempt.offerId)).toEqual(['u0/public-model', 'u0/b'])
   })
 
-  it('does not go back to a server that could not be reached', async () => {
+  it('does not return to a server that could not be reached', async () => {
     await upstreams[0]!.close()
     upstreams[1]!.respondWith(boom)
     const answered = await dispatching.send([at(0), at(1), at(0, { modelId: 'b' }), at(1, { modelId: 'b' })])
@@ -179,7 +179,7 @@ describe('failing over', () => {
 })
 
 describe('giving up', () => {
-  it('says that all failed, and keeps the details to itself', async () => {
+  it('reports that all servers failed, without details', async () => {
     for (const upstream of upstreams) upstream.always(status(500, { error: { message: `at ${upstream.baseUrl}` } }))
     const failure = await unserved(dispatching.send([at(0), at(1)]))
     expect(failure).toMatchObject({ code: 'all_hosters_failed', retryAfterS: undefined })
@@ -188,7 +188,7 @@ describe('giving up', () => {
     expect(failure.attempts).toHaveLength(2)
   })
 
-  it('says when to come back if every server was busy', async () => {
+  it('reports when to retry if every server was busy', async () => {
     upstreams[0]!.always(status(429, {}, { 'retry-after': '9' }))
     upstreams[1]!.always(status(503, {}, { 'retry-after-ms': '2500' }))
     expect(await unserved(dispatching.send([at(0), at(1)]))).toMatchObject({ retryAfterS: 3 })
@@ -202,19 +202,19 @@ describe('giving up', () => {
     expect(await unserved(dispatching.send(at(1)))).toMatchObject({ retryAfterS: undefined })
   })
 
-  it('takes a moment that has passed for no wish to be left alone', async () => {
+  it('ignores a Retry-After date in the past', async () => {
     upstreams[0]!.always(status(503, {}, { 'retry-after': 'Thu, 01 Jan 1970 00:00:00 GMT' }))
     expect(await unserved(dispatching.send(at(0)))).toMatchObject({ retryAfterS: undefined })
     expect(dispatching.reports).toEqual(['failure u0/public-model server_error'])
   })
 
   it.each([400, 413, 422])('stops at a %s: another server would refuse the same request', async code => {
-    const words = {
+    const error = {
       message: "Unsupported value: 'x' (see http://10.0.0.7/docs)",
       param: 'response_format',
       code: 'bad',
     }
-    upstreams[0]!.always(status(code, { error: words }))
+    upstreams[0]!.always(status(code, { error }))
     const failure = await unserved(dispatching.send([at(0), at(1)], stream))
     expect(failure).toMatchObject({
       code: 'upstream_rejected',
@@ -222,41 +222,44 @@ describe('giving up', () => {
       attempts: [{ outcome: 'request_rejected' }],
     })
     expect(failure.message).toBe("The model server refused the request: Unsupported value: 'x' (see [address])")
-    expect(asked()).toEqual([1, 0, 0, 0])
+    expect(requestCounts()).toEqual([1, 0, 0, 0])
     expect(dispatching.reports).toEqual([])
   })
 
-  it('names a context that is too long by its own code', async () => {
+  it('reports a context that is too long with its own code', async () => {
     upstreams[0]!.always(status(400, { error: { message: "This model's maximum context length is 10 tokens." } }))
     expect(await unserved(dispatching.send(at(0)))).toMatchObject({ code: 'context_length_exceeded' })
   })
 
-  it('has nobody to ask', async () => {
+  it('fails without offers', async () => {
     expect(await unserved(dispatching.send([]))).toMatchObject({ code: 'upstream_unavailable', attempts: [] })
   })
 
-  it('refuses an address of a third party when no lookup can vouch for it', async () => {
+  it('refuses a public_only endpoint without a public lookup', async () => {
     const failure = await unserved(dispatching.send(at(0, { endpoint: { egress: 'public_only' } })))
     expect(failure.attempts).toMatchObject([{ outcome: 'connect_failed' }])
-    expect(asked()).toEqual([0, 0, 0, 0])
+    expect(requestCounts()).toEqual([0, 0, 0, 0])
   })
 })
 
-describe('a client that leaves', () => {
-  it.each(['nothing', 'headers'] as const)('ends the attempt that had sent %s, and the search', async after => {
-    upstreams[0]!.always(stall(after))
-    const leaving = new AbortController()
-    const sending = unserved(dispatching.send([at(0), at(1)], stream, leaving.signal))
-    const request = await upstreams[0]!.next()
-    leaving.abort()
-    expect(await sending).toMatchObject({ code: 'upstream_unavailable', attempts: [{ outcome: 'cancelled' }] })
-    expect(await request.aborted).toBe(true)
-    expect(asked()).toEqual([1, 0, 0, 0])
-    expect(dispatching.reports).toEqual([])
-  })
+describe('a client that disconnects', () => {
+  it.each(['nothing', 'headers'] as const)(
+    'ends the attempt after the server sent %s, and tries no other server',
+    async after => {
+      upstreams[0]!.always(stall(after))
+      const leaving = new AbortController()
+      const sending = unserved(dispatching.send([at(0), at(1)], stream, leaving.signal))
+      const request = await upstreams[0]!.next()
+      leaving.abort()
+      expect(await sending).toMatchObject({ code: 'upstream_unavailable', attempts: [{ outcome: 'cancelled' }] })
+      expect(await request.aborted).toBe(true)
+      expect(requestCounts()).toEqual([1, 0, 0, 0])
+      expect(dispatching.reports).toEqual([])
+    },
+  )
 
-  it('while a connection is being made has shown that server nothing, and the attempts say so', async () => {
-    // TLS to a server that never says a word of it.
+  it('during the TLS handshake leaves an attempt that was not sent', async () => {
+    // A server that never answers the TLS handshake.
     const mute = createServer(socket => socket.on('error', () => {}))
     mute.listen(0, '127.0.0.1')
     await once(mute, 'listening')
@@ -270,12 +273,12 @@ describe('a client that leaves', () => {
     leaving.abort()
     expect((await sending).attempts).toMatchObject([{ outcome: 'server_error' }, { outcome: 'not_sent' }])
     await once(socket, 'close')
-    expect(asked()).toEqual([1, 0, 0, 0])
+    expect(requestCounts()).toEqual([1, 0, 0, 0])
     expect(dispatching.reports).toEqual(['failure u0/public-model server_error'])
     mute.close()
   })
 
-  it('ends a whole answer that is still being made', async () => {
+  it('ends a non-streaming answer that is being generated', async () => {
     upstreams[0]!.always(stall())
     const leaving = new AbortController()
     const sending = unserved(dispatching.send(at(0), {}, leaving.signal))
@@ -285,7 +288,7 @@ describe('a client that leaves', () => {
     expect(await request.aborted).toBe(true)
   })
 
-  it('ends the stream upstream, by its signal', async () => {
+  it('ends the upstream stream through its signal', async () => {
     upstreams[0]!.always(neverEnding())
     const leaving = new AbortController()
     const answered = await dispatching.send(at(0), stream, leaving.signal)
@@ -296,7 +299,7 @@ describe('a client that leaves', () => {
     expect(dispatching.health.inFlight('u0/public-model')).toBe(0)
   })
 
-  it('ends the stream upstream, by no longer reading', async () => {
+  it('ends the upstream stream when the reader leaves', async () => {
     upstreams[0]!.always(neverEnding())
     const answered = await dispatching.send(at(0), stream)
     if (answered.kind !== 'stream') throw new Error('the answer is no stream')
@@ -306,25 +309,25 @@ describe('a client that leaves', () => {
     expect(dispatching.health.inFlight('u0/public-model')).toBe(0)
   })
 
-  it('had left before anything was sent', async () => {
+  it('before anything is sent makes no attempt', async () => {
     const failure = await unserved(dispatching.send(at(0), {}, AbortSignal.abort()))
     expect(failure).toMatchObject({ code: 'upstream_unavailable', attempts: [] })
-    expect(asked()).toEqual([0, 0, 0, 0])
+    expect(requestCounts()).toEqual([0, 0, 0, 0])
   })
 
-  it('is told so where it is the gateway that stops, before anything was sent', async () => {
+  it('gets server_shutdown if the gateway stops before anything is sent', async () => {
     const stopping = AbortSignal.abort(new ApiError('server_shutdown'))
     const failure = await unserved(dispatching.send(at(0), {}, stopping))
     expect(failure).toMatchObject({ code: 'server_shutdown', attempts: [] })
-    expect(asked()).toEqual([0, 0, 0, 0])
+    expect(requestCounts()).toEqual([0, 0, 0, 0])
   })
 })
 
 describe('connections', () => {
-  /** So long a connection rests after a response. */
+  /** A connection can be reused one turn of the event loop after its response. */
   const turn = () => new Promise(setImmediate)
 
-  it('are kept for the next request after streams, whole answers and errors', async () => {
+  it('are reused after streams, complete answers and errors', async () => {
     const ports = new Set<number | undefined>()
     const behaviours = [answer(), boom, answer()].map(
       (behaviour): Behaviour =>
@@ -345,7 +348,7 @@ describe('connections', () => {
     expect(ports.size).toBe(1)
   })
 
-  it('are kept where a server ends its response only a while after [DONE], which nobody waits for', async () => {
+  it('are reused if a server ends its response some time after [DONE]', async () => {
     const events = [role, contentChunk('x'.repeat(100_000)), chunk({}, 'stop'), '[DONE]']
     const isRead = Promise.withResolvers<void>()
     const beforeEvent = (index: number) => (index === events.length ? isRead.promise : undefined)
@@ -355,7 +358,7 @@ describe('connections', () => {
     expect(await upstreams[0]!.requests[0]!.aborted).toBe(false)
   })
 
-  /** Writes for as long as somebody reads, and notes how much that was. */
+  /** Writes until the connection closes, and counts the bytes in `written`. */
   const endless =
     (code: number, type: string, begin: string): Behaviour =>
     async (_request, response) => {
@@ -371,18 +374,18 @@ describe('connections', () => {
   const error = '{"error":{"message":"boom"}}'
 
   it.each<[what: string, behaviour: Behaviour, body: object]>([
-    ['an error, where a whole answer was asked for', endless(500, 'application/json', error), {}],
-    ['an error, where a stream was asked for', endless(500, 'application/json', error), stream],
-    ['what follows [DONE]', endless(200, 'text/event-stream', streamBytes().toString()), stream],
-  ])('are let go where a server goes on and on: %s', async (_what, behaviour, body) => {
+    ['an error without streaming', endless(500, 'application/json', error), {}],
+    ['an error with streaming', endless(500, 'application/json', error), stream],
+    ['data after [DONE]', endless(200, 'text/event-stream', streamBytes().toString()), stream],
+  ])('are closed if a server never stops sending: %s', async (_what, behaviour, body) => {
     upstreams[0]!.respondWith(behaviour)
     await dispatching.send(at(0), body).then(readStream, () => {})
     expect(await upstreams[0]!.requests[0]!.aborted).toBe(true)
-    // Most of it is in the buffers between here and there.
+    // Most of these bytes are in the buffers of the sockets.
     expect(written).toBeLessThan(12 * 1024 * 1024)
   })
 
-  it('that the upstream was just closing cost nothing', async () => {
+  it('that the upstream was closing are replaced without a failed attempt', async () => {
     upstreams[0]!.respondWith(answer(), hangUp(), answer({ text: 'second connection' }))
     await dispatching.send(at(0))
     await turn()
@@ -395,7 +398,7 @@ describe('connections', () => {
 it.each<[when: string, events: readonly unknown[]]>([
   ['before its first content', ['{"choices"']],
   ['in its middle', [role, contentChunk('one'), '{"choices"']],
-])('a stream that cannot be read is ended upstream, %s', async (_when, events) => {
+])('ends a malformed stream upstream, %s', async (_when, events) => {
   upstreams[0]!.respondWith(sse(events, { ending: 'stall' }))
   const long = { connectMs: 600_000, firstTokenMs: 600_000, idleMs: 600_000, totalMs: 600_000 }
   const { failure } = await dispatching
@@ -405,7 +408,7 @@ it.each<[when: string, events: readonly unknown[]]>([
   expect(await upstreams[0]!.requests[0]!.aborted).toBe(true)
 })
 
-it('a stream that came all at once, but for the end of its response, waits for its reader all the same', async () => {
+it('waits for the reader even if the whole stream arrived at once', async () => {
   upstreams[0]!.respondWith(rawResponse(streamBytes(), { framing: 'chunked', ending: 'stall' }))
   const streaming = await dispatching.send(at(0), stream)
   if (streaming.kind !== 'stream') throw new Error('the answer is no stream')
@@ -419,7 +422,7 @@ it('a stream that came all at once, but for the end of its response, waits for i
   expect(taken).toBe(2)
 })
 
-it('carries the credential as the dialect says, and none where there is none', async () => {
+it('sends the credential in the header of the dialect, and none without a key', async () => {
   const { dialect } = at(0).endpoint
   await dispatching.send(at(0, { endpoint: { dialect: { ...dialect, keyHeader: 'api-key' } } }))
   await dispatching.send(at(0, { endpoint: { apiKey: null } }))
@@ -432,7 +435,7 @@ it('carries the credential as the dialect says, and none where there is none', a
 describe('health', () => {
   const inFlight = () => dispatching.health.inFlight('u0/public-model')
 
-  it('counts a server as busy from when it is asked until its answer has ended', async () => {
+  it('counts a request as in flight until its answer ends', async () => {
     const gate = Promise.withResolvers<void>()
     upstreams[0]!.always(async (request, response) => {
       await gate.promise
@@ -466,34 +469,31 @@ describe('health', () => {
     expect(predicted(null)).toBeLessThan(performance.now() - startedMs)
   })
 
-  it.each([[{}], [stream]])(
-    'keeps servers that fail at one customer’s request from that customer alone: %j',
-    async body => {
-      const bob = '0198c0de-0000-7000-8000-00000000000b'
-      const offers = [at(0), at(1), at(2)]
-      const poison = { ...body, messages: [{ role: 'user', content: 'poison' }] }
-      for (const upstream of upstreams.slice(0, 3)) {
-        upstream.always((request, response) =>
-          (request.rawBody.includes('poison') ? boom : answer({ text: 'fine' }))(request, response),
-        )
-      }
-      for (let n = 0; n < 12; n++) await unserved(dispatching.send(offers, poison))
-      for (const { offerId } of offers) {
-        expect(dispatching.health.state(offerId)).toBe('ejected')
-        expect(dispatching.healthOf(bob).state(offerId)).toBe('open')
-      }
-      const answered = await dispatching.send(offers, body, undefined, bob)
-      if (answered.kind === 'stream') await readStream(answered)
-      expect(answered.attempts).toMatchObject([{ offerId: 'u0/public-model', outcome: 'answered' }])
+  it.each([[{}], [stream]])('ejects servers that fail for one customer only for that customer: %j', async body => {
+    const bob = '0198c0de-0000-7000-8000-00000000000b'
+    const offers = [at(0), at(1), at(2)]
+    const poison = { ...body, messages: [{ role: 'user', content: 'poison' }] }
+    for (const upstream of upstreams.slice(0, 3)) {
+      upstream.always((request, response) =>
+        (request.rawBody.includes('poison') ? boom : answer({ text: 'fine' }))(request, response),
+      )
+    }
+    for (let n = 0; n < 12; n++) await unserved(dispatching.send(offers, poison))
+    for (const { offerId } of offers) {
+      expect(dispatching.health.state(offerId)).toBe('ejected')
+      expect(dispatching.healthOf(bob).state(offerId)).toBe('open')
+    }
+    const answered = await dispatching.send(offers, body, undefined, bob)
+    if (answered.kind === 'stream') await readStream(answered)
+    expect(answered.attempts).toMatchObject([{ offerId: 'u0/public-model', outcome: 'answered' }])
 
-      // A server that fails for others too is kept from all.
-      upstreams[1]!.always(boom)
-      for (let n = 0; n < 4; n++) await unserved(dispatching.send(offers[1]!, body, undefined, bob))
-      expect(dispatching.healthOf('0198c0de-0000-7000-8000-00000000000c').state('u1/public-model')).toBe('ejected')
-    },
-  )
+    // A server that also fails for others is ejected for all.
+    upstreams[1]!.always(boom)
+    for (let n = 0; n < 4; n++) await unserved(dispatching.send(offers[1]!, body, undefined, bob))
+    expect(dispatching.healthOf('0198c0de-0000-7000-8000-00000000000c').state('u1/public-model')).toBe('ejected')
+  })
 
-  it('hears when a request was sent: streams that began before the ejection do not end it', async () => {
+  it('knows when a request was sent: streams from before the ejection do not end it', async () => {
     const gate = Promise.withResolvers<void>()
     const events = streamEvents({ pieces: ['a', 'b'] })
     upstreams[0]!.always(sse(events, { beforeEvent: index => (index === 2 ? gate.promise : undefined) }))

@@ -2,36 +2,36 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 
-/** An upstream one layer below the scripted one: it knows connections, and writes what a test says, byte by byte. */
+/** An upstream one layer below the scripted one: tests control its connections and every byte it writes. */
 export interface RawUpstream {
   readonly baseUrl: string
-  /** In the order in which they came. */
+  /** In the order of arrival. */
   readonly connections: readonly SeenConnection[]
-  /** The next connection that no earlier call returned; waits for it if need be. */
+  /** Returns the next connection that no earlier call returned, and waits for it if necessary. */
   next(): Promise<SeenConnection>
-  /** Hangs up on everybody and frees the port. */
+  /** Closes all connections and frees the port. */
   close(): Promise<void>
 }
 
 export interface SeenConnection {
   readonly socket: Socket
-  /** Its place in the order of connections, from 1. */
+  /** Position in the order of connections, from 1. */
   readonly place: number
-  /** The bodies of the requests that came over it. */
+  /** The bodies of the requests received so far. */
   readonly requests: readonly string[]
   readonly closed: Promise<void>
 }
 
-/** Answers one request, or does not. */
+/** Handles one request. It may leave it unanswered. */
 export type Respond = (connection: SeenConnection, body: string) => void | Promise<void>
 
-/** Speaks TLS if it has an `identity`, and is then found as `localhost`. */
+/** Starts an upstream on a free port. With an `identity` it speaks TLS and its host name is `localhost`. */
 export async function startRawUpstream(
   respond: Respond,
   identity?: { readonly key: string; readonly cert: string },
 ): Promise<RawUpstream> {
   const connections: SeenConnection[] = []
-  let handedOut = 0
+  let returned = 0
   let arrival = Promise.withResolvers<void>()
 
   const take = (socket: Socket) => {
@@ -39,7 +39,7 @@ export async function startRawUpstream(
     const requests: string[] = []
     const connection = { socket, place: connections.length + 1, requests, closed }
     socket.setNoDelay(true)
-    socket.on('error', () => {}) // a client that is gone is part of the test
+    socket.on('error', () => {}) // tests close clients on purpose
     socket.once('close', () => resolve())
     readRequests(socket, body => {
       requests.push(body)
@@ -50,7 +50,7 @@ export async function startRawUpstream(
     arrival = Promise.withResolvers()
   }
   const server = identity ? createTlsServer(identity, take) : createServer(take)
-  server.on('tlsClientError', () => {}) // and so is one that does not trust us
+  server.on('tlsClientError', () => {}) // tests reject the certificate on purpose
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
@@ -59,8 +59,8 @@ export async function startRawUpstream(
     baseUrl: identity ? `https://localhost:${port}/v1` : `http://127.0.0.1:${port}/v1`,
     connections,
     async next() {
-      const index = handedOut
-      handedOut += 1
+      const index = returned
+      returned += 1
       while (connections.length <= index) await arrival.promise
       return connections[index]!
     },
@@ -73,7 +73,7 @@ export async function startRawUpstream(
   }
 }
 
-/** Hands over the body of each request that has arrived whole. */
+/** Calls `onRequest` with the body of each complete request. */
 function readRequests(socket: Socket, onRequest: (body: string) => void): void {
   let pieces: Buffer[] = []
   let bytes = 0

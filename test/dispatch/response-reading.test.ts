@@ -6,20 +6,20 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
 import { offerAt } from './dispatching.ts'
 
-/** What a response was taken for, where it was taken for a whole one. */
-interface Taken {
+/** A response that was accepted as complete. */
+interface Reading {
   readonly status: number
   readonly body: Buffer
 }
 
 interface Response {
-  /** One character for each byte. */
+  /** Latin-1: one character per byte. */
   readonly text: string
-  /** Where its bytes are cut into writes, in thousandths of its length. */
+  /** Positions where its bytes are split into writes, in thousandths of its length. */
   readonly cuts: readonly number[]
 }
 
-// Sends `response` to whoever has sent a request, and hangs up.
+// Answers each request with `response` and closes the connection.
 let response: Response
 let server: Server
 let baseUrl: string
@@ -43,7 +43,7 @@ beforeAll(async () => {
 })
 afterAll(() => server.close())
 
-async function takenByUs(): Promise<Taken | null> {
+async function readByClient(): Promise<Reading | null> {
   const upstream = new UpstreamClient({ version: '0.0.0-test' })
   const { endpoint } = offerAt(baseUrl)
   const { signal } = new AbortController()
@@ -66,25 +66,25 @@ async function takenByUs(): Promise<Taken | null> {
   }
 }
 
-async function takenByNode(): Promise<Taken | null> {
-  const asked = requestByNode(`${baseUrl}/chat/completions`, {
+async function readByNode(): Promise<Reading | null> {
+  const request = requestByNode(`${baseUrl}/chat/completions`, {
     method: 'POST',
     agent: false,
     insecureHTTPParser: false,
   })
-  let taken: Taken | null = null
-  asked.on('error', () => {})
-  asked.on('response', incoming => {
+  let reading: Reading | null = null
+  request.on('error', () => {})
+  request.on('response', incoming => {
     const pieces: Buffer[] = []
     incoming.on('error', () => {})
     incoming.on('data', piece => pieces.push(piece))
     incoming.on('end', () => {
-      if (incoming.complete) taken = { status: incoming.statusCode ?? 0, body: Buffer.concat(pieces) }
+      if (incoming.complete) reading = { status: incoming.statusCode ?? 0, body: Buffer.concat(pieces) }
     })
   })
-  asked.end('{}')
-  await new Promise(resolve => asked.once('close', resolve))
-  return taken
+  request.end('{}')
+  await new Promise(resolve => request.once('close', resolve))
+  return reading
 }
 
 const ok = 'HTTP/1.1 200 OK\r\n'
@@ -101,7 +101,7 @@ const valid = [
   'HTTP/1.0 200 OK\r\n\r\nhello',
 ]
 
-/** What tells readers apart, where it stands in the wrong place. */
+/** Texts that make HTTP parsers disagree when they stand in the wrong place. */
 const oddities = [
   ...['\r\n', '\n', '\r', '\r\n\r\n', ' ', '\t', '\0', '\x0b', '\x7f', '\x85', '\xa0', '\xff'],
   ...[':', ';', ',', '"', '=', '-', '+', '_', '.', '0', '00', '1', '5', 'a', 'x', '0x'],
@@ -117,7 +117,7 @@ const placeIn = ({ length }: { length: number }, part: number) => Math.floor((pa
 
 interface Change {
   readonly at: number
-  /** Moved to the start of the line it is in. */
+  /** Moves the change to the start of its line. */
   readonly atLine: boolean
   readonly removed: number | 'line'
   readonly inserted: string
@@ -147,27 +147,27 @@ const responses = fc
   })
   .map(({ text, changes, cuts }): Response => ({ text: [...changes].reduce(changed, text), cuts }))
 
-describe('a response that we take for whole, Node takes for the same', () => {
-  it.each(valid)('as it should be: %j', async text => {
+describe('a response that the client accepts, Node reads the same', () => {
+  it.each(valid)('if it is valid: %j', async text => {
     response = { text, cuts: [] }
-    const taken = await takenByNode()
-    expect(taken).toMatchObject({ status: 200 })
-    expect(await takenByUs()).toEqual(taken)
+    const reading = await readByNode()
+    expect(reading).toMatchObject({ status: 200 })
+    expect(await readByClient()).toEqual(reading)
   })
 
   it('with up to three changes', async () => {
-    let taken200 = 0
+    let accepted = 0
     await fc.assert(
       fc.asyncProperty(responses, async sent => {
         response = sent
-        const [ours, nodes] = await Promise.all([takenByUs(), takenByNode()])
-        // Ours may refuse more.
+        const [ours, nodes] = await Promise.all([readByClient(), readByNode()])
+        // The client may reject more.
         if (ours?.status !== 200) return
-        taken200++
+        accepted++
         expect(nodes).toEqual(ours)
       }),
       { seed: 9112, numRuns: 1_000 },
     )
-    expect(taken200).toBeGreaterThan(100)
+    expect(accepted).toBeGreaterThan(100)
   })
 })

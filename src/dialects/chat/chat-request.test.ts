@@ -19,7 +19,7 @@ function refusalOf(body: unknown): { code: string; param: string | null; message
   throw new Error('the body was accepted')
 }
 
-describe('an accepted request', () => {
+describe('a valid request', () => {
   it('needs only model and messages', () => {
     expect(parse(minimal)).toMatchObject({
       model: 'm',
@@ -51,11 +51,11 @@ describe('an accepted request', () => {
     [null, false],
     [undefined, false],
     [1, false],
-  ])('with stop %j has one: %j', (stop, hasStop) => {
+  ])('with stop %j sets hasStop to %j', (stop, hasStop) => {
     expect(parse({ ...minimal, stop }).hasStop).toBe(hasStop)
   })
 
-  it('takes the gateway fields out and keeps every other OpenAI field', () => {
+  it('loses the fields of the gateway and keeps every other OpenAI field', () => {
     const job = parse({
       ...minimal,
       ...{ max_tokens: 5, stream: true, stream_options: { include_usage: true }, n: 2 },
@@ -79,13 +79,19 @@ describe('an accepted request', () => {
     })
   })
 
-  it('keeps no other name or spelling of what is ours', () => {
+  it('loses other names and spellings of the fields of the gateway', () => {
     const job = parse({
       ...minimal,
       ...{ n_predict: 4_000, num_predict: 1, max_new_tokens: 1, max_output_tokens: 1, max_length: 1 },
-      ...{ models: ['dear'], route: 'fallback', provider: { order: ['x'] }, preset: 'p', plugins: [{ id: 'web' }] },
       ...{
-        Model: 'dear',
+        models: ['expensive'],
+        route: 'fallback',
+        provider: { order: ['x'] },
+        preset: 'p',
+        plugins: [{ id: 'web' }],
+      },
+      ...{
+        Model: 'expensive',
         Stream: true,
         MAX_TOKENS: 4_000,
         'max_completion_to\u212aens': 4_000,
@@ -98,7 +104,7 @@ describe('an accepted request', () => {
     expect(job.forward).toEqual({ messages: [user], __PROTO__: 1, Top_P: 1, topP: 2 })
   })
 
-  it('caps its cost at whole nano-USD, rounded down', () => {
+  it('rounds max_cost_usd down to nano-USD', () => {
     const capOf = (max_cost_usd: number) => parse({ ...minimal, max_cost_usd }).maxCostNanos
     expect(capOf(0.29)).toBe(290_000_000n)
     expect(capOf(0.1 + 0.2)).toBe(300_000_000n)
@@ -108,7 +114,7 @@ describe('an accepted request', () => {
     expect(capOf(1_000_000)).toBe(1_000_000_000_000_000n)
   })
 
-  it('may say null for any optional field', () => {
+  it('may set any optional field to null', () => {
     const nulls = Object.fromEntries(
       Object.keys(chatRequestSchema.shape)
         .filter(field => field !== 'model' && field !== 'messages')
@@ -120,7 +126,7 @@ describe('an accepted request', () => {
     })
   })
 
-  it('takes max_completion_tokens for max_tokens, and both when they agree', () => {
+  it('may use max_completion_tokens for max_tokens, or both with the same value', () => {
     expect(parse({ ...minimal, max_completion_tokens: 7 }).maxTokens).toBe(7)
     expect(parse({ ...minimal, max_tokens: 7, max_completion_tokens: 7 }).maxTokens).toBe(7)
   })
@@ -169,17 +175,17 @@ describe('an accepted request', () => {
     ['tool', { role: 'tool', tool_call_id: 'a', content: 'x' }],
     ['function', { role: 'function', name: 'f', content: null }],
     ['unknown keys', { role: 'assistant', content: 'x', reasoning_content: 'r', extra: [1] }],
-  ])('may carry a message of the kind: %s', (_name, message) => {
+  ])('may have a message: %s', (_name, message) => {
     expect(parse({ model: 'm', messages: [message] }).forward.messages).toEqual([message])
   })
 
-  it.each(['system', 'developer', 'user', 'assistant'])('has a %s message that the schema takes too', role => {
+  it.each(['system', 'developer', 'user', 'assistant'])('has a plain %s message that the schema accepts too', role => {
     const message = { role, content: '' }
     expect(parse({ model: 'm', messages: [message] }).forward.messages).toEqual([message])
     expect(messageSchema.parse(message)).toEqual(message)
   })
 
-  it('knows which features it uses', () => {
+  it('lists the features it uses', () => {
     const features = (body: object) => [...parse({ ...minimal, ...body }).features].sort()
     const part = (value: object) => ({ messages: [{ role: 'user', content: [value] }] })
     expect(features({})).toEqual([])
@@ -192,7 +198,7 @@ describe('an accepted request', () => {
   })
 })
 
-describe('a refused request', () => {
+describe('an invalid request', () => {
   const message = (fields: unknown) => ({ model: 'm', messages: [user, fields] })
   const integer = 'an integer from 1 to 2147483647'
 
@@ -291,7 +297,7 @@ describe('a refused request', () => {
     ['a cut body', '{"model":"m"'],
     ['an array', '[]'],
     ['null', 'null'],
-    ['a text', '"x"'],
+    ['a string', '"x"'],
     ['invalid UTF-8', Buffer.concat([Buffer.from('{"model":"'), Buffer.from([0xc3, 0x28]), Buffer.from('"}')])],
     ['65 levels', `{"a":${'['.repeat(64)}${']'.repeat(64)}}`],
     ['200,000 levels', '['.repeat(200_000)],
@@ -299,23 +305,23 @@ describe('a refused request', () => {
     expect(() => parseChatRequest(Buffer.from(body))).toThrow(expect.objectContaining({ code: 'invalid_json' }))
   })
 
-  it('is not one whose strings merely look deep', () => {
+  it('does not include strings that only look deeply nested', () => {
     expect(parse({ ...minimal, user: `\\"${'['.repeat(100)}"` }).forward.user).toHaveLength(103)
     expect(parse({ ...minimal, user: JSON.parse(`${'['.repeat(63)}${']'.repeat(63)}`) }).messageCount).toBe(1)
   })
 })
 
-it('is refused for the same value again, and for a wrong one after a right one', () => {
+it('refuses an invalid value every time, also after a valid one', () => {
   const refusal = expect.objectContaining({ code: 'invalid_value', param: 'temperature' })
   for (const temperature of [2.01, 2.01, 1, 2.01, [1], [1]]) {
-    const ask = () => parse({ ...minimal, temperature })
-    if (temperature === 1) expect(ask().forward.temperature).toBe(1)
-    else expect(ask).toThrow(refusal)
+    const parsed = () => parse({ ...minimal, temperature })
+    if (temperature === 1) expect(parsed().forward.temperature).toBe(1)
+    else expect(parsed).toThrow(refusal)
   }
   expect(parse({ ...minimal, temperature: 1 }).forward.temperature).toBe(1)
 })
 
-it('is not changed by keys that mean something to JavaScript', () => {
+it('ignores prototype keys', () => {
   const keys = '"__proto__":{"stream":true,"polluted":1},"constructor":{"prototype":{"polluted":1}},"prototype":1'
   const job = parse(
     `{"model":"m",${keys},"messages":[{"role":"user","content":"x","__\\u0070roto__":{"polluted":1}}],"tools":[{"__proto__":{"polluted":1}}]}`,
@@ -325,7 +331,7 @@ it('is not changed by keys that mean something to JavaScript', () => {
   expect(({} as { polluted?: number }).polluted).toBeUndefined()
 })
 
-it('may be as full as a long conversation with many tools, and its texts may hold any signs', () => {
+it('accepts a long conversation with many tools and any characters in its texts', () => {
   const call = { id: 'c', type: 'function', function: { name: 'f', arguments: '{"a":[1,2,{"b":3}]}'.repeat(3) } }
   const turn = [
     { role: 'assistant', content: null, tool_calls: [call] },
@@ -337,8 +343,8 @@ it('may be as full as a long conversation with many tools, and its texts may hol
   expect(parse(full).messageCount).toBe(2_048)
 })
 
-it('may have 131,072 opening brackets, colons and commas outside of its texts, and not one more', () => {
-  // Twelve of them beside those between the items.
+it('accepts 131,072 opening brackets, colons and commas outside strings, and refuses one more', () => {
+  // Twelve of them are not between the items.
   const withItems = (count: number) =>
     `{"model":"m","messages":[{"role":"user","content":"x"}],"x":[1${',1'.repeat(count - 1)}]}`
   expect(parse(withItems(131_061)).messageCount).toBe(1)
@@ -365,7 +371,7 @@ describe('the bound on input tokens', () => {
     expect(bound({ messages: [{ ...user, reasoning_content: 'r'.repeat(300) }] })).toBe(bound({}) + 300)
   })
 
-  it('covers whatever else is passed on, and no settings', () => {
+  it('covers every other forwarded field, but no settings', () => {
     const documents = [{ title: 'd', text: 't'.repeat(500) }]
     expect(bound({ documents })).toBe(bound({}) + JSON.stringify(documents).length)
     expect(bound({ suffix: 's'.repeat(100) })).toBe(bound({}) + 102)
@@ -375,7 +381,7 @@ describe('the bound on input tokens', () => {
     expect(bound({ temperature: 1, seed: 7, stop: ['x'], user: 'u', metadata: { a: 'b' }, unknown: null })).toBe(
       bound({}),
     )
-    // Not passed on at all.
+    // Not forwarded.
     expect(bound({ api_base: 'http://x', privacy_mode: true })).toBe(bound({}))
   })
 
@@ -393,7 +399,7 @@ describe('the bound on input tokens', () => {
   })
 })
 
-it('describes the whole body for the API document', () => {
+it('describes every field for the OpenAPI document', () => {
   const schema = z.toJSONSchema(chatRequestSchema, { io: 'input' })
   const described = (
     schema.$defs as Record<string, { properties: Record<string, { description?: string }>; required: string[] }>

@@ -55,7 +55,7 @@ describe('failureOfError', () => {
     [400, { code: 'invalid_request_error', message: 'Model Not Exist' }, undefined, 'server_error'],
     [400, { message: 'deepseek/deepseek-coder is not a valid model ID' }, undefined, 'server_error'],
     [400, { message: '/chat/completions: Invalid model name passed in model=x.' }, undefined, 'server_error'],
-    // The caller's own words come back in such messages: read as a wrong key, they would eject every server.
+    // Such messages quote the caller. Treating them as a wrong key would eject every server.
     [
       400,
       { message: "Invalid value: 'invalid api key'. Supported values are: 'none'." },
@@ -126,7 +126,7 @@ describe('failureOfError', () => {
     expect(failureOfError(400, error({ message })).rejection?.code).toBe('context_length_exceeded')
   })
 
-  it('hands on a parameter only if it looks like one', () => {
+  it('passes on a parameter only if it looks like one', () => {
     expect(failureOfError(400, error({ param: 'messages[0].role' })).rejection?.param).toBe('messages[0].role')
     expect(failureOfError(400, error({ param: 'http://10.0.0.1/x' })).rejection?.param).toBeNull()
   })

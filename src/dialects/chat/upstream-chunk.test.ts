@@ -5,7 +5,7 @@ import { ChunkNormaliser, hasContent } from './upstream-chunk.ts'
 
 const envelope = { id: 'chatcmpl-0198c0de-0000-7000-8000-00000000abcd', created: 1_750_000_000, model: 'public-model' }
 
-/** What the client would get for these upstream events, the end of the stream included. */
+/** Returns the chunks that a client gets for these upstream events and the end of the stream. */
 function normalised(events: readonly unknown[], choices = 1): ChatChunk[] {
   const normaliser = new ChunkNormaliser(envelope, choices)
   const chunks = events.flatMap(each => {
@@ -16,7 +16,7 @@ function normalised(events: readonly unknown[], choices = 1): ChatChunk[] {
   return [...chunks, ...normaliser.end()]
 }
 
-/** The same, down to what matters: deltas and finish reasons of choice 0. */
+/** Returns only the deltas, each with its finish_reason if it has one. */
 function deltas(events: readonly unknown[]): unknown[] {
   return normalised(events).flatMap(chunk =>
     chunk.choices.map(choice => (choice.finish_reason === null ? choice.delta : [choice.delta, choice.finish_reason])),
@@ -40,7 +40,7 @@ function failureOf(events: readonly unknown[]): unknown {
 }
 
 describe('a normalised stream', () => {
-  it('starts with one role chunk and carries our id, time and model throughout', () => {
+  it('starts with one role chunk and has the id, time and model of the gateway in every chunk', () => {
     const foreign = { id: 'x', object: 'text', created: 'now', model: 'secret/path.gguf', system_fingerprint: 'fp' }
     const chunks = normalised([
       { ...foreign, ...delta({ role: 'assistant', content: '' }) },
@@ -103,7 +103,7 @@ describe('a normalised stream', () => {
       [role, { content: 'a' }, { content: 'b' }, [{}, 'stop']],
     ],
     [
-      'thinking beside the text, as Mistral sends it (LiteLLM issue 16272)',
+      'thinking next to the text, as Mistral sends it (LiteLLM issue 16272)',
       [
         delta({ content: [{ type: 'thinking', thinking: [{ type: 'text', text: 'hm' }] }] }),
         delta({
@@ -137,7 +137,7 @@ describe('a normalised stream', () => {
     ['no choices field', [{ id: 'x' }, text('a'), stop], [role, { content: 'a' }, [{}, 'stop']]],
     ['empty data', ['', text('a'), stop], [role, { content: 'a' }, [{}, 'stop']]],
     [
-      'unasked choices',
+      'choices beyond n',
       [{ choices: [{ index: 1, delta: { content: 'b' } }, { index: -1 }, { index: 0.5 }] }, text('a'), stop],
       [role, { content: 'a' }, [{}, 'stop']],
     ],
@@ -165,8 +165,8 @@ describe('a normalised stream', () => {
     ['refusal', 'content_filter'],
     ['constructor', 'stop'],
     [7, 'stop'],
-  ])('maps finish_reason %s to %s', (said, reason) => {
-    expect(deltas([text('a'), delta({}, said)]).at(-1)).toEqual([{}, reason])
+  ])('maps finish_reason %s to %s', (sent, reason) => {
+    expect(deltas([text('a'), delta({}, sent)]).at(-1)).toEqual([{}, reason])
   })
 
   it('never copies a prototype key', () => {
@@ -180,7 +180,7 @@ describe('a normalised stream', () => {
     expect(Object.getPrototypeOf(copied)).toBe(Object.prototype)
   })
 
-  it('gives each of several choices its role and its one finish_reason', () => {
+  it('gives each of several choices its role and exactly one finish_reason', () => {
     const choice = (index: number, content: string, finish_reason: string | null = null) => ({
       choices: [{ index, delta: { content }, finish_reason }],
     })
@@ -215,7 +215,7 @@ describe('a normalised stream', () => {
         },
       ],
     ],
-  ])('keeps the texts of several choices apart, %s', (_name, events) => {
+  ])('separates the texts of several choices, %s', (_name, events) => {
     const all = ['a', 'b', 'c', 'd'].flatMap(events)
     const textOf = (chunks: readonly { choices: readonly { index: number; delta: { content?: unknown } }[] }[]) =>
       [0, 1].map(index =>
@@ -228,7 +228,7 @@ describe('a normalised stream', () => {
     expect(textOf(normalised([...all, '[DONE]'], 2))).toEqual(textOf(all as Parameters<typeof textOf>[0]))
   })
 
-  it('ends each of several choices when it says so', () => {
+  it('ends each of several choices at its finish_reason', () => {
     const choice = (index: number, content: string, finish_reason: string | null = null) => ({
       choices: [{ index, delta: { content }, finish_reason }],
     })
@@ -256,7 +256,7 @@ describe('a normalised stream', () => {
     expect(chunks[3]!.choices[0]).toMatchObject({ delta: {}, finish_reason: 'stop' })
   })
 
-  it('keeps the logprobs of tokens that show nothing, and none that are of no token', () => {
+  it('keeps the logprobs of tokens without text, and drops logprobs without tokens', () => {
     const half = { content: [{ token: 'bytes:\\xf0\\x9f', logprob: -0.1, bytes: [240, 159] }] }
     const rest = { content: [{ token: 'bytes:\\x99\\x82', logprob: -0.2, bytes: [153, 130] }] }
     const chunks = normalised([
@@ -355,7 +355,7 @@ describe('tool calls', () => {
       [{ ...opening(0, 'a', 'f', '{}'), extra_content: { google: { thought_signature: 's' } } }],
     ],
     [
-      'without any arguments, of which OpenAI makes `{}` (openai-agents-js issue 664)',
+      'without arguments, for which OpenAI sends `{}` (openai-agents-js issue 664)',
       [
         calls(opening(0, 'a', 'f')),
         calls({ index: 0, function: { arguments: '' } }),
@@ -382,21 +382,21 @@ describe('tool calls', () => {
       [opening(0, 'a', 'f', '{}')],
     ],
     ['that are never named (LM Studio issue 830)', [calls({ id: '', type: 'function' }), calls({ index: 1 })], []],
-    ['that are no objects', [calls(null, 3, 'x')], []],
-  ])('come out right %s', (_name, events, expected) => {
+    ['that are not objects', [calls(null, 3, 'x')], []],
+  ])('are normalised %s', (_name, events, expected) => {
     expect(toolDeltas([...events, stop])).toEqual(expected)
   })
 
-  it('end with tool_calls, whatever the upstream calls it', () => {
+  it('end with tool_calls, whatever finish_reason the upstream sends', () => {
     expect(deltas([calls(opening(0, 'a', 'f', '{}')), stop]).at(-1)).toEqual([{}, 'tool_calls'])
     expect(deltas([calls(opening(0, 'a', 'f', '{}')), '[DONE]']).at(-1)).toEqual([{}, 'tool_calls'])
   })
 
-  it('that were cut off get no arguments they did not have', () => {
+  it('get no arguments if they were cut off', () => {
     expect(toolDeltas([calls(opening(0, 'a', 'f')), delta({}, 'length')])).toEqual([opening(0, 'a', 'f')])
   })
 
-  it('are bounded', () => {
+  it('are limited', () => {
     const many = Array.from({ length: 1_000 }, (_, index) => opening(index, `id${index}`, 'f', '{}'))
     expect(toolDeltas([calls(...many), stop])).toHaveLength(128)
   })
@@ -411,7 +411,7 @@ describe('usage', () => {
 
   it.each<[name: string, events: unknown[], expected: number[] | null]>([
     ['absent', [text('a'), stop], null],
-    ['in a chunk of its own', [text('a'), stop, { choices: [], usage: usage(3, 1) }], [3, 1, 4]],
+    ['in a separate chunk', [text('a'), stop, { choices: [], usage: usage(3, 1) }], [3, 1, 4]],
     ['on the finish chunk', [text('a'), { ...stop, usage: usage(3, 1) }], [3, 1, 4]],
     [
       'cumulative on every chunk',
@@ -439,12 +439,12 @@ describe('usage', () => {
     ['an absurd total', [{ ...text('a'), usage: { ...usage(3, 1), total_tokens: 1e15 } }, stop], [3, 1, 4]],
     ['a total without a prompt', [{ ...text('a'), usage: { ...usage(0, 1), total_tokens: 99 } }, stop], [0, 1, 1]],
     [
-      'thinking that is in the total alone (Gemini)',
+      'reasoning only in the total (Gemini)',
       [{ ...text('a'), usage: { ...usage(9, 1), total_tokens: 103 } }, stop],
       [9, 94, 103],
     ],
     [
-      'reasoning beside the completion (xAI, sub2api issue 5771)',
+      'reasoning next to the completion (xAI, sub2api issue 5771)',
       [
         {
           ...text('a'),
@@ -471,7 +471,7 @@ describe('usage', () => {
       [3, 8, 11],
     ],
     [
-      'cached tokens beside the prompt',
+      'cached tokens next to the prompt',
       [
         { ...text('a'), usage: { ...usage(3, 1), total_tokens: 24, prompt_tokens_details: { cached_tokens: 20 } } },
         stop,
@@ -482,7 +482,7 @@ describe('usage', () => {
     expect(totals(events)).toEqual(expected)
   })
 
-  it('keeps token details and nothing about what the upstream charges us', () => {
+  it('keeps token details and drops the cost to the gateway', () => {
     const reported = {
       ...usage(30, 10),
       cost: 0.01,
@@ -496,7 +496,7 @@ describe('usage', () => {
   })
 })
 
-it('names hidden tokens as reasoning', () => {
+it('reports hidden tokens as reasoning', () => {
   const seen = normalised([text('a'), { ...stop, usage: { ...usage(9, 1), total_tokens: 103 } }]).at(-1)!.usage
   expect(seen).toEqual({ ...usage(9, 94), total_tokens: 103, completion_tokens_details: { reasoning_tokens: 93 } })
 })
@@ -517,9 +517,9 @@ describe('a failing stream', () => {
       { rejection: expect.objectContaining({ code: 'context_length_exceeded' }) },
     ],
     ...['error', 'abort', 'aborted', 'cancelled', 'network_error', 'insufficient_system_resource'].map(
-      (said): [string, unknown[], object] => [
-        `finish_reason ${said}`,
-        [text('a'), delta({}, said), '[DONE]'],
+      (reason): [string, unknown[], object] => [
+        `finish_reason ${reason}`,
+        [text('a'), delta({}, reason), '[DONE]'],
         { outcome: 'server_error' },
       ],
     ),
@@ -528,7 +528,7 @@ describe('a failing stream', () => {
   })
 
   it.each(['{"message":"bare"}', '{"error":{"message":"wrapped"}}', 'just text', '[{"toString":1}]'])(
-    'is recognised by `event: error` and %s',
+    'is recognised by `event: error` with %s',
     data => {
       const normaliser = new ChunkNormaliser(envelope, 1)
       expect(() => normaliser.push({ event: 'error', data })).toThrow(
@@ -546,7 +546,7 @@ describe('a failing stream', () => {
     expect(normaliser.complete).toBe(true)
   })
 
-  it('is not complete at a finish_reason when one before it was wrong', () => {
+  it('is not complete if content follows a finish_reason', () => {
     const normaliser = new ChunkNormaliser(envelope, 1)
     const push = (event: object | string) =>
       normaliser.push({ event: '', data: typeof event === 'string' ? event : JSON.stringify(event) })
@@ -558,7 +558,7 @@ describe('a failing stream', () => {
   })
 })
 
-it('knows content from form', () => {
+it('distinguishes content from other chunks', () => {
   const of = (events: unknown[]) => normalised([...events, stop]).map(hasContent)
   expect(of([text('a')])).toEqual([false, true, false])
   expect(of([delta({ reasoning: 'r' })])).toEqual([false, true, false])

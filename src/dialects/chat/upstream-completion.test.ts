@@ -5,7 +5,7 @@ const envelope = { id: 'chatcmpl-0198c0de-0000-7000-8000-00000000abcd', created:
 const normalised = (body: unknown, choices = 1, hasStop = false) =>
   normaliseCompletion(typeof body === 'string' ? body : JSON.stringify(body), envelope, { choices, hasStop })
 const message = (fields: object, finish_reason: unknown = 'stop') => ({ choices: [{ message: fields, finish_reason }] })
-const said = { role: 'assistant', content: 'Hi', refusal: null }
+const hi = { role: 'assistant', content: 'Hi', refusal: null }
 
 function failureOf(body: unknown): unknown {
   try {
@@ -15,8 +15,8 @@ function failureOf(body: unknown): unknown {
   }
 }
 
-describe('a whole answer', () => {
-  it('carries our id, time and model, and only what OpenAI would send', () => {
+describe('a non-streaming answer', () => {
+  it('has the id, time and model of the gateway, and only the fields OpenAI sends', () => {
     const body = {
       id: 'x',
       object: 'y',
@@ -29,7 +29,7 @@ describe('a whole answer', () => {
     expect(normalised(body)).toEqual({
       ...envelope,
       object: 'chat.completion',
-      choices: [{ index: 0, message: said, logprobs: null, finish_reason: 'stop' }],
+      choices: [{ index: 0, message: hi, logprobs: null, finish_reason: 'stop' }],
       usage: { prompt_tokens: 3, completion_tokens: 1, total_tokens: 4 },
     })
   })
@@ -43,22 +43,22 @@ describe('a whole answer', () => {
           { type: 'text', text: 'i' },
         ],
       }),
-      { message: said },
+      { message: hi },
     ],
     [
-      'thinking beside the text',
+      'thinking next to the text',
       message({
         content: [
           { type: 'thinking', thinking: [{ type: 'text', text: 'hm' }] },
           { type: 'text', text: 'Hi' },
         ],
       }),
-      { message: { ...said, reasoning_content: 'hm' } },
+      { message: { ...hi, reasoning_content: 'hm' } },
     ],
     ['no finish_reason', message({ content: 'Hi' }, null), { finish_reason: 'stop' }],
-    ['text completion', { choices: [{ text: 'Hi' }] }, { message: said }],
-    ['reasoning', message({ content: 'Hi', reasoning_content: 'r' }), { message: { ...said, reasoning_content: 'r' } }],
-    ['null tool_calls', message({ content: 'Hi', tool_calls: null }), { message: said }],
+    ['text completion', { choices: [{ text: 'Hi' }] }, { message: hi }],
+    ['reasoning', message({ content: 'Hi', reasoning_content: 'r' }), { message: { ...hi, reasoning_content: 'r' } }],
+    ['null tool_calls', message({ content: 'Hi', tool_calls: null }), { message: hi }],
     [
       'tool calls without id, with object arguments and "stop"',
       message({ content: null, tool_calls: [{ index: 0, function: { name: 'f', arguments: { x: 1 } } }] }),
@@ -82,8 +82,8 @@ describe('a whole answer', () => {
   it.each<[name: string, call: unknown, calls: unknown[] | undefined]>([
     ['a name that is a number', { function: { name: 7, arguments: '{}' } }, undefined],
     ['an empty name', { function: { name: '', arguments: '{}' } }, undefined],
-    ['a function that is a text', { id: 'c', type: 'function', function: 'look' }, undefined],
-    ['no object', 'look', undefined],
+    ['a function that is a string', { id: 'c', type: 'function', function: 'look' }, undefined],
+    ['a string instead of an object', 'look', undefined],
     ['null', null, undefined],
     ['an id that is a number', { ...lookCall, id: 7 }, [{ ...lookCall, id: 'call_00000000abcd_0_0' }]],
     ['a type that is a number', { ...lookCall, type: 7 }, [lookCall]],
@@ -96,28 +96,28 @@ describe('a whole answer', () => {
       { id: 'c', type: 'custom', custom: { name: 'grep', input: 'x' } },
       [{ id: 'c', type: 'custom', custom: { name: 'grep', input: 'x' } }],
     ],
-    ['a custom tool without its part', { id: 'c', type: 'custom' }, undefined],
+    ['a custom tool without its data', { id: 'c', type: 'custom' }, undefined],
   ])('reads a tool call with %s', (_name, call, calls) => {
-    const said = normalised(message({ content: 'Hi', tool_calls: [call] })).choices[0]!.message
-    expect(said.tool_calls).toStrictEqual(calls)
-    expect(JSON.stringify(said)).not.toContain('__proto__')
+    const read = normalised(message({ content: 'Hi', tool_calls: [call] })).choices[0]!.message
+    expect(read.tool_calls).toStrictEqual(calls)
+    expect(JSON.stringify(read)).not.toContain('__proto__')
   })
 
-  it('fails over when nothing is left of the only tool call', () => {
+  it('is empty if its only tool call is invalid', () => {
     expect(failureOf(message({ content: null, tool_calls: [{ function: {} }] }))).toMatchObject({ outcome: 'empty' })
   })
 
-  it('has as many tool calls as a stream may have', () => {
+  it('has at most as many tool calls as a stream', () => {
     const many = message({ content: null, tool_calls: Array.from({ length: 10_000 }, () => lookCall) })
     expect(normalised(many).choices[0]!.message.tool_calls).toHaveLength(128)
   })
 
-  it('has no usage when the upstream reports zeros', () => {
+  it('has no usage if the upstream reports zeros', () => {
     const usage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
     expect(normalised({ ...message({ content: 'Hi' }), usage }).usage).toBeUndefined()
   })
 
-  it('has as many choices as were asked for', () => {
+  it('has at most n choices', () => {
     const many = { choices: Array.from({ length: 10_000 }, () => ({ message: { content: 'Hi' } })) }
     expect(normalised(many).choices).toHaveLength(1)
     expect(normalised(many, 2).choices.map(choice => choice.index)).toEqual([0, 1])
@@ -125,17 +125,17 @@ describe('a whole answer', () => {
 
   it('never copies a prototype key', () => {
     const { message } = normalised('{"choices":[{"message":{"content":"Hi","__proto__":{"evil":1}}}]}').choices[0]!
-    expect(message).toEqual(said)
+    expect(message).toEqual(hi)
     expect(Object.getPrototypeOf(message)).toBe(Object.prototype)
   })
 
-  it('may be wordless when a filter refused or hidden reasoning took all tokens', () => {
+  it('may have no text if a filter refused or hidden reasoning used all tokens', () => {
     expect(normalised(message({ content: '' }, 'content_filter')).choices[0]!.finish_reason).toBe('content_filter')
     const usage = { prompt_tokens: 3, completion_tokens: 50 }
     expect(normalised({ ...message({ content: '' }, 'length'), usage }).choices[0]!.finish_reason).toBe('length')
   })
 
-  it('may be wordless when it ends at a `stop` of the request, and says that something was generated', () => {
+  it('may have no text if it ends at a `stop` of the request and reports generated tokens', () => {
     const stopped = (completion_tokens: number) => ({
       ...message({ content: '' }),
       usage: { prompt_tokens: 3, completion_tokens },

@@ -29,7 +29,7 @@ describe('readUpstreamError', () => {
       { message: 'Extra inputs are not permitted', param: 'user', code: 'extra_forbidden' },
     ],
     [
-      'OpenRouter, of the server behind it',
+      'OpenRouter, from the server behind it',
       {
         error: {
           message: 'Provider returned error',
@@ -40,12 +40,12 @@ describe('readUpstreamError', () => {
       { message: 'one image', code: '400' },
     ],
     [
-      'OpenRouter, of a server without JSON',
+      'OpenRouter, from a server without JSON',
       { error: { message: 'Provider returned error', code: 400, metadata: { raw: 'one image' } } },
       { message: 'one image', code: '400' },
     ],
     [
-      'OpenRouter, of a page',
+      'OpenRouter, with an HTML page',
       { error: { message: 'Provider returned error', code: 502, metadata: { raw: '<html>' } } },
       { message: 'Provider returned error', code: '502' },
     ],
@@ -71,7 +71,7 @@ describe('readUpstreamError', () => {
     expect(readUpstreamError(body, true)).toMatchObject(expected)
   })
 
-  it('sees no error in an answer', () => {
+  it('finds no error in an answer', () => {
     for (const body of [{ choices: [], error: null }, { choices: [], error: '' }, { message: 'x' }, 'x', null, []]) {
       expect(readUpstreamError(body)).toBeNull()
     }

@@ -31,7 +31,7 @@ it('forwards OpenAI fields, with the upstream model and the limit of the ticket'
   })
 })
 
-it('never forwards what is ours or what would redirect the request', () => {
+it('never forwards fields of the gateway or fields that redirect the request', () => {
   const ours = {
     ...{ tier: 'fastest', privacy_mode: true, trusted_only: true, max_latency_ms: 10, fallback_models: ['b'] },
     ...{ allow_hosters: [], deny_hosters: [], api_base: 'http://evil', base_url: 'http://evil', api_key: 'k' },
@@ -40,12 +40,12 @@ it('never forwards what is ours or what would redirect the request', () => {
   expect(Object.keys(bodyFor({}, ours)).sort()).toEqual(['max_tokens', 'messages', 'model', 'stream'])
 })
 
-it('says that it wants no stream, since some servers stream unless they are told', () => {
+it('sends stream: false, since some servers stream by default', () => {
   expect(bodyFor({}, {})).toMatchObject({ stream: false })
   expect(bodyFor({}, { stream: null })).toMatchObject({ stream: false })
 })
 
-it('sends no half of a surrogate pair, which strict upstreams refuse: clients cut texts in the middle of an emoji', () => {
+it('replaces lone surrogates, which strict upstreams refuse', () => {
   const messages = [
     { role: 'user', content: 'cut \ud83d' },
     { role: 'user', content: [{ type: 'text', text: '\ude00 whole \ud83d\ude00' }] },
@@ -71,20 +71,20 @@ it('sends no half of a surrogate pair, which strict upstreams refuse: clients cu
   ])
 })
 
-it('always asks a stream for usage, where the upstream takes stream_options', () => {
+it('always asks a stream for usage if the upstream accepts stream_options', () => {
   expect(bodyFor({}, { stream: true })).toMatchObject({ stream: true, stream_options: { include_usage: true } })
   expect(
     bodyFor({ streamOptions: false }, { stream: true, stream_options: { include_usage: true } }),
   ).not.toHaveProperty('stream_options')
 })
 
-it('speaks the dialect of the upstream', () => {
+it('adapts to the dialect of the upstream', () => {
   expect(bodyFor({ maxTokensField: 'max_completion_tokens' }, {})).toMatchObject({ max_completion_tokens: 77 })
   expect(bodyFor({ developerRole: true }, {}).messages).toEqual([{ role: 'system', content: 'x' }])
   expect(bodyFor({ dropFields: ['seed', 'user'] }, { seed: 7, user: 'u', top_p: 1 })).toEqual(bodyFor({}, { top_p: 1 }))
 })
 
-it('leaves out what is null in a message, which strict upstreams refuse: SDKs send our answers back as they are', () => {
+it('drops null fields of messages, which SDKs send back and strict upstreams refuse', () => {
   const answered = { role: 'assistant', content: 'Hi', refusal: null, tool_calls: null, annotations: [] }
   const called = { role: 'assistant', content: null, tool_calls: [{ id: 'a', type: 'function' }], audio: null }
   const messages = [{ role: 'user', content: 'x', name: null }, answered, called]
@@ -95,7 +95,7 @@ it('leaves out what is null in a message, which strict upstreams refuse: SDKs se
   ])
 })
 
-it('leaves out lists of no tools and of no calls, which OpenAI and vLLM refuse and others take', () => {
+it('drops empty lists of tools and tool calls, which OpenAI and vLLM refuse', () => {
   const messages = [{ role: 'assistant', content: 'y', tool_calls: [] }]
   const none = { tools: [], tool_choice: 'auto', parallel_tool_calls: true, functions: [] }
   expect(bodyFor({}, { messages, ...none })).toEqual({
@@ -104,12 +104,12 @@ it('leaves out lists of no tools and of no calls, which OpenAI and vLLM refuse a
     max_tokens: 77,
     stream: false,
   })
-  // So it is where there is no list at all: agents that sum a conversation up send a choice alone.
+  // The same without a list: agents that summarize a conversation send only a tool_choice.
   for (const tools of [{}, { tools: null }]) {
     const idle = { ...tools, tool_choice: 'none', parallel_tool_calls: false, function_call: 'auto' }
     expect(Object.keys(bodyFor({}, idle)).sort()).toEqual(['max_tokens', 'messages', 'model', 'stream'])
   }
-  // A tool that is required and not there is for the upstream to refuse.
+  // The upstream refuses a required tool that does not exist.
   for (const tools of [{}, { tools: [] }]) {
     expect(bodyFor({}, { ...tools, tool_choice: 'required' })).toMatchObject({ tool_choice: 'required' })
   }
@@ -123,19 +123,19 @@ it('leaves out lists of no tools and of no calls, which OpenAI and vLLM refuse a
   expect(bodyFor({}, older)).toMatchObject(older)
 })
 
-it('leaves out stop sequences that are none, which vLLM refuses and Ollama takes for a wish to stop nowhere', () => {
+it('drops empty stop sequences, which vLLM refuses and Ollama treats as "never stop"', () => {
   for (const stop of [[], '']) expect(bodyFor({}, { stop })).not.toHaveProperty('stop')
   for (const stop of [['a'], 'a']) expect(bodyFor({}, { stop })).toMatchObject({ stop })
 })
 
-it('leaves out metadata of what is not stored, which OpenAI refuses', () => {
+it('drops metadata without store, which OpenAI refuses', () => {
   const metadata = { session: 's' }
   expect(bodyFor({}, { metadata })).not.toHaveProperty('metadata')
   expect(bodyFor({}, { metadata, store: false })).not.toHaveProperty('metadata')
   expect(bodyFor({}, { metadata, store: true })).toMatchObject({ metadata, store: true })
 })
 
-it('leaves out fields of each message where the dialect says so, for this upstream alone', () => {
+it('drops the message fields that the dialect lists, only for this upstream', () => {
   const messages = [
     { role: 'user', content: 'x', name: 'ada' },
     { role: 'assistant', content: 'y', reasoning_content: 'z' },
@@ -153,7 +153,7 @@ it('leaves out fields of each message where the dialect says so, for this upstre
   expect(bodyFor({}, { messages }).messages).toEqual(messages)
 })
 
-it('hands on what thinking models want back, and keeps it from upstreams that know nothing of it', () => {
+it('passes reasoning fields on, except to upstreams whose dialect drops them', () => {
   const signed = { google: { thought_signature: 's' } }
   const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }
   const thought = {
@@ -175,7 +175,7 @@ it('hands on what thinking models want back, and keeps it from upstreams that kn
   ])
 })
 
-it('keeps the job as it is for the next upstream, whatever this one drops', () => {
+it('leaves the job unchanged for the next upstream', () => {
   const messages = [{ role: 'user', content: 'x', name: 'ada' }]
   const job = parseChatRequest(Buffer.from(JSON.stringify({ model: 'public', messages })))
   const to = (dropFields: string[]) => {
@@ -185,7 +185,7 @@ it('keeps the job as it is for the next upstream, whatever this one drops', () =
   expect([to(['messages[].name']), to([])]).toEqual([[{ role: 'user', content: 'x' }], messages])
 })
 
-it('gives calls of tools ids that the upstream takes, the same wherever they stand, and leaves those alone that it does', () => {
+it('replaces tool call ids that the upstream rejects, the same way everywhere', () => {
   const conversation = (...ids: string[]) => ({
     messages: [
       { role: 'user', content: 'x' },

@@ -5,31 +5,31 @@ const malformed = expect.objectContaining({ outcome: 'malformed' })
 const padding = `"${'x'.repeat(5_000)}"`
 
 describe('parseUpstreamJson', () => {
-  it('reads what is nested 64 levels deep, and refuses one more', () => {
+  it('parses 64 levels and refuses 65', () => {
     const nested = (depth: number) => `${'['.repeat(depth)}${padding}${']'.repeat(depth)}`
     expect(parseUpstreamJson(nested(64))).toEqual(JSON.parse(nested(64)))
     expect(() => parseUpstreamJson(nested(65))).toThrow(malformed)
     expect(() => parseUpstreamJson(`${'{"0":'.repeat(65)}${padding}${'}'.repeat(65)}`)).toThrow(malformed)
   })
 
-  it('refuses more signs than an answer has', () => {
+  it('refuses more delimiters than an answer has', () => {
     const objects = (count: number) => `[${'{},'.repeat(count)}{}]`
     expect(parseUpstreamJson(objects(10_000))).toHaveLength(10_001)
     expect(() => parseUpstreamJson(objects(2_100_000))).toThrow(malformed)
   })
 
-  it('takes what is in strings for text', () => {
+  it('ignores delimiters in strings', () => {
     const text = JSON.stringify({ a: '[{"\\'.repeat(2_000), b: '\\"' })
     expect(parseUpstreamJson(text)).toEqual(JSON.parse(text))
   })
 
-  it('overlooks a byte order mark, and only one', () => {
+  it('skips one byte order mark', () => {
     expect(parseUpstreamJson('\ufeff{"a":1}')).toEqual({ a: 1 })
     expect(() => parseUpstreamJson('\ufeff\ufeff{}')).toThrow(SyntaxError)
   })
 
   it.each(['', '\ufeff', '{', `[${padding}`, `"${'x'.repeat(5_000)}`, `${']'.repeat(5_000)}`])(
-    'throws SyntaxError at %.20s',
+    'throws SyntaxError for %.20s',
     text => {
       expect(() => parseUpstreamJson(text)).toThrow(SyntaxError)
     },

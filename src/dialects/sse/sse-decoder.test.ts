@@ -34,7 +34,7 @@ describe('SseDecoder', () => {
     expect(decode(...Array.from(Buffer.from(stream), byte => Buffer.from([byte])))).toEqual(events)
   })
 
-  it('reads the same events however the bytes are cut', () => {
+  it('reads the same events however the bytes are split', () => {
     const stream = Buffer.from(
       '\ufeff: ping\r\ndata: {"text":"zażółć 🙂"}\r\n\r\nevent: x\rdata: 1\rdata: 2\r\rdata: 漢字\n\n',
     )
@@ -47,7 +47,7 @@ describe('SseDecoder', () => {
     )
   })
 
-  it('reads an image of some megabytes, and refuses a line or an event above 16 MiB, also in small pieces', () => {
+  it('reads an image of several megabytes, and refuses a line or event above 16 MiB, also in small pieces', () => {
     const piece = Buffer.alloc(1024 * 1024, 'x')
     const oversized = { outcome: 'malformed' }
     expect(decode('data: ', ...Array(15).fill(piece), '\n\n')[0]!.data).toHaveLength(15 * piece.length)

@@ -5,12 +5,12 @@ import { estimateTokens } from './estimate-tokens.ts'
 const sentence =
   'The signalman looks at the river, which is six minutes late; the timetable of 1894 does not mention it. '
 
-test('a text of ordinary length is counted exactly', () => {
+test('counts a text of ordinary length exactly', () => {
   expect(estimateTokens(sentence.repeat(50))).toBe(countTokens(sentence.repeat(50)))
   expect(estimateTokens('')).toBe(0)
 })
 
-test('of a long text the estimate is within two per cent, also when its halves differ', () => {
+test('estimates a long text within 2 %, even if its halves differ', () => {
   const prose = sentence.repeat(2_000)
   const mixed = prose + '列車は駅に着いた。'.repeat(20_000)
   for (const text of [prose, mixed]) {
