@@ -14,9 +14,9 @@ export interface UpstreamError {
 }
 
 /**
- * Finds the error in a JSON body or stream event: `{error: {...}}`, `{error: "text"}` and vLLM's `{object:
- * "error", message}`. With `anyShape`, which fits bodies whose status already says that they are errors, also
- * `{detail}`, `{message}`, plain text, and any of these in a list. Returns null if there is no error.
+ * Finds the error in a JSON body or stream event: `{error: {...}}`, `{error: "text"}` or, from vLLM,
+ * `{object: "error", message}`. `anyShape` is for bodies with an error status: then `{detail}`, `{message}`,
+ * plain text, and any of these in a list count too. Returns null if there is no error.
  */
 export function readUpstreamError(body: unknown, anyShape = false): UpstreamError | null {
   // Gemini's OpenAI layer wraps its errors in a list (PromptFuzz issue 42).
