@@ -173,7 +173,7 @@ const entries = z
   )
   .describe('The amounts sum to zero.')
 
-/** `GET /v1/usage/requests/{id}`. */
+/** The answer of `GET /v1/usage/requests/{id}`. */
 export const requestReceipt = z
   .object({
     object: z.literal('usage.receipt'),

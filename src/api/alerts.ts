@@ -11,7 +11,7 @@ import {
 import { type Nanos, usd } from '../domain/money.ts'
 import { readUsdAmount } from './usd-amount.ts'
 
-/** Longest webhook URL. Longer ones are not in use. */
+/** Longest accepted webhook URL, as long as the longest in use. */
 const TARGET_CHARACTERS_MAX = 2_048
 const thresholdText = 'USD above zero and below a billion, such as 5 or "0.50", with at most 9 decimals'
 const targetText = `text of 1 to ${TARGET_CHARACTERS_MAX} characters`

@@ -75,7 +75,7 @@ export const deletedKey = z
 
 const count = z.int().nonnegative()
 
-/** GET /v1/key */
+/** The answer of `GET /v1/key`. */
 export const keyReport = z
   .object({
     ...fields,

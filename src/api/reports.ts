@@ -67,7 +67,7 @@ const avgLatencyMs = z
   .nonnegative()
   .describe('Mean time to the last byte of successful requests, in milliseconds; 0 if there were none.')
 
-/** `GET /v1/usage` */
+/** The answer of `GET /v1/usage`. */
 export const usageSummary = z
   .object({
     customer: z.string().describe("The customer's e-mail address."),
@@ -120,7 +120,7 @@ export const usageSummary = z
   })
 export type UsageSummary = z.infer<typeof usageSummary>
 
-/** `GET /v1/usage/tokens` */
+/** The answer of `GET /v1/usage/tokens`. */
 export const tokenUsage = z
   .object({
     period_days: count.describe('The `days` parameter.'),
@@ -187,7 +187,7 @@ export const tokenUsage = z
   })
 export type TokenUsageReport = z.infer<typeof tokenUsage>
 
-/** `GET /v1/usage/breakdown` */
+/** The answer of `GET /v1/usage/breakdown`. */
 export const usageBreakdown = z
   .object({
     by_model: z

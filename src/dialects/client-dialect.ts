@@ -4,9 +4,8 @@ import type { ChatChunk, ChatCompletion, Envelope, TokenUsage } from '../domain/
 import type { ApiError } from '../domain/errors.ts'
 
 /**
- * How the clients of one generation endpoint speak: how their requests are read and how answers, streams and
- * errors are written for them. Admission, routing, dispatch, metering and settlement are the same for every
- * dialect.
+ * The wire format of one generation endpoint: how requests are parsed, and how answers, streams and errors are
+ * written. Admission, routing, dispatch, metering and settlement are the same for every dialect.
  */
 export interface ClientDialect {
   /** Request target of the endpoint, for example `/v1/chat/completions`. */
@@ -20,7 +19,7 @@ export interface ClientDialect {
   errorBody(error: ApiError): string
 }
 
-/** What the OpenAPI document says about the endpoint. */
+/** The description of the endpoint in the OpenAPI document. */
 export interface DialectOperation {
   readonly operationId: string
   readonly tag: 'Chat'
@@ -33,13 +32,13 @@ export interface DialectOperation {
 }
 
 /**
- * Whole answers. Encoding has two steps because the charge is known only after the answer is known to be
- * encodable.
+ * Non-streaming answers. Encoding has two steps, because the charge is settled only after the answer is known
+ * to be encodable.
  */
 export interface AnswerFormat {
-  /** The answer as text, still without usage. Throws where it is nested too deeply. */
+  /** Encodes the answer without its usage. Throws if the answer is nested too deeply. */
   encode(answer: Omit<ChatCompletion, 'usage'>): string
-  /** Completes the text with the usage that is billed. */
+  /** Adds the billed usage to the encoded answer. */
   withUsage(text: string, usage: TokenUsage): string
 }
 
@@ -47,20 +46,20 @@ export interface AnswerFormat {
 export interface StreamFormat {
   /** Keeps proxies from closing a silent connection; clients ignore it. */
   readonly ping: string
-  /** The encoder of one answer. `includeUsage`: the client asked for usage in the stream. */
+  /** Returns the encoder of one answer. `includeUsage` is true if the client asked for usage in the stream. */
   encoder(envelope: Envelope, includeUsage: boolean): StreamEncoder
-  /** The last event of a stream that failed after its first content. */
+  /** Returns the last event of a stream that failed after its first content. */
   errorEvent(error: ApiError): string
-  /** Whether these events are a complete answer, from the first to the last event of a successful stream. */
+  /** True if `events` are a complete answer: every event of a successful stream. */
   isComplete(events: string): boolean
 }
 
 /** Encodes the events of one answer. */
 export interface StreamEncoder {
-  /** The next content of the first choice: most chunks are that. */
+  /** Encodes the next text of the first choice, which most chunks carry. */
   text(content: string): string
   chunk(chunk: ChatChunk): string
-  /** What `chunk` would get for a text, for the rare chunk that needs more than its text. */
+  /** Returns the chunk that `text` would encode, for callers that add more fields to it. */
   chunkOf(content: string): ChatChunk
   /** Ends a successful stream. `usage` is written only if the client asked for it. */
   end(usage: TokenUsage): string

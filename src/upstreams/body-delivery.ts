@@ -54,25 +54,25 @@ export class BodyDelivery {
     else this.#queue.add(piece)
   }
 
-  /** Resolves once the queued bytes are delivered: the body is complete. */
+  /** The body is complete: resolves the promise once the queued bytes are delivered. */
   end(): void {
     this.#hasEnded = true
     if (this.#isCaughtUp) this.#done?.resolve()
   }
 
-  /** Rejects once the queued bytes are delivered: no more bytes will come. */
+  /** No more bytes will arrive: rejects the promise once the queued bytes are delivered. */
   fail(failure: UpstreamFailure): void {
     this.#failure = failure
     if (this.#isCaughtUp) this.#done?.reject(failure)
   }
 
-  /** Resolves now: the sink wants no more bytes. */
+  /** The sink wants no more bytes: resolves the promise now. */
   stop(): void {
     this.#sink = null
     this.#done?.resolve()
   }
 
-  /** Rejects now, without delivering the queued bytes. */
+  /** Rejects the promise now. The queued bytes are never delivered. */
   abandon(error: unknown): void {
     this.#sink = null
     this.#isSinkBusy = false

@@ -53,7 +53,7 @@ export class UpstreamClient {
     this.#options = options
   }
 
-  /** Sends one chat request. Resolves as `UpstreamExchange.arrived` does; rejects only with UpstreamFailure. */
+  /** Sends one request. Resolves as `UpstreamExchange.arrived` does; rejects only with UpstreamFailure. */
   send(request: UpstreamRequest): Promise<UpstreamExchange> {
     const first = this.#start(request, false)
     return first.arrived.then(onArrived, failure => {

@@ -118,8 +118,8 @@ export class UpstreamExchange implements Exchange, TimeLimited {
   }
 
   /**
-   * Ends the reading. Discards the rest of the response so that the connection can be reused, and cuts it off
-   * after one second.
+   * Stops reading. Discards the rest of the response so that the connection can be reused, and closes the
+   * connection if that takes longer than a second.
    */
   release(): void {
     const { phase } = this.#timer
@@ -137,7 +137,7 @@ export class UpstreamExchange implements Exchange, TimeLimited {
     return new Cancelled(hasClientLeft(this.#signal) ? 'client_left' : 'gateway_stopping', this.#isSent)
   }
 
-  /** Ends the reading and closes the connection, so that the upstream stops generating. */
+  /** Stops reading and closes the connection, so that the upstream stops generating. */
   abort(): void {
     const failure = new Cancelled('not_wanted', this.#isSent)
     this.#fail(failure)

@@ -5,7 +5,7 @@ import { parseChatRequest } from './chat-request.ts'
 import { chatRequestSchema } from './chat-request-schema.ts'
 import { chatStream } from './chat-stream.ts'
 
-/** OpenAI's Chat Completions API, as its clients speak it. */
+/** OpenAI's Chat Completions API. */
 export const chatDialect: ClientDialect = {
   path: '/v1/chat/completions',
   operation: {

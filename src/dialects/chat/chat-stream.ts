@@ -11,10 +11,10 @@ export const chatStream: StreamFormat = {
   // the stream at blank lines would treat the next event as part of the comment.
   ping: ': ping\n\n',
   encoder: (envelope, includeUsage) => new ChatStreamEncoder(envelope, includeUsage),
-  // An `error` and nothing else, as OpenAI sends it. With `choices` in the same object, as OpenRouter sends
-  // it, it is a chunk to @ai-sdk/openai up to version 4 and @ai-sdk/openai-compatible up to 1: they drop the
-  // error and end as if the answer were complete. go-openai looks for `data: {"error":`. Not a named event:
-  // openai-python and openai-js 6 pass those on as ordinary chunks.
+  // The event has only an `error`, as OpenAI sends it. With `choices` in the same object, as OpenRouter sends it,
+  // @ai-sdk/openai up to version 4 and @ai-sdk/openai-compatible up to 1 drop the error and end as if the answer
+  // were complete. go-openai looks for `data: {"error":`. It is not a named event, because openai-python and
+  // openai-js 6 pass those on as ordinary chunks.
   errorEvent: error => `data: ${errorBody(error)}\n\n`,
   isComplete: events => events.endsWith(DONE),
 }
@@ -52,13 +52,13 @@ class ChatStreamEncoder implements StreamEncoder {
   }
 }
 
-/** The chunk of a text that is the content of the first choice. */
+/** Returns the chunk of a text of the first choice. */
 function textChunk({ id, created, model }: Envelope, content: string): ChatChunk {
   const choices = [{ index: 0, delta: { content }, finish_reason: null }]
   return { id, object: 'chat.completion.chunk', created, model, choices }
 }
 
-/** The chunk that follows the last finish_reason when the client asked for usage. */
+/** Returns the chunk with the usage, which follows the last finish_reason if the client asked for it. */
 export function usageChunk({ id, created, model }: Envelope, usage: TokenUsage): ChatChunk {
   return { id, object: 'chat.completion.chunk', created, model, choices: [], usage }
 }

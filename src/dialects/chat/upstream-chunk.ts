@@ -26,8 +26,8 @@ interface ChoiceState {
  *
  * With one choice, the finish_reason is held back until the stream ends. Some servers send it in every chunk
  * (new-api issue 378, gcli2api issue 403) or in the first one (open-webui issue 23921), and sending it on at
- * once would cut their answers off. With several choices, which such servers do not support, each choice ends
- * with its own finish_reason, so that a reader that stops the other choices does not repeat it.
+ * once would cut their answers off. Such servers do not support `n`, so with several choices each one ends at
+ * its own finish_reason. Code that cuts off the unfinished choices then never ends a finished one twice.
  */
 export class ChunkNormaliser {
   readonly #envelope: Envelope

@@ -8,7 +8,7 @@ import { DEPTH_MAX, measureJson } from './measure-json.ts'
  * parse, and 4 MiB of them blocked the event loop for two seconds.
  */
 const DELIMITERS_MAX = 131_072
-/** Matches the key, or a letter of it written as an escape, which no encoder does. */
+/** Matches the key itself, or one of its letters written as an escape, which encoders never do. */
 const mayHavePrototypeKey = /__proto__|\\u00(5f|6f|7[024])/i
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
