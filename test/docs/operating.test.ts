@@ -1,3 +1,5 @@
+import { globSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { fileSchema } from '../../src/config/schema.ts'
 import { createMetrics } from '../../src/http/metrics.ts'
@@ -33,4 +35,18 @@ test('docs/operating.md lists every metric with its type and labels', async () =
     .map(({ name, type }) => [name, String(type), labelsOf(name).join(', ')])
   const documented = tableRows(page, 'metric').map(([name, type, labels]) => [name, type, labels!.replaceAll('`', '')])
   expect(documented).toEqual(counted)
+})
+
+test('the messages quoted under Troubleshooting exist in the source', () => {
+  const root = fileURLToPath(new URL('../../', import.meta.url))
+  const sources = globSync('src/**/*.ts', { cwd: root }).map(readPage)
+  const section = page.slice(page.indexOf('\n## Troubleshooting'))
+  const messages = [...section.matchAll(/^\| `([^`]+ [^`]+)` \|/gm)].map(([, message]) => message!)
+  // The source fills in or combines the parts around ellipses, quotes, brackets, sentences, numbers and addresses.
+  const fragments = messages
+    .flatMap(message => message.split(/\.\.\.|"|\. |[()]|http:\S+|\d[\d.]*/))
+    .map(fragment => fragment.trim())
+    .filter(fragment => fragment.length > 10)
+  expect(fragments.length).toBeGreaterThan(5)
+  expect(fragments.filter(fragment => !sources.some(source => source.includes(fragment)))).toEqual([])
 })
