@@ -97,6 +97,12 @@ module.exports = {
       'Reports read tables; they never share code with what writes money.',
     ),
     never(
+      'plain-door-has-one-import',
+      { path: '^src/', pathNot: '^src/http/(plain/|server[.]ts$)' },
+      { path: '^src/http/plain/' },
+      'The plain door must stay deletable in one commit. Use the interfaces of src/http/generation-exchange.ts.',
+    ),
+    never(
       'entry-points-are-imported-by-nothing',
       { path: '^src/' },
       { path: entryPoints },

@@ -17,6 +17,10 @@ const planted: Record<string, string> = {
   'src/ledger/sum.ts': "import pg from 'pg'\nexport const client = new pg.Client()\n",
   'src/http/page.ts':
     "export async function load() {\n  await using stack = new AsyncDisposableStack()\n  using pool = stack.use(await import('../db/pool.ts'))\n  return pool\n}\n",
+  'src/http/plain/plain-door.ts': 'export const door = 1\n',
+  'src/http/server.ts': "import { door } from './plain/plain-door.ts'\nexport const server = door\n",
+  'src/http/metrics.ts':
+    "import { door } from './plain/plain-door.ts'\nimport { server } from './server.ts'\nexport const metrics = [door, server]\n",
   'src/runtime/node-http.ts': "export const http = process.getBuiltinModule('node:http')\n",
   'src/usage/ask.ts': "import { http } from '../runtime/node-http.ts'\nexport const ask = http.get\n",
   'src/usage/dial.ts':
@@ -26,7 +30,8 @@ const planted: Record<string, string> = {
   'src/settle/settle.ts': "import { gone } from './gone.ts'\nexport const settle = gone\n",
   'src/relay/alone.ts': 'export const alone = 1\n',
   'src/cli.js': "import './start/compose.ts'\n",
-  'src/start/compose.ts': "import '../config/config.ts'\nimport '../http/page.ts'\nimport '../chat/complete.ts'\n",
+  'src/start/compose.ts':
+    "import '../config/config.ts'\nimport '../http/page.ts'\nimport '../http/metrics.ts'\nimport '../chat/complete.ts'\n",
   'src/config/config.ts': 'export const config = {}\n',
   'src/dialects/chat/chunk.ts':
     "import { failpoint } from '../../runtime/failpoint.ts'\nexport const chunk = failpoint\n",
@@ -60,6 +65,7 @@ it('finds a violation in every kind of import of a .ts file', async () => {
     'src/chat/complete.ts: chat-imports-downward',
     'src/dialects/chat/chunk.ts: pure-rooms-have-no-failpoints',
     'src/domain/word.ts: domain-imports-downward',
+    'src/http/metrics.ts: plain-door-has-one-import',
     'src/http/page.ts: http-imports-downward',
     'src/ledger/sum.ts: pg-only-in-db',
     'src/relay/alone.ts: no-orphans',

@@ -104,7 +104,7 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
     }
   }
 
-  /** Keeps the pieces apart: many of them cannot be handed over yet, and joining each of 64 Ki to those before it would cost 0.7 s of CPU. */
+  /** Keeps the pieces apart: joining each of 64 Ki single bytes to those before it would cost 0.7 s of CPU. */
   #keepPipelined(bytes: Buffer): void {
     if (this.#pipelined.length < PIPELINED_BYTES_MAX) this.#pipelined.add(bytes)
     else this.#phase = 'last answer'
