@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { bodyRefusal, invalidField } from '../dialects/json/body-refusal.ts'
-import { parseJsonObject } from '../dialects/json/parse-json-object.ts'
+import { parseJsonObject } from '../dialects/json/parse-json.ts'
 import {
   type AlertHistory,
   type AlertRule,

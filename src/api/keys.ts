@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { modelId } from '../dialects/chat/chat-request-schema.ts'
 import { bodyRefusal, invalidField } from '../dialects/json/body-refusal.ts'
-import { parseJsonObject } from '../dialects/json/parse-json-object.ts'
+import { parseJsonObject } from '../dialects/json/parse-json.ts'
 import { type KeyLimit, type KeyScope, keyScopes, type LimitReset, limitResets } from '../domain/caller.ts'
 import { AUTO_MODEL } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'

@@ -1,8 +1,8 @@
 import { failureOfError } from '../dialects/chat/failure-of-error.ts'
 import { readUpstreamError } from '../dialects/chat/upstream-error.ts'
-import { parseUpstreamJson } from '../dialects/json/parse-upstream-json.ts'
+import { parseUpstreamJson } from '../dialects/json/parse-json.ts'
 import { UpstreamFailure } from '../domain/upstream-failure.ts'
-import type { ResponseHead } from '../upstreams/response-head.ts'
+import { isOfType, type ResponseHead } from '../upstreams/response-head.ts'
 
 const RETRY_AFTER_S_MAX = 86_400
 
@@ -34,23 +34,6 @@ export function retryAfterS(head: ResponseHead, nowEpochMs = Date.now()): number
 
 function atMostADay(seconds: number): number {
   return Math.min(Math.ceil(seconds), RETRY_AFTER_S_MAX)
-}
-
-/** Whether the content type contains `name` (lower case). */
-export function isOfType({ contentType }: ResponseHead, name: string): boolean {
-  return contentType.toLowerCase().includes(name)
-}
-
-/** Throws UpstreamFailure for bodies that cannot be an answer. */
-export function rejectUnreadable(head: ResponseHead): void {
-  const encoding = head.contentEncoding
-  if (encoding !== '' && encoding !== 'identity') {
-    throw new UpstreamFailure(
-      'malformed',
-      `The upstream compressed its answer (${encoding}) although the request did not allow it.`,
-    )
-  }
-  if (isOfType(head, 'html')) throw new UpstreamFailure('malformed', 'The upstream answered with HTML.')
 }
 
 /**

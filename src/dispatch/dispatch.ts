@@ -12,9 +12,10 @@ import { Cancelled, Unserved, UpstreamFailure } from '../domain/upstream-failure
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { failpoint } from '../runtime/failpoint.ts'
+import { rejectUnreadable } from '../upstreams/response-head.ts'
 import type { UpstreamClient, UpstreamRequest } from '../upstreams/upstream-client.ts'
 import type { UpstreamExchange } from '../upstreams/upstream-exchange.ts'
-import { failureOfResponse, rejectUnreadable } from './classify-response.ts'
+import { failureOfResponse } from './classify-response.ts'
 import { openStream } from './open-stream.ts'
 
 export interface DispatchDeps {

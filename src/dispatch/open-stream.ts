@@ -6,9 +6,10 @@ import type { ChatChunk, Envelope, TokenUsage } from '../domain/completion.ts'
 import type { ChunkSource, StreamPart, TakeParts } from '../domain/handoff.ts'
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { ByteQueue } from '../runtime/byte-queue.ts'
+import { rejectUnreadable } from '../upstreams/response-head.ts'
 import type { UpstreamClient, UpstreamRequest } from '../upstreams/upstream-client.ts'
 import { tooLarge, type UpstreamExchange, WHOLE_BYTES_MAX } from '../upstreams/upstream-exchange.ts'
-import { failureOfResponse, rejectUnreadable } from './classify-response.ts'
+import { failureOfResponse } from './classify-response.ts'
 
 /** How a stream ended: `complete`, `left` by its reader, or what broke it. */
 export type StreamEnding = 'complete' | 'left' | UpstreamFailure

@@ -1,3 +1,5 @@
+import { UpstreamFailure } from '../domain/upstream-failure.ts'
+
 /** The parts of a response head that the gateway reads. A missing header is an empty string. */
 export interface ResponseHead {
   readonly status: number
@@ -5,6 +7,23 @@ export interface ResponseHead {
   readonly contentEncoding: string
   readonly retryAfter: string
   readonly retryAfterMs: string
+}
+
+/** Whether the content type contains `name` (lower case). */
+export function isOfType({ contentType }: Pick<ResponseHead, 'contentType'>, name: string): boolean {
+  return contentType.toLowerCase().includes(name)
+}
+
+/** Throws UpstreamFailure for bodies that cannot be an answer. */
+export function rejectUnreadable(head: ResponseHead): void {
+  const encoding = head.contentEncoding
+  if (encoding !== '' && encoding !== 'identity') {
+    throw new UpstreamFailure(
+      'malformed',
+      `The upstream compressed its answer (${encoding}) although the request did not allow it.`,
+    )
+  }
+  if (isOfType(head, 'html')) throw new UpstreamFailure('malformed', 'The upstream answered with HTML.')
 }
 
 /** A response head with the framing of its body. */

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { watchControlVersions } from '../../src/db/control-version.ts'
 import { SupplyError } from '../../src/domain/supply-error.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
-import { createCatalogSource } from '../../src/supply/catalog/catalog-source.ts'
+import { createCatalogSource } from '../../src/supply/catalog/catalog.ts'
 import { addHoster, type NewHoster } from '../../src/supply/hosters/add-hoster.ts'
 import {
   activateHoster,

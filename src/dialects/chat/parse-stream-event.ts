@@ -1,6 +1,6 @@
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
-import { parseUpstreamJson } from '../json/parse-upstream-json.ts'
+import { parseUpstreamJson } from '../json/parse-json.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 
 /**

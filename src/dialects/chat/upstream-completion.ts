@@ -1,7 +1,7 @@
 import type { ChatChunk, ChatCompletion, CompletionChoice, Envelope } from '../../domain/completion.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../../runtime/json-object.ts'
-import { parseUpstreamJson } from '../json/parse-upstream-json.ts'
+import { parseUpstreamJson } from '../json/parse-json.ts'
 import { type ExpectedAnswer, isEmptyAnswer } from './empty-answer.ts'
 import { failureOfError } from './failure-of-error.ts'
 import { finishReasonAfter, readFinishReason } from './finish-reason.ts'

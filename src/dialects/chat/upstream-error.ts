@@ -1,6 +1,6 @@
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { keyPath } from '../../runtime/key-path.ts'
-import { parseUpstreamJson } from '../json/parse-upstream-json.ts'
+import { parseUpstreamJson } from '../json/parse-json.ts'
 
 /**
  * An error that an upstream reported, whatever its shape. `message` may contain secrets until `safeMessage`

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { parseUpstreamJson } from './parse-upstream-json.ts'
+import { parseUpstreamJson } from './parse-json.ts'
 
 const malformed = expect.objectContaining({ outcome: 'malformed' })
 const padding = `"${'x'.repeat(5_000)}"`
