@@ -207,7 +207,10 @@ describe('by a time limit', () => {
     const { receipt, seen } = await streaming
     return { receipt, message: seen.error?.message, reports: dispatching.reports }
   }
-  const servers = { message: expect.stringContaining('broke off'), reports: ['failure one/public-model server_error'] }
+  const servers = {
+    message: expect.stringContaining('before the answer was complete'),
+    reports: ['failure one/public-model server_error'],
+  }
   const readers = { message: expect.stringContaining('read too slowly'), reports: ['success one/public-model'] }
 
   test('of a server that stands still, after its reader had paused and caught up: free', async () => {
