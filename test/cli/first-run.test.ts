@@ -1,7 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { createCustomer } from '../../src/accounts/create-customer.ts'
 import { createAuthenticator } from '../../src/auth/authenticator.ts'
 import { limitsOfTier, loadConfig } from '../../src/config/config.ts'
@@ -15,14 +12,9 @@ import { curlLine, welcome } from '../../src/start/welcome.ts'
 import { addHoster } from '../../src/supply/hosters/add-hoster.ts'
 import { activateHoster } from '../../src/supply/hosters/hosters.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
-import { runCli } from './run-cli.ts'
+import { testFirstStart } from './first-start.ts'
 
 const config = loadConfig({ env: { SWITCHYARD_INIT_EMAIL: 'op@example.com' }, cwd: '/nowhere' })
-let directory: string
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'switchyard-first-run-'))
-})
-afterAll(() => rm(directory, { recursive: true }))
 
 async function onNewDatabase(work: (database: TestDatabase) => Promise<void>): Promise<void> {
   const database = await createTestDatabase()
@@ -120,12 +112,4 @@ test.each([
   expect(welcome({ config: listening, port: 8080, created: undefined, findings: [], hosters: [] })).toContain(address)
 })
 
-test('init works in an empty directory and prints its secret once', async () => {
-  const run = () => runCli(['init', '--email', 'ada@example.com', '--json'], { cwd: directory })
-  const first = await run()
-  expect(first.code, first.stderr).toBe(0)
-  expect(JSON.parse(first.stdout)).toMatchObject({ created: true, email: 'ada@example.com', balance_usd: '5.00' })
-  const second = await run()
-  expect(second).toMatchObject({ code: 0, stdout: '{"created":false}\n' })
-  expect(second.stderr).not.toContain('sk-sy-')
-})
+testFirstStart(() => ({}))

@@ -11,7 +11,11 @@ export interface CliRun {
   readonly stderr: string
 }
 
-const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
+/** The command line that runs `switchyard` from the sources, under the Node of the tests. */
+export const sourceProgram: readonly string[] = [
+  process.execPath,
+  fileURLToPath(new URL('../../src/cli.js', import.meta.url)),
+]
 
 /** Runs `switchyard` as a child process with its own directory and environment. `stdout` may be an open file descriptor. */
 export async function runCli(
@@ -21,9 +25,16 @@ export async function runCli(
     cwd,
     input = '',
     stdout = 'pipe',
-  }: { env?: Record<string, string>; cwd: string; input?: string; stdout?: 'pipe' | number },
+    program: [command, ...words] = sourceProgram,
+  }: {
+    env?: Readonly<Record<string, string>>
+    cwd: string
+    input?: string
+    stdout?: 'pipe' | number
+    program?: readonly string[]
+  },
 ): Promise<CliRun> {
-  const child = spawn(process.execPath, [cli, ...args], {
+  const child = spawn(command!, [...words, ...args], {
     cwd,
     env: { PATH: process.env.PATH!, ...env },
     stdio: ['pipe', stdout, 'pipe'],

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
+import { sourceProgram } from '../cli/run-cli.ts'
 
 /** `switchyard start` in a separate process, as an operator runs it. */
 export interface GatewayProcess {
@@ -36,17 +36,17 @@ export interface GatewayProcessOptions {
   readonly directory: string
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
+  /** The command line that runs `switchyard`. */
+  readonly program?: readonly string[]
 }
-
-const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
 /**
  * Starts it on a free port and waits until it prints its address. Rejects with its error lines when it ends
  * before.
  */
 export async function startGatewayProcess(options: GatewayProcessOptions): Promise<GatewayProcess> {
-  const { directory, args = [], env = {} } = options
-  const child = spawn(process.execPath, [cli, 'start', ...args], {
+  const { directory, args = [], env = {}, program: [command, ...words] = sourceProgram } = options
+  const child = spawn(command!, [...words, 'start', ...args], {
     cwd: directory,
     env: { PATH: process.env.PATH!, PORT: '0', LOG_LEVEL: 'info', NO_COLOR: '1', ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
