@@ -1,53 +1,40 @@
 import { Webhook } from 'standardwebhooks'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { startWebhookReceiver, type WebhookReceiver } from '../alerts/webhook-receiver.ts'
-import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { expect, test, vi } from 'vitest'
+import { startWebhookReceiver } from '../alerts/webhook-receiver.ts'
+import { type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
 import { WAIT_OPTIONS } from '../harness/patience.ts'
-import { answer, type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
+import { answer } from '../harness/scripted-upstream.ts'
+import { useResource } from '../harness/use-resource.ts'
+import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let gateway: TestApp
-let receiver: WebhookReceiver
-let upstream: ScriptedUpstream
-let customer: TestCustomer
+const upstream = useUpstream()
+const receiver = useResource(startWebhookReceiver, server => server.close())
+const gateway = useTestApp(() => ({
+  yaml: 'alerts: { allow_private_urls: true }',
+  offers: [testOffer(upstream.baseUrl, { price: { inputPicoPerToken: 0n, outputPicoPerToken: 1_000_000_000_000n } })],
+  timeouts: { alertLookMs: 50 },
+}))
+const customer = useCustomer(gateway, { key: { scopes: ['manage'] } })
 
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  gateway = await startTestApp({
-    yaml: 'alerts: { allow_private_urls: true }',
-    offers: [testOffer(upstream.baseUrl, { price: { inputPicoPerToken: 0n, outputPicoPerToken: 1_000_000_000_000n } })],
-    timeouts: { alertLookMs: 50 },
-  })
-  receiver = await startWebhookReceiver()
-  customer = await gateway.customer({ key: { scopes: ['manage'] } })
-})
-afterAll(async () => {
-  await gateway?.close()
-  await receiver?.close()
-  await upstream?.close()
-})
-
-async function call(method: string, path: string, body?: object, who = customer) {
+async function call(method: string, path: string, body?: object, caller = customer) {
   const response = await fetch(`${gateway.url}${path}`, {
     method,
-    headers: { authorization: `Bearer ${who.key}`, ...(body && { 'content-type': 'application/json' }) },
+    headers: { authorization: `Bearer ${caller.key}`, ...(body && { 'content-type': 'application/json' }) },
     ...(body && { body: JSON.stringify(body) }),
   })
-  // biome-ignore lint/suspicious/noExplicitAny: what it is, is what these tests are about
+  // biome-ignore lint/suspicious/noExplicitAny: the tests check the shape of each body
   return { status: response.status, body: (await response.json()) as any }
 }
 
-test.each([[1e-9], [0.0000005], ['0.0000005'], [999_999_999]])(
-  'a threshold of %j is taken as it is written',
-  async threshold => {
-    const asked = { kind: 'low_balance', threshold_usd: threshold, channel: 'email' }
-    const { status, body } = await call('POST', '/v1/alerts', asked)
-    expect([status, body.threshold_usd]).toEqual([200, Number(threshold)])
-    expect((await call('DELETE', `/v1/alerts/${body.id}`)).status).toBe(200)
-  },
-)
+test.each([[1e-9], [0.0000005], ['0.0000005'], [999_999_999]])('a threshold of %j is kept exactly', async threshold => {
+  const asked = { kind: 'low_balance', threshold_usd: threshold, channel: 'email' }
+  const { status, body } = await call('POST', '/v1/alerts', asked)
+  expect([status, body.threshold_usd]).toEqual([200, Number(threshold)])
+  expect((await call('DELETE', `/v1/alerts/${body.id}`)).status).toBe(200)
+})
 
-test('a rule is made, tried, looked up and removed', async () => {
+test('a rule can be created, tested, listed and deleted', async () => {
   const asked = { kind: 'low_balance', threshold_usd: '2.5', channel: 'webhook', target: receiver.url }
   const { status, body: made } = await call('POST', '/v1/alerts', asked)
   expect({ status, made }).toEqual({
@@ -86,20 +73,20 @@ test('a rule is made, tried, looked up and removed', async () => {
   expect((await call('DELETE', `/v1/alerts/${rule.id}`)).status).toBe(404)
 })
 
-test('a key without the scope manage reads what is told of, but of a webhook only scheme and host', async () => {
+test('a key without the scope manage sees only scheme and host of a webhook URL', async () => {
   const owner = await gateway.customer({ key: { scopes: ['manage'] } })
   const plain = await gateway.anotherKey(owner)
   const { url } = receiver
   await call('POST', '/v1/alerts', { kind: 'daily_spend', channel: 'webhook', target: url }, owner)
   await call('POST', '/v1/alerts', { kind: 'daily_spend', channel: 'email' }, owner)
-  const targets = async (who: TestCustomer) =>
-    (await call('GET', '/v1/alerts', undefined, who)).body.data.map((rule: { target: string }) => rule.target)
+  const targets = async (caller: TestCustomer) =>
+    (await call('GET', '/v1/alerts', undefined, caller)).body.data.map((rule: { target: string }) => rule.target)
   const { customer: address } = (await call('GET', '/v1/usage', undefined, owner)).body
   expect(await targets(owner)).toEqual([url, address])
   expect(await targets(plain)).toEqual([new URL(url).origin, address])
 })
 
-test("e-mail goes to the customer's own address", async () => {
+test("email alerts go to the customer's own address", async () => {
   const { body } = await call('POST', '/v1/alerts', { kind: 'daily_spend', channel: 'email' })
   const { body: usage } = await call('GET', '/v1/usage')
   expect(body).toMatchObject({ target: usage.customer, threshold_usd: null, secret: null })
@@ -107,7 +94,7 @@ test("e-mail goes to the customer's own address", async () => {
   expect((await call('POST', '/v1/alerts', again)).status).toBe(200)
 })
 
-test('what requests cost, and what they are refused, is told within a look', async () => {
+test('costs and refusals of requests raise alerts', async () => {
   const spender = await gateway.customer({
     key: { scopes: ['manage'] },
     creditNanos: 20_000_000_000n,
@@ -118,10 +105,10 @@ test('what requests cost, and what they are refused, is told within a look', asy
   await call('POST', '/v1/alerts', { kind: 'low_balance', threshold_usd: 11.5, ...hook }, spender)
   await call('POST', '/v1/alerts', { kind: 'large_charge', threshold_usd: 1, ...hook }, spender)
   await call('POST', '/v1/alerts', { kind: 'daily_spend', ...hook }, spender)
-  const told = (count: number) =>
+  const received = (count: number) =>
     hooks
       .arrived(count)
-      .then(received => received.map(({ body }) => JSON.parse(body)).sort((a, b) => (a.type < b.type ? -1 : 1)))
+      .then(webhooks => webhooks.map(({ body }) => JSON.parse(body)).sort((a, b) => (a.type < b.type ? -1 : 1)))
   try {
     // A token costs a dollar.
     upstream.respondWith(answer({ usage: { prompt_tokens: 1, completion_tokens: 9, total_tokens: 10 } }))
@@ -131,7 +118,7 @@ test('what requests cost, and what they are refused, is told within a look', asy
       status: 200,
       cost: 9_000_000_000n,
     })
-    expect(await told(3)).toMatchObject([
+    expect(await received(3)).toMatchObject([
       { type: 'alert.daily_spend', data: { percent: 80, spent_usd: 9, cap_usd: 10 } },
       {
         type: 'alert.large_charge',
@@ -140,13 +127,13 @@ test('what requests cost, and what they are refused, is told within a look', asy
       { type: 'alert.low_balance', data: { balance_usd: 11, threshold_usd: 11.5 } },
     ])
     expect((await gateway.chat(spender, ask)).status).toBe(402)
-    expect((await told(4))[1]).toMatchObject({ type: 'alert.daily_spend', data: { percent: 100 } })
+    expect((await received(4))[1]).toMatchObject({ type: 'alert.daily_spend', data: { percent: 100 } })
   } finally {
     await hooks.close()
   }
 })
 
-test('a key at its limit is told of', async () => {
+test('a request refused by a key limit raises an alert', async () => {
   const limit = { limitNanos: 2_000_000_000n, reset: 'daily' as const }
   const limited = await gateway.customer({ creditNanos: 20_000_000_000n, key: { scopes: ['manage'], limit } })
   const hooks = await startWebhookReceiver()
@@ -165,7 +152,7 @@ test('a key at its limit is told of', async () => {
   }
 })
 
-test('a receiver that fails is tried again later', async () => {
+test('an alert is delivered again later when its receiver fails', async () => {
   const { body: rule } = await call('POST', '/v1/alerts', {
     kind: 'daily_spend',
     channel: 'webhook',
@@ -183,7 +170,7 @@ test('a receiver that fails is tried again later', async () => {
   expect(body.data[0]).toMatchObject({ delivered_at: null, attempts: [{ outcome: 'failed', status: 503 }] })
 })
 
-test("nothing of another customer's can be seen or touched", async () => {
+test("another customer's rules can be neither read nor changed", async () => {
   const { body: rule } = await call('POST', '/v1/alerts', { kind: 'key_limit_reached', channel: 'email' })
   const stranger = await gateway.customer({ key: { scopes: ['manage'] } })
   expect((await call('GET', '/v1/alerts', undefined, stranger)).body.data).toEqual([])

@@ -1,15 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startTestApp, type TestApp, type TestCustomer } from '../harness/app.ts'
+import { describe, expect, test } from 'vitest'
 import { readError } from '../harness/event-stream.ts'
+import { useCustomer, useTestApp } from '../harness/use-test-app.ts'
 
-let gateway: TestApp
-let customer: TestCustomer
-
-beforeAll(async () => {
-  gateway = await startTestApp()
-  customer = await gateway.customer({ key: { scopes: ['manage'] } })
-})
-afterAll(() => gateway?.close())
+const gateway = useTestApp()
+const customer = useCustomer(gateway, { key: { scopes: ['manage'] } })
 
 function send(path: string, method: string, body?: string, contentType = 'application/json') {
   return fetch(`${gateway.url}${path}`, {
@@ -47,18 +41,18 @@ describe('POST /v1/alerts', () => {
     expect(error).toMatchObject({ status: 400, code, param })
   })
 
-  test('a field that is missing, wrong or unknown is told in the words of every other body', async () => {
-    const said = async (body: object) =>
+  test('the messages for missing, invalid and unknown fields are those of every other endpoint', async () => {
+    const messageFor = async (body: object) =>
       (await readError(await send('/v1/alerts', 'POST', JSON.stringify(body)))).message
     const kinds = 'one of low_balance, daily_spend, key_limit_reached, large_charge'
-    expect(await said({})).toBe(`"kind" is required: it must be ${kinds}.`)
-    expect(await said({ kind: 'rain' })).toBe(`"kind" must be ${kinds}; got "rain".`)
-    expect(await said({ kind: 'daily_spend', channel: 'email', rain: 1 })).toBe(
+    expect(await messageFor({})).toBe(`"kind" is required: it must be ${kinds}.`)
+    expect(await messageFor({ kind: 'rain' })).toBe(`"kind" must be ${kinds}; got "rain".`)
+    expect(await messageFor({ kind: 'daily_spend', channel: 'email', rain: 1 })).toBe(
       '"rain" is not a field of an alert rule. The fields are kind, threshold_usd, channel, target.',
     )
   })
 
-  test('a body that is no JSON object', async () => {
+  test('a body that is not a JSON object is refused', async () => {
     expect(await readError(await send('/v1/alerts', 'POST', '[1]'))).toMatchObject({
       status: 400,
       code: 'invalid_json',
@@ -70,7 +64,7 @@ describe('POST /v1/alerts', () => {
     expect(long).toMatchObject({ status: 413, code: 'request_too_large' })
   })
 
-  test('more than twenty rules', async () => {
+  test('the twenty-first rule is refused', async () => {
     const body = JSON.stringify({ kind: 'daily_spend', channel: 'email' })
     for (let n = 0; n < 20; n++) expect((await send('/v1/alerts', 'POST', body)).status).toBe(200)
     expect(await readError(await send('/v1/alerts', 'POST', body))).toMatchObject({
@@ -80,7 +74,7 @@ describe('POST /v1/alerts', () => {
   })
 })
 
-test('more than ten test alerts an hour are 429', async () => {
+test('the eleventh test alert within an hour is 429', async () => {
   const { data } = (await (await send('/v1/alerts', 'GET')).json()) as { data: { id: string }[] }
   const path = `/v1/alerts/${data[0]!.id}/test`
   for (let n = 0; n < 10; n++) expect((await send(path, 'POST')).status).toBe(200)
@@ -89,12 +83,12 @@ test('more than ten test alerts an hour are 429', async () => {
   expect(await readError(refused)).toMatchObject({ status: 429, code: 'rate_limit_exceeded' })
 })
 
-test('rules and test alerts that are asked for at once are no more than one after the other', async () => {
-  const eager = await gateway.customer({ key: { scopes: ['manage'] } })
+test('concurrent requests cannot exceed the limits on rules and test alerts', async () => {
+  const customer = await gateway.customer({ key: { scopes: ['manage'] } })
   const post = async (path: string, body?: object) => {
     const response = await fetch(`${gateway.url}${path}`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${eager.key}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${customer.key}`, 'content-type': 'application/json' },
       ...(body && { body: JSON.stringify(body) }),
     })
     return { status: response.status, id: ((await response.json()) as { id?: string }).id }
@@ -106,12 +100,12 @@ test('rules and test alerts that are asked for at once are no more than one afte
   expect(tested.filter(({ status }) => status === 200)).toHaveLength(10)
 })
 
-test('what takes no body does not mind the type of none, which curl names with -d', async () => {
-  const careless = await gateway.customer({ key: { scopes: ['manage'] } })
+test('an endpoint without a body ignores Content-Type, which curl sends with -d', async () => {
+  const customer = await gateway.customer({ key: { scopes: ['manage'] } })
   const post = (path: string, method: string, body: string, type: string) =>
     fetch(gateway.url + path, {
       method,
-      headers: { authorization: `Bearer ${careless.key}`, 'content-type': type },
+      headers: { authorization: `Bearer ${customer.key}`, 'content-type': type },
       body,
     })
   const rule = JSON.stringify({ kind: 'daily_spend', channel: 'email' })
@@ -122,12 +116,12 @@ test('what takes no body does not mind the type of none, which curl names with -
   expect((await post('/v1/alerts', 'POST', rule, form)).status).toBe(415)
 })
 
-test('the id of a rule may be as long as a request line: without a key it is 401, and no fault of ours', async () => {
+test('a very long rule id without a key is 401, not an internal error', async () => {
   const response = await fetch(`${gateway.url}/v1/alerts/${'x'.repeat(600)}/deliveries`)
   expect(await readError(response)).toMatchObject({ status: 401, code: 'invalid_api_key' })
 })
 
-test('another method is 405 and names those there are', async () => {
+test('a wrong method is 405 with the allowed methods', async () => {
   const refused = await send('/v1/alerts', 'DELETE')
   expect(refused.headers.get('allow')).toBe('GET, HEAD, POST')
   expect(refused.status).toBe(405)
@@ -152,7 +146,7 @@ test.each(['00000000-0000-4000-8000-000000000000', 'x', '%27%20OR%201=1--', '%00
   },
 )
 
-test('a key without the scope manage reads, and changes nothing', async () => {
+test('a key without the scope manage can read rules but not change them', async () => {
   const reader = await gateway.customer()
   const as = (method: string, path: string) =>
     fetch(`${gateway.url}${path}`, { method, headers: { authorization: `Bearer ${reader.key}` } })

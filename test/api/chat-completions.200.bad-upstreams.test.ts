@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startTestApp, type TestApp, testOffer, type UsageRow } from '../harness/app.ts'
+import { describe, expect, test } from 'vitest'
+import { startTestApp, testOffer, type UsageRow } from '../harness/app.ts'
 import { type EventStream, parseEventStream } from '../harness/event-stream.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import {
@@ -15,37 +15,28 @@ import {
   html200,
   neverEnding,
   rawResponse,
-  type ScriptedUpstream,
   sse,
   sseBytes,
   stall,
-  startScriptedUpstream,
   status,
   streamBytes,
   streamEvents,
   usageChunk,
   usageOf,
 } from '../harness/scripted-upstream.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  // A model for each case, so that no case suffers from the breaker that an earlier one tripped.
-  const offers = cases.map(({ limits }, index) =>
+const upstream = useUpstream()
+const gateway = useTestApp(() => ({
+  // One model per case: a breaker that one case trips does not affect the others.
+  offers: cases.map(({ timeouts }, index) =>
     testOffer(upstream.baseUrl, {
       modelId: `model-${index}`,
-      endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, ...limits }, ...endpointOf(index) },
+      endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, ...timeouts }, ...endpointOf(index) },
     }),
-  )
-  gateway = await startTestApp({ offers, yaml: 'server: { ping_seconds: 60 }' })
-})
-
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
-})
+  ),
+  yaml: 'server: { ping_seconds: 60 }',
+}))
 
 function endpointOf(index: number) {
   const common = { endpointId: `endpoint-${index}` }
@@ -63,22 +54,25 @@ function endpointOf(index: number) {
 interface Case {
   readonly name: string
   readonly behaviour: Behaviour
-  /** The answer is no stream. */
-  readonly whole?: boolean
+  /** The request is not for a stream. */
+  readonly noStream?: boolean
   readonly hoster?: boolean
   readonly maxTokens?: number
-  /** Of those that fall silent or never end: what makes an end of it. */
-  readonly limits?: Partial<typeof GENEROUS_TIMEOUTS>
-  /** What the customer gets: the text of a complete answer, an error chunk after that text, or a status. */
-  readonly gets: { text: string; finish?: string } | { text: string; error: string } | { status: number; code: string }
-  /** Input and output tokens that are paid; nothing unless given. Prices are 1,000 and 2,000 nano-USD. */
+  /** The shorter timeouts of the endpoint, for an upstream that stalls or never ends. */
+  readonly timeouts?: Partial<typeof GENEROUS_TIMEOUTS>
+  /** What the customer receives: a complete answer with this text, an error chunk after this text, or a status. */
+  readonly receives:
+    | { text: string; finish?: string }
+    | { text: string; error: string }
+    | { status: number; code: string }
+  /** The billed input and output tokens, at 1,000 and 2,000 nano-USD each. Default: nothing is billed. */
   readonly pays?: readonly [input: number, output: number]
   readonly source?: 'upstream' | 'gateway'
   readonly check?: (facts: { stream: EventStream; row: UsageRow; body: string }) => void
 }
 
-/** The prompt is "Hello": one token, three for the message, three for the request. */
-const ours = 7
+/** The gateway's own count of the prompt: one token for "Hello", three for the message, three for the request. */
+const countedInput = 7
 const role = chunk({ role: 'assistant', content: '' })
 const one = contentChunk('one')
 const two = contentChunk(' two')
@@ -92,23 +86,23 @@ const toolCallsOf = ({ stream }: { stream: EventStream }) =>
   stream.chunks.flatMap(each => each.choices.flatMap(({ delta }) => delta.tool_calls ?? []))
 
 const cases: Case[] = [
-  // What is reported.
+  // Usage.
   {
-    name: 'no usage: our own count',
+    name: 'without usage, the gateway counts',
     behaviour: sse([role, one, two, stop, '[DONE]']),
-    gets: served,
-    pays: [ours, 2],
+    receives: served,
+    pays: [countedInput, 2],
     source: 'gateway',
   },
   {
-    name: 'usage of zeros is none',
+    name: 'usage of zeros counts as no usage',
     behaviour: sse([role, one, two, stop, usage(0, 0), '[DONE]']),
-    gets: served,
-    pays: [ours, 2],
+    receives: served,
+    pays: [countedInput, 2],
     source: 'gateway',
   },
   {
-    name: 'usage of nonsense is none',
+    name: 'negative or fractional usage counts as no usage',
     behaviour: sse([
       role,
       one,
@@ -117,12 +111,12 @@ const cases: Case[] = [
       { choices: [], usage: { prompt_tokens: -5, completion_tokens: 1.5 } },
       '[DONE]',
     ]),
-    gets: served,
-    pays: [ours, 2],
+    receives: served,
+    pays: [countedInput, 2],
     source: 'gateway',
   },
   {
-    name: 'usage as text is none',
+    name: 'usage in strings counts as no usage',
     behaviour: sse([
       role,
       one,
@@ -131,19 +125,19 @@ const cases: Case[] = [
       { choices: [], usage: { prompt_tokens: '9', completion_tokens: '9' } },
       '[DONE]',
     ]),
-    gets: served,
-    pays: [ours, 2],
+    receives: served,
+    pays: [countedInput, 2],
     source: 'gateway',
   },
   {
-    name: 'usage twice is paid once',
+    name: 'usage that is sent twice is billed once',
     behaviour: sse([role, one, two, stop, usage(9, 2), usage(9, 2), '[DONE]']),
-    gets: served,
+    receives: served,
     pays: [9, 2],
     source: 'upstream',
   },
   {
-    name: 'cumulative usage on every chunk: the last counts',
+    name: 'with cumulative usage on every chunk, the last one counts',
     behaviour: sse([
       role,
       { ...one, usage: usageOf(9, 1) },
@@ -151,56 +145,56 @@ const cases: Case[] = [
       { ...stop, usage: usageOf(9, 3) },
       '[DONE]',
     ]),
-    gets: served,
+    receives: served,
     pays: [9, 3],
     source: 'upstream',
   },
   {
-    name: 'zeros after a report do not undo it',
+    name: 'zeros after a report do not replace it',
     behaviour: sse([role, one, two, { ...stop, usage: usageOf(9, 2) }, usage(0, 0), '[DONE]']),
-    gets: served,
+    receives: served,
     pays: [9, 2],
     source: 'upstream',
   },
   {
-    name: 'thinking is in the total of its usage alone',
+    name: 'hidden reasoning that appears only in total_tokens is billed',
     behaviour: sse([role, one, two, { ...stop, usage: { ...usageOf(9, 2), total_tokens: 50 } }, '[DONE]']),
-    gets: served,
+    receives: served,
     pays: [9, 41],
   },
   {
     name: 'usage on the finish chunk',
     behaviour: sse([role, one, two, { ...stop, usage: usageOf(8, 2) }, '[DONE]']),
-    gets: served,
+    receives: served,
     pays: [8, 2],
   },
   {
-    name: 'more input than the prompt can have is cut to its bound',
+    name: 'reported input above the bound of the prompt is cut to the bound',
     behaviour: sse([role, one, two, stop, usage(1_000_000, 2), '[DONE]']),
-    gets: served,
+    receives: served,
     pays: [85, 2],
   },
   {
-    name: 'more output than max_tokens is cut to it',
+    name: 'reported output above max_tokens is cut to max_tokens',
     behaviour: sse([role, one, two, stop, usage(9, 5_000), '[DONE]']),
     maxTokens: 20,
-    gets: served,
+    receives: served,
     pays: [9, 20],
   },
   {
-    name: 'a hoster within 5 % and 8 tokens is believed',
+    name: 'a hoster report within 5 % and 8 tokens of our count is accepted',
     hoster: true,
-    behaviour: sse([role, one, two, stop, usage(ours + 8, 2 + 8), '[DONE]']),
-    gets: served,
-    pays: [ours + 8, 10],
+    behaviour: sse([role, one, two, stop, usage(countedInput + 8, 2 + 8), '[DONE]']),
+    receives: served,
+    pays: [countedInput + 8, 10],
     source: 'upstream',
   },
   {
-    name: 'a hoster above that is paid by our count',
+    name: 'a hoster report above that margin is replaced by our count',
     hoster: true,
-    behaviour: sse([role, one, two, stop, usage(ours + 9, 2 + 9), '[DONE]']),
-    gets: served,
-    pays: [ours, 2],
+    behaviour: sse([role, one, two, stop, usage(countedInput + 9, 2 + 9), '[DONE]']),
+    receives: served,
+    pays: [countedInput, 2],
     source: 'gateway',
     check: ({ row }) =>
       expect(row).toMatchObject({
@@ -209,204 +203,214 @@ const cases: Case[] = [
       }),
   },
   {
-    name: 'a hoster that reports less than it sent is taken at its word',
+    name: 'a hoster report below our count is accepted',
     hoster: true,
     behaviour: sse([role, one, two, stop, usage(3, 1), '[DONE]']),
-    gets: served,
+    receives: served,
     pays: [3, 1],
     source: 'upstream',
   },
   {
-    name: 'a whole answer without usage: our own count',
-    whole: true,
+    name: 'a JSON answer without usage: the gateway counts',
+    noStream: true,
     behaviour: status(200, completion({ text: 'one two', usage: null })),
-    gets: served,
-    pays: [ours, 2],
+    receives: served,
+    pays: [countedInput, 2],
     source: 'gateway',
   },
 
-  // How it ends.
+  // Endings.
   {
     name: 'no [DONE] after a finish_reason',
     behaviour: sse([role, one, two, stop, usage(9, 2)]),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
     name: '[DONE] without a finish_reason',
     behaviour: sse([role, one, two, usage(9, 2), '[DONE]']),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
-    name: 'hung up after the finish_reason',
+    name: 'connection closed after the finish_reason',
     behaviour: sse([role, one, two, stop], { ending: 'close' }),
-    gets: served,
-    pays: [ours, 2],
+    receives: served,
+    pays: [countedInput, 2],
   },
   {
-    name: 'silent after the finish_reason',
+    name: 'stalled after the finish_reason',
     behaviour: sse([role, one, two, stop], { ending: 'stall' }),
-    limits: { idleMs: 500 },
-    gets: served,
-    pays: [ours, 2],
+    timeouts: { idleMs: 500 },
+    receives: served,
+    pays: [countedInput, 2],
   },
   {
-    name: 'silent after [DONE]',
+    name: 'stalled after [DONE]',
     behaviour: sse([role, one, two, stop, usage(9, 2), '[DONE]'], { ending: 'stall' }),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
-  { name: 'reset in the middle', behaviour: sse([role, one, two], { ending: 'reset' }), gets: interrupted },
-  { name: 'ended in the middle', behaviour: sse([role, one, two]), gets: interrupted },
+  { name: 'reset in the middle', behaviour: sse([role, one, two], { ending: 'reset' }), receives: interrupted },
+  { name: 'ended in the middle', behaviour: sse([role, one, two]), receives: interrupted },
   {
-    name: 'silent in the middle',
+    name: 'stalled in the middle',
     behaviour: sse([role, one, two], { ending: 'stall' }),
-    limits: { idleMs: 500 },
-    gets: interrupted,
+    timeouts: { idleMs: 500 },
+    receives: interrupted,
   },
   {
-    name: 'usage does not make half an answer whole',
+    name: 'usage without a finish_reason or [DONE] does not complete an answer',
     behaviour: sse([role, one, two, usage(9, 2)]),
-    gets: interrupted,
+    receives: interrupted,
   },
   {
     name: 'never ends',
     behaviour: neverEnding({ everyMs: 20 }),
-    limits: { totalMs: 1_000 },
-    gets: { text: 'more', error: 'stream_interrupted' },
+    timeouts: { totalMs: 1_000 },
+    receives: { text: 'more', error: 'stream_interrupted' },
   },
   {
-    name: 'ignores max_tokens: cut as length, paid up to it',
+    name: 'ignores max_tokens: cut with finish_reason length, billed up to max_tokens',
     maxTokens: 10,
     behaviour: neverEnding({ piece: 'more ', everyMs: 0 }),
-    gets: { text: 'more', finish: 'length' },
-    pays: [ours, 10],
+    receives: { text: 'more', finish: 'length' },
+    pays: [countedInput, 10],
     check: ({ stream }) => expect(stream.text.length).toBeLessThan(1_000),
   },
   {
     name: 'ignores max_tokens in one huge delta',
     maxTokens: 10,
     behaviour: sse([role, contentChunk('more '.repeat(5_000)), contentChunk('and more'), stop, '[DONE]']),
-    gets: { text: 'more', finish: 'length' },
-    pays: [ours, 10],
+    receives: { text: 'more', finish: 'length' },
+    pays: [countedInput, 10],
   },
   {
-    name: 'ignores max_tokens in a chunk that has a finish of its own',
+    name: 'ignores max_tokens in a chunk with its own finish_reason',
     maxTokens: 10,
     behaviour: sse([
       role,
       { choices: [{ index: 0, delta: { content: 'more '.repeat(500) }, finish_reason: 'stop' }] },
       '[DONE]',
     ]),
-    gets: { text: 'more', finish: 'length' },
-    pays: [ours, 10],
+    receives: { text: 'more', finish: 'length' },
+    pays: [countedInput, 10],
     check: ({ stream }) => expect(stream.finishReasons).toEqual(['length']),
   },
   {
-    name: 'ignores max_tokens in a whole answer',
-    whole: true,
+    name: 'ignores max_tokens in a JSON answer',
+    noStream: true,
     maxTokens: 10,
     behaviour: status(200, completion({ text: 'more '.repeat(500), usage: usageOf(9, 500) })),
-    gets: { text: 'more', finish: 'stop' },
+    receives: { text: 'more', finish: 'stop' },
     pays: [9, 10],
   },
 
-  // Before anything was said.
-  { name: 'hangs up without a byte', behaviour: hangUp(), gets: failed },
+  // Failures before the first content.
+  { name: 'closes the connection without a byte', behaviour: hangUp(), receives: failed },
   {
-    name: 'nests the arguments of a tool call so deep that nobody can write them',
+    name: 'nests the arguments of a tool call too deep to serialize',
     behaviour: rawResponse(
       `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"function":{"name":"f","arguments":${'{"0":'.repeat(20_000)}1${'}'.repeat(20_000)}}}]}}]}\n\n`,
       { framing: 'chunked' },
     ),
-    gets: failed,
+    receives: failed,
   },
-  { name: 'resets without a byte', behaviour: hangUp('reset'), gets: failed },
-  { name: 'never answers', behaviour: stall(), limits: { firstTokenMs: 300 }, gets: failed },
+  { name: 'resets the connection without a byte', behaviour: hangUp('reset'), receives: failed },
+  { name: 'never answers', behaviour: stall(), timeouts: { firstTokenMs: 300 }, receives: failed },
   {
-    name: 'never answers a request that is no stream',
-    whole: true,
+    name: 'never answers a request that is not for a stream',
+    noStream: true,
     behaviour: stall(),
-    limits: { totalMs: 500 },
-    gets: failed,
+    timeouts: { totalMs: 500 },
+    receives: failed,
   },
-  { name: 'nothing after the headers', behaviour: stall('headers'), limits: { firstTokenMs: 300 }, gets: failed },
+  { name: 'nothing after the headers', behaviour: stall('headers'), timeouts: { firstTokenMs: 300 }, receives: failed },
   {
-    name: 'only the role, then silence',
+    name: 'stalls after the role',
     behaviour: sse([role], { ending: 'stall' }),
-    limits: { firstTokenMs: 300 },
-    gets: failed,
+    timeouts: { firstTokenMs: 300 },
+    receives: failed,
   },
-  { name: 'an empty body', behaviour: sse([]), gets: failed },
-  { name: 'only comments', behaviour: rawResponse(': hi\n\n: hi\n\n', { framing: 'chunked' }), gets: failed },
-  { name: 'only [DONE]', behaviour: sse(['[DONE]']), gets: failed },
-  { name: 'no output, usage all the same', behaviour: sse([role, stop, usage(9, 7), '[DONE]']), gets: failed },
+  { name: 'an empty body', behaviour: sse([]), receives: failed },
+  { name: 'only comments', behaviour: rawResponse(': hi\n\n: hi\n\n', { framing: 'chunked' }), receives: failed },
+  { name: 'only [DONE]', behaviour: sse(['[DONE]']), receives: failed },
+  { name: 'no output, but usage', behaviour: sse([role, stop, usage(9, 7), '[DONE]']), receives: failed },
   {
-    name: 'no output in a whole answer',
-    whole: true,
+    name: 'no output in a JSON answer',
+    noStream: true,
     behaviour: status(200, completion({ text: '', usage: usageOf(9, 7) })),
-    gets: failed,
+    receives: failed,
   },
-  { name: 'no choices', whole: true, behaviour: status(200, { id: 'x', choices: [] }), gets: failed },
-  { name: 'null', whole: true, behaviour: status(200, 'null', { 'content-type': 'application/json' }), gets: failed },
+  { name: 'no choices', noStream: true, behaviour: status(200, { id: 'x', choices: [] }), receives: failed },
   {
-    name: 'half a whole answer',
-    whole: true,
+    name: 'null',
+    noStream: true,
+    behaviour: status(200, 'null', { 'content-type': 'application/json' }),
+    receives: failed,
+  },
+  {
+    name: 'half a JSON answer',
+    noStream: true,
     behaviour: rawResponse(JSON.stringify(completion()).slice(0, 80), {
       framing: 'length',
       contentLength: 500,
       headers: { 'content-type': 'application/json' },
     }),
-    gets: failed,
+    receives: failed,
   },
   {
-    name: 'refused by a filter: an answer without text',
+    name: 'content_filter without text is a complete answer',
     behaviour: sse([role, chunk({}, 'content_filter'), usage(9, 0), '[DONE]']),
-    gets: { text: '', finish: 'content_filter' },
+    receives: { text: '', finish: 'content_filter' },
   },
 
-  // What is no answer.
-  { name: 'HTML with status 200', behaviour: html200(), gets: failed },
-  { name: 'HTML with status 200, no stream', whole: true, behaviour: html200(), gets: failed },
+  // Responses that are not answers.
+  { name: 'HTML with status 200', behaviour: html200(), receives: failed },
+  { name: 'HTML with status 200, not a stream', noStream: true, behaviour: html200(), receives: failed },
   {
-    name: 'HTML that claims to be events',
+    name: 'HTML declared as events',
     behaviour: rawResponse('<html><body>Sign in</body></html>\n\n', { framing: 'chunked' }),
-    gets: failed,
+    receives: failed,
   },
   {
     name: '200 with an error object',
-    whole: true,
+    noStream: true,
     behaviour: status(200, { error: { message: 'no memory', type: 'server_error' } }),
-    gets: failed,
+    receives: failed,
   },
   {
     name: '200 with an error object for a stream',
     behaviour: status(200, { error: { message: 'no memory', type: 'server_error' } }),
-    gets: failed,
+    receives: failed,
   },
-  { name: '200 with an error text', whole: true, behaviour: status(200, { error: 'no memory' }), gets: failed },
   {
-    name: '200 that refuses the request',
-    whole: true,
+    name: '200 with an error string',
+    noStream: true,
+    behaviour: status(200, { error: 'no memory' }),
+    receives: failed,
+  },
+  {
+    name: '200 with an error that blames the request',
+    noStream: true,
     behaviour: status(200, { error: { message: 'bad top_p', type: 'invalid_request_error', param: 'top_p' } }),
-    gets: { status: 400, code: 'upstream_rejected' },
+    receives: { status: 400, code: 'upstream_rejected' },
   },
-  { name: '204', behaviour: status(204), gets: failed },
-  { name: '302', behaviour: status(302, '', { location: 'http://127.0.0.1:1/v1/chat/completions' }), gets: failed },
-  { name: '418', behaviour: status(418, 'teapot'), gets: failed },
+  { name: '204', behaviour: status(204), receives: failed },
+  { name: '302', behaviour: status(302, '', { location: 'http://127.0.0.1:1/v1/chat/completions' }), receives: failed },
+  { name: '418', behaviour: status(418, 'teapot'), receives: failed },
   {
-    name: 'gzip that nobody asked for',
+    name: 'gzip that was not requested',
     behaviour: (_request, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream', 'content-encoding': 'gzip' })
       response.end(gzipSync(streamBytes()))
     },
-    gets: failed,
+    receives: failed,
   },
   {
-    name: 'a whole answer where a stream was asked for',
+    name: 'a JSON answer to a request for a stream',
     behaviour: status(200, completion({ text: 'one two', usage: usageOf(9, 2) })),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
@@ -414,33 +418,33 @@ const cases: Case[] = [
     behaviour: rawResponse(
       'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\nzz\r\ngarbage\r\n',
     ),
-    gets: failed,
+    receives: failed,
   },
-  { name: 'no HTTP at all', behaviour: rawResponse('\u0000\u0001\u0002 hello'), gets: failed },
+  { name: 'no HTTP at all', behaviour: rawResponse('\u0000\u0001\u0002 hello'), receives: failed },
   {
     name: 'headers that never end',
     behaviour: rawResponse(`HTTP/1.1 200 OK\r\nx: ${'x'.repeat(100_000)}`),
-    gets: failed,
+    receives: failed,
   },
   {
-    name: 'less than its content-length says',
+    name: 'fewer bytes than Content-Length',
     behaviour: rawResponse(sseBytes([role, one, two]), { framing: 'length', contentLength: 10_000 }),
-    gets: interrupted,
+    receives: interrupted,
   },
   {
-    name: 'more than its content-length says',
+    name: 'more bytes than Content-Length',
     behaviour: rawResponse(streamBytes({ text: 'one two' }), {
       framing: 'length',
       contentLength: sseBytes([role, one, two]).length,
     }),
-    gets: interrupted,
+    receives: interrupted,
   },
   {
     name: 'a huge line',
     behaviour: rawResponse(`data: {"choices":[{"delta":{"content":"${'x'.repeat(17_000_000)}"}}]}\n\n`, {
       framing: 'chunked',
     }),
-    gets: failed,
+    receives: failed,
   },
   {
     name: 'a huge line after content',
@@ -450,27 +454,27 @@ const cases: Case[] = [
         framing: 'chunked',
       },
     ),
-    gets: interrupted,
+    receives: interrupted,
   },
-  { name: 'broken JSON before content', behaviour: sse([role, '{"choices":[']), gets: failed },
-  { name: 'broken JSON after content', behaviour: sse([role, one, two, '{"choices":[']), gets: interrupted },
-  { name: 'an event that is an array', behaviour: sse([role, one, two, '[1]', stop]), gets: interrupted },
+  { name: 'broken JSON before content', behaviour: sse([role, '{"choices":[']), receives: failed },
+  { name: 'broken JSON after content', behaviour: sse([role, one, two, '{"choices":[']), receives: interrupted },
+  { name: 'an event that is an array', behaviour: sse([role, one, two, '[1]', stop]), receives: interrupted },
 
   // Errors inside a stream.
   {
     name: 'an error before content',
     behaviour: sse([role, { error: { message: 'no memory', code: 500 } }]),
-    gets: failed,
+    receives: failed,
   },
   {
     name: 'an error after content',
     behaviour: sse([role, one, two, { error: { message: 'no memory', code: 'x' } }]),
-    gets: interrupted,
+    receives: interrupted,
   },
   {
     name: 'an error event before content',
     behaviour: rawResponse('event: error\ndata: {"message":"no memory"}\n\n', { framing: 'chunked' }),
-    gets: failed,
+    receives: failed,
   },
   {
     name: 'an error event after content',
@@ -478,7 +482,7 @@ const cases: Case[] = [
       Buffer.concat([sseBytes([role, one, two]), Buffer.from('event: error\ndata: {"message":"no memory"}\n\n')]),
       { framing: 'chunked' },
     ),
-    gets: interrupted,
+    receives: interrupted,
   },
   {
     name: 'an error field after content (old llama.cpp)',
@@ -486,26 +490,26 @@ const cases: Case[] = [
       Buffer.concat([sseBytes([role, one, two]), Buffer.from('error: {"code":500,"message":"x"}\n\n')]),
       { framing: 'chunked' },
     ),
-    gets: interrupted,
+    receives: interrupted,
   },
   {
-    name: 'an error after the finish_reason comes too late',
+    name: 'an error after the finish_reason is ignored',
     behaviour: sse([role, one, two, stop, { error: { message: 'x' } }]),
-    gets: served,
-    pays: [ours, 2],
+    receives: served,
+    pays: [countedInput, 2],
   },
   {
-    name: 'an error with a numeric code, no stream',
-    whole: true,
+    name: 'an error with a numeric code, not a stream',
+    noStream: true,
     behaviour: status(503, { error: { code: 503, message: 'Loading model', type: 'unavailable_error' } }),
-    gets: failed,
+    receives: failed,
   },
 
-  // Odd but good.
+  // Unusual but valid.
   {
     name: 'one byte per write',
     behaviour: rawResponse(bytewise(streamBytes({ text: 'one two', usage: usageOf(9, 2) })), { framing: 'chunked' }),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
@@ -513,19 +517,19 @@ const cases: Case[] = [
     behaviour: rawResponse(bytewise(sseBytes([role, contentChunk('zwölf 🦩'), stop, usage(9, 4), '[DONE]'])), {
       framing: 'close',
     }),
-    gets: { text: 'zwölf 🦩', finish: 'stop' },
+    receives: { text: 'zwölf 🦩', finish: 'stop' },
     pays: [9, 4],
   },
   {
     name: 'CRLF',
     behaviour: sse(streamEvents({ text: 'one two', usage: usageOf(9, 2) }), { eol: '\r\n' }),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
     name: 'CR alone',
     behaviour: sse(streamEvents({ text: 'one two', usage: usageOf(9, 2) }), { eol: '\r' }),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
@@ -534,29 +538,29 @@ const cases: Case[] = [
       Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), streamBytes({ text: 'one two', usage: usageOf(9, 2) })]),
       { framing: 'chunked' },
     ),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
-    name: 'comments, ids and retries in between',
+    name: 'comments, ids and retry lines between events',
     behaviour: rawResponse(
       `: hello\nid: 1\nretry: 5\n${streamBytes({ text: 'one two', usage: usageOf(9, 2) })
         .toString()
         .replaceAll('\n\n', '\n\n: x\n\n')}`,
       { framing: 'chunked' },
     ),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
-    name: 'no blank after data:',
+    name: 'no space after data:',
     behaviour: rawResponse(
       streamBytes({ text: 'one two', usage: usageOf(9, 2) })
         .toString()
         .replaceAll('data: ', 'data:'),
       { framing: 'chunked' },
     ),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
@@ -565,7 +569,7 @@ const cases: Case[] = [
       framing: 'chunked',
       headers: { 'content-type': 'text/plain' },
     }),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
@@ -583,13 +587,13 @@ const cases: Case[] = [
       usage(9, 2),
       '[DONE]',
     ]),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
     name: 'no role in any chunk',
     behaviour: sse([one, two, stop, usage(9, 2), '[DONE]']),
-    gets: served,
+    receives: served,
     pays: [9, 2],
     check: ({ stream }) => expect(stream.chunks[0]!.choices[0]!.delta.role).toBe('assistant'),
   },
@@ -603,14 +607,14 @@ const cases: Case[] = [
       usage(9, 2),
       '[DONE]',
     ]),
-    gets: served,
+    receives: served,
     pays: [9, 2],
     check: ({ stream }) => expect(stream.chunks.filter(each => each.choices[0]?.delta.role).length).toBe(1),
   },
   {
     name: 'an empty first chunk with filter results',
     behaviour: sse([{ choices: [], prompt_filter_results: [] }, role, one, two, stop, usage(9, 2), '[DONE]']),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
@@ -622,7 +626,7 @@ const cases: Case[] = [
       usage(9, 2),
       '[DONE]',
     ]),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
@@ -634,34 +638,34 @@ const cases: Case[] = [
       usage(9, 2),
       '[DONE]',
     ]),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
-    name: 'several finish reasons: the first counts',
+    name: 'with several finish reasons, the first one counts',
     behaviour: sse([role, one, two, stop, chunk({}, 'length'), stop, usage(9, 2), '[DONE]']),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
-    name: 'content after the finish, which is said too early',
+    name: 'content after a finish_reason that came too early',
     behaviour: sse([role, one, two, stop, contentChunk(' three'), '[DONE]']),
-    gets: { text: 'one two three', finish: 'stop' },
-    pays: [ours, 3],
+    receives: { text: 'one two three', finish: 'stop' },
+    pays: [countedInput, 3],
   },
   {
     name: 'a finish reason in every chunk',
     behaviour: sse([chunk({ content: 'one' }, 'stop'), chunk({ content: ' two' }, 'stop'), usage(9, 2), '[DONE]']),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
-    name: 'hung up in the middle, with a finish reason in every chunk',
+    name: 'connection closed in the middle, with a finish reason in every chunk',
     behaviour: sse([chunk({ content: 'one' }, 'stop'), chunk({ content: ' two' }, 'stop')], { ending: 'close' }),
-    gets: { text: 'one two', error: 'stream_interrupted' },
+    receives: { text: 'one two', error: 'stream_interrupted' },
   },
   {
-    name: 'an answer that its server aborted',
+    name: 'an answer with the finish_reason abort',
     behaviour: sse([
       role,
       one,
@@ -670,10 +674,10 @@ const cases: Case[] = [
       usage(9, 2),
       '[DONE]',
     ]),
-    gets: { text: 'one two', error: 'stream_interrupted' },
+    receives: { text: 'one two', error: 'stream_interrupted' },
   },
   {
-    name: 'an unknown finish reason is a stop',
+    name: 'an unknown finish reason becomes stop',
     behaviour: sse([
       role,
       one,
@@ -682,19 +686,19 @@ const cases: Case[] = [
       usage(9, 2),
       '[DONE]',
     ]),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
     name: 'events after [DONE]',
     behaviour: sse([role, one, two, stop, usage(9, 2), '[DONE]', contentChunk('late'), '[DONE]']),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
   {
     name: 'NUL in the text',
     behaviour: sse([role, contentChunk('one\u0000 two'), stop, usage(9, 2), '[DONE]']),
-    gets: { text: 'one\u0000 two', finish: 'stop' },
+    receives: { text: 'one\u0000 two', finish: 'stop' },
     pays: [9, 2],
   },
   {
@@ -703,21 +707,21 @@ const cases: Case[] = [
       Buffer.concat([sseBytes([role, one]), Buffer.from('\u0000\n\n'), sseBytes([two, stop, '[DONE]'])]),
       { framing: 'chunked' },
     ),
-    gets: served,
-    pays: [ours, 2],
+    receives: served,
+    pays: [countedInput, 2],
   },
   {
     name: 'forged ids and models',
     behaviour: sse([
-      chunk({ content: 'one' }, null, { id: 'chatcmpl-somebody', model: 'gpt-9' }),
+      chunk({ content: 'one' }, null, { id: 'chatcmpl-forged', model: 'gpt-9' }),
       chunk({ content: ' two' }, null, { id: 'other', model: 'other' }),
       stop,
       usage(9, 2),
       '[DONE]',
     ]),
-    gets: served,
+    receives: served,
     pays: [9, 2],
-    check: ({ body }) => expect(body).not.toMatch(/somebody|gpt-9|other/),
+    check: ({ body }) => expect(body).not.toMatch(/forged|gpt-9|other/),
   },
   {
     name: 'prototype keys',
@@ -728,7 +732,7 @@ const cases: Case[] = [
       usage(9, 2),
       '[DONE]',
     ]),
-    gets: served,
+    receives: served,
     pays: [9, 2],
     check: ({ body }) => {
       expect(body).not.toContain('polluted')
@@ -736,13 +740,13 @@ const cases: Case[] = [
     },
   },
   {
-    name: 'headers of its own are not passed',
+    name: 'response headers of the upstream are not forwarded',
     behaviour: answer({
       text: 'one two',
       usage: usageOf(9, 2),
       headers: { 'set-cookie': 'a=b', 'x-request-id': 'theirs', 'strict-transport-security': 'max-age=1', link: '<x>' },
     }),
-    gets: served,
+    receives: served,
     pays: [9, 2],
   },
 
@@ -757,7 +761,7 @@ const cases: Case[] = [
       usage(9, 5),
       '[DONE]',
     ]),
-    gets: { text: '', finish: 'tool_calls' },
+    receives: { text: '', finish: 'tool_calls' },
     pays: [9, 5],
     check: facts => {
       expect(toolCallsOf(facts).map(call => call.index)).toEqual([0, 0])
@@ -777,7 +781,7 @@ const cases: Case[] = [
       usage(9, 5),
       '[DONE]',
     ]),
-    gets: { text: '', finish: 'tool_calls' },
+    receives: { text: '', finish: 'tool_calls' },
     pays: [9, 5],
     check: facts =>
       expect(toolCallsOf(facts)[0]).toMatchObject({ index: 0, id: expect.stringMatching(/^call_/), type: 'function' }),
@@ -791,7 +795,7 @@ const cases: Case[] = [
       usage(9, 5),
       '[DONE]',
     ]),
-    gets: { text: '', finish: 'tool_calls' },
+    receives: { text: '', finish: 'tool_calls' },
     pays: [9, 5],
   },
   {
@@ -803,7 +807,7 @@ const cases: Case[] = [
       usage(9, 5),
       '[DONE]',
     ]),
-    gets: { text: '', finish: 'tool_calls' },
+    receives: { text: '', finish: 'tool_calls' },
     pays: [9, 5],
     check: facts =>
       expect(
@@ -815,25 +819,25 @@ const cases: Case[] = [
   {
     name: 'a stream cut inside a tool call',
     behaviour: sse([role, tool({ index: 0, id: 'c', function: { name: 'f', arguments: '{"a":' } })]),
-    gets: { text: '', error: 'stream_interrupted' },
+    receives: { text: '', error: 'stream_interrupted' },
   },
 ]
 
-describe('the customer gets', () => {
+describe('the customer receives and pays the right amount', () => {
   test.each(cases.map((each, index) => ({ ...each, index })))('$name', async ({ index, ...expected }) => {
     const customer = await gateway.customer()
     const model = `model-${index}`
-    // Twice: a kept connection that hangs up without a byte is tried once more on a new one.
-    const again = upstream.requests.length
+    const sentBefore = upstream.requests.length
     upstream.always(expected.behaviour)
     const response = await gateway.chat(customer, {
       model,
       messages: [{ role: 'user', content: 'Hello' }],
-      ...(expected.whole ? {} : { stream: true }),
+      ...(expected.noStream ? {} : { stream: true }),
       ...(expected.maxTokens === undefined ? {} : { max_tokens: expected.maxTokens }),
     })
     const body = await response.text()
-    expect(upstream.requests.length - again).toBeLessThanOrEqual(2)
+    // Two: a request on a reused connection that closes without a byte is sent again on a new one.
+    expect(upstream.requests.length - sentBefore).toBeLessThanOrEqual(2)
     for (const name of ['set-cookie', 'strict-transport-security', 'link'])
       expect(response.headers.get(name)).toBeNull()
 
@@ -848,43 +852,43 @@ describe('the customer gets', () => {
     if (expected.source) expect(row!.usage_source).toBe(expected.source)
     expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n - row!.cost_nanos)
 
-    const { gets } = expected
-    if ('status' in gets) {
-      expect(response.status).toBe(gets.status)
-      expect(JSON.parse(body).error).toMatchObject({ code: gets.code })
+    const { receives } = expected
+    if ('status' in receives) {
+      expect(response.status).toBe(receives.status)
+      expect(JSON.parse(body).error).toMatchObject({ code: receives.code })
       expect(body).not.toMatch(/no memory|127\.0\.0\.1/)
       return
     }
     expect(response.status).toBe(200)
-    if (expected.whole) {
+    if (expected.noStream) {
       const [choice] = JSON.parse(body).choices
-      expect(choice.message.content.slice(0, gets.text.length)).toBe(gets.text)
+      expect(choice.message.content.slice(0, receives.text.length)).toBe(receives.text)
       return
     }
     const stream = parseEventStream(body)
-    if (gets.text === served.text) expect(stream.text).toBe(gets.text)
-    else expect(stream.text.startsWith(gets.text)).toBe(true)
+    if (receives.text === served.text) expect(stream.text).toBe(receives.text)
+    else expect(stream.text.startsWith(receives.text)).toBe(true)
     expect(stream.chunks.filter(each => each.choices[0]?.delta.role === 'assistant').length).toBe(1)
-    if ('error' in gets) {
-      expect(stream).toMatchObject({ done: false, error: { type: 'upstream_error', code: gets.error } })
+    if ('error' in receives) {
+      expect(stream).toMatchObject({ done: false, error: { type: 'upstream_error', code: receives.error } })
       expect(row).toMatchObject({ success: false, outcome: 'interrupted' })
     } else {
-      expect(stream).toMatchObject({ done: true, error: null, finishReasons: [gets.finish] })
-      expect(row).toMatchObject({ success: true, outcome: 'served', finish_reason: gets.finish })
+      expect(stream).toMatchObject({ done: true, error: null, finishReasons: [receives.finish] })
+      expect(row).toMatchObject({ success: true, outcome: 'served', finish_reason: receives.finish })
     }
     expected.check?.({ stream, row: row!, body })
   })
 })
 
-test('a stream of 200 bytes cut after each of them: paid if the answer was complete, otherwise free and never [DONE]', async () => {
+test('a stream that is cut after any of its 200 bytes is billed if it was complete, and otherwise free without [DONE]', async () => {
   const events = [{ choices: [{ delta: { content: 'Hi' } }] }, { choices: [{ delta: {}, finish_reason: 'stop' }] }]
   const usage = { choices: [], usage: { prompt_tokens: 5, completion_tokens: 1 } }
   const stream = sseBytes([...events, usage, '[DONE]'])
   const body = Buffer.concat([Buffer.from(`:${'-'.repeat(198 - stream.length)}\n`), stream])
   expect(body.length).toBe(200)
-  // From here the finish_reason has been read: its event ends with the first of two line ends at the latest when the stream does.
+  // From this byte on the finish_reason can have been read: the first line end, or the end of the stream, ends its event.
   const finished = body.indexOf('"finish_reason":"stop"}]}') + '"finish_reason":"stop"}]}'.length
-  const said = body.indexOf('"Hi"}}]}') + '"Hi"}}]}'.length
+  const hasContent = body.indexOf('"Hi"}}]}') + '"Hi"}}]}'.length
   const reported = body.indexOf(JSON.stringify(usage)) + JSON.stringify(usage).length
 
   const bySize = Array.from({ length: 201 }, (_, bytes) => bytes)
@@ -928,7 +932,7 @@ test('a stream of 200 bytes cut after each of them: paid if the answer was compl
         expect(outcome).toEqual([bytes, 200, true, bytes >= reported + 2 ? 7_000n : row.cost_nanos])
         expect([7_000n, 9_000n]).toContain(row.cost_nanos)
       }
-      if (bytes < said) expect(code).toBe(500)
+      if (bytes < hasContent) expect(code).toBe(500)
       if (bytes >= finished + 2) expect(text).toContain('[DONE]')
     }
   } finally {

@@ -1,39 +1,42 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { suspendHoster } from '../../src/supply/hosters/hosters.ts'
-import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { startTestApp, testOffer } from '../harness/app.ts'
 import { readEventStream } from '../harness/event-stream.ts'
 import { answer, type ScriptedUpstream, startScriptedUpstream, status, usageOf } from '../harness/scripted-upstream.ts'
+import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-// One upstream for each place: the text of an answer says who gave it.
+// One upstream per place. The text of each answer names its place.
 const places = ['local', 'cloud', 'trusted', 'newcomer'] as const
 type Place = (typeof places)[number]
-const upstreams = {} as Record<Place, ScriptedUpstream>
+const upstreams = {
+  local: useUpstream(),
+  cloud: useUpstream(),
+  trusted: useUpstream(),
+  newcomer: useUpstream(),
+} satisfies Record<Place, ScriptedUpstream>
+const { local, cloud, trusted, newcomer } = upstreams
 const hosters = {} as Record<'trusted' | 'newcomer', string>
-let gateway: TestApp
-let customer: TestCustomer
 
 const usd = (input: number, output: number) => ({
   inputPicoPerToken: BigInt(input * 1_000_000),
   outputPicoPerToken: BigInt(output * 1_000_000),
 })
 
+const gateway = useTestApp(() => ({
+  yaml: 'hosters: { allow_private_urls: true }',
+  offers: [
+    testOffer(local.baseUrl, { modelId: 'everywhere', price: usd(3, 3) }),
+    testOffer(cloud.baseUrl, { modelId: 'everywhere', price: usd(0.1, 0.1), endpoint: { kind: 'cloud' } }),
+    testOffer(cloud.baseUrl, { modelId: 'hosted', price: usd(9, 9), endpoint: { kind: 'cloud' } }),
+    testOffer(cloud.baseUrl, { modelId: 'cloud-only', price: usd(5, 5), endpoint: { kind: 'cloud' } }),
+    testOffer(local.baseUrl, { modelId: 'local-only', price: usd(1, 1) }),
+    testOffer(local.baseUrl, { modelId: 'expensive-backup', price: usd(100, 100) }),
+  ],
+}))
+const customer = useCustomer(gateway, { tier: 'scale' })
+
 beforeAll(async () => {
-  for (const place of places) {
-    upstreams[place] = await startScriptedUpstream()
-    upstreams[place].always(answer({ text: place, usage: usageOf(10, 5) }))
-  }
-  const { local, cloud, trusted, newcomer } = upstreams
-  gateway = await startTestApp({
-    yaml: 'hosters: { allow_private_urls: true }',
-    offers: [
-      testOffer(local.baseUrl, { modelId: 'everywhere', price: usd(3, 3) }),
-      testOffer(cloud.baseUrl, { modelId: 'everywhere', price: usd(0.1, 0.1), endpoint: { kind: 'cloud' } }),
-      testOffer(cloud.baseUrl, { modelId: 'hosted', price: usd(9, 9), endpoint: { kind: 'cloud' } }),
-      testOffer(cloud.baseUrl, { modelId: 'cloud-only', price: usd(5, 5), endpoint: { kind: 'cloud' } }),
-      testOffer(local.baseUrl, { modelId: 'local-only', price: usd(1, 1) }),
-      testOffer(local.baseUrl, { modelId: 'dear-backup', price: usd(100, 100) }),
-    ],
-  })
+  for (const place of places) upstreams[place].always(answer({ text: place, usage: usageOf(10, 5) }))
   const models = (price: ReturnType<typeof usd>) => [
     { modelId: 'everywhere', price, upstreamModel: 'their-name' },
     { modelId: 'hosted', price },
@@ -45,12 +48,6 @@ beforeAll(async () => {
     shareBps: 7_500,
     models: models(usd(1, 1)),
   })
-  customer = await gateway.customer({ tier: 'scale' })
-})
-
-afterAll(async () => {
-  await gateway?.close()
-  for (const place of places) await upstreams[place]?.close()
 })
 
 const hello = { model: 'everywhere', messages: [{ role: 'user', content: 'Hello' }] }
@@ -62,7 +59,7 @@ interface Served {
   hoster: string | null
 }
 
-/** Who serves this request, whole and as a stream alike. */
+/** The server and model that serve this request. Expects the same for JSON and for a stream. */
 async function servedBy(body: object): Promise<Served> {
   const whole = await gateway.chat(customer, { ...hello, ...body })
   expect(whole.status).toBe(200)
@@ -82,7 +79,7 @@ async function servedBy(body: object): Promise<Served> {
   return served
 }
 
-test('tier cheapest: the cheapest server, clouds only after the others', async () => {
+test('tier cheapest chooses the cheapest server, clouds only after the others', async () => {
   expect(await servedBy({ tier: 'cheapest' })).toEqual({
     place: 'newcomer',
     model: 'everywhere',
@@ -91,14 +88,14 @@ test('tier cheapest: the cheapest server, clouds only after the others', async (
   })
 })
 
-test('tier balanced, fastest and none: any server but the cloud', async () => {
+test('tier balanced, tier fastest and no tier choose any server except the cloud', async () => {
   for (const tier of ['balanced', 'fastest', null, undefined]) {
     const response = await gateway.chat(customer, { ...hello, tier })
     expect(['local', 'hoster']).toContain(response.headers.get('x-switchyard-provider'))
   }
 })
 
-test('tier fastest: the one that was measured to be fast', async () => {
+test('tier fastest chooses the server with the lowest measured latency', async () => {
   const [slow, fast] = [await startScriptedUpstream(), await startScriptedUpstream()]
   let passedMs = 0
   slow.always((request, response) => {
@@ -114,7 +111,7 @@ test('tier fastest: the one that was measured to be fast', async () => {
     ],
   })
   try {
-    // A customer for each request, because a conversation likes to stay where it was.
+    // A new customer per request, since routing prefers the server that served the conversation before.
     const ask = async (body: object) =>
       other.chat(await other.customer(), { ...hello, model: 'test-model', ...body }).then(response => response.text())
     for (let count = 0; count < 5; count++) {
@@ -130,7 +127,7 @@ test('tier fastest: the one that was measured to be fast', async () => {
 })
 
 describe('allow_hosters and deny_hosters', () => {
-  test('deny_hosters leaves the others', async () => {
+  test('deny_hosters leaves the other servers', async () => {
     expect(await servedBy({ tier: 'cheapest', deny_hosters: [hosters.newcomer] })).toMatchObject({ place: 'trusted' })
     expect(await servedBy({ tier: 'cheapest', deny_hosters: Object.values(hosters) })).toMatchObject({
       place: 'local',
@@ -139,7 +136,7 @@ describe('allow_hosters and deny_hosters', () => {
     })
   })
 
-  test('allow_hosters leaves those among the hosters, in any letter case', async () => {
+  test('allow_hosters allows only these hosters, in any letter case', async () => {
     const body = { model: 'hosted', tier: 'cheapest' }
     expect(await servedBy({ ...body, allow_hosters: [hosters.trusted.toUpperCase()] })).toMatchObject({
       place: 'trusted',
@@ -147,7 +144,7 @@ describe('allow_hosters and deny_hosters', () => {
     expect(await servedBy({ ...body, allow_hosters: [] })).toMatchObject({ place: 'cloud' })
   })
 
-  test('who is on both lists is denied; unknown ids are no error', async () => {
+  test('a hoster on both lists is denied, and unknown ids are ignored', async () => {
     const unknown = '0192d0c0-0000-7000-8000-000000000000'
     const body = { model: 'hosted', tier: 'cheapest', allow_hosters: Object.values(hosters) }
     expect(await servedBy({ ...body, deny_hosters: [hosters.newcomer, unknown] })).toMatchObject({ place: 'trusted' })
@@ -155,14 +152,14 @@ describe('allow_hosters and deny_hosters', () => {
 })
 
 describe('trusted_only', () => {
-  test('0.8 is not above 0.8', async () => {
+  test('excludes a hoster with a trust score of exactly 0.8', async () => {
     expect(await servedBy({ model: 'hosted', tier: 'cheapest', trusted_only: true })).toMatchObject({
       place: 'trusted',
       hoster: hosters.trusted,
     })
   })
 
-  test('says nothing about local and cloud servers', async () => {
+  test('does not exclude local and cloud servers', async () => {
     expect(await servedBy({ model: 'local-only', trusted_only: true })).toMatchObject({ place: 'local' })
     expect(await servedBy({ model: 'cloud-only', trusted_only: true })).toMatchObject({ place: 'cloud' })
   })
@@ -170,10 +167,10 @@ describe('trusted_only', () => {
 
 describe('privacy_mode', () => {
   const privacy = { privacy_mode: true, tier: 'cheapest' }
-  const clouded = () => upstreams.cloud.requests.length
+  const cloudRequests = () => upstreams.cloud.requests.length
 
-  test('never reaches the cloud: not when it is the only one, not as a fallback, not when all others fail', async () => {
-    const before = clouded()
+  test('never uses the cloud: not as the only server, not as a fallback, not when all others fail', async () => {
+    const before = cloudRequests()
     expect((await gateway.chat(customer, { ...hello, ...privacy, model: 'cloud-only' })).status).toBe(500)
     expect((await gateway.chat(customer, { ...hello, ...privacy, model: 'auto' })).status).toBe(200)
     const own = await startScriptedUpstream()
@@ -194,7 +191,7 @@ describe('privacy_mode', () => {
         expect(response.status).toBe(500)
         await response.text()
       }
-      expect(clouded()).toBe(before)
+      expect(cloudRequests()).toBe(before)
       expect((await other.chat(caller, { ...hello, model: 'hosted' })).headers.get('x-switchyard-provider')).toBe(
         'cloud',
       )
@@ -204,13 +201,13 @@ describe('privacy_mode', () => {
     }
   })
 
-  test('takes what is left', async () => {
+  test('uses the remaining servers', async () => {
     expect(await servedBy({ ...privacy, model: 'hosted' })).toMatchObject({ place: 'newcomer' })
     expect(await servedBy({ ...privacy, deny_hosters: Object.values(hosters) })).toMatchObject({ place: 'local' })
   })
 })
 
-test('max_latency_ms skips hosters that are slower or not measured, and says nothing about other servers', async () => {
+test('max_latency_ms skips slower and unmeasured hosters, and no other servers', async () => {
   const hoster = await startScriptedUpstream()
   hoster.always(answer({ text: 'hoster' }))
   const other = await startTestApp({
@@ -237,17 +234,17 @@ test('max_latency_ms skips hosters that are slower or not measured, and says not
   }
 })
 
-test('fallback_models: tried in order, the answer names who served, and the hold covers the dearest', async () => {
+test('fallback_models are tried in order, the answer names the one that served, and the hold covers the most expensive', async () => {
   expect(await servedBy({ model: 'local-only', fallback_models: ['cloud-only'] })).toMatchObject({
     model: 'local-only',
   })
   const body = {
     ...hello,
     model: 'local-only',
-    fallback_models: ['unknown', 'cloud-only', 'dear-backup'],
+    fallback_models: ['unknown', 'cloud-only', 'expensive-backup'],
     max_tokens: 100,
   }
-  // 85 tokens of prompt at most, 100 of output, each 100,000 nano-USD at the dearest candidate.
+  // 85 tokens of prompt at most, 100 of output, each 100,000 nano-USD at the most expensive candidate.
   const poor = await gateway.customer({ creditNanos: 185n * 100_000n - 1n })
   expect((await gateway.chat(poor, body)).status).toBe(402)
   const rich = await gateway.customer({ creditNanos: 185n * 100_000n })
@@ -259,7 +256,7 @@ test('fallback_models: tried in order, the answer names who served, and the hold
   ])
 })
 
-test('auto chooses a model too, and the answer names it', async () => {
+test('auto also chooses the model, and the answer names it', async () => {
   expect(await servedBy({ model: 'auto', tier: 'cheapest' })).toMatchObject({ place: 'newcomer' })
   const { model } = await servedBy({ model: 'auto', tier: 'cheapest', deny_hosters: Object.values(hosters) })
   expect(model).toBe('local-only')
@@ -286,13 +283,13 @@ test('a hoster earns its share and the platform keeps the rest, exact to the nan
   ])
 })
 
-test('a hoster is asked for the model under its own name', async () => {
-  const asked = upstreams.newcomer.requests.length
+test('a hoster receives its own name of the model', async () => {
+  const sentBefore = upstreams.newcomer.requests.length
   await gateway.chat(customer, { ...hello, tier: 'cheapest' })
-  expect(upstreams.newcomer.requests[asked]!.body.model).toBe('their-name')
+  expect(upstreams.newcomer.requests[sentBefore]!.body.model).toBe('their-name')
 })
 
-test('a hoster that is suspended gets no more requests', async () => {
+test('a suspended hoster receives no more requests', async () => {
   const extra = await gateway.hoster({ baseUrl: upstreams.trusted.baseUrl, models: [{ modelId: 'only-here' }] })
   expect((await gateway.chat(customer, { ...hello, model: 'only-here' })).status).toBe(200)
   await suspendHoster(gateway.database.pool, extra)

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { expect, test, vi } from 'vitest'
+import { type TestCustomer, testOffer } from '../harness/app.ts'
 import { readEventStream, readUntil } from '../harness/event-stream.ts'
 import { WAIT_OPTIONS } from '../harness/patience.ts'
 import {
@@ -10,46 +10,35 @@ import {
   chunk,
   contentChunk,
   neverEnding,
-  type ScriptedUpstream,
   sse,
   stall,
-  startScriptedUpstream,
   streamEvents,
   usageOf,
 } from '../harness/scripted-upstream.ts'
-
-let upstream: ScriptedUpstream
-let gateway: TestApp
-
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  gateway = await startTestApp({
-    offers: [
-      testOffer(upstream.baseUrl),
-      testOffer(upstream.baseUrl, {
-        modelId: 'free-model',
-        price: { inputPicoPerToken: 0n, outputPicoPerToken: 0n },
-        contextTokens: 2 ** 30,
-        maxOutputTokens: 2 ** 29,
-      }),
-    ],
-    timeouts: { slowReaderMs: 300 },
-    // One day, whatever happens.
-    clock: { epochMs: () => startedMs, monotonicMs: () => performance.now() },
-  })
-})
-
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
-})
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
 const startedMs = Date.now()
+const upstream = useUpstream()
+const gateway = useTestApp(() => ({
+  offers: [
+    testOffer(upstream.baseUrl),
+    testOffer(upstream.baseUrl, {
+      modelId: 'free-model',
+      price: { inputPicoPerToken: 0n, outputPicoPerToken: 0n },
+      contextTokens: 2 ** 30,
+      maxOutputTokens: 2 ** 29,
+    }),
+  ],
+  timeouts: { slowReaderMs: 300 },
+  // The day never ends, so the free departures are counted from the first test to the last.
+  clock: { epochMs: () => startedMs, monotonicMs: () => performance.now() },
+}))
+
 const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] }
 /** "Hello" is one token; 3 for the message, 3 for the request. */
 const inputTokens = 7
 
-/** Sends a chat and hangs up when the upstream has got it. */
+/** Sends a chat and disconnects once the upstream has received it. */
 async function leaveEarly(customer: TestCustomer, stream: boolean): Promise<void> {
   const client = new AbortController()
   const asked = gateway.chat(customer, { ...hello, stream }, { signal: client.signal })
@@ -60,9 +49,9 @@ async function leaveEarly(customer: TestCustomer, stream: boolean): Promise<void
 }
 
 test.each([
-  ['past node:http', 'Hello'],
-  ['by node:http', 'x'.repeat(100_000)],
-])('who leaves before the answer is counted, but not as answered; %s', async (_way, content) => {
+  ['the plain door', 'Hello'],
+  ['node:http', 'x'.repeat(100_000)],
+])('a client that disconnects before the answer is counted as 499, served by %s', async (_server, content) => {
   const customer = await gateway.customer()
   const before = await chatCounts()
   upstream.respondWith(stall())
@@ -81,7 +70,7 @@ test.each([
   }, WAIT_OPTIONS)
 })
 
-/** How many chats got a 200, and how many nothing at all. */
+/** How many chats were answered with 200, and how many ended without an answer. */
 async function chatCounts(): Promise<{ answered: number; left: number }> {
   const text = await (await fetch(`${gateway.url}/metrics`)).text()
   const count = (status: number) => {
@@ -94,7 +83,7 @@ async function chatCounts(): Promise<{ answered: number; left: number }> {
   return { answered: count(200), left: count(499) }
 }
 
-test('leaving in the middle of a stream ends the upstream, and input plus what was generated is paid', async () => {
+test('a disconnect in the middle of a stream aborts the upstream and pays input and generated output', async () => {
   const customer = await gateway.customer()
   const gate = Promise.withResolvers<void>()
   upstream.respondWith(
@@ -129,7 +118,7 @@ test('leaving in the middle of a stream ends the upstream, and input plus what w
   expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n - 13_000n)
 })
 
-test('an upstream that would never stop is stopped by the client that leaves', async () => {
+test('a disconnect aborts an upstream that never ends', async () => {
   const customer = await gateway.customer()
   upstream.respondWith(neverEnding())
   const client = new AbortController()
@@ -144,7 +133,7 @@ test('an upstream that would never stop is stopped by the client that leaves', a
   expect(row!.cost_nanos).toBeLessThanOrEqual(row!.hold_nanos)
 })
 
-test('leaving before the first token is free twenty times a day, then the input is paid', async () => {
+test('a disconnect before the first token is free twenty times a day, then it pays the input', async () => {
   const customer = await gateway.customer()
   for (let leave = 1; leave <= 22; leave++) {
     upstream.respondWith(leave % 2 ? stall() : stall('headers'))
@@ -163,7 +152,7 @@ test('leaving before the first token is free twenty times a day, then the input 
   expect((await gateway.settled(other, 1))[0]!.cost_nanos).toBe(0n)
 })
 
-test('leaving does not count against the server', async () => {
+test('disconnects do not count as failures of the server', async () => {
   const customer = await gateway.customer()
   for (let leave = 1; leave <= 6; leave++) {
     upstream.respondWith(stall())
@@ -174,7 +163,7 @@ test('leaving does not count against the server', async () => {
   await upstream.next()
 })
 
-test('a client that leaves while the body is still on its way costs nothing and breaks nothing', async () => {
+test('a client that disconnects while it sends the body pays nothing', async () => {
   const customer = await gateway.customer()
   const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
   socket.write(
@@ -193,7 +182,7 @@ test.each<[how: string, leave: (socket: Socket) => void]>([
   ['closes', socket => socket.destroy()],
   ['resets', socket => socket.resetAndDestroy()],
   ['closes its side', socket => socket.end()],
-])('a client that %s the connection while its key is looked up costs nothing', async (_how, leave) => {
+])('a client that %s the connection while its key is read pays nothing', async (_how, leave) => {
   const customer = await gateway.customer()
   const lock = await gateway.database.pool.pg.connect()
   const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
@@ -215,7 +204,7 @@ test.each<[how: string, leave: (socket: Socket) => void]>([
     }, WAIT_OPTIONS)
     leave(socket)
     await once(socket, 'close')
-    // What comes later on another connection is read later.
+    // The server reads this later connection after the disconnect.
     await (await fetch(`${gateway.url}/healthz`)).text()
   } finally {
     await lock.query('ROLLBACK')
@@ -228,7 +217,7 @@ test.each<[how: string, leave: (socket: Socket) => void]>([
   expect(await gateway.usage(customer)).toHaveLength(1)
 })
 
-test('a reader that takes nothing any more counts as gone and frees the upstream', async () => {
+test('a client that stops reading counts as disconnected and frees the upstream', async () => {
   const customer = await gateway.customer()
   upstream.respondWith(neverEnding({ piece: 'x'.repeat(60_000), everyMs: 0 }))
   const socket = connect(Number(new URL(gateway.url).port), '127.0.0.1')
@@ -247,7 +236,7 @@ test('a reader that takes nothing any more counts as gone and frees the upstream
   expect(row!.output_tokens).toBeGreaterThan(0)
 })
 
-test('a stream that waits behind another one of its connection is not cut off, however long that takes', async () => {
+test('a stream queued behind another on its connection is not cut off', async () => {
   const customer = await gateway.customer()
   const isRead = Promise.withResolvers<void>()
   upstream.respondWith(
@@ -260,7 +249,7 @@ test('a stream that waits behind another one of its connection is not cut off, h
     text += piece
   })
   const body = JSON.stringify({ ...hello, stream: true })
-  // In chunks: node:http serves both of them at once, and sends what it has of the second when the first has ended.
+  // Chunked bodies go to node:http, which serves both requests at once and sends the second answer after the first.
   const request =
     `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${customer.key}\r\n` +
     `content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`
@@ -268,7 +257,7 @@ test('a stream that waits behind another one of its connection is not cut off, h
   await upstream.next()
   socket.write(request)
   await upstream.next()
-  // Thrice as long as a reader may take nothing.
+  // Three times slowReaderMs.
   await delay(900)
   isRead.resolve()
   await vi.waitFor(() => expect(text.split('data: [DONE]')).toHaveLength(3), WAIT_OPTIONS)
@@ -276,7 +265,7 @@ test('a stream that waits behind another one of its connection is not cut off, h
   expect(text).toContain('x'.repeat(100))
 })
 
-test('a stream that was read to its end is served, however fast its reader leaves then', async () => {
+test('a stream read to its end counts as served even if the client disconnects at once', async () => {
   const customer = await gateway.customer()
   upstream.respondWith(answer({ usage: usageOf(10, 5) }))
   const client = new AbortController()
@@ -287,7 +276,7 @@ test('a stream that was read to its end is served, however fast its reader leave
   expect(await gateway.usage(customer)).toMatchObject([{ outcome: 'served', cost_nanos: 20_000n }])
 })
 
-test('after all this the money of those who left is free again', async () => {
+test('the hold of a client that disconnected is released', async () => {
   const customer = await gateway.customer({ creditNanos: 85_000n + 2_000n * 100n })
   upstream.respondWith(stall(), answer({ usage: usageOf(10, 5) }))
   await leaveEarly(customer, true)

@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
+import { describe, expect, test } from 'vitest'
+import { testOffer } from '../harness/app.ts'
 import { readEventStream, readUntil } from '../harness/event-stream.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import { rawRequest } from '../harness/raw-request.ts'
@@ -9,53 +9,37 @@ import {
   chunk,
   contentChunk,
   hangUp,
-  type ScriptedUpstream,
   sse,
-  startScriptedUpstream,
   status,
   streamEvents,
   usageOf,
 } from '../harness/scripted-upstream.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let second: ScriptedUpstream
-let gateway: TestApp
-
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  second = await startScriptedUpstream()
-  gateway = await startTestApp({
-    offers: [
-      testOffer(upstream.baseUrl),
-      testOffer(second.baseUrl, { modelId: 'two-servers' }),
-      testOffer(upstream.baseUrl, {
-        modelId: 'two-servers',
-        price: { inputPicoPerToken: 1n, outputPicoPerToken: 1n },
-      }),
-      testOffer(upstream.baseUrl, {
-        modelId: 'soon-idle',
-        endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, idleMs: 500 } },
-      }),
-      testOffer(upstream.baseUrl, {
-        modelId: 'free-model',
-        price: { inputPicoPerToken: 0n, outputPicoPerToken: 0n },
-        contextTokens: 2 ** 30,
-        maxOutputTokens: 2 ** 29,
-      }),
-    ],
-    yaml: 'server: { ping_seconds: 1 }',
-  })
-})
-
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
-  await second?.close()
-})
+const upstream = useUpstream()
+const second = useUpstream()
+const gateway = useTestApp(() => ({
+  offers: [
+    testOffer(upstream.baseUrl),
+    testOffer(second.baseUrl, { modelId: 'two-servers' }),
+    testOffer(upstream.baseUrl, { modelId: 'two-servers', price: { inputPicoPerToken: 1n, outputPicoPerToken: 1n } }),
+    testOffer(upstream.baseUrl, {
+      modelId: 'short-idle-timeout',
+      endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, idleMs: 500 } },
+    }),
+    testOffer(upstream.baseUrl, {
+      modelId: 'free-model',
+      price: { inputPicoPerToken: 0n, outputPicoPerToken: 0n },
+      contextTokens: 2 ** 30,
+      maxOutputTokens: 2 ** 29,
+    }),
+  ],
+  yaml: 'server: { ping_seconds: 1 }',
+}))
 
 const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }], stream: true }
 
-test('role first, one id and model throughout, one finish_reason, [DONE] last', async () => {
+test('a stream starts with the role, keeps one id and model, and ends with one finish_reason and [DONE]', async () => {
   const customer = await gateway.customer()
   upstream.respondWith(answer({ text: 'one two three', id: 'chatcmpl-theirs' }))
   const response = await gateway.chat(customer, hello)
@@ -76,7 +60,7 @@ test('role first, one id and model throughout, one finish_reason, [DONE] last', 
   expect(new Set(stream.chunks.map(({ created }) => created)).size).toBe(1)
 })
 
-test('a stream of far more bytes than text is served to its end and paid, as many choices with logprobs are', async () => {
+test('a stream with many more bytes than text, such as logprobs, is served to its end and billed', async () => {
   const customer = await gateway.customer()
   const [role, ...rest] = streamEvents({ pieces: ['one'], usage: usageOf(10, 5) })
   const logprobs = { content: [{ token: 'two', bytes: 'x'.repeat(1_000_000) }] }
@@ -94,15 +78,15 @@ test('a stream of far more bytes than text is served to its end and paid, as man
   expect(await gateway.settled(customer, 1)).toMatchObject([{ outcome: 'served', cost_nanos: 20_000n }])
 })
 
-test('usage is always asked for upstream and shown only on request: null until a last chunk of its own', async () => {
+test('usage is always requested from the upstream and shown only on request, in a separate last chunk', async () => {
   const customer = await gateway.customer()
   upstream.respondWith(answer({ usage: usageOf(12, 6) }), answer({ usage: usageOf(12, 6) }))
-  const asked = upstream.requests.length
+  const sentBefore = upstream.requests.length
   const without = await readEventStream(
     await gateway.chat(customer, { ...hello, stream_options: { include_usage: false, include_obfuscation: false } }),
   )
   expect(without.usage).toBeNull()
-  expect(upstream.requests[asked]!.body.stream_options).toEqual({ include_usage: true })
+  expect(upstream.requests[sentBefore]!.body.stream_options).toEqual({ include_usage: true })
 
   const stream = await readEventStream(
     await gateway.chat(customer, { ...hello, stream_options: { include_usage: true } }),
@@ -115,7 +99,7 @@ test('usage is always asked for upstream and shown only on request: null until a
   expect((await gateway.usage(customer)).map(row => row.cost_nanos)).toEqual([24_000n, 24_000n])
 })
 
-test('tool calls come with index, id and type once, and their arguments in pieces', async () => {
+test('tool calls carry index, id and type once, and their arguments in pieces', async () => {
   const customer = await gateway.customer()
   const toolCalls = [
     { id: 'call_a', name: 'weather', arguments: '{"place":"Oslo"}' },
@@ -147,7 +131,7 @@ test('each of n choices has its role and its finish_reason', async () => {
     sse([
       both(1, { content: 'B' }),
       both(0, { content: 'A' }),
-      both(2, { content: 'nobody asked' }),
+      both(2, { content: 'not requested' }),
       both(0, {}, 'stop'),
       both(1, {}, 'length'),
       { choices: [], usage: usageOf(5, 2) },
@@ -168,7 +152,7 @@ test('each of n choices has its role and its finish_reason', async () => {
   expect(of(2)).toEqual([])
 })
 
-test('a cut at max_tokens ends each of n choices that has begun, once', async () => {
+test('a cut at max_tokens ends each started choice once', async () => {
   const customer = await gateway.customer()
   const part = (index: number, content: string, finish_reason: string | null = null) => ({
     choices: [{ index, delta: { content }, finish_reason }],
@@ -194,7 +178,7 @@ test('a cut at max_tokens ends each of n choices that has begun, once', async ()
   ])
 })
 
-test('each of n choices may be as long as max_tokens, and then nothing is cut', async () => {
+test('n choices that each reach max_tokens are not cut', async () => {
   const customer = await gateway.customer()
   const part = (index: number, content: string, finish_reason: string | null = null) => ({
     choices: [{ index, delta: { content }, finish_reason }],
@@ -211,7 +195,7 @@ test('each of n choices may be as long as max_tokens, and then nothing is cut', 
   expect(await gateway.usage(customer)).toMatchObject([{ outcome: 'served', output_tokens: 80 }])
 })
 
-test('reasoning and logprobs pass', async () => {
+test('reasoning and logprobs are forwarded', async () => {
   const customer = await gateway.customer()
   const logprobs = { content: [{ token: 'Yes', logprob: -0.1, bytes: null, top_logprobs: [] }] }
   upstream.respondWith(
@@ -228,7 +212,7 @@ test('reasoning and logprobs pass', async () => {
   expect(choices.some(choice => JSON.stringify(choice.logprobs) === JSON.stringify(logprobs))).toBe(true)
 })
 
-test('waiting is broken by pings, before the first token and in gaps', async () => {
+test('pings fill the wait before the first token and the gaps between chunks', async () => {
   const customer = await gateway.customer()
   const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   upstream.respondWith(
@@ -247,7 +231,7 @@ test('waiting is broken by pings, before the first token and in gaps', async () 
   expect(await readUntil(reader, '[DONE]')).toContain('two')
 })
 
-test('after a ping the status is out: then a failure is an error chunk, with its true code', async () => {
+test('a failure after the first ping is an error chunk with its error code', async () => {
   const customer = await gateway.customer()
   const gate = Promise.withResolvers<void>()
   const late: Behaviour = async (request, response) => {
@@ -267,7 +251,7 @@ test('after a ping the status is out: then a failure is an error chunk, with its
 })
 
 describe('on the wire', () => {
-  const asked = (key: string, version: string, connection: string) => {
+  const requestOf = (key: string, version: string, connection: string) => {
     const body = JSON.stringify(hello)
     return (
       `POST /v1/chat/completions HTTP/${version}\r\nhost: x\r\nauthorization: Bearer ${key}\r\nconnection: ${connection}\r\n` +
@@ -275,10 +259,10 @@ describe('on the wire', () => {
     )
   }
 
-  test('requests sent one behind the other are answered in turn, each in chunks of true length', async () => {
+  test('pipelined requests are answered in order, in chunks of the right length', async () => {
     const customer = await gateway.customer()
     upstream.respondWith(answer({ text: 'één 😀 twee' }), answer({ text: 'één 😀 twee' }))
-    const both = asked(customer.key, '1.1', 'keep-alive') + asked(customer.key, '1.1', 'close')
+    const both = requestOf(customer.key, '1.1', 'keep-alive') + requestOf(customer.key, '1.1', 'close')
     const first = await rawRequest(gateway.url, both)
     expect(first.headers).toMatchObject({ 'transfer-encoding': 'chunked' })
     const { content, rest } = dechunked(Buffer.from(first.body))
@@ -288,15 +272,15 @@ describe('on the wire', () => {
     expect(second.rest.length).toBe(0)
   })
 
-  test('HTTP/1.0 knows no chunks: the stream ends with its connection', async () => {
+  test('an HTTP/1.0 stream is not chunked and ends with its connection', async () => {
     const customer = await gateway.customer()
     upstream.respondWith(answer({ text: 'one two' }))
-    const { headers, body } = await rawRequest(gateway.url, asked(customer.key, '1.0', 'close'))
+    const { headers, body } = await rawRequest(gateway.url, requestOf(customer.key, '1.0', 'close'))
     expect(headers['transfer-encoding']).toBeUndefined()
     expect(textOf(body)).toBe('one two')
   })
 
-  /** The body of a chunked response, and what comes behind it. */
+  /** The decoded body of a chunked response, and the bytes after it. */
   function dechunked(bytes: Buffer): { content: string; rest: Buffer } {
     const pieces: Buffer[] = []
     for (let at = 0; ; ) {
@@ -316,11 +300,11 @@ describe('on the wire', () => {
   }
 })
 
-describe('what fails before the first content is replaced unseen', () => {
-  // A kept connection that is lost at once may have been closing already, so its request is sent once more.
+describe('a server that fails before its first content is replaced without a trace', () => {
+  // A request on a reused connection that closes at once is sent again, hence two behaviours.
   const failures: [name: string, ...behaviours: Behaviour[]][] = [
     ['a status', status(502)],
-    ['a hang-up', hangUp(), hangUp()],
+    ['a closed connection', hangUp(), hangUp()],
     ['a reset', hangUp('reset'), hangUp('reset')],
     ['an end after the headers', sse([])],
     ['an end after the role', sse([chunk({ role: 'assistant', content: '' })])],
@@ -345,13 +329,13 @@ describe('what fails before the first content is replaced unseen', () => {
   })
 })
 
-describe('what fails after the first content is an error chunk, never [DONE], and free', () => {
+describe('a server that fails after its first content: an error chunk, no [DONE], no charge', () => {
   const begun = [chunk({ role: 'assistant', content: '' }), contentChunk('one '), contentChunk('two ')]
   const failures: [name: string, behaviour: Behaviour, model?: string][] = [
     ['the end of the connection', sse(begun, { ending: 'close' })],
     ['a proper end without finish_reason', sse(begun)],
     ['a reset', sse(begun, { ending: 'reset' })],
-    ['silence', sse(begun, { ending: 'stall' }), 'soon-idle'],
+    ['a stall', sse(begun, { ending: 'stall' }), 'short-idle-timeout'],
     ['an error object', sse([...begun, { error: { message: 'CUDA error at 10.0.0.7:9000', type: 'server_error' } }])],
     ['an error with a numeric code', sse([...begun, { error: { message: 'x', code: 429 } }])],
     [
@@ -375,7 +359,7 @@ describe('what fails after the first content is an error chunk, never [DONE], an
   })
 })
 
-test('when [DONE] is there, its charge is there: fifty times', async () => {
+test('the charge is committed before [DONE] is sent', async () => {
   const customer = await gateway.customer()
   for (let count = 1; count <= 50; count++) {
     const response = await gateway.chat(customer, hello)
@@ -387,10 +371,10 @@ test('when [DONE] is there, its charge is there: fifty times', async () => {
   }
 })
 
-test('a slow reader gets everything, and slows the upstream instead of filling our memory', async () => {
+test('a slow reader receives everything and slows down the upstream', async () => {
   const customer = await gateway.customer()
   const piece = 'x'.repeat(65_536)
-  // 128 MiB: more than two connections may keep in the buffers of a kernel that lets each grow to 36 MiB.
+  // 128 MiB: more than the kernel buffers of two connections hold, at up to 36 MiB each.
   const pieces = 2_048
   let written = 0
   upstream.respondWith(

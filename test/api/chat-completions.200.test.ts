@@ -1,24 +1,14 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { TokenUsage } from '../../src/domain/completion.ts'
-import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { testOffer } from '../harness/app.ts'
 import { readEventStream } from '../harness/event-stream.ts'
-import {
-  answer,
-  completion,
-  type ScriptedUpstream,
-  startScriptedUpstream,
-  status,
-  usageOf,
-} from '../harness/scripted-upstream.ts'
+import { answer, completion, startScriptedUpstream, status, usageOf } from '../harness/scripted-upstream.ts'
+import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-let customer: TestCustomer
-
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  const dialect = testOffer(upstream.baseUrl).endpoint.dialect
-  gateway = await startTestApp({
+const upstream = useUpstream()
+const gateway = useTestApp(() => {
+  const { dialect } = testOffer(upstream.baseUrl).endpoint
+  return {
     offers: [
       testOffer(upstream.baseUrl, { endpoint: { apiKey: 'sk-upstream-secret' } }),
       testOffer(upstream.baseUrl, {
@@ -37,28 +27,23 @@ beforeAll(async () => {
         },
       }),
     ],
-  })
-  customer = await gateway.customer()
+  }
 })
-
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
-})
+const customer = useCustomer(gateway)
 
 const messages = [{ role: 'user', content: 'Hello' }]
 const hello = { model: 'test-model', messages }
 
-/** What the upstream is told for this body. */
+/** The request that the upstream receives for this body. */
 async function forwarded(body: object, caller = customer) {
-  const asked = upstream.requests.length
+  const sentBefore = upstream.requests.length
   const response = await gateway.chat(caller, body)
   expect(response.status).toBe(200)
   await response.text()
-  return upstream.requests[asked]!
+  return upstream.requests[sentBefore]!
 }
 
-test('a whole answer is OpenAI-shaped, billed as reported, and accounted for to the nano-USD', async () => {
+test('a JSON answer has the OpenAI shape, is billed by the reported usage, and is exact to the nano-USD', async () => {
   const fresh = await gateway.customer()
   upstream.respondWith(answer({ text: 'Hello there', usage: usageOf(11, 7), id: 'theirs', model: 'theirs' }))
   const before = Math.floor(Date.now() / 1000)
@@ -87,7 +72,7 @@ test('a whole answer is OpenAI-shaped, billed as reported, and accounted for to 
   ])
 })
 
-test('headers tell who served, how long it took and what is left of the limits', async () => {
+test('headers carry the provider, the processing time and the remaining limits', async () => {
   const fresh = await gateway.customer({ limits: { requestsPerMinute: 50, requestsPerDay: 500 } })
   for (const stream of [false, true]) {
     const { headers } = await gateway.chat(fresh, { ...hello, stream })
@@ -107,7 +92,7 @@ test('headers tell who served, how long it took and what is left of the limits',
   expect(headers.get('x-request-id')).toBeTruthy()
 })
 
-test('every other OpenAI field is passed on as it came', async () => {
+test('every other OpenAI field is forwarded unchanged', async () => {
   const fields = {
     temperature: 0.25,
     top_p: 0.9,
@@ -127,13 +112,13 @@ test('every other OpenAI field is passed on as it came', async () => {
     reasoning_effort: 'low',
     store: true,
     metadata: { a: 'b' },
-    a_field_of_tomorrow: { deep: [1, 'x', null] },
+    a_future_field: { deep: [1, 'x', null] },
   }
   const { body } = await forwarded({ ...hello, ...fields, max_tokens: 50 })
   expect(body).toEqual({ ...fields, model: 'upstream-test-model', messages, max_tokens: 50, stream: false })
 })
 
-test("the gateway's own fields are never passed on", async () => {
+test("the gateway's own fields are never forwarded", async () => {
   const { body } = await forwarded({
     ...hello,
     tier: 'cheapest',
@@ -147,13 +132,13 @@ test("the gateway's own fields are never passed on", async () => {
   expect(Object.keys(body).sort()).toEqual(['max_tokens', 'messages', 'model', 'stream'])
 })
 
-test('nothing in a body makes a server charge more than the price that is paid', async () => {
-  const dearer = { service_tier: 'priority', Service_Tier: 'fast', web_search_options: { search_context_size: 'high' } }
-  const { body } = await forwarded({ ...hello, ...dearer })
+test('fields that would raise the price at the upstream are not forwarded', async () => {
+  const costly = { service_tier: 'priority', Service_Tier: 'fast', web_search_options: { search_context_size: 'high' } }
+  const { body } = await forwarded({ ...hello, ...costly })
   expect(Object.keys(body).sort()).toEqual(['max_tokens', 'messages', 'model', 'stream'])
 })
 
-test('nothing in a body can send the request, or a credential, elsewhere', async () => {
+test('no field can redirect the request or a credential to another server', async () => {
   const elsewhere = await startScriptedUpstream()
   try {
     const fields = {
@@ -176,7 +161,7 @@ test('nothing in a body can send the request, or a credential, elsewhere', async
 })
 
 test('no header of the customer reaches the upstream', async () => {
-  const asked = upstream.requests.length
+  const sentBefore = upstream.requests.length
   await gateway.chat(customer, hello, {
     headers: {
       authorization: `Bearer ${customer.key}`,
@@ -188,7 +173,7 @@ test('no header of the customer reaches the upstream', async () => {
       'x-custom': 'y',
     },
   })
-  const { headers } = upstream.requests[asked]!
+  const { headers } = upstream.requests[sentBefore]!
   expect(Object.keys(headers).sort()).toEqual([
     'accept',
     'accept-encoding',
@@ -202,7 +187,7 @@ test('no header of the customer reaches the upstream', async () => {
   expect(JSON.stringify(headers)).not.toContain(customer.key)
 })
 
-test('optional fields that are null are left out', async () => {
+test('optional fields that are null are not forwarded', async () => {
   const optional = [
     ...['max_tokens', 'max_completion_tokens', 'stream', 'stream_options', 'temperature', 'n', 'tools', 'tier'],
     ...['privacy_mode', 'trusted_only', 'max_latency_ms', 'fallback_models', 'allow_hosters', 'deny_hosters'],
@@ -212,13 +197,13 @@ test('optional fields that are null are left out', async () => {
   expect(Object.keys(body).sort()).toEqual(['max_tokens', 'messages', 'model', 'stream'])
 })
 
-test('max_completion_tokens is max_tokens', async () => {
+test('max_completion_tokens is an alias of max_tokens', async () => {
   const { body } = await forwarded({ ...hello, max_completion_tokens: 33 })
   expect([body.max_tokens, body.max_completion_tokens]).toEqual([33, undefined])
   expect((await forwarded({ ...hello, max_tokens: 34, max_completion_tokens: 34 })).body.max_tokens).toBe(34)
 })
 
-test('an upstream that speaks another dialect is spoken to in it', async () => {
+test('a request is translated to the dialect of its upstream', async () => {
   const developer = [{ role: 'developer', content: 'Be brief.' }, ...messages]
   const { body, headers } = await forwarded({
     model: 'odd/dialect',
@@ -240,7 +225,7 @@ test('an upstream that speaks another dialect is spoken to in it', async () => {
   expect(headers.authorization).toBeUndefined()
 })
 
-describe('messages of every kind', () => {
+describe('messages of every kind are forwarded', () => {
   const image = { type: 'image_url', image_url: { url: 'data:image/png;base64,iVBORw0KGgo=', detail: 'low' } }
   const call = { id: 'call_1', type: 'function', function: { name: 'f', arguments: '{"a":1}' } }
   test.each([
@@ -257,7 +242,7 @@ describe('messages of every kind', () => {
     ],
     ['an assistant without content', [...messages, { role: 'assistant', tool_calls: [call] }]],
     [
-      'the older functions',
+      'the older function calls',
       [
         ...messages,
         { role: 'assistant', content: null, function_call: { name: 'f', arguments: '{}' } },
@@ -274,7 +259,7 @@ describe('messages of every kind', () => {
   })
 })
 
-test('n choices come back, each billed', async () => {
+test('n choices are returned and billed', async () => {
   const fresh = await gateway.customer()
   const choice = (index: number) => ({
     index,
@@ -290,7 +275,7 @@ test('n choices come back, each billed', async () => {
   expect(await gateway.usage(fresh)).toMatchObject([{ output_tokens: 8, cost_nanos: 26_000n }])
 })
 
-test('tool calls of a whole answer come back complete', async () => {
+test('a JSON answer keeps its tool calls', async () => {
   upstream.respondWith(answer({ toolCalls: [{ id: 'call_9', name: 'f', arguments: '{"a":1}' }] }))
   const response = await gateway.chat(customer, { ...hello, tools: [{ type: 'function', function: { name: 'f' } }] })
   expect(await response.json()).toMatchObject({
@@ -306,7 +291,7 @@ test('tool calls of a whole answer come back complete', async () => {
   })
 })
 
-test('details of the usage are kept, and cached or reasoning tokens are not billed twice', async () => {
+test('usage details are kept, and cached or reasoning tokens are not billed twice', async () => {
   const fresh = await gateway.customer()
   const usage = {
     ...usageOf(20, 10),
@@ -321,7 +306,7 @@ test('details of the usage are kept, and cached or reasoning tokens are not bill
   expect(await gateway.balanceNanos(fresh)).toBe(5_000_000_000n - 40_000n)
 })
 
-test.each([true, false])('no detail of the usage is above what is billed; streamed: %s', async stream => {
+test.each([true, false])('no usage detail exceeds the billed tokens; stream: %s', async stream => {
   // xAI's reasoning is not bounded by max_tokens.
   const usage = {
     ...usageOf(9_000, 300),
@@ -346,7 +331,7 @@ test.each([true, false])('no detail of the usage is above what is billed; stream
   expect(billed!.prompt_tokens).toBeLessThan(9_000)
 })
 
-test('three hundred streams and answers in flight at once are each billed once', async () => {
+test('three hundred concurrent requests are each billed once', async () => {
   const fresh = await gateway.customer({ tier: 'scale' })
   upstream.always(answer({ usage: usageOf(10, 5) }))
   const texts = await Promise.all(

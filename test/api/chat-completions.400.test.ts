@@ -1,32 +1,22 @@
 import { gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { describe, expect, test } from 'vitest'
+import { testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
-import { type ScriptedUpstream, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
+import { status } from '../harness/scripted-upstream.ts'
+import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-let customer: TestCustomer
-
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  gateway = await startTestApp({ offers: [testOffer(upstream.baseUrl)] })
-  customer = await gateway.customer({ tier: 'scale' })
-})
-
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
-})
+const upstream = useUpstream()
+const gateway = useTestApp(() => ({ offers: [testOffer(upstream.baseUrl)] }))
+const customer = useCustomer(gateway, { tier: 'scale' })
 
 const messages = [{ role: 'user', content: 'Hello' }]
 const hello = { model: 'test-model', messages }
 const uuid = '0192d0c0-0000-7000-8000-000000000000'
 
-/** Sends a body as it stands: what JSON.stringify cannot say is said by hand. */
+/** Sends this body unchanged, for bodies that JSON.stringify cannot produce. */
 const send = (body: string | Uint8Array<ArrayBuffer>) => gateway.chat(customer, {}, { body })
 
-describe('a value that is not allowed is refused with the name of its field', () => {
+describe('an invalid value is refused with the name of its field', () => {
   const rows: [param: string, value: unknown][] = [
     ...[0, -1, 1.5, '10', 2 ** 53 + 1, [], {}, true].map((value): [string, unknown] => ['max_tokens', value]),
     ...[0, -1, 1.5, '10'].map((value): [string, unknown] => ['max_completion_tokens', value]),
@@ -57,7 +47,7 @@ describe('a value that is not allowed is refused with the name of its field', ()
   const nested: [param: string, body: object][] = [
     ['fallback_models[1]', { fallback_models: ['test-model', 5] }],
     ['fallback_models[0]', { fallback_models: [''] }],
-    // Half of a surrogate pair: jsonb takes none, and the settlement of a request that was served would be refused.
+    // jsonb rejects half a surrogate pair, so the settlement of the served request would fail.
     ['fallback_models[0]', { fallback_models: ['\ud83d'] }],
     ['model', { model: 'a\udc00' }],
     ['fallback_models', { fallback_models: Array(17).fill('test-model') }],
@@ -92,7 +82,7 @@ describe('a value that is not allowed is refused with the name of its field', ()
     expect(error).toMatchObject({ status: 400, code: 'invalid_value', param })
   })
 
-  test('numbers that JSON can write and JavaScript cannot hold', async () => {
+  test('numbers outside the range of JavaScript are refused', async () => {
     for (const number of ['1e999', '-1e999', '1e-3', '9007199254740993']) {
       const error = await readError(await send(`{"model":"test-model","messages":[],"max_tokens":${number}}`))
       expect(error).toMatchObject({ status: 400, code: 'invalid_value', param: 'max_tokens' })
@@ -101,19 +91,19 @@ describe('a value that is not allowed is refused with the name of its field', ()
     expect(error).toMatchObject({ status: 400, param: 'temperature' })
   })
 
-  test('max_tokens and max_completion_tokens that differ', async () => {
+  test('different values for max_tokens and max_completion_tokens are refused', async () => {
     const error = await readError(await gateway.chat(customer, { ...hello, max_tokens: 5, max_completion_tokens: 6 }))
     expect(error).toMatchObject({ status: 400, code: 'invalid_value', param: 'max_tokens' })
   })
 
-  test('what was sent is named, but not repeated at length', async () => {
+  test('a message names the allowed values and does not repeat a long value', async () => {
     const error = await readError(await gateway.chat(customer, { ...hello, tier: 'x'.repeat(10_000) }))
     expect(error.message).toContain('one of cheapest, balanced, fastest')
     expect(error.message.length).toBeLessThan(200)
   })
 })
 
-describe('what is missing is named', () => {
+describe('a missing field is named', () => {
   test.each([
     ['model', { messages }],
     ['model', { messages, model: undefined }],
@@ -129,11 +119,11 @@ describe('what is missing is named', () => {
   })
 })
 
-describe('a body that is no JSON object is refused', () => {
+describe('a body that is not a JSON object is refused', () => {
   const deep = (levels: number) => `{"model":"test-model","messages":${'['.repeat(levels)}${']'.repeat(levels)}}`
   test.each([
     ['nothing', ''],
-    ['blanks', ' \n '],
+    ['white space', ' \n '],
     ['half a body', '{"model":"test-model","messages":[{"role":"us'],
     ['text', 'model=test-model'],
     ['single quotes', "{'model':'test-model'}"],
@@ -162,13 +152,13 @@ describe('a body that is no JSON object is refused', () => {
     })
   })
 
-  test('bytes that are no UTF-8', async () => {
+  test('invalid UTF-8', async () => {
     const body = Buffer.from('{"model":"test-model","messages":[{"role":"user","content":"\xff\xfe"}]}', 'latin1')
     expect(await readError(await send(body))).toMatchObject({ status: 400, code: 'invalid_json' })
   })
 })
 
-test('a key named __proto__ changes nothing and reaches nobody', async () => {
+test('a key named __proto__ pollutes nothing and is not forwarded', async () => {
   const response = await send(
     '{"model":"test-model","__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}},' +
       '"messages":[{"role":"user","content":"Hello","__proto__":{"polluted":1}}]}',
@@ -179,12 +169,12 @@ test('a key named __proto__ changes nothing and reaches nobody', async () => {
   expect(rawBody).not.toContain('__proto__')
 })
 
-test('a hoster in a list is told from others whatever the case of its letters', async () => {
+test('hoster ids in lists are compared without regard to letter case', async () => {
   const body = { ...hello, allow_hosters: [uuid.toUpperCase()], deny_hosters: [uuid] }
   expect((await gateway.chat(customer, body)).status).toBe(200)
 })
 
-describe('what only the model server can judge comes back as its verdict', () => {
+describe('a refusal by the model server is passed on', () => {
   test.each([
     ['400', 400, 'upstream_rejected'],
     ['422', 422, 'upstream_rejected'],
@@ -197,9 +187,9 @@ describe('what only the model server can judge comes back as its verdict', () =>
   })
 
   test.each([
-    ['and says so', { 'content-encoding': 'gzip' }],
-    ['and does not say so', undefined],
-  ])('in the words of the gateway where it compresses its own %s', async (_name, headers) => {
+    ['with Content-Encoding', { 'content-encoding': 'gzip' }],
+    ['without Content-Encoding', undefined],
+  ])('with a message of the gateway if the body is gzip %s', async (_name, headers) => {
     upstream.respondWith((_request, response) => {
       response.writeHead(400, { 'content-type': 'application/json', ...headers })
       response.end(gzipSync(JSON.stringify({ error: { message: 'top_p is out of range' } })))
@@ -223,7 +213,7 @@ describe('what only the model server can judge comes back as its verdict', () =>
     })
   })
 
-  test('without the address, the key or the path of that server', async () => {
+  test('without the address, key or file path of that server', async () => {
     const { port } = upstream
     upstream.respondWith(
       status(400, {
@@ -235,15 +225,15 @@ describe('what only the model server can judge comes back as its verdict', () =>
   })
 })
 
-test('a request that cannot fit any model is refused before anybody is asked', async () => {
-  const before = upstream.requests.length
+test('a request that fits no model is refused before any upstream is called', async () => {
+  const sentBefore = upstream.requests.length
   const error = await readError(await gateway.chat(customer, { ...hello, max_tokens: 40_000 }))
   expect(error).toMatchObject({ status: 400, code: 'context_length_exceeded', param: 'max_tokens' })
   expect(error.message).toContain('max_tokens may be 8192.')
-  expect(upstream.requests.length).toBe(before)
+  expect(upstream.requests.length).toBe(sentBefore)
 })
 
-test('none of this was charged, nor counted before it was valid', async () => {
+test('invalid requests are neither charged nor counted', async () => {
   const fresh = await gateway.customer()
   await gateway.chat(fresh, { ...hello, tier: 'wrong' })
   await gateway.chat(fresh, {}, { body: 'not JSON' })

@@ -1,24 +1,13 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { mintApiKey } from '../../src/auth/api-key.ts'
 import { issueKey, listKeys, revokeKey } from '../../src/auth/keys.ts'
-import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { testOffer } from '../harness/app.ts'
 import { rawRequest } from '../harness/raw-request.ts'
-import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
+import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-let customer: TestCustomer
-
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  gateway = await startTestApp({ offers: [testOffer(upstream.baseUrl)] })
-  customer = await gateway.customer()
-})
-
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
-})
+const upstream = useUpstream()
+const gateway = useTestApp(() => ({ offers: [testOffer(upstream.baseUrl)] }))
+const customer = useCustomer(gateway)
 
 const body = JSON.stringify({ model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] })
 
@@ -29,7 +18,7 @@ const chat = (headers: Record<string, string>) =>
     body,
   })
 
-/** The same with header lines as they are. */
+/** Sends the same chat with exactly these header lines. */
 const rawChat = (lines: string[]) =>
   rawRequest(
     gateway.url,
@@ -37,7 +26,7 @@ const rawChat = (lines: string[]) =>
       `${lines.map(line => `${line}\r\n`).join('')}\r\n${body}`,
   )
 
-/** Word for word the same for every fault: a guess learns nothing from it. */
+/** The same for every fault, so that a guess learns nothing. */
 const refusal = {
   error: {
     message: 'Incorrect API key. Send "Authorization: Bearer <API_KEY>" with a valid, unrevoked key.',
@@ -47,19 +36,19 @@ const refusal = {
   },
 }
 
-describe('one answer for every wrong credential', () => {
+describe('every wrong credential gets the same answer', () => {
   const rows: [name: string, headers: () => Record<string, string>][] = [
     ['no header', () => ({})],
     ['Basic', () => ({ authorization: `Basic ${btoa(`user:${customer.key}`)}` })],
     ['an empty Authorization', () => ({ authorization: '' })],
     ['Bearer without a key', () => ({ authorization: 'Bearer' })],
-    ['Bearer and blanks', () => ({ authorization: 'Bearer   ' })],
+    ['Bearer and spaces', () => ({ authorization: 'Bearer   ' })],
     ['the key without Bearer', () => ({ authorization: customer.key })],
     ['two keys after Bearer', () => ({ authorization: `Bearer ${customer.key} ${customer.key}` })],
-    ['a key of somebody else', () => ({ authorization: 'Bearer sk-proj-abcdefghijklmnopqrstuvwxyz0123456789' })],
-    ['a wrong checksum', () => ({ authorization: `Bearer ${withOtherEnd(customer.key)}` })],
+    ['a key of another service', () => ({ authorization: 'Bearer sk-proj-abcdefghijklmnopqrstuvwxyz0123456789' })],
+    ['a wrong checksum', () => ({ authorization: `Bearer ${withWrongChecksum(customer.key)}` })],
     ['other letter case', () => ({ authorization: `Bearer ${customer.key.toLowerCase()}` })],
-    ['a right checksum of an unknown key', () => ({ authorization: `Bearer ${mintApiKey()}` })],
+    ['an unknown key with a valid checksum', () => ({ authorization: `Bearer ${mintApiKey()}` })],
     ['SQL', () => ({ authorization: "Bearer ' OR 1=1--" })],
     ['a very long key', () => ({ authorization: `Bearer ${'x'.repeat(8_000)}` })],
     ['a wrong x-api-key', () => ({ 'x-api-key': mintApiKey() })],
@@ -71,7 +60,7 @@ describe('one answer for every wrong credential', () => {
     expect(await response.json()).toEqual(refusal)
   })
 
-  test('a wrong Authorization is not made good by a right x-api-key', async () => {
+  test('a wrong Authorization with a valid x-api-key', async () => {
     const response = await chat({ authorization: 'Bearer x', 'x-api-key': customer.key })
     expect([response.status, await response.json()]).toEqual([401, refusal])
   })
@@ -81,16 +70,16 @@ describe('one answer for every wrong credential', () => {
     expect([response.status, await response.json()]).toEqual([401, refusal])
   })
 
-  test('two Authorization headers, even when both are right', async () => {
-    const good = `Authorization: Bearer ${customer.key}`
-    expect((await rawChat([good])).status).toBe(200)
-    for (const second of [good, 'authorization: Bearer x', 'AUTHORIZATION: Basic x']) {
-      const { status, body: refused } = await rawChat([good, second])
+  test('two Authorization headers, even if both are valid', async () => {
+    const valid = `Authorization: Bearer ${customer.key}`
+    expect((await rawChat([valid])).status).toBe(200)
+    for (const second of [valid, 'authorization: Bearer x', 'AUTHORIZATION: Basic x']) {
+      const { status, body: refused } = await rawChat([valid, second])
       expect([status, JSON.parse(refused)]).toEqual([401, refusal])
     }
   })
 
-  test('a revoked key, a moment after it worked', async () => {
+  test('a revoked key that worked a moment before', async () => {
     const { key } = await gateway.customer()
     expect((await chat({ authorization: `Bearer ${key}` })).status).toBe(200)
     const { keyId } = (await listKeys(gateway.database.pool)).find(({ hint }) => key.endsWith(hint.slice(-4)))!
@@ -108,7 +97,7 @@ describe('one answer for every wrong credential', () => {
     expect([response.status, await response.json()]).toEqual([401, refusal])
   })
 
-  test('the key of a customer who was shut out', async () => {
+  test('the key of a disabled customer', async () => {
     const { customerId, key } = await gateway.customer()
     await gateway.database.pool.query('UPDATE customer SET disabled_at = now() WHERE customer_id = $1', [customerId])
     const response = await chat({ authorization: `Bearer ${key}` })
@@ -116,7 +105,7 @@ describe('one answer for every wrong credential', () => {
   })
 })
 
-test('a right key is accepted as Bearer in any letter case, as x-api-key and as api-key', async () => {
+test('a valid key is accepted as Bearer in any letter case, as x-api-key and as api-key', async () => {
   for (const headers of [
     { authorization: `Bearer ${customer.key}` },
     { authorization: `bearer  ${customer.key}` },
@@ -127,7 +116,7 @@ test('a right key is accepted as Bearer in any letter case, as x-api-key and as 
   }
 })
 
-test('a stranger is refused before his body is read', async () => {
+test('a request without a key is refused before its body is read', async () => {
   const { status } = await rawRequest(
     gateway.url,
     'POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 4000000\r\n\r\n{',
@@ -135,7 +124,7 @@ test('a stranger is refused before his body is read', async () => {
   expect(status).toBe(401)
 })
 
-test('every address that needs a key asks for it', async () => {
+test('every endpoint that needs a key refuses a request without one', async () => {
   for (const path of [
     '/v1/usage',
     '/v1/usage/tokens',
@@ -149,11 +138,11 @@ test('every address that needs a key asks for it', async () => {
   }
 })
 
-test('no upstream heard of any of them, and nobody paid', async () => {
+test('refused requests reach no upstream and are not billed', async () => {
   const served = (await gateway.usage(customer)).length
   expect(upstream.requests.length).toBe(served + 1)
 })
 
-function withOtherEnd(key: string): string {
+function withWrongChecksum(key: string): string {
   return key.slice(0, -1) + (key.endsWith('0') ? '1' : '0')
 }

@@ -1,36 +1,20 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
+import { expect, test } from 'vitest'
+import { startTestApp, testOffer } from '../harness/app.ts'
 import { readError, readEventStream } from '../harness/event-stream.ts'
-import {
-  answer,
-  type ScriptedUpstream,
-  sse,
-  startScriptedUpstream,
-  streamEvents,
-  usageOf,
-} from '../harness/scripted-upstream.ts'
+import { answer, sse, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  gateway = await startTestApp({ offers: [testOffer(upstream.baseUrl)] })
-})
-
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
-})
+const upstream = useUpstream()
+const gateway = useTestApp(() => ({ offers: [testOffer(upstream.baseUrl)] }))
 
 // The prompt is bounded by its 5 bytes + 16 for the message + 64: 85 tokens, 85,000 nano-USD. An output token costs 2,000.
 const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] }
 const promptNanos = 85_000n
 const outputNanos = (tokens: number) => BigInt(tokens) * 2_000n
 
-test('insufficient_credits names the balance, the need, and the max_tokens that would fit, which then does', async () => {
+test('insufficient_credits names the balance, the cost and an affordable max_tokens, which then succeeds', async () => {
   const customer = await gateway.customer({ creditNanos: promptNanos + outputNanos(100) })
-  const asked = upstream.requests.length
+  const sentBefore = upstream.requests.length
   const refused = await gateway.chat(customer, { ...hello, max_tokens: 101 })
   expect(refused.headers.get('x-should-retry')).toBeNull()
   const error = await readError(refused)
@@ -49,14 +33,14 @@ test('insufficient_credits names the balance, the need, and the max_tokens that 
     needed_usd: 0.000287,
     affordable_max_tokens: 100,
   })
-  expect(upstream.requests.length).toBe(asked)
+  expect(upstream.requests.length).toBe(sentBefore)
   expect(await gateway.balanceNanos(customer)).toBe(285_000n)
   expect(await gateway.usage(customer)).toEqual([])
 
   expect((await gateway.chat(customer, { ...hello, max_tokens: 100 })).status).toBe(200)
 })
 
-test('an empty balance affords nothing, and the message does not pretend otherwise', async () => {
+test('with an empty balance the message suggests no max_tokens', async () => {
   const customer = await gateway.customer({ creditNanos: 0n })
   for (const body of [hello, { ...hello, stream: true }, { ...hello, max_tokens: 1 }]) {
     const error = await readError(await gateway.chat(customer, body))
@@ -65,13 +49,13 @@ test('an empty balance affords nothing, and the message does not pretend otherwi
   }
 })
 
-test('a max_tokens nobody could pay is refused, however large', async () => {
-  const rich = testOffer(upstream.baseUrl, {
+test('a huge max_tokens is refused for its cost', async () => {
+  const endless = testOffer(upstream.baseUrl, {
     modelId: 'endless',
     contextTokens: 2 ** 32,
     maxOutputTokens: 2 ** 31 - 1,
   })
-  const other = await startTestApp({ offers: [rich] })
+  const other = await startTestApp({ offers: [endless] })
   try {
     const customer = await other.customer({ tier: 'scale' })
     const error = await readError(await other.chat(customer, { ...hello, model: 'endless', max_tokens: 2 ** 31 - 1 }))
@@ -82,14 +66,14 @@ test('a max_tokens nobody could pay is refused, however large', async () => {
   }
 })
 
-test('each of n choices may use max_tokens, so each is paid for', async () => {
+test('the hold covers max_tokens for each of n choices', async () => {
   const customer = await gateway.customer({ creditNanos: promptNanos + outputNanos(100) })
   const error = await readError(await gateway.chat(customer, { ...hello, n: 4, max_tokens: 26 }))
   expect(error).toMatchObject({ status: 402, code: 'insufficient_credits' })
   expect(error.message).toContain('It can afford max_tokens 25.')
 })
 
-test('the max_tokens that would fit also pays for the servers that make no more than that', async () => {
+test('the affordable max_tokens also covers the servers with a smaller maximum output', async () => {
   const price = { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 6_000_000n }
   const offers = [
     testOffer(upstream.baseUrl, { modelId: 'mixed', maxOutputTokens: 1_000, endpoint: { endpointId: 'long' } }),
@@ -97,7 +81,7 @@ test('the max_tokens that would fit also pays for the servers that make no more 
   ]
   const other = await startTestApp({ offers })
   try {
-    // At the one that makes a thousand it pays for 30 tokens, but whoever asks for 30 may be served by the dearer one.
+    // The balance pays for 30 tokens at the `long` server, but the more expensive `short` server can serve 30 tokens too.
     const customer = await other.customer({ creditNanos: promptNanos + 60_000n })
     const refused = await readError(await other.chat(customer, { ...hello, model: 'mixed', max_tokens: 900 }))
     expect(refused).toMatchObject({ status: 402, code: 'insufficient_credits', affordable_max_tokens: 10 })
@@ -108,22 +92,22 @@ test('the max_tokens that would fit also pays for the servers that make no more 
   }
 })
 
-test('an omitted max_tokens is what the balance affords, and is what the model server is told', async () => {
+test('without max_tokens, the model server receives what the balance affords', async () => {
   const customer = await gateway.customer({ creditNanos: promptNanos + outputNanos(40) + 1_999n })
   upstream.respondWith(answer({ usage: usageOf(10, 40) }))
-  const asked = upstream.requests.length
+  const sentBefore = upstream.requests.length
   expect((await gateway.chat(customer, hello)).status).toBe(200)
-  expect(upstream.requests[asked]!.body.max_tokens).toBe(40)
+  expect(upstream.requests[sentBefore]!.body.max_tokens).toBe(40)
 })
 
-test('an omitted max_tokens is 4,096 where the balance affords it', async () => {
+test('without max_tokens, the model server receives at most 4,096', async () => {
   const customer = await gateway.customer()
-  const asked = upstream.requests.length
+  const sentBefore = upstream.requests.length
   await gateway.chat(customer, hello)
-  expect(upstream.requests[asked]!.body.max_tokens).toBe(4_096)
+  expect(upstream.requests[sentBefore]!.body.max_tokens).toBe(4_096)
 })
 
-test('in_flight_budget while a running stream holds the rest; it ends with that stream', async () => {
+test('in_flight_budget while a running stream holds the rest of the balance', async () => {
   const customer = await gateway.customer({ creditNanos: 2n * promptNanos + outputNanos(150) })
   const gate = Promise.withResolvers<void>()
   upstream.respondWith(
@@ -153,7 +137,7 @@ test('in_flight_budget while a running stream holds the rest; it ends with that 
   expect((await gateway.chat(customer, { ...hello, max_tokens: 100 })).status).toBe(200)
 })
 
-test('a hold is not a charge: the balance shown does not sink while a stream runs', async () => {
+test('a hold does not lower the balance in the reports', async () => {
   const customer = await gateway.customer()
   const gate = Promise.withResolvers<void>()
   upstream.respondWith(sse(streamEvents(), { beforeEvent: index => (index === 2 ? gate.promise : undefined) }))
@@ -164,7 +148,7 @@ test('a hold is not a charge: the balance shown does not sink while a stream run
   await readEventStream(running)
 })
 
-test('daily_spend_cap_reached says what is left of the cap and that a retry today is pointless', async () => {
+test('daily_spend_cap_reached names the rest of the cap and advises against a retry', async () => {
   const customer = await gateway.customer({ limits: { dailySpendCapNanos: promptNanos + outputNanos(100) } })
   upstream.respondWith(answer({ usage: usageOf(50, 50) }))
   expect((await gateway.chat(customer, { ...hello, max_tokens: 100 })).status).toBe(200)
@@ -186,7 +170,7 @@ test('daily_spend_cap_reached says what is left of the cap and that a retry toda
   expect((await gateway.chat(customer, { ...hello, max_tokens: 25 })).status).toBe(200)
 })
 
-test('a cap of 0 is said to stand, not to start again', async () => {
+test('the message for a cap of 0 names no reset', async () => {
   const customer = await gateway.customer({ limits: { dailySpendCapNanos: 0n } })
   const error = await readError(await gateway.chat(customer, hello))
   expect(error).toMatchObject({ status: 402, code: 'daily_spend_cap_reached', limit_usd: 0, reset_at: null })
@@ -195,7 +179,7 @@ test('a cap of 0 is said to stand, not to start again', async () => {
   )
 })
 
-test('the cap counts what runs, so that many requests at once do not pass it together', async () => {
+test('concurrent requests cannot exceed the daily spend cap together', async () => {
   const customer = await gateway.customer({ limits: { dailySpendCapNanos: 10n * (promptNanos + outputNanos(10)) } })
   upstream.always(answer({ usage: usageOf(85, 10) }))
   const answers = await Promise.all(
@@ -207,7 +191,7 @@ test('the cap counts what runs, so that many requests at once do not pass it tog
   expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n - 10n * (promptNanos + outputNanos(10)))
 })
 
-test('a refusal for money counts against the limits, and says where they stand', async () => {
+test('a request refused with 402 counts against the rate limits', async () => {
   const customer = await gateway.customer({ creditNanos: 0n, limits: { requestsPerMinute: 10 } })
   const refused = await gateway.chat(customer, hello)
   expect(refused.status).toBe(402)
@@ -215,7 +199,7 @@ test('a refusal for money counts against the limits, and says where they stand',
   expect(refused.headers.get('x-ratelimit-remaining-requests')).toBe('9')
 })
 
-test('a balance for exactly fifty serves fifty of two hundred at once and ends at zero', async () => {
+test('a balance for exactly 50 requests serves 50 of 200 concurrent requests and ends at zero', async () => {
   const cost = promptNanos + outputNanos(10)
   const customer = await gateway.customer({ creditNanos: 50n * cost, tier: 'scale' })
   upstream.always(answer({ usage: usageOf(85, 10) }))
@@ -242,7 +226,7 @@ test('a balance for exactly fifty serves fifty of two hundred at once and ends a
   })
 })
 
-test('when less is used than was held, the rest is there for the next: a balance for one serves as many as it pays', async () => {
+test('the unused rest of a hold is available to the next request', async () => {
   const customer = await gateway.customer({ creditNanos: promptNanos + outputNanos(16) })
   upstream.always(answer({ usage: usageOf(10, 1) }))
   const statuses: number[] = []
@@ -255,7 +239,7 @@ test('when less is used than was held, the rest is there for the next: a balance
   expect(await gateway.balanceNanos(customer)).toBeGreaterThanOrEqual(0n)
 })
 
-test('key_spend_limit_reached names limit, use, reset time and what fits; another key of the customer goes on', async () => {
+test('key_spend_limit_reached names limit, usage, reset time and what is affordable; another key still works', async () => {
   const limit = { limitNanos: promptNanos + outputNanos(100), reset: 'daily' } as const
   const customer = await gateway.customer({ key: { limit } })
   upstream.respondWith(answer({ usage: usageOf(50, 50) }))
@@ -286,7 +270,7 @@ test('key_spend_limit_reached names limit, use, reset time and what fits; anothe
   })
 })
 
-test('a key that may spend more than there is promises no more than there is', async () => {
+test('the affordable max_tokens does not exceed the balance if the key limit is higher', async () => {
   const customer = await gateway.customer({
     creditNanos: promptNanos + outputNanos(100),
     key: { limit: { limitNanos: 1_000_000_000n, reset: 'daily' } },
@@ -295,7 +279,7 @@ test('a key that may spend more than there is promises no more than there is', a
   expect(error).toMatchObject({ status: 402, code: 'insufficient_credits', affordable_max_tokens: 100 })
 })
 
-test('a key with a limit for ten serves ten of sixty at once, and its customer has money left', async () => {
+test('a key limit for 10 requests serves 10 of 60 concurrent requests', async () => {
   const cost = promptNanos + outputNanos(10)
   const customer = await gateway.customer({ tier: 'scale', key: { limit: { limitNanos: 10n * cost, reset: 'none' } } })
   upstream.always(answer({ usage: usageOf(85, 10) }))
@@ -309,19 +293,19 @@ test('a key with a limit for ten serves ten of sixty at once, and its customer h
   expect(error).toMatchObject({ code: 'key_spend_limit_reached', affordable_max_tokens: 0, reset_at: null })
 })
 
-test('on_insufficient: clamp lowers max_tokens to what is affordable, tells the model server and the caller, and holds no more', async () => {
+test('on_insufficient: clamp lowers max_tokens and the hold to what is affordable', async () => {
   const clamp = { ...hello, on_insufficient: 'clamp' }
   const customer = await gateway.customer({ creditNanos: promptNanos + outputNanos(40) + 1_999n })
-  const asked = upstream.requests.length
+  const sentBefore = upstream.requests.length
   upstream.respondWith(answer({ usage: usageOf(10, 5) }))
   const served = await gateway.chat(customer, { ...clamp, max_tokens: 4_096 })
   expect(served.status).toBe(200)
   expect(served.headers.get('x-switchyard-max-tokens')).toBe('40')
-  expect(upstream.requests[asked]!.body).toMatchObject({ max_tokens: 40 })
-  expect(upstream.requests[asked]!.body).not.toHaveProperty('on_insufficient')
+  expect(upstream.requests[sentBefore]!.body).toMatchObject({ max_tokens: 40 })
+  expect(upstream.requests[sentBefore]!.body).not.toHaveProperty('on_insufficient')
   expect((await gateway.usage(customer))[0]!.hold_nanos).toBe(promptNanos + outputNanos(40) + 1_999n)
 
-  // 20,000 nano-USD are spent: 30 tokens are left, streamed or not, by either name of the field.
+  // 20,000 nano-USD are spent, so 30 tokens are affordable, in a stream and with max_completion_tokens too.
   upstream.respondWith(sse(streamEvents({ usage: usageOf(1, 1) })))
   const streamed = await gateway.chat(customer, { ...clamp, max_completion_tokens: 100, stream: true })
   expect(streamed.headers.get('x-switchyard-max-tokens')).toBe('30')
@@ -329,7 +313,7 @@ test('on_insufficient: clamp lowers max_tokens to what is affordable, tells the 
   expect(upstream.requests.at(-1)!.body.max_tokens).toBe(30)
 })
 
-test('clamp leaves alone what is affordable, and 402 where not even 16 tokens are; a key limit clamps too', async () => {
+test('clamp keeps an affordable max_tokens, refuses fewer than 16 tokens, and applies to key limits', async () => {
   const clamp = { ...hello, on_insufficient: 'clamp' }
   const customer = await gateway.customer({ creditNanos: promptNanos + outputNanos(15) })
   const refused = await readError(await gateway.chat(customer, { ...clamp, max_tokens: 100 }))

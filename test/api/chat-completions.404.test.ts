@@ -1,25 +1,15 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
+import { expect, test } from 'vitest'
+import { testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
 import { rawRequest } from '../harness/raw-request.ts'
-import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  gateway = await startTestApp({ offers: [testOffer(upstream.baseUrl)] })
-})
-
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
-})
+const upstream = useUpstream()
+const gateway = useTestApp(() => ({ offers: [testOffer(upstream.baseUrl)] }))
 
 const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] }
 
-test('an unknown model is named, costs nothing and counts against the limits', async () => {
+test('an unknown model is named in the message, is free and counts against the rate limits', async () => {
   const customer = await gateway.customer({ limits: { requestsPerMinute: 100 } })
   for (const [index, model] of ['gpt-99', 'Test-Model', 'constructor', 'toString', 'upstream-test-model'].entries()) {
     const response = await gateway.chat(customer, { ...hello, model })
@@ -38,19 +28,19 @@ test('an unknown model is named, costs nothing and counts against the limits', a
   expect(await gateway.balanceNanos(customer)).toBe(5_000_000_000n)
 })
 
-test('a misspelt model is not silently replaced by a fallback', async () => {
+test('an unknown model is not replaced by a fallback', async () => {
   const customer = await gateway.customer()
   const response = await gateway.chat(customer, { ...hello, model: 'tset-model', fallback_models: ['test-model'] })
   expect(await readError(response)).toMatchObject({ status: 404, code: 'model_not_found' })
 })
 
-test('a model stands for itself: the one that hosters stopped offering is gone', async () => {
+test('an unknown fallback model is ignored, and an unknown model is refused', async () => {
   const customer = await gateway.customer()
   expect((await gateway.chat(customer, { ...hello, fallback_models: ['gone-model'] })).status).toBe(200)
   expect((await gateway.chat(customer, { ...hello, model: 'gone-model' })).status).toBe(404)
 })
 
-test('other addresses, and other ways to write this one, are nothing', async () => {
+test('unknown paths and variants of the path are 404', async () => {
   const { key } = await gateway.customer()
   for (const path of [
     '/',
@@ -80,7 +70,7 @@ test('other addresses, and other ways to write this one, are nothing', async () 
   }
 })
 
-test('dots in an address do not lead out of it', async () => {
+test('dot segments do not reach another path', async () => {
   const { key } = await gateway.customer()
   for (const path of ['/v1/../metrics', '/v1/%2e%2e/metrics', '/v1/usage/../../metrics', 'http://x/v1/nothing']) {
     const { status, body } = await rawRequest(
@@ -92,21 +82,21 @@ test('dots in an address do not lead out of it', async () => {
 })
 
 test.each([
-  ['the chat', 'POST', '/v1//chat/completions', 200],
-  ['the chat, as a whole URL', 'POST', 'http://x/v1//chat/completions', 200],
-  ['the models', 'GET', '/v1//models', 200],
-  ['an address that is not there', 'GET', '/v1///models', 404],
-])('a client may append its paths to a base URL that ends in a slash: %s', async (_name, method, target, expected) => {
+  ['chat completions', 'POST', '/v1//chat/completions', 200],
+  ['chat completions in absolute form', 'POST', 'http://x/v1//chat/completions', 200],
+  ['models', 'GET', '/v1//models', 200],
+  ['three slashes', 'GET', '/v1///models', 404],
+])('a base URL may end in a slash: %s', async (_name, method, target, expected) => {
   expect(await statusOf(method, target)).toBe(expected)
 })
 
 test.each([
-  ['the chat', 'POST', 'http://x/v1/chat/completions', 200],
-  ['the chat, with a query', 'POST', 'HTTP://x:80/v1/chat/completions?a=http://y/', 200],
+  ['chat completions', 'POST', 'http://x/v1/chat/completions', 200],
+  ['chat completions with a query', 'POST', 'HTTP://x:80/v1/chat/completions?a=http://y/', 200],
   ['a report', 'GET', 'https://x/v1/usage', 200],
-  ['an address that is not there', 'GET', 'http://x', 404],
-  ['no address', 'GET', '*', 404],
-])('a whole URL is as good as its path: %s', async (_name, method, target, expected) => {
+  ['no path', 'GET', 'http://x', 404],
+  ['an asterisk', 'GET', '*', 404],
+])('the request target may be an absolute URL: %s', async (_name, method, target, expected) => {
   expect(await statusOf(method, target)).toBe(expected)
 })
 

@@ -1,14 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startTestApp, type TestApp } from '../harness/app.ts'
+import { expect, test } from 'vitest'
 import { readError } from '../harness/event-stream.ts'
 import { rawRequest } from '../harness/raw-request.ts'
+import { useTestApp } from '../harness/use-test-app.ts'
 
-let gateway: TestApp
-
-beforeAll(async () => {
-  gateway = await startTestApp()
-})
-afterAll(() => gateway?.close())
+const gateway = useTestApp()
 
 test.each([
   ['GET', '/v1/chat/completions', 'POST'],
@@ -21,7 +16,7 @@ test.each([
   ['POST', '/v1/models', 'GET'],
   ['DELETE', '/v1/models/meta/llama-3', 'GET'],
   ['POST', '/healthz', 'GET'],
-])('%s %s is refused with the method that is meant', async (method, path, allowed) => {
+])('%s %s is refused with the allowed method', async (method, path, allowed) => {
   const { key } = await gateway.customer()
   const response = await fetch(gateway.url + path, { method, headers: { authorization: `Bearer ${key}` } })
   expect(response.headers.get('allow')).toBe(allowed === 'GET' ? 'GET, HEAD' : allowed)
@@ -30,7 +25,7 @@ test.each([
   expect(error.message).toContain(`answers to ${allowed}`)
 })
 
-test('methods that nobody should use get a 4xx, and an override header changes nothing', async () => {
+test('unusual methods are 4xx, and a method override header is ignored', async () => {
   for (const request of [
     'TRACE /v1/usage HTTP/1.1\r\nhost: x\r\n\r\n',
     'FOO /v1/usage HTTP/1.1\r\nhost: x\r\n\r\n',
@@ -41,7 +36,7 @@ test('methods that nobody should use get a 4xx, and an override header changes n
   }
 })
 
-test('an address is refused before anything that comes with it, by a method of a body without one too', async () => {
+test('an unknown path or method is refused before headers and body are checked', async () => {
   const fields: [target: string, fields: string][] = [
     ['QUERY /v1/usage', ''],
     ['QUERY /v1/chat/completions', 'content-length: 2\r\n'],

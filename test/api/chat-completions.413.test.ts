@@ -1,27 +1,15 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { expect, test } from 'vitest'
+import { startTestApp, testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
 import { rawRequest, sendWhole } from '../harness/raw-request.ts'
-import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
+import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-let customer: TestCustomer
-
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  const offer = testOffer(upstream.baseUrl, {
-    contextTokens: 10_000_000,
-    price: { inputPicoPerToken: 0n, outputPicoPerToken: 0n },
-  })
-  gateway = await startTestApp({ offers: [offer] })
-  customer = await gateway.customer()
-})
-
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
-})
+const upstream = useUpstream()
+const free = { inputPicoPerToken: 0n, outputPicoPerToken: 0n }
+const gateway = useTestApp(() => ({
+  offers: [testOffer(upstream.baseUrl, { contextTokens: 10_000_000, price: free })],
+}))
+const customer = useCustomer(gateway)
 
 const LIMIT = 4 * 1024 * 1024
 const head = () =>
@@ -33,13 +21,13 @@ function bodyOf(bytes: number): string {
   return empty.replace('""', `"${'x'.repeat(bytes - empty.length)}"`)
 }
 
-test('four MiB are taken, whole', async () => {
+test('a body of exactly 4 MiB is accepted', async () => {
   const body = bodyOf(LIMIT)
   expect((await gateway.chat(customer, {}, { body })).status).toBe(200)
   expect(upstream.requests.at(-1)!.body.messages![0]!.content).toHaveLength(body.indexOf('"}]') - body.indexOf('xxx'))
 })
 
-test('one byte more is refused', async () => {
+test('a body of one byte more is refused', async () => {
   const response = await gateway.chat(customer, {}, { body: bodyOf(LIMIT + 1) })
   expect(response.headers.get('x-request-id')).toBeTruthy()
   expect(await readError(response)).toMatchObject({
@@ -50,12 +38,12 @@ test('one byte more is refused', async () => {
   })
 })
 
-test('one byte more is refused by its announcement alone', async () => {
+test('a Content-Length above the limit is refused before the body arrives', async () => {
   const { status, body } = await rawRequest(gateway.url, `${head()}content-length: ${LIMIT + 1}\r\n\r\n`)
   expect([status, JSON.parse(body).error.code]).toEqual([413, 'request_too_large'])
 })
 
-test('chunks without an announced length are refused when they pass the limit, also if they never end', async () => {
+test('a chunked body is refused once it exceeds the limit, even if it never ends', async () => {
   const piece = `10000\r\n${'x'.repeat(0x10000)}\r\n`
   const { status, body } = await rawRequest(
     gateway.url,
@@ -65,7 +53,8 @@ test('chunks without an announced length are refused when they pass the limit, a
   expect([status, JSON.parse(body).error.code]).toEqual([413, 'request_too_large'])
 })
 
-test('what is refused is read all the same: at a reset nginx would take the node for failed, for everybody', async () => {
+// nginx treats a node that resets the connection as failed and stops sending it any requests.
+test('the rest of a refused body is read instead of resetting the connection', async () => {
   const sent = Buffer.alloc(5 * 1024 * 1024, 'x')
   const { status, headers } = await sendWhole(gateway.url, `${head()}content-length: ${sent.length}\r\n\r\n`, sent)
   expect(status).toBe(413)
@@ -76,17 +65,17 @@ test.each([
   [2_048, '2 KiB'],
   [1_500, '1500 bytes'],
   [2_097_152, '2 MiB'],
-])('a limit of %i bytes is told as it is set', async (bytes, told) => {
+])('the message names a limit of %i bytes as %s', async (bytes, shown) => {
   const smaller = await startTestApp({ yaml: `server: { body_limit_bytes: ${bytes} }` })
   try {
     const error = await readError(await smaller.chat(await smaller.customer(), {}, { body: bodyOf(bytes + 1) }))
-    expect(error).toMatchObject({ status: 413, message: expect.stringContaining(`larger than ${told}.`) })
+    expect(error).toMatchObject({ status: 413, message: expect.stringContaining(`larger than ${shown}.`) })
   } finally {
     await smaller.close()
   }
 })
 
-test('none of them was asked, counted or charged', async () => {
+test('refused requests reach no upstream and are not billed', async () => {
   expect(upstream.requests.length).toBe(1)
   expect((await gateway.usage(customer)).length).toBe(1)
 })

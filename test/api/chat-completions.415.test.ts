@@ -1,22 +1,12 @@
 import { gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
+import { expect, test } from 'vitest'
+import { testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
 import { rawRequest } from '../harness/raw-request.ts'
-import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  gateway = await startTestApp({ offers: [testOffer(upstream.baseUrl)] })
-})
-
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
-})
+const upstream = useUpstream()
+const gateway = useTestApp(() => ({ offers: [testOffer(upstream.baseUrl)] }))
 
 const body = JSON.stringify({ model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] })
 
@@ -27,7 +17,7 @@ test.each([
   'application/jsonp',
   'application/json-seq',
   'json',
-])('%s is refused with the type that is meant', async contentType => {
+])('the content type %s is refused with the expected one', async contentType => {
   const { key } = await gateway.customer()
   const response = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: 'POST',
@@ -46,7 +36,7 @@ test.each([
   ['content-type', 'application/json; charset=utf-16'],
   ['content-type', 'application/json;a=b;CHARSET="iso-8859-1"'],
   ['content-type', 'application/json; charset='],
-])('%s: %s is refused by its name, whatever the bytes are', async (name, value) => {
+])('%s: %s is refused whatever the body is', async (name, value) => {
   const { key } = await gateway.customer()
   for (const bytes of [body, new Uint8Array(gzipSync(body))]) {
     const response = await fetch(`${gateway.url}/v1/chat/completions`, {
@@ -62,7 +52,7 @@ test.each([
   }
 })
 
-test('so is a body without any type', async () => {
+test('a body without a content type is refused', async () => {
   const { key } = await gateway.customer()
   const refused = await rawRequest(
     gateway.url,
@@ -77,7 +67,7 @@ test.each([
   'Application/JSON',
   'application/json;charset="UTF-8"',
   'application/json; charset=utf8; profile=x',
-])('%s is taken, also as identity', async contentType => {
+])('the content type %s is accepted, also with Content-Encoding identity', async contentType => {
   const { key } = await gateway.customer()
   for (const encoding of [{}, { 'content-encoding': 'Identity' }]) {
     const response = await fetch(`${gateway.url}/v1/chat/completions`, {
