@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { readError } from '../harness/event-stream.ts'
-import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
+import { useTestDatabase, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let database: TestDatabase
+const upstream = useUpstream()
+const database = useTestDatabase()
 let gateway: TestApp
 const start = () =>
   startTestApp({
@@ -16,20 +15,13 @@ const start = () =>
   })
 
 beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  database = await createTestDatabase()
   gateway = await start()
 })
-
-afterAll(async () => {
-  await gateway?.close()
-  await database?.drop()
-  await upstream?.close()
-})
+afterAll(() => gateway?.close())
 
 const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] }
 
-/** The limit of usage reports follows the gateway's clock, which stands still here; that of chats follows PostgreSQL's. */
+/** The rate limit of usage reports follows the gateway's clock, which is fixed here. The one of chats follows PostgreSQL's. */
 let reportsNowMs = Date.now()
 
 const customer = (requestsPerMinute: number, requestsPerDay: number): Promise<TestCustomer> =>
@@ -45,7 +37,7 @@ const limits = (response: Response) =>
     ),
   )
 
-test('the minute: counted down on each answer, refused when used up, with a wait in whole seconds', async () => {
+test('the minute limit counts down and then refuses with a wait in whole seconds', async () => {
   const caller = await customer(3, 100)
   for (const remaining of [2, 1, 0]) {
     const response = await gateway.chat(caller, hello)
@@ -55,7 +47,7 @@ test('the minute: counted down on each answer, refused when used up, with a wait
   const refused = await gateway.chat(caller, hello)
   expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(1)
-  // The customer's windows begin a minute ahead, and a wait is never rounded down.
+  // The customer's windows start a minute in the future, and the wait is rounded up.
   expect(Number(refused.headers.get('retry-after'))).toBeLessThanOrEqual(121)
   expect(refused.headers.get('x-should-retry')).toBeNull()
   expect(limits(refused)).toMatchObject({ remaining: 0 })
@@ -65,7 +57,7 @@ test('the minute: counted down on each answer, refused when used up, with a wait
   expect(error.message).toContain('3 requests per minute')
 })
 
-test('the day: the same, and not worth an automatic retry', async () => {
+test('the day limit also advises against an automatic retry', async () => {
   const caller = await customer(100, 2)
   for (let served = 0; served < 2; served++) expect((await gateway.chat(caller, hello)).status).toBe(200)
   const refused = await gateway.chat(caller, { ...hello, stream: true })
@@ -76,7 +68,7 @@ test('the day: the same, and not worth an automatic retry', async () => {
   expect(error.message).toContain('2 requests per day')
 })
 
-test('a hundred at once never pass the limit together, and what is refused is not counted', async () => {
+test('100 concurrent requests cannot exceed the limit together, and refused ones are not counted', async () => {
   const caller = await customer(7, 1_000)
   const answers = await Promise.all(Array.from({ length: 100 }, () => gateway.chat(caller, hello)))
   expect(answers.filter(({ status }) => status === 200).length).toBe(7)
@@ -85,7 +77,7 @@ test('a hundred at once never pass the limit together, and what is refused is no
   expect(usage.rate_limits.requests_today).toBe(7)
 })
 
-test('invalid requests are not counted; unknown models, no credit and failures are', async () => {
+test('invalid requests are not counted; unknown models and requests without credit are', async () => {
   const caller = await customer(100, 100)
   await gateway.chat(caller, { ...hello, max_tokens: 0 })
   await gateway.chat(caller, {}, { body: '{' })
@@ -94,14 +86,14 @@ test('invalid requests are not counted; unknown models, no credit and failures a
   expect(limits(await gateway.chat(caller, hello)).remaining).toBe(97)
 })
 
-test('one customer at the limit does not slow another', async () => {
+test('a customer at the limit does not affect another customer', async () => {
   const [busy, other] = [await customer(1, 10), await customer(1, 10)]
   await gateway.chat(busy, hello)
   expect((await gateway.chat(busy, hello)).status).toBe(429)
   expect((await gateway.chat(other, hello)).status).toBe(200)
 })
 
-test('usage reports have a limit of their own and never touch that of the chat', async () => {
+test('usage reports have a separate limit from chats', async () => {
   const caller = await customer(2, 10)
   for (let read = 0; read < 3; read++) expect((await gateway.get(caller, '/v1/usage/tokens')).status).toBe(200)
   const refused = await gateway.get(caller, '/v1/usage')
@@ -124,7 +116,7 @@ test('usage reports have a limit of their own and never touch that of the chat',
   })
 })
 
-test('a restart forgets neither the day nor the minute', async () => {
+test('a restart keeps the counts of the day and the minute', async () => {
   const caller = await customer(100, 3)
   await gateway.chat(caller, hello)
   await gateway.chat(caller, hello)

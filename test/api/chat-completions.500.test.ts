@@ -1,24 +1,14 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test } from 'vitest'
 import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
 import { readError, readEventStream } from '../harness/event-stream.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
-import {
-  answer,
-  hangUp,
-  html200,
-  type ScriptedUpstream,
-  stall,
-  startScriptedUpstream,
-  status,
-} from '../harness/scripted-upstream.ts'
+import { answer, hangUp, html200, type ScriptedUpstream, stall, status } from '../harness/scripted-upstream.ts'
+import { useUpstream } from '../harness/use-test-app.ts'
 
-let first: ScriptedUpstream
-let second: ScriptedUpstream
-let third: ScriptedUpstream
-let fourth: ScriptedUpstream
+const [first, second, third, fourth] = [useUpstream(), useUpstream(), useUpstream(), useUpstream()]
 let gateway: TestApp
 
-/** Cheaper comes first, so that the order of the attempts is known. */
+/** Routing tries the cheaper server first, so `rank` fixes the order of the attempts. */
 const priced = (
   upstream: ScriptedUpstream,
   rank: number,
@@ -31,7 +21,7 @@ const priced = (
     price: { inputPicoPerToken: 1_000_000n * BigInt(rank), outputPicoPerToken: 2_000_000n },
   })
 
-/** A gateway of its own for each test: health remembers failures. It waits for `first` no longer than `firstTokenMs`. */
+/** Starts a new gateway, since breakers remember failures. `firstTokenMs` is the timeout of `first`. */
 async function start({ firstTokenMs }: { firstTokenMs?: number } = {}): Promise<void> {
   gateway = await startTestApp({
     offers: [
@@ -45,24 +35,15 @@ async function start({ firstTokenMs }: { firstTokenMs?: number } = {}): Promise<
   })
 }
 
-beforeAll(async () => {
-  ;[first, second, third, fourth] = await Promise.all([
-    startScriptedUpstream(),
-    startScriptedUpstream(),
-    startScriptedUpstream(),
-    startScriptedUpstream(),
-  ])
-})
 afterEach(() => gateway?.close())
-afterAll(() => Promise.all([first, second, third, fourth].map(upstream => upstream?.close())))
 
 const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }], tier: 'cheapest' }
 
 describe.each([true, false])('all_hosters_failed, stream: %s', stream => {
-  test('after three servers, silently, uncharged, with the attempts on record', async () => {
+  test('after three servers: no charge, no details in the message, the attempts in the usage row', async () => {
     await start()
     const customer = await gateway.customer()
-    const asked = [first, second, third, fourth].map(upstream => upstream.requests.length)
+    const sentBefore = [first, second, third, fourth].map(upstream => upstream.requests.length)
     first.respondWith(status(503, 'busy'))
     second.respondWith(hangUp())
     third.respondWith(html200())
@@ -72,7 +53,7 @@ describe.each([true, false])('all_hosters_failed, stream: %s', stream => {
     const error = await readError(response)
     expect(error).toMatchObject({ status: 500, type: 'server_error', code: 'all_hosters_failed', param: null })
     expect(error.message).not.toMatch(/127\.0\.0\.1|endpoint|busy|html/i)
-    expect([first, second, third, fourth].map((upstream, i) => upstream.requests.length - asked[i]!)).toEqual([
+    expect([first, second, third, fourth].map((upstream, i) => upstream.requests.length - sentBefore[i]!)).toEqual([
       1, 1, 1, 0,
     ])
 
@@ -89,7 +70,7 @@ describe.each([true, false])('all_hosters_failed, stream: %s', stream => {
     expect((await gateway.chat(customer, { ...hello, max_tokens: 5 })).status).toBe(200)
   })
 
-  test('fallback models are tried after all servers of the first', async () => {
+  test('fallback models are tried after all servers of the first model', async () => {
     await start()
     const customer = await gateway.customer()
     for (const upstream of [first, second, third]) upstream.respondWith(status(500))
@@ -110,7 +91,7 @@ describe.each([true, false])('all_hosters_failed, stream: %s', stream => {
     expect(row).toMatchObject({ model_id: 'backup-model', success: true })
   })
 
-  test('a server that fails before its first content is replaced unseen', async () => {
+  test('a server that fails before its first content is replaced without a trace', async () => {
     await start({ firstTokenMs: 500 })
     const customer = await gateway.customer()
     first.respondWith(...(stream ? [stall('headers')] : [hangUp('reset')]))
@@ -129,7 +110,7 @@ describe.each([true, false])('all_hosters_failed, stream: %s', stream => {
     ])
   })
 
-  test('servers that are all too busy say when to come back', async () => {
+  test('if all servers are busy, Retry-After is the shortest of theirs', async () => {
     await start()
     const customer = await gateway.customer()
     first.respondWith(status(429, { error: { message: 'slow down' } }, { 'retry-after': '30' }))
@@ -140,7 +121,7 @@ describe.each([true, false])('all_hosters_failed, stream: %s', stream => {
     expect(await readError(response)).toMatchObject({ status: 500, code: 'all_hosters_failed' })
   })
 
-  test('our own wrong key at a server is not the fault of the customer', async () => {
+  test('a server that rejects our key is a 500, not an error of the customer', async () => {
     await start()
     const customer = await gateway.customer()
     for (const [index, upstream] of [first, second, third].entries())
@@ -153,7 +134,7 @@ describe.each([true, false])('all_hosters_failed, stream: %s', stream => {
     expect(row!.attempts.map(attempt => attempt.outcome)).toEqual(Array(3).fill('credential_rejected'))
   })
 
-  test('a firewall in front of a server that takes the prompt for an attack says nothing of our key', async () => {
+  test('a firewall that blocks the prompt with 403 does not count as a rejected key', async () => {
     await start()
     const customer = await gateway.customer()
     const page = '<!DOCTYPE html><html><h1>Sorry, you have been blocked</h1></html>'
@@ -167,7 +148,7 @@ describe.each([true, false])('all_hosters_failed, stream: %s', stream => {
     expect(later!.attempts.map(attempt => attempt.outcome)).toEqual(['answered'])
   })
 
-  test('a server without the model is passed over', async () => {
+  test('a server without the model is skipped', async () => {
     await start()
     const customer = await gateway.customer()
     first.respondWith(status(404, { error: { message: 'model "x" not found, try pulling it first' } }))
@@ -175,8 +156,8 @@ describe.each([true, false])('all_hosters_failed, stream: %s', stream => {
   })
 })
 
-describe('no_eligible_offer says which wish excluded what', () => {
-  test('wish by wish', async () => {
+describe('no_eligible_offer', () => {
+  test('names each constraint with the number of offers that it excluded', async () => {
     const cloud = testOffer(first.baseUrl, { modelId: 'cloud-model', endpoint: { kind: 'cloud' } })
     gateway = await startTestApp({ offers: [cloud], yaml: 'hosters: { allow_private_urls: true }' })
     const customer = await gateway.customer()

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { afterEach, expect, test, vi } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { startTestApp, type TestApp, type TestAppOptions, testOffer } from '../harness/app.ts'
 import { readError, readEventStream, readUntil } from '../harness/event-stream.ts'
 import { WAIT_OPTIONS } from '../harness/patience.ts'
@@ -14,27 +14,22 @@ import {
   streamEvents,
 } from '../harness/scripted-upstream.ts'
 
-let upstream: ScriptedUpstream | undefined
-let gateway: TestApp | undefined
-
-afterEach(async () => {
-  await gateway?.close()
-  await upstream?.close()
-})
-
 const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] }
 
+/** Starts an upstream and a gateway for one test. */
 async function start(options: TestAppOptions = {}): Promise<{ upstream: ScriptedUpstream; gateway: TestApp }> {
-  upstream = await startScriptedUpstream()
-  gateway = await startTestApp({ offers: [testOffer(upstream.baseUrl)], ...options })
+  const upstream = await startScriptedUpstream()
+  onTestFinished(() => upstream.close())
+  const gateway = await startTestApp({ offers: [testOffer(upstream.baseUrl)], ...options })
+  onTestFinished(() => gateway.close())
   return { upstream, gateway }
 }
 
-/** A stream that waits for `gate` in its middle. */
+/** A stream that pauses in the middle until `gate` resolves. */
 const gated = (gate: Promise<void>) =>
   sse(streamEvents({ text: 'one two' }), { beforeEvent: index => (index === 2 ? gate : undefined) })
 
-test('overloaded: beyond max_in_flight requests wait outside, and are let in when one ends', async () => {
+test('overloaded: a request beyond max_in_flight is refused until a running one ends', async () => {
   const { upstream, gateway } = await start({ yaml: 'server: { max_in_flight: 2 }' })
   const customer = await gateway.customer()
   const gate = Promise.withResolvers<void>()
@@ -57,7 +52,7 @@ test('overloaded: beyond max_in_flight requests wait outside, and are let in whe
   expect((await gateway.usage(customer)).length).toBe(3)
 })
 
-test('server_shutdown while draining: new chats are refused, /readyz says so, what runs may finish and is billed', async () => {
+test('server_shutdown: while draining, new chats are refused, /readyz is 503, and running chats finish and are billed', async () => {
   const { upstream, gateway } = await start()
   const customer = await gateway.customer()
   const gate = Promise.withResolvers<void>()
@@ -79,28 +74,28 @@ test('server_shutdown while draining: new chats are refused, /readyz says so, wh
   expect(await gateway.balanceNanos(customer)).toBeLessThan(5_000_000_000n)
 })
 
-test('after the drain kept connections are told so for a while, and no new ones taken: a proxy then knows what was not read', async () => {
+test('after the drain, requests on open connections are refused with Connection: close, and new connections are not accepted', async () => {
   const { gateway } = await start({ timeouts: { closingGraceMs: 5_000 } })
   const customer = await gateway.customer()
   const { hostname, port } = new URL(gateway.url)
-  const kept = connect(Number(port), hostname)
-  kept.setEncoding('utf8')
-  await once(kept, 'connect')
+  const open = connect(Number(port), hostname)
+  open.setEncoding('utf8')
+  await once(open, 'connect')
   const body = JSON.stringify(hello)
   const request = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${customer.key}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`
-  kept.write(request)
-  const [served] = await once(kept, 'data')
+  open.write(request)
+  const [served] = await once(open, 'data')
   expect(served).toMatch(/^HTTP\/1.1 200 /)
 
   void gateway.stop()
   await vi.waitFor(() => expect(fetch(`${gateway.url}/healthz`)).rejects.toThrow(), WAIT_OPTIONS)
-  kept.write(request)
-  const [refused] = await once(kept, 'data')
+  open.write(request)
+  const [refused] = await once(open, 'data')
   expect(refused).toMatch(/^HTTP\/1.1 503 /)
   expect(refused).toMatch(/\r\nconnection: close\r\n/)
 })
 
-test('connections that wait to be accepted when a server stops listening are answered too', async () => {
+test('connections in the accept queue are served when the server stops listening', async () => {
   const { gateway } = await start({ timeouts: { closingGraceMs: 5_000 } })
   const { hostname, port } = new URL(gateway.url)
   const sockets = Array.from({ length: 10 }, () => connect(Number(port), hostname))
@@ -108,13 +103,13 @@ test('connections that wait to be accepted when a server stops listening are ans
     socket.setEncoding('utf8').write('GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n')
     return (await text(socket).catch(String)).slice(0, 12)
   })
-  // The kernel has made them then, and this process has not looked yet.
+  // By now the kernel has established the connections, and this process has not accepted them yet.
   await new Promise(resolve => process.nextTick(resolve))
   void gateway.stop()
   expect(await Promise.all(answers)).toEqual(Array(10).fill('HTTP/1.1 200'))
 })
 
-test('beyond the drain limit a stream gets an error chunk and is free', async () => {
+test('a stream that outlasts the drain ends with an error chunk and is free', async () => {
   const { upstream, gateway } = await start()
   const customer = await gateway.customer()
   const never = new Promise<void>(() => {})
@@ -136,7 +131,7 @@ test('beyond the drain limit a stream gets an error chunk and is free', async ()
   ])
 })
 
-test('database_unavailable: nothing is admitted without a ledger, and it serves again once there is one', async () => {
+test('database_unavailable: nothing is admitted while the database is down', async () => {
   const { upstream, gateway } = await start({ mayBeCutOff: true })
   const customer = await gateway.customer()
   expect((await gateway.chat(customer, hello)).status).toBe(200)
@@ -148,20 +143,20 @@ test('database_unavailable: nothing is admitted without a ledger, and it serves 
     type: 'service_unavailable_error',
     code: 'database_unavailable',
   })
-  const stranger = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: 'Bearer x' } })
-  expect(stranger.status).toBe(401)
+  const withoutKey = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: 'Bearer x' } })
+  expect(withoutKey.status).toBe(401)
   expect((await fetch(`${gateway.url}/readyz`)).status).toBe(503)
   expect(upstream.requests.length).toBe(1)
   restore()
   await vi.waitFor(async () => expect((await gateway.chat(customer, hello)).status).toBe(200), WAIT_OPTIONS)
 })
 
-test('database_unavailable: soon, too, when connections to the database lead nowhere and nobody says so', async () => {
+test('database_unavailable: requests fail fast while database connections hang', async () => {
   const { gateway } = await start({ mayBeCutOff: true })
   const [customer, newcomer] = [await gateway.customer(), await gateway.customer()]
   expect((await gateway.chat(customer, hello)).status).toBe(200)
   const restore = gateway.cutOff({ silently: true })
-  // A report may take half a minute; nobody else is to wait for so long.
+  // Only a report may wait half a minute.
   const signal = AbortSignal.timeout(15_000)
   const all = await Promise.all([
     gateway.chat(customer, hello, { signal }),
@@ -174,7 +169,7 @@ test('database_unavailable: soon, too, when connections to the database lead now
   await vi.waitFor(async () => expect((await gateway.chat(newcomer, hello)).status).toBe(200), WAIT_OPTIONS)
 })
 
-test('a database that comes back in time charges the running answer once, and only then ends it', async () => {
+test('an answer waits for a database that comes back in time, and is charged once', async () => {
   const { upstream, gateway } = await start({ mayBeCutOff: true })
   const customer = await gateway.customer()
   const gate = Promise.withResolvers<void>()
@@ -189,7 +184,7 @@ test('a database that comes back in time charges the running answer once, and on
   expect(await gateway.usage(customer)).toMatchObject([{ outcome: 'served', success: true }])
 })
 
-test('settlement_unavailable: an answer whose charge cannot be recorded is void and free', async () => {
+test('settlement_unavailable: an answer whose charge cannot be committed is discarded and free', async () => {
   const { upstream, gateway } = await start({ mayBeCutOff: true, timeouts: { commitMs: 500 } })
   const customer = await gateway.customer()
   const gate = Promise.withResolvers<void>()

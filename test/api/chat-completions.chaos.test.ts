@@ -36,7 +36,7 @@ const behaviours: readonly Behaviour[] = [
   sse([chunk({ role: 'assistant' }), contentChunk('one'), { error: { message: 'no memory' } }]),
 ]
 
-test('whatever clients and servers do, every request is settled once, nothing stays held, and nobody pays for an error', async () => {
+test('with random clients and servers, each request is settled once, no hold remains, and failures are free', async () => {
   const upstreams = await Promise.all([startScriptedUpstream(), startScriptedUpstream(), startScriptedUpstream()])
   const next = random(20_261_121)
   for (const upstream of upstreams) upstream.always((request, response) => pick(behaviours, next)(request, response))
@@ -74,29 +74,29 @@ test('whatever clients and servers do, every request is settled once, nothing st
     await gateway.stop()
 
     expect((await gateway.database.pool.query('SELECT FROM lease')).rowCount).toBe(0)
-    let told = 0
+    let compared = 0
     for (const customer of customers) {
       const rows = await gateway.usage(customer)
       const paid = rows.reduce((sum, row) => sum + row.cost_nanos, 0n)
       const balance = await gateway.balanceNanos(customer)
       expect(balance).toBeGreaterThanOrEqual(0n)
-      expect(balance + paid).toBe(await startOf(gateway, customer.customerId))
+      expect(balance + paid).toBe(await signupCreditOf(gateway, customer.customerId))
       for (const row of rows) {
         expect(row.cost_nanos).toBeLessThanOrEqual(row.hold_nanos)
         const complete = paidFor.get(row.request_id)
         if (complete === undefined) continue
-        told++
+        compared++
         expect([row.request_id, row.success, row.cost_nanos > 0n]).toEqual([row.request_id, complete, complete])
       }
     }
-    expect(told).toBeGreaterThan(50)
+    expect(compared).toBeGreaterThan(50)
   } finally {
     await gateway.close()
     await Promise.all(upstreams.map(upstream => upstream.close()))
   }
 })
 
-async function startOf({ database }: TestApp, customerId: string): Promise<bigint> {
+async function signupCreditOf({ database }: TestApp, customerId: string): Promise<bigint> {
   const { rows } = await database.pool.query<{ amount_nanos: bigint }>(
     "SELECT amount_nanos FROM ledger_entry JOIN ledger_tx USING (tx_id) WHERE kind = 'signup_credit' AND account_id = $1",
     [customerId],
@@ -108,7 +108,7 @@ function pick<Item>(items: readonly Item[], next: () => number): Item {
   return items[Math.floor(next() * items.length)]!
 }
 
-/** Mulberry32: the same numbers at every run, though not in the same order of events. */
+/** Mulberry32. The numbers are the same in every run; the order of the events is not. */
 function random(seed: number): () => number {
   let state = seed
   return () => {

@@ -1,18 +1,18 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import OpenAI from 'openai'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { deleteExpiredClaims } from '../../src/chat/idempotency/delete-expired-claims.ts'
 import { createPostgresClaimStore } from '../../src/chat/idempotency/postgres-claim-store.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { readError, readUntil } from '../harness/event-stream.ts'
 import { WAIT_OPTIONS } from '../harness/patience.ts'
 import { rawRequest } from '../harness/raw-request.ts'
-import { answer, type ScriptedUpstream, stall, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
+import { answer, stall, status } from '../harness/scripted-upstream.ts'
+import { useTestDatabase, useUpstream } from '../harness/use-test-app.ts'
 
-// Two gateways on one database: a retry may come to either.
-let upstream: ScriptedUpstream
-let database: TestDatabase
+// Two gateways on one database: a retry can reach either of them.
+const upstream = useUpstream('test')
+const database = useTestDatabase()
 let one: TestApp
 let two: TestApp
 let customer: TestCustomer
@@ -20,12 +20,7 @@ let customer: TestCustomer
 const credit = 5_000_000_000n
 const messages = [{ role: 'user', content: 'Hello' }]
 
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database?.drop())
 beforeEach(async () => {
-  upstream = await startScriptedUpstream()
   const masterKey = randomBytes(32)
   const offers = [testOffer(upstream.baseUrl)]
   one = await startTestApp({ database, masterKey, offers })
@@ -33,7 +28,6 @@ beforeEach(async () => {
   customer = await one.customer({ creditNanos: credit })
 })
 afterEach(async () => {
-  await upstream?.close()
   await one?.close()
   await two?.close()
 })
@@ -41,7 +35,7 @@ afterEach(async () => {
 const chat = (app: TestApp, key: string, body: object = {}, init: RequestInit = {}) =>
   app.chat(customer, { model: 'test-model', messages, ...body }, { ...init, headers: { 'idempotency-key': key } })
 
-/** The upstream answers when the returned function is called, not before. */
+/** The upstream answers the next request only after the returned function is called. */
 function holdAnswers(behaviour = answer()): () => void {
   const gate = Promise.withResolvers<void>()
   upstream.respondWith(async (request, response) => {
@@ -51,7 +45,7 @@ function holdAnswers(behaviour = answer()): () => void {
   return gate.resolve
 }
 
-/** What the customer was charged, which its balance confirms. */
+/** The costs of the customer's requests. Expects the balance to match them. */
 async function charged(count: number): Promise<bigint[]> {
   const rows = await one.settled(customer, count)
   expect(rows).toHaveLength(count)
@@ -60,7 +54,7 @@ async function charged(count: number): Promise<bigint[]> {
   return costs
 }
 
-/** A stream's client reads its end a moment before its answer is kept. */
+/** Sends a retry until the first request is complete: a client reads the end of a stream just before the answer is stored. */
 async function retried(app: TestApp, key: string, body: object = {}): Promise<Response> {
   return await vi.waitFor(async () => {
     const response = await chat(app, key, body)
@@ -70,7 +64,7 @@ async function retried(app: TestApp, key: string, body: object = {}): Promise<Re
 }
 
 describe('POST /v1/chat/completions with an Idempotency-Key', () => {
-  test('answers the same again, from either node, for one charge', async () => {
+  test('a retry to either node gets the same answer for one charge', async () => {
     const key = randomUUID()
     const first = await chat(one, key)
     const body = await first.text()
@@ -87,7 +81,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     expect(await charged(1)).toEqual([expect.any(BigInt)])
   })
 
-  test('answers a stream again, event by event', async () => {
+  test('a retry of a stream gets the same events', async () => {
     const key = randomUUID()
     const first = await (await chat(one, key, { stream: true })).text()
     const again = await retried(two, key, { stream: true })
@@ -98,21 +92,21 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await charged(1)
   })
 
-  test.each([false, true])('repeats what the headers said of the first answer, stream: %s', async stream => {
+  test.each([false, true])('a retry gets the headers of the first answer, stream: %s', async stream => {
     const body = { stream, max_tokens: 4_000, max_cost_usd: 0.0003 }
     const key = randomUUID()
     const first = await chat(one, key, body)
     await first.text()
     const again = await retried(two, key, body)
-    const said = ({ headers }: Response) =>
+    const headersOf = ({ headers }: Response) =>
       ['x-switchyard-provider', 'x-switchyard-max-tokens', 'x-switchyard-cost-usd'].map(name => headers.get(name))
-    expect(said(first).slice(0, 2)).toEqual(['local', expect.stringMatching(/^\d+$/)])
-    expect(said(again)).toEqual(said(first))
+    expect(headersOf(first).slice(0, 2)).toEqual(['local', expect.stringMatching(/^\d+$/)])
+    expect(headersOf(again)).toEqual(headersOf(first))
     await again.text()
     await charged(1)
   })
 
-  test('what is kept cannot be read in the database', async () => {
+  test('the stored answer is encrypted and expires after 24 hours', async () => {
     upstream.respondWith(answer({ text: 'a very private answer' }))
     const key = randomUUID()
     await (await chat(one, key)).text()
@@ -127,7 +121,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
   test.each([
     ['of a request with privacy_mode', { privacy_mode: true }, answer()],
     ['that is larger than 256 KiB', {}, answer({ text: 'word '.repeat(60_000) })],
-  ])('does not keep an answer %s: 409 says what it was and what it cost', async (_which, body, behaviour) => {
+  ])('an answer %s is not stored: a retry is 409 with request id and cost', async (_which, body, behaviour) => {
     upstream.respondWith(behaviour)
     const key = randomUUID()
     const first = await chat(one, key, body)
@@ -146,7 +140,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await charged(1)
   })
 
-  test('says what an answer cost that was sealed under an earlier master key', async () => {
+  test('a retry is 409 with the cost if the answer was sealed with another master key', async () => {
     const key = randomUUID()
     await (await chat(one, key)).text()
     const other = await startTestApp({ database, masterKey: randomBytes(32), offers: [testOffer(upstream.baseUrl)] })
@@ -158,7 +152,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     }
   })
 
-  test('is told to wait while the first one runs', async () => {
+  test('a retry is 409 with Retry-After while the first request runs', async () => {
     const goOn = holdAnswers()
     const key = randomUUID()
     const first = chat(one, key)
@@ -175,19 +169,19 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await charged(1)
   })
 
-  test('is not taken from a request whose server may take its time', async () => {
+  test('a claim stays valid as long as the timeouts of its server allow', async () => {
     const timeouts = { connectMs: 1_000, firstTokenMs: 20_000, idleMs: 20_000, totalMs: 3 * 3_600_000 }
-    const GENEROUS_TIMEOUTS = await startTestApp({
+    const slow = await startTestApp({
       database,
       offers: [testOffer(upstream.baseUrl, { endpoint: { timeouts } })],
     })
     try {
       const goOn = holdAnswers()
       const key = randomUUID()
-      const first = chat(GENEROUS_TIMEOUTS, key)
+      const first = chat(slow, key)
       await upstream.next()
       await database.pool.query(`UPDATE idempotency SET claimed_at = now() - interval '2 hours' WHERE key = $1`, [key])
-      expect(await readError(await chat(GENEROUS_TIMEOUTS, key))).toMatchObject({
+      expect(await readError(await chat(slow, key))).toMatchObject({
         status: 409,
         code: 'idempotency_key_in_use',
       })
@@ -195,7 +189,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
       expect((await first).status).toBe(200)
       expect((await charged(1))[0]).toBeGreaterThan(0n)
     } finally {
-      await GENEROUS_TIMEOUTS.close()
+      await slow.close()
     }
   })
 
@@ -203,7 +197,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     ['is served', answer()],
     ['fails', status(500)],
   ])(
-    'is taken from a request that its node has forgotten, and not given back when that %s',
+    'a claim is taken over from a request without an end, and not released when that request later %s',
     async (_how, behaviour) => {
       const key = randomUUID()
       const goOnFirst = holdAnswers(behaviour)
@@ -224,7 +218,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     },
   )
 
-  test('is taken once from a request that ended for nothing and did not give it back, when its node is not heard of', async () => {
+  test('a claim of a dead node for a free request is taken over once', async () => {
     const key = randomUUID()
     upstream.respondWith(status(500))
     expect((await chat(one, key)).status).toBe(500)
@@ -232,7 +226,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     const body = createHash('sha256')
       .update(JSON.stringify({ model: 'test-model', messages }))
       .digest()
-    // Its node has not been heard of for too long, and nobody has written that down yet.
+    // The node of the claim has expired and is not yet recorded as dead.
     await database.pool.query(
       `WITH lost AS (
          INSERT INTO node (node_id, expires_at) VALUES (gen_random_uuid(), now()) RETURNING node_id
@@ -244,7 +238,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     const goOn = holdAnswers()
     const asking = chat(one, key)
     await vi.waitFor(() => expect(upstream.requests).toHaveLength(2), WAIT_OPTIONS)
-    // By one that had found it a moment earlier.
+    // Another retry that read the claim before this takeover.
     const late = {
       customerId: customer.customerId,
       keyId: '',
@@ -260,14 +254,14 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     expect((await charged(2)).filter(cost => cost > 0n)).toHaveLength(1)
   })
 
-  test('gives no answer of a model to a key that may not use it', async () => {
+  test('a retry with a key that may not use the model is refused', async () => {
     const key = randomUUID()
     expect((await chat(one, key)).status).toBe(200)
     const [other, same] = [['other-model'], ['test-model']].map(allowedModels =>
       one.anotherKey(customer, { allowedModels }),
     )
-    const again = async (who: TestCustomer) =>
-      one.chat(who, { model: 'test-model', messages }, { headers: { 'idempotency-key': key } })
+    const again = async (caller: TestCustomer) =>
+      one.chat(caller, { model: 'test-model', messages }, { headers: { 'idempotency-key': key } })
     expect(await readError(await again(await other!))).toMatchObject({
       status: 403,
       code: 'model_not_allowed',
@@ -277,7 +271,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     expect(await charged(1)).toHaveLength(1)
   })
 
-  test('stands for one body', async () => {
+  test('a key that is reused with another body is refused', async () => {
     const key = randomUUID()
     await (await chat(one, key)).text()
     const other = await chat(two, key, { temperature: 0.5 })
@@ -289,21 +283,17 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await charged(1)
   })
 
-  test("is the customer's own", async () => {
+  test('a key of another customer is independent', async () => {
     const key = randomUUID()
     await (await chat(one, key)).text()
-    const stranger = await one.customer()
+    const other = await one.customer()
     const headers = { 'idempotency-key': key }
-    const response = await one.chat(
-      stranger,
-      { model: 'test-model', messages: [...messages, ...messages] },
-      { headers },
-    )
+    const response = await one.chat(other, { model: 'test-model', messages: [...messages, ...messages] }, { headers })
     expect(response.status).toBe(200)
     expect(response.headers.get('idempotent-replayed')).toBeNull()
   })
 
-  test('is free again after a request that cost nothing', async () => {
+  test('a key can be used again after a request that was free', async () => {
     upstream.respondWith(status(400, { error: { message: 'no' } }), answer())
     const key = randomUUID()
     expect((await chat(one, key)).status).toBe(400)
@@ -316,7 +306,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     expect(await charged(2)).toEqual([0n, expect.any(BigInt)])
   })
 
-  test('is free again after an answer that is nested too deep to be written', async () => {
+  test('a key can be used again after an answer that is nested too deep to serialize', async () => {
     const depth = 20_000
     const message = `{"role":"assistant","content":"Hi","extra":${'{"0":'.repeat(depth)}1${'}'.repeat(depth)}}`
     const body = `{"choices":[{"index":0,"message":${message},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`
@@ -329,7 +319,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     expect(await charged(2)).toEqual([0n, expect.any(BigInt)])
   })
 
-  test('of a stream that its client left is charged once, and not generated again', async () => {
+  test('a stream that its client left is charged once and not generated again', async () => {
     upstream.respondWith(stall({ pieces: ['one', ' two', ' three'] }))
     const key = randomUUID()
     const client = new AbortController()
@@ -341,7 +331,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     expect((await charged(1))[0]).toBeGreaterThan(0n)
   })
 
-  test('counts against the windows each time', async () => {
+  test('each retry counts against the rate limits', async () => {
     const limited = await one.customer({
       limits: { requestsPerMinute: 2, requestsPerDay: 100, dailySpendCapNanos: 10n ** 12n },
     })
@@ -351,14 +341,14 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     expect(await readError(await ask())).toMatchObject({ status: 429, code: 'rate_limit_exceeded' })
   })
 
-  test('is not even claimed by one who is known to be over a limit', async () => {
+  test('a request over a rate limit does not claim its key', async () => {
     const limited = await one.customer({
       limits: { requestsPerMinute: 1, requestsPerDay: 100, dailySpendCapNanos: 10n ** 12n },
     })
     const ask = () =>
       one.chat(limited, { model: 'test-model', messages }, { headers: { 'idempotency-key': randomUUID() } })
     expect([(await ask()).status, (await ask()).status]).toEqual([200, 429])
-    // Whatever is asked of PostgreSQL about claims waits now.
+    // From now on every statement about claims blocks.
     const lock = await database.pool.pg.connect()
     try {
       await lock.query('BEGIN; LOCK TABLE idempotency IN ACCESS EXCLUSIVE MODE')
@@ -369,7 +359,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     }
   })
 
-  test('is forgotten after a day, with the answer that was kept for it', async () => {
+  test('a key and its stored answer expire after a day', async () => {
     const key = randomUUID()
     await (await chat(one, key)).text()
     const expire = () => database.pool.query(`UPDATE idempotency SET expires_at = now() WHERE key = $1`, [key])
@@ -389,7 +379,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await charged(2)
   })
 
-  test('fifty at once over two nodes are one charge', async () => {
+  test('50 concurrent requests to two nodes are charged once', async () => {
     const key = randomUUID()
     const responses = await Promise.all(Array.from({ length: 50 }, (_, n) => chat(n % 2 === 0 ? one : two, key)))
     const statuses = new Set(responses.map(response => response.status))
@@ -399,8 +389,8 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await charged(1)
   })
 
-  test('is not free again while nobody knows whether its request was charged', async () => {
-    // Its rows seem old, so that they are believed at once.
+  test('a key stays claimed while it is unknown whether its request was charged', async () => {
+    // The rows of this gateway look old, so another node takes their state as final at once.
     const late = { epochMs: () => Date.now() - 60_000, monotonicMs: () => performance.now() }
     const three = await startTestApp({
       database,
@@ -414,7 +404,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
       const goOn = holdAnswers()
       const first = chat(three, key)
       await upstream.next()
-      // Its settlement waits for this lock, and is committed after its caller has heard that it is free.
+      // The settlement waits for this lock and commits after the caller has received the 504.
       await holder.query('BEGIN; LOCK TABLE ledger_entry IN ACCESS EXCLUSIVE MODE')
       goOn()
       expect(await readError(await first)).toMatchObject({ status: 504, code: 'settlement_unavailable' })
@@ -427,7 +417,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     }
   })
 
-  test.each(['', ' ', 'x'.repeat(256), 'ünïcode'])('refuses the key %j', async key => {
+  test.each(['', ' ', 'x'.repeat(256), 'ünïcode'])('the invalid key %j is refused', async key => {
     const { status: code, body } = await new Promise<{ status: number; body: string }>((resolve, reject) => {
       import('node:http').then(({ request }) => {
         const sent = request(
@@ -454,8 +444,8 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     expect(JSON.parse(body).error).toMatchObject({ code: 'invalid_header', param: 'Idempotency-Key' })
   })
 
-  // Node's server joins them to "order-1, order-2", which is a third key.
-  test.each(['order-1', 'order-2'])('refuses two of them, order-1 and %s', async second => {
+  // node:http joins two headers to "order-1, order-2", which would be a third key.
+  test.each(['order-1', 'order-2'])('two keys, order-1 and %s, are refused', async second => {
     const body = JSON.stringify({ model: 'test-model', messages })
     const { status: code, body: refusal } = await rawRequest(
       one.url,
@@ -468,7 +458,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await charged(0)
   })
 
-  test("is sent by OpenAI's SDK when it is asked to", async () => {
+  test('the OpenAI SDK can send the header', async () => {
     const client = new OpenAI({ apiKey: customer.key, baseURL: `${one.url}/v1` })
     const ask = () =>
       client.chat.completions.create(

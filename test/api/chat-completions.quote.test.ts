@@ -1,37 +1,32 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { type ChatQuote, chatQuoteSchema } from '../../src/api/chat-quote-schema.ts'
-import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError, readEventStream } from '../harness/event-stream.ts'
-import { answer, type ScriptedUpstream, startScriptedUpstream, usageOf } from '../harness/scripted-upstream.ts'
+import { answer, usageOf } from '../harness/scripted-upstream.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
+const price = (usdPerMillion: number) => ({
+  inputPicoPerToken: BigInt(usdPerMillion) * 1_000_000n,
+  outputPicoPerToken: BigInt(usdPerMillion) * 1_000_000n,
+})
+const upstream = useUpstream()
+const gateway = useTestApp(() => ({
+  yaml: 'hosters: { allow_private_urls: true }',
+  offers: [
+    testOffer(upstream.baseUrl, { modelId: 'mixed', price: price(1), endpoint: { endpointId: 'gpu-1' } }),
+    testOffer(upstream.baseUrl, {
+      modelId: 'mixed',
+      price: price(100),
+      endpoint: { endpointId: 'cloud-1', kind: 'cloud' },
+    }),
+    testOffer(upstream.baseUrl, { modelId: 'plain', price: price(1), endpoint: { endpointId: 'gpu-2' } }),
+  ],
+}))
 let hosterId: string
 
 beforeAll(async () => {
-  upstream = await startScriptedUpstream()
   upstream.always(answer({ usage: usageOf(10, 5) }))
-  const price = (perMillion: number) => ({
-    inputPicoPerToken: BigInt(perMillion) * 1_000_000n,
-    outputPicoPerToken: BigInt(perMillion) * 1_000_000n,
-  })
-  gateway = await startTestApp({
-    yaml: 'hosters: { allow_private_urls: true }',
-    offers: [
-      testOffer(upstream.baseUrl, { modelId: 'mixed', price: price(1), endpoint: { endpointId: 'gpu-1' } }),
-      testOffer(upstream.baseUrl, {
-        modelId: 'mixed',
-        price: price(100),
-        endpoint: { endpointId: 'cloud-1', kind: 'cloud' },
-      }),
-      testOffer(upstream.baseUrl, { modelId: 'plain', price: price(1), endpoint: { endpointId: 'gpu-2' } }),
-    ],
-  })
   hosterId = await gateway.hoster({ baseUrl: `${upstream.baseUrl}/hoster`, models: [{ modelId: 'mixed' }] })
-})
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
 })
 
 const messages = [{ role: 'user', content: 'How far is it to the river?' }]
@@ -47,7 +42,7 @@ async function quoteOf(customer: TestCustomer, body: object): Promise<ChatQuote>
 }
 
 describe('dry_run', () => {
-  test('names who would serve it in order, who may not and why, and what it would cost', async () => {
+  test('lists the servers in order, the excluded ones with the reason, and the cost', async () => {
     const customer = await gateway.customer()
     const asked = { model: 'mixed', tier: 'cheapest', max_tokens: 100, privacy_mode: true }
     const quote = await quoteOf(customer, asked)
@@ -66,7 +61,7 @@ describe('dry_run', () => {
     const { input_tokens, output_tokens, cost_usd } = quote.expected!
     expect(output_tokens).toBe(100)
     expect(Math.round(cost_usd * 1e9)).toBe((input_tokens + output_tokens) * 1_000)
-    // The dearest that may serve it: output at 2 USD per million.
+    // The most expensive candidate: output at 2 USD per million.
     expect(quote.hold_usd).toBe(quote.candidates[1]!.worst_case_cost_usd)
     expect(quote.worst_case_cost_usd).toBe(quote.hold_usd)
 
@@ -75,7 +70,7 @@ describe('dry_run', () => {
     expect(row!.hold_nanos).toBe(BigInt(Math.round(quote.hold_usd! * 1e9)))
   })
 
-  test('sends, holds and charges nothing and leaves no row, and counts against the limits, streams too', async () => {
+  test('sends, holds, charges and records nothing, but counts against the rate limits', async () => {
     const customer = await gateway.customer({ limits: { requestsPerMinute: 2, requestsPerDay: 100 } })
     const sent = upstream.requests.length
     const headers = []
@@ -96,7 +91,7 @@ describe('dry_run', () => {
     expect(rows).toEqual([])
   })
 
-  test('takes no Idempotency-Key, which still stands for the request that follows', async () => {
+  test('does not use up the Idempotency-Key of the request that follows', async () => {
     const customer = await gateway.customer()
     const once = { headers: { 'idempotency-key': 'after-the-quote' } }
     for (let n = 0; n < 2; n++) {
@@ -108,7 +103,7 @@ describe('dry_run', () => {
     expect([run.status, run.headers.get('idempotent-replayed')]).toEqual([200, null])
   })
 
-  test('assumes 256 tokens of output for each choice, or max_tokens if that is less', async () => {
+  test('expects 256 output tokens per choice, or max_tokens if that is less', async () => {
     const customer = await gateway.customer()
     const output = async (more: object) =>
       (await quoteOf(customer, { model: 'plain', ...more })).expected!.output_tokens
@@ -117,7 +112,7 @@ describe('dry_run', () => {
     expect(await output({ max_tokens: 20 })).toBe(20)
   })
 
-  test('a request that nothing could serve is quoted with its refusal', async () => {
+  test('quotes a request that no server could serve with its refusal', async () => {
     const customer = await gateway.customer()
     const quote = await quoteOf(customer, { model: 'plain', tools: [{}], max_tokens: 20_000 })
     expect(quote).toMatchObject({
@@ -129,16 +124,16 @@ describe('dry_run', () => {
     })
   })
 
-  test('an unknown model and a wrong body are refused as ever', async () => {
+  test('refuses an unknown model and an invalid body', async () => {
     const customer = await gateway.customer()
     const refused = async (body: object) =>
       readError(await gateway.chat(customer, { messages, dry_run: true, ...body }))
-    expect(await refused({ model: 'nobody-has-this' })).toMatchObject({ status: 404, code: 'model_not_found' })
+    expect(await refused({ model: 'unknown-model' })).toMatchObject({ status: 404, code: 'model_not_found' })
     expect(await refused({ model: 'plain', dry_run: 'yes' })).toMatchObject({ status: 400, param: 'dry_run' })
     expect(await refused({ model: 'plain', temperature: 9 })).toMatchObject({ status: 400, param: 'temperature' })
   })
 
-  test('false and null are chat requests, and neither field reaches the server', async () => {
+  test('false and null are normal requests, and the fields are not forwarded', async () => {
     const customer = await gateway.customer()
     for (const dry_run of [false, null]) {
       const response = await gateway.chat(customer, { model: 'plain', messages, dry_run, max_cost_usd: 1 })
@@ -150,14 +145,14 @@ describe('dry_run', () => {
 })
 
 describe('max_cost_usd', () => {
-  test('lowers max_tokens, holds no more than itself, and says so in a header and on the receipt', async () => {
+  test('lowers max_tokens and the hold, and shows so in a header and on the receipt', async () => {
     const customer = await gateway.customer()
     const response = await gateway.chat(customer, { model: 'plain', messages, max_tokens: 4_000, max_cost_usd: 0.0003 })
     await response.text()
     const allowed = Number(response.headers.get('x-switchyard-max-tokens'))
     expect(upstream.requests.at(-1)!.body.max_tokens).toBe(allowed)
     const [row] = await gateway.usage(customer)
-    // Every token is 1,000 nano-USD, so nothing of the cap is left over.
+    // Each token costs 1,000 nano-USD, so the hold is exactly the cap.
     expect(row!.hold_nanos).toBe(300_000n)
     const receipt = await gateway.get(customer, `/v1/usage/requests/${row!.request_id}`)
     expect(await receipt.json()).toMatchObject({
@@ -169,7 +164,7 @@ describe('max_cost_usd', () => {
     expect(quote).toMatchObject({ max_tokens: allowed, max_tokens_clamped_by: 'max_cost_usd', hold_usd: 0.0003 })
   })
 
-  test('and on_insufficient each lower max_tokens; the receipt names the one that did', async () => {
+  test('on the receipt, the clamp names on_insufficient if that is the lower one', async () => {
     const customer = await gateway.customer({ creditNanos: 200_000n })
     const asked = { model: 'plain', messages, max_tokens: 4_000, max_cost_usd: 0.0003, on_insufficient: 'clamp' }
     const response = await gateway.chat(customer, asked)
@@ -182,7 +177,7 @@ describe('max_cost_usd', () => {
     })
   })
 
-  test('cuts a stream that outgrows it, and nothing beyond it is charged', async () => {
+  test('cuts a stream at the cap and charges nothing beyond it', async () => {
     const customer = await gateway.customer()
     const pieces = Array.from({ length: 2_000 }, (_, index) => ` word${index}`)
     upstream.respondWith(answer({ pieces, usage: usageOf(10, 2_000) }))
@@ -195,7 +190,7 @@ describe('max_cost_usd', () => {
     expect(row!.cost_nanos).toBeGreaterThan(0n)
   })
 
-  test('leaves out servers that are too dear for it, rather than shorten the answer of the others', async () => {
+  test('excludes servers that are too expensive instead of shortening the answer', async () => {
     const customer = await gateway.customer()
     const asked = { model: 'mixed', max_tokens: 50, max_cost_usd: 0.0006, deny_hosters: [hosterId] }
     const response = await gateway.chat(customer, { messages, ...asked })
@@ -213,7 +208,7 @@ describe('max_cost_usd', () => {
     })
   })
 
-  test('that pays for not even one token is 400 with the least that would, and free', async () => {
+  test('a cap below the cost of one token is 400 with the smallest sufficient amount', async () => {
     const customer = await gateway.customer()
     const refused = await readError(
       await gateway.chat(customer, { model: 'mixed', messages, max_cost_usd: 0.00001, privacy_mode: true }),
@@ -223,8 +218,8 @@ describe('max_cost_usd', () => {
       /^max_cost_usd is 0.00001, and the prompt with one token of output may cost 0.000\d+ USD/,
     )
     expect(refused.message).toContain('max_cost_usd excluded 2 offers')
-    const least = Number(/may cost (0\.\d+) USD/.exec(refused.message)![1])
-    const paid = await gateway.chat(customer, { model: 'mixed', messages, max_cost_usd: least })
+    const smallest = Number(/may cost (0\.\d+) USD/.exec(refused.message)![1])
+    const paid = await gateway.chat(customer, { model: 'mixed', messages, max_cost_usd: smallest })
     expect(paid.headers.get('x-switchyard-max-tokens')).toBe('1')
     await paid.text()
     expect(await gateway.usage(customer)).toHaveLength(1)

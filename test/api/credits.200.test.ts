@@ -1,21 +1,19 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { Credits, CreditTransactions } from '../../src/api/credits.ts'
 import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
 import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
-import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
-import { answer, type ScriptedUpstream, startScriptedUpstream, usageOf } from '../harness/scripted-upstream.ts'
+import { type TestCustomer, testOffer } from '../harness/app.ts'
+import { answer, usageOf } from '../harness/scripted-upstream.ts'
+import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-/** 5 USD to begin with, 2 USD more, three answers for 20,000 nano-USD each, one of them refunded by 3,000. */
-let customer: TestCustomer
+const upstream = useUpstream()
+const gateway = useTestApp(() => ({ offers: [testOffer(upstream.baseUrl)] }))
+/** Has 5 USD of signup credit, 2 USD more, and three answers of 20,000 nano-USD each, one refunded by 3,000. */
+const customer = useCustomer(gateway)
 let refundedId: string
 
 beforeAll(async () => {
-  upstream = await startScriptedUpstream()
   upstream.always(answer({ usage: usageOf(10, 5) }))
-  gateway = await startTestApp({ offers: [testOffer(upstream.baseUrl)] })
-  customer = await gateway.customer()
   const { pool } = gateway.database
   const { customerId } = customer
   await grantCredit(pool, { customerId, amountNanos: 2_000_000_000n, ref: 'invoice 7', reason: 'paid by transfer' })
@@ -24,21 +22,16 @@ beforeAll(async () => {
   await refundRequest(pool, { customerId, requestId: refundedId, amountNanos: 3_000n, reason: 'wrong language' })
 })
 
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
-})
+const chat = (caller: TestCustomer) =>
+  gateway.chat(caller, { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] })
 
-const chat = (who: TestCustomer) =>
-  gateway.chat(who, { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] })
-
-async function get<Body>(path: string, who = customer): Promise<Body> {
-  const response = await gateway.get(who, path)
+async function get<Body>(path: string, caller = customer): Promise<Body> {
+  const response = await gateway.get(caller, path)
   expect([path, response.status]).toEqual([path, 200])
   return (await response.json()) as Body
 }
 
-test('GET /v1/credits: the balance and how it came about', async () => {
+test('GET /v1/credits reports the balance and its parts', async () => {
   expect(await get<Credits>('/v1/credits')).toEqual({
     balance_usd: 6.999943,
     granted_usd: 7,
@@ -48,16 +41,16 @@ test('GET /v1/credits: the balance and how it came about', async () => {
   })
 })
 
-test('GET /v1/credits tells what a running request holds', async () => {
+test('GET /v1/credits reports the hold of a running request', async () => {
   const gate = Promise.withResolvers<void>()
   upstream.respondWith(async (request, response) => {
     await gate.promise
     await answer({ usage: usageOf(10, 5) })(request, response)
   })
   const other = await gateway.customer()
-  const asked = upstream.requests.length
+  const sentBefore = upstream.requests.length
   const answered = chat(other)
-  await expect.poll(() => upstream.requests.length, { interval: 1 }).toBe(asked + 1)
+  await expect.poll(() => upstream.requests.length, { interval: 1 }).toBe(sentBefore + 1)
   const running = await get<Credits>('/v1/credits', other)
   expect(running).toMatchObject({ balance_usd: 5, spent_usd: 0 })
   expect(running.held_usd).toBeGreaterThan(0.00002)
@@ -66,7 +59,7 @@ test('GET /v1/credits tells what a running request holds', async () => {
   expect(await get<Credits>('/v1/credits', other)).toMatchObject({ balance_usd: 4.99998, held_usd: 0 })
 })
 
-test('GET /v1/credits/transactions: newest first, together the balance', async () => {
+test('GET /v1/credits/transactions lists the newest first', async () => {
   const { data, next_cursor } = await get<CreditTransactions>('/v1/credits/transactions')
   expect(next_cursor).toBeNull()
   expect(data.map(({ at: _, ...line }) => line).toSorted((a, b) => a.kind.localeCompare(b.kind))).toEqual([
@@ -84,7 +77,7 @@ test('GET /v1/credits/transactions: newest first, together the balance', async (
   expect(data.find(({ kind }) => kind === 'usage')!.at).toMatch(/T00:00:00.000Z$/)
 })
 
-test('GET /v1/credits/transactions in pages: each line once, also when new ones arrive in between', async () => {
+test('the pages of GET /v1/credits/transactions contain each line once, even if new ones are added', async () => {
   const whole = await get<CreditTransactions>('/v1/credits/transactions')
   const lines: CreditTransactions['data'] = []
   let cursor: string | null = ''
@@ -101,7 +94,7 @@ test('GET /v1/credits/transactions in pages: each line once, also when new ones 
   expect(lines).toEqual(whole.data)
 })
 
-test('nobody sees the credit of another, not even with its cursor', async () => {
+test('a customer cannot see the credit of another customer, even with its cursor', async () => {
   const stranger = await gateway.customer({ creditNanos: 0n })
   const { next_cursor } = await get<CreditTransactions>('/v1/credits/transactions?limit=1')
   expect(await get('/v1/credits', stranger)).toEqual({
@@ -115,7 +108,7 @@ test('nobody sees the credit of another, not even with its cursor', async () => 
     expect(await get(`/v1/credits/transactions${query}`, stranger)).toEqual({ data: [], next_cursor: null })
 })
 
-test('a refund has a column of its own in the reports, and lowers no cost', async () => {
+test('a refund is a separate column in the reports and does not lower the cost', async () => {
   const summary = await get<{ usage_30d: object }>('/v1/usage')
   expect(summary).toMatchObject({ usage_30d: { total_cost_microdollars: 60, refunded_usd: 0.000003 } })
   const tokens = await get<{ totals: object }>('/v1/usage/tokens?days=2')

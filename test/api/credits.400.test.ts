@@ -1,15 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startTestApp, type TestApp, type TestCustomer } from '../harness/app.ts'
+import { expect, test } from 'vitest'
 import { readError } from '../harness/event-stream.ts'
+import { useCustomer, useTestApp } from '../harness/use-test-app.ts'
 
-let gateway: TestApp
-let customer: TestCustomer
-
-beforeAll(async () => {
-  gateway = await startTestApp({ yaml: 'reports: { requests_per_minute: 1000 }' })
-  customer = await gateway.customer()
-})
-afterAll(() => gateway?.close())
+const gateway = useTestApp({ yaml: 'reports: { requests_per_minute: 1000 }' })
+const customer = useCustomer(gateway)
 
 test.each(['0', '-1', '101', '1e2', '1.5', '', 'ten', '%205', '+5', '007', '5&limit=5', '9'.repeat(400)])(
   'limit=%s is refused by name',
@@ -43,7 +37,7 @@ test.each([
   expect(error.message.length).toBeLessThan(200)
 })
 
-test('any place in the list is taken, and unknown names too', async () => {
+test('every position in the list is accepted, and unknown parameters are ignored', async () => {
   for (const query of [
     '',
     '?limit=100',

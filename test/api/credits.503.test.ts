@@ -2,10 +2,10 @@ import { expect, test } from 'vitest'
 import { startTestApp } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
 
-test('without a database the credit is not told, rather than told wrong', async () => {
+test('the credit endpoints are 503 while the database is down', async () => {
   const gateway = await startTestApp({ mayBeCutOff: true })
   const customer = await gateway.customer()
-  // Its key is known from now on.
+  // Puts the key into the cache.
   await (await gateway.get(customer, '/v1/credits')).text()
   const restore = gateway.cutOff()
   try {

@@ -17,12 +17,13 @@ import { createServer } from '../../src/http/server.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { rawRequest } from '../harness/raw-request.ts'
-import { answer, type ScriptedUpstream, stall, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
+import { answer, stall, status } from '../harness/scripted-upstream.ts'
+import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-// Whatever an endpoint needs, nothing of it works: for what it says of itself, and for what a caller sees of a bug.
+// Stands in for every dependency and throws on each call, like a bug. The endpoints built on it are also read for their documentation.
 const broken = new Proxy({} as never, {
   get: () => () => {
-    throw new Error('secret of the inside')
+    throw new Error('an internal secret')
   },
 })
 const brokenDeps = { bodyLimitBytes: 1_000, clock: systemClock }
@@ -42,7 +43,7 @@ const endpoints: readonly Endpoint[] = [
       ...{ complete: broken, completeOnce: broken, quote: broken, windows: broken, onRefused: broken },
       log: { error() {}, debug() {} },
       authenticate: () => {
-        throw new Error('secret of the inside')
+        throw new Error('an internal secret')
       },
       inFlight: { isClosed: false } as never,
       pingMs: 1_000,
@@ -51,10 +52,10 @@ const endpoints: readonly Endpoint[] = [
   ),
 ]
 
-/** Each endpoint with each status that the OpenAPI document declares for it, and the error codes declared for that. */
+/** Each endpoint with each status that the OpenAPI document declares for it, and the error codes of that status. */
 const declared = endpoints.flatMap(endpoint => {
   const path = endpoint.doc.openapiPath ?? endpoint.path
-  // biome-ignore lint/suspicious/noExplicitAny: a document, read as what it is
+  // biome-ignore lint/suspicious/noExplicitAny: the document has no type
   const { paths } = openapiDocument([endpoint]) as any
   const responses = paths[path][endpoint.method.toLowerCase()].responses as Record<string, { content?: Media }>
   return Object.entries(responses).map(([status, { content }]) => ({
@@ -67,13 +68,20 @@ const declared = endpoints.flatMap(endpoint => {
 
 type Media = Record<string, { examples?: Record<string, unknown> }>
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-let strict: TestApp
-let customer: TestCustomer
-/** May not manage, and may use one model. */
+const upstream = useUpstream()
+const gateway = useTestApp(() => ({
+  yaml: 'reports: { requests_per_minute: 10000 }',
+  offers: ['test-model', 'other-model'].map(modelId => testOffer(upstream.baseUrl, { modelId })),
+}))
+/** Allows one report per minute, and its minute never ends. */
+const strict = useTestApp({
+  yaml: 'reports: { requests_per_minute: 1 }',
+  clock: { epochMs: () => Date.UTC(2026, 10, 21, 9, 30, 15), monotonicMs: () => performance.now() },
+})
+const customer = useCustomer(gateway, { tier: 'scale', key: { scopes: ['manage'] } })
+/** A key of `customer` without the scope manage and with one allowed model. */
 let plain: TestCustomer
-/** A request, a key and an alert rule of `customer`, and their like of somebody else. */
+/** A request, a key and an alert rule of `customer`, and of another customer. */
 let mine: Ids
 let theirs: Ids
 
@@ -87,31 +95,19 @@ const hello = { model: 'test-model', max_tokens: 10, messages: [{ role: 'user', 
 const hook = { kind: 'daily_spend', channel: 'webhook', target: 'https://hooks.acme.dev/x' }
 
 beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  const offers = ['test-model', 'other-model'].map(modelId => testOffer(upstream.baseUrl, { modelId }))
-  gateway = await startTestApp({ yaml: 'reports: { requests_per_minute: 10000 }', offers })
-  // Its minute never ends, and has room for one report.
-  const clock = { epochMs: () => Date.UTC(2026, 10, 21, 9, 30, 15), monotonicMs: () => performance.now() }
-  strict = await startTestApp({ yaml: 'reports: { requests_per_minute: 1 }', clock })
-  customer = await manager()
   plain = await gateway.anotherKey(customer, { allowedModels: ['test-model'] })
   mine = await idsOf(customer)
   theirs = await idsOf(await manager())
-})
-afterAll(async () => {
-  await strict?.close()
-  await gateway?.close()
-  await upstream?.close()
 })
 
 const manager = (app = gateway) => app.customer({ tier: 'scale', key: { scopes: ['manage'] } })
 
 async function idsOf(owner: TestCustomer): Promise<Ids> {
   const made = async (path: string, body: object) => {
-    const { json } = await send('POST', path, { who: owner, body })
+    const { json } = await send('POST', path, { caller: owner, body })
     return json.id as string
   }
-  const { headers } = await send('POST', '/v1/chat/completions', { who: owner, body: hello })
+  const { headers } = await send('POST', '/v1/chat/completions', { caller: owner, body: hello })
   const requests = headers.get('x-request-id')!
   return { requests, keys: await made('/v1/keys', { name: 'other' }), alerts: await made('/v1/alerts', hook) }
 }
@@ -119,23 +115,23 @@ async function idsOf(owner: TestCustomer): Promise<Ids> {
 interface Answer {
   readonly status: number
   readonly headers: Headers
-  // biome-ignore lint/suspicious/noExplicitAny: any body of any endpoint
+  // biome-ignore lint/suspicious/noExplicitAny: the body of any endpoint
   readonly json: any
 }
 
 interface Sending {
   readonly app?: Pick<TestApp, 'url'>
-  readonly who?: TestCustomer
+  readonly caller?: TestCustomer
   readonly body?: unknown
   readonly headers?: Record<string, string>
 }
 
 async function send(method: string, path: string, sending: Sending = {}): Promise<Answer> {
-  const { app = gateway, who = customer, body, headers } = sending
+  const { app = gateway, caller = customer, body, headers } = sending
   const response = await fetch(app.url + path, {
     method,
     headers: {
-      authorization: `Bearer ${who.key}`,
+      authorization: `Bearer ${caller.key}`,
       ...(body !== undefined && { 'content-type': 'application/json' }),
       ...headers,
     },
@@ -170,7 +166,7 @@ const isChat = (endpoint: Endpoint) => endpoint.path === '/v1/chat/completions'
 let names = 0
 const onceAs = (key = `order-${++names}`) => ({ headers: { 'idempotency-key': key } })
 
-/** What makes an endpoint answer with a status; several ways where the endpoint has several. */
+/** Per status: sends requests that the endpoint must answer with it, in every known way. */
 const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = {
   200: async endpoint => {
     if (isChat(endpoint))
@@ -181,7 +177,7 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
         chat({ max_cost_usd: 0.0001 }),
         chat({ on_insufficient: 'clamp' }),
       ])
-    // What is deleted has to be there, and be of no further use.
+    // A DELETE gets new ids, which no other test needs.
     return [await ask(endpoint, {}, endpoint.method === 'DELETE' ? await idsOf(customer) : mine)]
   },
   400: async endpoint => {
@@ -202,39 +198,39 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
         : []),
     ])
   },
-  401: endpoint => Promise.all(['', `${customer.key}x`].map(key => ask(endpoint, { who: { ...customer, key } }))),
+  401: endpoint => Promise.all(['', `${customer.key}x`].map(key => ask(endpoint, { caller: { ...customer, key } }))),
   402: async () => {
     const poor = await gateway.customer({ creditNanos: 1_000n })
     const limited = await gateway.customer({ key: { limit: { limitNanos: 1_000n, reset: 'daily' } } })
     const capped = await gateway.customer({ limits: { dailySpendCapNanos: 1_000n } })
-    const refused = [poor, limited, capped].map(who => chat({}, { who }))
+    const refused = [poor, limited, capped].map(caller => chat({}, { caller }))
     return Promise.all([
       ...refused,
-      chat({ on_insufficient: 'clamp' }, { who: poor }),
-      chat({}, { who: poor, ...onceAs() }),
+      chat({ on_insufficient: 'clamp' }, { caller: poor }),
+      chat({}, { caller: poor, ...onceAs() }),
     ])
   },
   403: endpoint =>
     Promise.all(
       isChat(endpoint)
-        ? [{}, { dry_run: true }].map(body => chat({ ...body, model: 'other-model' }, { who: plain }))
-        : [ask(endpoint, { who: plain })],
+        ? [{}, { dry_run: true }].map(body => chat({ ...body, model: 'other-model' }, { caller: plain }))
+        : [ask(endpoint, { caller: plain })],
     ),
   404: endpoint => {
-    if (isChat(endpoint)) return Promise.all([{}, { dry_run: true }].map(body => chat({ ...body, model: 'nobody' })))
-    const nobody = '00000000-0000-4000-8000-000000000000'
-    const unknown = [nobody, 'x', '%00'].map(id => ({ requests: id, keys: id, alerts: id }))
+    if (isChat(endpoint)) return Promise.all([{}, { dry_run: true }].map(body => chat({ ...body, model: 'unknown' })))
+    const unused = '00000000-0000-4000-8000-000000000000'
+    const unknown = [unused, 'x', '%00'].map(id => ({ requests: id, keys: id, alerts: id }))
     return Promise.all([theirs, ...unknown].map(ids => ask(endpoint, {}, ids)))
   },
-  408: endpoint => waited.get(endpoint)!.timedOut,
+  408: endpoint => slow.get(endpoint)!.timedOut,
   409: async () => {
     const [private_, running] = [onceAs(), onceAs()]
     await chat({ privacy_mode: true }, private_)
     const leaving = new AbortController()
-    const asked = upstream.requests.length
+    const sentBefore = upstream.requests.length
     upstream.respondWith(stall())
     const first = gateway.chat(customer, hello, { ...running, signal: leaving.signal }).catch(() => {})
-    await expect.poll(() => upstream.requests.length).toBe(asked + 1)
+    await expect.poll(() => upstream.requests.length).toBe(sentBefore + 1)
     const refused = await Promise.all([chat({ privacy_mode: true }, private_), chat({}, running)])
     leaving.abort()
     await first
@@ -251,14 +247,18 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
     if (isChat(endpoint)) {
       const limits = [{ requestsPerMinute: 1 }, { requestsPerDay: 1 }]
       const spent = await Promise.all(limits.map(limits => gateway.customer({ limits })))
-      await Promise.all(spent.map(who => chat({}, { who })))
+      await Promise.all(spent.map(caller => chat({}, { caller })))
       return Promise.all(
-        spent.flatMap(who => [chat({}, { who }), chat({ dry_run: true }, { who }), chat({}, { who, ...onceAs() })]),
+        spent.flatMap(caller => [
+          chat({}, { caller }),
+          chat({ dry_run: true }, { caller }),
+          chat({}, { caller, ...onceAs() }),
+        ]),
       )
     }
-    const who = await manager(strict)
-    expect((await send('GET', '/v1/key', { app: strict, who })).status).toBe(200)
-    return [await ask(endpoint, { app: strict, who })]
+    const caller = await manager(strict)
+    expect((await send('GET', '/v1/key', { app: strict, caller })).status).toBe(200)
+    return [await ask(endpoint, { app: strict, caller })]
   },
   431: async endpoint => {
     const { method, path } = right(endpoint)
@@ -270,7 +270,7 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
     upstream.respondWith(status(500), status(500))
     return [...refused, await chat({}), await chat({}, onceAs())]
   },
-  503: endpoint => waited.get(endpoint)!.refused,
+  503: endpoint => slow.get(endpoint)!.refused,
   504: async () => {
     const app = await startTestApp({
       mayBeCutOff: true,
@@ -278,14 +278,14 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
       timeouts: { commitMs: 500 },
     })
     try {
-      const who = await app.customer()
+      const caller = await app.customer()
       const [asked, cutOff] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
       upstream.respondWith(async (request, response) => {
         asked.resolve()
         await cutOff.promise
         await answer()(request, response)
       })
-      const refused = chat({}, { app, who })
+      const refused = chat({}, { app, caller })
       await asked.promise
       const restore = app.cutOff()
       cutOff.resolve()
@@ -298,17 +298,17 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
   },
 }
 
-/** What takes seconds of waiting is provoked for all endpoints at once. */
-const waited = new Map<Endpoint, { timedOut: Promise<Answer[]>; refused: Promise<Answer[]> }>()
-let SHORT_TIMEOUTS: TestApp
+/** Requests that take seconds, sent for all endpoints at once. */
+const slow = new Map<Endpoint, { timedOut: Promise<Answer[]>; refused: Promise<Answer[]> }>()
+let withShortTimeouts: TestApp
 let buggy: { url: string; close(): Promise<void> }
 let withoutDatabase: TestApp
-let knownToIt: TestCustomer
+let cachedCustomer: TestCustomer
 let restore: () => void
 
 beforeAll(async () => {
-  SHORT_TIMEOUTS = await startTestApp()
-  SHORT_TIMEOUTS.app.server.server.headersTimeout = 1
+  withShortTimeouts = await startTestApp()
+  withShortTimeouts.app.server.server.headersTimeout = 1
   const caller = { access: { mayManage: true } } as Caller
   const server = createServer({
     endpoints,
@@ -322,14 +322,14 @@ beforeAll(async () => {
   })
   buggy = { url: await server.listen({ host: '127.0.0.1', port: 0 }), close: () => server.close() }
   withoutDatabase = await startTestApp({ mayBeCutOff: true, offers: [testOffer(upstream.baseUrl)] })
-  knownToIt = await manager(withoutDatabase)
-  expect((await send('GET', '/v1/key', { app: withoutDatabase, who: knownToIt })).status).toBe(200)
+  cachedCustomer = await manager(withoutDatabase)
+  expect((await send('GET', '/v1/key', { app: withoutDatabase, caller: cachedCustomer })).status).toBe(200)
   restore = withoutDatabase.cutOff()
   for (const endpoint of endpoints) {
     const { method, path } = right(endpoint)
-    waited.set(endpoint, {
-      timedOut: Promise.all([sendRaw(SHORT_TIMEOUTS.url, `${method} ${path} HTTP/1.1\r\nhost: x\r\n`)]),
-      refused: Promise.all([ask(endpoint, { app: withoutDatabase, who: knownToIt })]),
+    slow.set(endpoint, {
+      timedOut: Promise.all([sendRaw(withShortTimeouts.url, `${method} ${path} HTTP/1.1\r\nhost: x\r\n`)]),
+      refused: Promise.all([ask(endpoint, { app: withoutDatabase, caller: cachedCustomer })]),
     })
   }
 }, 60_000)
@@ -337,7 +337,7 @@ afterAll(async () => {
   restore?.()
   await withoutDatabase?.close()
   await buggy?.close()
-  await SHORT_TIMEOUTS?.close()
+  await withShortTimeouts?.close()
 }, 60_000)
 
 test.each(declared)('$name: $status', async ({ status, codes, endpoint }) => {
@@ -354,7 +354,7 @@ test.each(declared)('$name: $status', async ({ status, codes, endpoint }) => {
     expect(codes).toContain(error.code)
     expect(error.type).toBe(errorTable[error.code as ErrorCode].type)
     expect(error.message.length).toBeGreaterThan(20)
-    expect(JSON.stringify(json)).not.toContain('secret of the inside')
+    expect(JSON.stringify(json)).not.toContain('an internal secret')
     const isWorthWaiting = [429, 503, 504].includes(status) || error.code === 'idempotency_key_in_use'
     expect([error.code, headers.has('retry-after')]).toEqual([error.code, isWorthWaiting])
   }

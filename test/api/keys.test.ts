@@ -1,24 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { hasValidChecksum } from '../../src/auth/api-key.ts'
-import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { startTestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
-import { answer, type ScriptedUpstream, startScriptedUpstream, usageOf } from '../harness/scripted-upstream.ts'
+import { answer, usageOf } from '../harness/scripted-upstream.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  gateway = await startTestApp({
-    offers: [testOffer(upstream.baseUrl)],
-    yaml: 'reports: {requests_per_minute: 1000}\n',
-  })
-})
-
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
-})
+const upstream = useUpstream()
+const gateway = useTestApp(() => ({
+  offers: [testOffer(upstream.baseUrl)],
+  yaml: 'reports: { requests_per_minute: 1000 }',
+}))
 
 const manager = () => gateway.customer({ key: { scopes: ['manage'] } })
 const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }], max_tokens: 100 }
@@ -31,7 +22,7 @@ function send({ key }: TestCustomer, method: string, path: string, body?: unknow
   })
 }
 
-/** Of model ids, each of so many characters. */
+/** Distinct model ids of this length. */
 const listOf = (count: number, length: number) =>
   Array.from({ length: count }, (_, n) => String(n).padStart(length, 'm'))
 
@@ -42,7 +33,7 @@ const json = async (response: Promise<Response>) => {
 }
 
 describe('200', () => {
-  test('a key is made, shown once, works with what it was given, is listed without itself, and is deleted', async () => {
+  test('a key is created, shown once, usable, listed without its secret, and deleted', async () => {
     const customer = await manager()
     const made = await json(
       send(customer, 'POST', '/v1/keys', {
@@ -81,13 +72,13 @@ describe('200', () => {
     expect(await json(send(customer, 'DELETE', `/v1/keys/${made.id.toUpperCase()}`))).toEqual(deleted)
     await gateway.app.noticeChanges()
     expect((await gateway.chat(bot, hello)).status).toBe(401)
-    // As an alert rule that was deleted: it is in no list, so it does not exist.
+    // A deleted key does not exist any more, like a deleted alert rule.
     const again = await send(customer, 'DELETE', `/v1/keys/${made.id}`)
     expect(await readError(again)).toMatchObject({ status: 404, code: 'not_found' })
     expect((await json(send(customer, 'GET', '/v1/keys'))).data).toHaveLength(1)
   })
 
-  test('a name is all that a key needs', async () => {
+  test('only the name of a key is required', async () => {
     const made = await json(send(await manager(), 'POST', '/v1/keys', { name: 'plain', scopes: null }))
     expect(made).toMatchObject({
       expires_at: null,
@@ -98,7 +89,7 @@ describe('200', () => {
     })
   })
 
-  test('limits are exact, as numbers and as text', async () => {
+  test('limits are exact, as numbers and as strings', async () => {
     const customer = await manager()
     const limits = [0.1, 1e-9, 999_999_999, '12.000000001', 123_456.1]
     for (const spend_limit_usd of limits) {
@@ -118,13 +109,13 @@ describe('200', () => {
     ])
   })
 
-  test('a list of models may be long', async () => {
+  test('the list of models can be long', async () => {
     const allowed_models = listOf(32, 256)
     const made = await json(send(await manager(), 'POST', '/v1/keys', { name: 'long', allowed_models }))
     expect(made.allowed_models).toEqual(allowed_models)
   })
 
-  test('GET /v1/key tells any key what it may do and has used, its own part of what its customer used', async () => {
+  test('GET /v1/key reports the limits and the usage of the calling key only', async () => {
     const limit = { limitNanos: 1_000_000n, reset: 'monthly' } as const
     const limited = await gateway.customer({ key: { name: 'limited', limit, allowedModels: ['test-model'] } })
     const plain = await gateway.anotherKey(limited, { name: 'plain' })
@@ -164,7 +155,7 @@ describe('200', () => {
     })
   })
 
-  test('what a key used is told apart by day, week and month', async () => {
+  test('GET /v1/key reports usage by day, week and month', async () => {
     const caller = await gateway.customer()
     const { id } = await json(gateway.get(caller, '/v1/key'))
     const past = `
@@ -218,7 +209,7 @@ describe('400', () => {
     expect(error).toMatchObject({ status: 400, code, param, message: expect.stringMatching(message) })
   })
 
-  test('a customer has at most a thousand keys', async () => {
+  test('a customer can have at most 1,000 keys', async () => {
     const customer = await manager()
     await gateway.database.pool.query(
       `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint)
@@ -232,7 +223,7 @@ describe('400', () => {
   })
 })
 
-test('401 without a key, 403 insufficient_scope with one that may not manage', async () => {
+test('401 without a key, 403 insufficient_scope without the scope manage', async () => {
   const plain = await gateway.customer()
   for (const [method, path, body] of [
     ['GET', '/v1/keys'],
@@ -246,7 +237,7 @@ test('401 without a key, 403 insufficient_scope with one that may not manage', a
   expect((await fetch(`${gateway.url}/v1/key`)).status).toBe(401)
 })
 
-test("404: the keys of others do not exist, and cannot be deleted; nor can what is no key's id", async () => {
+test("404 for another customer's key and for an unknown id", async () => {
   const [mine, theirs] = [await manager(), await manager()]
   const { id } = await json(send(theirs, 'POST', '/v1/keys', { name: 'theirs' }))
   for (const unknown of [id, '00000000-0000-7000-8000-000000000001', 'x', 'a/b', "'; --", 'x'.repeat(400)]) {
@@ -257,7 +248,7 @@ test("404: the keys of others do not exist, and cannot be deleted; nor can what 
   expect((await json(send(theirs, 'GET', '/v1/keys'))).data.map(key => key.id)).toContain(id)
 })
 
-test('405, 413 and 415 as everywhere', async () => {
+test('405, 413 and 415 like every other endpoint', async () => {
   const customer = await manager()
   const wrongMethod = await send(customer, 'POST', '/v1/key', { name: 'x' })
   expect([wrongMethod.status, wrongMethod.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
@@ -272,12 +263,12 @@ test('405, 413 and 415 as everywhere', async () => {
   expect(await readError(text)).toMatchObject({ status: 415, param: 'Content-Type' })
 })
 
-test('429: they share the limit of the reports', async () => {
-  const small = await startTestApp({ yaml: 'reports: {requests_per_minute: 2}\n' })
+test('429: the key endpoints share the rate limit of the reports', async () => {
+  const small = await startTestApp({ yaml: 'reports: { requests_per_minute: 2 }' })
   try {
     const customer = await small.customer({ key: { scopes: ['manage'] } })
     const ask = () => small.get(customer, '/v1/key').then(({ status }) => status)
-    // The minute may end in between: then one more passes.
+    // The minute can end between two requests; then more of them succeed.
     const statuses = [await ask(), await ask(), await ask(), await ask(), await ask()]
     expect(statuses).toContain(429)
     expect(statuses[0]).toBe(200)

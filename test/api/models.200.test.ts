@@ -1,32 +1,24 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { beforeAll, expect, test } from 'vitest'
+import { testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
-import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
+import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-let customer: TestCustomer
+const upstream = useUpstream()
+const gateway = useTestApp(() => ({
+  yaml: 'hosters: { allow_private_urls: true }',
+  offers: [
+    testOffer(upstream.baseUrl, { modelId: 'meta/llama-3.3:70b', endpoint: { name: 'ollama' } }),
+    testOffer(upstream.baseUrl, { modelId: 'a b+c', endpoint: { kind: 'cloud', name: 'cloud' } }),
+  ],
+}))
+const customer = useCustomer(gateway)
 
 beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  gateway = await startTestApp({
-    yaml: 'hosters: { allow_private_urls: true }',
-    offers: [
-      testOffer(upstream.baseUrl, { modelId: 'meta/llama-3.3:70b', endpoint: { name: 'ollama' } }),
-      testOffer(upstream.baseUrl, { modelId: 'a b+c', endpoint: { kind: 'cloud', name: 'cloud' } }),
-    ],
-  })
   const price = { inputPicoPerToken: 250_000n, outputPicoPerToken: 1_500_000n }
   await gateway.hoster({
     baseUrl: upstream.baseUrl,
     models: [{ modelId: 'meta/llama-3.3:70b', price, contextTokens: 131_072 }],
   })
-  customer = await gateway.customer()
-})
-
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
 })
 
 const llama = {
@@ -46,7 +38,7 @@ const llama = {
   demo: false,
 }
 
-test('GET /v1/models lists what can be asked for, with its prices', async () => {
+test('GET /v1/models lists the models with their prices', async () => {
   const response = await gateway.get(customer, '/v1/models')
   expect(response.status).toBe(200)
   expect(await response.json()).toEqual({
@@ -55,7 +47,7 @@ test('GET /v1/models lists what can be asked for, with its prices', async () => 
   })
 })
 
-test('GET /v1/models/{id} takes ids with slashes, encoded and not', async () => {
+test('GET /v1/models/{id} accepts slashes in ids, percent-encoded or not', async () => {
   for (const id of ['meta/llama-3.3:70b', 'meta%2Fllama-3.3:70b', 'meta%2fllama-3.3%3A70b']) {
     const response = await gateway.get(customer, `/v1/models/${id}`)
     expect([id, response.status, await response.json()]).toEqual([id, 200, llama])
@@ -74,7 +66,7 @@ test('GET /v1/models/{id} of an unknown model is 404 model_not_found', async () 
   }
 })
 
-test('a model is listed from the moment its hoster is active', async () => {
+test('a model is listed once its hoster is active', async () => {
   await gateway.hoster({ baseUrl: upstream.baseUrl, models: [{ modelId: 'fresh-model' }] })
   const { data } = (await (await gateway.get(customer, '/v1/models')).json()) as { data: { id: string }[] }
   expect(data.map(({ id }) => id)).toContain('fresh-model')

@@ -1,23 +1,13 @@
 import { Agent, request } from 'node:http'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { describe, expect, test } from 'vitest'
+import { testOffer } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
-import { type ScriptedUpstream, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
+import { status } from '../harness/scripted-upstream.ts'
+import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-let customer: TestCustomer
-
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  gateway = await startTestApp({ offers: [testOffer(upstream.baseUrl)] })
-  customer = await gateway.customer()
-})
-
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
-})
+const upstream = useUpstream()
+const gateway = useTestApp(() => ({ offers: [testOffer(upstream.baseUrl)] }))
+const customer = useCustomer(gateway)
 
 const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] }
 
@@ -28,7 +18,7 @@ test('/healthz and /readyz need no key', async () => {
   }
 })
 
-test('/metrics counts requests, attempts and money, and names nobody', async () => {
+test('/metrics counts requests, attempts and money, without customer ids', async () => {
   await gateway.chat(customer, hello)
   upstream.respondWith(status(500))
   await gateway.chat(customer, hello)
@@ -48,14 +38,14 @@ test('/metrics counts requests, attempts and money, and names nobody', async () 
   expect(text).not.toContain(customer.key)
 })
 
-test('/metrics is nothing for a request that came through a proxy', async () => {
+test('/metrics is 404 for a request that came through a proxy', async () => {
   for (const name of ['X-Forwarded-For', 'Forwarded']) {
     const response = await fetch(`${gateway.url}/metrics`, { headers: { [name]: 'for=127.0.0.1' } })
     expect(await readError(response)).toMatchObject({ status: 404, code: 'not_found' })
   }
 })
 
-test('/openapi.json and /docs describe the API to anybody', async () => {
+test('/openapi.json and /docs need no key', async () => {
   const document = (await (await fetch(`${gateway.url}/openapi.json`)).json()) as { openapi: string; paths: object }
   expect(document.openapi).toMatch(/^3\.1/)
   expect(Object.keys(document.paths)).toEqual(
@@ -70,28 +60,28 @@ test('/openapi.json and /docs describe the API to anybody', async () => {
 })
 
 describe('browsers', () => {
-  const asked = 'authorization, content-type, x-stainless-lang, x-stainless-retry-count'
+  const requestHeaders = 'authorization, content-type, x-stainless-lang, x-stainless-retry-count'
 
   test.each(['/v1/chat/completions', '/v1/usage', '/v1/models', '/v1/models/meta/llama'])(
-    'may ask %s from any origin',
+    'may call %s from any origin',
     async path => {
       const response = await fetch(gateway.url + path, {
         method: 'OPTIONS',
         headers: {
           origin: 'https://example.com',
           'access-control-request-method': 'POST',
-          'access-control-request-headers': asked,
+          'access-control-request-headers': requestHeaders,
         },
       })
       expect(response.status).toBe(204)
       expect(response.headers.get('access-control-allow-origin')).toBe('*')
-      expect(response.headers.get('access-control-allow-headers')).toBe(asked)
+      expect(response.headers.get('access-control-allow-headers')).toBe(requestHeaders)
       expect(response.headers.get('access-control-allow-methods')).toContain('POST')
       expect(response.headers.get('access-control-allow-credentials')).toBeNull()
     },
   )
 
-  test('may read answers and errors, with their headers', async () => {
+  test('may read answers and errors with their headers', async () => {
     for (const headers of [{ authorization: `Bearer ${customer.key}` }, {}] as Record<string, string>[]) {
       const response = await fetch(`${gateway.url}/v1/models`, {
         headers: { ...headers, origin: 'https://example.com' },
@@ -102,7 +92,7 @@ describe('browsers', () => {
     }
   })
 
-  test('find nothing open beside the API', async () => {
+  test('may not read the service endpoints', async () => {
     for (const path of ['/healthz', '/metrics', '/docs']) {
       expect((await fetch(gateway.url + path)).headers.get('access-control-allow-origin')).toBeNull()
     }
@@ -114,7 +104,7 @@ test('HEAD answers like GET without a body', async () => {
   expect([response.status, await response.text()]).toEqual([200, ''])
 })
 
-test('requests follow each other on one connection, also after a refusal and a stream', async () => {
+test('one connection serves several requests, also after a refusal and a stream', async () => {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   const sockets = new Set<unknown>()
   const send = (body: object) =>

@@ -1,42 +1,27 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { type RequestPage, type RequestReceipt, requestPage, requestReceipt } from '../../src/api/activity.ts'
 import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
-import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError, readUntil } from '../harness/event-stream.ts'
-import {
-  answer,
-  type ScriptedUpstream,
-  stall,
-  startScriptedUpstream,
-  status,
-  usageOf,
-} from '../harness/scripted-upstream.ts'
+import { answer, stall, status, usageOf } from '../harness/scripted-upstream.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let broken: ScriptedUpstream
-let gateway: TestApp
+const upstream = useUpstream()
+const broken = useUpstream()
+const gateway = useTestApp(() => ({
+  yaml: 'hosters: { allow_private_urls: true }\nreports: { requests_per_minute: 1000 }',
+  offers: [
+    testOffer(upstream.baseUrl, { modelId: 'local-model', endpoint: { endpointId: 'gpu-1' } }),
+    testOffer(upstream.baseUrl, { modelId: 'mixed', endpoint: { endpointId: 'cloud-1', kind: 'cloud' } }),
+    testOffer(broken.baseUrl, { modelId: 'mixed', endpoint: { endpointId: 'gpu-2' } }),
+  ],
+}))
 let hosterId: string
 
 beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  broken = await startScriptedUpstream()
   upstream.always(answer({ text: 'A secret answer', usage: usageOf(10, 5) }))
   broken.always(status(500))
-  const local = testOffer(upstream.baseUrl, { modelId: 'local-model', endpoint: { endpointId: 'gpu-1' } })
-  gateway = await startTestApp({
-    yaml: 'hosters: { allow_private_urls: true }\nreports: { requests_per_minute: 1000 }',
-    offers: [
-      local,
-      testOffer(upstream.baseUrl, { modelId: 'mixed', endpoint: { endpointId: 'cloud-1', kind: 'cloud' } }),
-      testOffer(broken.baseUrl, { modelId: 'mixed', endpoint: { endpointId: 'gpu-2' } }),
-    ],
-  })
   hosterId = await gateway.hoster({ baseUrl: `${upstream.baseUrl}/hoster`, models: [{ modelId: 'hosted' }] })
-})
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
-  await broken?.close()
 })
 
 const prompt = { messages: [{ role: 'user', content: 'A secret question' }] }
@@ -59,7 +44,7 @@ async function receiptOf(customer: TestCustomer, id: string): Promise<RequestRec
   return receipt
 }
 
-test('the list names every request, newest first, and pages', async () => {
+test('the list contains every request, newest first, in pages', async () => {
   const customer = await gateway.customer()
   const ids: string[] = []
   for (const model of ['local-model', 'hosted', 'mixed']) ids.unshift(await ask(customer, { model }))
@@ -94,12 +79,12 @@ test('the list names every request, newest first, and pages', async () => {
   expect((await read('provider=hoster')).data).toMatchObject([{ id: ids[1], hoster_id: hosterId }])
 })
 
-test('the receipt of an answer of the only server', async () => {
+test('the receipt of an answer from the only server', async () => {
   const customer = await gateway.customer()
   const id = await ask(customer, { model: 'local-model', max_tokens: 50 })
   const [row] = await gateway.usage(customer)
   const receipt = await receiptOf(customer, id)
-  // The id in the body of the answer, and either as somebody else's program writes it.
+  // The id is also accepted as in the body of the answer, and in upper case.
   for (const other of [`chatcmpl-${id}`, id.toUpperCase()]) expect(await receiptOf(customer, other)).toEqual(receipt)
   expect(receipt).toMatchObject({
     object: 'usage.receipt',
@@ -145,7 +130,7 @@ test('the receipt of an answer of the only server', async () => {
   expect(rows).toEqual([{ routing: null }])
 })
 
-test('the receipt of a hoster: its name and price version, our count beside its report, and its share', async () => {
+test('the receipt of a hoster answer has name, price version, both token counts and the share', async () => {
   const customer = await gateway.customer()
   upstream.respondWith(answer({ text: 'one two three', usage: usageOf(10, 5_000) }))
   const receipt = await receiptOf(customer, await ask(customer, { model: 'hosted' }))
@@ -165,7 +150,7 @@ test('the receipt of a hoster: its name and price version, our count beside its 
   })
 })
 
-test('a refund is on the receipt, with entries of its own', async () => {
+test('a refund is on the receipt with its own entries', async () => {
   const customer = await gateway.customer()
   const requestId = await ask(customer, { model: 'hosted' })
   expect((await receiptOf(customer, requestId)).refunds).toEqual([])
@@ -188,7 +173,7 @@ test('a refund is on the receipt, with entries of its own', async () => {
   ])
 })
 
-test('a failover: who failed first, what was expected of each, and what was asked for', async () => {
+test('the receipt of a failover lists the attempts, the candidates and the requested tier', async () => {
   const customer = await gateway.customer()
   const receipt = await receiptOf(customer, await ask(customer, { model: 'mixed', tier: 'cheapest' }))
   expect(receipt).toMatchObject({
@@ -206,7 +191,7 @@ test('a failover: who failed first, what was expected of each, and what was aske
   expect(receipt.candidates[0]!.expected_cost_usd).toBeGreaterThan(0)
 })
 
-test('what a wish excluded, what came after the one that answered, and why', async () => {
+test('the receipt lists excluded and untried candidates with the reason', async () => {
   const customer = await gateway.customer()
   const denied = await receiptOf(
     customer,
@@ -230,7 +215,7 @@ test('what a wish excluded, what came after the one that answered, and why', asy
   expect(denied.candidates).toHaveLength(4)
 })
 
-test('requests without an answer have receipts too: refused for want of a server, failed, left', async () => {
+test('failed and abandoned requests have receipts too', async () => {
   const customer = await gateway.customer()
   const failed = await receiptOf(customer, await ask(customer, { model: 'mixed', privacy_mode: true }))
   expect(failed).toMatchObject({
@@ -269,7 +254,7 @@ test('requests without an answer have receipts too: refused for want of a server
 })
 
 test.each(['', 'x', 'not-a-uuid', '00000000-0000-7000-8000-000000000001', '%00', 'a/b'])(
-  'there is no request %j',
+  'the unknown request id %j is 404',
   async id => {
     const customer = await gateway.customer()
     const error = await readError(await gateway.get(customer, `/v1/usage/requests/${id}`))
@@ -278,7 +263,7 @@ test.each(['', 'x', 'not-a-uuid', '00000000-0000-7000-8000-000000000001', '%00',
   },
 )
 
-test('the id of another customer is unknown, in any spelling', async () => {
+test('a request of another customer is 404, in any letter case', async () => {
   const [owner, stranger] = [await gateway.customer(), await gateway.customer()]
   const id = await ask(owner, { model: 'local-model' })
   for (const spelled of [id, id.toUpperCase()]) {

@@ -1,34 +1,26 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
-import { answer, type ScriptedUpstream, startScriptedUpstream, status, usageOf } from '../harness/scripted-upstream.ts'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { testOffer } from '../harness/app.ts'
+import { answer, status, usageOf } from '../harness/scripted-upstream.ts'
+import { useCustomer, useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-/** Three answers (local, hoster, cloud) of 10 + 5 tokens for 20,000 nano-USD each, and one failure. */
-let customer: TestCustomer
-let newcomer: TestCustomer
+const upstream = useUpstream()
+const gateway = useTestApp(() => ({
+  yaml: 'hosters: { allow_private_urls: true }',
+  offers: [
+    testOffer(upstream.baseUrl, { modelId: 'local/model' }),
+    testOffer(upstream.baseUrl, { modelId: 'cloud-model', endpoint: { kind: 'cloud' } }),
+  ],
+}))
+/** Has three answers (local, hoster, cloud) of 10 + 5 tokens for 20,000 nano-USD each, and one failure. */
+const customer = useCustomer(gateway, { limits: { requestsPerMinute: 100, requestsPerDay: 1_000 } })
+const newcomer = useCustomer(gateway, { tier: 'free' })
 
 beforeAll(async () => {
-  upstream = await startScriptedUpstream()
   upstream.always(answer({ usage: usageOf(10, 5) }))
-  gateway = await startTestApp({
-    yaml: 'hosters: { allow_private_urls: true }',
-    offers: [
-      testOffer(upstream.baseUrl, { modelId: 'local/model' }),
-      testOffer(upstream.baseUrl, { modelId: 'cloud-model', endpoint: { kind: 'cloud' } }),
-    ],
-  })
   await gateway.hoster({ baseUrl: `${upstream.baseUrl}/hoster`, models: [{ modelId: 'hosted-model' }] })
-  customer = await gateway.customer({ limits: { requestsPerMinute: 100, requestsPerDay: 1_000 } })
-  newcomer = await gateway.customer({ tier: 'free' })
   for (const model of ['local/model', 'hosted-model', 'cloud-model']) await chat(model)
   upstream.respondWith(status(500))
   await chat('local/model')
-})
-
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
 })
 
 const chat = (model: string) => gateway.chat(customer, { model, messages: [{ role: 'user', content: 'Hello' }] })
@@ -41,7 +33,7 @@ async function get<Body>(path: string, caller = customer): Promise<Body> {
   return (await response.json()) as Body
 }
 
-test('GET /v1/usage: balance, limits and the last 30 days', async () => {
+test('GET /v1/usage reports balance, limits and the last 30 days', async () => {
   const summary = await get<{ customer: string; usage_30d: { avg_latency_ms: number } }>('/v1/usage')
   expect(summary).toEqual({
     customer: expect.stringContaining('@example.com'),
@@ -67,7 +59,7 @@ test('GET /v1/usage: balance, limits and the last 30 days', async () => {
   expect(summary.usage_30d.avg_latency_ms).toBeGreaterThan(0)
 })
 
-test('GET /v1/usage of a new customer: all credit and nothing used', async () => {
+test('GET /v1/usage of a new customer reports the full credit and no usage', async () => {
   expect(await get('/v1/usage', newcomer)).toMatchObject({
     tier: 'free',
     credit_balance_usd: 5,
@@ -102,7 +94,7 @@ interface TokenReport {
   }[]
 }
 
-test('GET /v1/usage/tokens: totals, and one bucket for each day', async () => {
+test('GET /v1/usage/tokens reports totals and one bucket per day', async () => {
   const report = await get<TokenReport>('/v1/usage/tokens')
   expect(report).toMatchObject({ period_days: 30, interval: 'day' })
   expect(report.totals).toEqual({
@@ -139,14 +131,14 @@ test.each([
   ['day', 365, (count: number) => count === 365],
   ['week', 15, (count: number) => count === 3 || count === 4],
   ['month', 1, (count: number) => count === 1],
-])('GET /v1/usage/tokens by %s for %i days adds up to the same', async (interval, days, isRight) => {
+])('GET /v1/usage/tokens by %s for %i days has the same totals', async (interval, days, isRight) => {
   const report = await get<TokenReport>(`/v1/usage/tokens?interval=${interval}&days=${days}`)
   expect(report).toMatchObject({ period_days: days, interval, totals: { requests: 4, cost_usd: 0.00006 } })
   expect(isRight(report.timeseries.length)).toBe(true)
   expect(report.timeseries.reduce((sum, bucket) => sum + bucket.requests, 0)).toBe(4)
 })
 
-test('GET /v1/usage/breakdown: by model and provider, and by day', async () => {
+test('GET /v1/usage/breakdown reports by model and provider, and by day', async () => {
   const report = await get<{ by_model: Record<string, unknown>[]; daily: object[] }>('/v1/usage/breakdown')
   const by = Object.fromEntries(report.by_model.map(row => [`${row.model_id} ${row.provider}`, row]))
   const answered = { requests: 1, input_tokens: 10, output_tokens: 5, total_cost_usd: 0.00002 }
@@ -178,7 +170,7 @@ test('GET /v1/usage/breakdown: by model and provider, and by day', async () => {
   ])
 })
 
-test('GET /v1/usage/export: CSV with a row for each request, oldest first', async () => {
+test('GET /v1/usage/export is CSV with one row per request, oldest first', async () => {
   const response = await gateway.get(customer, '/v1/usage/export?days=2')
   expect(response.status).toBe(200)
   expect(response.headers.get('content-type')).toContain('text/csv')
@@ -196,7 +188,7 @@ test('GET /v1/usage/export: CSV with a row for each request, oldest first', asyn
   for (const row of rows) expect(new Date(row[0]!).toISOString()).toBe(row[0])
 })
 
-describe('a customer sees only what is its own', () => {
+describe('a customer sees only its own usage', () => {
   test.each(['/v1/usage', '/v1/usage/tokens', '/v1/usage/breakdown', '/v1/usage/export'])('%s', async path => {
     const { customerId } = customer
     const text = async (query: string) => (await gateway.get(newcomer, `${path}?${query}`)).text()

@@ -1,15 +1,9 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { startTestApp, type TestApp, type TestCustomer } from '../harness/app.ts'
+import { describe, expect, test } from 'vitest'
 import { readError } from '../harness/event-stream.ts'
+import { useCustomer, useTestApp } from '../harness/use-test-app.ts'
 
-let gateway: TestApp
-let customer: TestCustomer
-
-beforeAll(async () => {
-  gateway = await startTestApp({ yaml: 'reports: { requests_per_minute: 1000 }' })
-  customer = await gateway.customer()
-})
-afterAll(() => gateway?.close())
+const gateway = useTestApp({ yaml: 'reports: { requests_per_minute: 1000 }' })
+const customer = useCustomer(gateway)
 
 const wrong = [
   '0',
@@ -38,7 +32,7 @@ describe.each(['/v1/usage/tokens', '/v1/usage/breakdown', '/v1/usage/export'])('
     expect(error.message.length).toBeLessThan(200)
   })
 
-  test('days from 1 to 365, or none, and unknown names are taken', async () => {
+  test('days can be 1 to 365 or missing, and unknown parameters are ignored', async () => {
     for (const query of ['', '?days=1', '?days=365', '?page=2', '?interval=day']) {
       const response = await gateway.get(customer, path + query)
       expect([query, response.status]).toEqual([query, 200])

@@ -1,18 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startTestApp, type TestApp } from '../harness/app.ts'
+import { expect, test } from 'vitest'
 import { readError } from '../harness/event-stream.ts'
+import { useTestApp } from '../harness/use-test-app.ts'
 
-let gateway: TestApp
-const nowMs = Date.UTC(2026, 10, 21, 9, 30, 15)
-
-beforeAll(async () => {
-  gateway = await startTestApp({
-    yaml: 'reports: { requests_per_minute: 6 }',
-    // One minute, whatever happens.
-    clock: { epochMs: () => nowMs, monotonicMs: () => performance.now() },
-  })
+const gateway = useTestApp({
+  yaml: 'reports: { requests_per_minute: 6 }',
+  // The minute never ends.
+  clock: { epochMs: () => Date.UTC(2026, 10, 21, 9, 30, 15), monotonicMs: () => performance.now() },
 })
-afterAll(() => gateway?.close())
 
 const reports = [
   '/v1/usage',
@@ -23,7 +17,7 @@ const reports = [
   '/v1/credits/transactions',
 ]
 
-test('the reports share a limit per customer; nothing else counts against it or is bound by it', async () => {
+test('the reports share one rate limit per customer, and other endpoints do not', async () => {
   const customer = await gateway.customer()
   const asked = async (path: string) => {
     const response = await gateway.get(customer, path)

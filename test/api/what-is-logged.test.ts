@@ -1,38 +1,26 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
-import {
-  type Behaviour,
-  contentChunk,
-  rawResponse,
-  type ScriptedUpstream,
-  sse,
-  startScriptedUpstream,
-  status,
-} from '../harness/scripted-upstream.ts'
+import { expect, onTestFinished, test } from 'vitest'
+import { startTestApp, testOffer } from '../harness/app.ts'
+import { type Behaviour, contentChunk, rawResponse, sse, status } from '../harness/scripted-upstream.ts'
+import { useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-})
-afterEach(() => gateway?.close())
-afterAll(() => upstream?.close())
+const upstream = useUpstream()
 
 const prompt = 'My diagnosis is lupus'
 const reply = 'prednisone'
-/** `JSON.parse` quotes what is around the place where it fails. */
+/** The message of `JSON.parse` quotes the text around the error. */
 const broken = `{"choices":[{"delta":{"content":${reply}`
 
-/** All lines that the gateway logs of one chat, at this level. */
+/** The lines that a gateway logs for one chat at this level. */
 async function logOf(behaviour: Behaviour, { stream = false, level = 'info' } = {}): Promise<string> {
   let log = ''
-  gateway = await startTestApp({
+  const gateway = await startTestApp({
     offers: [testOffer(upstream.baseUrl)],
     yaml: `log: { level: ${level} }`,
     onLog: line => {
       log += line
     },
   })
+  onTestFinished(() => gateway.close())
   upstream.respondWith(behaviour)
   const customer = await gateway.customer()
   const body = { model: 'test-model', stream, messages: [{ role: 'user', content: prompt }] }
@@ -47,12 +35,12 @@ const quoting = { error: { message: `Cannot parse "${prompt}"`, type: 'server_er
 
 test.each<[what: string, behaviour: Behaviour, stream: boolean, logged: string]>([
   ['an error that quotes the prompt', status(500, quoting), false, '500 server_error template_failed'],
-  ['one in plain text', status(500, `Cannot parse "${prompt}"`), false, '"reasons":["500"]'],
-  ['one that breaks a stream off', sse([contentChunk('Well'), quoting]), true, '200 with an error server_error'],
-  ['an answer that is no JSON', status(200, broken), false, 'not valid JSON'],
-  ['a part of a stream that is no JSON', sse([contentChunk('Well'), broken]), true, 'not valid JSON'],
-  ['an answer without a head', rawResponse(`Take two of ${reply}\r\n\r\n`), false, 'does not speak HTTP'],
-])('%s is not in the log, but what went wrong is', async (_what, behaviour, stream, logged) => {
+  ['a plain-text error that quotes the prompt', status(500, `Cannot parse "${prompt}"`), false, '"reasons":["500"]'],
+  ['an error that ends a stream', sse([contentChunk('Well'), quoting]), true, '200 with an error server_error'],
+  ['an answer that is not JSON', status(200, broken), false, 'not valid JSON'],
+  ['an event that is not JSON', sse([contentChunk('Well'), broken]), true, 'not valid JSON'],
+  ['a response without a status line', rawResponse(`Take two of ${reply}\r\n\r\n`), false, 'does not speak HTTP'],
+])('the log has the kind of failure but no text of %s', async (_what, behaviour, stream, logged) => {
   const log = await logOf(behaviour, { stream })
   expect(log).toContain(logged)
   expect(log).not.toContain('lupus')
@@ -62,7 +50,7 @@ test.each<[what: string, behaviour: Behaviour, stream: boolean, logged: string]>
 test.each([
   ['before the first content', status(500, quoting), false],
   ['in the middle of a stream', sse([contentChunk('Well'), quoting]), true],
-] as const)('what a server said %s is there for who asks for it', async (_when, behaviour, stream) => {
+] as const)('the log at level debug has the error text of a server %s', async (_when, behaviour, stream) => {
   const line = (await logOf(behaviour, { stream, level: 'debug' }))
     .split('\n')
     .find(text => text.includes('upstreamMessages'))
