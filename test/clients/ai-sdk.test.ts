@@ -10,28 +10,21 @@ import {
   streamText,
   tool,
 } from 'ai'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { type ChatQuote, chatQuoteSchema } from '../../src/api/chat-quote-schema.ts'
 import type { TestCustomer } from '../harness/app.ts'
 import { answer, sse, stall, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
 import {
-  type ClientWorld,
   constraints,
   countingFetch,
   expectConstraintsFollowed,
   expectLeftAndBilled,
-  startClientWorld,
+  useClientWorld,
   weatherTool,
   wrongConstraints,
 } from './client-world.ts'
 
-let world: ClientWorld
-beforeAll(async () => {
-  world = await startClientWorld()
-})
-afterAll(async () => {
-  await world?.close()
-})
+const world = useClientWorld()
 
 type Settings = Partial<Parameters<typeof createOpenAICompatible>[0]>
 
@@ -48,7 +41,7 @@ async function setUp(options: { creditNanos?: bigint } & Settings = {}) {
 const weatherCall = { id: 'call_weather', name: 'get_weather', arguments: '{"place":"Bern"}' }
 const placeSchema = jsonSchema<{ place: string }>(weatherTool.parameters)
 
-test('a chat', async () => {
+test('generateText returns text, usage and id', async () => {
   const { provider } = await setUp()
   world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
   const result = await generateText({ model: provider('test-model'), prompt: 'Hello' })
@@ -58,7 +51,7 @@ test('a chat', async () => {
   expect(result.response.id).toBe(`chatcmpl-${result.response.headers?.['x-request-id']}`)
 })
 
-test('a quote is asked for with the very request that the SDK makes, by the fetch of the provider', async () => {
+test('a custom fetch can send the same request as a dry run first', async () => {
   const quotes: ChatQuote[] = []
   const { customer, provider } = await setUp({
     fetch: async (url, init) => {
@@ -80,11 +73,11 @@ test('a quote is asked for with the very request that the SDK makes, by the fetc
     { object: 'chat.completion.quote', model: 'test-model', max_tokens: 50, refusal: null },
   ])
   expect(usage.raw!.cost_usd).toBeLessThanOrEqual(quotes[0]!.worst_case_cost_usd!)
-  // The quotes left nothing behind.
+  // The quotes left no usage rows.
   expect(await world.gateway.usage(customer)).toHaveLength(2)
 })
 
-test('a quote is not taken for an answer', async () => {
+test('a quote is an error for generateText, not an answer', async () => {
   const { customer, provider } = await setUp()
   const asked = generateText({
     model: provider('test-model'),
@@ -99,7 +92,7 @@ test('a quote is not taken for an answer', async () => {
   expect(await world.gateway.usage(customer)).toEqual([])
 })
 
-test('max_cost_usd is a provider option, and a header says what it left of maxOutputTokens', async () => {
+test('max_cost_usd is a provider option, and a header has the lowered maxOutputTokens', async () => {
   const { provider } = await setUp()
   const { response } = await generateText({
     model: provider('test-model'),
@@ -113,12 +106,12 @@ test('max_cost_usd is a provider option, and a header says what it left of maxOu
   expect(body).not.toHaveProperty('max_cost_usd')
 })
 
-test.each(['', '/'])('a base URL that ends in "/v1%s"', async slash => {
+test.each(['', '/'])('a base URL can end in "/v1%s"', async slash => {
   const { provider } = await setUp({ baseURL: `${world.baseUrl}${slash}` })
   expect((await generateText({ model: provider('test-model'), prompt: 'Hello' })).text).not.toBe('')
 })
 
-test('a stream, and its usage where it is asked for', async () => {
+test('a stream has usage if it is requested', async () => {
   const { provider } = await setUp({ includeUsage: true })
   world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
   const result = streamText({ model: provider('test-model'), prompt: 'Hello' })
@@ -129,7 +122,7 @@ test('a stream, and its usage where it is asked for', async () => {
   expect(await result.usage).toMatchObject({ inputTokens: 9, outputTokens: 2, raw: { cost_usd: 0.000013 } })
 })
 
-test('a stream is billed by the report of the model server, whether or not the client asked for usage', async () => {
+test('a stream is billed by the reported usage even if the client did not request it', async () => {
   const { provider, customer } = await setUp()
   world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
   const result = streamText({ model: provider('test-model'), prompt: 'Hello' })
@@ -141,7 +134,7 @@ test('a stream is billed by the report of the model server, whether or not the c
 test.each([
   ['generateText', generateText],
   ['streamText', streamText],
-] as const)('a tool round trip: %s', async (_name, run) => {
+] as const)('%s calls a tool and sends its result', async (_name, run) => {
   const { provider } = await setUp()
   world.upstream.respondWith(answer({ toolCalls: [weatherCall] }), answer({ text: 'It is sunny in Bern.' }))
   const places: string[] = []
@@ -168,7 +161,7 @@ test.each([
   ])
 })
 
-test('structured outputs', async () => {
+test('structured outputs are forwarded and parsed', async () => {
   const { provider } = await setUp({ supportsStructuredOutputs: true })
   world.upstream.respondWith(answer({ text: '{"place":"Bern"}' }))
   const result = await generateText({
@@ -183,7 +176,7 @@ test('structured outputs', async () => {
   })
 })
 
-test('aborting in the middle', async () => {
+test('an aborted stream is billed for its text', async () => {
   const { provider, customer } = await setUp()
   world.upstream.respondWith(stall({ pieces: ['one ', 'two ', 'three'] }))
   const abort = new AbortController()
@@ -197,7 +190,7 @@ test('aborting in the middle', async () => {
   await expectLeftAndBilled(world, customer, 'one two three')
 })
 
-test('the fields of the gateway are provider options', async () => {
+test('the routing fields are provider options', async () => {
   const { provider } = await setUp()
   const result = await generateText({
     model: provider('cloud-model'),
@@ -207,7 +200,7 @@ test('the fields of the gateway are provider options', async () => {
   expectConstraintsFollowed(world, result.response.modelId)
 })
 
-test.each(Object.entries(wrongConstraints))('a wrong %s is refused by name', async (param, value) => {
+test.each(Object.entries(wrongConstraints))('an invalid %s is refused by name', async (param, value) => {
   const { provider } = await setUp()
   const refused = generateText({
     model: provider('test-model'),
@@ -246,7 +239,7 @@ describe('errors', () => {
       responseHeaders: requestId,
       data: { error: { type: 'insufficient_quota', code: 'insufficient_credits', param: 'max_tokens' } },
     })
-    // `data` keeps the fields of OpenAI; the others are in the body.
+    // `data` has only the OpenAI fields. The others are in the body.
     const { responseBody } = (await refused.catch(error => error)) as { responseBody: string }
     expect(JSON.parse(responseBody).error).toMatchObject({
       balance_usd: 0.000001,
@@ -255,7 +248,7 @@ describe('errors', () => {
     })
   })
 
-  test('402 avoided by on_insufficient: clamp', async () => {
+  test('on_insufficient: clamp avoids a 402', async () => {
     const { provider } = await setUp({ creditNanos: 1_000_000n })
     const { response } = await generateText({
       model: provider('test-model'),
@@ -267,7 +260,7 @@ describe('errors', () => {
     expect(String(world.upstream.requests.at(-1)!.body.max_tokens)).toBe(response.headers?.['x-switchyard-max-tokens'])
   })
 
-  test('402 avoided by on_insufficient: clamp in a stream, which tells its cost too', async () => {
+  test('on_insufficient: clamp avoids a 402 for a stream, which reports its cost', async () => {
     const { provider } = await setUp({ creditNanos: 1_000_000n, includeUsage: true })
     world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
     const result = streamText({
@@ -294,7 +287,7 @@ describe('errors', () => {
     })
   })
 
-  test('500, in a stream too', async () => {
+  test('500, also for a stream', async () => {
     const counter = countingFetch()
     const { provider } = await setUp({ fetch: counter.fetch })
     const asked = { model: provider('broken-model'), prompt: 'Hello', maxRetries: 0 }
@@ -314,7 +307,7 @@ describe('errors', () => {
     expect(counter.calls).toBe(2)
   })
 
-  test('500 is retried as often as was asked, since this SDK does not read x-should-retry', async () => {
+  test('500 is retried maxRetries times, since this SDK ignores x-should-retry', async () => {
     const counter = countingFetch()
     const { provider } = await setUp({ fetch: counter.fetch })
     const failed = generateText({ model: provider('broken-model'), prompt: 'Hello', maxRetries: 1 })
@@ -323,7 +316,7 @@ describe('errors', () => {
     expect(counter.calls).toBe(2)
   })
 
-  test('a failure in the middle of a stream', async () => {
+  test('a failure in the middle of a stream is an error and free', async () => {
     const { provider, customer } = await setUp()
     world.upstream.respondWith(sse(streamEvents({ text: 'one two' }).slice(0, 3), { ending: 'reset' }))
     const result = streamText({ model: provider('test-model'), prompt: 'Hello', onError() {} })

@@ -3,21 +3,30 @@ import { countTokens } from '../../src/dialects/tokens/count-tokens.ts'
 import { costNanos } from '../../src/domain/money.ts'
 import { startTestApp, type TestApp, type TestAppOptions, type TestCustomer, testOffer } from '../harness/app.ts'
 import { type ScriptedUpstream, startScriptedUpstream, status } from '../harness/scripted-upstream.ts'
+import { useResource } from '../harness/use-resource.ts'
 
 /**
- * What a client meets: the whole gateway on a socket with three models. `test-model` answers as scripted, `cloud-model` is the
- * same server offered as a cloud, and every server of `broken-model` fails.
+ * A whole gateway on a socket with three models. `test-model` answers as scripted, `cloud-model` is the same server
+ * offered as a cloud, and the only server of `broken-model` fails.
  */
 export interface ClientWorld {
   readonly gateway: TestApp
   readonly upstream: ScriptedUpstream
   readonly brokenUpstream: ScriptedUpstream
-  /** What clients are configured with. */
+  /** The base URL for clients. */
   readonly baseUrl: string
   close(): Promise<void>
 }
 
-export async function startClientWorld(options: TestAppOptions = {}): Promise<ClientWorld> {
+/** Starts a client world for the tests of this file. */
+export function useClientWorld(options: TestAppOptions = {}): ClientWorld {
+  return useResource(
+    () => startClientWorld(options),
+    world => world.close(),
+  )
+}
+
+async function startClientWorld(options: TestAppOptions): Promise<ClientWorld> {
   const upstream = await startScriptedUpstream()
   const brokenUpstream = await startScriptedUpstream()
   brokenUpstream.always(status(500, { error: { message: 'out of memory' } }))
@@ -46,7 +55,7 @@ export async function startClientWorld(options: TestAppOptions = {}): Promise<Cl
 
 const someHoster = '3f2c8a52-6b1e-4c59-9d0e-2f1d6a7b8c90'
 
-/** Every field of the gateway's own. With them `cloud-model` may not be served by its cloud, so `test-model` answers. */
+/** Every routing field of the gateway. They exclude the cloud of `cloud-model`, so the fallback `test-model` answers. */
 export const constraints = {
   tier: 'cheapest',
   privacy_mode: true,
@@ -57,7 +66,7 @@ export const constraints = {
   deny_hosters: [someHoster],
 } as const
 
-/** The same fields with values that are refused, each by name: whoever gets that refusal has reached us with that field. */
+/** The same fields with invalid values. A refusal that names the field proves that the SDK has sent it. */
 export const wrongConstraints: Record<keyof typeof constraints, unknown> = {
   tier: 'fast',
   privacy_mode: 'yes',
@@ -68,7 +77,7 @@ export const wrongConstraints: Record<keyof typeof constraints, unknown> = {
   deny_hosters: ['hoster-1'],
 }
 
-/** The constraints must have moved the request off the cloud, and gone no further than the gateway. */
+/** Expects that the constraints have excluded the cloud and have not been forwarded. */
 export function expectConstraintsFollowed(world: ClientWorld, servedModel: string | undefined): void {
   expect(servedModel).toBe('test-model')
   const { body } = world.upstream.requests.at(-1)!
@@ -76,10 +85,7 @@ export function expectConstraintsFollowed(world: ClientWorld, servedModel: strin
   for (const field of Object.keys(constraints)) expect(body).not.toHaveProperty(field)
 }
 
-/**
- * The client left after `text` was generated: the upstream heard of it, and exactly that text is billed.
- * The charge is committed after the client is gone, so it is waited for.
- */
+/** Expects that the client disconnected after `text`: the upstream is aborted, and exactly that text is billed. */
 export async function expectLeftAndBilled(world: ClientWorld, customer: TestCustomer, text: string): Promise<void> {
   expect(await world.upstream.requests.at(-1)!.aborted).toBe(true)
   const [row] = await world.gateway.settled(customer, 1)
@@ -89,7 +95,7 @@ export async function expectLeftAndBilled(world: ClientWorld, customer: TestCust
   expect(await world.gateway.balanceNanos(customer)).toBe(5_000_000_000n - row!.cost_nanos)
 }
 
-/** A fetch that counts: SDKs retry by themselves, and how often is what they were told or chose. */
+/** A fetch that counts its calls, to see how often an SDK retries. */
 export function countingFetch(): { fetch: typeof fetch; readonly calls: number } {
   const counter = {
     calls: 0,
@@ -101,8 +107,12 @@ export function countingFetch(): { fetch: typeof fetch; readonly calls: number }
   return counter
 }
 
-/** All of the customer's requests of a window are used up; the minute ends between one and two minutes from now. */
-export async function useUp(world: ClientWorld, customer: TestCustomer, window: 'minute' | 'day'): Promise<void> {
+/** Uses up the customer's requests of this minute or day. The minute ends one to two minutes from now. */
+export async function useUpRequests(
+  world: ClientWorld,
+  customer: TestCustomer,
+  window: 'minute' | 'day',
+): Promise<void> {
   await world.gateway.database.pool.query(
     window === 'minute'
       ? `UPDATE balance SET minute = date_trunc('minute', now(), 'UTC') + interval '1 minute', minute_requests = 300 WHERE customer_id = $1`
@@ -111,8 +121,8 @@ export async function useUp(world: ClientWorld, customer: TestCustomer, window: 
   )
 }
 
-/** Ahead of PostgreSQL's clock by so much that every window seems to end at once: Retry-After is 1, whenever a test runs. */
-export const hastyClock = { epochMs: () => Date.now() + 3_600_000, monotonicMs: () => performance.now() }
+/** One hour ahead of PostgreSQL, so that every window seems to have ended and Retry-After is always 1. */
+export const fastClock = { epochMs: () => Date.now() + 3_600_000, monotonicMs: () => performance.now() }
 
 export const weatherTool = {
   name: 'get_weather',

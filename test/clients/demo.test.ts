@@ -1,23 +1,19 @@
 import { randomUUID } from 'node:crypto'
 import OpenAI from 'openai'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { demoOffer } from '../../src/demo/demo-offer.ts'
-import { type DemoUpstream, startDemoUpstream } from '../../src/demo/start-demo-upstream.ts'
-import { startTestApp, type TestApp } from '../harness/app.ts'
+import { startDemoUpstream } from '../../src/demo/start-demo-upstream.ts'
+import { useResource } from '../harness/use-resource.ts'
+import { useTestApp } from '../harness/use-test-app.ts'
 import { weatherTool } from './client-world.ts'
 
-let demo: DemoUpstream
-let gateway: TestApp
-beforeAll(async () => {
-  const apiKey = randomUUID()
-  demo = await startDemoUpstream({ apiKey, tokensPerSecond: 100_000, firstTokenMs: 0 })
-  const price = { inputPicoPerToken: 100_000n, outputPicoPerToken: 400_000n }
-  gateway = await startTestApp({ offers: [demoOffer({ baseUrl: demo.baseUrl, apiKey, price })] })
-})
-afterAll(async () => {
-  await gateway?.close()
-  await demo?.close()
-})
+const apiKey = randomUUID()
+const price = { inputPicoPerToken: 100_000n, outputPicoPerToken: 400_000n }
+const demo = useResource(
+  () => startDemoUpstream({ apiKey, tokensPerSecond: 100_000, firstTokenMs: 0 }),
+  server => server.close(),
+)
+const gateway = useTestApp(() => ({ offers: [demoOffer({ baseUrl: demo.baseUrl, apiKey, price })] }))
 
 async function setUp() {
   const customer = await gateway.customer()
@@ -26,7 +22,7 @@ async function setUp() {
 
 const hello = { model: 'demo', messages: [{ role: 'user' as const, content: 'Hello' }], max_tokens: 40 }
 
-test('the demo model answers, is billed for the tokens it tells, and says that it is a demo', async () => {
+test('the demo model answers, is billed by its reported usage, and is marked as a demo', async () => {
   const { client, customer } = await setUp()
   const { choices, usage } = await client.chat.completions.create(hello)
   expect(choices[0]?.message.content).toMatch(/^\[demo model\] \w+/)
@@ -48,7 +44,7 @@ test('the demo model streams', async () => {
   expect(chunks).toBeGreaterThan(40)
 })
 
-test.each([false, true])('the demo model calls a tool and tells its result, stream: %s', async stream => {
+test.each([false, true])('the demo model calls a tool and repeats its result, stream: %s', async stream => {
   const { client } = await setUp()
   const places: unknown[] = []
   const messages = [{ role: 'user' as const, content: 'Please get weather for my town.' }]

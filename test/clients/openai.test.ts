@@ -1,28 +1,21 @@
 import OpenAI from 'openai'
 import OpenAI6 from 'openai6'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { TestApp, TestCustomer } from '../harness/app.ts'
 import { answer, contentChunk, sse, stall, status, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
 import {
-  type ClientWorld,
   constraints,
   countingFetch,
   expectConstraintsFollowed,
   expectLeftAndBilled,
-  startClientWorld,
+  useClientWorld,
   weatherTool,
   wrongConstraints,
 } from './client-world.ts'
 
-let world: ClientWorld
-beforeAll(async () => {
-  world = await startClientWorld()
-})
-afterAll(async () => {
-  await world?.close()
-})
+const world = useClientWorld()
 
-// What is used here has the same shape in both, but TypeScript tells classes with private fields apart by name.
+// TypeScript treats classes with private fields as different types, although the used parts have the same shape.
 const versions = [
   ['openai 7', OpenAI],
   ['openai 6', OpenAI6 as unknown as typeof OpenAI],
@@ -45,8 +38,8 @@ describe.each(versions)('%s', (_name, Client) => {
     return new Client({ apiKey: customer.key, baseURL: world.baseUrl, maxRetries: 0, ...options })
   }
 
-  test('a chat', async () => {
-    // Limits of its own come with a minute that does not end before the test.
+  test('create returns text, usage, cost and id', async () => {
+    // With `limits` the minute does not end during the test.
     const { client } = await setUp({ limits: { requestsPerMinute: 300 } })
     world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
     const { data, request_id, response } = await client.chat.completions.create(hello).withResponse()
@@ -58,14 +51,14 @@ describe.each(versions)('%s', (_name, Client) => {
     expect(response.headers.get('x-ratelimit-remaining-requests')).toBe('299')
   })
 
-  test.each(['', '/'])('a base URL that ends in "/v1%s"', async slash => {
+  test.each(['', '/'])('a base URL can end in "/v1%s"', async slash => {
     const { customer } = await setUp()
     const client = new Client({ apiKey: customer.key, baseURL: `${world.baseUrl}${slash}` })
     expect((await client.chat.completions.create(hello)).choices).toHaveLength(1)
     expect((await client.models.list()).data.length).toBeGreaterThan(0)
   })
 
-  test('a stream, without usage unless it is asked for', async () => {
+  test('a stream has no usage by default', async () => {
     const { client } = await setUp()
     world.upstream.respondWith(answer({ text: 'Good morning' }))
     const chunks: OpenAI.ChatCompletionChunk[] = []
@@ -75,7 +68,7 @@ describe.each(versions)('%s', (_name, Client) => {
     expect(chunks.filter(chunk => 'usage' in chunk)).toEqual([])
   })
 
-  test('include_usage adds one last chunk', async () => {
+  test('include_usage adds a last chunk with usage', async () => {
     const { client } = await setUp()
     world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
     const asked = { ...hello, stream: true as const, stream_options: { include_usage: true } }
@@ -94,12 +87,12 @@ describe.each(versions)('%s', (_name, Client) => {
     const completion = await stream.finalChatCompletion()
     expect(deltas.join('')).toBe('Good morning')
     expect(completion.choices[0]).toMatchObject({ finish_reason: 'stop', message: { content: 'Good morning' } })
-    // `totalUsage` keeps the figures that the SDK knows; the completion keeps all.
+    // `totalUsage` has only the fields that the SDK knows. The completion has all.
     expect(await stream.totalUsage()).toMatchObject(usageOf(9, 2))
     expect(completion.usage).toMatchObject({ ...usageOf(9, 2), cost_usd: 0.000013 })
   })
 
-  test('.stream() assembles every choice of a stream that is cut at max_tokens', async () => {
+  test('.stream() assembles each choice of a stream that is cut at max_tokens', async () => {
     const { client } = await setUp()
     const part = (index: number, content: string) => ({ choices: [{ index, delta: { content }, finish_reason: null }] })
     const tooMuch = Array.from({ length: 40 }, () => part(0, 'some more words of it '))
@@ -129,7 +122,7 @@ describe.each(versions)('%s', (_name, Client) => {
     })
   })
 
-  test('a tool round trip', async () => {
+  test('create calls a tool and sends its result', async () => {
     const { client } = await setUp()
     world.upstream.respondWith(answer({ toolCalls: [weatherCall] }), answer({ text: 'It is sunny in Bern.' }))
     const first = await client.chat.completions.create(weather)
@@ -145,7 +138,7 @@ describe.each(versions)('%s', (_name, Client) => {
     ])
   })
 
-  test.each([false, true])('runTools, stream: %s', async stream => {
+  test.each([false, true])('runTools calls a tool and sends its result, stream: %s', async stream => {
     const { client } = await setUp()
     world.upstream.respondWith(answer({ toolCalls: [weatherCall] }), answer({ text: 'It is sunny in Bern.' }))
     const places: string[] = []
@@ -171,7 +164,7 @@ describe.each(versions)('%s', (_name, Client) => {
     expect(places).toEqual(['Bern'])
   })
 
-  test('structured outputs are passed through and parsed', async () => {
+  test('structured outputs are forwarded and parsed', async () => {
     const { client } = await setUp()
     world.upstream.respondWith(answer({ text: '{"place":"Bern"}' }))
     const response_format = {
@@ -183,7 +176,7 @@ describe.each(versions)('%s', (_name, Client) => {
     expect(parsed.choices[0]?.message.parsed).toEqual({ place: 'Bern' })
   })
 
-  test('leaving a stream in the middle', async () => {
+  test('a stream that is left is billed for its text', async () => {
     const { client, customer } = await setUp()
     world.upstream.respondWith(stall({ pieces: ['one ', 'two ', 'three'] }))
     let text = ''
@@ -194,7 +187,7 @@ describe.each(versions)('%s', (_name, Client) => {
     await expectLeftAndBilled(world, customer, 'one two three')
   })
 
-  test('aborting by signal in the middle', async () => {
+  test('an aborted stream is billed for its text', async () => {
     const { client, customer } = await setUp()
     world.upstream.respondWith(stall({ pieces: ['one ', 'two ', 'three'] }))
     const abort = new AbortController()
@@ -206,7 +199,7 @@ describe.each(versions)('%s', (_name, Client) => {
     await expectLeftAndBilled(world, customer, 'one two three')
   })
 
-  test('aborting before the answer came costs nothing', async () => {
+  test('a request that is aborted before its answer is free', async () => {
     const { client, customer } = await setUp()
     const handled = world.upstream.requests.length
     world.upstream.respondWith(stall())
@@ -219,7 +212,7 @@ describe.each(versions)('%s', (_name, Client) => {
     expect(await world.gateway.settled(customer, 1)).toMatchObject([{ outcome: 'client_gone', cost_nanos: 0n }])
   })
 
-  test('the fields of the gateway are extra keys of the body', async () => {
+  test('the routing fields are extra keys of the body', async () => {
     const { client } = await setUp()
     const { data, response } = await client.chat.completions
       .create({ ...hello, model: 'cloud-model', ...constraints } as OpenAI.ChatCompletionCreateParamsNonStreaming)
@@ -228,7 +221,7 @@ describe.each(versions)('%s', (_name, Client) => {
     expect(response.headers.get('x-switchyard-provider')).toBe('local')
   })
 
-  test.each(Object.entries(wrongConstraints))('a wrong %s is refused by name', async (param, value) => {
+  test.each(Object.entries(wrongConstraints))('an invalid %s is refused by name', async (param, value) => {
     const { client } = await setUp()
     const refused = client.chat.completions.create({ ...hello, [param]: value })
     await expect(refused).rejects.toBeInstanceOf(Client.BadRequestError)
@@ -236,7 +229,7 @@ describe.each(versions)('%s', (_name, Client) => {
     await expect(refused).rejects.toHaveProperty('param', expect.stringMatching(new RegExp(`^${param}\\b`)))
   })
 
-  test('a quote arrives as it is, and max_cost_usd says in a header what it left', async () => {
+  test('create returns a quote for a dry run, and a header has the max_tokens that max_cost_usd allows', async () => {
     const { client, customer } = await setUp()
     const asked = { ...hello, max_tokens: 1_000, dry_run: true } as OpenAI.ChatCompletionCreateParamsNonStreaming
     const quote: { object: string } = await client.chat.completions.create(asked)
@@ -257,7 +250,7 @@ describe.each(versions)('%s', (_name, Client) => {
     expect(data.usage).toHaveProperty('cost_usd')
   })
 
-  test('models, listed and by id', async () => {
+  test('models can be listed and retrieved', async () => {
     const { client } = await setUp()
     const ids: string[] = []
     for await (const model of client.models.list()) ids.push(model.id)
@@ -292,12 +285,12 @@ describe.each(versions)('%s', (_name, Client) => {
         type: 'insufficient_quota',
         code: 'insufficient_credits',
         param: 'max_tokens',
-        // What would fit is on the error object too.
+        // The error object also has the affordable max_tokens.
         error: { balance_usd: 0.000001, needed_usd: expect.any(Number), affordable_max_tokens: 0 },
       })
     })
 
-    test('402 avoided by on_insufficient: clamp', async () => {
+    test('on_insufficient: clamp avoids a 402', async () => {
       const { client } = await setUp({ creditNanos: 1_000_000n })
       const refused = await client.chat.completions.create({ ...hello, max_tokens: 5_000 }).catch(error => error)
       const fits = refused.error.affordable_max_tokens
@@ -308,7 +301,7 @@ describe.each(versions)('%s', (_name, Client) => {
       expect(response.headers.get('x-switchyard-max-tokens')).toBe(String(fits))
     })
 
-    test('402 avoided by on_insufficient: clamp in a stream, which tells its cost too', async () => {
+    test('on_insufficient: clamp avoids a 402 for a stream, which reports its cost', async () => {
       const { client } = await setUp({ creditNanos: 1_000_000n })
       world.upstream.respondWith(answer({ text: 'Good morning', usage: usageOf(9, 2) }))
       const clamped = { ...hello, max_tokens: 5_000, on_insufficient: 'clamp' as const }
@@ -335,7 +328,7 @@ describe.each(versions)('%s', (_name, Client) => {
       })
     })
 
-    test.each([false, true])('500, which is not worth a retry, stream: %s', async stream => {
+    test.each([false, true])('500 is not retried, stream: %s', async stream => {
       const { customer } = await setUp()
       const counter = countingFetch()
       const client = new Client({ apiKey: customer.key, baseURL: world.baseUrl, fetch: counter.fetch })
@@ -351,7 +344,7 @@ describe.each(versions)('%s', (_name, Client) => {
       expect(counter.calls).toBe(1)
     })
 
-    test('a failure in the middle of a stream, which is not charged', async () => {
+    test('a failure in the middle of a stream is an error and free', async () => {
       const { client, customer } = await setUp()
       world.upstream.respondWith(sse(streamEvents({ text: 'one two' }).slice(0, 3), { ending: 'reset' }))
       const stream = await client.chat.completions.create({ ...hello, stream: true })
@@ -370,7 +363,7 @@ describe.each(versions)('%s', (_name, Client) => {
       expect(await world.gateway.balanceNanos(customer)).toBe(5_000_000_000n)
     })
 
-    test('a failure in the middle of .stream()', async () => {
+    test('a failure in the middle of .stream() is an error', async () => {
       const { client } = await setUp()
       world.upstream.respondWith(sse([contentChunk('one'), { error: { message: 'out of memory', code: 500 } }]))
       const failed = client.chat.completions.stream(hello).finalChatCompletion()
@@ -378,7 +371,7 @@ describe.each(versions)('%s', (_name, Client) => {
       await expect(failed).rejects.toMatchObject({ ...readable, code: 'stream_interrupted' })
     })
 
-    test('a request that the model server calls wrong', async () => {
+    test('a refusal by the model server is a BadRequestError', async () => {
       const { client } = await setUp()
       world.upstream.respondWith(
         status(400, {

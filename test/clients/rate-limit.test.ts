@@ -3,20 +3,14 @@ import { ChatOpenAI } from '@langchain/openai'
 import { APICallError, generateText, RetryError } from 'ai'
 import OpenAI, { RateLimitError } from 'openai'
 import OpenAI6 from 'openai6'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type ClientWorld, countingFetch, hastyClock, startClientWorld, useUp } from './client-world.ts'
+import { describe, expect, test } from 'vitest'
+import { countingFetch, fastClock, useClientWorld, useUpRequests } from './client-world.ts'
 
-let world: ClientWorld
-beforeAll(async () => {
-  world = await startClientWorld({ clock: hastyClock })
-})
-afterAll(async () => {
-  await world?.close()
-})
+const world = useClientWorld({ clock: fastClock })
 
 async function setUp(used: 'minute' | 'day' = 'minute') {
   const { key: apiKey, ...customer } = await world.gateway.customer()
-  await useUp(world, { key: apiKey, ...customer }, used)
+  await useUpRequests(world, { key: apiKey, ...customer }, used)
   const counter = countingFetch()
   return { counter, apiKey, connection: { apiKey, baseURL: world.baseUrl, fetch: counter.fetch } }
 }
@@ -29,9 +23,9 @@ const hello = { model: 'test-model', messages: [{ role: 'user' as const, content
 const readable = { status: 429, type: 'rate_limit_error', code: 'rate_limit_exceeded', param: null }
 const requestId = expect.stringMatching(/^[0-9a-f-]{36}$/)
 
-// Side by side, because most of the time here is SDKs waiting as long as Retry-After says.
+// Concurrent, since these tests mostly wait for Retry-After.
 describe.concurrent.each(versions)('%s', (_name, Client) => {
-  test('a 429 says how long to wait', async () => {
+  test('a 429 has Retry-After', async () => {
     const { counter, connection } = await setUp()
     const refused = new Client({ ...connection, maxRetries: 0 }).chat.completions.create(hello)
     const error = await refused.catch(error => error)
@@ -41,14 +35,14 @@ describe.concurrent.each(versions)('%s', (_name, Client) => {
     expect(counter.calls).toBe(1)
   })
 
-  test('is retried twice unless told otherwise, after as long as it says', async () => {
+  test('a 429 is retried twice by default, after Retry-After', async () => {
     const { counter, connection } = await setUp()
     const refused = new Client(connection).chat.completions.create(hello)
     await expect(refused).rejects.toMatchObject(readable)
     expect(counter.calls).toBe(3)
   })
 
-  test('a used-up day is not worth a retry', async () => {
+  test('a 429 for the day limit is not retried', async () => {
     const { counter, connection } = await setUp('day')
     const refused = new Client(connection).chat.completions.create({ ...hello, stream: true })
     await expect(refused).rejects.toBeInstanceOf(Client.RateLimitError)
@@ -58,7 +52,7 @@ describe.concurrent.each(versions)('%s', (_name, Client) => {
 })
 
 describe.concurrent('AI SDK', () => {
-  test('a 429 says how long to wait', async () => {
+  test('a 429 has Retry-After', async () => {
     const { counter, connection } = await setUp()
     const provider = createOpenAICompatible({ name: 'switchyard', ...connection })
     const refused = generateText({ model: provider('test-model'), prompt: 'Hello', maxRetries: 0 })
@@ -72,7 +66,7 @@ describe.concurrent('AI SDK', () => {
     expect(counter.calls).toBe(1)
   })
 
-  test('is retried twice unless told otherwise, after as long as it says', async () => {
+  test('a 429 is retried twice by default, after Retry-After', async () => {
     const { counter, connection } = await setUp()
     const provider = createOpenAICompatible({ name: 'switchyard', ...connection })
     const refused = generateText({ model: provider('test-model'), prompt: 'Hello' })
@@ -89,7 +83,7 @@ describe.concurrent('LangChain', () => {
     return { counter, model: new ChatOpenAI({ model: 'test-model', apiKey, maxRetries, configuration }) }
   }
 
-  test('a 429 says how long to wait', async () => {
+  test('a 429 has Retry-After', async () => {
     const { counter, model } = await modelOf(0)
     const refused = model.invoke('Hello')
     await expect(refused).rejects.toBeInstanceOf(RateLimitError)
@@ -102,13 +96,13 @@ describe.concurrent('LangChain', () => {
     expect(counter.calls).toBe(1)
   })
 
-  test('is retried as often as asked', async () => {
+  test('a 429 is retried maxRetries times', async () => {
     const { counter, model } = await modelOf(1)
     await expect(model.invoke('Hello')).rejects.toMatchObject(readable)
     expect(counter.calls).toBe(2)
   })
 
-  test('a used-up day ends the retries of LangChain, for whom the wait is too long', async () => {
+  test('a 429 for the day limit is not retried, since Retry-After is too long for LangChain', async () => {
     const { counter, model } = await modelOf(6, 'day')
     await expect(model.invoke('Hello')).rejects.toMatchObject({ status: 429, code: 'daily_limit_exceeded' })
     expect(counter.calls).toBe(1)

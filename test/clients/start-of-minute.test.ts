@@ -1,18 +1,12 @@
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { generateText } from 'ai'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, expect, test, vi } from 'vitest'
 import { WAIT_OPTIONS } from '../harness/patience.ts'
-import { type ClientWorld, countingFetch, startClientWorld } from './client-world.ts'
+import { countingFetch, useClientWorld } from './client-world.ts'
 
 let nowMs = Date.now()
-let world: ClientWorld
-beforeAll(async () => {
-  world = await startClientWorld({ clock: { epochMs: () => nowMs, monotonicMs: () => performance.now() } })
-})
-afterAll(async () => {
-  vi.restoreAllMocks()
-  await world?.close()
-})
+const world = useClientWorld({ clock: { epochMs: () => nowMs, monotonicMs: () => performance.now() } })
+afterAll(() => vi.restoreAllMocks())
 
 // That is when all ask who have waited for a minute to end, and only as many as there are requests in the next are served.
 test('a refusal in the first second of a minute is waited for by the AI SDK, which takes 60 s for too long', async () => {

@@ -28,30 +28,30 @@ import { startFaultProxy } from './fault-proxy.ts'
 import { GENEROUS_TIMEOUTS, WAIT_OPTIONS } from './patience.ts'
 
 export interface TestAppOptions {
-  /** switchyard.yaml as text; endpoints are usually given as `offers` made with `testOffer`. */
+  /** The text of switchyard.yaml. Endpoints are usually given as `offers`. */
   readonly yaml?: string
   readonly offers?: readonly Offer[]
   readonly clock?: Clock
-  /** Uniform in [0, 1); fixed, so that routing is the same at every run. */
+  /** Random numbers in [0, 1). Default: always 0.5, so that routing is the same in every run. */
   readonly random?: () => number
   readonly timeouts?: Partial<NodeTimeouts>
-  /** Of several gateways on one database: what one has sealed the others open. */
+  /** Default: a random key. Several gateways on one database need the same key. */
   readonly masterKey?: Buffer
-  /** One that outlives this gateway: the caller drops it. */
+  /** A database that the caller drops. Default: a new one, dropped with the gateway. */
   readonly database?: TestDatabase
-  /** Gets every line of the log; otherwise there is none. */
+  /** Receives each log line. Default: the gateway does not log. */
   readonly onLog?: (line: string) => void
-  /** For tests that call `cutOff`: the gateway reaches PostgreSQL through a proxy. The test itself does not. */
+  /** Lets `cutOff` work: the gateway, but not the test, connects to PostgreSQL through a proxy. */
   readonly mayBeCutOff?: boolean
 }
 
 export interface TestHoster {
   readonly baseUrl: string
-  /** 0.9 unless given. */
+  /** Default: 0.9. */
   readonly trustScore?: number
-  /** Basis points; 8,000 unless given. */
+  /** In basis points. Default: 8,000. */
   readonly shareBps?: number
-  /** `test-model` at the price of `testOffer` unless given. */
+  /** Default: `test-model` at the price of `testOffer`. */
   readonly models?: readonly Partial<HostedModel>[]
 }
 
@@ -68,8 +68,8 @@ export interface TestApp {
   readonly url: string
   readonly database: TestDatabase
   /**
-   * A new customer with this much credit (default 5 USD) and one key. `limits` override those of the account tier; the windows then
-   * begin a moment ahead of PostgreSQL's clock, which the ledger follows, so that no test is surprised by the end of a minute or a day.
+   * Creates a customer with credit (default 5 USD) and one key. `limits` override those of the account tier. The rate limit
+   * windows of such a customer start in the next minute and day of PostgreSQL, so they do not end during a test.
    */
   customer(options?: {
     creditNanos?: bigint
@@ -77,7 +77,7 @@ export interface TestApp {
     limits?: Partial<AccountLimits>
     key?: KeyOptions
   }): Promise<TestCustomer>
-  /** Another key of the customer. */
+  /** Creates another key of the customer. */
   anotherKey(customer: TestCustomer, options?: KeyOptions): Promise<TestCustomer>
   /** Adds an active hoster whose offers are live when this resolves, and returns its id. Needs `hosters.allow_private_urls`. */
   hoster(hoster: TestHoster): Promise<string>
@@ -85,14 +85,14 @@ export interface TestApp {
   get(customer: TestCustomer, path: string): Promise<Response>
   balanceNanos(customer: TestCustomer): Promise<bigint>
   usage(customer: TestCustomer): Promise<UsageRow[]>
-  /** Waits until this many requests of the customer are settled: a client that left is not told. */
+  /** Waits until this many requests of the customer are settled. A client that disconnects gets no sign of it. */
   settled(customer: TestCustomer, count: number): Promise<UsageRow[]>
   /**
-   * Takes PostgreSQL away from the gateway, under its open connections too; the returned function gives it back. Nothing that the gateway
-   * sends from now on arrives. `silently` leaves the connections open: they lead nowhere, and nobody says so. Needs `mayBeCutOff`.
+   * Cuts the gateway off PostgreSQL until the returned function is called. Resets all connections; with `silently` they stay
+   * open and carry nothing. Needs `mayBeCutOff`.
    */
   cutOff(how?: { silently: boolean }): () => void
-  /** What SIGTERM does. The database stays readable until `close`. */
+  /** Stops the gateway like SIGTERM. The database stays readable until `close`. */
   stop(options?: { drainMs?: number }): Promise<void>
   close(): Promise<void>
 }
@@ -116,18 +116,18 @@ export interface UsageRow {
   readonly attempts: readonly { outcome: string }[]
 }
 
-/** Unless a test says otherwise answers end after their commit: so it may look at the usage rows at once. */
-function yamlOf(yaml: string): string {
+/** By default an answer ends after its commit, so that a test can read the usage rows at once. */
+function withSettlement(yaml: string): string {
   return /^settlement:/m.test(yaml) ? yaml : `settlement: commit\n${yaml}`
 }
 
-/** The whole gateway on a database of its own and a free port. `close` also audits the ledger: no test may leave it unclean. */
+/** Starts the whole gateway with its own database on a free port. `close` audits the ledger and throws if it finds a violation. */
 export async function startTestApp(options: TestAppOptions = {}): Promise<TestApp> {
   const database = options.database ?? (await createTestDatabase())
   const masterKey = options.masterKey ?? randomBytes(32)
-  // Of its configuration and its journal.
+  // Holds the configuration and the journal.
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
-  const config = configIn(directory, yamlOf(options.yaml ?? ''))
+  const config = configIn(directory, withSettlement(options.yaml ?? ''))
   const proxy = options.mayBeCutOff ? await startFaultProxy(database.connection) : undefined
   const app = await compose({
     config,
@@ -139,20 +139,20 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     isOnlyNode: false,
     random: options.random ?? (() => 0.5),
     ...(options.clock && { clock: options.clock }),
-    // Clients of tests keep their connections, and no proxy is there that could be surprised.
+    // The wait after a drain protects requests of proxies, and tests use none.
     timeouts: { closingGraceMs: 0, ...options.timeouts },
   })
   await app.server.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${(app.server.server.address() as AddressInfo).port}`
   const headers = ({ key }: TestCustomer) => ({ authorization: `Bearer ${key}`, 'content-type': 'application/json' })
-  let names = 0
+  let namesUsed = 0
   let stopped: Promise<void> | undefined
   const testApp: TestApp = {
     app,
     url,
     database,
     async customer({ creditNanos = 5_000_000_000n, tier = 'standard', limits, key } = {}) {
-      const email = `customer-${++names}-${randomBytes(4).toString('hex')}@example.com`
+      const email = `customer-${++namesUsed}-${randomBytes(4).toString('hex')}@example.com`
       return await transaction(database.pool, async sql => {
         const { customerId } = (await addCustomer(sql, { email, accountTier: tier }))!
         await openAccount(sql, customerId, creditNanos)
@@ -183,7 +183,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
         maxOutputTokens: 8_192,
         features: ['tools', 'images', 'json_schema'],
       } as const
-      const name = `hoster-${++names}`
+      const name = `hoster-${++namesUsed}`
       const added = { name, baseUrl, trustScore, shareBps, models: models.map(model => ({ ...standard, ...model })) }
       const { hosterId } = await addHoster(database.pool, added, { masterKey, allowPrivateUrls: true })
       await activateHoster(database.pool, name)
@@ -226,7 +226,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
       try {
         await testApp.stop()
         const violated = (await audit(database.pool)).filter(check => check.violations > 0)
-        if (violated.length > 0) throw new Error(`The ledger is not clean: ${JSON.stringify(violated)}`)
+        if (violated.length > 0) throw new Error(`The audit found violations: ${JSON.stringify(violated)}`)
       } finally {
         await proxy?.close()
         rmSync(directory, { recursive: true, force: true })
@@ -243,7 +243,7 @@ function configIn(directory: string, yaml: string) {
   return loadConfig({ env: {}, cwd: directory, file })
 }
 
-/** A local offer at a scripted upstream: 1 USD per million input tokens, 2 USD per million output tokens. */
+/** Returns a local offer at 1 USD per million input tokens and 2 USD per million output tokens. */
 export function testOffer(
   baseUrl: string,
   overrides: { modelId?: string; endpoint?: Partial<Offer['endpoint']> } & Partial<Omit<Offer, 'endpoint'>> = {},

@@ -9,7 +9,7 @@ export interface ReceivedChunk {
   readonly usage?: TokenUsage | null
 }
 
-/** What is inside `{"error": ...}`. */
+/** The value of `error` in an error body. */
 export interface ApiErrorBody {
   readonly message: string
   readonly type: string
@@ -21,23 +21,23 @@ interface ApiErrorEvent {
   readonly error: ApiErrorBody
 }
 
-/** One chat completion stream, as a client sees it. */
+/** A chat completion stream as a client sees it. */
 export interface EventStream {
-  /** What was in `data:` lines as JSON, but for an error. */
+  /** The JSON of the `data:` lines, except an error. */
   readonly chunks: readonly ReceivedChunk[]
   /** Comment lines such as `: ping`. */
   readonly comments: readonly string[]
-  /** Ended with `data: [DONE]`. */
+  /** Whether the stream ended with `data: [DONE]`. */
   readonly done: boolean
-  /** Of the error chunk, if there was one: the last one, with nothing else in it. */
+  /** The error of the last chunk, if it was an error chunk. */
   readonly error: ApiErrorBody | null
-  /** Of the first choice. */
+  /** The content of the first choice. */
   readonly text: string
   readonly finishReasons: readonly string[]
   readonly usage: TokenUsage | null
 }
 
-/** Reads a stream to its end; a connection that breaks rejects. */
+/** Reads a stream to its end. Rejects if the connection breaks. */
 export async function readEventStream(response: Response): Promise<EventStream> {
   return parseEventStream(await response.text())
 }
@@ -46,14 +46,14 @@ export function parseEventStream(text: string): EventStream {
   const lines = text.split('\n').filter(Boolean)
   const data = lines.filter(line => line.startsWith('data: ')).map(line => line.slice('data: '.length))
   const unknown = lines.filter(line => !line.startsWith('data: ') && !line.startsWith(':'))
-  if (unknown.length > 0) throw new Error(`This is no line of a chat stream: ${unknown[0]}`)
+  if (unknown.length > 0) throw new Error(`This is not a line of a chat stream: ${unknown[0]}`)
   const done = data.at(-1) === '[DONE]'
   const events = (done ? data.slice(0, -1) : data).map(json => JSON.parse(json) as ReceivedChunk | ApiErrorEvent)
   const chunks = events.filter((event): event is ReceivedChunk => !('error' in event))
   const failure = events.find((event): event is ApiErrorEvent => 'error' in event)
-  // Beside `choices` some SDKs do not look for an error, and would take what came for the whole answer.
+  // Some SDKs ignore an error in a chunk that also has `choices`, and treat the partial answer as complete.
   if (failure && (failure !== events.at(-1) || Object.keys(failure).length > 1)) {
-    throw new Error(`This is no error as a stream ends with it: ${JSON.stringify(failure)}`)
+    throw new Error(`An error chunk must come last and contain only the error: ${JSON.stringify(failure)}`)
   }
   const choices = chunks.flatMap(chunk => chunk.choices)
   return {
@@ -67,14 +67,14 @@ export function parseEventStream(text: string): EventStream {
   }
 }
 
-/** The error of a response with an error status; fails for any other body. */
+/** Returns the error in a response body. Throws if the body has no error. */
 export async function readError(response: Response): Promise<ApiErrorBody & { status: number }> {
   const { error } = (await response.json()) as { error?: ApiErrorBody }
-  if (!error) throw new Error(`This is no error: ${response.status}`)
+  if (!error) throw new Error(`The body has no error; the status is ${response.status}`)
   return { ...error, status: response.status }
 }
 
-/** Reads until `text` has come by, and leaves the rest unread. */
+/** Reads until `text` has arrived and leaves the rest unread. Returns everything read. */
 export async function readUntil(reader: ReadableStreamDefaultReader<Uint8Array>, text: string): Promise<string> {
   const decoder = new TextDecoder()
   let seen = ''

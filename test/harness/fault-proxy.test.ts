@@ -3,7 +3,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type FaultProxy, startFaultProxy } from './fault-proxy.ts'
 
-// Instead of PostgreSQL, a server that answers each line with itself.
+// An echo server stands in for PostgreSQL.
 let proxy: FaultProxy
 let stop: () => Promise<void>
 const clients: Socket[] = []
@@ -30,7 +30,7 @@ async function join(): Promise<Socket> {
   return client
 }
 
-/** `once` would reject: a reset is an error too. */
+/** Unlike `once`, does not reject on a reset. */
 function closed(client: Socket): Promise<void> {
   return new Promise(resolve => {
     if (client.closed) resolve()
@@ -42,21 +42,21 @@ async function echo(client: Socket, text: string): Promise<string> {
   client.write(text)
   let seen = ''
   const whole = Promise.withResolvers<void>()
-  const hear = (bytes: Buffer) => {
+  const onData = (bytes: Buffer) => {
     seen += bytes
     if (seen.length >= text.length) whole.resolve()
   }
-  client.on('data', hear)
+  client.on('data', onData)
   const ending = await Promise.race([whole.promise, closed(client).then(() => '(closed)')])
-  client.off('data', hear)
+  client.off('data', onData)
   return seen + (ending ?? '')
 }
 
-test('passes bytes both ways', async () => {
+test('forwards bytes in both directions', async () => {
   expect(await echo(await join(), 'hello')).toBe('hello')
 })
 
-test('cut: who is connected is reset, who comes too, until it passes again', async () => {
+test('cut resets open and new connections until pass', async () => {
   const client = await join()
   await echo(client, 'hello')
   proxy.cut()
@@ -66,7 +66,7 @@ test('cut: who is connected is reset, who comes too, until it passes again', asy
   expect(await echo(await join(), 'hello')).toBe('hello')
 })
 
-test('cut once: who is connected is reset, who comes is not', async () => {
+test('cutOnce resets open connections and lets new ones pass', async () => {
   const client = await join()
   await echo(client, 'hello')
   proxy.cutOnce()
@@ -74,7 +74,7 @@ test('cut once: who is connected is reset, who comes is not', async () => {
   expect(await echo(await join(), 'hello')).toBe('hello')
 })
 
-test('stall: nothing arrives until it passes, then all of it', async () => {
+test('stall holds all bytes back until pass', async () => {
   const client = await join()
   await echo(client, 'hello')
   proxy.stall()
@@ -83,20 +83,20 @@ test('stall: nothing arrives until it passes, then all of it', async () => {
     arrived = true
     return text
   })
-  // As many turns of the loop as the echo took before, and more.
+  // More turns of the event loop than an echo takes.
   for (let turn = 0; turn < 200; turn++) await new Promise(setImmediate)
   expect(arrived).toBe(false)
   proxy.pass()
   expect(await echoed).toBe('later')
 })
 
-test('slow: everything arrives', async () => {
+test('slow forwards everything', async () => {
   proxy.slow({ latencyMs: 2, bytesPerSecond: 100_000 })
   const text = 'hello '.repeat(50)
   expect(await echo(await join(), text)).toBe(text)
 })
 
-test('black hole: new connections are taken and never answered, and can be given up', async () => {
+test('blackHole accepts new connections and never answers them', async () => {
   proxy.blackHole()
   const client = await join()
   let arrived = false
@@ -111,7 +111,7 @@ test('black hole: new connections are taken and never answered, and can be given
   expect(await echo(await join(), 'hello')).toBe('hello')
 })
 
-test('cut after so many bytes of answers: the rest is lost, then it passes', async () => {
+test('cutAfter loses the rest of an answer, then new connections pass', async () => {
   const client = await join()
   await echo(client, 'hello')
   const cut = proxy.cutAfter(3)

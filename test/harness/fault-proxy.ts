@@ -4,27 +4,27 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Connection } from '../../src/db/embedded.ts'
 
-/** A TCP relay before PostgreSQL that breaks as networks and servers do. Each command holds until the next one. */
+/** A TCP proxy in front of PostgreSQL that fails like networks and servers do. Each command is in effect until the next one. */
 export interface FaultProxy {
-  /** PostgreSQL, reached through the proxy. */
+  /** Connects to PostgreSQL through the proxy. */
   readonly connection: Connection
-  /** Bytes move as they come. So it begins. */
+  /** Forwards all bytes. This is the initial mode. */
   pass(): void
-  /** Resets every connection, also those that are made from now on. */
+  /** Resets open and new connections. */
   cut(): void
-  /** Resets every connection that is open; new ones pass. */
+  /** Resets open connections. New ones pass. */
   cutOnce(): void
-  /** Connections stay open and are made, and no byte moves. What was sent meanwhile moves when it passes again. */
+  /** Keeps and accepts connections but forwards no bytes. Bytes sent during the stall are forwarded when it ends. */
   stall(): void
-  /** Each piece of data arrives so much later, and no more than so many bytes in a second on each connection and way. */
+  /** Delays each piece of data and limits the bandwidth per connection and direction. */
   slow(how: { readonly latencyMs: number; readonly bytesPerSecond: number }): void
-  /** Resets every connection; new ones are accepted, and then nobody is there. They never come to life. */
+  /** Resets open connections. New ones are accepted and stay dead, even after the next command. */
   blackHole(): void
-  /** Resets every connection; new ones are told, as by a PostgreSQL that recovers, that it is starting up. */
+  /** Resets open connections. New ones get the error of a PostgreSQL that is starting up. */
   startUp(): void
   /**
-   * Bytes pass, until so many of PostgreSQL's answers have: then the connection that wants to carry another is reset and the rest of its
-   * answer is lost, which is what an unclear commit looks like from outside. Resolves when that has happened; from then on bytes pass.
+   * Forwards this many bytes of PostgreSQL's answers, then resets the connection that carries the next byte: the outcome of a
+   * commit is then unknown to the client. Resolves after the reset; from then on all bytes pass.
    */
   cutAfter(bytes: number): Promise<void>
   close(): Promise<void>
@@ -34,7 +34,7 @@ export async function startFaultProxy(target: Connection): Promise<FaultProxy> {
   const pairs = new Set<Pair>()
   let mode: Mode = { kind: 'pass' }
   let changed = Promise.withResolvers<void>()
-  let fuse: { bytesLeft: number; blown: PromiseWithResolvers<void> } | undefined
+  let pendingCut: { bytesLeft: number; done: PromiseWithResolvers<void> } | undefined
 
   const server = createServer(client => {
     client.on('error', () => {})
@@ -48,7 +48,7 @@ export async function startFaultProxy(target: Connection): Promise<FaultProxy> {
       pairs.delete(pair)
       pair.database?.destroy()
     })
-    // Read, so that it is noticed when the client gives up.
+    // Reading is needed to notice that the client closes the connection.
     if (mode.kind === 'blackHole') client.resume()
     else if (mode.kind === 'startUp') client.once('data', () => client.end(STARTING_UP))
     else connectPair(pair)
@@ -79,8 +79,8 @@ export async function startFaultProxy(target: Connection): Promise<FaultProxy> {
     },
     cutAfter(bytes) {
       enter({ kind: 'pass' })
-      fuse = { bytesLeft: bytes, blown: Promise.withResolvers<void>() }
-      return fuse.blown.promise
+      pendingCut = { bytesLeft: bytes, done: Promise.withResolvers<void>() }
+      return pendingCut.done.promise
     },
     async close() {
       const closed = once(server, 'close')
@@ -109,47 +109,48 @@ export async function startFaultProxy(target: Connection): Promise<FaultProxy> {
     pair.database = database
     database.on('error', () => {})
     database.once('close', () => pair.client.destroySoon())
-    void carry(pair.client, database, () => false)
-    void carry(database, pair.client, bytes => blows(pair, database, bytes))
+    void forward(pair.client, database, () => false)
+    void forward(database, pair.client, bytes => cutIfDue(pair, database, bytes))
   }
 
-  /** Moves bytes one way until either end closes. `isLast` has written what there was to write when it says so. */
-  async function carry(from: Socket, to: Socket, isLast: (bytes: Buffer) => boolean): Promise<void> {
+  /** Forwards bytes in one direction until either end closes or `isCut` returns true. */
+  async function forward(from: Socket, to: Socket, isCut: (bytes: Buffer) => boolean): Promise<void> {
     try {
       for await (const bytes of from as AsyncIterable<Buffer>) {
-        await untilItMayMove(bytes.length)
-        if (to.destroyed || isLast(bytes)) break
+        await waitUntilAllowed(bytes.length)
+        if (to.destroyed || isCut(bytes)) break
         if (!to.write(bytes)) await Promise.race([once(to, 'drain'), once(to, 'close')])
       }
     } catch {
-      // Reset by either end.
+      // Either end has reset the connection.
     }
     to.end()
     from.destroy()
   }
 
-  async function untilItMayMove(bytes: number): Promise<void> {
+  async function waitUntilAllowed(bytes: number): Promise<void> {
     while (mode.kind === 'stall') await changed.promise
     if (mode.kind !== 'slow') return
     const ms = mode.latencyMs + (bytes * 1_000) / mode.bytesPerSecond
     await Promise.race([delay(ms), changed.promise])
   }
 
-  function blows(pair: Pair, database: Socket, bytes: Buffer): boolean {
-    if (fuse === undefined) return false
-    fuse.bytesLeft -= bytes.length
-    if (fuse.bytesLeft >= 0) return false
-    const passed = bytes.length + fuse.bytesLeft
+  /** Counts the bytes towards `cutAfter`. Returns true if it has reset the connection. */
+  function cutIfDue(pair: Pair, database: Socket, bytes: Buffer): boolean {
+    if (pendingCut === undefined) return false
+    pendingCut.bytesLeft -= bytes.length
+    if (pendingCut.bytesLeft >= 0) return false
+    const passed = bytes.length + pendingCut.bytesLeft
     if (passed > 0) pair.client.write(bytes.subarray(0, passed))
     pair.client.resetAndDestroy()
     database.destroy()
-    fuse.blown.resolve()
-    fuse = undefined
+    pendingCut.done.resolve()
+    pendingCut = undefined
     return true
   }
 }
 
-/** An ErrorResponse of PostgreSQL's protocol. */
+/** An ErrorResponse message of the PostgreSQL protocol. */
 const STARTING_UP = errorResponse({ S: 'FATAL', V: 'FATAL', C: '57P03', M: 'the database system is starting up' })
 
 function errorResponse(fields: Record<string, string>): Buffer {

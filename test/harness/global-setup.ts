@@ -9,7 +9,7 @@ import { createPool } from '../../src/db/pool.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** The PostgreSQL of this test run, with the database all others are cloned from. */
+    /** The PostgreSQL server of this test run and the database that all others are cloned from. */
     templateConnection: Connection
   }
 }
@@ -22,10 +22,10 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const server = await openDatabase({
     dataDir,
     log: { info() {}, warn: message => console.warn(message) },
-    // Nothing here has to survive a power cut.
+    // Test data does not have to survive a power failure.
     settings: {
       fsync: 'off',
-      // Its workers belong to the superuser, so that a database they look at cannot be dropped by us.
+      // Autovacuum workers belong to the superuser, and the tests could not drop a database that one works on.
       autovacuum: 'off',
       full_page_writes: 'off',
       synchronous_commit: 'off',
@@ -37,7 +37,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await admin.end()
   const templateConnection = { ...server.connection, database: TEMPLATE }
   await migrate(templateConnection)
-  // graphile-worker brings its own tables; made here they are not made again by every gateway that a test starts.
+  // Creates the tables of graphile-worker once, so that not every test gateway has to.
   const template = createPool(templateConnection, { max: 1, applicationName: 'test setup' })
   await runMigrations({ pgPool: template.pg, logger: new Logger(() => () => {}) })
   await template.end()

@@ -1,6 +1,6 @@
-// A process of its own that holds a data directory open, for tests about processes that come, go and die.
-// node hold-database.ts <dataDir> [exit]: prints one JSON line when open; `exit` then ends it without closing.
-// It closes when its standard input ends. SIGINT makes it ask PostgreSQL something and print the answer.
+// A process that keeps a data directory open, for tests about processes that start, stop and crash.
+// node hold-database.ts <dataDir> [exit]: prints one JSON line when the database is open; `exit` then exits without closing it.
+// Closes the database when standard input ends. On SIGINT it sends a query and prints the answer.
 import { openDatabase } from '../../src/db/embedded.ts'
 import { createPool } from '../../src/db/pool.ts'
 import { acquireServerLock } from '../../src/db/server-lock.ts'

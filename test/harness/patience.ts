@@ -1,5 +1,5 @@
-/** For vi.waitFor, whose own limit is a second: what is waited for comes, and a busy machine is no failure. */
+/** For vi.waitFor: its default of one second is too short on a busy machine. */
 export const WAIT_OPTIONS = { timeout: 30_000, interval: 10 }
 
-/** Time limits of a model server that only what a test stalls on purpose runs into, however busy the machine is. */
+/** Timeouts of a model server that are exceeded only if a test stalls on purpose, even on a busy machine. */
 export const GENEROUS_TIMEOUTS = { connectMs: 10_000, firstTokenMs: 20_000, idleMs: 20_000, totalMs: 60_000 }

@@ -2,18 +2,16 @@ import type { Server } from 'node:http'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
 
-export const WAIT_OPTIONS = { timeout: 20_000, interval: 5 }
-
 export interface RawClient {
   readonly socket: Socket
-  /** Everything that the server has sent. */
+  /** All text that the server has sent. */
   read: string
-  /** The server has ended its side. */
+  /** Whether the server has ended its side of the connection. */
   isEnded: boolean
   error: Error | null
 }
 
-/** Opens a connection on which a test writes bytes itself. It keeps its side open when the server ends, and ends with the test. */
+/** Opens a connection for raw bytes. It stays half-open when the server ends its side, and is closed after the test. */
 export function openClient(port: number): RawClient {
   const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true, noDelay: true }).setEncoding('latin1')
   onTestFinished(() => void socket.destroy())
@@ -30,7 +28,7 @@ export function openClient(port: number): RawClient {
   return client
 }
 
-/** Listens on a free port until the test ends. Refuses unparsable requests with 400, and slow ones with 408. */
+/** Listens on a free port until the test ends. Answers malformed requests with 400 and slow ones with 408. */
 export async function listenForTest(server: Server): Promise<number> {
   onTestFinished(() => void server.close())
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {

@@ -9,33 +9,33 @@ export interface RawResponse {
   readonly body: string
 }
 
-/** Sends exactly these bytes on a connection of their own and reads the first response: for requests no HTTP client would send. */
+/** Sends exactly these bytes on a new connection and reads the first response, for requests that no HTTP client would send. */
 export async function rawRequest(url: string, ...pieces: (string | Uint8Array)[]): Promise<RawResponse> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
-  socket.on('error', () => {}) // the server may hang up on what it refuses while we still write
+  socket.on('error', () => {}) // the server may close the connection before it has read everything
   for (const piece of pieces) socket.write(piece)
   let text = ''
   socket.setEncoding('utf8').on('data', part => {
     text += part
-    if (isWhole(text)) socket.destroy()
+    if (isComplete(text)) socket.destroy()
   })
   await once(socket, 'close')
-  assertNamedOnce(text)
+  assertNoDuplicateHeaders(text)
   return parse(text)
 }
 
-function isWhole(text: string): boolean {
+function isComplete(text: string): boolean {
   const { headers, body } = parse(text)
   return Buffer.byteLength(body) >= Number(headers['content-length'] ?? Number.POSITIVE_INFINITY)
 }
 
-/** Clients join what comes twice, each in its own way. */
-function assertNamedOnce(text: string): void {
+/** Throws if a header occurs twice, since clients combine duplicates in different ways. */
+function assertNoDuplicateHeaders(text: string): void {
   const head = text.slice(0, text.indexOf('\r\n\r\n')).toLowerCase()
   const names = Array.from(head.matchAll(/\r\n([^:]+)/g), ([, name]) => name)
-  const twice = names.filter((name, at) => names.indexOf(name) !== at)
-  if (twice.length > 0) throw new Error(`The response has more than one ${twice.join(', ')}:\n${text}`)
+  const duplicates = names.filter((name, at) => names.indexOf(name) !== at)
+  if (duplicates.length > 0) throw new Error(`The response has more than one ${duplicates.join(', ')}:\n${text}`)
 }
 
 function parse(text: string): RawResponse {
@@ -53,8 +53,8 @@ function parse(text: string): RawResponse {
 }
 
 /**
- * Sends these bytes as a proxy does, which goes on sending what it has while the answer is on its way, and waits until they are all taken. Rejects when
- * the server resets the connection meanwhile: a proxy then throws the answer away.
+ * Sends all of these bytes, like a proxy that keeps sending while the response arrives, and reads the first response. Rejects if
+ * the server resets the connection, because a proxy would then discard the response.
  */
 export async function sendWhole(url: string, head: string, body: Buffer): Promise<RawResponse> {
   const { hostname, port } = new URL(url)
@@ -67,13 +67,12 @@ export async function sendWhole(url: string, head: string, body: Buffer): Promis
   })
   const send = async () => {
     socket.write(head)
-    // More at a time than a kernel keeps, so that the server is asked for each piece.
+    // In pieces, so that the server has to read each one while this loop goes on.
     for (let at = 0; at < body.length; at += 0x10000) {
-      const isTaken = new Promise(resolve => socket.write(body.subarray(at, at + 0x10000), resolve))
-      await isTaken
+      await new Promise(resolve => socket.write(body.subarray(at, at + 0x10000), resolve))
       await setImmediate()
     }
-    while (!isWhole(text)) await once(socket, 'data')
+    while (!isComplete(text)) await once(socket, 'data')
   }
   try {
     await Promise.race([send(), broken.promise])

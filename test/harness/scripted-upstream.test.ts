@@ -40,8 +40,8 @@ const post = (body: object = {}, signal?: AbortSignal) =>
 
 const request = { model: 'm1', messages: [{ role: 'user' as const, content: 'hi' }] }
 
-/** Every byte of an answer, also of one that breaks HTTP. */
-async function bytesOf(): Promise<string> {
+/** Returns all bytes of a response, even if it is not valid HTTP. */
+async function rawBytes(): Promise<string> {
   const socket = connect(upstream.port, '127.0.0.1')
   socket.end('POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n')
   const parts: Buffer[] = []
@@ -51,7 +51,7 @@ async function bytesOf(): Promise<string> {
 }
 
 describe('recording', () => {
-  test('hands out requests in order, before and after they arrive', async () => {
+  test('next returns requests in order, before or after they arrive', async () => {
     const early = upstream.next()
     await (await post({ model: 'a' })).text()
     await (await post({ model: 'b' })).text()
@@ -65,24 +65,24 @@ describe('recording', () => {
     expect(upstream.requests).toHaveLength(2)
   })
 
-  test('keeps probes apart', async () => {
+  test('records probes separately', async () => {
     expect((await openai.models.list()).data.map(model => model.id)).toEqual(['m1', 'm2'])
-    upstream.probesGet(status(503))
+    upstream.respondToProbesWith(status(503))
     expect((await fetch(`${upstream.baseUrl}/models`)).status).toBe(503)
     expect(upstream.probes.map(probe => probe.path)).toEqual(['/v1/models', '/v1/models'])
     expect(upstream.requests).toHaveLength(0)
   })
 
-  test('tells a client that hung up from one that was served, and from its own hanging up', async () => {
+  test('aborted is true only if the client disconnected', async () => {
     upstream.respondWith(answer(), neverEnding(), stall(), hangUp(), closeAfter(5))
     await (await post()).text()
     expect(await (await upstream.next()).aborted).toBe(false)
     for (const _behaviour of ['neverEnding', 'stall']) {
       const client = new AbortController()
-      const asked = post({}, client.signal)
+      const pending = post({}, client.signal)
       const recorded = await upstream.next()
       client.abort()
-      await asked.catch(() => undefined)
+      await pending.catch(() => undefined)
       expect(await recorded.aborted).toBe(true)
     }
     for (const _behaviour of ['hangUp', 'closeAfter']) {
@@ -93,7 +93,7 @@ describe('recording', () => {
     }
   })
 
-  test('uses the queue first, then what is always said', async () => {
+  test('uses the queue first, then the default behaviour', async () => {
     upstream.respondWith(status(500), status(501))
     upstream.always(status(502))
     const codes: number[] = []
@@ -111,8 +111,8 @@ describe('recording', () => {
   })
 })
 
-describe('good answers', () => {
-  test('adapt to what is asked', async () => {
+describe('correct answers', () => {
+  test('match the request', async () => {
     upstream.always(answer({ text: 'One two three.', usage: usageOf(7, 3), id: 'chatcmpl-7' }))
     const whole = await openai.chat.completions.create(request)
     expect(whole).toMatchObject({ id: 'chatcmpl-7', model: 'm1', usage: usageOf(7, 3) })
@@ -123,7 +123,7 @@ describe('good answers', () => {
     expect(await (await post({ stream: true })).text()).not.toContain('usage')
   })
 
-  test('call tools', async () => {
+  test('can contain tool calls', async () => {
     upstream.always(
       answer({
         toolCalls: [
@@ -142,7 +142,7 @@ describe('good answers', () => {
     }
   })
 
-  test('wait at a gate', async () => {
+  test('can wait before an event', async () => {
     const gate = Promise.withResolvers<void>()
     upstream.respondWith(
       sse([contentChunk('a'), contentChunk('b'), '[DONE]'], {
@@ -156,15 +156,15 @@ describe('good answers', () => {
   })
 })
 
-describe('bad answers', () => {
-  test('raw bytes arrive as they are', async () => {
+describe('faulty answers', () => {
+  test('raw bytes arrive unchanged', async () => {
     upstream.respondWith(rawResponse('not HTTP at all'))
-    expect(await bytesOf()).toBe('not HTTP at all')
+    expect(await rawBytes()).toBe('not HTTP at all')
     upstream.respondWith(rawResponse(['HTTP/1.1 200 OK\r\n', 'content-length: 2\r\n\r\n', 'ok']))
     expect(await (await post()).text()).toBe('ok')
   })
 
-  test('every framing carries single bytes of split characters', async () => {
+  test('every framing can split characters into single bytes', async () => {
     const body = sseBytes([chunk({ content: '漢 👩' }), '[DONE]'], '\r\n')
     for (const framing of ['chunked', 'length', 'close'] as const) {
       upstream.respondWith(rawResponse(bytewise(body), { framing }))
@@ -172,7 +172,7 @@ describe('bad answers', () => {
     }
   })
 
-  test('hang up after an exact number of bytes', async () => {
+  test('the connection closes after an exact number of bytes', async () => {
     const body = streamBytes()
     for (const byteCount of [0, 1, 100, body.length]) {
       upstream.respondWith(closeAfter(byteCount, { framing: 'close' }))
@@ -185,14 +185,14 @@ describe('bad answers', () => {
     }
   })
 
-  test('close and reset before the head', async () => {
+  test('the connection closes or resets before the head', async () => {
     for (const how of ['close', 'reset'] as const) {
       upstream.respondWith(hangUp(how))
       await expect(post()).rejects.toThrow()
     }
   })
 
-  test('stall after nothing, the headers or some deltas', async () => {
+  test('a stall after the headers or after some deltas', async () => {
     upstream.respondWith(stall('headers'), stall({ pieces: ['a', 'b'] }))
     const client = new AbortController()
     expect((await post({}, client.signal)).status).toBe(200)

@@ -4,24 +4,24 @@ import type { AddressInfo, Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ChunkDelta, FinishReason, TokenUsage, ToolCallDelta } from '../../src/domain/completion.ts'
 
-/** An OpenAI-dialect upstream on a real socket that does exactly what a test tells it, however rude. */
+/** An upstream with the OpenAI API on a real socket whose behaviour is set by the test. */
 export interface ScriptedUpstream {
-  /** Ends in `/v1`, without a slash. */
+  /** Ends in `/v1`, without a trailing slash. */
   readonly baseUrl: string
   readonly port: number
-  /** Every request but GET, in the order of arrival, each recorded once its body was read. */
+  /** All requests except GET, in order of arrival. A request is recorded once its body has been read. */
   readonly requests: readonly RecordedRequest[]
   /** The GET requests: model lists and health checks. */
   readonly probes: readonly RecordedRequest[]
-  /** Queues one behaviour for each of the following requests. */
+  /** Queues one behaviour for each of the next requests. */
   respondWith(...behaviours: Behaviour[]): void
-  /** What requests get when the queue is empty; `answer()` unless set. */
+  /** Sets the behaviour for an empty queue. Default: `answer()`. */
   always(behaviour: Behaviour): void
-  /** What GET requests get; 200 and a list of the models unless set. */
-  probesGet(behaviour: Behaviour): void
-  /** The next request that no earlier `next()` returned; waits for it if need be. */
+  /** Sets the behaviour for GET requests. Default: 200 with the list of models. */
+  respondToProbesWith(behaviour: Behaviour): void
+  /** Returns the next request that no earlier call has returned, and waits for it if necessary. */
   next(): Promise<RecordedRequest>
-  /** Hangs up on everybody and frees the port. Rejects if a behaviour threw. */
+  /** Closes all connections and the port. Rejects if a behaviour threw. */
   close(): Promise<void>
 }
 
@@ -30,9 +30,9 @@ export interface RecordedRequest {
   readonly path: string
   readonly headers: IncomingHttpHeaders
   readonly rawBody: string
-  /** The parsed body; empty when it is no JSON object. */
+  /** The parsed body; empty if it is not a JSON object. */
   readonly body: ScriptedBody
-  /** Settles when the exchange is over: true if the client hung up first, false if the script finished or hung up itself. */
+  /** Resolves at the end of the exchange: true if the client disconnected first, false if the script finished or disconnected. */
   readonly aborted: Promise<boolean>
 }
 
@@ -44,7 +44,7 @@ export interface ScriptedBody {
   readonly [field: string]: unknown
 }
 
-/** Answers one request, or does not. It may write to `response`, or past it to `response.socket`. */
+/** Handles one request. It can write to `response`, or directly to `response.socket`. */
 export type Behaviour = (request: RecordedRequest, response: ServerResponse) => void | Promise<void>
 
 export async function startScriptedUpstream(options: { models?: readonly string[] } = {}): Promise<ScriptedUpstream> {
@@ -57,16 +57,16 @@ export async function startScriptedUpstream(options: { models?: readonly string[
     object: 'list',
     data: (options.models ?? ['test-model']).map(id => ({ id, object: 'model', created: 1, owned_by: 'scripted' })),
   })
-  let handedOut = 0
+  let returned = 0
   let arrival = Promise.withResolvers<void>()
 
   const server = createServer(async (incoming, response) => {
-    response.on('error', () => {}) // a client that is gone is part of the script
+    response.on('error', () => {}) // scripts expect clients that disconnect
     const request = await record(incoming, response)
     if (request === null) return
-    const probing = request.method === 'GET'
-    const behaviour = probing ? whenProbed : (queue.shift() ?? whenEmpty)
-    if (probing) {
+    const isProbe = request.method === 'GET'
+    const behaviour = isProbe ? whenProbed : (queue.shift() ?? whenEmpty)
+    if (isProbe) {
       probes.push(request)
     } else {
       requests.push(request)
@@ -95,12 +95,12 @@ export async function startScriptedUpstream(options: { models?: readonly string[
     always(behaviour) {
       whenEmpty = behaviour
     },
-    probesGet(behaviour) {
+    respondToProbesWith(behaviour) {
       whenProbed = behaviour
     },
     async next() {
-      const index = handedOut
-      handedOut += 1
+      const index = returned
+      returned += 1
       while (requests.length <= index) await arrival.promise
       return requests[index]!
     },
@@ -115,26 +115,26 @@ export async function startScriptedUpstream(options: { models?: readonly string[
   }
 }
 
-// Behaviours: what a good upstream does.
+// Behaviours of a correct upstream.
 
 export interface AnswerOptions {
   text?: string
-  /** The text as the stream's deltas; `text` cut before each word unless given. */
+  /** The deltas of a stream. Default: `text` split before each word. */
   pieces?: readonly string[]
-  /** null leaves usage out even where it is asked for. */
+  /** null omits usage even if it is requested. */
   usage?: TokenUsage | null
-  /** The request's model unless given. */
+  /** Default: the model of the request. */
   model?: string
   id?: string
   finishReason?: FinishReason
-  /** Calls of functions instead of text; `arguments` as JSON text. */
+  /** Function calls instead of text; `arguments` is JSON. */
   toolCalls?: readonly { id?: string; name: string; arguments: string }[]
-  /** Milliseconds before the first byte. */
+  /** Delay before the first byte. */
   delayMs?: number
   headers?: Record<string, string>
 }
 
-/** A correct answer: chunks where the request asks for a stream, one body where it does not. */
+/** A correct answer: a stream if the request asks for one, otherwise a JSON body. */
 export function answer(options: AnswerOptions = {}): Behaviour {
   return async (request, response) => {
     if (options.delayMs !== undefined) await delay(options.delayMs)
@@ -150,7 +150,7 @@ export function answer(options: AnswerOptions = {}): Behaviour {
   }
 }
 
-/** Any status with any body: objects become JSON, texts are sent as they are. */
+/** Any status with any body. Objects are sent as JSON, strings unchanged. */
 export function status(code: number, body: unknown = '', headers: Record<string, string> = {}): Behaviour {
   return (_request, response) => {
     const isText = typeof body === 'string'
@@ -159,18 +159,18 @@ export function status(code: number, body: unknown = '', headers: Record<string,
   }
 }
 
-/** How an answer is left: ended properly, hung up with FIN, reset with RST, or kept open without another byte. */
+/** How a response ends: complete, closed with FIN, reset with RST, or open without further bytes. */
 export type Ending = 'finish' | 'close' | 'reset' | 'stall'
 
 export interface SseOptions {
   headers?: Record<string, string>
   ending?: Ending
   eol?: '\n' | '\r\n' | '\r'
-  /** Awaited before the event of this index is written: a test opens the gate when it has seen what came before. */
+  /** Awaited before the event with this index is written, so that a test can check the earlier events first. */
   beforeEvent?: (index: number) => Promise<unknown> | undefined
 }
 
-/** Server-sent events: objects as JSON, texts such as `[DONE]` as they are. Nothing is added, no [DONE] either. */
+/** Server-sent events: objects as JSON, strings such as `[DONE]` unchanged. Does not add `[DONE]`. */
 export function sse(events: readonly unknown[], options: SseOptions = {}): Behaviour {
   const { eol = '\n', ending = 'finish' } = options
   return async (_request, response) => {
@@ -184,21 +184,21 @@ export function sse(events: readonly unknown[], options: SseOptions = {}): Behav
   }
 }
 
-// Behaviours: what bad upstreams do.
+// Behaviours of faulty upstreams.
 
 export interface RawOptions {
-  /** Status of the head that is written before the bytes; needs `framing`. */
+  /** The status of the head. Needs `framing`. Default: 200. */
   status?: number
-  /** Headers of that head; `content-type: text/event-stream` unless given. */
+  /** The headers of the head. Default: `content-type: text/event-stream`. */
   headers?: Record<string, string>
   /**
-   * Absent: the bytes are the whole response, head and all. Otherwise a head comes first and the bytes are the body:
-   * `chunked` one chunk per piece, `length` with Content-Length, `close` ended by hanging up.
+   * Without it, the bytes are the whole response including the head. With it, a head is written first and the bytes are the
+   * body: `chunked` with one chunk per piece, `length` with Content-Length, `close` ended by closing the connection.
    */
   framing?: 'chunked' | 'length' | 'close'
-  /** Content-Length to claim with framing `length`; the true one unless given. */
+  /** The Content-Length for framing `length`. Default: the true one. */
   contentLength?: number
-  /** Awaited before each piece after the first; one turn of the event loop unless given. */
+  /** Awaited before each piece after the first. Default: one turn of the event loop. */
   betweenPieces?: (index: number) => Promise<unknown>
   /** `finish` (the default) ends the chunked body and closes the connection. */
   ending?: Ending
@@ -206,7 +206,7 @@ export interface RawOptions {
 
 export type Bytes = string | Uint8Array
 
-/** Exactly these bytes on the socket, each piece in its own write. */
+/** Writes exactly these bytes to the socket, one write per piece. */
 export function rawResponse(bytes: Bytes | readonly Bytes[], options: RawOptions = {}): Behaviour {
   const pieces = (Array.isArray(bytes) ? (bytes as readonly Bytes[]) : [bytes as Bytes]).map(toBuffer)
   const { framing, ending = 'finish' } = options
@@ -224,7 +224,7 @@ export function rawResponse(bytes: Bytes | readonly Bytes[], options: RawOptions
   }
 }
 
-/** Sends the head and the first `byteCount` bytes of a body, then hangs up: in the middle of a chunked body unless told otherwise. */
+/** Sends the head and the first `byteCount` bytes of a body, then closes the connection. Default framing: chunked. */
 export function closeAfter(
   byteCount: number,
   options: { body?: Bytes; framing?: 'chunked' | 'length' | 'close'; reset?: boolean } = {},
@@ -238,12 +238,12 @@ export function closeAfter(
   })
 }
 
-/** Hangs up without a byte, by FIN or by RST. */
+/** Closes the connection without a byte, with FIN or RST. */
 export function hangUp(how: 'close' | 'reset' = 'close'): Behaviour {
   return (_request, response) => hangUpOn(response, how)
 }
 
-/** Says nothing more until the client gives up: from the start, after the headers, or after some deltas of a stream. */
+/** Sends nothing more until the client disconnects: from the start, after the headers, or after some deltas of a stream. */
 export function stall(after: 'nothing' | 'headers' | { pieces: readonly string[] } = 'nothing'): Behaviour {
   if (after === 'nothing') return () => {}
   const pieces = after === 'headers' ? [] : after.pieces
@@ -251,13 +251,13 @@ export function stall(after: 'nothing' | 'headers' | { pieces: readonly string[]
   return sse(events, { ending: 'stall' })
 }
 
-/** A login page of some proxy, with status 200. */
+/** The login page of a proxy with status 200. */
 export function html200(): Behaviour {
   const page = '<!doctype html><html><head><title>Sign in</title></head><body><h1>Please sign in</h1></body></html>'
   return status(200, page, { 'content-type': 'text/html; charset=utf-8' })
 }
 
-/** Streams deltas until the client hangs up. */
+/** Streams deltas until the client disconnects. */
 export function neverEnding(options: { piece?: string; everyMs?: number } = {}): Behaviour {
   const event = `data: ${JSON.stringify(contentChunk(options.piece ?? 'more '))}\n\n`
   return async (_request, response) => {
@@ -270,9 +270,9 @@ export function neverEnding(options: { piece?: string; everyMs?: number } = {}):
   }
 }
 
-// What answers are made of.
+// Parts of answers.
 
-/** The events of a correct stream, `[DONE]` included: role, deltas, finish, usage unless it is null. */
+/** The events of a correct stream: role, deltas, finish, usage unless it is null, and `[DONE]`. */
 export function streamEvents(options: AnswerOptions = {}): unknown[] {
   const head = { id: options.id ?? defaultId, model: options.model ?? 'test-model' }
   const calls = options.toolCalls ?? []
@@ -291,24 +291,24 @@ export function streamEvents(options: AnswerOptions = {}): unknown[] {
   ]
 }
 
-/** The same stream as the bytes of its body. */
+/** The body of a correct stream. */
 export function streamBytes(options: AnswerOptions = {}): Buffer {
   return sseBytes(streamEvents(options))
 }
 
-/** Events as the bytes of a stream's body. */
+/** Encodes events as the body of a stream. */
 export function sseBytes(events: readonly unknown[], eol = '\n'): Buffer {
   const lines = events.map(event => `data: ${typeof event === 'string' ? event : JSON.stringify(event)}${eol}${eol}`)
   return Buffer.from(lines.join(''))
 }
 
-/** Cuts bytes into single ones, for `rawResponse`: every split character and line end happens. */
+/** Splits bytes into single ones for `rawResponse`, which splits every character and line end. */
 export function bytewise(bytes: Bytes): Buffer[] {
   const buffer = toBuffer(bytes)
   return Array.from(buffer, (_byte, at) => buffer.subarray(at, at + 1))
 }
 
-/** One stream chunk with one choice. */
+/** A stream chunk with one choice. */
 export function chunk(
   delta: ChunkDelta,
   finishReason: FinishReason | null = null,
@@ -325,7 +325,7 @@ export function usageChunk(usage: TokenUsage, head: { id?: string; model?: strin
   return { ...chunkHead(head), choices: [], usage }
 }
 
-/** The body of a correct answer that is no stream. */
+/** The body of a correct JSON answer. */
 export function completion(options: AnswerOptions = {}): Record<string, unknown> {
   const calls = options.toolCalls ?? []
   const usage = options.usage === undefined ? defaultUsage(options) : options.usage
@@ -344,7 +344,7 @@ export function completion(options: AnswerOptions = {}): Record<string, unknown>
   }
 }
 
-/** Token counts as an upstream reports them. */
+/** Usage as an upstream reports it. */
 export function usageOf(promptTokens: number, completionTokens: number): TokenUsage {
   return {
     prompt_tokens: promptTokens,
@@ -365,7 +365,7 @@ function chunkHead(head: { id?: string; model?: string }) {
   }
 }
 
-/** Ten tokens of prompt, one token for each delta: easy to check by eye. */
+/** Ten prompt tokens and one completion token per delta, which is easy to verify by eye. */
 function defaultUsage(options: AnswerOptions): TokenUsage {
   return usageOf(10, options.toolCalls ? 5 * options.toolCalls.length : piecesOf(options).length)
 }
@@ -397,7 +397,7 @@ async function record(incoming: IncomingMessage, response: ServerResponse): Prom
   try {
     for await (const part of incoming) parts.push(part)
   } catch {
-    return null // the client left before it had said everything
+    return null // the client disconnected before the end of the body
   }
   const rawBody = Buffer.concat(parts).toString('utf8')
   return {
@@ -419,7 +419,7 @@ function parseObject(text: string): ScriptedBody {
   }
 }
 
-/** Responses that the script itself cut: their unfinished end is not the client's doing. */
+/** Responses that the script has cut, as opposed to the client. */
 const hungUp = new WeakSet<ServerResponse>()
 
 function hangUpOn(response: ServerResponse, how: 'close' | 'reset'): void {
@@ -456,7 +456,7 @@ function toBuffer(bytes: Bytes): Buffer {
   return typeof bytes === 'string' ? Buffer.from(bytes) : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
-/** Settles when the bytes were handed to the system, or nobody is left to read them. */
+/** Resolves when the bytes are handed to the system or the connection is closed. */
 function writeTo(target: ServerResponse | Socket, bytes: Bytes): Promise<void> {
   return new Promise(resolve => {
     if (target.destroyed) return resolve()
