@@ -4,7 +4,7 @@ import { openAccount } from '../ledger/accounts/open-account.ts'
 import { addCustomer, type Customer } from './customers.ts'
 
 /**
- * A new customer with a money account and the signup credit. Run it in a transaction.
+ * Creates a customer with a money account and the signup credit. Run it in a transaction.
  * Returns undefined when the e-mail is taken.
  */
 export async function createCustomer(

@@ -13,8 +13,8 @@ export interface Customer {
 const COLUMNS = `customer_id AS "customerId", email, account_tier AS "accountTier", created_at AS "createdAt", disabled_at AS "disabledAt"`
 
 /**
- * Adds a customer, who has no money account yet: open one in the same transaction. The e-mail must pass `isEmail`.
- * Returns undefined when another customer has that e-mail, whatever its case.
+ * Adds a customer without a money account: open one in the same transaction. The e-mail must pass `isEmail`.
+ * Returns undefined when another customer has that e-mail in any case.
  */
 export async function addCustomer(
   sql: Sql,
@@ -28,14 +28,14 @@ export async function addCustomer(
   return rows[0]
 }
 
-/** The customer with this e-mail (any case) or id. */
+/** Finds the customer with this e-mail (any case) or id. */
 export async function findCustomer(sql: Sql, emailOrId: string): Promise<Customer | undefined> {
   const match = emailOrId.includes('@') ? 'lower(email) = lower($1)' : 'customer_id::text = lower($1)'
   const { rows } = await sql.query<Customer>(`SELECT ${COLUMNS} FROM customer WHERE ${match}`, [emailOrId])
   return rows[0]
 }
 
-/** Customers in the order they came. */
+/** Returns all customers, oldest first. */
 export async function listCustomers(sql: Sql): Promise<Customer[]> {
   const { rows } = await sql.query<Customer>(`SELECT ${COLUMNS} FROM customer ORDER BY created_at, customer_id`)
   return rows
@@ -47,7 +47,7 @@ export async function setAccountTier(sql: Sql, customerId: string, accountTier: 
   await bumpControlVersion(sql, 'access')
 }
 
-/** Moves a customer from one account tier to another if that is still where it is; returns whether it was. Run it in a transaction. */
+/** Moves a customer to another account tier if its tier is still `from`. Returns whether it was. Run it in a transaction. */
 export async function promoteAccountTier(
   sql: Sql,
   { customerId, from, to }: { customerId: string; from: string; to: string },

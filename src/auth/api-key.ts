@@ -7,30 +7,30 @@ const CHECKSUM_CHARS = 6
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const SHAPE = /^sk-sy-[0-9A-Za-z]{38}$/
 
-/** A new API key: prefix, 32 random base62 characters (190 bits), and a checksum of both. Shown once and never stored. */
+/** Creates an API key: prefix, 32 random base62 characters (190 bits), and a checksum of both. It is shown once and never stored. */
 export function mintApiKey(): string {
   const body = PREFIX + randomBase62(RANDOM_CHARS)
   return body + checksumOf(body)
 }
 
-/** Whether the text can be a key at all. Needs no database, so that guessing costs us a few microseconds and no query. */
+/** Whether the text can be a key. Needs no database: a guessed key costs a few microseconds and no query. */
 export function hasValidChecksum(key: string): boolean {
   if (!SHAPE.test(key)) return false
   const body = key.slice(0, -CHECKSUM_CHARS)
   return key.endsWith(checksumOf(body))
 }
 
-/** SHA-256 of the whole key, as base64. 190 random bits need no salt and no slow hash. */
+/** Returns the SHA-256 of the whole key as base64. 190 random bits need no salt and no slow hash. */
 export function hashApiKey(key: string): string {
   return hash('sha256', key, 'base64')
 }
 
-/** What may be shown again: the first ten and the last four characters. */
+/** Returns the part of a key that may be shown later: the first ten and the last four characters. */
 export function hintOf(key: string): string {
   return `${key.slice(0, 10)}…${key.slice(-4)}`
 }
 
-/** CRC-32 as six base62 digits, the shape that secret scanners know from GitHub's tokens: 62^6 covers all 2^32 values. */
+/** Returns the CRC-32 as six base62 digits, the format that secret scanners know from GitHub's tokens; 62^6 exceeds 2^32. */
 function checksumOf(body: string): string {
   let rest = crc32(body)
   let digits = ''
@@ -45,7 +45,7 @@ function randomBase62(count: number): string {
   let text = ''
   while (text.length < count) {
     for (const byte of randomBytes(count)) {
-      // 248 is the largest multiple of 62 below 256; taking more would make the first eight digits likelier.
+      // 248 is the largest multiple of 62 below 256. Using larger bytes would make the first eight digits more likely.
       if (byte < 248 && text.length < count) text += BASE62[byte % 62]
     }
   }

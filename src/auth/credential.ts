@@ -2,8 +2,8 @@ import { ApiError } from '../domain/errors.ts'
 import { headerValues } from '../runtime/header-values.ts'
 
 /**
- * What a request carries as its API key: `Authorization: Bearer <key>`, or `x-api-key` or `api-key` when there is no Authorization.
- * Every fault is the same `invalid_api_key`: a guess learns nothing from the answer.
+ * Reads the API key of a request: `Authorization: Bearer <key>`, or `x-api-key` or `api-key` when there is no Authorization.
+ * Throws the same `invalid_api_key` for every fault, so the answer to a guessed key reveals nothing.
  *
  * @param rawHeaders names and values in turn, as Node's `request.rawHeaders`; merged headers hide that one was sent twice
  */

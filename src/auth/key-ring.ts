@@ -11,17 +11,17 @@ import {
   revokeKey,
 } from './keys.ts'
 
-/** The keys of one customer each: those of anybody else do not exist for it. Everything rejects with `database_unavailable` without one. */
+/** Manages the keys of one customer at a time; keys of other customers are not found. Rejects with `database_unavailable` without a database. */
 export interface KeyRing {
-  /** Those not revoked, newest first. */
+  /** Returns the keys that are not revoked, newest first. */
   list(customerId: string): Promise<KeyListing[]>
-  /** Rejects with `invalid_value` when the customer has KEYS_MAX already. */
+  /** Rejects with `invalid_value` when the customer already has KEYS_MAX keys. */
   issue(order: KeyOrder): Promise<IssuedKey & { readonly listing: KeyListing }>
-  /** Shuts a key off on all nodes within two seconds. Rejects with `not_found` when `list` would not show it: it is another's, or was revoked. */
+  /** Revokes a key on all nodes within two seconds. Rejects with `not_found` when `list` does not contain it. */
   revoke(customerId: string, keyId: string): Promise<void>
 }
 
-/** Per customer and not revoked: a list that can be read and shown in one go. Those that were revoked are never read: who makes and deletes keys all day has any number. */
+/** Keys per customer, so that the whole list can be read at once. Revoked keys do not count and are never read: there may be any number. */
 export const KEYS_MAX = 1_000
 
 export function createKeyRing(pool: Pool): KeyRing {
@@ -30,11 +30,11 @@ export function createKeyRing(pool: Pool): KeyRing {
     issue: order =>
       transaction(pool, async sql => {
         const { customerId } = order
-        // One at a time, so that the count holds.
+        // Lock the customer, so that concurrent calls cannot exceed the limit.
         await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR UPDATE', [customerId])
         if ((await countKeysInUse(sql, customerId)) >= KEYS_MAX) {
           throw new ApiError('invalid_value', {
-            message: `There are ${KEYS_MAX} keys already, which is the most a customer may have. Delete one first.`,
+            message: `There are already ${KEYS_MAX} keys, the most a customer may have. Delete one first.`,
           })
         }
         const issued = await issueKey(sql, order)

@@ -6,7 +6,7 @@ import type { Nanos } from '../domain/money.ts'
 import { UUID } from '../runtime/uuid.ts'
 import { hashApiKey, hintOf, mintApiKey } from './api-key.ts'
 
-/** What may be shown of a key after it was issued. */
+/** The facts about a key that may be shown after it was issued. */
 export interface KeyListing {
   readonly keyId: string
   readonly customerId: string
@@ -24,7 +24,7 @@ export interface KeyListing {
   readonly revokedAt: Date | null
 }
 
-/** A key to make. What is left out does not limit it. */
+/** A key to create. Omitted fields mean no limit. */
 export interface KeyOrder {
   readonly customerId: string
   readonly name: string
@@ -36,12 +36,12 @@ export interface KeyOrder {
 
 export interface IssuedKey {
   readonly keyId: string
-  /** The key itself: hand it over now, it cannot be read again. */
+  /** The key itself. It cannot be read again. */
   readonly key: string
   readonly hint: string
 }
 
-/** Makes a key for a customer. Run it in a transaction: the change of access counts with it. */
+/** Creates a key for a customer. Run it in a transaction, so that the key and the change notice commit together. */
 export async function issueKey(
   sql: Sql,
   { customerId, name, limit = null, allowedModels = null, scopes = [], expiresAt = null }: KeyOrder,
@@ -68,7 +68,7 @@ export async function issueKey(
   return issued
 }
 
-/** Keys, newest first; of one customer, or of all when `customerId` is null. Those that were revoked are among them, and of those there may be any number. */
+/** Returns keys, newest first, of one customer or of all (`customerId` null). Includes revoked keys, of which there may be any number. */
 export async function listKeys(sql: Sql, customerId: string | null = null): Promise<KeyListing[]> {
   const { rows } = await sql.query<KeyListing>(
     `${SELECT} WHERE $1::uuid IS NULL OR customer_id = $1 ORDER BY api_key.created_at DESC, key_id`,
@@ -77,7 +77,7 @@ export async function listKeys(sql: Sql, customerId: string | null = null): Prom
   return rows
 }
 
-/** The keys of a customer that were not revoked, newest first. */
+/** Returns the keys of a customer that are not revoked, newest first. */
 export async function listKeysInUse(sql: Sql, customerId: string): Promise<KeyListing[]> {
   const { rows } = await sql.query<KeyListing>(
     `${SELECT} WHERE customer_id = $1 AND revoked_at IS NULL ORDER BY api_key.created_at DESC, key_id`,
@@ -86,7 +86,7 @@ export async function listKeysInUse(sql: Sql, customerId: string): Promise<KeyLi
   return rows
 }
 
-/** How many `listKeysInUse` would list. */
+/** Counts the keys that `listKeysInUse` would return. */
 export async function countKeysInUse(sql: Sql, customerId: string): Promise<bigint> {
   const { rows } = await sql.query<{ count: bigint }>(
     'SELECT count(*) FROM api_key WHERE customer_id = $1 AND revoked_at IS NULL',
@@ -95,7 +95,7 @@ export async function countKeysInUse(sql: Sql, customerId: string): Promise<bigi
   return rows[0]!.count
 }
 
-/** The one of these keys with this id, which may be any text. */
+/** Finds a key of a customer that is not revoked. `keyId` may be any text. */
 export async function findKeyInUse(sql: Sql, customerId: string, keyId: string): Promise<KeyListing | undefined> {
   if (!UUID.test(keyId)) return undefined
   const { rows } = await sql.query<KeyListing>(
@@ -105,7 +105,7 @@ export async function findKeyInUse(sql: Sql, customerId: string, keyId: string):
   return rows[0]
 }
 
-/** Keys whose id or hint is this text, or that are this text. More than one may share a hint. */
+/** Finds keys by id, by hint or by the key itself. Several keys may share a hint. */
 export async function findKeys(sql: Sql, text: string): Promise<KeyListing[]> {
   const { rows } = await sql.query<KeyListing>(
     `${SELECT} WHERE key_id::text = lower($1) OR hint = $1 OR key_hash = decode($2, 'base64') ORDER BY api_key.created_at, key_id`,
@@ -121,8 +121,8 @@ const SELECT = `
     FROM api_key JOIN customer USING (customer_id)`
 
 /**
- * Shuts a key off for good; every node refuses it within two seconds. Run it in a transaction.
- * Returns whether that changed anything: false when it was revoked before or does not exist.
+ * Revokes a key for good; every node refuses it within two seconds. Run it in a transaction.
+ * Returns false when the key was already revoked or does not exist.
  */
 export async function revokeKey(sql: Sql, keyId: string): Promise<boolean> {
   const { rowCount } = await sql.query(

@@ -1,7 +1,7 @@
 import type { Sql } from '../db/pool.ts'
 import type { LimitReset } from '../domain/caller.ts'
 
-/** A key as the database knows it, joined with its customer. */
+/** A row of a key joined with its customer. */
 export interface KeyRow {
   /** SHA-256, base64. */
   readonly key_hash: string
@@ -20,7 +20,7 @@ export interface KeyRow {
   readonly daily_spend_cap_nanos: bigint | null
 }
 
-/** The key with this SHA-256 (base64), unless it or its customer is shut off. Whoever uses it checks `expires_at`. */
+/** Finds the key with this SHA-256 (base64), unless it is revoked or its customer is disabled. The caller must check `expires_at`. */
 export type LookUpKey = (keyHash: string) => Promise<KeyRow | undefined>
 
 const statement = {
@@ -33,12 +33,12 @@ const statement = {
 }
 
 const KEYS_MAX = 1_000
-/** One is on its way while the next one gathers, and one that is stuck does not stop the others. */
+/** The next batch gathers while a statement runs, and one stuck statement does not block the others. */
 const STATEMENTS_MAX = 2
 
 /**
- * Looks keys up many at a time: what is asked while statements are under way is the next statement. When keys change, all that are in use are asked for
- * again at once; and who guesses keys that pass the checksum takes a fraction of a statement each.
+ * Looks keys up in batches: look-ups that arrive while statements run form the next statement. After a change of keys, all keys in use are
+ * looked up again at once; and a guessed key with a valid checksum costs only a fraction of a statement.
  */
 export function createKeyLookUp(sql: Sql): LookUpKey {
   let waiting: Waiting[] = []
@@ -47,7 +47,7 @@ export function createKeyLookUp(sql: Sql): LookUpKey {
   return keyHash =>
     new Promise((resolve, reject) => {
       waiting.push({ keyHash, resolve, reject })
-      // After what else has come in this turn: it belongs into the same statement.
+      // Wait for the other look-ups of this turn, so that they share the statement.
       if (waiting.length === 1) setImmediate(send)
     })
 
@@ -62,7 +62,7 @@ export function createKeyLookUp(sql: Sql): LookUpKey {
       const found = new Map(rows.map(row => [row.key_hash, row]))
       for (const { keyHash, resolve } of batch) resolve(found.get(keyHash))
     } catch (error) {
-      // Those that wait have waited for as long, for the same database.
+      // Reject the waiting look-ups too: they have waited for the same database just as long.
       for (const { reject } of [...batch, ...waiting]) reject(error)
       waiting = []
     }

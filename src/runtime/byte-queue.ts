@@ -1,8 +1,8 @@
 const nothing = Buffer.alloc(0)
 
 /**
- * Bytes that arrive in pieces and wait to be read as one. They are copied into memory that grows by doubling: an upstream that sends chunks
- * of one byte had 140 bytes of heap for each of them, which 16 MiB of an answer could not pay.
+ * Bytes that arrive in pieces and are read as one. They are copied into memory that grows by doubling: kept as separate buffers, chunks
+ * of one byte took 140 bytes of heap each, far too much for an answer of 16 MiB.
  */
 export class ByteQueue {
   #memory = nothing
@@ -19,7 +19,7 @@ export class ByteQueue {
     this.#end += piece.length
   }
 
-  /** Takes the first of them away, so many at most. */
+  /** Removes and returns the first bytes, at most `bytesMax`. */
   take(bytesMax: number): Buffer {
     const taken = this.#memory.subarray(this.#start, Math.min(this.#end, this.#start + bytesMax))
     this.#start += taken.length
@@ -33,12 +33,12 @@ export class ByteQueue {
     this.#end = 0
   }
 
-  /** All of them as UTF-8. */
+  /** Decodes all bytes as UTF-8. */
   toString(): string {
     return this.#memory.toString('utf8', this.#start, this.#end)
   }
 
-  /** The first piece gets what it needs and no more: most answers arrive in one. */
+  /** The first piece gets exactly the memory it needs: most answers arrive in one piece. */
   #grow(bytes: number): void {
     const { length } = this
     const grown = Buffer.allocUnsafe(length === 0 ? bytes : Math.max(length + bytes, length * 2))

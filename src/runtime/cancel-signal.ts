@@ -1,17 +1,17 @@
 /**
- * Tells a running request that it is to stop. The part of an AbortSignal that the request path uses, so that a real one fits
- * wherever this is asked for. Requests themselves carry a `Stop`: an AbortController and its EventTarget cost 3 us and 2 KB a
- * request, for something that hardly ever fires.
+ * Signals a running request to stop. It is the part of AbortSignal that the request path uses, so an AbortSignal can be passed
+ * too. Requests use a `CancelSource`: an AbortController and its EventTarget cost 3 us and 2 KB a request, for an event that
+ * hardly ever fires.
  */
 export interface CancelSignal {
   readonly aborted: boolean
-  /** What `aborted` is due to. */
+  /** The argument of `abort`. */
   readonly reason: unknown
   addEventListener(type: 'abort', listener: () => void): void
   removeEventListener(type: 'abort', listener: () => void): void
 }
 
-/** A signal and its trigger in one. Listeners run in the order they came, once. */
+/** A signal together with its trigger. Listeners run once, in the order they were added. */
 export class CancelSource implements CancelSignal {
   aborted = false
   reason: unknown = undefined

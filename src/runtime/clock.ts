@@ -1,4 +1,4 @@
-/** The only two clocks. Durations and deadlines use the monotonic one, so a stepped wall clock moves buckets but never money. */
+/** The two clocks. Durations and deadlines use the monotonic clock, so a stepped wall clock shifts report buckets but never money. */
 export interface Clock {
   /** Milliseconds since the Unix epoch. */
   epochMs(): number

@@ -1,11 +1,11 @@
 import { type DestinationStream, type Logger, pino } from 'pino'
 
-/** The log: JSON lines on stderr, beside the answers of the CLI on stdout. Never bodies, headers or keys. */
+/** Creates the log: JSON lines on stderr, while the CLI prints results on stdout. Never log bodies, headers or keys. */
 export function createLog(level: string, destination: DestinationStream = standardError()): Logger {
   return pino(
     {
       level,
-      // Whoever runs the process knows its pid and host.
+      // Leave out pid and host: the service manager adds them.
       base: null,
       serializers: { err: errorFacts },
     },
@@ -13,12 +13,12 @@ export function createLog(level: string, destination: DestinationStream = standa
   )
 }
 
-/** Of lines that cannot be written so many wait for better times; what comes then is dropped. */
+/** Lines that cannot be written wait in a buffer of this size; further lines are dropped. */
 const WAITING_BYTES_MAX = 1024 * 1024
 
 /**
- * Standard error, which may be a file on a full disk. That is no reason to stop serving, and at its end a process would try to write the rest, again and
- * again, for ever: it neither served nor ended.
+ * Opens standard error, which may be a file on a full disk. The gateway must keep serving then. At exit, pino would try to flush the rest
+ * in an endless loop, so flushing is skipped while writes fail.
  */
 function standardError(): DestinationStream {
   const stream = pino.destination({ dest: 2, sync: false, maxLength: WAITING_BYTES_MAX })
@@ -36,7 +36,7 @@ function standardError(): DestinationStream {
   return stream
 }
 
-/** Of an error only what explains it: drivers hang whole connections, passwords included, onto theirs. */
+/** Picks the fields that explain an error: drivers attach whole connections to theirs, passwords included. */
 function errorFacts(error: unknown): object {
   if (!(error instanceof Error)) return typeof error === 'object' && error !== null ? error : { message: String(error) }
   const { name, message, stack, cause } = error

@@ -1,16 +1,15 @@
 let waiting: (() => void)[] = []
 
 /**
- * Calls back when every socket that is readable in this turn of the event loop has been read, in the order of the calls.
+ * Calls back once every socket that is readable in this turn of the event loop has been read, in the order of registration.
  *
- * Requests that wait for it go on together: of promises that are resolved here one after the other, each step is taken by all before the
- * next step is taken by any, and so finds its code in the processor's caches. Each request taken as far as it went as soon as it had been
- * read cost a quarter more CPU at 128 connections.
+ * Requests that wait for this run in lockstep: all take the first step before any takes the second, so the code of each step stays in the
+ * processor's caches. Running each request as far as possible as soon as it was read cost a quarter more CPU at 128 connections.
  *
- * `Scheduler.soon` is the same for work of its own; here one call of the event loop goes through all who wait, since between two such calls
- * each would take all the steps it can.
+ * `Scheduler.soon` schedules independent work. Here a single callback of the event loop runs all waiting requests, because between two
+ * callbacks each request would run as far as it can.
  *
- * @param callBack must not throw: others wait behind it
+ * @param callBack must not throw: later callbacks would be lost
  */
 export function endOfTurn(callBack: () => void): void {
   if (waiting.push(callBack) === 1) setImmediate(end)

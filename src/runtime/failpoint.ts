@@ -1,81 +1,81 @@
 import { writeSync } from 'node:fs'
 
 /**
- * The places where a process can be made to break, for tests of crashes (docs/chaos.md). Each name stands in exactly one place of the
- * code; the text says what is true there.
+ * The places where a crash test can break a process (docs/chaos.md). Each name occurs at exactly one place in the code; the text describes
+ * the state there.
  */
 export const failpoints = {
   // A request.
   'chat-authenticated': 'the caller is known; nothing is counted or held',
-  'admission-begun': 'the worst case is known; nothing is held',
-  'admission-answered': 'its money is held; nothing was sent to a model server',
-  'dispatch-before-send': 'a model server was chosen and not asked',
+  'admission-begun': 'the worst-case cost is known; nothing is held',
+  'admission-answered': 'the money is held; nothing was sent to a model server',
+  'dispatch-before-send': 'a model server is chosen; nothing was sent to it',
   'upstream-headers': 'the model server has begun to answer; the client has nothing',
-  'dispatch-answered': 'the first content, or the whole answer, is here; the client has nothing',
-  'relay-mid-stream': 'more of a stream is about to leave; the client may have a part of it',
+  'dispatch-answered': 'the first content or the whole answer has arrived; the client has nothing',
+  'relay-mid-stream': 'more of a stream is about to be sent; the client may have a part of it',
   'settlement-before-build': 'the answer has ended; its cost is not computed',
   'settlement-built': 'the cost is computed and known to this process alone',
   'journal-before-write': 'charges are about to be written to the journal',
-  'journal-written': 'charges are in the journal; nobody who waits for that knows',
-  'settlement-acknowledged': 'the charge is safe; the last bytes of the answer have not left',
-  'answer-sent': 'the last bytes have left',
-  // Batches that go to PostgreSQL.
-  'admissions-before-send': 'holds are wanted; PostgreSQL has not heard of them',
-  'admissions-committed': 'holds are placed; the requests that wait for them do not know',
+  'journal-written': 'charges are in the journal; the requests that wait for this are not notified',
+  'settlement-acknowledged': 'the charge is safe; the last bytes of the answer are not sent',
+  'answer-sent': 'the last bytes are sent',
+  // Batches for PostgreSQL.
+  'admissions-before-send': 'holds are requested; PostgreSQL has not received the request',
+  'admissions-committed': 'holds are placed; the requests that wait for them are not notified',
   'bulk-lease-answered': 'PostgreSQL has answered about a bulk lease; nothing was admitted from it',
-  'bulk-lease-recalled': 'another node wants back what this one does not need; it has not begun to give it',
-  'hand-back-before-send': 'a bulk lease is about to be folded and handed back',
-  'hand-back-committed': 'it is handed back; this node still counts it as its own',
+  'bulk-lease-recalled': 'another node has recalled the unused part of a bulk lease; this node has not begun to return it',
+  'hand-back-before-send': 'a bulk lease is about to be folded and returned',
+  'hand-back-committed': 'the bulk lease is returned; this node still counts it as its own',
   'settlements-before-send': 'charges are in the journal and about to be committed',
   'settlements-committed': 'charges are committed; the journal still has them',
-  // The journal, looked after.
+  // Maintenance of the journal.
   'journal-rotating': 'a segment is full; the next one does not exist',
-  'segment-before-removal': 'every record of a segment is committed; it is still there',
-  'segment-removed': 'it is gone from the disk; the process still counts it',
+  'segment-before-removal': 'every record of a segment is committed; the segment still exists',
+  'segment-removed': 'the segment is deleted; the process still counts it',
   // A start.
   'node-noted': 'the id of the new process is in its data directory; PostgreSQL does not know it',
-  'node-registered': 'PostgreSQL knows it; it has looked after nothing yet',
-  'replay-begun': 'charges of a process that died were read from the journal; none was sent',
-  'replay-settled': 'they are committed; the leases of that process are open',
-  'replay-buried': 'its leases are ended; its journal and its id are still there',
-  // What goes on by itself.
-  'heartbeat-before-send': 'the node is alive and has not said so again',
-  'heartbeat-sent': 'the node has just said that it is alive',
-  'reap-before-send': 'leases of dead nodes are about to be looked for',
+  'node-registered': 'PostgreSQL knows the new process; recovery has not begun',
+  'replay-begun': 'charges of a dead process were read from its journal; none was sent',
+  'replay-settled': 'the charges of the dead process are committed; its leases are open',
+  'replay-buried': 'the leases of the dead process are ended; its journal and its id still exist',
+  // Background work.
+  'heartbeat-before-send': 'the node is alive; its next heartbeat is not sent',
+  'heartbeat-sent': 'a heartbeat was just sent',
+  'reap-before-send': 'the search for leases of dead nodes is about to start',
   'reap-buried': 'nodes were declared dead; their leases are open',
-  'reap-customer-reclaimed': 'the leases of one customer are ended, those of others are not',
+  'reap-customer-reclaimed': 'the leases of one customer are ended; those of other customers are open',
   // A stop.
   'drain-idle': 'no request runs; charges may be waiting to be committed',
-  'drain-flushed': 'every charge is committed and every lease handed back',
-  'drain-before-retire': 'only its row still says that it is alive',
-  'drain-retired': 'it is dead to the others; its id is still in its data directory',
+  'drain-flushed': 'every charge is committed and every lease returned',
+  'drain-before-retire': 'only the row of the node still marks it as alive',
+  'drain-retired': 'the node is marked dead; its id is still in its data directory',
 } as const satisfies Record<string, string>
 
 export type FailpointName = keyof typeof failpoints
 
-/** `kill` and `stop` are SIGKILL and SIGSTOP of this process, `throw` an Error, a number blocks the process for so many milliseconds. */
+/** `kill` and `stop` send SIGKILL and SIGSTOP to this process, `throw` throws an Error, and a number blocks the process for that many ms. */
 export type FailpointAction = 'kill' | 'stop' | 'throw' | number
 
 export interface ArmedFailpoint {
   readonly name: FailpointName
-  /** Acts only when it is passed for this time, counting from 1; null: each time. */
+  /** Acts only on the n-th pass, counting from 1; null: on every pass. */
   readonly hit: number | null
   readonly action: FailpointAction
 }
 
-/** Does nothing, at the price of one comparison, unless `armFailpoints` was told otherwise for this place. */
+/** Acts if `armFailpoints` armed this place; otherwise costs one comparison. */
 export function failpoint(name: FailpointName): void {
   if (armed !== null) pass(name, armed)
 }
 
-/** From now on these places break this process; none of them do when the list is empty. Counts start again. */
+/** Arms these failpoints in place of all earlier ones and resets their counts. An empty list disarms all. */
 export function armFailpoints(list: readonly ArmedFailpoint[]): void {
   armed = list.length === 0 ? null : list.map(each => ({ ...each, passed: 0 }))
 }
 
 /**
- * Reads `name:action` or `name:hit=3:action`, several with commas between, as SWITCHYARD_FAILPOINTS holds them. Actions are `kill`,
- * `stop`, `throw` and `delay=<ms>`. Undefined when any of it is something else.
+ * Parses SWITCHYARD_FAILPOINTS: `name:action` or `name:hit=3:action`, separated by commas. Actions are `kill`, `stop`, `throw` and
+ * `delay=<ms>`. Undefined when any part is invalid.
  */
 export function parseFailpoints(text: string): ArmedFailpoint[] | undefined {
   const parsed = text.split(',').map(parseFailpoint)
@@ -95,7 +95,7 @@ function pass(name: FailpointName, list: readonly Counted[]): void {
 }
 
 function act({ name, action }: ArmedFailpoint): void {
-  // Not by the log, which is written later: there may be no later.
+  // Written directly: the log writes later, when this process may be dead.
   writeSync(2, `${JSON.stringify({ failpoint: name, action })}\n`)
   if (action === 'throw') throw new Error(`failpoint ${name}`)
   if (typeof action === 'number') Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, action)

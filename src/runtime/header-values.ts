@@ -1,5 +1,5 @@
 /**
- * Every value of a header, each time it was sent: merged headers hide that one came twice.
+ * Returns every value of a header. Node's merged headers hide that a header was sent twice.
  *
  * @param rawHeaders names and values in turn, as Node's `request.rawHeaders`
  * @param name in lower case

@@ -1,11 +1,11 @@
-/** A parsed JSON object of which nothing is known yet. */
+/** A parsed JSON object with unchecked contents. */
 export type JsonObject = Record<string, unknown>
 
 export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** Keys that mean something to JavaScript. JSON may carry them, copies must not. */
+/** Whether a key has a meaning in JavaScript. JSON may contain such keys, but copies must not. */
 export function isPrototypeKey(key: string): boolean {
   return key === '__proto__' || key === 'constructor' || key === 'prototype'
 }

@@ -1,4 +1,4 @@
-/** What an LinkedSet needs of its members; only the list writes it. A member is in one list at a time. */
+/** The fields that a LinkedSet keeps on its members; only the set writes them. A member is in at most one set. */
 export interface LinkedItem<Member> {
   older: Member | undefined
   newer: Member | undefined
@@ -6,11 +6,11 @@ export interface LinkedItem<Member> {
 }
 
 /**
- * The members in the order they came; adding and removing cost the same however many there are.
+ * A set in insertion order; adding and removing take constant time.
  *
- * A Set or Map does that too, but where each request comes and goes it leaves garbage that keeps garbage: a table that has outgrown
- * itself keeps what it held and the table that followed it, so once one of them is old, whatever passes through is taken for alive
- * and promoted. That was 4 KB a request, three of four full collections, and a third of the resident memory.
+ * A Set or Map does this too, but with one insertion and removal per request it keeps garbage alive: an outgrown hash table still refers to
+ * its entries and to its successor, so once one table is in the old generation, everything that passes through is promoted too. This was
+ * 4 KB a request, three of four full collections, and a third of the resident memory.
  */
 export class LinkedSet<Member extends LinkedItem<Member>> {
   #oldest: Member | undefined
@@ -25,7 +25,7 @@ export class LinkedSet<Member extends LinkedItem<Member>> {
     return this.#oldest
   }
 
-  /** Must not be listed yet. */
+  /** The member must not be in a set yet. */
   add(member: Member): void {
     member.isListed = true
     member.older = this.#newest
@@ -35,7 +35,7 @@ export class LinkedSet<Member extends LinkedItem<Member>> {
     this.#size++
   }
 
-  /** Removing what is not listed does nothing. */
+  /** Does nothing for a member that is not in the set. */
   remove(member: Member): void {
     if (!member.isListed) return
     const { older, newer } = member
@@ -43,14 +43,14 @@ export class LinkedSet<Member extends LinkedItem<Member>> {
     else older.newer = newer
     if (newer === undefined) this.#newest = older
     else newer.older = older
-    // A removed member must lead to no other: see above.
+    // A removed member must not refer to others, or it would keep them alive.
     member.older = undefined
     member.newer = undefined
     member.isListed = false
     this.#size--
   }
 
-  /** The member at hand may be removed meanwhile, no other. */
+  /** During the iteration only the current member may be removed. */
   *[Symbol.iterator](): Generator<Member, void> {
     for (let member = this.#oldest; member !== undefined; ) {
       const { newer } = member

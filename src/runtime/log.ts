@@ -1,4 +1,4 @@
-/** The part of a pino logger that is used; each module asks for the levels it writes. */
+/** The part of a pino logger that the code uses. Modules take only the levels they write, with `Pick`. */
 export interface Log {
   debug(facts: object, message: string): void
   info(facts: object, message: string): void

@@ -1,18 +1,18 @@
 import type { Scheduler } from './scheduler.ts'
 
-/** Looks at something every so often while there is something to see; it owns no timer while there is not. */
+/** Runs a check periodically while it is needed, and holds no timer otherwise. */
 export interface PeriodicCheck {
-  /** Looks after the next `everyMs`, unless that is due anyhow. */
+  /** Schedules the check after `everyMs`, unless one is already scheduled. */
   start(): void
-  /** For good. */
+  /** Stops for good. */
   stop(): void
 }
 
-/** @param look says whether to look again */
+/** @param check returns whether to run again */
 export function createPeriodicCheck(
   scheduler: Pick<Scheduler, 'after'>,
   everyMs: number,
-  look: () => boolean,
+  check: () => boolean,
 ): PeriodicCheck {
   let cancel: (() => void) | undefined
   let stopped = false
@@ -21,7 +21,7 @@ export function createPeriodicCheck(
     if (stopped || cancel !== undefined) return
     cancel = scheduler.after(everyMs, () => {
       cancel = undefined
-      if (look()) start()
+      if (check()) start()
     })
   }
 

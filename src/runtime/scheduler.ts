@@ -1,10 +1,10 @@
 import { type Clock, systemClock } from './clock.ts'
 
-/** Time as the money code sees it, waiting included: whoever provides it decides what happens when, which is what a simulation needs. */
+/** All access of the money code to time, including waiting. The simulator replaces it to control the order of events. */
 export interface Scheduler extends Clock {
-  /** Runs `work` once after `ms`. The returned function cancels that; afterwards it does nothing. */
+  /** Runs `work` once after `ms`. Returns a function that cancels it and does nothing once `work` has run. */
   after(ms: number, work: () => void): () => void
-  /** Runs `work` in the next turn of the event loop: after the sockets that are readable now have been read. */
+  /** Runs `work` in the next turn of the event loop, once the sockets that are readable now have been read. */
   soon(work: () => void): void
 }
 

@@ -1,7 +1,7 @@
-/** A UUID of any version as text, in either case. Without flags, so that it can stand in a JSON Schema as it is. */
+/** A UUID of any version as text, in either case. Has no flags, so that its source can be used in a JSON Schema. */
 export const UUID = /^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$/
 
-/** The lowest id a UUIDv7 made at `epochMs` or later can have: its first 48 bits are that time in milliseconds (RFC 9562, 5.7). */
+/** Returns the lowest UUIDv7 that can be created at `epochMs` or later: its first 48 bits are that time in milliseconds (RFC 9562, 5.7). */
 export function lowestUuidAt(epochMs: number): string {
   const time = epochMs.toString(16).padStart(12, '0')
   return `${time.slice(0, 8)}-${time.slice(8)}-0000-0000-000000000000`
