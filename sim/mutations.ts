@@ -550,14 +550,14 @@ export const mutations: readonly Mutation[] = [
     id: 'admit-keeps-ejected',
     bug: 'ejected offers stay eligible next to healthy ones',
     file: 'src/admit/eligible.ts',
-    find: 'if (ejected.length === 0) return nobody',
-    replace: 'if (ejected.length >= 0) return nobody',
+    find: 'if (ejected.length === 0) return noOffers',
+    replace: 'if (ejected.length >= 0) return noOffers',
   },
   {
     id: 'admit-drops-too-many',
     bug: 'more than half of the hosters of a model are left out',
     file: 'src/admit/eligible.ts',
-    find: 'let hostersToDrop = Math.floor(all.filter(isHoster).length * MOST_EJECTED)',
+    find: 'let hostersToDrop = Math.floor(all.filter(isHoster).length * EJECTED_PART_MAX)',
     replace: 'let hostersToDrop = all.length',
   },
   {

@@ -22,14 +22,14 @@ export interface AdmitDeps {
   readonly ledger: Pick<Ledger, 'admit' | 'refusalOf'>
   readonly windows: Pick<WindowView, 'remember'>
   readonly clock: Clock
-  /** Output tokens per choice of a request that does not say. */
+  /** Output tokens per choice of a request without max_tokens. */
   readonly defaultMaxTokens: number
 }
 
 /**
- * May this request run? Finds its eligible offers, then counts it against its windows and holds its worst case in one round trip.
- * Throws 403 `model_not_allowed`, 404 `model_not_found`, 400 `context_length_exceeded` or `max_cost_too_low`, 500 `no_eligible_offer`,
- * 429, 402 or 503. From the returned ticket on money is held, and the ticket has to be settled.
+ * Decides whether a request may run. Finds its eligible offers, then counts the request against its windows and holds its worst-case cost
+ * in one round trip. Throws 403 `model_not_allowed`, 404 `model_not_found`, 400 `context_length_exceeded` or `max_cost_too_low`, 500
+ * `no_eligible_offer`, 429, 402 or 503. The returned ticket holds money and must be settled.
  */
 export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Ticket> {
   const startedAtEpochMs = deps.clock.epochMs()
@@ -39,7 +39,7 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
   try {
     found = supplyFor(job, caller.access.allowedModels, deps.catalog(), health)
   } catch (refused) {
-    // It was a valid request of a known customer, so it counts, and being over the limit is the more useful answer.
+    // A valid request of a known customer counts. If it exceeds a limit, that error is more useful than the refusal.
     await count(deps, caller, job, requestId)
     throw refused
   }
@@ -47,14 +47,14 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
   const { candidates, supply } = found
   const { wantNanos, floorNanos, maxTokens, clampedBy } = holdFor(supply.eligible, job, deps.defaultMaxTokens)
   const admission = admissionOf(caller, job, requestId, { wantNanos, floorNanos })
-  const result = await ask(deps, admission)
+  const result = await requestHold(deps, admission)
   failpoint('admission-answered')
   const affordable = (budgetNanos: Nanos) => {
     const offersFor = (maxTokens: number) => eligible(candidates, { ...job, maxTokens }, health).eligible
     return affordableTokens(supply.eligible, offersFor, job, budgetNanos)
   }
   const hold = holdOf(deps, admission, job, affordable, result)!
-  // Less than wanted was free: the answer may be as long as the hold pays for.
+  // If the hold is smaller than wanted, the answer may be as long as the hold pays for.
   const paidTokens = hold.nanos < wantNanos ? maxTokensFor(supply.eligible, job, hold.nanos) : maxTokens
   return {
     requestId,
@@ -74,22 +74,22 @@ function clampOf(
   allowed: number,
   clampedBy: HoldRequest['clampedBy'],
 ): Ticket['clamp'] {
-  // Without a max_tokens of the caller the default is only what it gets at most, and nothing to be told of.
+  // A caller that sent no max_tokens asked for no particular length, so a smaller hold is not reported.
   if (asked !== null && allowed < wanted) return { asked, by: 'on_insufficient' }
   return clampedBy === undefined ? null : { asked, by: clampedBy }
 }
 
-/** Counts a request that will not run against the windows of its caller. Throws 429 when they are full, or 503. */
+/** Counts a request that will not run against the windows of its caller. Throws 429 when a window is used up, or 503. */
 export async function count(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<void> {
   const admission = admissionOf(caller, job, requestId, null)
-  holdOf(deps, admission, job, nothing, await ask(deps, admission))
+  holdOf(deps, admission, job, noTokens, await requestHold(deps, admission))
 }
 
-/** Throws 429 when a window of the caller is known to be used up, without counting anything or asking anybody. */
+/** Throws 429 when this node knows that a window of the caller is used up. Counts nothing and sends no query. */
 export function refuseExhausted(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): void {
   const admission = admissionOf(caller, job, requestId, null)
   const refused = deps.ledger.refusalOf(admission)
-  if (refused !== undefined) holdOf(deps, admission, job, nothing, refused)
+  if (refused !== undefined) holdOf(deps, admission, job, noTokens, refused)
 }
 
 function admissionOf(caller: Caller, job: ChatJob, requestId: string, ask: Admission['ask']): Admission {
@@ -97,16 +97,16 @@ function admissionOf(caller: Caller, job: ChatJob, requestId: string, ask: Admis
   return { requestId, customerId, keyId, modelId: job.model, limits, keyLimit: access.limit, ask }
 }
 
-/** For requests that are counted and do not run. */
-const nothing = () => 0
+/** The affordable tokens of a request that is only counted. */
+const noTokens = () => 0
 
 interface Found {
-  /** Every offer that was asked about. */
+  /** Every offer that was considered. */
   readonly candidates: readonly Offer[]
   readonly supply: Supply
 }
 
-/** Goes into the ticket. */
+/** The part of a ticket that depends on the catalog and on health. */
 interface Supply {
   readonly models: readonly string[]
   readonly eligible: readonly Offer[]
@@ -125,13 +125,13 @@ function supplyFor(
   return { candidates: offers, supply: { models, ...choice } }
 }
 
-/** Counts the request and takes its hold. */
-function ask({ ledger }: AdmitDeps, admission: Admission): Promise<AdmissionResult> {
+/** Counts the request and places its hold. */
+function requestHold({ ledger }: AdmitDeps, admission: Admission): Promise<AdmissionResult> {
   failpoint('admission-begun')
   return ledger.admit(admission)
 }
 
-/** What is held, null where nothing was asked for. Throws what refuses the request. */
+/** Returns the hold, or null when none was requested. Throws the refusal. */
 function holdOf(
   { windows, clock }: AdmitDeps,
   admission: Admission,

@@ -5,36 +5,36 @@ import { costNanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 
 export interface Eligibility {
-  /** In the order of the candidates. Ejected ones are among them only as a last resort; routing puts those at the end. */
+  /** In the order of the candidates. Includes ejected offers only as a last resort; routing puts those at the end. */
   readonly eligible: readonly Offer[]
-  /** The rest, each with the first reason that ruled it out. */
+  /** The other candidates, each with the first reason that ruled it out. */
   readonly excluded: readonly Exclusion[]
 }
 
 /**
  * Applies the constraints of a job to the candidates, in the order of the checks below. Pure; eligible + excluded = candidates.
- * Being alive is asked last, so that a refusal names the wish rather than passing trouble, and so that the last resort
- * (an ejected server rather than none) is only ever chosen from what the constraints allow.
+ * Health is checked last. So a refusal names the constraint rather than a temporary failure, and the last resort (an ejected server rather
+ * than none) is only chosen from offers that the constraints allow.
  *
  * @param candidates the offers of the models in the order they are tried
  */
 export function eligible(candidates: readonly Offer[], job: ChatJob, view: HealthView): Eligibility {
   const excluded: Exclusion[] = []
-  const willing = candidates.filter(offer => {
-    // The cost is asked after all else, so that who is told to raise it can be served for more.
+  const allowed = candidates.filter(offer => {
+    // The cost is checked after all other constraints: a caller that is asked to raise max_cost_usd can then be served.
     const reason = firstObstacle(offer, job, view) ?? (exceedsMaxCost(offer, job) ? 'max_cost_usd' : undefined)
     if (reason !== undefined) excluded.push({ offerId: offer.offerId, provider: offer.endpoint.kind, reason })
     return reason === undefined
   })
-  const dropped = ejectedOffers(willing, view)
-  if (dropped.size === 0) return { eligible: willing, excluded }
+  const dropped = ejectedOffers(allowed, view)
+  if (dropped.size === 0) return { eligible: allowed, excluded }
   for (const { offerId, endpoint } of dropped) {
     excluded.push({ offerId, provider: endpoint.kind, reason: 'endpoint_ejected' })
   }
-  return { eligible: willing.filter(offer => !dropped.has(offer)), excluded }
+  return { eligible: allowed.filter(offer => !dropped.has(offer)), excluded }
 }
 
-/** Trust must be above this, strictly: docs/routing.md promises it. */
+/** Trust must be strictly above this, as docs/routing.md promises. */
 const TRUSTED_ABOVE = 0.8
 
 function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionReason | undefined {
@@ -42,7 +42,7 @@ function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionR
   const { kind, hosterId, trustScore } = offer.endpoint
   if (fewestInputTokens(job) + (job.maxTokens ?? 1) > offer.contextTokens) return 'context_too_small'
   if (job.maxTokens !== null && job.maxTokens > offer.maxOutputTokens) return 'output_too_small'
-  if (!isAble(offer, job)) return 'feature_missing'
+  if (!hasFeatures(offer, job)) return 'feature_missing'
   if (kind === 'cloud') return constraints.privacyMode ? 'privacy_mode' : undefined
   if (kind === 'local') return undefined
   if (constraints.trustedOnly && !((trustScore ?? 0) > TRUSTED_ABOVE)) return 'trusted_only'
@@ -57,9 +57,9 @@ function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionR
 }
 
 /**
- * `inputTokensBound` counts bytes, several times what a tokenizer makes of them; refusing on it would turn away prompts that fit.
- * So a prompt is refused only when it cannot fit even at 8 bytes a token, which common tokenizers stay under for running text
- * in any script (English 4 to 5, code 3, Hindi up to 7), and with its images free. Between the two the model server decides.
+ * `inputTokensBound` counts bytes, several times the number of tokens, so refusing by it would turn away prompts that fit. A prompt is
+ * refused only when it cannot fit even at 8 bytes a token with its images free. Common tokenizers stay below 8 bytes for running text in
+ * any script (English 4 to 5, code 3, Hindi up to 7). Between the two bounds the model server decides.
  */
 const MOST_BYTES_PER_TOKEN = 8
 
@@ -67,39 +67,39 @@ function fewestInputTokens(job: ChatJob): number {
   return Math.floor((job.inputTokensBound - job.mediaTokensBound) / MOST_BYTES_PER_TOKEN)
 }
 
-function isAble(offer: Offer, job: ChatJob): boolean {
-  // Local servers do not say what their models can do; nothing declared means not known, and the operator's own server is worth asking.
+function hasFeatures(offer: Offer, job: ChatJob): boolean {
+  // Local servers do not report features. No declared feature means unknown, and trying the operator's own server costs little.
   if (offer.endpoint.kind === 'local' && offer.features.size === 0) return true
   return job.features.isSubsetOf(offer.features)
 }
 
-/** The prompt at its bound and one token for each choice, which is what the shortest answer would hold, is more than may be spent. */
+/** Whether the smallest possible hold, the prompt at its bound and one token for each choice, exceeds `max_cost_usd`. */
 function exceedsMaxCost({ price }: Offer, { inputTokensBound, choices, maxCostNanos }: ChatJob): boolean {
   return maxCostNanos !== null && costNanos(price, inputTokensBound, choices) > maxCostNanos
 }
 
-/** At most this part of a model's hosters is kept away at a time: when most fail at once, the fault is more likely ours. */
-const MOST_EJECTED = 0.5
+/** At most this part of a model's hosters is dropped at a time: when most fail at once, the fault is more likely ours. */
+const EJECTED_PART_MAX = 0.5
 
-/** The ejected offers to leave out: at most half of a model's hosters, and never all of a model's offers; the least bad stay. */
-function ejectedOffers(willing: readonly Offer[], view: HealthView): ReadonlySet<Offer> {
-  const ejected = willing.filter(offer => view.state(offer.offerId) === 'ejected')
-  if (ejected.length === 0) return nobody
+/** Returns the ejected offers to drop: at most half of a model's hosters and never all of a model's offers, longest ejection first. */
+function ejectedOffers(allowed: readonly Offer[], view: HealthView): ReadonlySet<Offer> {
+  const ejected = allowed.filter(offer => view.state(offer.offerId) === 'ejected')
+  if (ejected.length === 0) return noOffers
   const dropped = new Set<Offer>()
-  for (const [modelId, ill] of Map.groupBy(ejected, offer => offer.modelId)) {
-    const all = willing.filter(offer => offer.modelId === modelId)
-    const worstFirst = ill.toSorted((a, b) => view.ejectedForMs(b.offerId) - view.ejectedForMs(a.offerId))
-    let hostersToDrop = Math.floor(all.filter(isHoster).length * MOST_EJECTED)
-    let stay = all.length
+  for (const [modelId, ejectedOfModel] of Map.groupBy(ejected, offer => offer.modelId)) {
+    const all = allowed.filter(offer => offer.modelId === modelId)
+    const worstFirst = ejectedOfModel.toSorted((a, b) => view.ejectedForMs(b.offerId) - view.ejectedForMs(a.offerId))
+    let hostersToDrop = Math.floor(all.filter(isHoster).length * EJECTED_PART_MAX)
+    let remaining = all.length
     for (const offer of worstFirst) {
-      if (stay === 1 || (isHoster(offer) && hostersToDrop === 0)) continue
+      if (remaining === 1 || (isHoster(offer) && hostersToDrop === 0)) continue
       if (isHoster(offer)) hostersToDrop--
       dropped.add(offer)
-      stay--
+      remaining--
     }
   }
   return dropped
 }
 
-const nobody: ReadonlySet<Offer> = new Set()
+const noOffers: ReadonlySet<Offer> = new Set()
 const isHoster = (offer: Offer) => offer.endpoint.kind === 'hoster'

@@ -8,11 +8,11 @@ import { outputRoom } from '../domain/output-cap.ts'
 import { eligible } from './eligible.ts'
 
 /**
- * The refusal of a request that no offer may serve: which wish excluded how many of what, and what to do. Names no server and no
- * address. `max_cost_too_low` when a higher `max_cost_usd` would let it run, `context_length_exceeded` when size alone ruled every offer
- * out: both the caller can cure. `no_eligible_offer` otherwise.
+ * Builds the refusal of a request that no offer may serve: how many offers each constraint excluded, and what to do. Names no server and
+ * no address. The code is `max_cost_too_low` when a higher `max_cost_usd` would let it run, `context_length_exceeded` when size alone
+ * ruled out every offer, and `no_eligible_offer` otherwise. The caller can fix the first two.
  *
- * @param candidates the offers that were asked about
+ * @param candidates the offers that were considered
  */
 export function explainExclusions(
   excluded: readonly Exclusion[],
@@ -26,38 +26,40 @@ export function explainExclusions(
     })
   }
   const why = reasonsOf(excluded)
-  const leastNanos = leastCostNanos(excluded, candidates, job)
+  const leastNanos = lowestCostNanos(excluded, candidates, job)
   if (leastNanos !== null) {
     return new ApiError('max_cost_too_low', {
       param: 'max_cost_usd',
-      message: `max_cost_usd is ${usdText(job.maxCostNanos!)}, and the prompt with one token of output may cost ${usdText(leastNanos)} USD where it is cheapest: ${why}. You were not charged. Raise it or shorten the messages.`,
+      message: `max_cost_usd is ${usdText(job.maxCostNanos!)}, but the prompt with one output token may cost ${usdText(leastNanos)} USD at the cheapest offer: ${why}. You were not charged. Raise max_cost_usd or shorten the messages.`,
     })
   }
   if (!isBySize(excluded)) {
     return new ApiError('no_eligible_offer', {
-      message: `No server may serve this request: ${why}. You were not charged. Relax one of these and send it again.`,
+      message: `No server may serve this request: ${why}. You were not charged. Relax one of these constraints and send the request again.`,
     })
   }
   const room = job.maxTokens === null ? 0 : roomAmong(candidates, job, view)
   if (room < 1 && job.maxTokens !== null) {
-    // Size is asked first. A smaller max_tokens would only meet what else stands in the way, so that is told now.
+    // Size is checked first. If a smaller max_tokens would only be refused for another reason, report that reason now.
     const least = { ...job, maxTokens: 1 }
     const choice = eligible(candidates, least, view)
     if (choice.eligible.length === 0 && !isBySize(choice.excluded))
       return explainExclusions(choice.excluded, candidates, least, view)
   }
   const isByOutput = excluded.every(({ reason }) => reason === 'output_too_small')
-  // Clients such as LangChain know a prompt that is too long by these words.
-  const what = isByOutput ? 'No server writes so much in one answer' : 'The request exceeds the context window'
+  // Clients such as LangChain recognise a prompt that is too long by this text.
+  const what = isByOutput
+    ? 'No server generates this many tokens in one answer'
+    : 'The request exceeds the context window'
   return new ApiError('context_length_exceeded', {
     param: room >= 1 ? 'max_tokens' : 'messages',
     message: `${what}: ${why}. You were not charged. ${
-      room >= 1 ? `Beside these messages max_tokens may be ${room}.` : 'Shorten the messages.'
+      room >= 1 ? `With these messages, max_tokens can be at most ${room}.` : 'Shorten the messages.'
     }`,
   })
 }
 
-/** The largest max_tokens with which one of the offers may serve the job; 0 when none may with any. */
+/** Returns the largest max_tokens with which an offer may serve the job; 0 when no value works. */
 function roomAmong(offers: readonly Offer[], job: ChatJob, view: HealthView): number {
   let most = 0
   for (const offer of offers) {
@@ -79,16 +81,16 @@ function reasonsOf(excluded: readonly Exclusion[]): string {
   return parts.join('; ')
 }
 
-/** What would have to be held at the cheapest offer that only `max_cost_usd` rules out; null when it rules out none. */
-function leastCostNanos(excluded: readonly Exclusion[], candidates: readonly Offer[], job: ChatJob): Nanos | null {
-  const tooDear = new Set(excluded.filter(({ reason }) => reason === 'max_cost_usd').map(({ offerId }) => offerId))
-  let least: Nanos | null = null
+/** Returns the smallest hold at the cheapest offer that only `max_cost_usd` rules out; null when it rules out none. */
+function lowestCostNanos(excluded: readonly Exclusion[], candidates: readonly Offer[], job: ChatJob): Nanos | null {
+  const tooExpensive = new Set(excluded.filter(({ reason }) => reason === 'max_cost_usd').map(({ offerId }) => offerId))
+  let lowest: Nanos | null = null
   for (const { offerId, price } of candidates) {
-    if (!tooDear.has(offerId)) continue
+    if (!tooExpensive.has(offerId)) continue
     const cost = costNanos(price, job.inputTokensBound, job.choices)
-    if (least === null || cost < least) least = cost
+    if (lowest === null || cost < lowest) lowest = cost
   }
-  return least
+  return lowest
 }
 
 function isBySize(excluded: readonly Exclusion[]): boolean {

@@ -11,17 +11,17 @@ import { type HoldRequest, holdFor } from './hold.ts'
 
 export interface AdmissionPreview {
   readonly models: readonly string[]
-  /** In the order of the market. */
+  /** In the order of the catalog. */
   readonly candidates: readonly Offer[]
   readonly eligible: readonly Offer[]
   readonly excluded: readonly Exclusion[]
-  /** What would be held, or why nothing could serve it. */
+  /** The hold that `admit` would request, or the refusal when no offer may serve the request. */
   readonly verdict: HoldRequest | ApiError
 }
 
 /**
- * What `admit` would find, without holding anything: so whether the balance covers it is not asked. It counts against the windows like a
- * request that runs, or quotes would be a way to look at the market for free.
+ * Returns what `admit` would find, without holding money; the balance is not checked. The request counts against the windows like one that
+ * runs, since unlimited quotes would let a client read all prices for free.
  * Throws 403 `model_not_allowed`, 404 `model_not_found`, 429 or 503.
  */
 export async function previewAdmission(

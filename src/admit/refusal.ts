@@ -6,7 +6,7 @@ import { retryAfterS } from '../limits/window-view.ts'
 
 type Refused = Extract<AdmissionResult, { kind: 'refused' }>
 
-/** Pure: the 429 or 402 for a refused admission, with the figures that help: limits, balance, need, and what would fit. */
+/** Builds the 429 or 402 for a refused admission, with its figures: limits, balance, needed amount and affordable tokens. */
 export function refusal(
   refused: Refused,
   admission: Admission,
@@ -18,7 +18,7 @@ export function refusal(
   const { windows, key } = refused
   const needNanos = admission.ask?.floorNanos ?? 0n
   const need = usdText(needNanos)
-  const fits = affordableTokens >= 1 ? ` It can afford max_tokens ${affordableTokens}.` : ''
+  const fits = affordableTokens >= 1 ? ` You can afford max_tokens ${affordableTokens}.` : ''
   const param = job.maxTokens === null ? undefined : 'max_tokens'
   const facts: ErrorFacts = {
     balance_usd: usd(refused.postedNanos),
@@ -29,25 +29,25 @@ export function refusal(
   switch (refused.code) {
     case 'rate_limit_exceeded':
       return new ApiError('rate_limit_exceeded', {
-        message: `Limit of ${limits.requestsPerMinute} requests per minute reached. Retry after the minute ends, or ask for a higher account tier.`,
+        message: `The limit of ${limits.requestsPerMinute} requests per minute is reached. Retry after the minute ends, or ask for a higher account tier.`,
         retryAfterS: retryAfterS(windows.minuteEndsAtEpochMs, nowMs),
       })
     case 'daily_limit_exceeded':
       return new ApiError('daily_limit_exceeded', {
-        message: `Limit of ${limits.requestsPerDay} requests per day reached. It starts again at 00:00 UTC; a higher account tier raises it.`,
+        message: `The limit of ${limits.requestsPerDay} requests per day is reached. Wait until it resets at 00:00 UTC, or ask for a higher account tier.`,
         retryAfterS: retryAfterS(windows.dayEndsAtEpochMs, nowMs),
       })
     case 'insufficient_credits':
       return new ApiError('insufficient_credits', {
         param,
         facts,
-        message: `The balance is ${usdText(refused.postedNanos)} USD and this request may cost ${need} USD.${fits} Add credit or lower max_tokens.`,
+        message: `The balance is ${usdText(refused.postedNanos)} USD, but this request may cost ${need} USD.${fits} Add credit or lower max_tokens.`,
       })
     case 'in_flight_budget':
       return new ApiError('in_flight_budget', {
         param,
         facts,
-        message: `The balance is ${usdText(refused.postedNanos)} USD; your running requests hold all but ${usdText(budgetNanos(refused))} USD of it, of the daily spend cap or of the key's spend limit, and this request may cost ${need} USD.${fits} Retry when they have finished, or lower max_tokens.`,
+        message: `The balance is ${usdText(refused.postedNanos)} USD, but your running requests leave only ${usdText(budgetNanos(refused))} USD of it, of the daily spend cap or of the key's spend limit, and this request may cost ${need} USD.${fits} Retry when they have finished, or lower max_tokens.`,
         retryAfterS: 3,
       })
     case 'daily_spend_cap_reached': {
@@ -62,8 +62,8 @@ export function refusal(
           reset_at: isClosed ? null : new Date(windows.dayEndsAtEpochMs).toISOString(),
         },
         message: isClosed
-          ? 'The daily spend cap is 0 USD: this account makes no paid requests until the operator raises it.'
-          : `The daily spend cap is ${usdText(limits.dailySpendCapNanos)} USD, of which ${usdText(refused.capLeftNanos)} USD are left, and this request may cost ${need} USD.${fits} The cap starts again at 00:00 UTC; the operator can raise it.`,
+          ? 'The daily spend cap is 0 USD, so this account cannot make paid requests. Ask the operator to raise the cap.'
+          : `The daily spend cap of ${usdText(limits.dailySpendCapNanos)} USD has ${usdText(refused.capLeftNanos)} USD left, but this request may cost ${need} USD.${fits} Wait until the cap resets at 00:00 UTC, or ask the operator to raise it.`,
       })
     }
     case 'key_spend_limit_reached': {
@@ -73,13 +73,13 @@ export function refusal(
       return new ApiError('key_spend_limit_reached', {
         param,
         facts: { ...facts, limit_usd: usd(limitNanos), used_usd: usd(spentNanos), reset_at: resetAt },
-        message: `The spend limit of this API key is ${usdText(limitNanos)} USD, of which ${usdText(spentNanos)} USD are used, and this request may cost ${need} USD.${fits} ${resetAt === null ? 'The limit does not start again: use another key' : `The limit starts again at ${resetAt}; until then use another key`} or lower max_tokens.`,
+        message: `The spend limit of this API key is ${usdText(limitNanos)} USD, of which ${usdText(spentNanos)} USD is used, but this request may cost ${need} USD.${fits} ${resetAt === null ? 'The limit does not reset: use another key' : `The limit resets at ${resetAt}; until then use another key`} or lower max_tokens.`,
       })
     }
   }
 }
 
-/** What may be held now. */
+/** Returns the most that may be held now: the smallest of the free balance and what is left of the cap and of the key's limit. */
 export function budgetNanos({
   freeNanos,
   capLeftNanos,

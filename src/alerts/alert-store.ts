@@ -3,13 +3,13 @@ import type { Sql } from '../db/pool.ts'
 import type { AlertAttempt, AlertHistory, AlertRule, NewAlertRule } from '../domain/alert-rule.ts'
 import { UUID } from '../runtime/uuid.ts'
 
-/** More than anybody reads, and few enough that a look at all of them stays short. */
+/** More than a customer needs, and few enough that checking all rules stays fast. */
 export const RULES_PER_CUSTOMER_MAX = 20
 
 const RULE_COLUMNS = `r.rule_id AS "ruleId", r.customer_id AS "customerId", r.kind, r.threshold_nanos AS "thresholdNanos", r.channel, r.target,
   r.created_at AS "createdAt"`
 
-/** Adds a rule; undefined when the customer has as many as may be. */
+/** Adds a rule. Returns undefined when the customer has the maximum number of rules. */
 export async function insertRule(
   sql: Sql,
   rule: Omit<NewAlertRule, 'target'> & {
@@ -38,7 +38,7 @@ export async function insertRule(
   return rows[0]
 }
 
-/** The rules that are in force, oldest first: of one customer, or of all. */
+/** Returns the active rules of one customer, or of all (`customerId` null), oldest first. */
 export async function listRules(sql: Sql, customerId: string | null): Promise<(AlertRule & { email: string })[]> {
   const { rows } = await sql.query<AlertRule & { email: string }>(
     `SELECT ${RULE_COLUMNS}, c.email FROM alert_rule r JOIN customer c USING (customer_id)
@@ -48,9 +48,9 @@ export async function listRules(sql: Sql, customerId: string | null): Promise<(A
   return rows
 }
 
-/** A rule that is in force. `customerId` null finds that of any customer. */
+/** Finds an active rule of one customer, or of any (`customerId` null). */
 export async function findRule(sql: Sql, ruleId: string, customerId: string | null): Promise<AlertRule | undefined> {
-  // What is no id is not asked for: PostgreSQL takes no text with a NUL.
+  // Do not query invalid ids: PostgreSQL refuses text that contains NUL.
   if (!UUID.test(ruleId)) return undefined
   const { rows } = await sql.query<AlertRule>(
     `SELECT ${RULE_COLUMNS} FROM alert_rule r
@@ -60,12 +60,12 @@ export async function findRule(sql: Sql, ruleId: string, customerId: string | nu
   return rows[0]
 }
 
-/** Ends a rule; what it has not delivered yet is not delivered any more. */
+/** Disables a rule. Its undelivered alerts are dropped. */
 export async function disableRule(sql: Sql, ruleId: string): Promise<void> {
   await sql.query('UPDATE alert_rule SET disabled_at = now() WHERE rule_id = $1 AND disabled_at IS NULL', [ruleId])
 }
 
-/** Makes a test alert of a rule and returns its id; undefined when the customer made `perHour` of them in the last hour. */
+/** Inserts a test alert of a rule and returns its id; undefined when the customer requested `perHour` test alerts in the last hour. */
 export async function insertTestAlert(sql: Sql, rule: AlertRule, perHour: number): Promise<string | undefined> {
   const alertId = randomUUID()
   const { rowCount } = await sql.query(
@@ -78,7 +78,7 @@ export async function insertTestAlert(sql: Sql, rule: AlertRule, perHour: number
   return rowCount === 1 ? alertId : undefined
 }
 
-/** The last alerts of a rule, newest first, each with its attempts in their order. */
+/** Reads the last alerts of a rule, newest first, each with its attempts in order. */
 export async function readHistory(sql: Sql, ruleId: string, limit: number): Promise<AlertHistory[]> {
   const { rows } = await sql.query<
     Omit<AlertHistory, 'attempts'> & { [K in keyof AlertAttempt]: AlertAttempt[K] | null }
@@ -103,7 +103,7 @@ export async function readHistory(sql: Sql, ruleId: string, limit: number): Prom
   })
 }
 
-/** What is needed to deliver an alert. */
+/** An alert to deliver. */
 export interface DueAlert {
   readonly alertId: string
   readonly ruleId: string
@@ -116,7 +116,7 @@ export interface DueAlert {
   readonly secretSealed: Buffer | null
 }
 
-/** The alert, unless it was delivered or its rule has ended meanwhile. */
+/** Finds an alert unless it was delivered or its rule was disabled. */
 export async function findDueAlert(sql: Sql, alertId: string): Promise<DueAlert | undefined> {
   const { rows } = await sql.query<DueAlert>(
     `SELECT a.alert_id AS "alertId", r.rule_id AS "ruleId", r.customer_id AS "customerId", a.kind, a.facts, a.created_at AS "createdAt",
@@ -128,7 +128,7 @@ export async function findDueAlert(sql: Sql, alertId: string): Promise<DueAlert 
   return rows[0]
 }
 
-/** Writes an attempt down; one that did not fail ends the alert. */
+/** Records an attempt. An attempt that did not fail marks the alert as delivered. */
 export async function recordAttempt(
   sql: Sql,
   alertId: string,
@@ -144,7 +144,7 @@ export async function recordAttempt(
   )
 }
 
-/** Forgets alerts and ended rules of more than `days` days ago. Returns how many alerts went. */
+/** Deletes alerts and disabled rules that are more than `days` days old. Returns how many alerts were deleted. */
 export async function pruneAlerts(sql: Sql, days: number): Promise<number> {
   const { rowCount } = await sql.query(`DELETE FROM alert WHERE created_at < now() - make_interval(days => $1)`, [days])
   await sql.query(

@@ -14,11 +14,11 @@ import {
 import { enqueueDeliveries } from './enqueue-deliveries.ts'
 
 export interface AlertWatch {
-  /** Notes a refusal that somebody may want to be told of: in memory until the next look, once however often it happens. */
+  /** Notes a refusal that may need an alert, in memory until the next check. Repetitions count once. */
   noteRefusal(caller: Pick<Caller, 'customerId' | 'keyId'>, code: ErrorCode): void
-  /** Looks now. Rejects when the database cannot be asked; what was noted is kept. Returns how many alerts were made. */
-  look(): Promise<number>
-  /** Looks every `everyMs` until stopped. */
+  /** Checks now and returns how many alerts were created. Rejects when the database is unavailable; noted refusals are kept. */
+  check(): Promise<number>
+  /** Checks every `everyMs` until stopped. */
   start(): void
   stop(): Promise<void>
 }
@@ -35,23 +35,23 @@ const EVERY_MS = 15_000
 const DAY_MS = 86_400_000
 
 /**
- * Finds what customers want to be told of by looking at the books every 15 seconds, so that no request does anything for it. Of all nodes
- * one looks; without rules nobody does.
+ * Detects alerts by checking the database every 15 seconds, so that requests do no work for alerts. One of the nodes checks at a time;
+ * without rules none does.
  */
 export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_MS }: AlertWatchDeps): AlertWatch {
-  /** Customers whom the daily cap refused something, and keys whose own limit did, with when that was the last time. */
+  /** Customers with a request refused by their daily cap, and keys with one refused by their own limit and the time of the last. */
   let refused = { customers: new Set<string>(), keys: new Map<string, number>() }
   let running: Promise<unknown> | undefined
   let cancel = () => {}
   let stopped = false
 
-  async function look() {
+  async function check() {
     const noted = refused
     refused = { customers: new Set(), keys: new Map() }
     try {
       const made = await transaction(pool, async sql => {
-        // What was refused is known to this node alone; the books are the same for all.
-        const isMine = await claimLook(sql, everyMs)
+        // Only this node knows its refusals, but the database is the same for all nodes, so one node checks it.
+        const isMine = await claimCheck(sql, everyMs)
         const found: string[] = []
         if (isMine) found.push(...(await detectLowBalances(sql)))
         if (isMine || noted.customers.size > 0) found.push(...(await detectDailySpend(sql, caps, [...noted.customers])))
@@ -75,8 +75,8 @@ export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_M
 
   function schedule() {
     cancel = scheduler.after(everyMs, () => {
-      running = look()
-        .catch(error => log.warn({ err: error }, 'alerts could not be looked for; trying again'))
+      running = check()
+        .catch(error => log.warn({ err: error }, 'could not check for alerts; trying again'))
         .finally(() => {
           if (!stopped) schedule()
         })
@@ -88,7 +88,7 @@ export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_M
       if (code === 'daily_spend_cap_reached') refused.customers.add(customerId)
       else if (code === 'key_spend_limit_reached') refused.keys.set(keyId, scheduler.monotonicMs())
     },
-    look,
+    check,
     start: schedule,
     async stop() {
       stopped = true
@@ -98,17 +98,17 @@ export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_M
   }
 }
 
-/** Whether this look is ours to make: there are rules, and no other node looked just now or is looking. */
-async function claimLook(sql: Sql, everyMs: number): Promise<boolean> {
+/** Whether this node must check the database: there are rules, and no other node is checking or has just checked. */
+async function claimCheck(sql: Sql, everyMs: number): Promise<boolean> {
   const { rowCount } = await sql.query(
     `UPDATE alert_watch SET looked_at = now()
      WHERE ctid IN (
        SELECT ctid FROM alert_watch
-       -- One in the future is of a clock that has been set back since: nobody waits until then.
+       -- A time in the future comes from before the clock was set back. Do not wait for it.
        WHERE (looked_at <= now() - make_interval(secs => $1) OR looked_at > now() + make_interval(secs => $1))
          AND EXISTS (SELECT FROM alert_rule WHERE disabled_at IS NULL)
        FOR UPDATE SKIP LOCKED)`,
-    // A little early: two nodes whose timers drift would otherwise look every second time.
+    // A little early: otherwise the timers of two nodes could drift so that only every second check runs.
     [(everyMs / 1000) * 0.9],
   )
   return rowCount === 1

@@ -23,21 +23,21 @@ import {
 import { enqueueDeliveries } from './enqueue-deliveries.ts'
 import { mintWebhookSecret } from './sign-webhook.ts'
 
-/** Whose alerts are meant: those of one customer, and their own address. */
+/** The customer that owns alert rules, with its own e-mail address. */
 export interface AlertOwner {
   readonly customerId: string
   readonly email: string
 }
 
-/** The alert rules of one customer each: those of others are not found. Throws ApiError. */
+/** Manages the alert rules of one customer at a time; rules of other customers are not found. Throws ApiError. */
 export interface Alerts {
   list(owner: AlertOwner): Promise<AlertRule[]>
-  /** Adds a rule. The secret signs its webhooks, and cannot be read again. */
+  /** Adds a rule. The secret signs its webhooks and cannot be read again. */
   add(owner: AlertOwner, rule: NewAlertRule): Promise<AddedRule>
   remove(owner: AlertOwner, ruleId: string): Promise<AlertRule>
-  /** Has a test alert delivered soon; returns its id. */
+  /** Queues a test alert and returns its id. */
   test(owner: AlertOwner, ruleId: string): Promise<string>
-  /** The last 50 alerts, newest first. */
+  /** Returns the last 50 alerts, newest first. */
   history(owner: AlertOwner, ruleId: string): Promise<AlertHistory[]>
 }
 
@@ -52,7 +52,7 @@ const HISTORY_MAX = 50
 
 export function createAlerts(deps: { pool: Pool; masterKey: Buffer; allowPrivateUrls: boolean }): Alerts {
   const sql: Sql = { query: (statement, values) => deps.pool.query<never>(statement, values).catch(refuse) }
-  /** One at a time for each customer, so that the counts of rules and of tests hold. */
+  /** Serialises the work of each customer, so that concurrent calls cannot exceed the limits of rules and tests. */
   const inTurn = <T>({ customerId }: Pick<AlertOwner, 'customerId'>, work: (sql: Sql) => Promise<T>) =>
     transaction(deps.pool, async sql => {
       await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR NO KEY UPDATE', [customerId])
@@ -61,7 +61,7 @@ export function createAlerts(deps: { pool: Pool; masterKey: Buffer; allowPrivate
   return {
     list: ({ customerId }) => listRules(sql, customerId),
     async add(owner, rule) {
-      // Mail to anybody else would be mail that nobody asked for.
+      // Mail to another address would be unsolicited.
       if (rule.channel === 'email' && rule.target !== null && rule.target.toLowerCase() !== owner.email.toLowerCase()) {
         throw invalid('target', `Alerts are mailed to your own address only, ${owner.email}. Leave target out.`)
       }
@@ -75,13 +75,13 @@ export function createAlerts(deps: { pool: Pool; masterKey: Buffer; allowPrivate
     async test({ customerId }, ruleId) {
       const rule = await requireRule(sql, ruleId, customerId)
       const alertId = await inTurn(rule, async sql => {
-        const made = await insertTestAlert(sql, rule, TESTS_PER_HOUR)
-        if (made !== undefined) await enqueueDeliveries(sql, [made])
-        return made
+        const alertId = await insertTestAlert(sql, rule, TESTS_PER_HOUR)
+        if (alertId !== undefined) await enqueueDeliveries(sql, [alertId])
+        return alertId
       })
       if (alertId !== undefined) return alertId
       throw new ApiError('rate_limit_exceeded', {
-        message: `There were ${TESTS_PER_HOUR} test alerts within the last hour. Wait before you make another.`,
+        message: `There were ${TESTS_PER_HOUR} test alerts within the last hour. Wait before you request another.`,
         retryAfterS: 600,
       })
     },
@@ -92,7 +92,7 @@ export function createAlerts(deps: { pool: Pool; masterKey: Buffer; allowPrivate
   }
 }
 
-/** Adds a rule with any target. Throws ApiError `invalid_value` or `missing_parameter`, which name what is wrong with it. */
+/** Adds a rule with any target. Throws ApiError `invalid_value` or `missing_parameter` with the reason. */
 export async function addRule(
   sql: Sql,
   { customerId, email }: AlertOwner,
@@ -101,11 +101,15 @@ export async function addRule(
 ): Promise<AddedRule> {
   const hasThreshold = kindsWithThreshold.includes(kind)
   if (hasThreshold && thresholdNanos === null) {
-    throw new ApiError('missing_parameter', { param: 'threshold_usd', message: `${kind} needs threshold_usd.` })
+    throw new ApiError('missing_parameter', { param: 'threshold_usd', message: `${kind} needs threshold_usd. Add it.` })
   }
-  if (!hasThreshold && thresholdNanos !== null) throw invalid('threshold_usd', `${kind} has no threshold.`)
+  if (!hasThreshold && thresholdNanos !== null)
+    throw invalid('threshold_usd', `${kind} has no threshold. Leave threshold_usd out.`)
   if (kind === 'large_charge' && thresholdNanos! < LARGE_CHARGE_NANOS_MIN) {
-    throw invalid('threshold_usd', `The threshold of large_charge is at least ${usdText(LARGE_CHARGE_NANOS_MIN)} USD.`)
+    throw invalid(
+      'threshold_usd',
+      `The threshold of large_charge must be at least ${usdText(LARGE_CHARGE_NANOS_MIN)} USD.`,
+    )
   }
   const ruleId = randomUUID()
   const secret = channel === 'webhook' ? mintWebhookSecret() : null
@@ -119,7 +123,11 @@ export async function addRule(
     secretSealed:
       secret === null ? null : sealSecret(masterKey, secret, { ownerId: ruleId, purpose: 'webhook_secret' }),
   })
-  if (!rule) throw invalid('kind', `There are ${RULES_PER_CUSTOMER_MAX} alert rules already. Remove one first.`)
+  if (!rule)
+    throw invalid(
+      'kind',
+      `There are already ${RULES_PER_CUSTOMER_MAX} alert rules, the most a customer may have. Remove one first.`,
+    )
   return { rule, secret }
 }
 

@@ -16,8 +16,8 @@ export interface DeliverDeps {
 }
 
 /**
- * Tries once to deliver an alert, and writes down how that went. Undefined when there is nothing to do: delivered already, or its rule has
- * ended. Rejects when the database cannot be asked or the secret cannot be opened.
+ * Makes one attempt to deliver an alert and records its result. Undefined when there is nothing to do: the alert was delivered, or its rule
+ * was disabled. Rejects when the database is unavailable or the secret cannot be opened.
  */
 export async function deliverAlert(deps: DeliverDeps, alertId: string): Promise<Sent | undefined> {
   const alert = await findDueAlert(deps.sql, alertId)
@@ -32,7 +32,7 @@ function send({ clock, masterKey, mailer, webhooks }: DeliverDeps, alert: DueAle
   const { alertId, ruleId, target, secretSealed } = alert
   if (alert.channel === 'email') return mailer.send({ to: target, subject, text, id: alertId })
   const secret = openSecret(masterKey, secretSealed!, { ownerId: ruleId, purpose: 'webhook_secret' })
-  // The id stays the same over all attempts: by it a receiver knows what it has seen.
+  // The id is the same for all attempts, so that a receiver can recognise repetitions.
   const headers = signWebhook(secret, { id: alertId, epochMs: clock.epochMs(), body: json })
   return postWebhook(target, headers, json, webhooks)
 }

@@ -2,16 +2,16 @@ import type { Sql } from '../db/pool.ts'
 import { LARGE_CHARGE_NANOS_MIN } from '../domain/alert-rule.ts'
 import type { Nanos } from '../domain/money.ts'
 
-/** The daily spend cap of each account tier, for customers who have none of their own. `fallback` is that of tiers that are gone. */
+/** The daily spend cap of each account tier, for customers without their own cap. `fallback` is for tiers that are no longer configured. */
 export interface TierCaps {
   readonly byTier: ReadonlyMap<string, Nanos>
   readonly fallback: Nanos
 }
 
-/** Nobody wants to be told of more large charges a day than this by one rule. */
+/** The most alerts a day that one rule raises for large charges. */
 const LARGE_CHARGES_PER_DAY_MAX = 50
 
-// The accounts of the customers with rules of the kind in $1: as GET /v1/usage shows them, from the very columns that readBalance reads.
+// The accounts of the customers with rules of the kind $1. It reads the same columns as readBalance, so it agrees with GET /v1/usage.
 const ACCOUNT = `
 account AS (
   SELECT b.customer_id, b.posted_nanos - s.settled AS balance_nanos, greatest(b.day, today) AS day,
@@ -43,7 +43,7 @@ FROM crossed
 ON CONFLICT (rule_id, occurrence) DO NOTHING
 RETURNING alert_id`
 
-/** Alerts for balances that fell below the threshold of a rule since the last look; one that rose above it may fall again. */
+/** Creates alerts for balances that fell below the threshold of a rule since the last check. A balance that rises above it may trigger again. */
 export async function detectLowBalances(sql: Sql): Promise<string[]> {
   return alertIds(await sql.query<AlertId>(LOW_BALANCE, ['low_balance']))
 }
@@ -61,15 +61,15 @@ LATERAL (SELECT coalesce(c.daily_spend_cap_nanos, t.cap_nanos, $4) AS nanos) cap
 (VALUES (80), (100)) AS step(percent)
 WHERE r.kind = $1 AND r.disabled_at IS NULL AND cap.nanos > 0
   AND (a.spent_nanos::numeric * 100 >= cap.nanos::numeric * step.percent
-    -- What is left of a cap rarely fits the next request to the cent, so spending stops short of 100 %: the refusal is what tells.
+    -- The rest of a cap rarely covers the next request exactly, so spending stops short of 100 %. A refusal then shows that the cap is reached.
     OR a.customer_id = ANY ($5::uuid[]) AND a.spent_nanos::numeric * 100 >= cap.nanos::numeric * 80)
 ON CONFLICT (rule_id, occurrence) DO NOTHING
 RETURNING alert_id`
 
 /**
- * Alerts for customers who have spent 80 or 100 % of their daily cap, each once per UTC day.
+ * Creates alerts for customers that have spent 80 or 100 % of their daily cap, each once per UTC day.
  *
- * @param refused customers whom the cap refused a request since the last look: for them 80 % is as good as all
+ * @param refused customers with a request refused by the cap since the last check; for them 80 % counts as 100 %
  */
 export async function detectDailySpend(sql: Sql, caps: TierCaps, refused: readonly string[]): Promise<string[]> {
   const values = ['daily_spend', [...caps.byTier.keys()], [...caps.byTier.values()], caps.fallback, refused]
@@ -90,7 +90,7 @@ LATERAL (
 ) d,
 LATERAL (
   SELECT starts, (SELECT s.spent_nanos FROM key_spend s WHERE s.customer_id = k.customer_id AND s.key_id = k.key_id AND s.window_start = starts)
-  -- Midnight may have passed since, and a new window have begun.
+  -- Use the day of the refusal: a new window may have begun at midnight since.
   FROM key_window_start(k.limit_reset, CASE WHEN d.refused_on < d.today THEN d.refused_on ELSE greatest(b.day, d.today) END) AS starts
 ) w
 WHERE k.spend_limit_nanos IS NOT NULL
@@ -98,15 +98,15 @@ ON CONFLICT (rule_id, occurrence) DO NOTHING
 RETURNING alert_id`
 
 /**
- * Alerts for keys whose spend limit is reached, each once per window of that limit.
+ * Creates alerts for keys whose spend limit is reached, each once per window of that limit.
  *
- * @param refusedAgoMs keys whose spend limit refused a request since the last look, and how long ago that was
+ * @param refusedAgoMs keys with a request refused by their limit since the last check, and how long ago the refusal was
  */
 export async function detectKeyLimits(sql: Sql, refusedAgoMs: ReadonlyMap<string, number>): Promise<string[]> {
   return alertIds(await sql.query<AlertId>(KEY_LIMITS, [[...refusedAgoMs.keys()], [...refusedAgoMs.values()]]))
 }
 
-// The smallest threshold stands there as a number, not as a parameter: only so does the planner see that the partial index will do.
+// The smallest threshold is a literal, not a parameter, so that the planner can use the partial index.
 const LARGE_CHARGES = `
 INSERT INTO alert (alert_id, rule_id, kind, occurrence, facts)
 SELECT gen_random_uuid(), r.rule_id, r.kind, u.request_id::text, jsonb_build_object(
@@ -126,9 +126,9 @@ ON CONFLICT (rule_id, occurrence) DO NOTHING
 RETURNING alert_id`
 
 /**
- * Alerts for single charges of at least the threshold of a rule, of requests that began after the rule was made.
+ * Creates alerts for single charges of at least the threshold of a rule, for requests that began after the rule was created.
  *
- * @param sinceRequestId the lowest id that is looked at: what began a day ago, since a node that died may settle that late
+ * @param sinceRequestId the lowest request id to check: a day back, because the charges of a dead node may be settled that late
  */
 export async function detectLargeCharges(sql: Sql, sinceRequestId: string): Promise<string[]> {
   return alertIds(await sql.query<AlertId>(LARGE_CHARGES, [sinceRequestId, LARGE_CHARGES_PER_DAY_MAX]))

@@ -3,14 +3,14 @@ import type { Sql } from '../db/pool.ts'
 /** The task of the job queue that delivers one alert. */
 export const DELIVER_ALERT = 'deliver_alert'
 
-/** Attempts until an alert is given up. The queue waits e^n seconds after the n-th: three and a half hours in all. */
+/** Attempts per alert. The queue waits e^n seconds after the n-th: three and a half hours in total. */
 export const ATTEMPTS_MAX = 10
 
 /**
- * Puts alerts into the job queue. Run it in the transaction that made them: then each has its job, and one job alone, whatever dies.
- * Customers with fewer alerts waiting come first, so that one whose receiver is slow and whose alerts are many keeps nobody else waiting.
- * (A named queue for each customer would say so too, but the queue finishes jobs in the background: its worker finds the name still taken
- * and sleeps until the next poll.)
+ * Puts alerts into the job queue. Run it in the transaction that created them, so that each alert has exactly one job after any crash.
+ * Customers with fewer waiting alerts come first, so a customer with a slow receiver and many alerts does not delay others. (A named queue
+ * for each customer would do that too, but the queue completes jobs in the background: its worker finds the name still taken and sleeps
+ * until the next poll.)
  */
 export async function enqueueDeliveries(sql: Sql, alertIds: readonly string[]): Promise<void> {
   if (alertIds.length === 0) return

@@ -1,12 +1,12 @@
 import type { Transporter } from 'nodemailer'
 import type { Sent } from './post-webhook.ts'
 
-/** The mail server of the operator. */
+/** Settings of the operator's mail server. */
 export interface SmtpSettings {
-  /** Null: there is none, and mails are logged. */
+  /** Null: no mail server; mails are logged instead. */
   readonly host: string | null
   readonly port: number
-  /** `starttls` and `tls` refuse to send without encryption. */
+  /** `starttls` and `tls` never send without encryption. */
   readonly security: 'starttls' | 'tls' | 'none'
   readonly user: string | null
   readonly password: string | null
@@ -17,12 +17,12 @@ export interface Mail {
   readonly to: string
   readonly subject: string
   readonly text: string
-  /** The same for each attempt, so that a mailbox shows a mail that was sent twice once. */
+  /** The same for each attempt, so that a mailbox shows a repeated mail once. */
   readonly id: string
 }
 
 export interface Mailer {
-  /** Never rejects; the error is worded for the customer, and the cause is logged. */
+  /** Never rejects. The returned error is meant for the customer; the cause is logged. */
   send(mail: Mail): Promise<Sent>
 }
 
@@ -38,7 +38,7 @@ export function createMailer(smtp: SmtpSettings, log: MailerLog): Mailer {
   if (host === null) {
     return {
       async send({ id, subject, text }) {
-        log.info({ alertId: id, subject, text }, 'no smtp.host is set: this alert would have been mailed')
+        log.info({ alertId: id, subject, text }, 'smtp.host is not set, so this alert is logged instead of mailed')
         return { outcome: 'logged', status: null, error: null }
       },
     }
@@ -52,13 +52,13 @@ export function createMailer(smtp: SmtpSettings, log: MailerLog): Mailer {
         return { outcome: 'delivered', status: null, error: null }
       } catch (error) {
         log.warn({ alertId: id, err: error }, 'an alert could not be mailed')
-        return { outcome: 'failed', status: null, error: 'The mail server did not take it.' }
+        return { outcome: 'failed', status: null, error: 'The mail server did not accept the mail.' }
       }
     },
   }
 }
 
-/** Loaded when there is something to send: it takes 90 ms, which every start and every command would pay. */
+/** Loads nodemailer on first use: loading takes 90 ms, which every start and every command would pay otherwise. */
 async function openTransport(host: string, { port, security, user, password }: SmtpSettings): Promise<Transporter> {
   const { createTransport } = await import('nodemailer')
   return createTransport({
@@ -71,7 +71,7 @@ async function openTransport(host: string, { port, security, user, password }: S
     connectionTimeout: TIMEOUT_MS,
     greetingTimeout: TIMEOUT_MS,
     socketTimeout: TIMEOUT_MS,
-    // A mail is text and nothing else: no part of it is read from a disk or fetched.
+    // Mails are plain text: never read files or fetch URLs.
     disableFileAccess: true,
     disableUrlAccess: true,
   })

@@ -7,9 +7,9 @@ import { http } from '../runtime/node-http.ts'
 export type Sent = Pick<AlertAttempt, 'outcome' | 'status' | 'error'>
 
 export interface PostWebhookOptions {
-  /** Without it, only https on public addresses is called. */
+  /** Permits http and private addresses. Otherwise only https on public addresses is called. */
   readonly allowPrivate: boolean
-  /** Resolves names, and refuses those that stand for an address that is not public. */
+  /** Resolves host names and refuses those with an address that is not public. */
   readonly publicLookup: LookupFunction
   readonly timeoutMs?: number
 }
@@ -17,8 +17,8 @@ export interface PostWebhookOptions {
 const TIMEOUT_MS = 5_000
 
 /**
- * Posts JSON to an address that a customer gave us: one attempt, five seconds for all of it, no redirects, no proxy, a new connection.
- * Only the status of the answer is looked at. Never rejects; the error is worded for the customer.
+ * Posts JSON to a customer's URL: one attempt on a new connection, at most five seconds, no redirects, no proxy. Only the status of the
+ * answer is read. Never rejects; the returned error is meant for the customer.
  */
 export function postWebhook(
   target: string,
@@ -26,7 +26,7 @@ export function postWebhook(
   body: string,
   { allowPrivate, publicLookup, timeoutMs = TIMEOUT_MS }: PostWebhookOptions,
 ): Promise<Sent> {
-  // Again, and not only when the rule was made: the operator may have changed their mind about private addresses.
+  // Check again: the operator may have disallowed private addresses since the rule was created.
   const url = parseOutboundUrl(target, { allowPrivate, allowQuery: true })
   if (typeof url === 'string') return Promise.resolve(failed(`The URL is refused: ${url}.`))
   const { request } = url.protocol === 'https:' ? https : http
@@ -50,21 +50,21 @@ export function postWebhook(
       if (status >= 200 && status < 300) resolve({ outcome: 'delivered', status, error: null })
       else if (status >= 300 && status < 400) resolve(failed('Redirects are not followed.', status))
       else resolve(failed(`The receiver answered ${status}.`, status))
-      // The body is nothing to us, however long it is.
+      // Do not read the body, which may be long.
       response.destroy()
     })
     outgoing.on('error', (error: NodeJS.ErrnoException) => {
       resolve(failed(signal.aborted ? `No answer within ${timeoutMs / 1000} s.` : connectionError(error)))
     })
-    // A receiver may end the connection in ways that are no error, such as switching protocols.
+    // A receiver may end the connection without an error, for example by switching protocols.
     outgoing.on('close', () => resolve(failed('The connection ended without an answer.')))
     outgoing.end(body)
   })
 }
 
 function connectionError({ code }: NodeJS.ErrnoException): string {
-  if (code === 'EADDRNOTPUBLIC') return 'The host name stands for an address that is not public.'
-  if (code === 'ENOTFOUND') return 'The host name is not known.'
+  if (code === 'EADDRNOTPUBLIC') return 'The host name resolves to an address that is not public.'
+  if (code === 'ENOTFOUND') return 'The host name does not resolve.'
   return `The connection failed${code === undefined ? '' : ` (${code})`}.`
 }
 

@@ -1,15 +1,15 @@
 import { createHmac, randomBytes } from 'node:crypto'
 
 const PREFIX = 'whsec_'
-/** Standard Webhooks wants 24 to 64. */
+/** Standard Webhooks allows 24 to 64. */
 const SECRET_BYTES = 32
 
-/** A new secret as receivers keep it: `whsec_` and base64. */
+/** Creates a secret in the format of receivers: `whsec_` and base64. */
 export function mintWebhookSecret(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString('base64')
 }
 
-/** The headers of Standard Webhooks 1.0 (standardwebhooks.com): id, time and signature of a body. */
+/** Returns the headers of Standard Webhooks 1.0 (standardwebhooks.com): id, time and signature of a body. */
 export function signWebhook(secret: string, { id, epochMs, body }: { id: string; epochMs: number; body: string }) {
   const key = Buffer.from(secret.slice(PREFIX.length), 'base64')
   const timestamp = String(Math.floor(epochMs / 1000))

@@ -131,21 +131,21 @@ test.each([
   ['server:\n  prot: 1', 'switchyard.yaml:2: server.prot is not a key; did you mean port?'],
   ['srever: {}', 'switchyard.yaml:1: srever is not a key; did you mean server?'],
   ['log: { xyzzy: 1 }', 'switchyard.yaml:1: log.xyzzy is not a key; allowed are level'],
-  ['\nserver: []', 'switchyard.yaml:2: server must have keys of its own'],
-  ['server: 5', 'switchyard.yaml:1: server must have keys of its own'],
-  ['server: word', 'switchyard.yaml:1: server must have keys of its own'],
-  ['account_tiers: 5', 'switchyard.yaml:1: account_tiers must have keys of its own'],
+  ['\nserver: []', 'switchyard.yaml:2: server must contain keys'],
+  ['server: 5', 'switchyard.yaml:1: server must contain keys'],
+  ['server: word', 'switchyard.yaml:1: server must contain keys'],
+  ['account_tiers: 5', 'switchyard.yaml:1: account_tiers must contain keys'],
   [
     'account_tiers: { gold: 5, free: 6 }',
-    'switchyard.yaml:1: account_tiers.free must have keys of its own',
-    'switchyard.yaml:1: account_tiers.gold must have keys of its own',
+    'switchyard.yaml:1: account_tiers.free must contain keys',
+    'switchyard.yaml:1: account_tiers.gold must contain keys',
   ],
   [
     endpoint.replace(/\{ input.*\}/, '0.5'),
-    'switchyard.yaml:7: endpoints[0].models[0].price_per_million_usd must have keys of its own',
+    'switchyard.yaml:7: endpoints[0].models[0].price_per_million_usd must contain keys',
   ],
-  ['- a', 'switchyard.yaml:1: has a list, a text or a number where keys such as server: belong'],
-  ['5', 'switchyard.yaml:1: has a list, a text or a number where keys such as server: belong'],
+  ['- a', 'switchyard.yaml:1: must contain keys such as server:, not a list, a text or a number'],
+  ['5', 'switchyard.yaml:1: must contain keys such as server:, not a list, a text or a number'],
   ['endpoints: {}', 'switchyard.yaml:1: endpoints must be a list'],
   ['server: { port: 1e3 }', 'switchyard.yaml:1: server.port is 1e3; allowed is a whole number, 0 to 65535'],
   ['server: { port: 65536 }', 'switchyard.yaml:1: server.port is 65536; allowed is a whole number, 0 to 65535'],
@@ -161,7 +161,7 @@ test.each([
   ],
   [
     `log: { level: '\${1}' }`,
-    `switchyard.yaml:1: log.level has "\${1}", which is neither \${NAME} nor \${NAME:-default}; write $\${ for a plain \${`,
+    `switchyard.yaml:1: log.level has "\${1}", which is neither \${NAME} nor \${NAME:-default}; write $\${ for a literal \${`,
   ],
   [
     'account_tiers: { gold: { requests_per_minute: 1, requests_per_day: 1 } }',
@@ -169,7 +169,7 @@ test.each([
   ],
   [
     endpoint.replace('name: gpu', 'name: demo'),
-    'switchyard.yaml:2: endpoints[0].name is "demo", the built-in one; choose another name',
+    'switchyard.yaml:2: endpoints[0].name is "demo", the built-in endpoint; choose another name',
   ],
   [
     endpoint.replace(/ +price.*\n/, ''),
@@ -189,34 +189,34 @@ test.each([
   ],
   [
     `${endpoint}        context_tokens: 4096\n        max_output_tokens: 4097\n`,
-    'switchyard.yaml:9: endpoints[0].models[0].max_output_tokens is 4097, more than its context_tokens, 4096; input and output together have to fit in there',
+    'switchyard.yaml:9: endpoints[0].models[0].max_output_tokens is 4097, more than its context_tokens, 4096; input and output together must fit into the context',
   ],
   [
     `${endpoint}        max_output_tokens: 32769\n`,
-    'switchyard.yaml:8: endpoints[0].models[0].max_output_tokens is 32769, more than its context_tokens, 32768; input and output together have to fit in there',
+    'switchyard.yaml:8: endpoints[0].models[0].max_output_tokens is 32769, more than its context_tokens, 32768; input and output together must fit into the context',
   ],
   [
     'account_tiers: { free: { daily_spend_cap_usd: *cap } }',
-    'switchyard.yaml:1:47: account_tiers.free.daily_spend_cap_usd is *cap, but nothing above is marked &cap; there are no anchors',
+    'switchyard.yaml:1:47: account_tiers.free.daily_spend_cap_usd is *cap, but there is no anchor &cap above; there are no anchors',
   ],
   [
     'platform:\n  fee_percent: *fe\nsignup: { credit_usd: &fee 5 }',
-    'switchyard.yaml:2:16: platform.fee_percent is *fe, but nothing above is marked &fe; the anchors of the file are &fee',
+    'switchyard.yaml:2:16: platform.fee_percent is *fe, but there is no anchor &fe above; the anchors of the file are &fee',
   ],
   [
     'fooo: *x',
-    'switchyard.yaml:1:7: fooo is *x, but nothing above is marked &x; there are no anchors',
+    'switchyard.yaml:1:7: fooo is *x, but there is no anchor &x above; there are no anchors',
     expect.stringMatching(/^switchyard.yaml:1: fooo is not a key; allowed are server, /),
   ],
-  ['*x', 'switchyard.yaml:1:1: is *x, but nothing above is marked &x; there are no anchors'],
-  ['endpoints: *x', 'switchyard.yaml:1:12: endpoints is *x, but nothing above is marked &x; there are no anchors'],
+  ['*x', 'switchyard.yaml:1:1: is *x, but there is no anchor &x above; there are no anchors'],
+  ['endpoints: *x', 'switchyard.yaml:1:12: endpoints is *x, but there is no anchor &x above; there are no anchors'],
   [
     'log: {}\n---\nserver: {}',
-    'switchyard.yaml:2: begins a second document, and only one is read; remove this --- and merge what is below it',
+    'switchyard.yaml:2: begins a second document, but only one is read; remove this --- and merge the two',
   ],
   [
     endpoint + endpoint.replace('endpoints:\n', ''),
-    'switchyard.yaml:8: endpoints[1].name repeats "gpu"; each needs its own name',
+    'switchyard.yaml:8: endpoints[1].name repeats "gpu"; each endpoint needs a different name',
   ],
 ])('%j is refused with line, key, fault and cure', (yaml, ...faults) => {
   expect(faultsOf(yaml)).toEqual(faults)
@@ -260,7 +260,7 @@ ${endpoint.replace('name: gpu', 'name: demo').replace('10.0.0.5', `\${GPU}`)}`
 
 test('what has to be compared with something wrong is not judged', () => {
   expect(faultsOf('signup: { tier: gold }\naccount_tiers: [gold]')).toEqual([
-    'switchyard.yaml:2: account_tiers must have keys of its own',
+    'switchyard.yaml:2: account_tiers must contain keys',
   ])
   expect(faultsOf('signup: { tier: gold }\naccount_tiers: { gold: { requests_per_minute: 1 } }')).toHaveLength(2)
   expect(faultsOf(`${endpoint}        context_tokens: many\n        max_output_tokens: 99999\n`)).toHaveLength(1)

@@ -15,26 +15,26 @@ import {
   type FileSettings,
 } from './schema.ts'
 
-/** Everything the operator decided, read once and deeply frozen. */
+/** The whole configuration, read once and deeply frozen. */
 export interface Config {
-  /** The file that was read; null when there is none at the default place. */
+  /** The path of the file that was read; null when there is none at the default path. */
   readonly configFile: string | null
-  /** Absolute. */
+  /** Absolute path. */
   readonly dataDir: string
-  /** Null: PostgreSQL is started under the data directory. */
+  /** Null: the embedded PostgreSQL in the data directory is used. */
   readonly databaseUrl: string | null
-  /** 32 bytes as hex or base64; null: generated into the data directory. */
+  /** 32 bytes as hex or base64; null: the key is in the data directory. */
   readonly masterKey: string | null
-  /** Of the operator and first customer, when the first start creates them. */
+  /** E-mail of the first customer, the operator, whom the first start creates. */
   readonly initEmail: string
   readonly log: { readonly level: FileSettings['log']['level'] }
   readonly server: {
     readonly host: string
     /** 0 lets the system choose. */
     readonly port: number
-    /** Without a trailing slash and without `/v1`; null: made of host and port. */
+    /** Without a trailing slash and without `/v1`; null: derived from host and port. */
     readonly publicBaseUrl: string | null
-    /** Nodes behind the one port, each a process of its own. 1: this process. */
+    /** Number of nodes that share the port, each a separate process. 1: this process. */
     readonly workers: number
     readonly drainSeconds: number
     readonly maxInFlight: number
@@ -43,7 +43,7 @@ export interface Config {
   }
   readonly accountTiers: Readonly<Record<string, AccountLimits>>
   readonly signup: { readonly creditNanos: Nanos; readonly tier: string }
-  /** The hoster's part of each charge in basis points: what the platform's fee leaves. */
+  /** The hoster's share of each charge in basis points: the rest after the platform's fee. */
   readonly platform: { readonly hosterShareBps: number }
   readonly models: { readonly defaultMaxTokens: number }
   readonly demo: {
@@ -56,10 +56,10 @@ export interface Config {
     readonly enabled: boolean
     readonly localPrice: TokenPrice
     readonly cloud: boolean
-    /** The cloud keys that the environment holds. */
+    /** The cloud keys found in the environment. */
     readonly cloudKeys: Readonly<Partial<Record<CloudKeyName, string>>>
   }
-  /** As in the file; `configuredOffers` makes offers of them. */
+  /** The endpoints of the file; `configuredOffers` turns them into offers. */
   readonly endpoints: readonly EndpointSettings[]
   readonly routing: { readonly cloudCompetes: boolean; readonly attemptsMax: number }
   readonly hosters: { readonly allowPrivateUrls: boolean }
@@ -75,22 +75,22 @@ export interface Config {
   }
   readonly reports: { readonly requestsPerMinute: number }
   readonly postgres: { readonly moneyConnections: number; readonly generalConnections: number }
-  /** When the end of an answer leaves: with its charge in the journal of this node, or committed. */
+  /** When the end of an answer is sent: once its charge is in the journal of this node, or once it is committed. */
   readonly settlement: 'journal' | 'commit'
   readonly journal: { readonly fsync: boolean; readonly maxBytes: number }
-  /** Where this process is to break, for tests of crashes. */
+  /** Where crash tests break this process. */
   readonly failpoints: readonly ArmedFailpoint[]
 }
 
 export interface ConfigSource {
   readonly env: Readonly<Record<string, string | undefined>>
-  /** Relative paths start here. */
+  /** The base of relative paths. */
   readonly cwd: string
-  /** Wins over SWITCHYARD_CONFIG, and must exist. */
+  /** Overrides SWITCHYARD_CONFIG. The file must exist. */
   readonly file?: string | undefined
 }
 
-/** The configuration cannot be used. The message has one line per problem: where, line, key, what is wrong, what is allowed. */
+/** The configuration is invalid. The message has one line per problem: where, line, key, what is wrong, what is allowed. */
 export class ConfigError extends Error {
   readonly problems: readonly ConfigProblem[]
 
@@ -102,7 +102,7 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the environment and `switchyard.yaml`. HOST, PORT, SMTP_PASSWORD and LOG_LEVEL win over the file.
+ * Reads the environment and `switchyard.yaml`. HOST, PORT, SMTP_PASSWORD and LOG_LEVEL override the file.
  * Throws ConfigError with every problem found.
  */
 export function loadConfig(source: Partial<ConfigSource> = {}): Config {
@@ -179,12 +179,12 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
   })
 }
 
-/** The limits of an account tier. A tier that is no longer configured has those of `free`: the tightest that always exists. */
+/** Returns the limits of an account tier. A tier that is no longer configured gets those of `free`, the strictest tier that always exists. */
 export function limitsOfTier(config: Pick<Config, 'accountTiers'>, tier: string): AccountLimits {
   return (Object.hasOwn(config.accountTiers, tier) ? config.accountTiers[tier] : config.accountTiers.free)!
 }
 
-/** Undefined, and `problems` are added, when the environment cannot be used. */
+/** Parses the environment. Returns undefined and adds to `problems` when it is invalid. */
 function environmentOf(
   env: ConfigSource['env'],
   problems: ConfigProblem[],
@@ -199,7 +199,7 @@ function environmentOf(
   return parsed.data
 }
 
-/** An empty variable counts as not set, as in `PORT= npm start`. */
+/** Whether a variable is set. An empty one, as in `PORT= npm start`, is not. */
 function set(env: ConfigSource['env'], name: string): boolean {
   return env[name] !== undefined && env[name] !== ''
 }

@@ -1,7 +1,7 @@
 import type { Endpoint, Offer } from '../domain/offer.ts'
 import type { EndpointSettings } from './schema.ts'
 
-/** The offers of the endpoints that the operator wrote down, in the order of the file. */
+/** Returns the offers of the configured endpoints, in the order of the file. */
 export function configuredOffers(config: { readonly endpoints: readonly EndpointSettings[] }): Offer[] {
   return config.endpoints.flatMap(settings => {
     const endpoint = endpointOf(settings)

@@ -5,8 +5,8 @@ import { type ConfigProblem, readYaml, UNREADABLE, WrittenNumber } from './read-
 import { type FileSettings, fileSchema } from './schema.ts'
 
 /**
- * The settings in the text of `switchyard.yaml`, with all defaults. Undefined when it cannot be used; what is wrong with it is added to
- * `problems`, in the order of the file.
+ * Parses the text of `switchyard.yaml` into settings with all defaults. Returns undefined when it is invalid, and adds to `problems` in the
+ * order of the file.
  *
  * @param where the path of the file
  */
@@ -44,9 +44,9 @@ interface PlacedProblem {
 function problemsOf(issue: z.core.$ZodIssue, written: unknown): PlacedProblem[] {
   const { path } = issue
   const prefixes = [...path.keys(), path.length].map(length => path.slice(0, length))
-  // Of what could not be read, all that can be said has been said.
+  // The value could not be read, and its problem is already reported.
   if (prefixes.some(prefix => at(written, prefix) === UNREADABLE)) return []
-  // To Zod a number is an object like any other, with a key that is not allowed and without those it needs.
+  // Zod treats a WrittenNumber as an object with an unknown key and without the required ones.
   const number = prefixes.find(prefix => at(written, prefix) instanceof WrittenNumber)
   if (number !== undefined && (number.length < path.length || issue.code === 'unrecognized_keys')) {
     return [{ path: number, message: wrongKindText(number, 'object') }]
@@ -65,8 +65,8 @@ function problemsOf(issue: z.core.$ZodIssue, written: unknown): PlacedProblem[] 
 }
 
 function wrongKindText(path: readonly PropertyKey[], expected: string): string {
-  if (path.length === 0) return 'has a list, a text or a number where keys such as server: belong'
-  return expected === 'array' ? 'must be a list' : 'must have keys of its own'
+  if (path.length === 0) return 'must contain keys such as server:, not a list, a text or a number'
+  return expected === 'array' ? 'must be a list' : 'must contain keys'
 }
 
 function unknownKeyText(key: string, allowed: readonly string[]): string {
@@ -77,7 +77,7 @@ function unknownKeyText(key: string, allowed: readonly string[]): string {
   return near ? `is not a key; did you mean ${near.name}?` : `is not a key; allowed are ${allowed.join(', ')}`
 }
 
-/** What no single value shows. What is wrong by itself is passed over: there is nothing to compare. */
+/** Finds values that contradict each other. Skips values that are invalid themselves. */
 function contradictions(written: unknown): PlacedProblem[] {
   const problems: PlacedProblem[] = []
   const tiers = at(written, ['account_tiers']) ?? {}
@@ -92,9 +92,9 @@ function contradictions(written: unknown): PlacedProblem[] {
     const name = valueAt(written, [...endpoint, 'name'])
     const path = [...endpoint, 'name']
     if (repeats(written, endpoints, index, 'name')) {
-      problems.push({ path, message: `repeats "${name}"; each needs its own name` })
+      problems.push({ path, message: `repeats "${name}"; each endpoint needs a different name` })
     }
-    if (name === 'demo') problems.push({ path, message: 'is "demo", the built-in one; choose another name' })
+    if (name === 'demo') problems.push({ path, message: 'is "demo", the built-in endpoint; choose another name' })
     const models = itemsAt(written, [...endpoint, 'models'])
     models.forEach((model, at) => {
       const [id, context, output] = ['id', 'context_tokens', 'max_output_tokens'].map(key =>
@@ -104,7 +104,7 @@ function contradictions(written: unknown): PlacedProblem[] {
         problems.push({ path: [...model, 'id'], message: `repeats "${id}"; an endpoint offers each model once` })
       }
       if (Number(output) > Number(context)) {
-        const message = `is ${output}, more than its context_tokens, ${context}; input and output together have to fit in there`
+        const message = `is ${output}, more than its context_tokens, ${context}; input and output together must fit into the context`
         problems.push({ path: [...model, 'max_output_tokens'], message })
       }
     })
@@ -112,24 +112,24 @@ function contradictions(written: unknown): PlacedProblem[] {
   return problems
 }
 
-/** The paths of the items of a list; none when it is no list. */
+/** Returns the paths of the items of a list; none when the value is not a list. */
 function itemsAt(written: unknown, path: readonly PropertyKey[]): PropertyKey[][] {
   const list = at(written, path)
   return Array.isArray(list) ? list.map((_, index) => [...path, index]) : []
 }
 
-/** Whether an earlier item has the same value there, and a valid one. */
+/** Whether the value of `key` is valid and an earlier item has the same value. */
 function repeats(written: unknown, items: PropertyKey[][], index: number, key: string): boolean {
   const value = valueAt(written, [...items[index]!, key])
   return value !== undefined && items.slice(0, index).some(item => valueAt(written, [...item, key]) === value)
 }
 
-/** What a key comes to, its default included; undefined when what is written is not allowed. */
+/** Returns the value of a key or its default; undefined when the written value is invalid. */
 function valueAt(written: unknown, path: readonly PropertyKey[]): unknown {
   return z.safeParse(schemaAt(path)!, at(written, path)).data
 }
 
-/** The keys that may be written at a path. */
+/** Returns the keys that are allowed at a path. */
 function keysAt(path: readonly PropertyKey[]): string[] {
   const schema = unwrapped(schemaAt(path))
   return schema instanceof z.ZodObject ? Object.keys(schema.shape) : []

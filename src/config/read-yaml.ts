@@ -12,21 +12,21 @@ import {
 } from 'yaml'
 import { keyPath } from '../runtime/key-path.ts'
 
-/** One thing that is wrong with the configuration, and where. */
+/** One problem of the configuration, and its place. */
 export interface ConfigProblem {
   /** Path of the file, or `environment`. */
   readonly where: string
   /** 1-based; null for the environment. */
   readonly line: number | null
-  /** 1-based, where it helps to find the place in the line. */
+  /** 1-based; only set when the line alone is not enough. */
   readonly column?: number
-  /** Such as `endpoints[0].models[1].id`, or the variable's name. Null for a syntax error. */
+  /** For example `endpoints[0].models[1].id`, or the name of a variable. Null for a syntax error. */
   readonly key: string | null
   /** What is wrong and what is allowed. */
   readonly message: string
 }
 
-/** A number as the operator wrote it, so that money is read from its digits and never from a float. */
+/** A number as written by the operator, so that money is parsed from its digits and never from a float. */
 export class WrittenNumber {
   readonly source: string
   constructor(source: string) {
@@ -34,23 +34,23 @@ export class WrittenNumber {
   }
 }
 
-/** Stands for a value that one of the file's problems is about, so that its key counts as written and nothing else is said of it. */
+/** Replaces a value that already has a problem, so that its key counts as written and gets no further problem. */
 export const UNREADABLE = Symbol('unreadable')
 
-/** A parsed file: plain values with every number as a `WrittenNumber`, and a way back from a key to its line. */
+/** A parsed file: plain values with every number as a `WrittenNumber`, and the line of each key. */
 export interface YamlFile {
-  /** Undefined when the text is no YAML, or empty. */
+  /** Undefined when the text is empty or not valid YAML. */
   readonly value: unknown
   readonly problems: readonly ConfigProblem[]
-  /** The line of the key, or of its nearest ancestor that is written. */
+  /** Returns the line of the key, or of its nearest ancestor in the file. */
   lineOf(path: readonly PropertyKey[]): number
 }
 
 const DEPTH_MAX = 32
 
 /**
- * Reads YAML with `${NAME}` and `${NAME:-default}` in text replaced from `env` (`$${` stands for a plain `${`).
- * A key without a value counts as not written, so that a section may be commented out line by line.
+ * Parses YAML and replaces `${NAME}` and `${NAME:-default}` in text from `env` (`$${` produces a literal `${`).
+ * A key without a value counts as missing, so that a section may be commented out line by line.
  */
 export function readYaml(text: string, file: string, env: Readonly<Record<string, string | undefined>>): YamlFile {
   const lines = new LineCounter()
@@ -61,7 +61,7 @@ export function readYaml(text: string, file: string, env: Readonly<Record<string
     key: null,
     message:
       error.code === 'MULTIPLE_DOCS'
-        ? 'begins a second document, and only one is read; remove this --- and merge what is below it'
+        ? 'begins a second document, but only one is read; remove this --- and merge the two'
         : `is not valid YAML: ${error.message}`,
   }))
   const value = problems.length > 0 ? undefined : plain(doc.contents, [], 0)
@@ -88,13 +88,13 @@ export function readYaml(text: string, file: string, env: Readonly<Record<string
     return typeof node.value === 'string' ? interpolated(node.value, path) : node.value
   }
 
-  /** Were it left out instead, a mistyped anchor would silently mean the default. */
+  /** Reports an unknown anchor. If it were ignored, a mistyped anchor would silently mean the default. */
   function withoutAnchor(alias: Alias, path: readonly PropertyKey[]): typeof UNREADABLE {
     const { line, col } = lines.linePos(startOf(alias)!)
     const { source } = alias
     const anchors = [...new Set(anchorsIn(doc).map(anchor => `&${anchor}`))]
     const known = anchors.length === 0 ? 'there are no anchors' : `the anchors of the file are ${anchors.join(', ')}`
-    const message = `is *${source}, but nothing above is marked &${source}; ${known}`
+    const message = `is *${source}, but there is no anchor &${source} above; ${known}`
     problems.push({ where: file, line, column: col, key: keyPath(path) || null, message })
     return UNREADABLE
   }
@@ -105,7 +105,10 @@ export function readYaml(text: string, file: string, env: Readonly<Record<string
       if (escaped !== undefined) return escaped
       const [, name, fallback] = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s.exec(inner) ?? []
       if (name === undefined) {
-        problem(path, `has "\${${inner}}", which is neither \${NAME} nor \${NAME:-default}; write $\${ for a plain \${`)
+        problem(
+          path,
+          `has "\${${inner}}", which is neither \${NAME} nor \${NAME:-default}; write $\${ for a literal \${`,
+        )
         return ''
       }
       const found = env[name] || fallback

@@ -17,10 +17,10 @@ import {
 } from './values.ts'
 
 const DAY_MS = 86_400_000
-/** Passwords of some mail services are shown, and taken, in groups. */
+/** Some mail services show and accept passwords in groups separated by blanks. */
 const blanksWithin = /^\S(.*\S)?$/
 
-/** What the environment may set. `loadConfig` reads these names and no others, apart from `cloudKeyNames` and ${NAME} in the file. */
+/** The environment variables. `loadConfig` reads no others, apart from `cloudKeyNames` and ${NAME} in the file. */
 export const environmentSchema = z.object({
   HOST: text().optional(),
   PORT: wholeNumber(0, 65_535).optional(),
@@ -31,13 +31,13 @@ export const environmentSchema = z.object({
   SWITCHYARD_INIT_EMAIL: email().prefault('you@localhost'),
   SMTP_PASSWORD: secret('text', blanksWithin).optional(),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).optional(),
-  // For tests of crashes; docs/chaos.md.
+  // For crash tests; see docs/chaos.md.
   SWITCHYARD_FAILPOINTS: failpointList().optional(),
-  // Read by Node itself, which colours our text; listed because it is part of what an operator may set.
+  // Node reads this one to decide whether to colour text. Listed because an operator may set it.
   NO_COLOR: text().optional(),
 })
 
-/** Keys of clouds that are looked for in the environment when `detect.cloud` is on. */
+/** The environment variables with cloud keys that detection reads when `detect.cloud` is on. */
 export const cloudKeyNames = [
   'OPENAI_API_KEY',
   'ANTHROPIC_API_KEY',
@@ -54,7 +54,7 @@ export type CloudKeyName = (typeof cloudKeyNames)[number]
 const prices = z.strictObject({ input: usdPerMillionTokens(), output: usdPerMillionTokens() })
 
 const modelSchema = z.strictObject({
-  // `auto` is a wish, not a model, and `demo` is always the labelled demo: neither can be sold.
+  // `auto` is not a model, and `demo` is always the labelled demo: neither can be sold.
   id: text('model id without blanks, not auto or demo', /^(?!(?:auto|demo)$)[^\s\p{C}]{1,200}$/u),
   upstream_model: text().optional(),
   price_per_million_usd: prices,
@@ -67,7 +67,7 @@ const endpointSchema = z.strictObject({
   name: text('lower-case name: letters, digits, - _ and .', /^[a-z0-9][a-z0-9._-]{0,62}$/),
   kind: oneOf(['local', 'cloud']),
   base_url: httpUrl(),
-  // It becomes a header; what cannot be sent in one would fail at each request.
+  // The key becomes a header. Characters that a header cannot contain would fail at every request.
   api_key: secret('ASCII text without blanks', /^[\x21-\x7e]+$/).optional(),
   key_header: oneOf(['authorization', 'api-key', 'x-api-key']).prefault('authorization'),
   dialect: z
@@ -90,7 +90,7 @@ const endpointSchema = z.strictObject({
   models: z.array(modelSchema).min(1, 'is empty; list at least one model with its price'),
 })
 
-/** What `switchyard.yaml` may hold. Every key that may be left out has its default here and nowhere else. */
+/** The schema of `switchyard.yaml`. The default of every optional key is defined here and nowhere else. */
 export const fileSchema = z.strictObject({
   server: z
     .strictObject({

@@ -4,8 +4,8 @@ import { isEmail } from '../runtime/email.ts'
 import { parseFailpoints } from '../runtime/failpoint.ts'
 import { WrittenNumber } from './read-yaml.ts'
 
-// The kinds of value a configuration may hold. Each carries the words for its type, which are used in errors and compared with
-// docs/config.md. Text that came out of ${NAME} is accepted wherever a number or a flag is, since the environment has nothing else.
+// The types of configuration values. Each has a description for error messages, which a test compares with docs/config.md. Numbers and flags
+// are also accepted as text, because ${NAME} always produces text.
 
 /** Text without surrounding blanks, at least one character. */
 export function text(type = 'text', allowed: RegExp = /^\S(.*\S)?$/s) {
@@ -15,7 +15,7 @@ export function text(type = 'text', allowed: RegExp = /^\S(.*\S)?$/s) {
   })
 }
 
-/** Text that no message repeats. */
+/** Text that never appears in messages. */
 export function secret(type: string, allowed: RegExp) {
   return value(
     type,
@@ -87,26 +87,26 @@ export function httpUrl() {
   })
 }
 
-/** Places where the process is to break; see src/runtime/failpoint.ts. */
+/** Failpoints for crash tests; see src/runtime/failpoint.ts. */
 export function failpointList() {
   return value('failpoints, name:action or name:hit=3:action, with commas between', written =>
     typeof written === 'string' ? parseFailpoints(written) : undefined,
   )
 }
 
-/** The words for the type of a value made in this file; undefined for objects, lists and records. */
-export function typeWords(schema: z.core.$ZodType): string | undefined {
+/** Returns the description of a value type of this file; undefined for objects, lists and records. */
+export function typeDescription(schema: z.core.$ZodType): string | undefined {
   return z.globalRegistry.get(schema)?.type as string | undefined
 }
 
-function value<Value>(type: string, read: (written: unknown) => Value | undefined, instead?: string) {
+function value<Value>(type: string, read: (written: unknown) => Value | undefined, fault?: string) {
   return z
     .unknown()
     .transform((written, context) => {
       const found = read(written)
       if (found !== undefined) return found
-      const fault = written === undefined ? 'is missing; write' : `is ${instead ?? shown(written)}; allowed is`
-      context.issues.push({ code: 'custom', message: `${fault} ${article(type)}`, input: written })
+      const problem = written === undefined ? 'is missing; write' : `is ${fault ?? shown(written)}; allowed is`
+      context.issues.push({ code: 'custom', message: `${problem} ${article(type)}`, input: written })
       return z.NEVER
     })
     .meta({ type })
@@ -118,7 +118,7 @@ function sourceOf(written: unknown): string | undefined {
 }
 
 function shown(written: unknown): string {
-  // A symbol stands for what could not be read; it is not shown.
+  // JSON.stringify returns undefined for UNREADABLE, whose message is dropped.
   const whole = written instanceof WrittenNumber ? written.source : String(JSON.stringify(written))
   const text = whole.replace(/\/\/[^/@]*@/, '//***@')
   return text.length > 80 ? `${text.slice(0, 77)}...` : text

@@ -156,7 +156,7 @@ export const errorTable = {
   stream_interrupted: row(
     500,
     'upstream_error',
-    'The model server ended the stream before the answer was complete; you were not charged. Send the request again.',
+    'The model server stopped before the answer was complete; you were not charged. Send the request again.',
   ),
   database_unavailable: row(
     503,

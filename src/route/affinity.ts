@@ -2,18 +2,18 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { isJsonObject } from '../runtime/json-object.ts'
 
-/** Which offer served a conversation last, for ten minutes: its server still holds the prompt in its cache. Only a hint. */
+/** Remembers for ten minutes which offer last served a conversation, because its server may still have the prompt in its cache. Only a hint. */
 export interface Affinity {
-  /** For `RouteView.stickyOfferId`. */
+  /** Returns the value for `RouteView.stickyOfferId`. */
   find(customerId: string, job: ChatJob): string | null
   remember(customerId: string, job: ChatJob, offerId: string): void
 }
 
 /**
- * A conversation is the customer, the model asked for and how its messages begin; later turns only append. Two conversations that begin
- * alike share a server, which is what a prompt cache wants. Memory is bounded: the least recently used make room.
+ * Identifies a conversation by its customer, its requested model and the beginning of its messages, since later turns only append. Two
+ * conversations that begin alike share a server, which suits a prompt cache. Memory is bounded: the least recently used entry is dropped.
  */
-export function createAffinity({ clock, most = 10_000 }: { clock: Clock; most?: number }): Affinity {
+export function createAffinity({ clock, entriesMax = 10_000 }: { clock: Clock; entriesMax?: number }): Affinity {
   const served = new Map<string, { offerId: string; untilMs: number }>()
   return {
     find(customerId, job) {
@@ -25,7 +25,7 @@ export function createAffinity({ clock, most = 10_000 }: { clock: Clock; most?: 
       // A map keeps the order of insertion, so deleting first makes this the youngest entry.
       served.delete(key)
       served.set(key, { offerId, untilMs: clock.monotonicMs() + STICKY_MS })
-      const oldest = served.size > most ? served.keys().next().value : undefined
+      const oldest = served.size > entriesMax ? served.keys().next().value : undefined
       if (oldest !== undefined) served.delete(oldest)
     },
   }
@@ -34,7 +34,7 @@ export function createAffinity({ clock, most = 10_000 }: { clock: Clock; most?: 
 const STICKY_MS = 600_000
 /** Usually the system message and the first question. */
 const MESSAGES_READ = 2
-/** Enough to tell conversations apart, little enough to read on each request. */
+/** Enough to distinguish conversations, and cheap enough to hash on each request. */
 const CHARACTERS_READ = 2_000
 
 function keyOf(customerId: string, job: ChatJob): string {
@@ -50,7 +50,7 @@ function beginning(message: unknown): string {
   return text?.text.slice(0, CHARACTERS_READ) ?? ''
 }
 
-/** FNV-1a, 32 bits: not for secrets, and a collision costs a cache miss at worst. */
+/** FNV-1a, 32 bits. Not for secrets. A collision costs at most a cache miss. */
 function hash(text: string): number {
   let value = 0x811c9dc5
   for (let at = 0; at < text.length; at++) value = Math.imul(value ^ text.charCodeAt(at), 0x01000193)

@@ -4,23 +4,23 @@ import type { HealthView, OfferState } from '../domain/health.ts'
 import type { TokenPrice } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 
-/** What routing knows beside the ticket. */
+/** The inputs of routing besides the ticket. */
 export interface RouteView {
   readonly health: HealthView
   /** Ranks cloud offers together with the others instead of after them. */
   readonly cloudCompetes?: boolean
-  /** The offer that served this conversation a moment ago; see affinity.ts. */
+  /** The offer that served this conversation recently; see affinity.ts. */
   readonly stickyOfferId?: string | null
 }
 
-/** A plan that can be explained: for each offer, in the same order, what it was ranked by. */
+/** A plan with the figures behind it: one rank for each offer, in the same order. */
 export interface RankedPlan extends Plan {
   readonly ranks: readonly Rank[]
 }
 
 export interface Rank {
   readonly offer: Offer
-  /** Of this very request, in picodollars. */
+  /** Expected cost of this request, in picodollars. */
   readonly costPicos: bigint
   /** Null when too little is known. */
   readonly predictedMs: number | null
@@ -32,8 +32,8 @@ export interface Rank {
 
 /**
  * Orders the eligible offers of a ticket. Pure: the same ticket, view and random numbers give the same plan.
- * Models in ticket order; within a model local and hosters by the service tier, then cloud (together when `cloudCompetes`);
- * offers that are ejected and only eligible as a last resort come at the very end, the least bad first.
+ * Models keep the order of the ticket. Within a model, local and hoster offers are ranked by the service tier, followed by cloud offers
+ * (or together with them when `cloudCompetes`). Ejected offers, eligible only as a last resort, come at the very end, shortest ejection first.
  *
  * @param random uniform in [0, 1)
  */
@@ -50,7 +50,7 @@ export function route(ticket: Ticket, job: ChatJob, view: RouteView, random: () 
       state: view.health.state(offer.offerId),
     }),
   )
-  // The usual case in a small installation, and there is nothing to decide.
+  // The usual case in a small installation: there is nothing to decide.
   if (all.length === 1) return { ticket, offers: ticket.eligible, ranks: all }
   const { serviceTier } = job.constraints
   const rankPool = (pool: readonly Rank[]) => {
@@ -66,14 +66,15 @@ export function route(ticket: Ticket, job: ChatJob, view: RouteView, random: () 
   return { ticket, offers: ranks.map(({ offer }) => offer), ranks }
 }
 
-/** What a request will probably use; the same for every offer, so that only prices are compared. */
+/** The expected tokens of a request. They are the same for every offer, so that only prices are compared. */
 export interface ExpectedUse {
   readonly inputTokens: number
   readonly outputTokens: number
 }
 
 /**
- * The prompt at 4 bytes a token (its bound counts bytes, which would let input prices decide alone) and a typical answer.
+ * Estimates the tokens of a request: the prompt at 4 bytes a token, and a typical answer. The bound of the prompt is not used, because it
+ * counts bytes and would let input prices decide alone.
  *
  * @param maxTokens per choice, as the ticket allows
  */
@@ -85,15 +86,15 @@ export function expectedUse(job: ChatJob, maxTokens: number): ExpectedUse {
   }
 }
 
-/** Picodollars, unrounded: two offers compare equal only when their prices do. */
+/** Returns unrounded picodollars, so two offers compare equal only if their prices do. */
 export function expectedCostPicos(price: TokenPrice, use: ExpectedUse): bigint {
   return price.inputPicoPerToken * BigInt(use.inputTokens) + price.outputPicoPerToken * BigInt(use.outputTokens)
 }
 
-/** Median answers in public chat logs are between 200 and 300 tokens; to be replaced by each model's own median. */
+/** The median answer in public chat logs has 200 to 300 tokens. */
 const TYPICAL_OUTPUT_TOKENS = 256
 
-/** Each offer lands in the first group that claims it; `auto` claims what no name does. */
+/** Groups offers by model; the group of `auto` gets the offers of all models that are not named. */
 function groupByModel(models: readonly string[], ranks: readonly Rank[]): Rank[][] {
   const named = new Set(models)
   return [...named].map(model =>
@@ -105,7 +106,7 @@ type Order = (pool: readonly Rank[], random: () => number) => readonly Rank[]
 
 const order: Record<ServiceTier, Order> = { cheapest: byPrice, balanced: byWeight, fastest: byTwoChoices }
 
-/** Strictly ascending expected cost: who says cheapest means it. Ties by predicted latency, unmeasured last. */
+/** Orders strictly by expected cost, ties by predicted latency, unmeasured offers last. */
 function byPrice(pool: readonly Rank[]): readonly Rank[] {
   return pool.toSorted((a, b) => {
     if (a.costPicos !== b.costPicos) return a.costPicos < b.costPicos ? -1 : 1
@@ -114,32 +115,32 @@ function byPrice(pool: readonly Rank[]): readonly Rank[] {
 }
 
 /**
- * Weight = 1/price x 1/latency x trust². Drawn without replacement by exponential keys (Efraimidis and Spirakis, 2006): the
+ * Draws offers without replacement, with weight 1/price x 1/latency x trust², by exponential keys (Efraimidis and Spirakis, 2006): the
  * first is chosen with probability weight / sum of weights, and so on down the list.
  */
 function byWeight(pool: readonly Rank[], random: () => number): readonly Rank[] {
   if (pool.length < 2) return pool
-  const dearest = Math.max(...pool.map(({ costPicos }) => Number(costPicos)))
-  // Free servers would get everything for ever, so no price counts as less than 1 % of the dearest.
-  const cheapestCounted = Math.max(dearest / 100, 1)
+  const highestPicos = Math.max(...pool.map(({ costPicos }) => Number(costPicos)))
+  // A free server would get every request, so a price counts as at least 1 % of the highest.
+  const countedPicosMin = Math.max(highestPicos / 100, 1)
   const typicalMs = medianMs(pool)
   return pool
     .map(rank => {
       const trust = Math.max(rank.trust, NEWCOMER_TRUST)
       const latencyMs = Math.max(rank.predictedMs ?? typicalMs, 1)
-      const weight = trust ** 2 / (Math.max(Number(rank.costPicos), cheapestCounted) * latencyMs)
+      const weight = trust ** 2 / (Math.max(Number(rank.costPicos), countedPicosMin) * latencyMs)
       return { rank, key: -Math.log(1 - random()) / weight }
     })
     .toSorted(by(({ key }) => key))
     .map(({ rank }) => rank)
 }
 
-/** Without a floor a hoster that starts with trust 0 could never earn any. 0.05² is 1/400 of a fully trusted one's share. */
+/** Without a floor, a hoster that starts with trust 0 could never earn trust. 0.05² is 1/400 of the share of a fully trusted hoster. */
 const NEWCOMER_TRUST = 0.05
 
 /**
- * Power of two choices: of two drawn at random the one with less predicted latency x (in flight + 1) goes first, and so on.
- * Sorting by latency alone would send every node's whole load to the same server.
+ * Power of two choices: draws two offers at random and puts the one with the lower predicted latency x (in flight + 1) first, and so on.
+ * Sorting by latency alone would send the whole load of every node to the same server.
  */
 function byTwoChoices(pool: readonly Rank[], random: () => number): readonly Rank[] {
   const typicalMs = medianMs(pool)
@@ -156,13 +157,13 @@ function byTwoChoices(pool: readonly Rank[], random: () => number): readonly Ran
   return ordered.concat(left)
 }
 
-/** Unmeasured offers count as typical: they get their share, so they get measured. */
+/** Unmeasured offers get the median latency, so that they receive requests and are measured. */
 function medianMs(pool: readonly Rank[]): number {
   const known = pool.flatMap(({ predictedMs }) => (predictedMs === null ? [] : [predictedMs])).sort((a, b) => a - b)
   return known[known.length >> 1] ?? 1
 }
 
-/** The part of requests that tries an unmeasured offer first, so that `fastest` and `max_latency_ms` learn of newcomers. */
+/** The part of requests that tries an unmeasured offer first, so that `fastest` and `max_latency_ms` can use new offers. */
 const EXPLORED = 0.03
 
 function explore(tier: ServiceTier, ranked: readonly Rank[], random: () => number): readonly Rank[] {
@@ -172,7 +173,7 @@ function explore(tier: ServiceTier, ranked: readonly Rank[], random: () => numbe
   return putFirst(ranked, unmeasured[draw(unmeasured.length, random)]!)
 }
 
-/** How much worse than the best, by the tier's own measure, the server with the warm prompt cache may be. */
+/** The server with the warm prompt cache may be worse than the best by this factor, in the measure of the service tier. */
 const STICKY_MARGIN = 1.5
 
 function stickTo(offerId: string | null, tier: ServiceTier, ranked: readonly Rank[]): readonly Rank[] {

@@ -4,8 +4,8 @@ import type { NotedConstraints, NotedRank, RoutingNote } from '../domain/routing
 import type { Rank } from './route.ts'
 
 /**
- * What the receipt will tell of the choice; null when nothing was chosen, which is every request of an installation with one server,
- * so that these pay nothing for it.
+ * Builds the explanation of the choice for the receipt. Null when there was no choice, so installations with a single server pay
+ * nothing for it.
  *
  * @param ranks null when the request ended before its offers were ranked
  */
@@ -38,7 +38,7 @@ export function routingNote(
   }
 }
 
-/** Of each list. `auto` in a large market has hundreds of candidates, and a row of 4 kB says enough. */
+/** Maximum length of each list. In a large market `auto` has hundreds of candidates; 24 keep the row at about 4 kB. */
 const OFFERS_NOTED = 24
 
 const NO_CONSTRAINTS: NotedConstraints = {}

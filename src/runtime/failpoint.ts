@@ -23,7 +23,8 @@ export const failpoints = {
   'admissions-before-send': 'holds are requested; PostgreSQL has not received the request',
   'admissions-committed': 'holds are placed; the requests that wait for them are not notified',
   'bulk-lease-answered': 'PostgreSQL has answered about a bulk lease; nothing was admitted from it',
-  'bulk-lease-recalled': 'another node has recalled the unused part of a bulk lease; this node has not begun to return it',
+  'bulk-lease-recalled':
+    'another node has recalled the unused part of a bulk lease; this node has not begun to return it',
   'hand-back-before-send': 'a bulk lease is about to be folded and returned',
   'hand-back-committed': 'the bulk lease is returned; this node still counts it as its own',
   'settlements-before-send': 'charges are in the journal and about to be committed',

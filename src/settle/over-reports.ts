@@ -11,17 +11,17 @@ export interface OverReportDeps {
 const LOG_EVERY_MS = 60_000
 
 /**
- * Notices hosters that report more tokens than are believed. They are billed by our count, and their usage rows show both figures;
- * somebody should look at such a hoster. At most one line a minute for each, since a hoster that lies lies every time.
+ * Detects hosters that report more tokens than the gateway accepts, so that the operator can check them. They are billed by the gateway's
+ * count, and the usage row has both figures. Logs at most one line a minute for each hoster, since a false report usually repeats.
  */
 export function createOverReports({ clock, onOverReport, log }: OverReportDeps): (settlement: Settlement) => void {
   const loggedAtMs = new Map<string, number>()
   return settlement => {
     const { hosterId, usageSource, reportedInputTokens, reportedOutputTokens, inputTokens, outputTokens } = settlement
     if (hosterId === null || usageSource !== 'gateway') return
-    // What it generated for a client that left we have not all seen; of a whole answer nothing is billed then.
+    // When the client left, the gateway has not seen all generated tokens, so the two counts cannot be compared.
     if (settlement.outcome === 'client_gone') return
-    // Where there was no report, our count is billed too.
+    // Without a report the gateway's count is billed too: not an over-report.
     if (!((reportedInputTokens ?? 0) > inputTokens || (reportedOutputTokens ?? 0) > outputTokens)) return
     onOverReport()
     const nowMs = clock.monotonicMs()
@@ -30,7 +30,7 @@ export function createOverReports({ clock, onOverReport, log }: OverReportDeps):
     const { requestId, modelId } = settlement
     log.warn(
       { hosterId, requestId, modelId, reportedInputTokens, reportedOutputTokens, inputTokens, outputTokens },
-      'a hoster reports more tokens than it generated; it is billed by our count',
+      'a hoster reports more tokens than it generated; the count of the gateway is billed',
     )
   }
 }

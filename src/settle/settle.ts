@@ -12,7 +12,7 @@ export interface SettleDeps {
   readonly onSettled?: (settlement: Settlement) => void
 }
 
-/** Hears how the settlement of one request ended. */
+/** Observes how the settlement of one request ends. */
 export interface SettlementWatch {
   onSettled(settlement: Pick<Settlement, 'success' | 'costNanos'>): void
   /** The client was answered as if the request were free, but its charge may have been committed. */
@@ -20,8 +20,8 @@ export interface SettlementWatch {
 }
 
 /**
- * Ends a ticket: charges what the receipt bills, releases the rest of the hold, writes the usage row, all in one transaction.
- * Returns the charge once it cannot be lost any more. Throws `settlement_unavailable` when that takes too long; the request is then free.
+ * Settles a ticket: charges what the receipt bills, releases the rest of the hold and writes the usage row, all in one transaction.
+ * Returns the charge once it can no longer be lost. Throws `settlement_unavailable` when that takes too long.
  */
 export async function settle(
   deps: SettleDeps,
@@ -45,7 +45,7 @@ export async function settle(
   return settlement.costNanos
 }
 
-/** Pure: what the ledger is told. The charge never exceeds the hold; what the tokens would have cost beyond it is written off. */
+/** Builds the settlement for the ledger. The charge never exceeds the hold; any cost beyond it is written off. */
 export function settlementOf(
   ticket: Ticket,
   receipt: Receipt,

@@ -7,11 +7,11 @@ import { listRequests } from './list-requests.ts'
 import { readReceipt } from './read-receipt.ts'
 import { reportSql } from './report-sql.ts'
 
-/** The requests of one customer, one by one. Throws `database_unavailable`. */
+/** Reads the requests of one customer. Throws `database_unavailable`. */
 export interface Activity {
-  /** One page, newest first. Throws `invalid_value` for a period that ends before it begins. */
+  /** Returns one page, newest first. Throws `invalid_value` for a period that ends before it begins. */
   list(caller: Caller, query: RequestsQuery): Promise<RequestPage>
-  /** Throws `request_not_found`, also for ids of other customers and for what is no id. */
+  /** Returns the receipt of one request. Throws `request_not_found`, also for invalid ids and requests of other customers. */
   receipt(caller: Caller, requestId: string): Promise<RequestReceipt>
 }
 

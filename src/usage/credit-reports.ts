@@ -8,7 +8,7 @@ import type { Caller } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
 import { type Nanos, usd } from '../domain/money.ts'
 
-/** What a customer is told of its credit. Nothing of anybody else can be asked for. Throw `database_unavailable`. */
+/** Reports on the credit of one customer. Every method throws `database_unavailable` without a database. */
 export interface CreditReports {
   credits(caller: Caller): Promise<Credits>
   transactions(caller: Caller, limit: number, before: TransactionsCursor | null): Promise<CreditTransactions>
@@ -33,7 +33,7 @@ export function createCreditReports(deps: {
       }
     },
     async transactions({ customerId }, limit, before) {
-      // One more than asked for tells whether there is a next page.
+      // One extra line shows whether there is a next page.
       const lines = await deps.listTransactions(customerId, { limit: limit + 1, before }).catch(refuse)
       const page = lines.slice(0, limit)
       return {
@@ -79,7 +79,7 @@ interface StatementLine {
 
 function refuse(internal: unknown): never {
   throw new ApiError('database_unavailable', {
-    message: 'The database does not answer, so the credit cannot be told. Retry later.',
+    message: 'The database does not answer, so the credit cannot be read. Retry later.',
     internal,
   })
 }

@@ -11,7 +11,7 @@ export interface Candidate {
   readonly endpointId: string
   readonly status: 'answered' | 'failed' | 'not_tried' | 'excluded'
   readonly reason: AttemptOutcome | ExclusionReason | LowerRankReason | null
-  /** From 1; null for those that were excluded. */
+  /** From 1; null for excluded offers. */
   readonly rank: number | null
   readonly expected_cost_usd: number | null
   readonly predicted_ms: number | null
@@ -20,8 +20,8 @@ export interface Candidate {
 }
 
 /**
- * Pure: every offer that was asked about, in the order of the plan, then those that were excluded. Without a note nothing was chosen,
- * and the attempts name the only candidate there was.
+ * Returns every ranked offer in the order of the plan, followed by the excluded offers. Without a note there was no choice, and the
+ * attempts name the only candidate.
  */
 export function explainCandidates(note: RoutingNote | null, attempts: readonly Attempt[]): Candidate[] {
   const lastOutcome = new Map(attempts.map(({ offerId, outcome }) => [offerId, outcome]))
@@ -68,7 +68,7 @@ function placeOf(offerId: string): Pick<Candidate, 'model' | 'endpointId'> {
 
 const noFigures = { expected_cost_usd: null, predicted_ms: null, trust_score: null, in_flight: null }
 
-/** The first rule of src/route/route.ts that put it below the one that was to be tried first. */
+/** Returns the first rule of src/route/route.ts that ranked an offer below the first one. */
 function whyLower(note: RoutingNote, rank: NotedRank, first: NotedRank): LowerRankReason {
   const tier = note.constraints.tier ?? 'balanced'
   if (rank.state === 'ejected' && first.state !== 'ejected') return 'recent_failures'
@@ -80,7 +80,7 @@ function whyLower(note: RoutingNote, rank: NotedRank, first: NotedRank): LowerRa
   return BigInt(rank.costPicos ?? 0) > BigInt(first.costPicos ?? 0) ? 'more_expensive' : 'slower'
 }
 
-/** `auto` stands for every model that is not named, wherever it stands itself. */
+/** Returns the position of an offer's model in the request. `auto` stands for every model that is not named. */
 function modelOrder({ model, constraints }: RoutingNote, { offerId }: NotedRank): number {
   const models = [model, ...(constraints.fallback_models ?? [])]
   const named = models.indexOf(splitOfferId(offerId).modelId)

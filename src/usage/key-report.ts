@@ -5,7 +5,7 @@ import { type Nanos, usd } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 import { rateLimits } from './report-figures.ts'
 
-/** What the key of the caller may do and has used, exact to the last settled request. */
+/** Reports the limits and use of the caller's key, exact to the last settled request. */
 export async function keyReport(sql: Sql, caller: Caller, windows: WindowCounts, nowMs: number): Promise<KeyReport> {
   const { rows } = await sql.query<KeyRow>(READ_KEY, [caller.customerId, caller.keyId, new Date(nowMs).toISOString()])
   const row = rows[0]!
@@ -34,7 +34,7 @@ interface KeyRow extends ListedKey {
   readonly totalNanos: Nanos
 }
 
-// The window of the limit is the one that the next admission would count in: see admit_batch about days ahead of the clock.
+// Reports the window that the next admission would use: see admit_batch about days ahead of the clock.
 const READ_KEY = `
 SELECT k.key_id AS "keyId", k.name, k.hint, k.spend_limit_nanos AS "limitNanos", k.limit_reset AS "limitReset",
   k.allowed_models AS "allowedModels", k.scopes, k.created_at AS "createdAt", k.expires_at AS "expiresAt",

@@ -8,8 +8,8 @@ import { readInstant } from '../runtime/instant.ts'
 import { lowestUuidAt } from '../runtime/uuid.ts'
 
 /**
- * One page of a customer's requests, newest first, along the primary key: a cursor names the last row seen and not a number of rows, so
- * whatever is added above it, the next page begins where this one ended, and page 10,000 costs what the first does.
+ * Returns one page of a customer's requests, newest first, along the primary key. A cursor names the last row seen instead of an offset:
+ * the next page begins where this one ended even if rows were added above, and page 10,000 costs as much as the first.
  */
 export async function listRequests(sql: Sql, customerId: string, query: RequestsQuery): Promise<RequestPage> {
   const fromMs = query.from === undefined ? undefined : readInstant(query.from)
@@ -28,7 +28,7 @@ export async function listRequests(sql: Sql, customerId: string, query: Requests
   const page = rows.slice(0, query.limit)
   const lastListed = page.at(-1)?.request_id ?? HIGHEST_UUID
   const endOfScan = rows.length > query.limit || wanted.sql === '' ? null : await readEndOfScan(sql, span)
-  // Rows that were added since the page was read move the end of its scan up: no further than to what it lists.
+  // Rows added since the page was read move the end of its scan up. It must not move above the last listed row.
   const last = rows.length > query.limit ? lastListed : endOfScan && earlier(endOfScan, lastListed)
   return {
     object: 'list',
@@ -39,15 +39,15 @@ export async function listRequests(sql: Sql, customerId: string, query: Requests
 }
 
 /**
- * Id and start of a request may come from two clocks: of a node that died, the start is when PostgreSQL granted the lease. Clocks that are
- * further apart than an hour are broken, and what is lost to a period then are free rows at its edge.
+ * The id and the start of a request may come from two clocks: when a node died, the start is the time when PostgreSQL granted the lease.
+ * With clocks more than an hour apart, a period may miss such rows at its edge; they are free.
  */
 const ID_SLACK_MS = 3_600_000
 const HIGHEST_UUID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
 /**
- * A filtered page looks through this many rows at most. A filter that hardly any row passes would otherwise read millions of them for one
- * page; so it gets short pages, even empty ones, each of which takes some 15 ms.
+ * A filtered page scans at most this many rows. A filter that few rows pass would otherwise read millions of rows for one page; instead it
+ * returns short or even empty pages, each within about 15 ms.
  */
 const ROWS_SCANNED = 10_000
 
@@ -71,10 +71,10 @@ function conditions(query: RequestsQuery, fromMs: number | undefined, toMs: numb
   }
 }
 
-/** Which ids to look at: of whom, below which, down to which. */
+/** The range of ids to scan: of this customer, below the first id, down to the lowest. */
 type Span = readonly [customerId: string, below: string, lowest: string]
 
-/** The last id that a filtered page of this span looks at; null when that is all there are. An index alone answers it. */
+/** Returns the last id that a filtered page of this span scans; null when the scan reaches the end. Needs only the index. */
 async function readEndOfScan(sql: Sql, span: Span): Promise<string | null> {
   const { rows } = await sql.query<{ request_id: string }>(
     `SELECT request_id
@@ -104,13 +104,13 @@ interface EventRow {
   readonly finish_reason: string | null
 }
 
-/** Reads until `limit` rows pass the filter, or the scan has reached its bound; without a filter each row passes. */
+/** Reads until `limit` rows pass the filter or the scan reaches its bound. Without a filter every row passes. */
 async function readPage(
   sql: Sql,
   spanAndLimit: readonly [...Span, limit: number],
   wanted: Conditions,
 ): Promise<EventRow[]> {
-  // Both limits stand where the rows are read: a sorted subquery without one is planned for all of the customer's rows.
+  // Both limits are inside the subqueries: PostgreSQL plans a sorted subquery without a limit for all of the customer's rows.
   const newest = (limit: string) => `
     SELECT *
       FROM usage_event
@@ -150,5 +150,5 @@ function listed(row: EventRow): ListedRequest {
   }
 }
 
-/** Lower-case UUIDs of the same length compare as text as PostgreSQL compares them. */
+/** Lower-case UUIDs sort the same as text and in PostgreSQL. */
 const earlier = (a: string, b: string) => (a < b ? a : b)

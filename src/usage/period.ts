@@ -1,6 +1,6 @@
 import type { Interval } from '../api/reports.ts'
 
-/** A span of whole UTC days: from the first one's 00:00 up to, not including, `untilIso`. */
+/** A span of whole UTC days, from `fromIso` up to but not including `untilIso`. */
 export interface Period {
   readonly days: number
   readonly fromIso: string
@@ -9,7 +9,7 @@ export interface Period {
 
 const DAY_MS = 86_400_000
 
-/** The last `days` UTC days, the one `nowMs` (epoch) is in included. UTC has no daylight saving, so a day is always 24 h. */
+/** Returns the last `days` UTC days, including the day of `nowMs` (epoch). UTC has no daylight saving, so a day is always 24 h. */
 export function lastDays(days: number, nowMs: number): Period {
   const untilMs = (Math.floor(nowMs / DAY_MS) + 1) * DAY_MS
   return {
@@ -19,7 +19,7 @@ export function lastDays(days: number, nowMs: number): Period {
   }
 }
 
-/** Starts (epoch ms) of the buckets that overlap the period, oldest first: the first week or month may begin before it. */
+/** Returns the starts (epoch ms) of the buckets that overlap the period, oldest first. The first week or month may begin before the period. */
 export function bucketStarts({ fromIso, untilIso }: Period, interval: Interval): number[] {
   const untilMs = Date.parse(untilIso)
   const starts: number[] = []
@@ -30,14 +30,14 @@ export function bucketStarts({ fromIso, untilIso }: Period, interval: Interval):
   return starts
 }
 
-/** Names starts of buckets, which are whole hours, as ISO 8601 in UTC. It keeps the day at hand: `toISOString` for each hour of a year takes 12 ms. */
+/** Returns a function that formats bucket starts (whole hours) as ISO 8601 in UTC. It caches the day: `toISOString` for each hour of a year takes 12 ms. */
 export function bucketNames(): (startMs: number) => string {
   let day = Number.NaN
   let dayText = ''
   return startMs => {
-    const itsDay = Math.floor(startMs / DAY_MS)
-    if (itsDay !== day) {
-      day = itsDay
+    const startDay = Math.floor(startMs / DAY_MS)
+    if (startDay !== day) {
+      day = startDay
       dayText = new Date(day * DAY_MS).toISOString().slice(0, 11)
     }
     const hour = (startMs - day * DAY_MS) / STEP_MS.hour

@@ -6,7 +6,7 @@ import { type ProviderKind, splitOfferId } from '../domain/offer.ts'
 import type { RoutingNote } from '../domain/routing-note.ts'
 import { explainCandidates } from './explain-candidates.ts'
 
-/** Everything that is known of one request of this customer; null when it has no such request. */
+/** Reads everything known about one request of this customer; null when the customer has no such request. */
 export async function readReceipt(sql: Sql, customerId: string, requestId: string): Promise<RequestReceipt | null> {
   const row = await readRow(sql, customerId, requestId)
   if (row === null) return null
@@ -146,8 +146,8 @@ async function readRow(sql: Sql, customerId: string, requestId: string): Promise
 }
 
 /**
- * This request's part of the transaction that charged it: one transaction settles a batch, and the entries of the others are none of
- * this customer's business. The parts of all rows of a transaction sum to its entries, which the audit checks.
+ * Returns this request's part of the transaction that charged it. One transaction settles a batch, and this customer must not see the
+ * entries of other requests. The audit checks that the parts of all rows of a transaction sum to its entries.
  */
 function ledgerOf(row: ReceiptRow): RequestReceipt['ledger'] {
   if (row.tx_id === null || row.charged_at === null) return null
@@ -158,7 +158,7 @@ function ledgerOf(row: ReceiptRow): RequestReceipt['ledger'] {
   }
 }
 
-/** A request is refunded once; a list, because that is a rule of today. */
+/** Returns a list although a request can currently be refunded only once. */
 function refundsOf(row: ReceiptRow): RequestReceipt['refunds'] {
   if (row.refunded_nanos === null) return []
   return [
@@ -183,7 +183,7 @@ function entriesOf({ customer_id, hoster_id }: ReceiptRow, customer: Nanos, host
     .map(({ nanos, ...entry }) => ({ ...entry, amount_usd: usd(nanos) }))
 }
 
-/** Of the hosters on the receipt. */
+/** Returns the endpoint ids of the hosters on the receipt. */
 function endpointIdsOf({ attempts, routing }: ReceiptRow): string[] {
   const offers = [...(routing?.ranked ?? []), ...(routing?.excluded ?? [])]
   const hosted = offers

@@ -12,22 +12,22 @@ import { usageBreakdown } from './usage-breakdown.ts'
 import { type UsageExport, usageExport } from './usage-export.ts'
 import { usageSummary } from './usage-summary.ts'
 
-/** The reports of one customer each: nothing of anybody else can be asked for. Throw `database_unavailable`. */
+/** Reports about one customer at a time. Every method throws `database_unavailable` without a database. */
 export interface Reports {
   summary(caller: Caller): Promise<UsageSummary>
   tokens(caller: Caller, days: number, interval: Interval): Promise<TokenUsageReport>
   breakdown(caller: Caller, days: number): Promise<UsageBreakdown>
   export(caller: Caller, days: number): Promise<UsageExport>
-  /** What the caller's key may do and has used. */
+  /** Returns the limits and use of the caller's key. */
   key(caller: Caller): Promise<KeyReport>
 }
 
 export function createReports(deps: {
   sql: Sql
   clock: Clock
-  /** Credit that is not charged yet; holds are part of it. */
+  /** Reads the credit that is not charged yet, including holds. */
   readBalance: (customerId: string) => Promise<Nanos>
-  /** The customer's request windows as PostgreSQL has them, so that the answer is the same on every node. */
+  /** Reads the customer's request windows from PostgreSQL, so that the answer is the same on every node. */
   readWindows: (customerId: string, atEpochMs: number) => Promise<WindowCounts>
 }): Reports {
   const { clock } = deps

@@ -60,7 +60,7 @@ function pointOf(period: string, bucket: Bucket | undefined): Point {
   }
 }
 
-/** Counts stay far below 2^53, so they are plain numbers, and their sums exact: 8,760 hours of ten bigints each took 20 ms to read. */
+/** Counts stay far below 2^53, so plain numbers are exact. Reading 8,760 hours of ten bigints each took 20 ms. */
 interface Bucket {
   start_ms: number
   input_tokens: number
@@ -81,7 +81,7 @@ const bucketSql: Readonly<Record<Interval, string>> = {
   month: "date_trunc('month', hour, 'UTC')",
 }
 
-/** What was used, by the start of its bucket (epoch ms). Buckets without usage are missing. */
+/** Reads the usage by the start of its bucket (epoch ms). Buckets without usage are missing. */
 async function readBuckets(
   sql: Sql,
   customerId: string,
@@ -89,7 +89,7 @@ async function readBuckets(
   interval: Interval,
 ): Promise<Map<number, Bucket>> {
   const bucket = bucketSql[interval]
-  // Sums of bigint are numeric: made to float8 they go through text, which took a third of the 60 ms of a year by the hour.
+  // Sums of bigint have the type numeric, whose conversion to float8 goes through text: a third of the 60 ms of a year by the hour. Sum float8 instead.
   const { rows } = await sql.query<Bucket>(
     `SELECT extract(epoch FROM ${bucket})::float8 * 1000 AS start_ms,
             sum(input_tokens::float8) AS input_tokens,

@@ -4,7 +4,7 @@ import { usd } from '../domain/money.ts'
 import { bucketStarts, lastDays, type Period } from './period.ts'
 import { meanLatencyMs } from './report-figures.ts'
 
-/** `GET /v1/usage/breakdown`: where the money of the last `days` UTC days went, per model and provider and per day. */
+/** `GET /v1/usage/breakdown`: the cost of the last `days` UTC days, per model and provider and per day. */
 export async function usageBreakdown(
   sql: Sql,
   customerId: string,
@@ -88,7 +88,7 @@ async function readModels(sql: Sql, customerId: string, { fromIso, untilIso }: P
   return rows
 }
 
-/** By the date of the day; days without usage are missing. */
+/** Reads the sums by date. Days without usage are missing. */
 async function readDays(sql: Sql, customerId: string, { fromIso, untilIso }: Period): Promise<Map<string, Sums>> {
   const { rows } = await sql.query<Sums & { date: string }>(
     `SELECT day AS date,

@@ -4,18 +4,18 @@ import { type Nanos, usdText } from '../domain/money.ts'
 import { lowestUuidAt } from '../runtime/uuid.ts'
 import { lastDays, type Period } from './period.ts'
 
-/** A CSV document that is still being read from the database while it is sent. */
+/** A CSV document that is read from the database while it is sent. */
 export interface UsageExport {
   readonly fileName: string
-  /** Pieces of up to 1,000 rows. Whoever stops asking for more stops the reading; between pieces no connection is held. */
+  /** Pieces of up to 1,000 rows. Reading stops when the consumer stops; between pieces no connection is held. */
   readonly csv: AsyncIterable<string>
 }
 
 const ROWS_PER_PAGE = 1000
 
 /**
- * `GET /v1/usage/export`: every admitted request of the last `days` UTC days, oldest first. Memory stays flat however many there are.
- * The first page is read before it returns, so that a database that is down is an error and not a broken document.
+ * `GET /v1/usage/export`: every admitted request of the last `days` UTC days, oldest first. Memory use does not grow with their number.
+ * The first page is read before this returns, so an unavailable database causes an error instead of a broken document.
  */
 export async function usageExport(sql: Sql, customerId: string, days: number, nowMs: number): Promise<UsageExport> {
   const period = lastDays(days, nowMs)
@@ -63,10 +63,10 @@ function csvRow(row: EventRow): string {
   ])
 }
 
-/** Id and start of a request may come from two clocks: of a node that died, the start is when PostgreSQL granted the lease. */
+/** The id and the start of a request may come from two clocks: when a node died, the start is the time when PostgreSQL granted the lease. */
 const ID_SLACK_MS = 86_400_000
 
-/** The next page after a request id, along the primary key: UUIDv7 ids are ordered by time, and so are the partitions. */
+/** Reads the next page after a request id along the primary key. UUIDv7 ids are ordered by time, like the partitions. */
 async function readPage(sql: Sql, customerId: string, period: Period, after: string): Promise<EventRow[]> {
   const { rows } = await sql.query<EventRow>(
     `SELECT request_id, started_at, model_id, provider, input_tokens, output_tokens, cost_nanos, latency_ms, success
@@ -79,14 +79,14 @@ async function readPage(sql: Sql, customerId: string, period: Period, after: str
   return rows
 }
 
-/** One CSV record (RFC 4180) with its CRLF. */
+/** Returns one CSV record (RFC 4180) with its CRLF. */
 function csvRecord(cells: readonly string[]): string {
   return `${cells.map(csvCell).join(',')}\r\n`
 }
 
 /**
- * Spreadsheets run a cell that begins like a formula, quoted or not; an apostrophe in front makes it text. Numbers of
- * ours are never negative, so the rule can hold for every cell.
+ * Spreadsheets execute a cell that begins like a formula, even in quotes. A leading apostrophe makes it text. Our numbers are never
+ * negative, so the rule applies to every cell.
  */
 function csvCell(text: string): string {
   if (/^[=+\-@\t\r]/.test(text)) return quote(`'${text}`)

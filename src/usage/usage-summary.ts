@@ -6,7 +6,7 @@ import type { WindowCounts } from '../domain/windows.ts'
 import { lastDays, type Period } from './period.ts'
 import { meanLatencyMs, rateLimits, readRefunded } from './report-figures.ts'
 
-/** `GET /v1/usage`: what the caller has left, may still ask for, and used in the last 30 UTC days. */
+/** `GET /v1/usage`: the caller's balance, remaining request limits, and usage of the last 30 UTC days. */
 export async function usageSummary(
   sql: Sql,
   caller: Caller,

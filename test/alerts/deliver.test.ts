@@ -30,7 +30,7 @@ afterAll(async () => {
 async function raised() {
   const customer = await world.customer(4n * USD)
   const added = await world.rule(customer, { thresholdNanos: 5n * USD, channel: 'webhook', target: receiver.url })
-  expect(await world.watch().look()).toBe(1)
+  expect(await world.watch().check()).toBe(1)
   return { customer, ...added, history: () => readHistory(world.database.pool, added.rule.ruleId, 10) }
 }
 
@@ -112,7 +112,7 @@ describe('a webhook', () => {
         return world.rule(customer, { thresholdNanos: 5n * USD, channel: 'webhook', target: receiver.url })
       }),
     )
-    await Promise.all([world.watch().look(), world.watch().look()])
+    await Promise.all([world.watch().check(), world.watch().check()])
     await Promise.all([world.runJobs(), world.runJobs(), world.runJobs()])
     expect(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size).toBe(hooks.length)
     expect(receiver.received).toHaveLength(hooks.length)
@@ -123,7 +123,7 @@ describe('a webhook', () => {
     for (let n = 0; n < 6; n++) {
       await world.rule(many, { thresholdNanos: 5n * USD, channel: 'webhook', target: receiver.url })
     }
-    await world.watch().look()
+    await world.watch().check()
     const { customer } = await raised()
     // One at a time: of two that are sent side by side either may arrive first.
     await world.runJobs({ atOnce: 1 })
@@ -195,7 +195,7 @@ describe('where a webhook may go', () => {
       expect(await postWebhook('https://hooks.acme.dev/', {}, '{}', { ...options, publicLookup })).toEqual({
         outcome: 'failed',
         status: null,
-        error: 'The host name stands for an address that is not public.',
+        error: 'The host name resolves to an address that is not public.',
       })
     }
   })
@@ -227,7 +227,7 @@ describe('an e-mail', () => {
     const customer = await world.customer(4n * USD)
     const { rule, secret } = await world.rule(customer, { thresholdNanos: 5n * USD })
     expect(secret).toBeNull()
-    await world.watch().look()
+    await world.watch().check()
     sink.refuse = true
     await world.runJobs()
     sink.refuse = false
@@ -241,7 +241,7 @@ describe('an e-mail', () => {
     expect(source).toContain(`Message-ID: <${alert!.alertId}@switchyard>`)
     expect(source.replaceAll('=\n', '')).toContain('Your credit balance is 4.00 USD, below the 5.00 USD you set.')
     expect(alert!.attempts).toMatchObject([
-      { outcome: 'failed', status: null, error: 'The mail server did not take it.' },
+      { outcome: 'failed', status: null, error: 'The mail server did not accept the mail.' },
       { outcome: 'delivered' },
     ])
     expect(JSON.stringify(alert)).not.toContain('10.1.2.3')
@@ -252,7 +252,7 @@ describe('an e-mail', () => {
     try {
       const customer = await alone.customer(4n * USD)
       const { rule } = await alone.rule(customer, { thresholdNanos: 5n * USD })
-      await alone.watch().look()
+      await alone.watch().check()
       await alone.runJobs()
       expect(alone.logged.join('\n')).toContain('Your credit balance is 4.00 USD')
       expect(await readHistory(alone.database.pool, rule.ruleId, 10)).toMatchObject([

@@ -56,19 +56,19 @@ describe('low_balance', () => {
     const customer = await world.customer(10n * USD)
     await world.rule(customer, { thresholdNanos: 5n * USD })
     const watch = world.watch()
-    await watch.look()
+    await watch.check()
     expect(await alertsOf(customer.customerId)).toEqual([])
 
     await spend(customer.customerId, 6n * USD)
-    await Promise.all([watch.look(), world.watch().look(), world.watch().look()])
-    await watch.look()
+    await Promise.all([watch.check(), world.watch().check(), world.watch().check()])
+    await watch.check()
     const facts = { balance_nanos: '4000000000', threshold_nanos: '5000000000' }
     expect(await alertsOf(customer.customerId)).toEqual([{ kind: 'low_balance', occurrence: '1', facts }])
 
     await grantCredit(world.database.pool, { ...customer, amountNanos: USD, ref: 'top-up', reason: 'x' })
-    await watch.look()
+    await watch.check()
     await spend(customer.customerId, 1n)
-    await watch.look()
+    await watch.check()
     expect((await alertsOf(customer.customerId)).map(({ occurrence }) => occurrence)).toEqual(['1', '2'])
   })
 
@@ -81,7 +81,7 @@ describe('low_balance', () => {
        VALUES (gen_random_uuid(), $1, gen_random_uuid(), 7000000000, 6000000000, 10, now(), current_date)`,
       [customer.customerId],
     )
-    await world.watch().look()
+    await world.watch().check()
     expect(await alertsOf(customer.customerId)).toMatchObject([{ facts: { balance_nanos: '4000000000' } }])
   })
 })
@@ -92,20 +92,20 @@ describe('daily_spend', () => {
     await world.rule(customer, { kind: 'daily_spend' })
     const watch = world.watch()
     await spend(customer.customerId, 7_999_999_999n)
-    await watch.look()
+    await watch.check()
     expect(await alertsOf(customer.customerId)).toEqual([])
     await spend(customer.customerId, 1n)
-    await watch.look()
-    await watch.look()
+    await watch.check()
+    await watch.check()
     expect(await alertsOf(customer.customerId)).toMatchObject([
       { facts: { percent: 80, spent_nanos: '8000000000', cap_nanos: '10000000000' } },
     ])
     await spend(customer.customerId, 2n * USD)
-    await watch.look()
+    await watch.check()
     expect((await alertsOf(customer.customerId)).map(({ facts }) => facts.percent)).toEqual([80, 100])
 
     await world.database.pool.query('UPDATE balance SET day = day + 1 WHERE customer_id = $1', [customer.customerId])
-    await watch.look()
+    await watch.check()
     expect(await alertsOf(customer.customerId)).toHaveLength(4)
   })
 
@@ -116,17 +116,17 @@ describe('daily_spend', () => {
     const refused = { customerId: customer.customerId, keyId: 'k' }
     await spend(customer.customerId, 1n * USD)
     watch.noteRefusal(refused, 'daily_spend_cap_reached')
-    await watch.look()
+    await watch.check()
     expect(await alertsOf(customer.customerId)).toEqual([])
     await spend(customer.customerId, 8n * USD)
     // A refusal counts at the look that comes after it, and no more at the next.
-    await watch.look()
+    await watch.check()
     expect((await alertsOf(customer.customerId)).map(({ facts }) => facts.percent)).toEqual([80])
     // The other node looked just now, and knows of no refusal.
     const slow = world.watch(3_600_000)
     slow.noteRefusal(refused, 'insufficient_credits')
     slow.noteRefusal(refused, 'daily_spend_cap_reached')
-    await slow.look()
+    await slow.check()
     expect((await alertsOf(customer.customerId)).map(({ facts }) => facts.percent).sort()).toEqual([100, 80])
   })
 
@@ -140,10 +140,10 @@ describe('daily_spend', () => {
       ])
     await setCap(0n)
     await spend(customer.customerId, 1n * USD)
-    await world.watch().look()
+    await world.watch().check()
     expect(await alertsOf(customer.customerId)).toEqual([])
     await setCap(USD)
-    await world.watch().look()
+    await world.watch().check()
     expect(await alertsOf(customer.customerId)).toHaveLength(2)
   })
 })
@@ -166,7 +166,7 @@ describe('key_limit_reached', () => {
     const watch = world.watch()
     for (let n = 0; n < 3; n++) {
       watch.noteRefusal({ customerId: customer.customerId, keyId }, 'key_spend_limit_reached')
-      await watch.look()
+      await watch.check()
     }
     const facts = { key_id: keyId, key_name: 'laptop', key_hint: hint, reset: 'monthly' }
     expect(await alertsOf(customer.customerId)).toMatchObject([
@@ -177,7 +177,7 @@ describe('key_limit_reached', () => {
       customer.customerId,
     ])
     watch.noteRefusal({ customerId: customer.customerId, keyId }, 'key_spend_limit_reached')
-    await watch.look()
+    await watch.check()
     expect(await alertsOf(customer.customerId)).toHaveLength(2)
   })
 })
@@ -204,7 +204,7 @@ test('a refusal before midnight is told of the window it was in', async () => {
   ] as const) {
     watch.noteRefusal({ customerId: customer.customerId, keyId }, 'key_spend_limit_reached')
     nowMs += agoMs
-    await watch.look()
+    await watch.check()
     expect(await spent()).toEqual(told)
   }
 })
@@ -222,11 +222,11 @@ describe('large_charge', () => {
     const watch = world.watch()
     await charge(customer.customerId, USD - 1n)
     const large = await charge(customer.customerId, USD)
-    await watch.look()
-    await watch.look()
+    await watch.check()
+    await watch.check()
     const late = await charge(customer.customerId, 2n * USD, { ageMs: 20 * 60_000 })
     await charge(customer.customerId, 2n * USD, { ageMs: 40 * 60_000 })
-    await watch.look()
+    await watch.check()
     expect(await alertsOf(customer.customerId)).toMatchObject([
       { occurrence: large, facts: { request_id: large, model: 'qwen', cost_nanos: '1000000000' } },
       { occurrence: late },
@@ -237,8 +237,8 @@ describe('large_charge', () => {
     const customer = await world.customer(USD)
     await world.rule(customer, { kind: 'large_charge', thresholdNanos: USD / 10n })
     for (let n = 0; n < 53; n++) await charge(customer.customerId, USD)
-    await world.watch().look()
-    await world.watch().look()
+    await world.watch().check()
+    await world.watch().check()
     expect(await alertsOf(customer.customerId)).toHaveLength(50)
   })
 
@@ -255,12 +255,12 @@ test('of several nodes one looks, and the next look is after the pause', async (
   await world.rule(customer, { thresholdNanos: 5n * USD })
   await world.database.pool.query("UPDATE alert_watch SET looked_at = '-infinity'")
   const nodes = [world.watch(60_000), world.watch(60_000), world.watch(60_000)]
-  const made = await Promise.all(nodes.map(node => node.look()))
+  const made = await Promise.all(nodes.map(node => node.check()))
   expect(made.filter(count => count > 0)).toEqual([1])
   await world.database.pool.query('UPDATE alert_rule SET is_below = false WHERE customer_id = $1', [
     customer.customerId,
   ])
-  expect(await nodes[0]!.look()).toBe(0)
+  expect(await nodes[0]!.check()).toBe(0)
 })
 
 // Until the clock was there again nobody was told of anything.
@@ -269,12 +269,12 @@ test('a look in the future, of a clock that was set back since, keeps nobody fro
   await world.rule(customer, { thresholdNanos: 5n * USD })
   await world.database.pool.query("UPDATE alert_watch SET looked_at = now() + interval '1 year'")
   const watch = world.watch(60_000)
-  await watch.look()
+  await watch.check()
   expect(await alertsOf(customer.customerId)).toHaveLength(1)
   await world.database.pool.query('UPDATE alert_rule SET is_below = false WHERE customer_id = $1', [
     customer.customerId,
   ])
-  await watch.look()
+  await watch.check()
   expect(await alertsOf(customer.customerId)).toHaveLength(1)
 })
 
@@ -290,9 +290,9 @@ test('what was noted survives a database that is away', async () => {
   watch.noteRefusal({ customerId: customer.customerId, keyId }, 'daily_spend_cap_reached')
   watch.noteRefusal({ customerId: customer.customerId, keyId }, 'key_spend_limit_reached')
   await world.database.pool.query('ALTER TABLE alert_watch RENAME TO alert_watch_away')
-  await expect(watch.look()).rejects.toThrow('alert_watch')
+  await expect(watch.check()).rejects.toThrow('alert_watch')
   await world.database.pool.query('ALTER TABLE alert_watch_away RENAME TO alert_watch')
-  await watch.look()
+  await watch.check()
   const kinds = (await alertsOf(customer.customerId)).map(({ kind }) => kind)
   expect(kinds.sort()).toEqual(['daily_spend', 'daily_spend', 'key_limit_reached'])
 })
@@ -325,7 +325,7 @@ test('it looks again and again, also after a look that failed, until it is stopp
   passTime()
   await isDue()
   await world.database.pool.query('ALTER TABLE alert_watch_away RENAME TO alert_watch')
-  expect(world.logged.at(-1)).toContain('alerts could not be looked for; trying again')
+  expect(world.logged.at(-1)).toContain('could not check for alerts; trying again')
   passTime()
   await isDue()
   expect(await alertsOf(first!)).toHaveLength(1)
@@ -346,6 +346,6 @@ test('an alert that is removed raises nothing', async () => {
   const customer = await world.customer(USD)
   const { rule } = await world.rule(customer, { thresholdNanos: 5n * USD })
   await world.database.pool.query('UPDATE alert_rule SET disabled_at = now() WHERE rule_id = $1', [rule.ruleId])
-  await world.watch().look()
+  await world.watch().check()
   expect(await alertsOf(customer.customerId)).toEqual([])
 })

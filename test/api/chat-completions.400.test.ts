@@ -229,7 +229,7 @@ test('a request that fits no model is refused before any upstream is called', as
   const sentBefore = upstream.requests.length
   const error = await readError(await gateway.chat(customer, { ...hello, max_tokens: 40_000 }))
   expect(error).toMatchObject({ status: 400, code: 'context_length_exceeded', param: 'max_tokens' })
-  expect(error.message).toContain('max_tokens may be 8192.')
+  expect(error.message).toContain('max_tokens can be at most 8192.')
   expect(upstream.requests.length).toBe(sentBefore)
 })
 

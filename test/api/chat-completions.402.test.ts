@@ -26,7 +26,7 @@ test('insufficient_credits names the balance, the cost and an affordable max_tok
   })
   expect(error.message).toContain('The balance is 0.000285 USD')
   expect(error.message).toContain('may cost 0.000287 USD')
-  expect(error.message).toContain('It can afford max_tokens 100.')
+  expect(error.message).toContain('You can afford max_tokens 100.')
   expect(error).toMatchObject({
     balance_usd: 0.000285,
     available_usd: 0.000285,
@@ -45,7 +45,7 @@ test('with an empty balance the message suggests no max_tokens', async () => {
   for (const body of [hello, { ...hello, stream: true }, { ...hello, max_tokens: 1 }]) {
     const error = await readError(await gateway.chat(customer, body))
     expect(error).toMatchObject({ status: 402, code: 'insufficient_credits' })
-    expect(error.message).not.toContain('It can afford')
+    expect(error.message).not.toContain('You can afford')
   }
 })
 
@@ -60,7 +60,7 @@ test('a huge max_tokens is refused for its cost', async () => {
     const customer = await other.customer({ tier: 'scale' })
     const error = await readError(await other.chat(customer, { ...hello, model: 'endless', max_tokens: 2 ** 31 - 1 }))
     expect(error).toMatchObject({ status: 402, code: 'insufficient_credits' })
-    expect(error.message).toContain('It can afford max_tokens 2499957.')
+    expect(error.message).toContain('You can afford max_tokens 2499957.')
   } finally {
     await other.close()
   }
@@ -70,7 +70,7 @@ test('the hold covers max_tokens for each of n choices', async () => {
   const customer = await gateway.customer({ creditNanos: promptNanos + outputNanos(100) })
   const error = await readError(await gateway.chat(customer, { ...hello, n: 4, max_tokens: 26 }))
   expect(error).toMatchObject({ status: 402, code: 'insufficient_credits' })
-  expect(error.message).toContain('It can afford max_tokens 25.')
+  expect(error.message).toContain('You can afford max_tokens 25.')
 })
 
 test('the affordable max_tokens also covers the servers with a smaller maximum output', async () => {
@@ -126,8 +126,8 @@ test('in_flight_budget while a running stream holds the rest of the balance', as
     param: 'max_tokens',
   })
   expect(error.message).toContain('The balance is 0.00047 USD')
-  expect(error.message).toContain('all but 0.000185 USD')
-  expect(error.message).toContain('It can afford max_tokens 50.')
+  expect(error.message).toContain('leave only 0.000185 USD')
+  expect(error.message).toContain('You can afford max_tokens 50.')
   expect(error).toMatchObject({ balance_usd: 0.00047, available_usd: 0.000185, affordable_max_tokens: 50 })
   const fitting = await gateway.chat(customer, { ...hello, max_tokens: 50 })
   expect(fitting.status).toBe(200)
@@ -156,8 +156,8 @@ test('daily_spend_cap_reached names the rest of the cap and advises against a re
   expect(refused.headers.get('x-should-retry')).toBe('false')
   const error = await readError(refused)
   expect(error).toMatchObject({ status: 402, type: 'insufficient_quota', code: 'daily_spend_cap_reached' })
-  expect(error.message).toContain('0.000285 USD, of which 0.000135 USD are left')
-  expect(error.message).toContain('It can afford max_tokens 25.')
+  expect(error.message).toContain('The daily spend cap of 0.000285 USD has 0.000135 USD left')
+  expect(error.message).toContain('You can afford max_tokens 25.')
   expect(error).toMatchObject({
     balance_usd: 4.99985,
     available_usd: 0.000135,
@@ -175,7 +175,7 @@ test('the message for a cap of 0 names no reset', async () => {
   const error = await readError(await gateway.chat(customer, hello))
   expect(error).toMatchObject({ status: 402, code: 'daily_spend_cap_reached', limit_usd: 0, reset_at: null })
   expect(error.message).toBe(
-    'The daily spend cap is 0 USD: this account makes no paid requests until the operator raises it.',
+    'The daily spend cap is 0 USD, so this account cannot make paid requests. Ask the operator to raise the cap.',
   )
 })
 
@@ -261,8 +261,8 @@ test('key_spend_limit_reached names limit, usage, reset time and what is afforda
     used_usd: 0.00015,
     reset_at: tomorrow,
   })
-  expect(error.message).toContain('0.000285 USD, of which 0.00015 USD are used')
-  expect(error.message).toContain(`starts again at ${tomorrow}`)
+  expect(error.message).toContain('0.000285 USD, of which 0.00015 USD is used')
+  expect(error.message).toContain(`resets at ${tomorrow}`)
   expect((await gateway.chat(await gateway.anotherKey(customer), { ...hello, max_tokens: 100 })).status).toBe(200)
   expect((await gateway.chat(customer, { ...hello, max_tokens: 25 })).status).toBe(200)
   expect(await readError(await gateway.chat(customer, { ...hello, stream: true }))).toMatchObject({

@@ -215,7 +215,7 @@ describe('max_cost_usd', () => {
     )
     expect(refused).toMatchObject({ status: 400, code: 'max_cost_too_low', param: 'max_cost_usd' })
     expect(refused.message).toMatch(
-      /^max_cost_usd is 0.00001, and the prompt with one token of output may cost 0.000\d+ USD/,
+      /^max_cost_usd is 0.00001, but the prompt with one output token may cost 0.000\d+ USD/,
     )
     expect(refused.message).toContain('max_cost_usd excluded 2 offers')
     const smallest = Number(/may cost (0\.\d+) USD/.exec(refused.message)![1])

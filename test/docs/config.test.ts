@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import * as z from 'zod'
 import { loadConfig } from '../../src/config/config.ts'
 import { cloudKeyNames, environmentSchema, fileSchema } from '../../src/config/schema.ts'
-import { typeWords } from '../../src/config/values.ts'
+import { typeDescription } from '../../src/config/values.ts'
 
 const root = new URL('../../', import.meta.url)
 const docs = readFileSync(new URL('docs/config.md', root), 'utf8')
@@ -80,11 +80,11 @@ function documented(heading: string): Setting[] {
 function settingsOf(schema: z.core.$ZodType, name: string, fallback = 'required'): Setting[] {
   if (schema instanceof z.ZodOptional) return settingsOf(schema.def.innerType, name, '-')
   if (schema instanceof z.ZodPrefault) return settingsOf(schema.def.innerType, name, shown(schema.def.defaultValue))
-  const type = typeWords(schema)
+  const type = typeDescription(schema)
   if (type !== undefined) return [{ name, type, fallback }]
   if (schema instanceof z.ZodArray) {
     const inner = schema.element
-    const words = typeWords(inner)
+    const words = typeDescription(inner)
     return words === undefined ? settingsOf(inner, `${name}[]`) : [{ name, type: `list: ${words}`, fallback }]
   }
   if (!(schema instanceof z.ZodObject)) throw new Error(`${name}: this test does not know this kind of schema`)

@@ -64,7 +64,7 @@ async function raiseAlert(): Promise<void> {
     { masterKey, allowPrivateUrls: true },
   )
   const caps = { byTier: new Map(), fallback: 1_000_000_000n }
-  await createAlertWatch({ pool: database.pool, scheduler: systemScheduler, caps, log, everyMs: 0 }).look()
+  await createAlertWatch({ pool: database.pool, scheduler: systemScheduler, caps, log, everyMs: 0 }).check()
 }
 
 /** The tasks of locked jobs. */

@@ -31,7 +31,7 @@ test('content in parts counts by its text', () => {
 })
 
 test('memory is bounded', () => {
-  const affinity = createAffinity({ clock: { epochMs: () => 0, monotonicMs: () => 0 }, most: 2 })
+  const affinity = createAffinity({ clock: { epochMs: () => 0, monotonicMs: () => 0 }, entriesMax: 2 })
   for (const text of ['one', 'two', 'three']) affinity.remember('customer', conversation(text), text)
   expect(affinity.find('customer', conversation('one'))).toBe(null)
   expect(affinity.find('customer', conversation('two'))).toBe('two')

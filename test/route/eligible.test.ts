@@ -165,7 +165,7 @@ test('the refusal says which wish ruled out how many of what', () => {
     code: 'no_eligible_offer',
     param: null,
     message:
-      'No server may serve this request: privacy_mode excluded 1 cloud offer; trusted_only (trust_score above 0.8) excluded 3 hoster offers. You were not charged. Relax one of these and send it again.',
+      'No server may serve this request: privacy_mode excluded 1 cloud offer; trusted_only (trust_score above 0.8) excluded 3 hoster offers. You were not charged. Relax one of these constraints and send the request again.',
   })
   expect(explainExclusions([], [], job, healthOf())).toMatchObject({
     code: 'no_eligible_offer',
@@ -174,13 +174,13 @@ test('the refusal says which wish ruled out how many of what', () => {
 })
 
 test.each<[string, Parameters<typeof jobOf>[0], string, RegExp]>([
-  ['max_tokens above the context', { maxTokens: 100_000 }, 'max_tokens', /max_tokens may be 8192\.$/],
-  ['max_tokens above the largest output', { maxTokens: 8_193 }, 'max_tokens', /max_tokens may be 8192\.$/],
+  ['max_tokens above the context', { maxTokens: 100_000 }, 'max_tokens', /max_tokens can be at most 8192\.$/],
+  ['max_tokens above the largest output', { maxTokens: 8_193 }, 'max_tokens', /max_tokens can be at most 8192\.$/],
   [
     'max_tokens and a long prompt',
     { maxTokens: 30_000, inputTokensBound: 80_000 },
     'max_tokens',
-    /max_tokens may be 4768\.$/,
+    /max_tokens can be at most 4768\.$/,
   ],
   ['the prompt', { inputTokensBound: 1_000_000 }, 'messages', /Shorten the messages\.$/],
   ['the prompt, whatever max_tokens', { maxTokens: 5, inputTokensBound: 1_000_000 }, 'messages', /Shorten/],
@@ -192,7 +192,7 @@ test.each<[string, Parameters<typeof jobOf>[0], string, RegExp]>([
   const isByOutput = excluded.every(({ reason }) => reason === 'output_too_small')
   expect(isByOutput).toBe(job.maxTokens === 8_193)
   expect(error.message).toMatch(
-    isByOutput ? /^No server writes so much in one answer: / : /^The request exceeds the context window: /,
+    isByOutput ? /^No server generates this many tokens in one answer: / : /^The request exceeds the context window: /,
   )
   expect(error.message).toMatch(message)
 })
@@ -223,8 +223,8 @@ describe('where a smaller max_tokens alone would not do', () => {
 
   test('the refusal names what an offer that the other constraints allow can make', () => {
     expect(explained({})).toMatchObject({ code: 'context_length_exceeded', param: 'max_tokens' })
-    expect(explained({}).message).toMatch(/max_tokens may be 8192\.$/)
-    expect(explained({ constraints: { privacyMode: true } }).message).toMatch(/max_tokens may be 100\.$/)
+    expect(explained({}).message).toMatch(/max_tokens can be at most 8192\.$/)
+    expect(explained({ constraints: { privacyMode: true } }).message).toMatch(/max_tokens can be at most 100\.$/)
   })
 
   test('the refusal names what else stands in the way', () => {
