@@ -44,7 +44,7 @@ export function initCommand(): Command {
           '',
           `  ${made.apiKey}`,
           '',
-          'Start the gateway with npm start, then try it:',
+          'Start the gateway, then try it:',
           '',
           `  ${curlLine(baseUrlOf(config), made.apiKey, model)}`,
         ].join('\n'),

@@ -19,7 +19,7 @@ export async function withDatabase<T>(
 ): Promise<T> {
   if (!mayCreate && !hasDatabase(config)) {
     throw new Failure(
-      `There is no database in ${config.dataDir}. If this is not the server's data directory, set SWITCHYARD_DATA or DATABASE_URL to the server's value. To create a database, run npm start or switchyard init.`,
+      `There is no database in ${config.dataDir}. If this is not the server's data directory, set SWITCHYARD_DATA or DATABASE_URL to the server's value. To create a database, start the gateway or run switchyard init.`,
     )
   }
   const database = await openDatabase({

@@ -40,9 +40,8 @@ async function listen(app: App, config: Config): Promise<void> {
     if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE')
       throw new Error(listenErrorMessage(error as NodeJS.ErrnoException, config.server))
     const url = localUrlOf(config.server)
-    const fix = `PORT=${port + 1} npm start`
     if (await isSwitchyardAt(url, IDENTIFY_TIMEOUT_MS))
-      throw new Error(`Another Switchyard server is already running at ${url}. Stop it, or use another port: ${fix}`)
-    throw new Error(`Port ${port} on ${host} is taken by another program. Use another port: ${fix}`)
+      throw new Error(`Another Switchyard server is already running at ${url}. Stop it, or set PORT to another port.`)
+    throw new Error(`Port ${port} on ${host} is taken by another program. Set PORT to another port.`)
   }
 }

@@ -193,6 +193,13 @@ test('switchyard.service starts the gateway with bin/switchyard, with variables 
   expect(variablesSet.filter(name => !variables.includes(name))).toEqual([])
 })
 
+test('pages name the archive that npm run build writes', () => {
+  const { version } = JSON.parse(readPage('package.json')) as { version: string }
+  const pages = ['README.md', 'docs/operating.md']
+  const named = pages.flatMap(path => [...readPage(path).matchAll(/switchyard-\d\S*?tgz/g)].map(([name]) => name))
+  expect(new Set(named)).toEqual(new Set([`switchyard-${version}.tgz`]))
+})
+
 /** Returns the directory in which the image keeps its data. */
 function dataDirectory(): string {
   return /SWITCHYARD_DATA=(\S+)/.exec(readFileSync(`${root}deploy/Dockerfile`, 'utf8'))![1]!
