@@ -1,17 +1,17 @@
 import { connect, type Socket } from 'node:net'
 
-/** What becomes of one request. */
+/** Callbacks for the answer to one request. */
 export type Answer = {
-  /** Bytes of the body, whatever their framing was. They are overwritten when the call returns. */
+  /** Receives bytes of the body without their framing. The buffer is reused after the call. */
   onBytes?: (bytes: Buffer) => void
-  /** The status of an answer that came whole, null for one that did not. */
+  /** Receives the status of a complete answer, or null for an incomplete one. */
   onEnd: (status: number | null) => void
 }
 
 /**
- * The client of the benchmark, over connections that are kept: HTTP/1.1 at the lowest price we know. Load, upstream and PostgreSQL may have to
- * share one core; when they fill it, the figures show them and not the gateway. It trusts what it reads: real clients test the gateway elsewhere.
- * Nor is it the gateway's own client of upstreams, which trusts nobody, and which is part of what is measured.
+ * The HTTP/1.1 client of the benchmark, with kept-alive connections and as little CPU time as possible. Load, upstream and PostgreSQL may
+ * have to share one core; if they fill it, the figures measure them instead of the gateway. The client does not validate answers. The
+ * gateway's own upstream client does, and is part of what is measured.
  */
 export class Client {
   readonly #host: string
@@ -19,22 +19,22 @@ export class Client {
   readonly #idle: Connection[] = []
   readonly #all = new Set<Connection>()
 
-  /** @param url any of the server's: `http://127.0.0.1:PORT/...` */
+  /** @param url any URL of the server: `http://127.0.0.1:PORT/...` */
   constructor(url: string) {
     const { hostname, port } = new URL(url)
     this.#host = hostname
     this.#port = Number(port)
   }
 
-  /** Opens connections, so that the first requests find them. Rejects when one cannot be opened. */
+  /** Opens connections ahead of the first requests. Rejects when one cannot be opened. */
   async open(connections: number): Promise<void> {
     await Promise.all(Array.from({ length: connections }, () => this.#connect()))
   }
 
-  /** Sends a request (see `requestText`) over a connection that is idle, or a new one. */
+  /** Sends a request (see `requestText`) over an idle connection or a new one. */
   send(request: string, answer: Answer): void {
-    const restedSinceMs = performance.now() - idleMsMax
-    while (this.#idle.length > 0 && this.#idle[0]!.idleSinceMs < restedSinceMs) this.#idle.shift()!.destroy()
+    const expiredBeforeMs = performance.now() - idleMsMax
+    while (this.#idle.length > 0 && this.#idle[0]!.idleSinceMs < expiredBeforeMs) this.#idle.shift()!.destroy()
     const connection = this.#idle.pop()
     if (connection === undefined) {
       this.#connect().then(
@@ -68,7 +68,7 @@ export class Client {
   }
 }
 
-/** A POST of JSON as it goes over the wire, with a body in ASCII. */
+/** A POST request with an ASCII JSON body, as bytes on the wire. */
 export function requestText(url: string, headers: Record<string, string>, body: string): string {
   const { host, pathname } = new URL(url)
   const all = { host, 'content-type': 'application/json', ...headers, 'content-length': String(body.length) }
@@ -77,17 +77,17 @@ export function requestText(url: string, headers: Record<string, string>, body: 
 }
 
 /**
- * Node's servers close a connection that nobody used for 5 s; a request that comes at that moment would be lost. And what a stall had opened is not to
- * stay open for the rest of a soak, which counts descriptors.
+ * Node's servers close connections after 5 s without a request; a request sent at that moment would be lost. A soak counts descriptors, so
+ * connections that a stall opened must close too.
  */
 const idleMsMax = 3000
 
-/** All connections read into it. Otherwise Node allocates 64 KB for each read. */
+/** Shared by all connections, since Node would otherwise allocate 64 KB per read. */
 const readBuffer = Buffer.allocUnsafeSlow(65_536)
 
 type Part = 'head' | 'body' | 'chunk size' | 'chunk' | 'chunk end' | 'last line'
 
-/** One socket, with at most one request under way. */
+/** One socket, with at most one request in flight. */
 class Connection {
   idleSinceMs = 0
   readonly #socket: Socket
@@ -95,9 +95,9 @@ class Connection {
   #answer: Answer | null = null
   #part: Part = 'head'
   #status = 0
-  /** Bytes of the body or chunk that are still to come. */
+  /** Bytes of the body or chunk not received yet. */
   #left = 0
-  /** Of a head or a chunk's size that came in pieces. */
+  /** The incomplete head or chunk size received so far. */
   #rest: Buffer | null = null
 
   constructor(host: string, port: number, on: { onIdle: () => void; onLost: (error: Error) => void }) {
@@ -149,7 +149,7 @@ class Connection {
     this.#rest = at < all.length ? Buffer.from(all.subarray(at)) : null
   }
 
-  /** Takes the part that begins at `at`, or what is there of it, and returns where the next one begins: `at` itself when more has to come first. */
+  /** Consumes the part that begins at `at`, and returns the start of the next part, or `at` itself when more bytes are needed. */
   #take(all: Buffer, at: number): number {
     switch (this.#part) {
       case 'head': {
@@ -192,6 +192,6 @@ class Connection {
       this.#left = Number(length)
       if (this.#left === 0) this.#finish()
     } else if (/\r\ntransfer-encoding: *chunked/i.test(head)) this.#part = 'chunk size'
-    else this.#socket.destroy(new Error(`an answer of unknown length: ${head}`))
+    else this.#socket.destroy(new Error(`the answer has neither a length nor chunks: ${head}`))
   }
 }

@@ -2,11 +2,11 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 export type Descriptors = {
   all: number
-  /** Of these, connections to or from one of the ports that both sides still have open. The rest is what a process could leak. */
+  /** Established connections to or from one of the ports. The other descriptors are the ones that a process could leak. */
   connections: number
 }
 
-/** Open descriptors of a process whose connections are of IPv4 (proc_pid_fd(5), proc_pid_net(5)); null where there is no /proc. */
+/** Counts the open descriptors of a process that uses IPv4 (proc_pid_fd(5), proc_pid_net(5)); null on systems without /proc. */
 export function readDescriptors(pid: number, ports: Set<number>): Descriptors | null {
   let descriptors: string[]
   try {
@@ -23,7 +23,7 @@ export function readDescriptors(pid: number, ports: Set<number>): Descriptors | 
   return { all: descriptors.length, connections: connections.length }
 }
 
-/** As the kernel numbers the states of TCP, in hexadecimal. */
+/** The kernel's number of the TCP state, in hexadecimal. */
 const ESTABLISHED = '01'
 
 function establishedInodes(pid: number, ports: Set<number>): Set<string> {
@@ -36,12 +36,12 @@ function establishedInodes(pid: number, ports: Set<number>): Set<string> {
   return inodes
 }
 
-/** Addresses read `0100007F:1F90`. */
+/** Parses addresses of the form `0100007F:1F90`. */
 function portOf(address: string): number {
   return Number.parseInt(address.slice(address.indexOf(':') + 1), 16)
 }
 
-/** Empty for one that was closed meanwhile. */
+/** Returns the target of a descriptor, or an empty string when it was closed. */
 function targetOf(link: string): string {
   try {
     return readlinkSync(link)

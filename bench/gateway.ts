@@ -8,35 +8,44 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { openDatabase } from '../src/db/embedded.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
-import { type Cores, type Environment, logTail, type Running, setTurn, startCommand, type Turn } from './process.ts'
+import {
+  type Cores,
+  type CpuPriority,
+  type Environment,
+  logTail,
+  type Running,
+  setCpuPriority,
+  startCommand,
+} from './process.ts'
 
-/** A gateway that runs as an operator starts it, ready for requests. */
+/** A gateway started as an operator would, and ready for requests. */
 export type Gateway = {
   /** `http://127.0.0.1:PORT` */
   origin: string
   pid: number
-  /** The pids of the gateway's own processes: the first one, and its workers. Without PostgreSQL. */
+  /** The pids of the first process and its workers, without PostgreSQL. */
   processes: () => number[]
   dataDir: string
-  /** Runs a command line such as `ledger audit` beside it and returns what it prints as JSON. Throws when it fails. */
+  /** Runs a command such as `ledger audit` in another process and returns its JSON output. Throws when it fails. */
   command: (...args: string[]) => Promise<unknown>
   /**
-   * How PostgreSQL shares a core with the upstream and perhaps the load; as an equal at the start. Where delays are measured it comes last: theirs
-   * would be taken for the gateway's. In a closed loop it would fall behind so.
+   * Sets how PostgreSQL competes for the core that it shares with the upstream and perhaps the load; `normal` at the start. Measurements of
+   * delays use `idle`, since delays of upstream and load would count as delays of the gateway. In a closed loop, an idle PostgreSQL would
+   * fall behind.
    */
-  setDatabaseTurn: (turn: Turn) => void
+  setDatabasePriority: (priority: CpuPriority) => void
   stop: () => Promise<void>
 }
 
 export type GatewayOptions = {
-  /** Its own: the configuration, the log and, unless `dataDir` says otherwise, the data go here. */
+  /** A directory for this gateway only: its configuration, its log and, without `dataDir`, its data. */
   dir: string
   /** Contents of switchyard.yaml. */
   config: object
   cores: Cores
-  /** An existing data directory to run on. */
+  /** An existing data directory to use. */
   dataDir?: string
-  /** Write a CPU profile on exit. */
+  /** Writes a CPU profile on exit. */
   profile?: boolean
 }
 
@@ -49,7 +58,7 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
   const port = await freePort()
   const dataDir = options.dataDir ?? join(dir, 'data')
   const configFile = join(dir, 'switchyard.yaml')
-  // JSON is YAML, too.
+  // JSON is valid YAML.
   writeFileSync(configFile, JSON.stringify(config))
   const env = {
     HOST: '127.0.0.1',
@@ -58,7 +67,7 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
     SWITCHYARD_CONFIG: configFile,
     NODE_ENV: 'production',
     LOG_LEVEL: 'warn',
-    // Never somebody's own database: the one under test is new, and thrown away.
+    // Never use a database of the user: the benchmark creates and deletes its own.
     DATABASE_URL: undefined,
   }
   const profileDir = join(dir, 'profile')
@@ -73,11 +82,11 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
     await gateway.stop()
     stopOrphanedPostgres(dataDir)
   }
-  const setDatabaseTurn = (turn: Turn) => {
-    // Who is not root gets a process out of the idle class no more.
+  const setDatabasePriority = (priority: CpuPriority) => {
+    // Only root can move a process out of the idle class.
     if (cores === null || cores.database !== cores.upstream || process.getuid?.() !== 0) return
     for (const postmaster of postmasters(dataDir)) {
-      for (const pid of [postmaster, ...childrenOf(postmaster)]) setTurn(pid, turn)
+      for (const pid of [postmaster, ...childrenOf(postmaster)]) setCpuPriority(pid, priority)
     }
   }
   const origin = `http://127.0.0.1:${port}`
@@ -93,12 +102,12 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
     processes: () => [gateway.pid, ...childrenOf(gateway.pid).filter(runsNode)],
     dataDir,
     command: (...args) => runCli(args, env),
-    setDatabaseTurn,
+    setDatabasePriority,
     stop,
   }
 }
 
-/** Joins the PostgreSQL that the gateway runs. */
+/** Runs `work` with a connection to the PostgreSQL of a gateway. */
 export async function withDatabase<T>({ dataDir }: Gateway, work: (pool: Pool) => Promise<T>): Promise<T> {
   const database = await openDatabase({ dataDir, log: { info() {}, warn: console.error } })
   const pool = createPool(database.connection, { max: 1, applicationName: 'bench', statementTimeoutMs: 0 })
@@ -118,7 +127,7 @@ async function runCli(args: string[], env: Environment): Promise<unknown> {
   const { stdout } = await promisify(execFile)(process.execPath, [cli, ...args, '--json'], {
     cwd: root,
     env: { ...process.env, ...env },
-    // An audit of many million rows takes minutes.
+    // An audit of millions of rows takes minutes.
     timeout: 1_800_000,
   })
   return JSON.parse(stdout)
@@ -127,7 +136,7 @@ async function runCli(args: string[], env: Environment): Promise<unknown> {
 async function untilReady(url: string, gateway: Running, logFile: string): Promise<void> {
   const deadlineMs = performance.now() + 60_000
   while (performance.now() < deadlineMs) {
-    if (gateway.process.exitCode !== null) throw new Error(`switchyard did not start${logTail(logFile)}`)
+    if (gateway.process.exitCode !== null) throw new Error(`switchyard exited before it was ready${logTail(logFile)}`)
     const isReady = await fetch(url).then(
       response => response.ok,
       () => false,
@@ -138,9 +147,9 @@ async function untilReady(url: string, gateway: Running, logFile: string): Promi
   throw new Error(`switchyard was not ready within 60 s${logTail(logFile)}`)
 }
 
-/** A gateway that had to be killed leaves its PostgreSQL behind. */
+/** A killed gateway leaves its PostgreSQL running. */
 function stopOrphanedPostgres(dataDir: string): void {
-  // SIGQUIT is PostgreSQL's immediate shutdown: the data is thrown away anyway.
+  // SIGQUIT is PostgreSQL's immediate shutdown; the data is deleted afterwards anyway.
   for (const pid of postmasters(dataDir)) process.kill(pid, 'SIGQUIT')
 }
 
@@ -149,12 +158,12 @@ function childrenOf(parent: number): number[] {
   return readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
 }
 
-/** Rather than PostgreSQL, the other child of the first process. */
+/** Tells workers from PostgreSQL, the other child of the first process. */
 function runsNode(pid: number): boolean {
   return readFileSync(`/proc/${pid}/cmdline`, 'utf8').startsWith(process.execPath)
 }
 
-/** Of a running PostgreSQL: the pid in the first line of its postmaster.pid. */
+/** Reads the pids of running PostgreSQL servers from the first lines of their postmaster.pid files. */
 function postmasters(dataDir: string): number[] {
   if (!existsSync(dataDir)) return []
   return readdirSync(dataDir, { recursive: true, encoding: 'utf8' })

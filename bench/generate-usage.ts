@@ -5,36 +5,37 @@ import { migrate } from '../src/db/migrate.ts'
 import { createPool, type Pool, type Sql, transaction } from '../src/db/pool.ts'
 import { openAccount } from '../src/ledger/accounts/open-account.ts'
 import { addUsagePartitions } from '../src/ledger/settlement/add-usage-partitions.ts'
+import { printProgress } from './print-progress.ts'
 
-/** Who used what: the customers, and how many rows they left together. */
+/** The customers of the generated usage, and its number of rows. */
 export type GeneratedUsage = {
   rows: number
-  /** Has half of all rows. */
+  /** The customer with half of all rows. */
   bigCustomerId: string
-  /** Have the other half together. */
+  /** The customers that share the other half. */
   otherCustomerIds: string[]
   seconds: number
 }
 
-/** E-mail of the customer who has half of all rows. */
+/** E-mail address of the customer with half of all rows. */
 export const bigCustomerEmail = 'big@example.com'
 
 /**
- * Fills a migrated database with a year of settled requests, as the gateway would have left them: usage rows in partitions by month, their
- * charges in double entry, the sums of hours and days in two node shards, balances. The audit is clean afterwards. Works in sets, a UTC day per
- * transaction, and leaves every constraint, index and trigger on. What is random is hashed from the row's number: two runs differ only in
- * the ids of customers and in the time they end at.
+ * Fills a migrated database with a year of settled requests, in the state that the gateway would have written: usage rows in monthly
+ * partitions, charges in double entry, hourly and daily sums in two node shards, and balances. The audit is clean afterwards. Each transaction
+ * inserts one UTC day with all constraints, indexes and triggers enabled. Random values are hashes of the row number, so two runs differ only
+ * in the ids of customers and in the end time.
  */
 export async function generateUsage(
   pool: Pool,
-  options: { rows: number; nowEpochMs: number; say: (text: string) => void },
+  options: { rows: number; nowEpochMs: number },
 ): Promise<GeneratedUsage> {
-  const { rows, nowEpochMs, say } = options
+  const { rows, nowEpochMs } = options
   const startedMs = performance.now()
   const todayMs = Math.floor(nowEpochMs / DAY_MS) * DAY_MS
   const fromMs = todayMs - (DAYS - 1) * DAY_MS
   for (let month = 0; month < 13; month++) await addUsagePartitions(pool, addMonths(fromMs, month))
-  await pool.query(SETTINGS_OF_HOSTERS)
+  await pool.query(INSERT_HOSTERS)
   const customerIds = await addCustomers(pool, rows)
 
   const rowsPerMs = rows / (nowEpochMs - fromMs)
@@ -55,10 +56,10 @@ export async function generateUsage(
     })
     const day = (dayMs - fromMs) / DAY_MS + 1
     if (day % 30 === 0 || dayMs === todayMs) {
-      say(`${endRow} of ${rows} rows, ${Math.round((performance.now() - startedMs) / 1000)} s`)
+      printProgress(`${endRow} of ${rows} rows, ${Math.round((performance.now() - startedMs) / 1000)} s`)
     }
   }
-  // Autovacuum does this to a database that lives; one that was filled a minute ago would be measured without statistics.
+  // Autovacuum has not run on the new database, so there are no statistics yet.
   await pool.query("VACUUM (ANALYZE, BUFFER_USAGE_LIMIT '64MB')")
   const [bigCustomerId, ...otherCustomerIds] = customerIds as [string, ...string[]]
   return { rows, bigCustomerId, otherCustomerIds, seconds: (performance.now() - startedMs) / 1000 }
@@ -83,7 +84,7 @@ async function addCustomers(pool: Pool, rows: number): Promise<string[]> {
   return customerIds
 }
 
-/** More than any generated request costs. */
+/** Upper bound of the cost of a generated request. */
 const COST_NANOS_MAX = 10_000_000n
 
 async function payIn(sql: Sql, customerIds: string[], creditNanos: bigint): Promise<void> {
@@ -100,14 +101,15 @@ function addMonths(epochMs: number, months: number): number {
 }
 
 const HOSTERS = [1, 2, 3].map(n => `00000000-0000-4000-8000-00000000000${n}`)
-const SETTINGS_OF_HOSTERS = `
+const INSERT_HOSTERS = `
   INSERT INTO hoster (hoster_id, name, state, share_bps)
   SELECT id, 'hoster ' || n, 'active', 8000 FROM unnest('{${HOSTERS.join(',')}}'::uuid[]) WITH ORDINALITY AS h(id, n)
   ON CONFLICT DO NOTHING`
 
 /**
- * The requests $1 up to (not) $2, spread evenly over the time from $3 to $4 (epoch ms) of the UTC day $6, settled in batches of 200.
- * Every other one is of the first customer of $5; the others come in sessions of 20 requests of one customer. One in a hundred was served by nobody.
+ * Inserts the requests $1 to $2 (exclusive), spread evenly over the time from $3 to $4 (epoch ms) of the UTC day $6, settled in batches of
+ * 200. Every second request belongs to the first customer of $5; the others come in sessions of 20 requests of one customer. One request in
+ * 128 failed.
  */
 const SETTLE_A_DAY = `
 WITH model AS (
@@ -200,15 +202,18 @@ if (import.meta.main) {
   })
   const [dataDir, databaseUrl] = [values['data-dir'], values['database-url']]
   if ((dataDir === undefined) === (databaseUrl === undefined)) {
-    process.stderr.write('Say where: --data-dir DIR for an embedded PostgreSQL, or --database-url postgres://...\n')
+    printProgress('Pass either --data-dir DIR for an embedded PostgreSQL, or --database-url postgres://...')
     process.exit(2)
   }
-  const say = (text: string) => process.stderr.write(`${text}\n`)
-  const database = await openDatabase({ databaseUrl, dataDir: dataDir ?? '', log: { info: say, warn: say } })
+  const database = await openDatabase({
+    databaseUrl,
+    dataDir: dataDir ?? '',
+    log: { info: printProgress, warn: printProgress },
+  })
   await migrate(database.connection)
   const pool = createPool(database.connection, { max: 1, applicationName: 'generate usage', statementTimeoutMs: 0 })
-  const { rows, seconds } = await generateUsage(pool, { rows: Number(values.rows), nowEpochMs: Date.now(), say })
-  say(`${rows} rows in ${Math.round(seconds)} s; half of them are ${bigCustomerEmail}'s`)
+  const { rows, seconds } = await generateUsage(pool, { rows: Number(values.rows), nowEpochMs: Date.now() })
+  printProgress(`${rows} rows in ${Math.round(seconds)} s; half of them belong to ${bigCustomerEmail}`)
   await pool.end()
   await database.close()
 }

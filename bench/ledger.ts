@@ -16,8 +16,8 @@ import { percentile } from './percentile.ts'
 import { readCpuMicros } from './process-usage.ts'
 
 /**
- * How many requests a second the ledger alone admits and settles, on a PostgreSQL of its own with fsync on, and what each costs in CPU time
- * on both sides (Linux only). Run it as `taskset -c 0 node bench/ledger.ts --in-flight 128 --customers 1 --seconds 10`.
+ * Measures how many requests per second the ledger alone admits and settles, on its own PostgreSQL with fsync on, and the CPU time of both
+ * (Linux only). Run it as `taskset -c 0 node bench/ledger.ts --in-flight 128 --customers 1 --seconds 10`.
  */
 const { values } = parseArgs({
   options: {
@@ -74,7 +74,7 @@ await Promise.all(workers)
 waitsMs.sort((a, b) => a - b)
 const waitMs = (share: number) => percentile(waitsMs, share).toFixed(2)
 console.log(`${Math.round(pairs / seconds)} pairs/s, admission p50 ${waitMs(0.5)} ms, p99 ${waitMs(0.99)} ms`)
-// Bulk leases go back first: without a database the ledger would try for ever.
+// Hand back the bulk leases before the database stops: the ledger would retry forever without it.
 await ledger.drain(10_000)
 ledger.stop()
 await pool.end()
@@ -140,7 +140,7 @@ async function admitAndSettle(customerId: string): Promise<void> {
   pairs++
 }
 
-/** CPU time of our connections' backends. Linux counts it in hundredths of a second. */
+/** CPU time of the PostgreSQL backends of this process. Linux counts it in hundredths of a second. */
 async function postgresCpuUs(): Promise<number> {
   const { rows } = await pool.query<{ pid: number }>('SELECT pid FROM pg_stat_activity WHERE application_name = $1', [
     APPLICATION,

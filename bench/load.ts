@@ -1,42 +1,40 @@
 import { Client, requestText } from './client.ts'
 import { percentile } from './percentile.ts'
 import { answerJobs } from './process.ts'
-import { readCpuMicros } from './process-usage.ts'
+import { startCpuWatch } from './process-usage.ts'
+import { createTally, type Tally } from './tally.ts'
 
 export type LoadJob = {
   url: string
-  /** One set: of every request. Several: each request takes the next. */
+  /** Header sets; requests use them in turn. */
   headers: Record<string, string>[]
   body: string
   connections: number
-  /** How many are sent. A round ends with its last answer: one that ends by the clock cuts off what is under way, and no client does that. */
+  /** Number of requests. The round ends with the last answer; a fixed duration would cut off requests in flight, which no client does. */
   requests: number
-  /** The process whose CPU time is watched; null when nobody's is. */
+  /** The process whose CPU time is measured; null for none. */
   pid: number | null
 }
 
-/** What one round of whole answers came to. Every request is sent, and then either answered or failed. */
-export type LoadResult = {
+/** The result of one round. Every request is either answered or failed. */
+export type LoadResult = Tally & {
   rps: number
   p50Ms: number
   p99Ms: number
-  sent: number
-  ok: number
-  failed: number
-  /** Share of one core the watched process used, 0 to 1; null when unknown. */
+  /** Share of one core that the measured process used, 0 to 1; null when unknown. */
   cpuShare: number | null
 }
 
-/** A closed loop on each connection: the next request goes out when the answer to the last one is in. */
+/** A closed loop on each connection: it sends the next request when the answer to the previous one arrives. */
 answerJobs<LoadJob, LoadResult>(async job => {
   const client = new Client(job.url)
   await client.open(job.connections)
   const requests = job.headers.map(headers => requestText(job.url, headers, job.body))
   const latenciesMs: number[] = []
-  const outcome = { sent: 0, ok: 0, failed: 0 }
+  const outcome = createTally()
   const answered = Promise.withResolvers<void>()
 
-  const cpuBefore = job.pid === null ? null : readCpuMicros(job.pid)
+  const cpuMicrosUsed = startCpuWatch(job.pid)
   const startedMs = performance.now()
   let lastAnswerMs = startedMs
   const send = () => {
@@ -55,7 +53,7 @@ answerJobs<LoadJob, LoadResult>(async job => {
   }
   while (outcome.sent < Math.min(job.connections, job.requests)) send()
   await answered.promise
-  const cpuAfter = job.pid === null ? null : readCpuMicros(job.pid)
+  const cpuMicros = cpuMicrosUsed()
   client.close()
 
   const elapsedMs = lastAnswerMs - startedMs
@@ -65,6 +63,6 @@ answerJobs<LoadJob, LoadResult>(async job => {
     p50Ms: percentile(sorted, 0.5),
     p99Ms: percentile(sorted, 0.99),
     ...outcome,
-    cpuShare: cpuBefore === null || cpuAfter === null ? null : (cpuAfter - cpuBefore) / 1000 / elapsedMs,
+    cpuShare: cpuMicros === null ? null : cpuMicros / 1000 / elapsedMs,
   }
 })

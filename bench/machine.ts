@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process'
 import { cpus, loadavg, release, totalmem, type } from 'node:os'
 import { isAutogroupOn } from './autogroup.ts'
-import type { Cores } from './process.ts'
+import { type Cores, pin, planCores } from './process.ts'
 
-/** The facts without which a figure means nothing. */
+/** The conditions of a run, printed in every report. */
 export type Machine = {
   startedAt: string
   commit: string
@@ -12,11 +12,18 @@ export type Machine = {
   memoryGb: number
   system: string
   node: string
-  /** Runnable processes over the last minute, before the benchmark began: above about 0.5 somebody else was at work. */
+  /** Load average of the last minute before the start. Above about 0.5, other programs were running. */
   loadBefore: number
   pinned: Cores
-  /** See autogroup.ts: while it is on, PostgreSQL is in the way of what it shares a core with. */
+  /** See autogroup.ts: while it is on, PostgreSQL delays the processes on its core. */
   autogroup: boolean
+}
+
+/** Plans the cores, pins this process to the core of the load, and reads the facts of the machine. */
+export function prepareMachine(): { cores: Cores; machine: Machine } {
+  const cores = planCores()
+  if (cores !== null) pin(process.pid, cores.load)
+  return { cores, machine: readMachine(cores) }
 }
 
 export function readMachine(pinned: Cores): Machine {
@@ -34,18 +41,25 @@ export function readMachine(pinned: Cores): Machine {
   }
 }
 
-/** The facts as lines of a report. */
-export function describeMachine(machine: Machine): string[] {
-  const { pinned } = machine
+/** The title of a report and its first lines: the command, the commit, the machine, and `more`. */
+export function reportHead(title: string, command: string, machine: Machine, more: string[]): string {
+  const { cpu, cores, memoryGb, system, node } = machine
   return [
-    `- machine: ${machine.cpu}, ${machine.cores} cores, ${machine.memoryGb} GB, ${machine.system}, Node ${machine.node}`,
+    `# ${title}, ${machine.startedAt.slice(0, 16).replace('T', ' ')} UTC\n`,
+    `- command: \`${command}\`, commit ${machine.commit}`,
+    `- machine: ${cpu}, ${cores} cores, ${memoryGb} GB, ${system}, Node ${node}`,
     `- load average before the start: ${machine.loadBefore.toFixed(2)}`,
+    ...more,
+  ].join('\n')
+}
+
+/** The report lines on pinned processes. */
+export function describePinning({ pinned, autogroup }: Machine): string[] {
+  return [
     pinned === null
-      ? '- nothing was pinned (no `taskset`, or one core)'
-      : `- pinned: the gateway under test to core ${pinned.subject}; upstream ${pinned.upstream}, load ${pinned.load}, PostgreSQL ${pinned.database}`,
-    ...(machine.autogroup
-      ? ['- autogroup is on: PostgreSQL delays what it shares a core with (see bench/README.md)']
-      : []),
+      ? '- no process was pinned (no `taskset`, or only one core)'
+      : `- cores: gateway under test ${pinned.subject}, upstream ${pinned.upstream}, load ${pinned.load}, PostgreSQL ${pinned.database}`,
+    ...(autogroup ? ['- autogroup is on: PostgreSQL delays the processes on its core (see bench/README.md)'] : []),
   ]
 }
 

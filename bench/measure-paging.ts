@@ -11,19 +11,19 @@ export type PagingFigures = {
   p99Ms: number
   slowestMs: number
   receiptP99Ms: number
-  /** Requests that arrived between the first page and the last, all of them newer than what was paged. */
+  /** Requests that arrived between the first page and the last. All are newer than the listed ones. */
   arrived: number
   refunded: number
 }
 
 const PAGE = 100
-/** An incident of a busy customer, of which support refunds some while somebody pages. */
+/** Models an incident of a busy customer: support refunds some requests while the customer pages through them. */
 const PAGES_PER_REFUND = 10
 
 /**
- * Pages through up to a million requests of a customer from the newest down, and reads the receipt of the last one of each page. All the
- * while new requests are sent and settled, and some that were listed and some that come yet are refunded. Throws unless what is listed is
- * exactly what was there before the first page, once and in order.
+ * Pages through up to `rowsMax` requests of a customer, newest first, and reads the receipt of the last request of each page. At the same
+ * time, new requests are sent and settled, and some requests on earlier and later pages are refunded. Throws unless the pages list exactly
+ * the requests that existed before the first page, once each and in order.
  */
 export async function measurePaging(
   gateway: Gateway,
@@ -45,7 +45,7 @@ export async function measurePaging(
     if (response.status !== 200) throw new Error(`${path} answered ${response.status}: ${text}`)
     return { tookMs: performance.now() - startedMs, text }
   }
-  let arriving: ReturnType<typeof keepAsking> | undefined
+  let arriving: ReturnType<typeof keepSending> | undefined
   const pagesMs: number[] = []
   const receiptsMs: number[] = []
   let refunded = 0
@@ -60,10 +60,10 @@ export async function measurePaging(
       const { tookMs, text } = await timed(path)
       const page = JSON.parse(text) as { data: { id: string }[]; next_cursor: string | null }
       pagesMs.push(tookMs)
-      arriving ??= keepAsking(gateway, headers)
+      arriving ??= keepSending(gateway, headers)
       for (const { id } of page.data.slice(0, before.length - listed)) {
         const expected = before[listed++]!.request_id
-        if (id !== expected) throw new Error(`request ${listed} of the list is ${id}, and was ${expected}`)
+        if (id !== expected) throw new Error(`request ${listed} of the list is ${id}, expected ${expected}`)
       }
       receiptsMs.push((await timed(`/v1/usage/requests/${page.data.at(-1)!.id}`)).tookMs)
       if (pagesMs.length % PAGES_PER_REFUND === 0) {
@@ -96,15 +96,15 @@ export async function measurePaging(
   }
 }
 
-/** Asks for one answer after the other until it is stopped; `answered` is how many there were. */
-function keepAsking(
+/** Sends one request after the other until stopped; `answered` resolves with their number. */
+function keepSending(
   gateway: Gateway,
   headers: Record<string, string>,
 ): { stop: () => void; answered: Promise<number> } {
-  let isAsking = true
-  const asking = async () => {
+  let isSending = true
+  const send = async () => {
     let answered = 0
-    while (isAsking) {
+    while (isSending) {
       const response = await fetch(`${gateway.origin}/v1/chat/completions`, {
         method: 'POST',
         headers: { ...headers, 'content-type': 'application/json' },
@@ -117,16 +117,16 @@ function keepAsking(
     }
     return answered
   }
-  const answered = asking()
-  // Whoever awaits it hears of a failure.
+  const answered = send()
+  // A failure is reported where `answered` is awaited.
   answered.catch(() => {})
   return {
     stop() {
-      isAsking = false
+      isSending = false
     },
     answered,
   }
 }
 
-/** Some 40 requests a second: a busy customer, on a gateway that is not. */
+/** About 40 requests per second: a busy customer on an otherwise idle gateway. */
 const PAUSE_MS = 20

@@ -3,7 +3,8 @@ import { Client, requestText } from './client.ts'
 import type { LoadResult } from './load.ts'
 import { percentile } from './percentile.ts'
 import { answerJobs } from './process.ts'
-import { readCpuMicros } from './process-usage.ts'
+import { startCpuWatch } from './process-usage.ts'
+import { createTally } from './tally.ts'
 
 export type PacedJob = {
   url: string
@@ -11,30 +12,30 @@ export type PacedJob = {
   body: string
   ratePerS: number
   seconds: number
-  /** The process whose CPU time is watched; null when nobody's is. */
+  /** The process whose CPU time is measured; null for none. */
   pid: number | null
 }
 
 export type PacedResult = LoadResult & {
-  /** Not sent, because too many were under way: the rate was not held. */
+  /** Requests not sent because too many were in flight: the rate was not held. */
   skipped: number
 }
 
 /**
- * Requests at a rate, whatever becomes of those before: independent clients, whose gaps are exponential. A second of them goes before what is
- * measured.
+ * Sends requests at a fixed rate, whether or not earlier ones were answered: independent clients with exponential gaps. One second of warm-up
+ * precedes the measurement.
  */
 answerJobs<PacedJob, PacedResult>(async job => {
   const client = new Client(job.url)
   const request = requestText(job.url, job.headers, job.body)
   const latenciesMs: number[] = []
-  const outcome = { sent: 0, ok: 0, failed: 0, skipped: 0 }
+  const outcome = { ...createTally(), skipped: 0 }
   const answered = Promise.withResolvers<void>()
   let sending = true
   let isWarmingUp = true
 
   const send = () => {
-    if (outcome.sent - outcome.ok - outcome.failed >= underWayMax) {
+    if (outcome.sent - outcome.ok - outcome.failed >= inFlightMax) {
       if (!isWarmingUp) outcome.skipped++
       return
     }
@@ -52,7 +53,7 @@ answerJobs<PacedJob, PacedResult>(async job => {
     })
   }
 
-  // The same gaps in each round, so that rounds differ by what they measure.
+  // The same gaps in every round, so that rounds are comparable.
   const random = seededRandom(1)
   const gapMs = () => (-Math.log(1 - random()) / job.ratePerS) * 1000
   const sendFor = async (seconds: number) => {
@@ -66,7 +67,7 @@ answerJobs<PacedJob, PacedResult>(async job => {
   await sendFor(WARM_UP_SECONDS)
   isWarmingUp = false
   const okBefore = outcome.ok
-  const cpuBefore = job.pid === null ? null : readCpuMicros(job.pid)
+  const cpuMicrosUsed = startCpuWatch(job.pid)
   const startedMs = performance.now()
   await sendFor(job.seconds)
   sending = false
@@ -74,7 +75,7 @@ answerJobs<PacedJob, PacedResult>(async job => {
   if (outcome.ok + outcome.failed < outcome.sent) await answered.promise
   clearTimeout(giveUp)
   const elapsedMs = performance.now() - startedMs
-  const cpuAfter = job.pid === null ? null : readCpuMicros(job.pid)
+  const cpuMicros = cpuMicrosUsed()
   client.close()
 
   const sorted = Float64Array.from(latenciesMs).sort()
@@ -86,12 +87,12 @@ answerJobs<PacedJob, PacedResult>(async job => {
     ok: outcome.ok,
     failed: outcome.sent - outcome.ok,
     skipped: outcome.skipped,
-    cpuShare: cpuBefore === null || cpuAfter === null ? null : (cpuAfter - cpuBefore) / 1000 / elapsedMs,
+    cpuShare: cpuMicros === null ? null : cpuMicros / 1000 / elapsedMs,
   }
 })
 
-// In it this process opens its connections and compiles its code: with nothing between the two ends, p99 was 70 ms.
+// The load process opens its connections and compiles its code in this time. Without it, p99 was 70 ms even without a gateway.
 const WARM_UP_SECONDS = 1
-// Someone who is behind by this much does not catch up, and is drowned by the rest.
-const underWayMax = 1000
+// A subject with this many requests in flight does not catch up, and more requests would overload it.
+const inFlightMax = 1000
 const drainMsMax = 15_000

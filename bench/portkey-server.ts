@@ -3,8 +3,8 @@ import { type ListenOptions, Server } from 'node:net'
 import { reportPort } from './process.ts'
 
 /**
- * Starts Portkey's gateway on loopback. Its start script listens on all interfaces, has no option for the address and
- * exports nothing, so the address is put in where every Node server passes.
+ * Starts Portkey's gateway on loopback. Its start script listens on all interfaces, has no option for the address and exports nothing, so this
+ * script overrides `listen` of all Node servers.
  */
 const { listen } = Server.prototype
 Server.prototype.listen = function (this: Server, port?: unknown, _host?: unknown, onListening?: () => void) {

@@ -2,15 +2,16 @@ import { type ChildProcess, execFileSync, fork, spawn, spawnSync } from 'node:ch
 import { once } from 'node:events'
 import { existsSync, openSync, readFileSync } from 'node:fs'
 import type { AddressInfo, Server } from 'node:net'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
-/** Cores as `taskset` writes them ("1", "0,2"); null where processes are left to the scheduler. */
+/** Cores in the notation of `taskset` ("1", "0,2"); null when the scheduler places all processes. */
 export type Cores = { subject: string; upstream: string; load: string; database: string } | null
 
 /**
- * Gives the process under test a core of its own and shares the others out as far as they go: with two, everything
- * else is on one; from four on, upstream, load and database have their own. Null without `taskset` or a second core.
+ * Reserves one core for the process under test and distributes the others. With two cores, everything else shares one; with four or more,
+ * upstream, load and database have separate cores. Null without `taskset` or a second core.
  */
 export function planCores(): Cores {
   const allowed = allowedCores()
@@ -21,64 +22,73 @@ export function planCores(): Cores {
   return { subject, upstream: first, load: second, database: [third, ...allowed.slice(3, -1)].join(',') }
 }
 
-/** A process of the benchmark. It is ended by its own pid, at the latest when the benchmark exits. */
+/** A process of the benchmark. It is killed by its pid at the latest when the benchmark exits. */
 export type Running = { pid: number; process: ChildProcess; stop: () => Promise<void> }
 
-/** Variables set over the benchmark's own environment; undefined takes one away. */
+/** Variables added to the environment of the benchmark; undefined removes one. */
 export type Environment = Record<string, string | undefined>
 
-type Where = { core: string | undefined; logFile: string; env?: Environment }
+type StartOptions = { core: string | undefined; logFile: string; env?: Environment }
 
-/** Starts a script of this folder that reports its port (see `reportPort`), and waits until it has. */
-export async function startServer(script: string, args: string[], where: Where) {
-  const running = startWorker(script, args, where)
-  const port = await nextMessage<number>(running, 20_000, where.logFile)
+/** Starts the benchmark's upstream. It logs to a file in `dir`. */
+export function startUpstream(cores: Cores, dir: string) {
+  return startServer('upstream.ts', [], { core: cores?.upstream, logFile: join(dir, 'upstream.log') })
+}
+
+/** Starts a script that generates load (see `answerJobs`). It logs to a file in `dir`. */
+export function startLoad(script: string, cores: Cores, dir: string): Running {
+  return startScript(script, [], { core: cores?.load, logFile: join(dir, `${script}.log`) })
+}
+
+/** Starts a script of this folder that reports its port (see `reportPort`), and waits for the port. */
+export async function startServer(script: string, args: string[], options: StartOptions) {
+  const running = startScript(script, args, options)
+  const port = await nextMessage<number>(running, 20_000, options.logFile)
   return { ...running, origin: `http://127.0.0.1:${port}` }
 }
 
-/** Starts a script of this folder that answers jobs (see `answerJobs`). */
-export function startWorker(script: string, args: string[], where: Where): Running {
-  const [command, ...before] = onCore(where.core, [process.execPath])
-  const log = openSync(where.logFile, 'a')
+function startScript(script: string, args: string[], options: StartOptions): Running {
+  const [command, ...before] = onCore(options.core, [process.execPath])
+  const log = openSync(options.logFile, 'a')
   const child = fork(fileURLToPath(new URL(script, import.meta.url)), args, {
     execPath: command!,
     execArgv: before,
-    env: { ...process.env, ...where.env },
+    env: { ...process.env, ...options.env },
     stdio: ['ignore', log, log, 'ipc'],
   })
   return register(child)
 }
 
-/** Starts a command line as a user would, with nothing but its environment to talk to it. */
-export function startCommand(commandLine: string[], where: Where & { cwd: string }): Running {
-  const [command, ...args] = onCore(where.core, commandLine)
-  const log = openSync(where.logFile, 'a')
+/** Starts a command line as a user would, without a message channel. */
+export function startCommand(commandLine: string[], options: StartOptions & { cwd: string }): Running {
+  const [command, ...args] = onCore(options.core, commandLine)
+  const log = openSync(options.logFile, 'a')
   const child = spawn(command!, args, {
-    cwd: where.cwd,
-    env: { ...process.env, ...where.env },
+    cwd: options.cwd,
+    env: { ...process.env, ...options.env },
     stdio: ['ignore', log, log],
   })
   return register(child)
 }
 
-/** Moves a running process, all its threads included, to a core. Children it has already started stay where they are. */
+/** Moves a running process with all its threads to a core. Its existing children keep their cores. */
 export function pin(pid: number, core: string | undefined): void {
   if (core === undefined) return
   execFileSync('taskset', ['-a', '-c', '-p', core, String(pid)], { stdio: 'ignore' })
 }
 
-/** How a process shares its core: as everybody does, or taking only what nobody else wants. */
-export type Turn = 'equal' | 'last'
+/** How a process competes for its core: normally, or only for time that no other process uses. */
+export type CpuPriority = 'normal' | 'idle'
 
-/** From now on a process has its core so, and so do the children it starts. */
-export function setTurn(pid: number, turn: Turn): void {
-  const policy = turn === 'last' ? '--idle' : '--other'
+/** Sets the priority of a process and of the children that it starts later. */
+export function setCpuPriority(pid: number, priority: CpuPriority): void {
+  const policy = priority === 'idle' ? '--idle' : '--other'
   const { error, status } = spawnSync('chrt', [policy, '--pid', '0', String(pid)], { stdio: 'ignore' })
-  // One that has ended meanwhile is left alone.
+  // Ignore a process that has ended.
   if (error !== undefined || (status !== 0 && existsSync(`/proc/${pid}`))) throw error ?? new Error('chrt failed')
 }
 
-/** The cores a process may run on, as `taskset` writes them; null where there is no /proc or no such process. */
+/** The cores on which a process may run, in the notation of `taskset`; null without /proc or without such a process. */
 export function coresOf(pid: number | 'self'): string | null {
   try {
     return readFileSync(`/proc/${pid}/status`, 'utf8').match(/^Cpus_allowed_list:\s+(\S+)$/m)?.[1] ?? null
@@ -94,24 +104,24 @@ export async function ask<Job extends object, Answer>(worker: Running, job: Job,
   return answer
 }
 
-/** Ends what is still running, by pid. For the way out after a failure or Ctrl-C. */
+/** Stops all processes that are still running, by pid. */
 export async function stopAll(): Promise<void> {
   await Promise.all([...alive].map(running => running.stop()))
 }
 
-/** In a child: tells the benchmark the port a server listens on, and leaves when the benchmark is gone. */
+/** In a child process: reports the port of a server to the benchmark, and exits when the benchmark exits. */
 export function reportPort(server: Server): void {
   process.send?.((server.address() as AddressInfo).port)
-  leaveWithParent()
+  exitWithParent()
 }
 
-/** In a child: does one job after the other, as the benchmark sends them. */
+/** In a child process: runs the jobs that the benchmark sends, and exits when the benchmark exits. */
 export function answerJobs<Job, Answer>(work: (job: Job) => Promise<Answer>): void {
   process.on('message', async (job: Job) => process.send!((await work(job)) as object))
-  leaveWithParent()
+  exitWithParent()
 }
 
-// A gateway may need this long to finish its streams and stop its database.
+// A gateway may take this long to finish its streams and stop its database.
 const stopMsMax = 20_000
 const alive = new Set<Running>()
 process.on('exit', () => {
@@ -143,30 +153,30 @@ async function nextMessage<Message>(running: Running, msMax: number, logFile: st
   const { process: child } = running
   const settled = new AbortController()
   const { signal } = settled
-  const said = once(child, 'message', { signal }).then(([message]) => message as Message)
-  const left = once(child, 'exit', { signal }).then(([code, killedBy]) => {
-    throw new Error(`${child.spawnargs.join(' ')} left with ${code ?? killedBy}${logTail(logFile)}`)
+  const received = once(child, 'message', { signal }).then(([message]) => message as Message)
+  const exited = once(child, 'exit', { signal }).then(([code, killedBy]) => {
+    throw new Error(`${child.spawnargs.join(' ')} exited with ${code ?? killedBy}${logTail(logFile)}`)
   })
   const late = delay(msMax, undefined, { signal }).then(() => {
-    throw new Error(`${child.spawnargs.join(' ')} said nothing for ${msMax} ms${logTail(logFile)}`)
+    throw new Error(`${child.spawnargs.join(' ')} sent no message within ${msMax} ms${logTail(logFile)}`)
   })
   try {
-    return await Promise.race([said, left, late])
+    return await Promise.race([received, exited, late])
   } finally {
     settled.abort()
   }
 }
 
-/** The last lines of a log, for an error message; empty when there are none. */
+/** The last lines of a log, for an error message; empty without lines. */
 export function logTail(logFile: string | null): string {
   if (logFile === null) return ''
   const lines = readFileSync(logFile, 'utf8').trim().split('\n').slice(-15)
   return lines.length === 0 ? '' : `\n${lines.join('\n')}`
 }
 
-function leaveWithParent(): void {
+function exitWithParent(): void {
   process.on('disconnect', () => process.exit(0))
-  // Ctrl-C reaches the whole process group; the benchmark ends its children itself, in the right order.
+  // Ctrl-C reaches the whole process group, but the benchmark stops its children itself, in the right order.
   process.on('SIGINT', () => {})
 }
 

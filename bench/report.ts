@@ -1,36 +1,38 @@
+import { checksSection, type Finding } from './finding.ts'
 import type { LoadResult } from './load.ts'
-import { describeMachine, type Machine } from './machine.ts'
-import { type Goal, goalRow, markdownTable as table } from './markdown.ts'
+import { describePinning, type Machine, reportHead } from './machine.ts'
+import { type Goal, goalsSection, markdownPage, markdownTable } from './markdown.ts'
 import { type Figure, median, spread } from './spread.ts'
 import type { Calm } from './stolen-time.ts'
 import type { StreamResult } from './stream-load.ts'
-import { type Finding, type SubjectName, subjectNames } from './subjects/subject.ts'
+import { type SubjectName, subjectNames } from './subjects/subject.ts'
 
 export const connectionCounts = [1, 32, 128] as const
 
-/** All rounds, in the order they were run. Keys of `whole` read `relay c128`. */
+/** The results of all rounds, in order. */
 export type Measured = {
+  /** Non-streamed answers. Keys have the form `relay c128`. */
   whole: Map<string, LoadResult[]>
   /** 500 streams of 100 chunks at 50 a second. */
   streams: Map<SubjectName, Calm<StreamResult>[]>
   /** 1,000 streams of 60 chunks at 20 a second. */
   manyStreams: Map<SubjectName, Calm<StreamResult>[]>
-  /** Whole answers at half of what Switchyard does at 128 connections. */
+  /** Non-streamed answers at half of Switchyard's throughput at 128 connections. */
   halfLoad: Map<SubjectName, Calm<LoadResult>[]>
   hotCustomer: HotCustomer | null
   findings: Finding[]
 }
 
-/** The same load at 128 connections of one customer, and of many. */
+/** The same load at 128 connections, of one customer and of many. */
 export type HotCustomer = {
   customers: number
   hot: LoadResult[]
   spread: LoadResult[]
-  /** Updates of all balance rows a second while one customer is hot. */
+  /** Updates per second of the customer's balance row under its load. */
   balanceUpdatesPerS: number
 }
 
-/** Medians over the rounds, one entry per subject that ran; unknown figures are null. */
+/** Medians over the rounds, with one entry per subject that ran. Unknown figures are null. */
 export function toJson(measured: Measured): object {
   const whole = ran(measured).map(name => [
     name,
@@ -65,7 +67,7 @@ export function toJson(measured: Measured): object {
   return { ...Object.fromEntries(whole), stream: Object.fromEntries(stream) }
 }
 
-/** The report that is kept: machine, tables with medians and spread, checks, goals. */
+/** The report: machine, tables with medians and spreads, goals and checks. */
 export function toMarkdown(
   measured: Measured,
   machine: Machine,
@@ -77,23 +79,22 @@ export function toMarkdown(
     streamMeasureMs: number
   },
 ): string {
-  const sections = [
-    `# Benchmark of ${machine.startedAt.slice(0, 16).replace('T', ' ')} UTC`,
-    [
-      `- command: \`npm run bench${process.argv.slice(2).length > 0 ? ` -- ${process.argv.slice(2).join(' ')}` : ''}\`, commit ${machine.commit}`,
-      ...describeMachine(machine),
-      `- ${plan.rounds} rounds of ${plan.secondsPerRound} s per cell after ${plan.warmUpRequests} requests of warm-up each, subjects alternating; ${plan.streamRounds} rounds of ${plan.streamMeasureMs / 1000} s of streams`,
+  const flags = process.argv.slice(2)
+  const { rounds, secondsPerRound, warmUpRequests, streamRounds, streamMeasureMs } = plan
+  return markdownPage([
+    reportHead('Benchmark', `npm run bench${flags.length > 0 ? ` -- ${flags.join(' ')}` : ''}`, machine, [
+      ...describePinning(machine),
+      `- rounds: ${rounds} of ${secondsPerRound} s per cell, in turns, after ${warmUpRequests} warm-up requests per subject; ${streamRounds} of ${streamMeasureMs / 1000} s with streams`,
       '- each cell: median (lowest to highest round)',
-    ].join('\n'),
+    ]),
     ...wholeTables(measured),
     ...streamTable(measured.streams, '500 concurrent streams of 100 chunks at 50 chunks/s'),
     ...streamTable(measured.manyStreams, '1,000 concurrent streams of 60 chunks at 20 chunks/s'),
     ...halfLoadTable(measured),
     ...hotCustomerTable(measured),
-    ...goalTable(measured),
-    `## Checks\n\n${measured.findings.map(({ ok, text }) => `- ${ok ? 'ok' : '**failed**'}: ${text}`).join('\n')}`,
-  ]
-  return `${sections.join('\n\n')}\n`
+    ...goals(measured),
+    checksSection(measured.findings),
+  ])
 }
 
 function wholeTables(measured: Measured): string[] {
@@ -121,8 +122,8 @@ function wholeTables(measured: Measured): string[] {
         spread(share, 2),
       ]
     })
-    return `## Whole answers of 300 bytes, ${connections} ${connections === 1 ? 'connection' : 'connections'}\n\n${table(
-      ['', 'requests/s', 'x relay', 'p50 ms', 'p99 ms', 'CPU us/request', 'core used'],
+    return `## Non-streamed answers of 300 bytes, ${connections} ${connections === 1 ? 'connection' : 'connections'}\n\n${markdownTable(
+      ['subject', 'requests/s', '× relay', 'p50 ms', 'p99 ms', 'CPU µs/request', 'core used'],
       rows,
     )}`
   })
@@ -155,13 +156,13 @@ function streamTable(streams: Map<SubjectName, Calm<StreamResult>[]>, title: str
       name === 'direct' ? '' : spread(figures.addedP99Ms, 2),
       spread(figures.rssMb, 0),
       spread(figures.kibPerStream, 1),
-      ...calmness(rounds),
+      ...stolenCells(rounds),
     ]
   })
   const head = [
-    '',
+    'subject',
     'chunks/s',
-    'CPU us/chunk',
+    'CPU µs/chunk',
     'core used',
     'p50 ms',
     'p99 ms',
@@ -169,9 +170,9 @@ function streamTable(streams: Map<SubjectName, Calm<StreamResult>[]>, title: str
     'added p99 ms',
     'RSS MB',
     'KiB/stream',
-    ...CALMNESS,
+    ...STOLEN_COLUMNS,
   ]
-  return [`## ${title}\n\n${table(head, rows)}`]
+  return [`## ${title}\n\n${markdownTable(head, rows)}`]
 }
 
 function halfLoadTable({ halfLoad }: Measured): string[] {
@@ -181,28 +182,28 @@ function halfLoadTable({ halfLoad }: Measured): string[] {
     ...[rounds.map(r => r.rps), rounds.map(r => r.p50Ms), rounds.map(r => r.p99Ms), rounds.map(r => r.cpuShare)].map(
       (figures, column) => spread(figures, column === 0 ? 0 : 2),
     ),
-    ...calmness(rounds),
+    ...stolenCells(rounds),
   ])
   return [
-    `## Whole answers at half of Switchyard's throughput at 128 connections\n\n${table(
-      ['', 'requests/s', 'p50 ms', 'p99 ms', 'core used', ...CALMNESS],
+    `## Non-streamed answers at half of Switchyard's throughput at 128 connections\n\n${markdownTable(
+      ['subject', 'requests/s', 'p50 ms', 'p99 ms', 'core used', ...STOLEN_COLUMNS],
       rows,
     )}`,
   ]
 }
 
-const CALMNESS = ['stolen %', 'tries']
+const STOLEN_COLUMNS = ['stolen %', 'attempts']
 
-/** How far the host was in the way, and how often it was tried to find it elsewhere. */
-function calmness(rounds: Calm<object>[]): string[] {
+/** The share of time that the host stole, and the number of measurements per round. */
+function stolenCells(rounds: Calm<object>[]): string[] {
   const percent = rounds.map(r => (r.stolenShare === null ? null : r.stolenShare * 100))
   return [spread(percent, 2), rounds.map(r => r.tries).join(', ')]
 }
 
 function hotCustomerTable({ hotCustomer }: Measured): string[] {
   if (hotCustomer === null) return []
-  const row = (who: string, rounds: LoadResult[]) => [
-    who,
+  const row = (customers: string, rounds: LoadResult[]) => [
+    customers,
     spread(
       rounds.map(r => r.rps),
       0,
@@ -213,8 +214,8 @@ function hotCustomerTable({ hotCustomer }: Measured): string[] {
     ),
   ]
   return [
-    `## Switchyard, 128 connections, one customer against many\n\n${table(
-      ['', 'requests/s', 'p99 ms'],
+    `## Switchyard at 128 connections: one customer and many\n\n${markdownTable(
+      ['load', 'requests/s', 'p99 ms'],
       [
         row('1 customer', hotCustomer.hot),
         row(`${hotCustomer.customers.toLocaleString('en')} customers`, hotCustomer.spread),
@@ -223,7 +224,7 @@ function hotCustomerTable({ hotCustomer }: Measured): string[] {
   ]
 }
 
-function goalTable(measured: Measured): string[] {
+function goals(measured: Measured): string[] {
   const rps = (name: SubjectName) => median(wholeRounds(measured, name, 128).map(r => r.rps))
   const p50 = (name: SubjectName) => median(wholeRounds(measured, name, 1).map(r => r.p50Ms))
   const halfLoadP99 = (name: SubjectName) => median((measured.halfLoad.get(name) ?? []).map(r => r.p99Ms))
@@ -233,46 +234,46 @@ function goalTable(measured: Measured): string[] {
   const { hotCustomer } = measured
   const atLeast = (limit: number, goal: string, value: Figure) => ({ goal, value, limit, isFloor: true })
   const atMost = (limit: number, goal: string, value: Figure) => ({ goal, value, limit, isFloor: false })
-  const goals: (Omit<Goal, 'value'> & { value: Figure })[] = [
-    atLeast(0.6, 'throughput at 128 connections, x relay', quotient(rps(ours), rps('relay'))),
-    atLeast(9, 'throughput at 128 connections, x Portkey', quotient(rps(ours), rps('portkey'))),
+  const all: (Omit<Goal, 'value'> & { value: Figure })[] = [
+    atLeast(0.6, 'throughput at 128 connections, × relay', quotient(rps(ours), rps('relay'))),
+    atLeast(9, 'throughput at 128 connections, × Portkey', quotient(rps(ours), rps('portkey'))),
     atMost(0.3, 'added p50 at 1 connection over the relay, ms', difference(p50(ours), p50('relay'))),
-    atMost(5, besideFloor('p99 at half load, ms', halfLoadP99('relay')), halfLoadP99(ours)),
+    atMost(5, withRelay('p99 at half load, ms', halfLoadP99('relay')), halfLoadP99(ours)),
     atLeast(
       0.9,
-      'throughput of one hot customer, x the same load of 1,000',
+      'throughput of one customer, × the same load of 1,000 customers',
       hotCustomer === null
         ? null
         : quotient(median(hotCustomer.hot.map(r => r.rps)), median(hotCustomer.spread.map(r => r.rps))),
     ),
-    atMost(2, 'updates/s of the balance row of a hot customer', hotCustomer?.balanceUpdatesPerS ?? null),
+    atMost(2, 'updates/s of the balance row of one customer', hotCustomer?.balanceUpdatesPerS ?? null),
     atMost(
       1.6,
-      '1,000 streams: CPU per chunk, x relay',
+      '1,000 streams: CPU per chunk, × relay',
       quotient(median(many(ours).cpuUsPerChunk), median(many('relay').cpuUsPerChunk)),
     ),
     atMost(
       10,
-      besideFloor('1,000 streams: added p99, ms', median(many('relay').addedP99Ms)),
+      withRelay('1,000 streams: added p99, ms', median(many('relay').addedP99Ms)),
       median(many(ours).addedP99Ms),
     ),
     atMost(
       48,
-      besideFloor('1,000 streams: memory per stream, KiB', median(many('relay').kibPerStream)),
+      withRelay('1,000 streams: memory per stream, KiB', median(many('relay').kibPerStream)),
       median(many(ours).kibPerStream),
     ),
-    atMost(250, besideFloor('500 streams: RSS, MB', rss('relay')), rss(ours)),
+    atMost(250, withRelay('500 streams: RSS, MB', rss('relay')), rss(ours)),
   ]
-  const rows = goals.flatMap(goal => (goal.value === null ? [] : [goalRow({ ...goal, value: goal.value })]))
-  return rows.length === 0 ? [] : [`## Goals\n\n${table(['', 'measured', 'goal', ''], rows)}`]
+  const known = all.flatMap(({ value, ...goal }) => (value === null ? [] : [{ ...goal, value }]))
+  return known.length === 0 ? [] : [goalsSection(known)]
 }
 
-/** What the bare relay comes to on the same machine says how far off a goal can be that names no ratio. */
-function besideFloor(goal: string, floor: Figure): string {
+/** Adds the relay's figure to an absolute goal, since it shows what the machine allows. */
+function withRelay(goal: string, floor: Figure): string {
   return floor === null ? goal : `${goal} (the relay: ${floor.toFixed(2)})`
 }
 
-/** What a subject adds is its percentile minus that of `direct` in the same round. */
+/** The added delay of a subject is its percentile minus that of `direct` in the same round. */
 function streamFigures(streams: Map<SubjectName, StreamResult[]>, name: SubjectName) {
   const rounds = streams.get(name) ?? []
   const direct = streams.get('direct') ?? []
@@ -281,7 +282,7 @@ function streamFigures(streams: Map<SubjectName, StreamResult[]>, name: SubjectN
     addedP50Ms: rounds.map((r, i) => difference(r.delayP50Ms, direct[i]?.delayP50Ms ?? null)),
     addedP99Ms: rounds.map((r, i) => difference(r.delayP99Ms, direct[i]?.delayP99Ms ?? null)),
     rssMb: rounds.map(r => r.rssMb),
-    // Idle is before the first round: what a round leaves behind is no longer idle.
+    // Idle means before the first round, since a round leaves garbage behind.
     kibPerStream: rounds.map(r => {
       const grownMb = difference(r.rssOpenMb, rounds[0]!.rssIdleMb)
       return grownMb === null ? null : (grownMb * 1e6) / 1024 / r.streams

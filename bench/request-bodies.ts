@@ -5,7 +5,7 @@ export const wholeBody = JSON.stringify({ model: 'bench', messages, max_tokens: 
 const stream = {
   model: 'bench',
   messages,
-  // Room to spare: a gateway that stops a stream at its limit counts the tokens of our stamps its own way.
+  // More than enough: gateways that enforce the limit may count the tokens of a time stamp differently.
   max_tokens: 1024,
   stream: true,
   stream_options: { include_usage: true },

@@ -2,20 +2,20 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { turnAutogroupOff } from './autogroup.ts'
+import { printProgress } from './print-progress.ts'
 import { stopAll } from './process.ts'
-import { say } from './say.ts'
 
-/** A new directory for the data and the logs of a benchmark. */
+/** Creates a directory for the data and the logs of a benchmark. */
 export function makeBenchmarkDir(): string {
   const dir = mkdtempSync(join(tmpdir(), 'switchyard-bench-'))
-  // PostgreSQL does not run as root: started by root, it runs as another user, who must be able to reach its files.
+  // Started by root, PostgreSQL runs as another user, which must be able to access its files.
   chmodSync(dir, 0o755)
   return dir
 }
 
 /**
- * Does the work and leaves the process: with 0, with 1 after a failure, which it tells, with 130 or 143 after a signal. Whatever was started
- * is ended by its pid, and the directory is removed unless there is a profile in it.
+ * Runs `work` and exits: with 0, with 1 after printing a failure, or with 130 or 143 after a signal. Stops all started processes by pid. Removes
+ * the directory unless it contains a profile.
  */
 export async function runBenchmark(dir: string, work: () => Promise<void>, { profile = false } = {}): Promise<void> {
   turnAutogroupOff()
@@ -23,7 +23,7 @@ export async function runBenchmark(dir: string, work: () => Promise<void>, { pro
   const leave = async (exitCode: number) => {
     isLeaving = true
     await stopAll()
-    if (profile) say(`profile and logs: ${dir}`)
+    if (profile) printProgress(`profile and logs: ${dir}`)
     else rmSync(dir, { recursive: true, force: true })
     process.exit(exitCode)
   }
@@ -33,9 +33,9 @@ export async function runBenchmark(dir: string, work: () => Promise<void>, { pro
     await work()
     await leave(0)
   } catch (error) {
-    // On the way out after Ctrl-C, everything that was waited for fails; that is no news.
+    // After Ctrl-C all pending work fails. Do not report that.
     if (isLeaving) return
-    say(error instanceof Error ? (error.stack ?? error.message) : String(error))
+    printProgress(error instanceof Error ? (error.stack ?? error.message) : String(error))
     await leave(1)
   }
 }

@@ -6,13 +6,13 @@ function sorted(figures: Figure[]): number[] {
   return figures.filter(figure => figure !== null).sort((a, b) => a - b)
 }
 
-/** Nearest rank, so that a median is always a figure that was measured; null when there is none. */
+/** The median by nearest rank, so that it is a measured value; null without values. */
 export function median(figures: Figure[]): Figure {
   const known = sorted(figures)
   return known.length === 0 ? null : percentile(known, 0.5)
 }
 
-/** Median (lowest to highest). Empty when nothing was measured. */
+/** Formats figures as "median (lowest to highest)". Empty without values. */
 export function spread(figures: Figure[], digits: number): string {
   const known = sorted(figures)
   if (known.length === 0) return ''

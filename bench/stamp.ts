@@ -1,6 +1,6 @@
 /**
- * A time stamp as the content of a streamed chunk: `@` and the monotonic time in microseconds, in six base-36 digits. It is
- * about as long as a word, because gateways count and limit tokens by the length of the text. It wraps after 36 minutes.
+ * A time stamp as the content of a streamed chunk: `@` and the monotonic time in microseconds, as six base-36 digits. It is about as long as
+ * a word, since gateways may count tokens by the length of the text. It wraps after 36 minutes.
  */
 export function stampText(micros: number): string {
   return `@${(Math.floor(micros) % wrapMicros).toString(36).padStart(stampDigits, '0')}`
@@ -16,7 +16,7 @@ export function microsSince(digits: string, nowMicros: number): number {
   return micros < 0 ? micros + wrapMicros : micros
 }
 
-/** The time since boot in microseconds: one clock for all processes of a machine. */
+/** Microseconds since boot, the same clock for all processes of a machine. */
 export function monotonicMicros(): number {
   const [seconds, nanos] = process.hrtime()
   return seconds * 1e6 + nanos / 1e3

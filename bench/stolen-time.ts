@@ -3,15 +3,15 @@ import { cpus } from 'node:os'
 import type { Figure } from './spread.ts'
 
 export type Calm<Result> = Result & {
-  /** Share of all cores' time, 0 to 1, that was stolen while this was measured; null when unknown. */
+  /** Share of the time of all cores, 0 to 1, that was stolen during the measurement; null when unknown. */
   stolenShare: Figure
-  /** How often it was measured, this time included. */
+  /** Number of measurements, 1 or 2. */
   tries: number
 }
 
 /**
- * While the host of a virtual machine has its cores do something else, that counts as the delay of what is measured. So a round of delays in
- * which more than 0.5 % was stolen is measured again, once more, and the calmer is kept: never chosen by what it measured.
+ * Measures delays, and measures once more when the host of the virtual machine stole more than 0.5 % of the time, since stolen time adds to the
+ * measured delays. Returns the measurement with less stolen time, whatever its result.
  */
 export async function measureCalmly<Result extends object>(measure: () => Promise<Result>): Promise<Calm<Result>> {
   const first = await watchStolen(measure)
@@ -20,7 +20,7 @@ export async function measureCalmly<Result extends object>(measure: () => Promis
   return { ...(second.stolenShare! < first.stolenShare ? second : first), tries: 2 }
 }
 
-/** 5 ms of each second: half of the time that a p99 leaves out. */
+/** 5 ms of each second: half of the 1 % that a p99 ignores. */
 const STOLEN_SHARE_MAX = 0.005
 
 async function watchStolen<Result>(measure: () => Promise<Result>): Promise<Result & { stolenShare: Figure }> {
@@ -33,10 +33,10 @@ async function watchStolen<Result>(measure: () => Promise<Result>): Promise<Resu
   return { ...result, stolenShare }
 }
 
-/** Time in which all cores together had something to run and did not get to it, since the system started; null where there is no /proc. */
+/** Time that the host stole from all cores together since the system started; null on systems without /proc. */
 function readStolenMs(): number | null {
   try {
-    // "steal", the eighth figure in the line of all cores, in hundredths of a second (proc_stat(5)).
+    // "steal" is the eighth figure in the line of all cores, in hundredths of a second (proc_stat(5)).
     return Number(readFileSync('/proc/stat', 'utf8').match(/^cpu +(?:\d+ ){7}(\d+)/)?.[1]) * 10
   } catch {
     return null

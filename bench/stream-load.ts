@@ -1,26 +1,27 @@
 import { Client, requestText } from './client.ts'
 import { percentile } from './percentile.ts'
 import { answerJobs } from './process.ts'
-import { readCpuMicros, readRssMb } from './process-usage.ts'
+import { readRssMb, startCpuWatch } from './process-usage.ts'
 import { microsSince, monotonicMicros, stampDigits, stampMark } from './stamp.ts'
+import { createTally, type Tally } from './tally.ts'
 
 export type StreamJob = {
   url: string
   headers: Record<string, string>
   body: string
-  /** Streams open at the same time. One that ends is followed by the next, in the same place. */
+  /** Number of concurrent streams. When one ends, the next one starts. */
   streams: number
-  /** The first streams start evenly over this time, so that their chunks are spread evenly too. */
+  /** The first streams start evenly over this time, which also spreads their chunks evenly. */
   rampMs: number
-  /** Figures are taken over this time, which begins when all streams are open. */
+  /** Duration of the measurement, which begins when all streams are open. */
   measureMs: number
   chunksPerStream: number
-  /** The process whose CPU time and memory are watched; null when nobody's are. */
+  /** The process whose CPU time and memory are measured; null for none. */
   pid: number | null
 }
 
-export type StreamResult = {
-  /** Open at the same time. */
+export type StreamResult = Tally & {
+  /** Number of concurrent streams. */
   streams: number
   chunks: number
   measuredMs: number
@@ -28,14 +29,12 @@ export type StreamResult = {
   delayP99Ms: number
   cpuUsPerChunk: number | null
   cpuShare: number | null
-  /** Highest while all streams were open. */
+  /** The highest sample while all streams were open. */
   rssMb: number | null
-  /** Before the first stream, and the median while all were open. */
+  /** Before the first stream. */
   rssIdleMb: number | null
+  /** The median while all streams were open. */
   rssOpenMb: number | null
-  sent: number
-  ok: number
-  failed: number
 }
 
 answerJobs<StreamJob, StreamResult>(async job => {
@@ -44,7 +43,7 @@ answerJobs<StreamJob, StreamResult>(async job => {
   let measuring = false
   let draining = false
   const delaysMs: number[] = []
-  const outcome = { sent: 0, ok: 0, failed: 0, open: 0 }
+  const outcome = { ...createTally(), open: 0 }
   const drained = Promise.withResolvers<void>()
 
   const openStream = () => {
@@ -65,7 +64,7 @@ answerJobs<StreamJob, StreamResult>(async job => {
     outcome.open--
     if (isWhole) outcome.ok++
     else outcome.failed++
-    // A broken stream is not followed by another: a gateway that refuses everything must not be hammered.
+    // Do not replace a broken stream: a gateway that refuses everything would be flooded.
     if (!draining && isWhole) openStream()
     if (outcome.open === 0) drained.resolve()
   }
@@ -101,12 +100,12 @@ answerJobs<StreamJob, StreamResult>(async job => {
   }
 })
 
-// A stream takes 2 or 3 s; whatever is open after this long does not end by itself.
+// A stream takes 2 or 3 s; streams open after this time do not end.
 const drainMsMax = 15_000
 
 const doneMark = 'data: [DONE]'
 
-/** Finds the upstream's time stamps in the bytes of one stream, wherever the network cut them. */
+/** Finds the upstream's time stamps in the bytes of one stream, also when a stamp is split over several reads. */
 class StampReader {
   stamps = 0
   done = false
@@ -123,7 +122,7 @@ class StampReader {
       at = all.indexOf(stampMark, at + stampDigits)
     }
     if (all.includes(doneMark)) this.done = true
-    // Copied: the client overwrites its bytes.
+    // Copied because the client reuses its buffer.
     this.#rest = readTo < all.length ? Buffer.from(all.subarray(readTo)) : null
   }
 }
@@ -140,7 +139,7 @@ async function spreadEvenly(count: number, overMs: number, start: () => void): P
 
 function watchProcess(pid: number | null) {
   const startedMicros = monotonicMicros()
-  const cpuBefore = pid === null ? null : readCpuMicros(pid)
+  const cpuMicrosUsed = startCpuWatch(pid)
   const rssesMb: number[] = []
   const sample = () => {
     const rssMb = pid === null ? null : readRssMb(pid)
@@ -151,9 +150,8 @@ function watchProcess(pid: number | null) {
   return {
     stop() {
       clearInterval(sampling)
-      const cpuAfter = pid === null ? null : readCpuMicros(pid)
       return {
-        cpuMicros: cpuBefore === null || cpuAfter === null ? null : cpuAfter - cpuBefore,
+        cpuMicros: cpuMicrosUsed(),
         elapsedMicros: monotonicMicros() - startedMicros,
         rssesMb: rssesMb.sort((a, b) => a - b),
       }

@@ -1,3 +1,3 @@
-// The package of the benchmark that ships no types.
+// Portkey's package has no types.
 
 declare module '@portkey-ai/gateway/build/start-server.js'

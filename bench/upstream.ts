@@ -3,13 +3,13 @@ import { reportPort } from './process.ts'
 import { monotonicMicros, stampText } from './stamp.ts'
 
 /**
- * The model server of the benchmark: OpenAI's dialect at the lowest price we know, which is without node:http (see client.ts for why).
- * Whole answers are one prebuilt text with a body of 300 bytes. Streams are 100 content chunks, one each 20 ms, or for the user "slow" 60 chunks, one
- * each 50 ms; the content of a chunk is the monotonic time it was written at (see stamp.ts), so that whoever receives it on the same machine
- * knows how long it was under way.
+ * The model server of the benchmark. It speaks OpenAI's format without node:http, with as little CPU time as possible (client.ts says why).
+ * A non-streamed answer is a constant text with a body of 300 bytes. A stream has 100 content chunks, one every 20 ms, or for the user
+ * "slow" 60 chunks, one every 50 ms. The content of a chunk is the monotonic time of writing (see stamp.ts), so that a receiver on the same
+ * machine can compute its delay.
  */
 const server = createServer({ noDelay: true }, socket => {
-  /** Of a request that came in pieces. */
+  /** The incomplete request received so far. */
   let rest: Buffer | null = null
   let stream: Stream | null = null
   socket.on('data', (bytes: Buffer) => {
@@ -20,22 +20,22 @@ const server = createServer({ noDelay: true }, socket => {
     rest = all.length < bodyEnd ? all : null
     if (rest === null) stream = answer(socket, all.subarray(headEnd + 4))
   })
-  // A client that leaves early stops its stream; one that has ended has done so itself.
+  // Stop the stream of a client that disconnects early.
   socket.on('close', () => stream?.leave())
-  // A reset is such a client too: 'close' follows.
+  // 'close' follows a reset.
   socket.on('error', () => {})
 })
 
-/** Every subject sends it. One that did not would end the benchmark: its figures would be of something else. */
+/** All subjects send this header. A request without it ends the benchmark. */
 function contentLength(head: string): number {
   const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1]
-  if (length === undefined) throw new Error(`a request of unknown length: ${head}`)
+  if (length === undefined) throw new Error(`the request has no content-length: ${head}`)
   return Number(length)
 }
 
-/** Answers a whole request; returns the stream, if it is one. */
+/** Answers a request; returns the stream if it asks for one. */
 function answer(socket: Socket, body: Buffer): Stream | null {
-  // Both spellings come from JSON.stringify: with and without spaces would be two servers' dialects, not one's.
+  // The bodies come from JSON.stringify, so they contain no spaces.
   if (!body.includes('"stream":true')) {
     socket.write(wholeAnswer, 'latin1')
     return null
@@ -59,7 +59,7 @@ const finishChunk = sse({ choices: [{ index: 0, delta: {}, finish_reason: 'stop'
 const usageChunk = (chunks: number) =>
   sse({ choices: [], usage: { prompt_tokens: 16, completion_tokens: chunks, total_tokens: 16 + chunks } })
 const streamEnd = `${frame('data: [DONE]\n\n')}0\r\n\r\n`
-// Stamps are of one length, and so is the frame around them.
+// All stamps have the same length, so their frames are constant.
 const stampPlace = '@'.repeat(stampText(0).length)
 const [beforeStamp, afterStamp] = sse({
   choices: [{ index: 0, delta: { content: stampPlace }, finish_reason: null }],
@@ -71,13 +71,13 @@ type Stream = {
   socket: Socket
   chunksLeft: number
   includeUsage: boolean
-  /** Takes it off the wheel. Calling it again does nothing. */
+  /** Removes the stream from the wheel. Calling it again has no effect. */
   leave: () => void
 }
 
 /**
- * One timer for all streams of a pace: a wheel of 1 ms slots. A stream stays in the slot it was born in, so each of its chunks is due exactly
- * one turn after the one before, and 500 streams cost 1,000 timer calls a second, not 25,000.
+ * One timer for all streams of the same pace: a wheel with slots of 1 ms. A stream stays in its first slot, so each chunk is due exactly one
+ * turn after the previous one. 500 streams need 1,000 timer calls per second instead of 25,000.
  */
 class Wheel {
   readonly #chunksPerStream: number
@@ -113,7 +113,7 @@ class Wheel {
 
   #turn(): void {
     const untilMs = nowMs()
-    // After a stall longer than a turn, each stream gets one late chunk and goes on from there: no bursts.
+    // After a stall longer than one turn, each stream sends one late chunk and continues from there, without a burst.
     this.#turnedToMs = Math.max(this.#turnedToMs, untilMs - this.#slots.length)
     while (this.#turnedToMs < untilMs) {
       this.#turnedToMs++
@@ -142,7 +142,7 @@ function nowMs(): number {
   return Math.floor(performance.now())
 }
 
-/** One event of a stream, in a frame. */
+/** One server-sent event as an HTTP chunk. */
 function sse(rest: object): string {
   const chunk = {
     id: 'chatcmpl-bench',
@@ -154,7 +154,7 @@ function sse(rest: object): string {
   return frame(`data: ${JSON.stringify(chunk)}\n\n`)
 }
 
-/** A chunk of a body in chunks. */
+/** One chunk of a chunked body. */
 function frame(text: string): string {
   return `${text.length.toString(16)}\r\n${text}\r\n`
 }

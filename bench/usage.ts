@@ -1,23 +1,25 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Pool as HttpPool } from 'undici'
 import { openDatabase } from '../src/db/embedded.ts'
 import { migrate } from '../src/db/migrate.ts'
 import { createPool } from '../src/db/pool.ts'
+import { checksSection, type Finding } from './finding.ts'
 import { type Gateway, startGateway, withDatabase } from './gateway.ts'
 import { bigCustomerEmail, generateUsage } from './generate-usage.ts'
-import { describeMachine, readMachine } from './machine.ts'
-import { goalRow, markdownTable } from './markdown.ts'
-import { measurePaging } from './measure-paging.ts'
+import { describePinning, type Machine, prepareMachine, reportHead } from './machine.ts'
+import { type Goal, goalsSection, markdownPage, markdownTable } from './markdown.ts'
+import { measurePaging, type PagingFigures } from './measure-paging.ts'
 import { percentile } from './percentile.ts'
-import { pin, planCores, startServer } from './process.ts'
+import { printProgress } from './print-progress.ts'
+import { pin, startUpstream } from './process.ts'
 import { readRssMb } from './process-usage.ts'
 import { makeBenchmarkDir, runBenchmark } from './run-benchmark.ts'
-import { say } from './say.ts'
 import { benchConfig } from './subjects/switchyard.ts'
+import { writeReport } from './write-report.ts'
 
-/** `npm run bench:usage`: what the reports take with years of usage behind them. See bench/README.md. */
+/** `npm run bench:usage`: measures the usage reports over a year of requests. See bench/README.md. */
 const { values } = parseArgs({
   options: {
     rows: { type: 'string', default: '20000000' },
@@ -39,11 +41,14 @@ const paths: [path: string, times: number][] = [
   ['/v1/usage/requests?limit=1000', 100],
   ['/v1/usage/requests?limit=100&from=2020-01-01&success=false', 100],
   ['/v1/usage/requests?limit=100&model=qwen3-32b', 300],
-  ['/v1/usage/requests?limit=100&model=nobody-asked-for-this', 100],
+  ['/v1/usage/requests?limit=100&model=unused-model', 100],
   ['/v1/credits', 100],
   ['/v1/credits/transactions', 100],
 ]
 
+const BIG_CUSTOMER = 'half of all rows'
+/** Smaller runs write no report. */
+const REPORT_ROWS_MIN = 20_000_000
 const LINE_FEED = 10
 const rows = Number(values.rows)
 const dir = makeBenchmarkDir()
@@ -51,11 +56,9 @@ const dataDir = values['data-dir'] ?? join(dir, 'data')
 await runBenchmark(dir, bench, { profile: values.profile })
 
 async function bench(): Promise<void> {
-  const cores = planCores()
-  if (cores !== null) pin(process.pid, cores.load)
-  const machine = readMachine(cores)
+  const { cores, machine } = prepareMachine()
   const made = await fill()
-  const upstream = await startServer('upstream.ts', [], { core: cores?.upstream, logFile: join(dir, 'upstream.log') })
+  const upstream = await startUpstream(cores, dir)
   const gatewayDir = join(dir, 'switchyard')
   mkdirSync(gatewayDir)
   const gateway = await startGateway({
@@ -72,14 +75,14 @@ async function bench(): Promise<void> {
   const [big, small] = [await keyOf(bigCustomerEmail), await keyOf('customer-2@example.com')]
   pin(gateway.pid, cores?.subject)
 
-  // First, in a process that has done little else: afterwards its heap has grown anyway.
+  // First, while the heap of the process is still small.
   const exported = await measureExport(gateway, big, Number(values['export-rows']))
   const reports: ReportFigures[] = []
-  for (const [who, headers] of [
-    ['half of all rows', big],
-    ['a 2,000th', small],
+  for (const [customer, headers] of [
+    [BIG_CUSTOMER, big],
+    ['1/2,000 of all rows', small],
   ] as const) {
-    for (const [path, times] of paths) reports.push(await measureReport(gateway, path, who, headers, times))
+    for (const [path, times] of paths) reports.push(await measureReport(gateway, path, customer, headers, times))
   }
   const paging = await withDatabase(gateway, async pool => {
     const { rows } = await pool.query<{ customer_id: string }>('SELECT customer_id FROM customer WHERE email = $1', [
@@ -88,117 +91,123 @@ async function bench(): Promise<void> {
     const customerId = rows[0]!.customer_id
     return measurePaging(gateway, { pool, customerId, headers: big, rowsMax: Number(values['paging-rows']) })
   })
-  say(`paged through ${paging.rows} requests: p50 ${paging.p50Ms.toFixed(1)} ms, p99 ${paging.p99Ms.toFixed(1)} ms`)
+  printProgress(
+    `paged through ${paging.rows} requests: p50 ${paging.p50Ms.toFixed(1)} ms, p99 ${paging.p99Ms.toFixed(1)} ms`,
+  )
   const audit = values['skip-audit'] ? null : await timeAudit(gateway)
   await gateway.stop()
 
-  const figure = (path: string) => reports.find(each => each.path === path && each.who === 'half of all rows')!
-  // The heap of a young process first grows to the size its garbage collector likes; memory is flat if the second half needs no more.
-  const rssGrowthMb = exported.rss === null ? null : exported.rss.secondHalfMb - exported.rss.firstHalfMb
-  const text = [
-    `# Reports over ${rows.toLocaleString('en')} usage rows, ${machine.startedAt.slice(0, 16).replace('T', ' ')} UTC`,
-    [
-      `- command: \`npm run bench:usage${commandLine()}\`, commit ${machine.commit}`,
-      ...describeMachine(machine),
+  const report = usageReport(machine, made, reports, paging, exported, audit)
+  process.stdout.write(report)
+  if (rows >= REPORT_ROWS_MIN) printProgress(`wrote ${writeReport('usage', report)}`)
+}
+
+function usageReport(
+  machine: Machine,
+  made: string,
+  reports: ReportFigures[],
+  paging: PagingFigures,
+  exported: ExportFigures,
+  auditSeconds: number | null,
+): string {
+  const figure = (path: string) => reports.find(each => each.path === path && each.customer === BIG_CUSTOMER)!
+  const { rss } = exported
+  const goals: Goal[] = [
+    { goal: '`/v1/usage` p99, ms', value: figure('/v1/usage').p99Ms, limit: 30, isFloor: false },
+    {
+      goal: '`/v1/usage/tokens?days=365&interval=hour` p99, ms',
+      value: figure('/v1/usage/tokens?days=365&interval=hour').p99Ms,
+      limit: 150,
+      isFloor: false,
+    },
+    { goal: 'one page of 100 requests while paging, p99, ms', value: paging.p99Ms, limit: 20, isFloor: false },
+  ]
+  // A young heap first grows to its working size, so the test for constant memory compares the second half with the first.
+  if (rss !== null)
+    goals.push({
+      goal: 'peak RSS in the second half of the export over the first half, MB',
+      value: rss.secondHalfMb - rss.firstHalfMb,
+      limit: 20,
+      isFloor: false,
+    })
+  const findings: Finding[] = [
+    { ok: true, text: `the export has the ${count(exported.rows)} rows that the reports count` },
+    { ok: true, text: `paging listed all ${count(paging.rows)} requests once and in order` },
+    ...(auditSeconds === null ? [] : [{ ok: true, text: `ledger audit clean, after ${Math.round(auditSeconds)} s` }]),
+  ]
+  return markdownPage([
+    reportHead(`Reports over ${count(rows)} usage rows`, `npm run bench:usage${commandLine()}`, machine, [
+      ...describePinning(machine),
       made,
-    ].join('\n'),
-    `## Reports, one after the other, body read to the end\n\n${markdownTable(
-      ['', 'customer with', 'calls', 'p50 ms', 'p99 ms', 'body kB'],
+    ]),
+    `## Reports\n\nOne call after the other, each answer read to its end.\n\n${markdownTable(
+      ['report', 'customer', 'calls', 'p50 ms', 'p99 ms', 'body kB'],
       reports.map(each => [
         `\`${each.path}\``,
-        each.who,
+        each.customer,
         String(each.calls),
         each.p50Ms.toFixed(1),
         each.p99Ms.toFixed(1),
         (each.bytes / 1000).toFixed(1),
       ]),
     )}`,
-    `## Paging through the requests, 100 a page, while new ones arrive and some are refunded\n\n${markdownTable(
-      ['', ''],
+    `## Paging\n\n100 requests per page, while new requests arrive and some are refunded.\n\n${markdownTable(
+      ['figure', 'value'],
       [
-        ['pages', paging.pages.toLocaleString('en')],
-        ['requests listed', paging.rows.toLocaleString('en')],
-        ['requests that arrived meanwhile', paging.arrived.toLocaleString('en')],
-        ['refunds meanwhile', paging.refunded.toLocaleString('en')],
-        ['a page, p50 ms', paging.p50Ms.toFixed(1)],
-        ['a page, p99 ms', paging.p99Ms.toFixed(1)],
-        ['the slowest page, ms', paging.slowestMs.toFixed(1)],
-        ['a receipt, p99 ms', paging.receiptP99Ms.toFixed(1)],
+        ['pages', count(paging.pages)],
+        ['requests listed', count(paging.rows)],
+        ['new requests during paging', count(paging.arrived)],
+        ['refunds during paging', count(paging.refunded)],
+        ['page, p50 ms', paging.p50Ms.toFixed(1)],
+        ['page, p99 ms', paging.p99Ms.toFixed(1)],
+        ['slowest page, ms', paging.slowestMs.toFixed(1)],
+        ['receipt, p99 ms', paging.receiptP99Ms.toFixed(1)],
       ],
     )}`,
     `## CSV export\n\n${markdownTable(
-      ['', ''],
+      ['figure', 'value'],
       [
-        ['rows', exported.rows.toLocaleString('en')],
+        ['rows', count(exported.rows)],
         ['MB', (exported.bytes / 1e6).toFixed(0)],
         ['seconds', exported.seconds.toFixed(1)],
-        ['rows/s', Math.round(exported.rows / exported.seconds).toLocaleString('en')],
-        ['first byte after, ms', exported.firstByteMs.toFixed(0)],
-        ...(exported.rss === null
+        ['rows/s', count(Math.round(exported.rows / exported.seconds))],
+        ['time to the first byte, ms', exported.firstByteMs.toFixed(0)],
+        ...(rss === null
           ? []
           : [
-              ['RSS of the gateway at the start, MB', exported.rss.startMb.toFixed(0)],
-              ['RSS after each tenth of the rows, MB', exported.rss.tenthsMb.map(mb => mb.toFixed(0)).join(', ')],
+              ['RSS of the gateway at the start, MB', rss.startMb.toFixed(0)],
+              ['RSS after each tenth of the rows, MB', rss.tenthsMb.map(mb => mb.toFixed(0)).join(', ')],
               [
-                'RSS, highest in the first and the second half, MB',
-                `${exported.rss.firstHalfMb.toFixed(0)}, ${exported.rss.secondHalfMb.toFixed(0)}`,
+                'peak RSS in the first and the second half, MB',
+                `${rss.firstHalfMb.toFixed(0)}, ${rss.secondHalfMb.toFixed(0)}`,
               ],
             ]),
         ['`/v1/usage` during the export, p50 ms', exported.summaryP50Ms.toFixed(1)],
         ['`/v1/usage` during the export, p99 ms', exported.summaryP99Ms.toFixed(1)],
       ],
     )}`,
-    `## Goals\n\n${markdownTable(
-      ['', 'measured', 'goal', ''],
-      [
-        goalRow({ goal: '`/v1/usage` p99, ms', value: figure('/v1/usage').p99Ms, limit: 30, isFloor: false }),
-        goalRow({
-          goal: '`/v1/usage/tokens?days=365&interval=hour` p99, ms',
-          value: figure('/v1/usage/tokens?days=365&interval=hour').p99Ms,
-          limit: 150,
-          isFloor: false,
-        }),
-        goalRow({
-          goal: 'a page of `/v1/usage/requests?limit=100`, of all that were paged through, p99, ms',
-          value: paging.p99Ms,
-          limit: 20,
-          isFloor: false,
-        }),
-        ...(rssGrowthMb === null
-          ? []
-          : [
-              goalRow({
-                goal: 'RSS of the gateway, second half of the export over the first, MB',
-                value: rssGrowthMb,
-                limit: 20,
-                isFloor: false,
-              }),
-            ]),
-      ],
-    )}`,
-    `## Checks\n\n${[`- ok: the export has the ${exported.rows.toLocaleString('en')} rows that the reports count`, `- ok: paging listed the ${paging.rows.toLocaleString('en')} requests there were, each once and in order`, ...(audit === null ? [] : [audit])].join('\n')}`,
-  ].join('\n\n')
-  process.stdout.write(`${text}\n`)
-  if (rows >= 20_000_000) {
-    const file = `bench/results/${machine.startedAt.slice(0, 10)}-usage.md`
-    writeFileSync(new URL(`../${file}`, import.meta.url), `${text}\n`)
-    say(`wrote ${file}`)
-  }
+    goalsSection(goals),
+    checksSection(findings),
+  ])
 }
 
-type ReportFigures = { path: string; who: string; calls: number; p50Ms: number; p99Ms: number; bytes: number }
+function count(value: number): string {
+  return value.toLocaleString('en')
+}
 
-/** Fills the database unless it was filled before; returns the line of the report that says how. */
+type ReportFigures = { path: string; customer: string; calls: number; p50Ms: number; p99Ms: number; bytes: number }
+
+/** Fills the database unless an earlier run did. Returns the line of the report on the rows. */
 async function fill(): Promise<string> {
-  const database = await openDatabase({ dataDir, log: { info: say, warn: say } })
+  const database = await openDatabase({ dataDir, log: { info: printProgress, warn: printProgress } })
   try {
     await migrate(database.connection)
     const pool = createPool(database.connection, { max: 1, applicationName: 'bench usage', statementTimeoutMs: 0 })
     try {
       const { rowCount } = await pool.query('SELECT FROM customer WHERE email = $1', [bigCustomerEmail])
       if (rowCount !== 0) return '- rows: generated by an earlier run'
-      const { seconds } = await generateUsage(pool, { rows, nowEpochMs: Date.now(), say })
-      return `- rows: generated in ${Math.round(seconds)} s by bench/generate-usage.ts; one customer has half of them, 1,000 share the rest`
+      const { seconds } = await generateUsage(pool, { rows, nowEpochMs: Date.now() })
+      return `- rows: generated in ${Math.round(seconds)} s by bench/generate-usage.ts; one customer has half of them, and 1,000 customers share the rest`
     } finally {
       await pool.end()
     }
@@ -210,7 +219,7 @@ async function fill(): Promise<string> {
 async function measureReport(
   gateway: Gateway,
   path: string,
-  who: string,
+  customer: string,
   headers: Record<string, string>,
   calls: number,
 ): Promise<ReportFigures> {
@@ -232,15 +241,29 @@ async function measureReport(
   }
   await http.close()
   tookMs.sort()
-  const figures = { path, who, calls, p50Ms: percentile(tookMs, 0.5), p99Ms: percentile(tookMs, 0.99), bytes }
-  say(
-    `${path} of the customer with ${who}: p50 ${figures.p50Ms.toFixed(1)} ms, p99 ${figures.p99Ms.toFixed(1)} ms, ${bytes} bytes`,
+  const figures = { path, customer, calls, p50Ms: percentile(tookMs, 0.5), p99Ms: percentile(tookMs, 0.99), bytes }
+  printProgress(
+    `${path}, customer with ${customer}: p50 ${figures.p50Ms.toFixed(1)} ms, p99 ${figures.p99Ms.toFixed(1)} ms, ${bytes} bytes`,
   )
   return figures
 }
 
-/** Exports the fewest days that hold `rowsMin` rows, counts what arrives, and watches the gateway's memory and how `/v1/usage` fares meanwhile. */
-async function measureExport(gateway: Gateway, headers: Record<string, string>, rowsMin: number) {
+type ExportFigures = {
+  rows: number
+  bytes: number
+  seconds: number
+  firstByteMs: number
+  rss: { startMb: number; tenthsMb: number[]; firstHalfMb: number; secondHalfMb: number } | null
+  summaryP50Ms: number
+  summaryP99Ms: number
+}
+
+/** Exports the fewest days with at least `rowsMin` rows. Counts the rows, and measures the gateway's memory and the latency of `/v1/usage`. */
+async function measureExport(
+  gateway: Gateway,
+  headers: Record<string, string>,
+  rowsMin: number,
+): Promise<ExportFigures> {
   const countedIn = async (days: number) => {
     const response = await fetch(`${gateway.origin}/v1/usage/tokens?days=${days}&interval=month`, { headers })
     return ((await response.json()) as { totals: { requests: number } }).totals.requests
@@ -259,7 +282,7 @@ async function measureExport(gateway: Gateway, headers: Record<string, string>, 
   }, 50)
   let exporting = true
   const summariesMs: number[] = []
-  const askingForSummaries = (async () => {
+  const requestingSummaries = (async () => {
     while (exporting) {
       const startedMs = performance.now()
       await (await fetch(`${gateway.origin}/v1/usage`, { headers })).arrayBuffer()
@@ -278,12 +301,14 @@ async function measureExport(gateway: Gateway, headers: Record<string, string>, 
   }
   const seconds = (performance.now() - startedMs) / 1000
   exporting = false
-  await askingForSummaries
+  await requestingSummaries
   clearInterval(sampling)
   const exportedRows = lines - 1
   if (exportedRows !== expected)
     throw new Error(`the export of ${days} days has ${exportedRows} rows, the reports count ${expected}`)
-  say(`export of ${exportedRows} rows in ${seconds.toFixed(1)} s, RSS ${startMb} to ${Math.max(...halvesMb)} MB`)
+  printProgress(
+    `export of ${exportedRows} rows in ${seconds.toFixed(1)} s, RSS ${startMb} to ${Math.max(...halvesMb)} MB`,
+  )
   summariesMs.sort((a, b) => a - b)
   return {
     rows: exportedRows,
@@ -296,14 +321,15 @@ async function measureExport(gateway: Gateway, headers: Record<string, string>, 
   }
 }
 
-async function timeAudit(gateway: Gateway): Promise<string> {
+/** Returns the seconds of a clean audit; throws otherwise. */
+async function timeAudit(gateway: Gateway): Promise<number> {
   const startedMs = performance.now()
   await gateway.command('ledger', 'audit')
-  return `- ok: ledger audit clean, after ${Math.round((performance.now() - startedMs) / 1000)} s`
+  return (performance.now() - startedMs) / 1000
 }
 
 function commandLine(): string {
-  // Whose directory that is, is nobody's business.
+  // Reports contain no paths of the machine.
   const flags = process.argv.slice(2).map((flag, at, all) => {
     if (all[at - 1] === '--data-dir') return 'DIR'
     return flag.replace(/^--data-dir=.*/, '--data-dir=DIR')

@@ -1,8 +1,11 @@
 // Runs the money code on simulated time, disks, networks and a simulated database: `npm run sim -- --seeds 1000 --from 1`.
 // With --prove it plants each bug of mutations.ts alone and searches for it.
 import { parseArgs } from 'node:util'
+import { readMachine, reportHead } from '../bench/machine.ts'
+import { markdownPage, markdownTable } from '../bench/markdown.ts'
+import { writeReport } from '../bench/write-report.ts'
 import { mutations } from './mutations.ts'
-import { prove } from './prove.ts'
+import { type Finding, prove } from './prove.ts'
 import { simulate } from './simulate.ts'
 
 const values = readArguments()
@@ -10,6 +13,10 @@ const values = readArguments()
 // Stack traces take a tenth of the time. Only the run of a single seed shows them.
 if (values.seed === undefined) Error.stackTraceLimit = 0
 
+/** Shorter runs write no report. */
+const REPORT_SEEDS_MIN = 10_000
+
+const machine = readMachine(null)
 const startedMs = performance.now()
 const isGood = values.prove ? await proveAll() : await simulateAll()
 process.exitCode = isGood ? 0 : 1
@@ -32,9 +39,23 @@ async function simulateAll(): Promise<boolean> {
     }
     if (seed % 64 === 0) await new Promise(resolve => setImmediate(resolve))
   }
+  const seeds = last - first + 1
   console.log(
-    `${last - first + 1} seeds, ${failures} failures, ${elapsedS()} s: ${[...sums].map(([name, count]) => `${count} ${name}`).join(', ')}`,
+    `${seeds} seeds, ${failures} failures, ${elapsedS()} s: ${[...sums].map(([name, count]) => `${count} ${name}`).join(', ')}`,
   )
+  if (seeds >= REPORT_SEEDS_MIN) {
+    const report = markdownPage([
+      reportHead('Simulator', commandLine(), machine, [
+        `- result: ${seeds} seeds, ${failures} failures, ${elapsedS()} s`,
+        '- simulated faults and checked invariants: [docs/simulator.md](../../docs/simulator.md)',
+      ]),
+      markdownTable(
+        ['event', 'count'],
+        [...sums].map(([name, count]) => [name, count.toLocaleString('en')]),
+      ),
+    ])
+    console.log(`wrote ${writeReport('simulator', report)}`)
+  }
   if (failures > 0) console.log('To print each event of one seed: npm run sim -- --seed <seed> --trace')
   return failures === 0
 }
@@ -43,22 +64,41 @@ async function proveAll(): Promise<boolean> {
   const seeds = values.seeds ?? 20_000
   const chosen = mutations.filter(({ id }) => values.only?.includes(id) ?? true)
   const waiting = [...chosen]
-  let found = 0
+  const findings = new Map<string, Finding>()
   await Promise.all(
     Array.from({ length: values.jobs }, async () => {
       for (let mutation = waiting.shift(); mutation !== undefined; mutation = waiting.shift()) {
         const finding = await prove(mutation, values.from, seeds)
-        if (finding !== undefined) found++
+        if (finding !== undefined) findings.set(mutation.id, finding)
         const outcome = finding === undefined ? 'SURVIVED' : `found at seed ${finding.seed} by ${finding.rule}`
         console.log(`${mutation.id.padEnd(40)} ${outcome}`)
       }
     }),
   )
-  const percent = ((found / chosen.length) * 100).toFixed(1)
-  console.log(
-    `${chosen.length} planted bugs, ${found} found (${percent} %) within ${seeds} seeds each, ${elapsedS()} s`,
-  )
-  return found === chosen.length
+  const percent = ((findings.size / chosen.length) * 100).toFixed(1)
+  const summary = `${chosen.length} planted bugs, ${findings.size} found (${percent} %) within ${seeds} seeds each, ${elapsedS()} s`
+  console.log(summary)
+  if (values.only === undefined) {
+    const report = markdownPage([
+      reportHead('Planted bugs', commandLine(), machine, [
+        `- result: ${summary}`,
+        '- each bug is planted alone, and seeds run until an invariant breaks: [docs/simulator.md](../../docs/simulator.md)',
+      ]),
+      markdownTable(
+        ['planted bug', 'found at seed', 'broken invariant'],
+        chosen.map(({ id }) => {
+          const finding = findings.get(id)
+          return finding === undefined ? [id, '**survived**', ''] : [id, String(finding.seed), finding.rule]
+        }),
+      ),
+    ])
+    console.log(`wrote ${writeReport('planted-bugs', report)}`)
+  }
+  return findings.size === chosen.length
+}
+
+function commandLine(): string {
+  return `npm run sim -- ${process.argv.slice(2).join(' ')}`
 }
 
 function elapsedS(): string {

@@ -1,6 +1,6 @@
-import type { Setting, Subject } from './subject.ts'
+import type { Subject, SubjectOptions } from './subject.ts'
 
-/** No gateway: the load talks to the upstream. What the others add is counted from here. */
-export async function startDirect({ upstreamOrigin }: Setting): Promise<Subject> {
+/** No gateway: the load talks to the upstream directly. The baseline of all added delays. */
+export async function startDirect({ upstreamOrigin }: SubjectOptions): Promise<Subject> {
   return { url: `${upstreamOrigin}/v1/chat/completions`, headers: {}, pid: null, stop: async () => {} }
 }

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { startServer } from '../process.ts'
-import type { Setting, Subject } from './subject.ts'
+import type { Subject, SubjectOptions } from './subject.ts'
 
-/** The peer: @portkey-ai/gateway as its package starts it, without its web console, in production mode. */
-export async function startPortkey({ upstreamOrigin, cores, dir }: Setting): Promise<Subject> {
+/** The compared product: @portkey-ai/gateway as its package starts it, in production mode without its web console. */
+export async function startPortkey({ upstreamOrigin, cores, dir }: SubjectOptions): Promise<Subject> {
   const server = await startServer('portkey-server.ts', ['--headless', '--port=0'], {
     core: cores?.subject,
     logFile: join(dir, 'portkey.log'),

@@ -1,9 +1,9 @@
 import { join } from 'node:path'
 import { startServer } from '../process.ts'
-import type { Setting, Subject } from './subject.ts'
+import type { Subject, SubjectOptions } from './subject.ts'
 
-/** The floor: a bare node:http + undici relay, see relay.ts. */
-export async function startRelay({ upstreamOrigin, cores, dir }: Setting): Promise<Subject> {
+/** A bare relay on node:http and undici: see relay.ts. */
+export async function startRelay({ upstreamOrigin, cores, dir }: SubjectOptions): Promise<Subject> {
   const server = await startServer('relay.ts', [upstreamOrigin], {
     core: cores?.subject,
     logFile: join(dir, 'relay.log'),

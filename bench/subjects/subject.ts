@@ -1,44 +1,41 @@
-import type { Cores, Turn } from '../process.ts'
+import type { Finding } from '../finding.ts'
+import type { Cores, CpuPriority } from '../process.ts'
+import type { Tally } from '../tally.ts'
 
-/** What is compared, in the order of the tables. */
+/** The compared subjects, in the order of the tables. */
 export const subjectNames = ['direct', 'relay', 'switchyard', 'portkey'] as const
 export type SubjectName = (typeof subjectNames)[number]
 
-/** What a subject needs to come up. */
-export type Setting = {
-  /** Where the upstream listens: `http://127.0.0.1:PORT`. */
+/** What a subject needs to start. */
+export type SubjectOptions = {
+  /** Origin of the upstream: `http://127.0.0.1:PORT`. */
   upstreamOrigin: string
   cores: Cores
-  /** An empty directory of the subject's own; its log goes to a file in it. */
+  /** An empty directory for this subject, with its log. */
   dir: string
-  /** Write a CPU profile on exit (switchyard only). */
+  /** Writes a CPU profile on exit (switchyard only). */
   profile: boolean
-  /** Nodes behind the port (switchyard only). Default 1. */
+  /** Number of worker processes (switchyard only). Default 1. */
   workers?: number
 }
 
-/** A subject that is up: where its chat completions are and how to ask for them. */
+/** A running subject: the URL of its chat completions, and the headers of a request. */
 export type Subject = {
   url: string
   headers: Record<string, string>
-  /** The process whose CPU time and memory count; null when there is none in between. */
+  /** The process whose CPU time and memory are measured; null for `direct`. */
   pid: number | null
   /** All processes of the gateway, its workers included (switchyard only). */
   pids?: readonly number[]
-  /** Says, after all rounds, whether the subject's books agree with what it was sent. */
+  /** Checks, after all rounds, that the books of the subject match the requests sent (switchyard only). */
   check?: (sent: Tally) => Promise<Finding[]>
-  /** Adds customers as rich as the first, and returns the headers of a request of each (switchyard only). */
+  /** Adds customers with the same credit as the first. Returns the request headers of each (switchyard only). */
   addCustomers?: (count: number) => Promise<Record<string, string>[]>
-  /** Watches the balance row of the first customer (switchyard only). The function it resolves with ends that, and returns its updates. */
+  /** Starts to count updates of the balance row of the first customer (switchyard only). The returned function stops and returns the count. */
   watchBalanceRow?: () => Promise<() => Promise<number>>
   /** See Gateway (switchyard only). */
-  setDatabaseTurn?: (turn: Turn) => void
-  /** Waits until nearly all charges are in PostgreSQL (switchyard only): what a closed loop was spared is not to count as done. */
+  setDatabasePriority?: (priority: CpuPriority) => void
+  /** Waits until nearly all charges are in PostgreSQL (switchyard only), so that a round includes its deferred work. */
   settled?: () => Promise<void>
   stop: () => Promise<void>
 }
-
-/** Requests over all rounds, warm-up included. */
-export type Tally = { sent: number; ok: number; failed: number }
-
-export type Finding = { ok: boolean; text: string }

@@ -3,18 +3,19 @@ import { addCustomer } from '../../src/accounts/customers.ts'
 import { issueKey } from '../../src/auth/keys.ts'
 import { type Pool, transaction } from '../../src/db/pool.ts'
 import { openAccount } from '../../src/ledger/accounts/open-account.ts'
+import type { Finding } from '../finding.ts'
 import { type Gateway, startGateway, withDatabase } from '../gateway.ts'
 import { pin } from '../process.ts'
-import type { Finding, Setting, Subject, Tally } from './subject.ts'
+import type { Tally } from '../tally.ts'
+import type { Subject, SubjectOptions } from './subject.ts'
 
 /**
- * Switchyard as an operator starts it: its own process, embedded PostgreSQL (fsync on) under a fresh data directory,
- * a price on the model, and a customer with a key, whose limits are real but far above the load.
- * Authentication, limits, holds, settlement and usage are all on.
+ * Switchyard as an operator starts it, with an embedded PostgreSQL (fsync on) in a new data directory. The model has a price, and the limits of
+ * the customer are far above the load. Authentication, limits, holds, settlement and usage are all enabled.
  */
-export async function startSwitchyard(setting: Setting): Promise<Subject> {
-  const { cores, dir, profile, workers = 1 } = setting
-  const config = { ...benchConfig(setting.upstreamOrigin), server: { workers } }
+export async function startSwitchyard(options: SubjectOptions): Promise<Subject> {
+  const { cores, dir, profile, workers = 1 } = options
+  const config = { ...benchConfig(options.upstreamOrigin), server: { workers } }
   const gateway = await startGateway({ dir, cores, profile, config })
   try {
     await gateway.command('customer', 'add', customer)
@@ -30,7 +31,7 @@ export async function startSwitchyard(setting: Setting): Promise<Subject> {
       check: sent => checkBooks(gateway.origin, headers, sent, () => gateway.command('ledger', 'audit')),
       addCustomers: count => withDatabase(gateway, pool => addCustomers(pool, count)),
       watchBalanceRow: () => watchBalanceRow(gateway),
-      setDatabaseTurn: gateway.setDatabaseTurn,
+      setDatabasePriority: gateway.setDatabasePriority,
       settled: () => untilSettled(gateway.origin),
       stop: gateway.stop,
     }
@@ -44,7 +45,7 @@ const customer = 'bench@example.com'
 const creditUsd = 1_000_000
 const usdPerMillion = { input: 0.15, output: 0.6 }
 
-/** One upstream with one model, `bench`, that has a price; new customers are rich and may ask a billion times a minute. */
+/** Configures one upstream with one priced model, `bench`. New customers have a large credit and a limit of a billion requests per minute. */
 export function benchConfig(upstreamOrigin: string): object {
   return {
     endpoints: [
@@ -65,7 +66,7 @@ export function benchConfig(upstreamOrigin: string): object {
   }
 }
 
-/** Every request that was answered must be in the usage, priced to the nano-USD, and the ledger must add up. */
+/** Checks that every answered request is in the usage report, priced to the nano-USD, and that the ledger audit is clean. */
 async function checkBooks(
   origin: string,
   headers: Record<string, string>,
@@ -94,7 +95,7 @@ async function checkBooks(
   ]
 }
 
-/** Two batches of the ledger: what always waits for company is no arrears. */
+/** Two batches of the ledger, since a batch always waits for more charges. */
 const CHARGES_WAITING_MAX = 2 * 256
 
 async function untilSettled(origin: string): Promise<void> {
@@ -102,16 +103,16 @@ async function untilSettled(origin: string): Promise<void> {
   for (;;) {
     const metrics = await (await fetch(`${origin}/metrics`)).text()
     const waiting = /^switchyard_settle_queue_length (\d+)$/m.exec(metrics)
-    if (waiting === null) throw new Error('the gateway does not say how many charges wait')
+    if (waiting === null) throw new Error('/metrics has no switchyard_settle_queue_length')
     if (Number(waiting[1]) <= CHARGES_WAITING_MAX) return
-    if (performance.now() > deadlineMs) throw new Error(`${waiting[1]} charges wait still`)
+    if (performance.now() > deadlineMs) throw new Error(`${waiting[1]} charges are still not committed after 60 s`)
     await delay(20)
   }
 }
 
 type Totals = { requests: number; input_tokens: number; output_tokens: number; cost_usd: number }
 
-/** Answers leave once their charge is in the journal; PostgreSQL has it within a second or, where the cores are busy, a few. */
+/** Waits for the totals: an answer ends once its charge is in the journal, and PostgreSQL receives the charge up to a few seconds later. */
 async function readTotals(origin: string, headers: Record<string, string>, requests: number): Promise<Totals> {
   const deadlineMs = performance.now() + 15_000
   for (;;) {
@@ -122,7 +123,7 @@ async function readTotals(origin: string, headers: Record<string, string>, reque
   }
 }
 
-/** In one transaction: through the command line, two processes for each would take ten minutes. */
+/** Adds customers in one transaction. With two command line processes per customer, it would take ten minutes. */
 function addCustomers(pool: Pool, count: number): Promise<Record<string, string>[]> {
   return transaction(pool, async sql => {
     const headers: Record<string, string>[] = []
@@ -136,7 +137,7 @@ function addCustomers(pool: Pool, count: number): Promise<Record<string, string>
   })
 }
 
-/** Counts the versions of the row that it sees: exact while they are further apart than its looks, as they should be by far. */
+/** Counts the row versions that it sees. Exact as long as updates are further apart than the polling interval, as they should be. */
 async function watchBalanceRow(gateway: Gateway): Promise<() => Promise<number>> {
   let updates = 0
   let watching = true
@@ -148,7 +149,7 @@ async function watchBalanceRow(gateway: Gateway): Promise<() => Promise<number>>
       )
       return rows[0]!.version
     }
-    for (let last = await version(); watching; await delay(rowLookMs)) {
+    for (let last = await version(); watching; await delay(rowPollMs)) {
       const now = await version()
       if (now !== last) updates++
       last = now
@@ -161,4 +162,4 @@ async function watchBalanceRow(gateway: Gateway): Promise<() => Promise<number>>
   }
 }
 
-const rowLookMs = 10
+const rowPollMs = 10
