@@ -3,25 +3,26 @@ import { type ChaosCustomer, chargeOf, outputTokensOf, type Sent } from './custo
 import { eventually } from './eventually.ts'
 import type { ChaosWorld } from './world.ts'
 
-/** What may be missing from the books because a fault took it, and nothing else. */
+/** Losses that the fault of a scenario may cause. */
 export interface Allowed {
-  /** Charges of answers that arrived whole, on nodes whose disk was lost or that slept past their lease: free to the customer. */
+  /** Complete answers that may be free: their node lost its disk, or slept longer than its leases lasted. */
   readonly uncharged?: (sent: Sent) => boolean
-  /** Money that the platform gives up. None unless given. */
+  /** Whether the platform may write off costs. Default false. */
   readonly writeoffs?: boolean
 }
 
 export interface Books {
-  /** Sentences; none when all is well. */
+  /** Descriptions of problems; empty when all is well. */
   readonly problems: readonly string[]
-  /** Charged although the client did not get the last bytes: the process died, or the answer came too late, after the charge was safe. */
-  readonly chargedInTheWindow: readonly Sent[]
+  /** Charged although the client did not receive the last bytes: the process died, or timed out, after the charge was safe. */
+  readonly truncated: readonly Sent[]
+  /** Complete answers without a charge. */
   readonly uncharged: readonly Sent[]
 }
 
 /**
- * Waits until every whole answer of these customers is charged and no money of theirs is held by a request that has ended or a node that is
- * gone. Resolves with the milliseconds that took; throws after 90 s.
+ * Waits until every complete answer of these customers is charged and none of their money is held any more. Resolves with the milliseconds
+ * that this took; throws after 90 s.
  */
 export async function converged(
   world: ChaosWorld,
@@ -29,14 +30,14 @@ export async function converged(
   allowed: Allowed = {},
 ): Promise<number> {
   const ids = customers.map(customer => customer.customerId)
-  let left = ''
+  let rest = ''
   try {
     return await eventually('the books converge', async () => {
-      left = await unfinished(world, customers, ids, allowed).catch((error: Error) => error.message)
-      return left === ''
+      rest = await unfinished(world, customers, ids, allowed).catch((error: Error) => error.message)
+      return rest === ''
     })
   } catch (error) {
-    throw new Error(`${(error as Error).message}; left: ${left}`)
+    throw new Error(`${(error as Error).message}; still open: ${rest}`)
   }
 }
 
@@ -58,29 +59,29 @@ async function unfinished(
   const done = new Set(settled.rows.map(row => row.request_id))
   const missing = customers
     .flatMap(customer => customer.sent)
-    .filter(sent => sent.ending === 'whole' && !done.has(sent.requestId!) && allowed.uncharged?.(sent) !== true)
-  return missing.length === 0 ? '' : `${missing.length} whole answers without a usage row`
+    .filter(sent => sent.ending === 'complete' && !done.has(sent.requestId!) && allowed.uncharged?.(sent) !== true)
+  return missing.length === 0 ? '' : `${missing.length} complete answers without a usage row`
 }
 
-/** Compares what clients saw with what the books say, for each request, and audits the ledger. */
+/** Compares each request as its client saw it with the books, and audits the ledger. */
 export async function checkBooks(
   world: ChaosWorld,
   customers: readonly ChaosCustomer[],
   allowed: Allowed = {},
 ): Promise<Books> {
   const problems: string[] = []
-  const chargedInTheWindow: Sent[] = []
+  const truncated: Sent[] = []
   const uncharged: Sent[] = []
   for (const customer of customers) {
     const books = await booksOf(world, customer, allowed)
     problems.push(...books.problems.map(problem => `${customer.customerId}: ${problem}`))
-    chargedInTheWindow.push(...books.chargedInTheWindow)
+    truncated.push(...books.truncated)
     uncharged.push(...books.uncharged)
   }
   for (const { name, violations, examples } of await audit(world.pool)) {
     if (violations > 0) problems.push(`audit: ${name} ${violations} times, such as ${examples.join(', ')}`)
   }
-  return { problems, chargedInTheWindow, uncharged }
+  return { problems, truncated, uncharged }
 }
 
 interface UsageRow {
@@ -98,7 +99,7 @@ async function booksOf(
   allowed: Allowed,
 ): Promise<Books> {
   const problems: string[] = []
-  const chargedInTheWindow: Sent[] = []
+  const truncated: Sent[] = []
   const uncharged: Sent[] = []
   const { rows } = await pool.query<UsageRow>(
     'SELECT request_id, model_id, output_tokens, cost_nanos, writeoff_nanos, outcome FROM usage_event WHERE customer_id = $1',
@@ -114,17 +115,18 @@ async function booksOf(
   const spent = charged.reduce((sum, row) => sum + row.cost_nanos, 0n)
 
   if (balance.posted_nanos !== creditNanos - spent) {
-    problems.push(`has ${balance.posted_nanos} of ${creditNanos} credited, and paid ${spent}`)
+    problems.push(`balance ${balance.posted_nanos}, not credit ${creditNanos} minus charges ${spent}`)
   }
   if (balance.posted_nanos < balance.leased_nanos || balance.leased_nanos < 0n) {
-    problems.push(`${balance.leased_nanos} held of ${balance.posted_nanos}`)
+    problems.push(`${balance.leased_nanos} held of a balance of ${balance.posted_nanos}`)
   }
-  if (spent > limits.dailySpendCapNanos) problems.push(`paid ${spent}, more than its cap`)
+  if (spent > limits.dailySpendCapNanos) problems.push(`charged ${spent}, more than its daily cap`)
   const served = modelServer.tagsOf(customerId).size
-  if (served > limits.requestsPerDay) problems.push(`${served} requests were sent on, more than its day allows`)
-  // What could not be committed in time was called free, and its client was told so.
-  const wasTold = new Set(sent.filter(isToldUnsettled).map(({ requestId }) => requestId))
-  const writtenOff = rows.filter(row => row.writeoff_nanos > 0n && !wasTold.has(row.request_id))
+  if (served > limits.requestsPerDay)
+    problems.push(`${served} requests reached the model server, more than its daily limit`)
+  // A charge that cannot be committed in time is written off, and the client receives an error.
+  const unavailable = new Set(sent.filter(isSettlementUnavailable).map(({ requestId }) => requestId))
+  const writtenOff = rows.filter(row => row.writeoff_nanos > 0n && !unavailable.has(row.request_id))
   if (writtenOff.length > 0 && allowed.writeoffs !== true) {
     problems.push(`written off: ${writtenOff.map(row => `${row.request_id} ${row.outcome}`).join(', ')}`)
   }
@@ -139,35 +141,37 @@ async function booksOf(
       }
     }
     if (mine.length > 1) problems.push(`${named(request)} was charged ${mine.length} times`)
-    else if (request.ending === 'whole' && mine.length === 0) {
+    else if (request.ending === 'complete' && mine.length === 0) {
       uncharged.push(request)
-      if (allowed.uncharged?.(request) !== true) problems.push(`${named(request)} was answered whole and not charged`)
-    } else if (request.ending !== 'whole' && mine.length === 1) {
-      if (isInTheWindow(request)) chargedInTheWindow.push(request)
-      else problems.push(`${named(request)} was charged and not answered: ${request.ending} ${request.errorCode ?? ''}`)
+      if (allowed.uncharged?.(request) !== true)
+        problems.push(`${named(request)} was answered completely and not charged`)
+    } else if (request.ending !== 'complete' && mine.length === 1) {
+      if (mayBeTruncated(request)) truncated.push(request)
+      else problems.push(`${named(request)} was charged but not answered: ${request.ending} ${request.errorCode ?? ''}`)
     }
   }
-  for (const row of unexplained) problems.push(`${row.request_id} was charged and never asked for`)
-  return { problems, chargedInTheWindow, uncharged }
+  for (const row of unexplained) problems.push(`${row.request_id} was charged but never sent`)
+  return { problems, truncated, uncharged }
 }
 
-/** By the id where one was received; without it by the usage, which is another for each request. */
+/** Matches by request id if the client received one, otherwise by the usage, which differs for each request. */
 function isFor(row: UsageRow, request: Sent): boolean {
   if (request.requestId !== null) return row.request_id === request.requestId
   return request.model !== 'penny' && row.model_id === request.model && row.output_tokens === outputTokensOf(request)
 }
 
 /**
- * Where a charge may stand although the last bytes did not arrive: the connection broke after it was safe. So the content of a stream must
- * have arrived by then. A gateway that could not commit in time says `settlement_unavailable`, and cannot call back what was under way.
+ * Whether the request may be charged although its last bytes did not arrive. Either the connection broke after the charge was safe; then the
+ * client has the full content of a stream. Or the gateway answered `settlement_unavailable` because it could not commit in time, and the
+ * commit happened later.
  */
-function isInTheWindow(request: Sent): boolean {
-  const { ending, stream, contentIsWhole } = request
-  if (ending === 'cut' || ending === 'unanswered') return !stream || contentIsWhole
-  return isToldUnsettled(request)
+function mayBeTruncated(request: Sent): boolean {
+  const { ending, stream, hasFullContent } = request
+  if (ending === 'cut' || ending === 'unanswered') return !stream || hasFullContent
+  return isSettlementUnavailable(request)
 }
 
-function isToldUnsettled({ errorCode }: Sent): boolean {
+function isSettlementUnavailable({ errorCode }: Sent): boolean {
   return errorCode === 'settlement_unavailable'
 }
 

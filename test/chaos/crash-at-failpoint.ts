@@ -1,88 +1,88 @@
+import { seededRandom } from '../../src/demo/seeded-random.ts'
 import type { FailpointName } from '../../src/runtime/failpoint.ts'
-import { type ChaosCustomer, chargeOf, outputTokensOf, type Sent } from './customer.ts'
+import { type ChaosCustomer, chargeOf, outputTokensOf, type Sent, USD } from './customer.ts'
 import { eventually } from './eventually.ts'
 import type { GatewayProcess } from './gateway-process.ts'
-import { runLoad, seededRandom } from './load.ts'
+import { runLoad } from './load.ts'
 import type { Scenario } from './scenario.ts'
 import { sendChat } from './send-chat.ts'
 import { verdictOn } from './verdict.ts'
 import type { ChaosWorld } from './world.ts'
 
 /**
- * How a process comes to the place: by one `request` or `stream` after the other, by many at once (`storm`), by living on with some
- * `traffic`, by being left alone after some (`idle`), because another node wants money back (`recall`), by being asked to stop
- * (`drain`), or by its `start` after a process that died with streams running and charges in its journal.
+ * How a process reaches a failpoint: single requests (`request`) or streams (`stream`) in sequence, many concurrent requests (`storm`), some
+ * `traffic` over time, inactivity after traffic (`idle`), another node that needs money back (`recall`), a graceful stop (`drain`), or a
+ * `start` after a process that died with running streams and charges in its journal.
  */
-type Way = 'request' | 'stream' | 'storm' | 'traffic' | 'idle' | 'recall' | 'drain' | 'start'
+type Trigger = 'request' | 'stream' | 'storm' | 'traffic' | 'idle' | 'recall' | 'drain' | 'start'
 
 interface Crash {
-  readonly way: Way
-  /** Dies when it passes for this time; 1 unless given. */
+  readonly trigger: Trigger
+  /** The process dies when it passes the failpoint for this time. Default 1. */
   readonly hit?: number
-  /** What the request that was at this place costs its customer. */
+  /** The cost of the request that reached the failpoint. */
   readonly victim?: 'nothing' | 'its price'
 }
 
-/** A customer with money to spare has a bulk lease by then. */
+/** By then, a customer with enough credit has a bulk lease. */
 const REQUEST = 13
-/** In the middle of some stream: they have eight chunks, of which more than one may travel together. */
+/** In the middle of a stream. A stream has eight chunks, and several may be sent together. */
 const CHUNKS = 60
 
-/** Every failpoint, how it is reached, and what becomes of the request that was there. */
+/** Every failpoint, how a process reaches it, and the cost of its request. */
 export const crashes: Readonly<Record<FailpointName, Crash>> = {
-  'chat-authenticated': { way: 'request', hit: REQUEST, victim: 'nothing' },
-  'admission-begun': { way: 'request', hit: REQUEST, victim: 'nothing' },
-  'admission-answered': { way: 'request', hit: REQUEST, victim: 'nothing' },
-  'dispatch-before-send': { way: 'request', hit: REQUEST, victim: 'nothing' },
-  'upstream-headers': { way: 'request', hit: REQUEST, victim: 'nothing' },
-  'dispatch-answered': { way: 'request', hit: REQUEST, victim: 'nothing' },
-  'relay-mid-stream': { way: 'stream', hit: CHUNKS, victim: 'nothing' },
-  'settlement-before-build': { way: 'request', hit: REQUEST, victim: 'nothing' },
-  'settlement-built': { way: 'stream', hit: REQUEST, victim: 'nothing' },
-  'journal-before-write': { way: 'stream', hit: REQUEST, victim: 'nothing' },
-  'journal-written': { way: 'stream', hit: REQUEST, victim: 'its price' },
-  'settlement-acknowledged': { way: 'stream', hit: REQUEST, victim: 'its price' },
-  'answer-sent': { way: 'request', hit: REQUEST, victim: 'its price' },
-  'admissions-before-send': { way: 'storm', hit: 3 },
-  'admissions-committed': { way: 'storm', hit: 3 },
-  'bulk-lease-answered': { way: 'traffic' },
-  'bulk-lease-recalled': { way: 'recall' },
-  'hand-back-before-send': { way: 'idle' },
-  'hand-back-committed': { way: 'idle' },
-  'settlements-before-send': { way: 'storm', hit: 4 },
-  'settlements-committed': { way: 'storm', hit: 4 },
-  'journal-rotating': { way: 'storm', hit: 2 },
-  'segment-before-removal': { way: 'storm' },
-  'segment-removed': { way: 'storm' },
-  'node-noted': { way: 'start' },
-  'node-registered': { way: 'start' },
-  'replay-begun': { way: 'start' },
-  'replay-settled': { way: 'start' },
-  'replay-buried': { way: 'start' },
-  'heartbeat-before-send': { way: 'traffic', hit: 2 },
-  'heartbeat-sent': { way: 'traffic', hit: 2 },
-  'reap-before-send': { way: 'start' },
-  'reap-buried': { way: 'start' },
-  'reap-customer-reclaimed': { way: 'start' },
-  'drain-idle': { way: 'drain' },
-  'drain-flushed': { way: 'drain' },
-  'drain-before-retire': { way: 'drain' },
-  'drain-retired': { way: 'drain' },
+  'chat-authenticated': { trigger: 'request', hit: REQUEST, victim: 'nothing' },
+  'admission-begun': { trigger: 'request', hit: REQUEST, victim: 'nothing' },
+  'admission-answered': { trigger: 'request', hit: REQUEST, victim: 'nothing' },
+  'dispatch-before-send': { trigger: 'request', hit: REQUEST, victim: 'nothing' },
+  'upstream-headers': { trigger: 'request', hit: REQUEST, victim: 'nothing' },
+  'dispatch-answered': { trigger: 'request', hit: REQUEST, victim: 'nothing' },
+  'relay-mid-stream': { trigger: 'stream', hit: CHUNKS, victim: 'nothing' },
+  'settlement-before-build': { trigger: 'request', hit: REQUEST, victim: 'nothing' },
+  'settlement-built': { trigger: 'stream', hit: REQUEST, victim: 'nothing' },
+  'journal-before-write': { trigger: 'stream', hit: REQUEST, victim: 'nothing' },
+  'journal-written': { trigger: 'stream', hit: REQUEST, victim: 'its price' },
+  'settlement-acknowledged': { trigger: 'stream', hit: REQUEST, victim: 'its price' },
+  'answer-sent': { trigger: 'request', hit: REQUEST, victim: 'its price' },
+  'admissions-before-send': { trigger: 'storm', hit: 3 },
+  'admissions-committed': { trigger: 'storm', hit: 3 },
+  'bulk-lease-answered': { trigger: 'traffic' },
+  'bulk-lease-recalled': { trigger: 'recall' },
+  'hand-back-before-send': { trigger: 'idle' },
+  'hand-back-committed': { trigger: 'idle' },
+  'settlements-before-send': { trigger: 'storm', hit: 4 },
+  'settlements-committed': { trigger: 'storm', hit: 4 },
+  'journal-rotating': { trigger: 'storm', hit: 2 },
+  'segment-before-removal': { trigger: 'storm' },
+  'segment-removed': { trigger: 'storm' },
+  'node-noted': { trigger: 'start' },
+  'node-registered': { trigger: 'start' },
+  'replay-begun': { trigger: 'start' },
+  'replay-settled': { trigger: 'start' },
+  'replay-buried': { trigger: 'start' },
+  'heartbeat-before-send': { trigger: 'traffic', hit: 2 },
+  'heartbeat-sent': { trigger: 'traffic', hit: 2 },
+  'reap-before-send': { trigger: 'start' },
+  'reap-buried': { trigger: 'start' },
+  'reap-customer-reclaimed': { trigger: 'start' },
+  'drain-idle': { trigger: 'drain' },
+  'drain-flushed': { trigger: 'drain' },
+  'drain-before-retire': { trigger: 'drain' },
+  'drain-retired': { trigger: 'drain' },
 }
 
-const USD = 1_000_000_000n
-/** In case it never dies. */
+/** Stops the load when the process never dies. */
 const REQUESTS_MAX = 3_000
 const DIES_WITHIN_MS = 30_000
 
-/** Both crashes of a failpoint that a single request comes to, with its money from a bulk lease and from one of its own; else the one. */
+/** The crashes of a failpoint: with a bulk lease and with a strict lease where a single request reaches it, otherwise one. */
 export function crashesAt(name: FailpointName): Scenario[] {
   return crashes[name].victim === undefined ? [crashAt(name)] : [crashAt(name, 'bulk'), crashAt(name, 'strict')]
 }
 
 /**
- * A gateway kills itself at this place with SIGKILL while another one serves the same customers, then starts again on the same data
- * directory. Where a request comes to the place, it is alone on its gateway, so that it is known which one.
+ * A gateway kills itself with SIGKILL at the failpoint while another gateway serves the same customers, then restarts on the same data
+ * directory. If a request reaches the failpoint, it is the only one on its gateway, so that it can be identified.
  */
 export function crashAt(name: FailpointName, lease?: 'bulk' | 'strict'): Scenario {
   const crash = crashes[name]
@@ -90,10 +90,10 @@ export function crashAt(name: FailpointName, lease?: 'bulk' | 'strict'): Scenari
     name: lease === undefined ? `kill -9 at ${name}` : `kill -9 at ${name}, ${lease} lease`,
     async run(world) {
       const survivor = await world.running('survivor')
-      // Without notice, so that the next start finds what it leaves; but not where a start with something to replay comes to the place.
-      const isPassedInReplay = crash.way === 'storm' || crash.way === 'start'
-      await ended(world, isPassedInReplay ? 'SIGTERM' : 'SIGKILL')
-      // The second has too little for a bulk lease, the third just enough for one: two cents more than a `dear` request holds.
+      // SIGKILL leaves work for the next start. SIGTERM avoids a replay where a replay would pass the failpoint.
+      const isPassedInReplay = crash.trigger === 'storm' || crash.trigger === 'start'
+      await endVictim(world, isPassedInReplay ? 'SIGTERM' : 'SIGKILL')
+      // The second customer has too little for a bulk lease. The third has just enough: two cents more than an `expensive` request holds.
       const [rich, poor, middling] = await Promise.all(
         [200n * USD, (9n * USD) / 10n, (102n * USD) / 100n].map(credit => world.openCustomer(credit)),
       )
@@ -111,27 +111,28 @@ export function crashAt(name: FailpointName, lease?: 'bulk' | 'strict'): Scenari
       })
       let victim: Victim | undefined
       try {
-        const reaching = {
+        const options = {
           world,
           failpoints: `${name}:hit=${crash.hit ?? 1}:kill`,
           survivor,
           chosen,
           middling: middling!,
         }
-        victim = await ways[crash.way](reaching)
+        victim = await triggers[crash.trigger](options)
         const again = await sendChat(await world.start('victim'), rich!)
-        if (again.ending !== 'whole') problems.push(`after its restart it answers ${again.ending} ${again.errorCode}`)
+        if (again.ending !== 'complete')
+          problems.push(`after its restart a request ended ${again.ending} ${again.errorCode}`)
       } finally {
         over.abort()
         await bystanders
       }
       const settled = () => verdictOn(world, customers, {}, async () => judge(world, crash, victim))
-      return { customers, problems, note: crash.way, settled }
+      return { customers, problems, note: crash.trigger, settled }
     },
   }
 }
 
-interface Reaching {
+interface TriggerOptions {
   readonly world: ChaosWorld
   readonly failpoints: string
   readonly survivor: GatewayProcess
@@ -144,10 +145,10 @@ interface Victim {
   readonly sent: Sent
 }
 
-/** Each resolves when the gateway has killed itself, with the request that was at the place where it is known. */
-const ways: Readonly<Record<Way, (reaching: Reaching) => Promise<Victim | undefined>>> = {
-  request: reaching => oneByOne(reaching, false),
-  stream: reaching => oneByOne(reaching, true),
+/** Each function resolves when the gateway has killed itself, with the request that reached the failpoint if it is known. */
+const triggers: Readonly<Record<Trigger, (options: TriggerOptions) => Promise<Victim | undefined>>> = {
+  request: options => sendInSequence(options, false),
+  stream: options => sendInSequence(options, true),
   async storm({ world, failpoints, chosen }) {
     const node = await world.start('victim', { failpoints })
     const over = new AbortController()
@@ -180,10 +181,10 @@ const ways: Readonly<Record<Way, (reaching: Reaching) => Promise<Victim | undefi
   async recall({ world, failpoints, survivor, middling }) {
     const node = await world.start('victim', { failpoints })
     await trafficUntil(() => hasBulkLease(world, middling), node, [middling])
-    // Asks for a dollar of which a part is in the bulk lease of the other, however many nodes have a share.
+    // An expensive request holds a dollar, and part of that dollar is in the bulk lease of the victim.
     await Promise.all([
       trafficUntil(() => node.exit !== undefined, node, [middling]),
-      sendChat(survivor, middling, { model: 'dear' }),
+      sendChat(survivor, middling, { model: 'expensive' }),
     ])
     await died(node)
     return undefined
@@ -200,7 +201,7 @@ const ways: Readonly<Record<Way, (reaching: Reaching) => Promise<Victim | undefi
   async start({ world, failpoints, chosen }) {
     const before = await world.start('victim', { failpoints: 'settlements-before-send:hit=1:kill' })
     const running = await runningStreams(world, before, chosen, 400)
-    // Answered from the journal; the process dies when it wants to commit.
+    // The journal accepts the charge; the process dies before the commit.
     await sendChat(before, chosen[0]!)
     await died(before)
     await Promise.all(running)
@@ -209,20 +210,20 @@ const ways: Readonly<Record<Way, (reaching: Reaching) => Promise<Victim | undefi
   },
 }
 
-async function oneByOne({ world, failpoints, chosen }: Reaching, stream: boolean): Promise<Victim> {
+async function sendInSequence({ world, failpoints, chosen }: TriggerOptions, stream: boolean): Promise<Victim> {
   const node = await world.start('victim', { failpoints })
   const customer = chosen[0]!
   for (let request = 1; ; request++) {
     const sent = await sendChat(node, customer, { stream, words: 6, gapMs: 2 })
-    // The one that was answered whole at the last place of all is found by counting.
+    // At `answer-sent` the answer is complete, so the request is identified by its number.
     const isLast = failpoints === `answer-sent:hit=${request}:kill` || request === REQUESTS_MAX
-    if (sent.ending === 'whole' && !isLast) continue
+    if (sent.ending === 'complete' && !isLast) continue
     await died(node)
     return { customer, sent }
   }
 }
 
-/** One request after the other, streams and others, in turn for each customer. */
+/** Sends requests in sequence, alternating streams and non-streamed answers, and the customers. */
 async function trafficUntil(
   isEnough: (sent: number) => boolean | Promise<boolean>,
   node: GatewayProcess,
@@ -238,7 +239,7 @@ async function hasBulkLease({ pool }: ChaosWorld, { customerId }: ChaosCustomer)
   return rowCount !== 0
 }
 
-/** A stream for each customer, from when the model server has begun with all of them. */
+/** Starts a stream for each customer, and waits until all have reached the model server. */
 async function runningStreams(
   { modelServer }: ChaosWorld,
   node: GatewayProcess,
@@ -247,36 +248,36 @@ async function runningStreams(
 ): Promise<Promise<Sent>[]> {
   const running = customers.map(customer => sendChat(node, customer, { stream: true, words, gapMs: 10 }))
   const tags = customers.map(({ sent }) => sent.findLast(each => each.node === node.name)!.tag)
-  await eventually('its streams run', () =>
+  await eventually('the streams reach the model server', () =>
     customers.every(({ customerId }, i) => modelServer.tagsOf(customerId).has(tags[i]!)),
   )
   return running
 }
 
-/** Ends the victim of the crash before this one. */
-async function ended(world: ChaosWorld, signal: NodeJS.Signals): Promise<void> {
+/** Ends the victim of the previous crash. */
+async function endVictim(world: ChaosWorld, signal: NodeJS.Signals): Promise<void> {
   const before = world.nodes.find(node => node.name === 'victim')
   before?.signal(signal)
   await before?.exited
 }
 
 async function died(node: GatewayProcess): Promise<void> {
-  await eventually(`${node.name} kills itself`, () => node.exit !== undefined, { timeoutMs: DIES_WITHIN_MS })
+  await eventually(`${node.name} reaches the failpoint`, () => node.exit !== undefined, { timeoutMs: DIES_WITHIN_MS })
   if (node.exit?.signal !== 'SIGKILL') {
-    throw new Error(`${node.name} ended with ${node.exit?.code} instead of being killed:\n${node.log()}`)
+    throw new Error(`${node.name} exited with ${node.exit?.code} instead of being killed:\n${node.log()}`)
   }
 }
 
 async function judge({ pool }: ChaosWorld, crash: Crash, victim: Victim | undefined): Promise<string[]> {
   if (crash.victim === undefined) return []
-  if (victim === undefined) return ['no request was at the place']
+  if (victim === undefined) return ['no request reached the failpoint']
   const { customer, sent } = victim
-  // Without an answer there is no request id, but the number of tokens is this request's alone.
+  // Without an answer there is no request id, but the number of tokens identifies the request.
   const { rows } = await pool.query<{ cost: bigint }>(
     'SELECT cost_nanos AS cost FROM usage_event WHERE customer_id = $1 AND output_tokens = $2',
     [customer.customerId, outputTokensOf(sent)],
   )
   const cost = rows[0]?.cost ?? 0n
   const expected = crash.victim === 'nothing' ? 0n : chargeOf(sent)
-  return cost === expected ? [] : [`the request that was there cost ${cost} instead of ${expected}`]
+  return cost === expected ? [] : [`the request at the failpoint cost ${cost} instead of ${expected}`]
 }

@@ -6,59 +6,62 @@ import type { AccountLimits } from '../../src/domain/caller.ts'
 import { costNanos, type TokenPrice } from '../../src/domain/money.ts'
 import { openAccount } from '../../src/ledger/accounts/open-account.ts'
 import { PROMPT_TOKENS } from './model-server.ts'
+import type { ChaosWorld } from './world.ts'
 
-/** Somebody who pays, and everything they saw. */
+export const USD = 1_000_000_000n
+
+/** A customer and all its requests. */
 export interface ChaosCustomer {
   readonly customerId: string
   readonly key: string
   readonly creditNanos: bigint
   readonly limits: AccountLimits
-  /** In the order the requests were sent. */
+  /** In sending order. */
   readonly sent: Sent[]
 }
 
-/** One request and what its client saw of it. */
+/** One request as its client saw it. */
 export interface Sent {
-  /** The number of this request among those of its customer, from 1. */
+  /** Number of the request among those of its customer, from 1. */
   readonly tag: number
   readonly node: string
   readonly model: ModelName
   readonly stream: boolean
-  /** From the header of the answer; null when none came. */
+  /** From the header of the answer; null without an answer. */
   requestId: string | null
   ending: Ending | 'running'
-  /** Of the answer, or of the error chunk of a stream. */
+  /** Error code of the answer or of the error chunk of a stream. */
   errorCode: string | null
   retryAfterS: number | null
-  /** A stream whose last word and finish reason arrived; only the closing `[DONE]` may be missing. */
-  contentIsWhole: boolean
-  /** By performance.now(). */
+  /** The stream delivered its last word and finish reason; only `[DONE]` may be missing. */
+  hasFullContent: boolean
+  /** Time of performance.now(). */
   endedAtMs: number
 }
 
 /**
- * `whole`: all of it arrived. `refused`: an error status. `failed`: a stream that ended with an error chunk. `cut`: the connection broke in
- * the middle. `unanswered`: it broke before a status line. `unsent`: there was nobody to connect to.
+ * `complete`: the whole answer arrived. `refused`: an error status. `failed`: a stream that ended with an error chunk. `cut`: the connection broke
+ * during the answer. `unanswered`: it broke before a status line. `unsent`: the connection was refused.
  */
-export type Ending = 'whole' | 'refused' | 'failed' | 'cut' | 'unanswered' | 'unsent'
+export type Ending = 'complete' | 'refused' | 'failed' | 'cut' | 'unanswered' | 'unsent'
 
-/** The models on sale. `penny` costs its output alone, so that a hold of 1,000 tokens is one cent exactly. `dear` holds a dollar. */
+/** The models and their prices. `penny` has no input price, so a hold of 1,000 tokens is exactly one cent. `expensive` holds a dollar. */
 export const prices = {
   chaos: { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 2_000_000n },
   penny: { inputPicoPerToken: 0n, outputPicoPerToken: 10_000_000n },
-  dear: { inputPicoPerToken: 0n, outputPicoPerToken: 250_000_000n },
+  expensive: { inputPicoPerToken: 0n, outputPicoPerToken: 250_000_000n },
 } as const satisfies Record<string, TokenPrice>
 export type ModelName = keyof typeof prices
 
-/** What requests ask for. A customer sends at most so many, since no charge is higher. */
-export const maxTokensOf: Readonly<Record<ModelName, number>> = { chaos: 4_000, penny: 1_000, dear: 4_000 }
+/** The `max_tokens` of requests. A customer sends at most this many requests, since the tag is the number of charged tokens. */
+export const maxTokensOf: Readonly<Record<ModelName, number>> = { chaos: 4_000, penny: 1_000, expensive: 4_000 }
 
-/** The tag is the usage, so that each charge tells which request it is for. Of `penny` all that is held is used. */
+/** The usage of a request. It equals the tag, so that a charge identifies its request; `penny` requests use their full hold. */
 export function outputTokensOf({ model, tag }: Pick<Sent, 'model' | 'tag'>): number {
   return model === 'penny' ? maxTokensOf.penny : tag
 }
 
-/** What a request is charged when it is charged. */
+/** The charge of a request, if it is charged. */
 export function chargeOf(request: Pick<Sent, 'model' | 'tag'>): bigint {
   return costNanos(prices[request.model], PROMPT_TOKENS, outputTokensOf(request))
 }
@@ -69,7 +72,7 @@ export const unlimited: AccountLimits = {
   dailySpendCapNanos: 1_000_000_000_000n,
 }
 
-/** A new customer with exactly this credit, limits of its own and one key. */
+/** Creates a customer with exactly this credit, its own limits and one key. */
 export async function openCustomer(
   pool: Pool,
   creditNanos: bigint,
@@ -90,7 +93,12 @@ export async function openCustomer(
   })
 }
 
-/** The windows begin a moment ahead of PostgreSQL's clock, so that neither minute nor day ends in the middle. */
+/** Opens one customer with enough credit for every load, and one with 5 USD. */
+export function openTwoCustomers(world: ChaosWorld): Promise<ChaosCustomer[]> {
+  return Promise.all([200n * USD, 5n * USD].map(credit => world.openCustomer(credit)))
+}
+
+/** Starts the windows ahead of PostgreSQL's clock, so that neither the minute nor the day ends during a scenario. */
 export async function openWindowsAhead(sql: Sql, customerId: string): Promise<void> {
   await sql.query(
     `UPDATE balance SET minute = date_trunc('minute', now(), 'UTC') + interval '1 minute', day = (now() AT TIME ZONE 'UTC')::date + 1

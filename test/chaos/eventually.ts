@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** Asks again and again until it is true (or not empty); throws with `what` after `timeoutMs`. Resolves with the milliseconds it took. */
+/** Polls until the condition is true. Throws with `what` after `timeoutMs`. Resolves with the milliseconds that it took. */
 export async function eventually(
   what: string,
   isTrue: () => boolean | Promise<boolean>,
@@ -9,7 +9,7 @@ export async function eventually(
   const startedMs = performance.now()
   for (;;) {
     if (await isTrue()) return performance.now() - startedMs
-    if (performance.now() - startedMs > timeoutMs) throw new Error(`not within ${timeoutMs / 1000} s: ${what}`)
+    if (performance.now() - startedMs > timeoutMs) throw new Error(`timed out after ${timeoutMs / 1000} s: ${what}`)
     await delay(everyMs)
   }
 }

@@ -11,15 +11,15 @@ const passed = sources.flatMap(path =>
   [...readFileSync(`${root}/${path}`, 'utf8').matchAll(/\bfailpoint\('([^']*)'\)/g)].map(([, name]) => name!),
 )
 
-test('each failpoint stands in exactly one place of the code', () => {
+test('each failpoint occurs exactly once in the code', () => {
   expect(passed.toSorted()).toEqual(Object.keys(failpoints).toSorted())
 })
 
-test('each failpoint has its crash in the chaos suite', () => {
+test('the chaos suite has a crash for each failpoint', () => {
   expect(Object.keys(crashes).toSorted()).toEqual(Object.keys(failpoints).toSorted())
 })
 
-test('docs/chaos.md has each failpoint with what is true there and what its request costs', () => {
+test('docs/chaos.md describes each failpoint and the cost of its request', () => {
   const documented = tableRows(readPage('docs/chaos.md'), 'failpoint')
   const known = Object.entries(failpoints).map(([name, truth]) => [
     name,

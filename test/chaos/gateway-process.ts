@@ -6,25 +6,25 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Connection } from '../../src/db/embedded.ts'
 import { databaseUrl } from '../cli/run-cli.ts'
+import { killOnExit } from './clean-up-on-exit.ts'
 import { eventually } from './eventually.ts'
-import { endWithUs } from './leave-nothing.ts'
 
-/** One start of a real gateway. */
+/** A running gateway process. */
 export interface GatewayProcess {
   readonly name: string
   /** `http://127.0.0.1:<port>` */
   readonly url: string
   readonly dataDir: string
-  /** Resolves when the process is gone, with how it went. */
+  /** Resolves when the process has exited. */
   readonly exited: Promise<Exit>
-  /** Undefined while it runs. */
+  /** Undefined while the process runs. */
   readonly exit: Exit | undefined
-  /** Resolves when it takes requests; rejects with the end of its log when it dies or takes too long. */
+  /** Resolves when the gateway takes requests. Rejects when it exits, with its log, or after 90 s. */
   ready(): Promise<void>
   signal(name: NodeJS.Signals): void
-  /** Stopped by SIGSTOP, its own or another's. Linux only. */
+  /** Whether SIGSTOP has stopped the process. Linux only. */
   isStopped(): boolean
-  /** What it wrote to stdout and stderr at this start. */
+  /** Output of this process to stdout and stderr. */
   log(): string
 }
 
@@ -35,16 +35,16 @@ export interface Exit {
 
 export interface GatewayStart {
   readonly name: string
-  /** Holds a folder for each name: its data directory and its log. */
+  /** Has a folder for each name, with its data directory and log. */
   readonly directory: string
   readonly configFile: string
   readonly database: Connection
   readonly masterKey: string
-  /** As SWITCHYARD_FAILPOINTS has them. */
+  /** Value of SWITCHYARD_FAILPOINTS. */
   readonly failpoints?: string
 }
 
-/** Starts `switchyard start` on a free port. It ends at the latest with this process. */
+/** Runs `switchyard start` on a free port. The process ends at the latest with this process. */
 export async function startGateway(start: GatewayStart): Promise<GatewayProcess> {
   const home = join(start.directory, start.name)
   const dataDir = join(home, 'data')
@@ -68,7 +68,7 @@ export async function startGateway(start: GatewayStart): Promise<GatewayProcess>
     },
   })
   closeSync(log)
-  endWithUs(child)
+  killOnExit(child)
   let exit: Exit | undefined
   const exited = once(child, 'exit').then(([code, signal]): Exit => {
     exit = { code, signal }
@@ -89,12 +89,12 @@ export async function startGateway(start: GatewayStart): Promise<GatewayProcess>
           () => false,
         )
       await eventually(`${start.name} is ready`, async () => {
-        if (exit !== undefined) throw new Error(`${start.name} died: ${JSON.stringify(exit)}\n${gateway.log()}`)
+        if (exit !== undefined) throw new Error(`${start.name} exited with ${JSON.stringify(exit)}\n${gateway.log()}`)
         return await isReady()
       })
     },
     signal: name => void child.kill(name),
-    // After the name in brackets, which may hold anything: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+    // The state follows the name in brackets: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
     isStopped: () => /\) T /.test(readFileSync(`/proc/${child.pid}/stat`, 'utf8')),
     log: () => readFileSync(logFile, 'utf8'),
   }
@@ -103,7 +103,7 @@ export async function startGateway(start: GatewayStart): Promise<GatewayProcess>
 
 const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
-/** Through the proxy: a host and a port, no socket directory. */
+/** The URL of a TCP connection through the proxy, instead of the socket directory. */
 function tcpUrl(connection: Connection): string {
   const url = new URL(databaseUrl(connection))
   url.searchParams.delete('host')

@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { seededRandom } from '../../src/demo/seeded-random.ts'
+import { USD } from './customer.ts'
 import type { GatewayProcess } from './gateway-process.ts'
-import { runLoad, seededRandom } from './load.ts'
+import { runLoad } from './load.ts'
 import type { Scenario } from './scenario.ts'
 import { verdictOn } from './verdict.ts'
 
-const USD = 1_000_000_000n
-
-/** kill -9 of one node or the other, again and again at moments nobody chose, under load; each starts again on its data directory at once. */
+/** Kills one of two nodes at random moments under load. A killed node restarts at once on its data directory. */
 export function killAtRandom({ kills, workers, seed }: { kills: number; workers: number; seed: number }): Scenario {
   return {
-    name: `kill -9 x ${kills} at random, seed ${seed}`,
+    name: `kill -9 at random, ${kills} times, seed ${seed}`,
     async run(world) {
       const random = seededRandom(seed)
       const nodes = await Promise.all(['a', 'b'].map(name => world.running(name)))
@@ -40,11 +40,11 @@ export function killAtRandom({ kills, workers, seed }: { kills: number; workers:
         enough.abort()
       }
       const sent = await load
-      const whole = sent.filter(({ ending }) => ending === 'whole').length
+      const complete = sent.filter(({ ending }) => ending === 'complete').length
       return {
         customers,
-        problems: whole === 0 ? ['nothing was served'] : [],
-        note: `${whole} of ${sent.length} answered whole`,
+        problems: complete === 0 ? ['no request was answered'] : [],
+        note: `${complete} of ${sent.length} answered`,
         settled: () => verdictOn(world, customers),
       }
 

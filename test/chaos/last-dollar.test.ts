@@ -3,17 +3,17 @@ import { createLedgerWorld, type LedgerWorld } from '../ledger/ledger-world.ts'
 import { lastDollars, storms, threeNodes } from './last-dollar.ts'
 
 let world: LedgerWorld
-// One for each test: bulk leases are shares among the nodes that live.
+// One world per test, since live nodes share the money for bulk leases.
 beforeEach(async () => {
   world = await createLedgerWorld()
 })
 afterEach(() => world.drop())
 
 test.each(storms)(
-  'the last dollar, day and minute are exact for 500 requests at once over three nodes; used: %s',
+  '500 concurrent requests on three nodes never exceed balance, daily cap or minute limit; used: %s',
   async costs => {
     const nodes = await threeNodes(world, costs)
-    // Those with bulk leases wait for recalls.
+    // Runs with bulk leases are slower because they wait for recalls.
     const repetitions = costs === 'all, bulk leases first' ? 2 : 5
     const { problems } = await lastDollars(world, nodes, costs, repetitions)
     expect(problems).toEqual([])

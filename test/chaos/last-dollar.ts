@@ -8,40 +8,42 @@ import {
   type TestNode,
   unlimited,
 } from '../ledger/ledger-world.ts'
-import { openWindowsAhead } from './customer.ts'
+import { openWindowsAhead, USD } from './customer.ts'
 import { eventually } from './eventually.ts'
 import type { Scenario } from './scenario.ts'
 import { sendChat } from './send-chat.ts'
 import { verdictOn } from './verdict.ts'
 
-const USD = 1_000_000_000n
 const CENT = USD / 100n
 const REQUESTS = 500
 const PAID_FOR = 100
-/** `openWindowsAhead` opens a minute that lasts this long at least. */
+/** The minute that `openWindowsAhead` opens lasts at least this long. */
 const MINUTE_MS = 60_000
 
-/** What requests use of what they hold, all at once by leases of their own; or all of it, in waves that begin with bulk leases. */
+/**
+ * How much of its hold each request uses. With `all` and `a part`, all requests run at once with strict leases. With `all, bulk leases first`,
+ * they come in waves that begin with bulk leases.
+ */
 export type Storm = 'all' | 'a part' | 'all, bulk leases first'
 export const storms: readonly Storm[] = ['all', 'a part', 'all, bulk leases first']
 
-/** How many requests are paid for. Bulk leases need money to spare: so these are more, and the last of them are admitted one by one. */
+/** Number of requests that the credit pays for. Bulk leases need more credit; the last requests are then admitted with strict leases. */
 function paidFor(costs: Storm): number {
   return costs === 'all, bulk leases first' ? 400 : PAID_FOR
 }
 
-/** What came of some repetitions. */
+/** The result of some repetitions. */
 export interface LastDollars {
-  /** What went wrong; none when all is well. */
+  /** Descriptions of problems; empty when all is well. */
   readonly problems: string[]
-  /** Repetitions in which PostgreSQL was too slow for some request (`database_unavailable`), or which outlived their minute: judged, and done again. */
+  /** Repetitions in which PostgreSQL was too slow for some request (`database_unavailable`) or which exceeded their minute. They are checked and repeated. */
   readonly undecided: number
 }
 
 /**
- * 500 requests over three nodes on a balance, under a daily cap, and in a minute that pay for fewer, again and again. Each holds a cent.
- * A request that is turned away with `database_unavailable` is no overdraft, but it leaves fewer to compete for the last dollar. So a
- * repetition with such a request must not exceed anything either, and another takes its place, until `repetitions` were decided.
+ * Sends 500 requests over three nodes, limited by a balance, by a daily cap and by a minute limit that allow fewer. Each request holds a cent.
+ * Requests refused with `database_unavailable` leave fewer to compete for the last dollar. A repetition with such a request must not exceed a
+ * limit either, but it does not count: the function repeats until `repetitions` were decided.
  */
 export async function lastDollars(
   world: LedgerWorld,
@@ -83,12 +85,14 @@ async function lastDollar(
   const all = [balance, cap, minute]
   const isWithinMinute = performance.now() - startedMs < MINUTE_MS
   const isBulk = costs === 'all, bulk leases first'
-  // What a request held that was turned away comes free when the others have been refused.
-  const isTooFew = ({ served, turnedAway }: Weathered) => turnedAway === 0 && served !== most
+  // The hold of an unavailable request is released only after the other requests were refused.
+  const isTooFew = ({ served, turnedAway }: StormResult) => turnedAway === 0 && served !== most
   const problems = [
-    ...(balance.paid > nanos || (costs === 'all' && isTooFew(balance)) ? [`balance: ${told(balance)}`] : []),
-    ...(cap.paid > nanos || (costs === 'all' && isTooFew(cap)) ? [`cap: ${told(cap)}`] : []),
-    ...(isWithinMinute && (minute.served > most || (!isBulk && isTooFew(minute))) ? [`minute: ${told(minute)}`] : []),
+    ...(balance.paid > nanos || (costs === 'all' && isTooFew(balance)) ? [`balance: ${describe(balance)}`] : []),
+    ...(cap.paid > nanos || (costs === 'all' && isTooFew(cap)) ? [`cap: ${describe(cap)}`] : []),
+    ...(isWithinMinute && (minute.served > most || (!isBulk && isTooFew(minute)))
+      ? [`minute: ${describe(minute)}`]
+      : []),
     ...(isBulk && all.some(({ byBulk, turnedAway }) => turnedAway === 0 && byBulk === 0)
       ? ['no bulk lease admitted anything']
       : []),
@@ -97,17 +101,17 @@ async function lastDollar(
   return { problems, isDecided: isWithinMinute && all.every(({ turnedAway }) => turnedAway === 0) }
 }
 
-interface Weathered {
+interface StormResult {
   readonly served: number
   readonly byBulk: number
-  /** By `database_unavailable`. */
+  /** Requests refused with `database_unavailable`. */
   readonly turnedAway: number
   readonly paid: bigint
   readonly problems: readonly string[]
 }
 
-function told({ served, paid, byBulk, turnedAway }: Weathered): string {
-  return `${served} were served for ${paid}, ${byBulk} of them by bulk leases; ${turnedAway} were turned away`
+function describe({ served, paid, byBulk, turnedAway }: StormResult): string {
+  return `${served} served for ${paid}, ${byBulk} of them with bulk leases; ${turnedAway} unavailable`
 }
 
 async function storm(
@@ -116,7 +120,7 @@ async function storm(
   costs: Storm,
   creditNanos: bigint,
   limits: Partial<typeof unlimited> = {},
-): Promise<Weathered> {
+): Promise<StormResult> {
   const customerId = await world.addCustomer(creditNanos)
   await openWindowsAhead(world.pool, customerId)
   const paid: bigint[] = []
@@ -134,7 +138,7 @@ async function storm(
     await ledger.settle(settlementOf(admission, CENT, cost, { leaseId: hold.leaseId }), hold)
     paid.push(cost)
   }
-  // A customer has a bulk lease only after a few requests.
+  // A customer obtains a bulk lease only after a few requests.
   const wave = costs === 'all, bulk leases first' ? 25 : REQUESTS
   for (let first = 0; first < REQUESTS; first += wave) {
     await Promise.all(Array.from({ length: wave }, (_, i) => send(first + i)))
@@ -142,11 +146,12 @@ async function storm(
   await Promise.all(nodes.map(({ ledger }) => ledger.drain(10_000)))
   const spent = paid.reduce((sum, cost) => sum + cost, 0n)
   const problems: string[] = []
-  // What was held for a request that was turned away is looked for and given back within seconds.
-  await eventually(`nothing of ${customerId} is held`, async () => {
+  // Holds of unavailable requests are found and released within seconds.
+  await eventually(`no money of ${customerId} is held`, async () => {
     const { postedNanos, leasedNanos } = (await readBalance(world.pool, customerId))!
     if (leasedNanos !== 0n) return false
-    if (postedNanos !== creditNanos - spent) problems.push(`${postedNanos} are left of ${creditNanos} less ${spent}`)
+    if (postedNanos !== creditNanos - spent)
+      problems.push(`balance ${postedNanos}, not credit ${creditNanos} minus charges ${spent}`)
     return true
   })
   return { served: paid.length, byBulk, turnedAway, paid: spent, problems }
@@ -157,14 +162,14 @@ function nullIfUnavailable(error: unknown): null {
   throw error
 }
 
-/** Three ledgers over three pools that send heartbeats, as three processes would have; with bulk leases or without. */
+/** Three ledgers with separate pools and heartbeats, as in three processes. */
 export function threeNodes(world: LedgerWorld, costs: Storm): Promise<TestNode[]> {
   const bulkLeases = costs === 'all, bulk leases first'
-  // Longer than any load delays a commit: a charge that is given up is a free request, which is not the matter here.
+  // Longer than any delay of a commit, since an abandoned charge would be a free request.
   return Promise.all([0, 1, 2].map(() => world.addLivingNode({ bulkLeases, commitWaitMs: 60_000 })))
 }
 
-/** The same with real gateways: 500 requests at once over three of them, for 1 USD, under a cap of 1 USD, in a minute for 100. */
+/** 500 concurrent requests over three real gateways, limited by a balance of 1 USD, by a cap of 1 USD, and by 100 requests per minute. */
 export function lastDollarOverProcesses(): Scenario {
   return {
     name: 'last dollar, three processes',
@@ -178,30 +183,30 @@ export function lastDollarOverProcesses(): Scenario {
       const problems: string[] = []
       const counts: number[] = []
       for (const customer of customers) {
-        const ask = { model: 'penny', words: 2 } as const
+        const options = { model: 'penny', words: 2 } as const
         const sent = await Promise.all(
-          Array.from({ length: REQUESTS }, (_, i) => sendChat(nodes[i % 3]!, customer, ask)),
+          Array.from({ length: REQUESTS }, (_, i) => sendChat(nodes[i % 3]!, customer, options)),
         )
-        const served = sent.filter(({ ending }) => ending === 'whole').length
+        const served = sent.filter(({ ending }) => ending === 'complete').length
         const sentOn = world.modelServer.tagsOf(customer.customerId).size
         if (served > PAID_FOR || sentOn > PAID_FOR)
-          problems.push(`${served} of ${sentOn} were served, ${PAID_FOR} are paid for`)
+          problems.push(`${served} answered, ${sentOn} sent to the model server, ${PAID_FOR} allowed`)
         counts.push(served)
       }
       return {
         customers,
         problems,
-        note: `${counts.join(', ')} of ${REQUESTS} served`,
+        note: `${counts.join(', ')} of ${REQUESTS} answered`,
         settled: () => verdictOn(world, customers),
       }
     },
   }
 }
 
-/** `lastDollar` so many times, by turns with each of its costs. */
+/** Repeats `lastDollar`, evenly over its kinds of storms. */
 export function lastDollarRepeated(repetitions: number): Scenario {
   return {
-    name: `last dollar x ${repetitions}, three ledgers`,
+    name: `last dollar, ${repetitions} times, three ledgers`,
     alone: true,
     async run({ pool, postgres }) {
       const problems: string[] = []
@@ -221,8 +226,8 @@ export function lastDollarRepeated(repetitions: number): Scenario {
         }
       }
       const requests = repetitions * 3 * REQUESTS
-      const verdict = { convergedMs: 0, problems: [], requests, window: 0, free: 0 }
-      const note = `not one too many${undecided > 0 ? `; ${undecided} repeated, since PostgreSQL was too slow` : ''}`
+      const verdict = { convergedMs: 0, problems: [], requests, truncated: 0, free: 0 }
+      const note = `no limit exceeded${undecided > 0 ? `; ${undecided} repeated because PostgreSQL was too slow` : ''}`
       return { customers: [], problems, note, settled: async () => verdict }
     },
   }

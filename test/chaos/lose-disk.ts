@@ -1,16 +1,14 @@
 import { rm } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Sent } from './customer.ts'
+import { openTwoCustomers, type Sent } from './customer.ts'
 import { eventually } from './eventually.ts'
 import type { Scenario } from './scenario.ts'
 import { sendChat } from './send-chat.ts'
 import { verdictOn } from './verdict.ts'
 
-const USD = 1_000_000_000n
-
 /**
- * A node that cannot reach PostgreSQL is killed, and its data directory is gone with whatever it had not passed on. Its customers pay nothing
- * for that, and what was held for them comes back. The one case in which the platform gives money up.
+ * Kills a node that cannot reach PostgreSQL and deletes its data directory with all uncommitted charges. Its customers pay nothing, and their
+ * holds are released. The platform bears the loss.
  */
 export function loseDisk(): Scenario {
   return {
@@ -18,14 +16,14 @@ export function loseDisk(): Scenario {
     async run(world) {
       await world.running('survivor')
       const node = await world.running('lost')
-      const customers = await Promise.all([200n * USD, 5n * USD].map(usd => world.openCustomer(usd)))
+      const customers = await openTwoCustomers(world)
       const running = Array.from({ length: 6 }, (_, i) =>
         sendChat(node, customers[i % 2]!, { stream: i % 3 !== 0, words: 10, gapMs: i % 3 !== 0 ? 50 : 500 }),
       )
       const sentOn = () => customers.reduce((sum, { customerId }) => sum + world.modelServer.tagsOf(customerId).size, 0)
-      await eventually('its requests run', () => sentOn() === running.length)
+      await eventually('its requests reach the model server', () => sentOn() === running.length)
       world.proxy('lost').stall()
-      // Long enough for every answer to end, be it with or without its last bytes.
+      // Enough time for every answer to end, with or without its last bytes.
       await Promise.race([Promise.all(running), delay(2_000)])
       node.signal('SIGKILL')
       await node.exited
@@ -36,8 +34,9 @@ export function loseDisk(): Scenario {
       const isLost = (sent: Sent) => all.includes(sent)
       return {
         customers,
-        problems: again.ending === 'whole' ? [] : [`after its restart it answers ${again.ending} ${again.errorCode}`],
-        note: `${all.filter(({ ending }) => ending === 'whole').length} answered before`,
+        problems:
+          again.ending === 'complete' ? [] : [`after its restart a request ended ${again.ending} ${again.errorCode}`],
+        note: `${all.filter(({ ending }) => ending === 'complete').length} answered before the loss`,
         settled: () => verdictOn(world, customers, { uncharged: isLost, writeoffs: true }),
       }
     },

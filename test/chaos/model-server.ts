@@ -9,29 +9,29 @@ import {
   usageOf,
 } from '../harness/scripted-upstream.ts'
 
-/** What a request of the chaos tests asks of the model server. It travels as the text of its message. */
+/** The instructions of a request to the model server, sent as the text of its message. */
 export interface Task {
-  /** One for each request of a customer. */
+  /** Number of the request among those of its customer. */
   readonly tag: number
-  /** Reported as used. */
+  /** The usage to report. */
   readonly outputTokens: number
   readonly customerId: string
   readonly words: number
-  /** Before each word of a stream, and before a whole answer. */
+  /** Delay before each word of a stream, or before a non-streamed answer. */
   readonly gapMs: number
 }
 
 export interface ModelServer {
   readonly baseUrl: string
-  /** The tags of a customer's requests that were sent here, each once however often it was tried. */
+  /** The tags of a customer's requests that arrived here. A retried request counts once. */
   tagsOf(customerId: string): ReadonlySet<number>
   close(): Promise<void>
 }
 
-/** Reported for every prompt, whatever its length: below the bound that the gateway computes. */
+/** Reported for every prompt. Below the bound that the gateway computes. */
 export const PROMPT_TOKENS = 20
 
-/** A model server that does what the request's text tells it and reports the usage it names. */
+/** Starts a model server that follows the instructions in each request. */
 export async function startModelServer(): Promise<ModelServer> {
   const upstream: ScriptedUpstream = await startScriptedUpstream({ models: [] })
   const tags = new Map<string, Set<number>>()

@@ -1,19 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { seededRandom } from '../../src/demo/seeded-random.ts'
 import type { FailpointName } from '../../src/runtime/failpoint.ts'
+import { openTwoCustomers } from './customer.ts'
 import { eventually } from './eventually.ts'
-import { runLoad, seededRandom } from './load.ts'
+import { runLoad } from './load.ts'
 import type { Scenario } from './scenario.ts'
 import { sendChat } from './send-chat.ts'
 import { verdictOn } from './verdict.ts'
 
-const USD = 1_000_000_000n
-/** Others take its leases after 15 s without a heartbeat and 60 s of grace. */
+/** Other nodes reclaim the leases after 15 s without a heartbeat and 60 s of grace. */
 const RECLAIMED_AFTER_S = 75
 
 /**
- * SIGSTOP in the middle of its requests, or by itself where the first of them passes the failpoint `at`; SIGCONT after `seconds`. Meanwhile
- * another node serves the same customers. Short of 75 s it still owns its leases and charges what it serves; after that its answers may
- * turn out free.
+ * Pauses a node with SIGSTOP during its requests, or at the failpoint `at`, and resumes it with SIGCONT after `seconds`. Another node serves the
+ * same customers. Before 75 s the paused node still owns its leases and charges its answers; after that its answers may be free.
  */
 export function pauseNode(seconds: number, at?: FailpointName): Scenario {
   const name = at === undefined ? `paused-${seconds}` : `paused-${seconds}-${at}`
@@ -22,13 +22,13 @@ export function pauseNode(seconds: number, at?: FailpointName): Scenario {
     async run(world) {
       const survivor = await world.running('survivor')
       const paused = await world.start(name, at === undefined ? {} : { failpoints: `${at}:hit=1:stop` })
-      const customers = [await world.openCustomer(200n * USD), await world.openCustomer(5n * USD)]
+      const customers = await openTwoCustomers(world)
       const running = Array.from({ length: 8 }, (_, i) =>
         sendChat(paused, customers[i % 2]!, { stream: i < 4, words: 20, gapMs: i < 4 ? 100 : 1_500 }),
       )
       const sentOn = () =>
         customers.reduce((sum, customer) => sum + world.modelServer.tagsOf(customer.customerId).size, 0)
-      await eventually('its requests run', () => sentOn() === running.length)
+      await eventually('its requests reach the model server', () => sentOn() === running.length)
       if (at === undefined) paused.signal('SIGSTOP')
       else await eventually(`it stops at ${at}`, () => paused.isStopped())
       const others = runLoad({
@@ -42,7 +42,7 @@ export function pauseNode(seconds: number, at?: FailpointName): Scenario {
       return {
         customers,
         problems: [],
-        note: 'other nodes go on',
+        note: 'other nodes served',
         async settled() {
           await delay(seconds * 1_000)
           paused.signal('SIGCONT')
@@ -55,9 +55,11 @@ export function pauseNode(seconds: number, at?: FailpointName): Scenario {
             const again = await sendChat(paused, customers[0]!)
             return [
               ...all
-                .filter(sent => sent.ending !== 'whole' && sent.ending !== 'failed' && sent.ending !== 'refused')
+                .filter(sent => sent.ending !== 'complete' && sent.ending !== 'failed' && sent.ending !== 'refused')
                 .map(sent => `a request ended ${sent.ending}`),
-              ...(again.ending === 'whole' ? [] : [`it answers ${again.ending} ${again.errorCode} after it woke`]),
+              ...(again.ending === 'complete'
+                ? []
+                : [`after the pause a request ended ${again.ending} ${again.errorCode}`]),
             ]
           })
         },

@@ -8,36 +8,36 @@ import { embeddedCluster } from '../../src/db/embedded-cluster.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { createPool } from '../../src/db/pool.ts'
 import { SOCKET_PORT } from '../../src/db/postgres-socket.ts'
+import { removeOnExit } from './clean-up-on-exit.ts'
 import { eventually } from './eventually.ts'
-import { removeWithUs } from './leave-nothing.ts'
 
-/** A real PostgreSQL of one's own, that may be stopped, killed and started again. */
+/** A real PostgreSQL that scenarios can stop, kill and restart. */
 export interface ChaosPostgres {
   readonly connection: Connection
-  /** As an operator stops it: sessions end, everything is written. */
+  /** Shuts down as an operator would: sessions end, and all data is written. */
   stop(): Promise<void>
-  /** SIGKILL to the postmaster; resolves when none of its processes is left. */
+  /** Kills the postmaster with SIGKILL; resolves when it has exited. */
   kill(): Promise<void>
-  /** Recovers if need be; resolves when it takes connections. */
+  /** Starts with recovery if needed; resolves when it takes connections. */
   start(): Promise<void>
   /** Stops it and removes its files. */
   remove(): Promise<void>
 }
 
-/** Creates and starts one with all migrations applied. `durable` turns fsync on, which only a power cut would tell apart. */
+/** Creates and starts a PostgreSQL with all migrations applied. `durable` turns fsync on; only a power failure would show the difference. */
 export async function createPostgres({ durable }: { durable: boolean }): Promise<ChaosPostgres> {
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-chaos-'))
-  // Root runs PostgreSQL under another account, which has to walk through.
+  // Started by root, PostgreSQL runs under another account, which must be able to enter the directory.
   chmodSync(directory, 0o711)
-  removeWithUs(directory, 'data')
+  removeOnExit(directory, 'data')
   const cluster = embeddedCluster(directory)
   const login = { user: 'switchyard', password: 'chaos', database: 'switchyard' }
-  // synchronous_commit stays on: without it a SIGKILL loses what is still in PostgreSQL's own memory.
+  // synchronous_commit stays on: without it a SIGKILL would lose commits in PostgreSQL's memory.
   const settings = durable ? {} : { fsync: 'off', full_page_writes: 'off' }
   await cluster.create(login)
   let connection: Connection = { host: await cluster.start(settings), port: SOCKET_PORT, ...login }
   await migrate(connection)
-  // graphile-worker's own tables; nodes that start at the same time would otherwise all make them.
+  // Create graphile-worker's tables once, before several nodes start at the same time.
   const pool = createPool(connection, { max: 1, applicationName: 'chaos set-up' })
   await runMigrations({ pgPool: pool.pg, logger: new Logger(() => () => {}) })
   await pool.end()
@@ -49,9 +49,9 @@ export async function createPostgres({ durable }: { durable: boolean }): Promise
     stop: () => cluster.stop(),
     async kill() {
       const pid = cluster.runningPid()
-      if (pid === undefined) throw new Error('PostgreSQL does not run')
+      if (pid === undefined) throw new Error('PostgreSQL is not running')
       process.kill(pid, 'SIGKILL')
-      await eventually('the postmaster is gone', () => cluster.runningPid() === undefined)
+      await eventually('the postmaster exits', () => cluster.runningPid() === undefined)
     },
     async start() {
       connection = { ...connection, host: await cluster.start(settings) }

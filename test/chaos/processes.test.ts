@@ -7,7 +7,7 @@ import { retryOneKey } from './retry-one-key.ts'
 import type { Scenario } from './scenario.ts'
 import { type ChaosWorld, createWorld } from './world.ts'
 
-// A short selection of what `npm run chaos` does.
+// A short selection of `npm run chaos`.
 const selection: readonly Scenario[] = [
   crashAt('settlement-acknowledged', 'bulk'),
   crashAt('replay-settled'),
@@ -34,7 +34,7 @@ test.each(selection)(
   300_000,
 )
 
-test('at the end every gateway stops as it should, and nothing is held', async () => {
+test('finally every gateway drains, and no lease is left', async () => {
   await world.drain()
   expect((await world.pool.query('SELECT FROM lease')).rowCount).toBe(0)
 })

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FailpointName } from '../../src/runtime/failpoint.ts'
 import { parseEventStream } from '../harness/event-stream.ts'
-import { type ChaosCustomer, chargeOf, maxTokensOf } from './customer.ts'
+import { type ChaosCustomer, chargeOf, maxTokensOf, USD } from './customer.ts'
 import { eventually } from './eventually.ts'
 import type { GatewayProcess } from './gateway-process.ts'
 import { textOf } from './model-server.ts'
@@ -9,13 +9,12 @@ import type { Scenario } from './scenario.ts'
 import { verdictOn } from './verdict.ts'
 import type { ChaosWorld } from './world.ts'
 
-const USD = 1_000_000_000n
 const CLIENTS = 50
-/** A dead node is given up 15 s after its last heartbeat. */
+/** A node expires 15 s after its last heartbeat. */
 const GIVE_UP_MS = 60_000
 const RETRY_MS = 250
 
-/** Where the first node that runs the request is killed; before that, whatever the clients were told, nothing is charged yet. */
+/** Failpoints at which the first node is killed. */
 export const retryFailpoints: readonly FailpointName[] = [
   'chat-authenticated',
   'admission-answered',
@@ -29,8 +28,8 @@ export const retryFailpoints: readonly FailpointName[] = [
 ]
 
 /**
- * Fifty clients send the same request with the same Idempotency-Key to three nodes at once, until each has an answer or is told that it
- * was completed. The first node dies at `failpoint`, and starts again while they retry. Whatever happens, there is one charge.
+ * Fifty clients send the same request with the same Idempotency-Key to three nodes, until each receives the answer or `already_completed`. The
+ * first node dies at `failpoint` and restarts during the retries. There must be exactly one charge.
  */
 export function retryOneKey(failpoint: FailpointName): Scenario {
   return {
@@ -42,8 +41,8 @@ export function retryOneKey(failpoint: FailpointName): Scenario {
       earlier?.signal('SIGTERM')
       await earlier?.exited
       const doomed = await world.start('retry-a', { failpoints: `${failpoint}:hit=1:kill` })
-      // The doomed one is asked first, so that the claim is its own.
-      const first = ask(doomed, customer)
+      // The doomed node receives the first request, so that it claims the key.
+      const first = send(doomed, customer)
       await Promise.race([first, doomed.exited])
       const revived = doomed.exited.then(() => world.running('retry-a'))
       const endings = await Promise.all(
@@ -52,7 +51,7 @@ export function retryOneKey(failpoint: FailpointName): Scenario {
         ),
       )
       await revived
-      await eventually('one row is charged', async () => (await chargesOf(world, customer)).length > 0)
+      await eventually('one request is charged', async () => (await chargesOf(world, customer)).length > 0)
       const charges = await chargesOf(world, customer)
       const answers = new Set(endings.flatMap(({ answerId }) => (answerId === null ? [] : [answerId])))
       const problems = [
@@ -60,11 +59,11 @@ export function retryOneKey(failpoint: FailpointName): Scenario {
         ...(answers.size > 1 ? [`${answers.size} different answers`] : []),
         ...endings.flatMap(({ problem }) => (problem === null ? [] : [problem])),
       ]
-      const told = endings.filter(({ answerId }) => answerId === null).length
+      const completed = endings.filter(({ answerId }) => answerId === null).length
       return {
         customers: [],
         problems,
-        note: `${CLIENTS - told} answered, ${told} told that it was completed`,
+        note: `${CLIENTS - completed} answered, ${completed} got already_completed`,
         settled: async () => ({ ...(await verdictOn(world, [])), requests: CLIENTS + 1 }),
       }
     },
@@ -72,23 +71,23 @@ export function retryOneKey(failpoint: FailpointName): Scenario {
 }
 
 interface Ending {
-  /** Of the completion; null when only its completion was told. */
+  /** Id of the completion; null for `already_completed`. */
   readonly answerId: string | null
   readonly problem: string | null
 }
 
-/** What a patient client does: it asks `node`, and `other` when nobody is there, until something is final. */
+/** Retries at `node`, or at `other` after a broken connection, until the outcome is final. */
 async function retry(node: GatewayProcess, other: GatewayProcess, customer: ChaosCustomer): Promise<Ending> {
   const deadlineMs = performance.now() + GIVE_UP_MS
   for (let to = node; performance.now() < deadlineMs; await delay(RETRY_MS)) {
-    const got = await ask(to, customer)
+    const got = await send(to, customer)
     if (got === 'cut') to = other
     else if (got !== 'again') return got
   }
-  return { answerId: null, problem: `a client got nothing final within ${GIVE_UP_MS / 1000} s` }
+  return { answerId: null, problem: `a client got no final answer within ${GIVE_UP_MS / 1000} s` }
 }
 
-async function ask(node: GatewayProcess, { key, customerId }: ChaosCustomer): Promise<Ending | 'again' | 'cut'> {
+async function send(node: GatewayProcess, { key, customerId }: ChaosCustomer): Promise<Ending | 'again' | 'cut'> {
   const task = { tag: 1, outputTokens: 1, customerId, words: 5, gapMs: 0 }
   try {
     const response = await fetch(`${node.url}/v1/chat/completions`, {
@@ -109,7 +108,7 @@ async function ask(node: GatewayProcess, { key, customerId }: ChaosCustomer): Pr
     const { code } = (JSON.parse(text) as { error: { code: string } }).error
     if (code === 'already_completed') return { answerId: null, problem: null }
     if (code === 'idempotency_key_in_use' || response.status === 503) return 'again'
-    return { answerId: null, problem: `a client was told ${response.status} ${code}` }
+    return { answerId: null, problem: `a client got ${response.status} ${code}` }
   } catch {
     return 'cut'
   }

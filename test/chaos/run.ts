@@ -1,5 +1,8 @@
-// What `npm run chaos` runs: every fault, on real processes. docs/chaos.md says how to read it.
-// node test/chaos/run.ts [word ...]: only the scenarios whose names have all of the words.
+// `npm run chaos`: every fault, on real processes. docs/chaos.md explains the output.
+// node test/chaos/run.ts [word ...]: only the scenarios with all of the words in their names. A run without words writes a report.
+import { readMachine, reportHead } from '../../bench/machine.ts'
+import { markdownPage } from '../../bench/markdown.ts'
+import { writeReport } from '../../bench/write-report.ts'
 import { type FailpointName, failpoints } from '../../src/runtime/failpoint.ts'
 import { breakConnections, networkFaults } from './break-connections.ts'
 import { killPostgres, stopPostgres } from './break-postgres.ts'
@@ -14,15 +17,15 @@ import type { Scenario, Verdict } from './scenario.ts'
 import { within } from './within.ts'
 import { createWorld } from './world.ts'
 
-/** Many times what the longest scenario takes: one that has not ended by then never does. */
+/** Much longer than the longest scenario takes. */
 const SCENARIO_MS = 15 * 60_000
-/** For starting PostgreSQL, and for stopping it and every gateway. */
-const END_MS = 3 * 60_000
+/** Time limit to start PostgreSQL, and to stop it and every gateway. */
+const START_STOP_MS = 3 * 60_000
 
 const seed = Math.floor(Math.random() * 1_000_000)
 
 const scenarios: readonly Scenario[] = [
-  // Begun first: their nodes sleep while others are killed.
+  // First, so that their nodes sleep while other scenarios run.
   pauseNode(60),
   pauseNode(100),
   pauseNode(100, 'settlement-built'),
@@ -43,11 +46,13 @@ const words = process.argv.slice(2)
 const chosen = scenarios.filter(({ name }) => words.every(word => name.includes(word)))
 const startedMs = performance.now()
 const failed = new Set<string>()
-const totals = { requests: 0, window: 0, free: 0 }
+const totals = { requests: 0, truncated: 0, free: 0 }
+const output: string[] = []
+const machine = readMachine(null)
 const nameWidth = Math.max(...chosen.map(({ name }) => name.length))
 
-console.log(row('scenario', 'requests', 'window', 'free', 'converged', 'what was seen'))
-const world = await within(END_MS, 'there is a PostgreSQL', createWorld({ durable: true }))
+print(row('scenario', 'requests', 'truncated', 'free', 'converged', 'observation'))
+const world = await within(START_STOP_MS, 'PostgreSQL starts', createWorld({ durable: true }))
 try {
   let pending: Promise<void>[] = []
   for (const scenario of chosen) {
@@ -57,25 +62,37 @@ try {
     else pending = [...pending, verdict]
   }
   await Promise.all(pending)
-  await within(END_MS, 'every gateway stops', world.drain())
-  await nothingIsHeld()
+  await within(START_STOP_MS, 'every gateway stops', world.drain())
+  await checkNothingHeld()
 } catch (error) {
-  fail('the end', (error as Error).message)
+  fail('final check', (error as Error).message)
 }
-await within(END_MS, 'everything is cleaned up', world.close()).catch((error: Error) => fail('the end', error.message))
+await within(START_STOP_MS, 'processes and files are removed', world.close()).catch((error: Error) =>
+  fail('clean-up', error.message),
+)
 
 const seconds = ((performance.now() - startedMs) / 1000).toFixed(0)
-console.log(
-  `${chosen.filter(({ name }) => !failed.has(name)).length} of ${chosen.length} scenarios hold, ${failed.size} failed: ${totals.requests} requests, ${totals.window} charged without their last bytes, ${totals.free} free by a lost disk or a long sleep; ${seconds} s`,
+const passed = chosen.filter(({ name }) => !failed.has(name)).length
+print(
+  `${passed} of ${chosen.length} scenarios passed, ${failed.size} failed: ${totals.requests} requests, ${totals.truncated} truncated, ${totals.free} free after a lost disk or a long pause; ${seconds} s`,
 )
-// By force, since a scenario that failed may have left something under way that would keep this process for ever.
+if (words.length === 0) {
+  const report = markdownPage([
+    reportHead('Chaos', 'npm run chaos', machine, [
+      '- faults, invariants and columns: [docs/chaos.md](../../docs/chaos.md)',
+    ]),
+    `\`\`\`\n${output.join('\n')}\n\`\`\``,
+  ])
+  console.log(`wrote ${writeReport('chaos', report)}`)
+}
+// Exit explicitly, since a failed scenario may leave work behind that keeps this process alive.
 process.exit(failed.size === 0 && chosen.length > 0 ? 0 : 1)
 
-/** Resolves when the fault is over; the verdict comes later. */
+/** Resolves when the fault is over. The verdict follows later. */
 async function begin(scenario: Scenario): Promise<{ verdict: Promise<void> }> {
   try {
-    const { problems, note, settled } = await within(SCENARIO_MS, 'it comes to its end', scenario.run(world))
-    const verdict = within(SCENARIO_MS, 'its books converge', settled()).then(
+    const { problems, note, settled } = await within(SCENARIO_MS, 'the scenario ends', scenario.run(world))
+    const verdict = within(SCENARIO_MS, 'the books converge', settled()).then(
       found => report(scenario.name, note, { ...found, problems: [...problems, ...found.problems] }),
       (error: Error) => fail(scenario.name, [...problems, error.message].join('\n')),
     )
@@ -86,8 +103,8 @@ async function begin(scenario: Scenario): Promise<{ verdict: Promise<void> }> {
   }
 }
 
-/** Every gateway has ended as it should: then no money of anybody is held. */
-async function nothingIsHeld(): Promise<void> {
+/** After every gateway has drained, no money may be held. */
+async function checkNothingHeld(): Promise<void> {
   const { rows } = await world.pool.query<{ leases: number; held: string }>(
     'SELECT (SELECT count(*)::integer FROM lease) AS leases, coalesce(sum(leased_nanos), 0)::text AS held FROM balance',
   )
@@ -102,18 +119,23 @@ function report(name: string, note: string, verdict: Verdict): void {
     return
   }
   totals.requests += verdict.requests
-  totals.window += verdict.window
+  totals.truncated += verdict.truncated
   totals.free += verdict.free
   const converged = `${(verdict.convergedMs / 1000).toFixed(1)} s`
-  console.log(row(name, String(verdict.requests), String(verdict.window), String(verdict.free), converged, note))
+  print(row(name, String(verdict.requests), String(verdict.truncated), String(verdict.free), converged, note))
 }
 
 function fail(name: string, why: string): void {
   failed.add(name)
-  console.log(`${name.padEnd(nameWidth)}  FAILED\n    ${why.replaceAll('\n', '\n    ')}`)
+  print(`${name.padEnd(nameWidth)}  FAILED\n    ${why.replaceAll('\n', '\n    ')}`)
 }
 
-function row(name: string, requests: string, window: string, free: string, converged: string, note: string): string {
-  const figures = [requests.padStart(8), window.padStart(6), free.padStart(4), converged.padStart(9)]
+function print(text: string): void {
+  output.push(text)
+  console.log(text)
+}
+
+function row(name: string, requests: string, truncated: string, free: string, converged: string, note: string): string {
+  const figures = [requests.padStart(8), truncated.padStart(9), free.padStart(4), converged.padStart(9)]
   return [name.padEnd(nameWidth), ...figures, note].join('  ')
 }

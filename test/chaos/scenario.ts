@@ -1,22 +1,22 @@
 import type { ChaosCustomer } from './customer.ts'
 import type { ChaosWorld } from './world.ts'
 
-/** A fault, what it is done to, and what must hold. Throws, or names problems, where something does not. */
+/** A fault, its victims and the checks after it. Throws or returns problems when a check fails. */
 export interface Scenario {
   readonly name: string
-  /** Breaks what all nodes share: nothing else may be under way. */
+  /** The fault affects all nodes, so no other scenario may run at the same time. */
   readonly alone?: boolean
   run(world: ChaosWorld): Promise<Faulted>
 }
 
-/** What a scenario leaves behind: its fault is over, its requests have ended, its books may still have to converge. */
+/** The state after a fault: its requests have ended, but the books may still have to converge. */
 export interface Faulted {
   readonly customers: readonly ChaosCustomer[]
-  /** What it saw that must not be; none when all is well. */
+  /** Descriptions of problems; empty when all is well. */
   readonly problems: readonly string[]
-  /** A few words for the table. */
+  /** A short text for the table. */
   readonly note: string
-  /** Waits until the books have converged and checks them. Other scenarios may run meanwhile. */
+  /** Waits until the books have converged and checks them. Other scenarios may run at the same time. */
   settled(): Promise<Verdict>
 }
 
@@ -24,8 +24,8 @@ export interface Verdict {
   readonly convergedMs: number
   readonly problems: readonly string[]
   readonly requests: number
-  /** Charged, and the last bytes never arrived. */
-  readonly window: number
-  /** Answered, and not charged. */
+  /** Number of charged answers without their last bytes. */
+  readonly truncated: number
+  /** Number of complete answers without a charge. */
   readonly free: number
 }

@@ -3,16 +3,20 @@ import { type ChaosCustomer, type ModelName, maxTokensOf, outputTokensOf, type S
 import type { GatewayProcess } from './gateway-process.ts'
 import { textOf } from './model-server.ts'
 
-export interface Ask {
+export interface ChatOptions {
   readonly stream?: boolean
   readonly words?: number
   readonly gapMs?: number
   readonly model?: ModelName
 }
 
-/** Sends one chat request and records what came of it, also when nothing did. Never rejects. */
-export async function sendChat(node: GatewayProcess, customer: ChaosCustomer, ask: Ask = {}): Promise<Sent> {
-  const { stream = false, words = 5, gapMs = 0, model = 'chaos' } = ask
+/** Sends one chat request and records its outcome. Never rejects. */
+export async function sendChat(
+  node: GatewayProcess,
+  customer: ChaosCustomer,
+  options: ChatOptions = {},
+): Promise<Sent> {
+  const { stream = false, words = 5, gapMs = 0, model = 'chaos' } = options
   const tag = customer.sent.length + 1
   const sent: Sent = {
     tag,
@@ -23,7 +27,7 @@ export async function sendChat(node: GatewayProcess, customer: ChaosCustomer, as
     ending: 'running',
     errorCode: null,
     retryAfterS: null,
-    contentIsWhole: false,
+    hasFullContent: false,
     endedAtMs: 0,
   }
   customer.sent.push(sent)
@@ -59,21 +63,21 @@ async function read(response: Response, sent: Sent): Promise<void> {
   }
   if (!sent.stream) {
     await response.json()
-    sent.ending = 'whole'
+    sent.ending = 'complete'
     return
   }
   let text = ''
   const decoder = new TextDecoder()
   for await (const bytes of response.body!) {
     text += decoder.decode(bytes, { stream: true })
-    if (text.includes('"finish_reason":"stop"')) sent.contentIsWhole = true
+    if (text.includes('"finish_reason":"stop"')) sent.hasFullContent = true
   }
   const { done, error } = parseEventStream(text)
   if (error !== null) {
     sent.errorCode = error.code
     sent.ending = 'failed'
   } else if (done) {
-    sent.ending = 'whole'
+    sent.ending = 'complete'
   }
 }
 

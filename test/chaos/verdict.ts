@@ -3,7 +3,7 @@ import type { ChaosCustomer } from './customer.ts'
 import type { Verdict } from './scenario.ts'
 import type { ChaosWorld } from './world.ts'
 
-/** Waits until the books of these customers have converged, then checks them; `more` adds what this fault alone can tell. */
+/** Waits until the books of these customers have converged, then checks them. `more` adds checks of the scenario. */
 export async function verdictOn(
   world: ChaosWorld,
   customers: readonly ChaosCustomer[],
@@ -11,12 +11,12 @@ export async function verdictOn(
   more: () => Promise<readonly string[]> = async () => [],
 ): Promise<Verdict> {
   const convergedMs = await converged(world, customers, allowed)
-  const { problems, chargedInTheWindow, uncharged } = await checkBooks(world, customers, allowed)
+  const { problems, truncated, uncharged } = await checkBooks(world, customers, allowed)
   return {
     convergedMs,
     problems: [...problems, ...(await more())],
     requests: customers.reduce((sum, customer) => sum + customer.sent.length, 0),
-    window: chargedInTheWindow.length,
+    truncated: truncated.length,
     free: uncharged.length,
   }
 }

@@ -1,7 +1,7 @@
-/** What `work` resolves with; rejects with `what` when that takes longer. The work goes on then, and nobody hears of it any more. */
+/** Awaits `work` with a time limit. Rejects with `what` after the limit; the work continues, and its result is ignored. */
 export async function within<T>(limitMs: number, what: string, work: Promise<T>): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => reject(new Error(`not within ${limitMs / 1000} s: ${what}`)), limitMs)
+  const timer = setTimeout(() => reject(new Error(`timed out after ${limitMs / 1000} s: ${what}`)), limitMs)
   try {
     return await Promise.race([work, late])
   } finally {

@@ -6,40 +6,40 @@ import { join } from 'node:path'
 import { createPool, type Pool } from '../../src/db/pool.ts'
 import type { AccountLimits } from '../../src/domain/caller.ts'
 import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
+import { removeOnExit } from './clean-up-on-exit.ts'
 import { type ChaosCustomer, maxTokensOf, openCustomer, prices } from './customer.ts'
 import { type GatewayProcess, startGateway } from './gateway-process.ts'
-import { removeWithUs } from './leave-nothing.ts'
 import { type ModelServer, startModelServer } from './model-server.ts'
 import { type ChaosPostgres, createPostgres } from './postgres.ts'
 
-/** One PostgreSQL, one model server, and gateways that are started, killed and started again. */
+/** One PostgreSQL, one model server, and gateways that scenarios start and kill. */
 export interface ChaosWorld {
   readonly postgres: ChaosPostgres
-  /** To PostgreSQL directly, for looking: no fault of a proxy reaches it. Its connections are made again after a restart. */
+  /** Connects to PostgreSQL directly, without a proxy and its faults. Reconnects after a restart. */
   readonly pool: Pool
   readonly modelServer: ModelServer
-  /** All that were opened. */
+  /** All customers opened so far. */
   readonly customers: readonly ChaosCustomer[]
-  /** The gateways that run. */
+  /** The running gateways. */
   readonly nodes: readonly GatewayProcess[]
   openCustomer(creditNanos: bigint, limits?: Partial<AccountLimits>): Promise<ChaosCustomer>
-  /** Starts a gateway without waiting for it. The same name is the same data directory and the same proxy. */
+  /** Starts a gateway without waiting for it. Gateways of the same name use the same data directory and proxy. */
   launch(name: string, options?: { failpoints?: string }): Promise<GatewayProcess>
-  /** The gateway of this name, started if it does not run, when it takes requests. */
+  /** Returns the running gateway of this name, or starts it and waits until it takes requests. */
   running(name: string): Promise<GatewayProcess>
   /** Starts a gateway and waits until it takes requests. */
   start(name: string, options?: { failpoints?: string }): Promise<GatewayProcess>
-  /** The way of this gateway to PostgreSQL. */
+  /** The proxy between this gateway and PostgreSQL. */
   proxy(name: string): FaultProxy
-  /** SIGTERM to every gateway that runs; throws if one of them ends with anything but 0. */
+  /** Sends SIGTERM to every running gateway. Throws if one does not exit with 0. */
   drain(): Promise<void>
-  /** Kills what runs and removes every file. */
+  /** Kills all processes and removes all files. */
   close(): Promise<void>
 }
 
 export async function createWorld({ durable }: { durable: boolean }): Promise<ChaosWorld> {
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-chaos-nodes-'))
-  removeWithUs(directory, 'files')
+  removeOnExit(directory, 'files')
   await using cleanUp = new AsyncDisposableStack()
   cleanUp.defer(() => rm(directory, { recursive: true, force: true }))
   const postgres = await createPostgres({ durable })
@@ -113,7 +113,7 @@ export async function createWorld({ durable }: { durable: boolean }): Promise<Ch
       for (const node of stopping) node.signal('SIGTERM')
       for (const node of stopping) {
         const { code, signal } = await node.exited
-        if (code !== 0) throw new Error(`${node.name} ended with ${code ?? signal}:\n${node.log()}`)
+        if (code !== 0) throw new Error(`${node.name} exited with ${code ?? signal}:\n${node.log()}`)
       }
     },
     close: () => owned.disposeAsync(),
@@ -121,7 +121,7 @@ export async function createWorld({ durable }: { durable: boolean }): Promise<Ch
   return world
 }
 
-/** JSON is YAML, too. */
+/** Returns JSON, which is valid YAML. */
 function configText(baseUrl: string): string {
   return JSON.stringify({
     endpoints: [
@@ -140,7 +140,7 @@ function configText(baseUrl: string): string {
       },
     ],
     server: { drain_seconds: 30 },
-    // The least there may be, so that the journal goes through many segments.
+    // The minimum, so that the journal rotates through many segments.
     journal: { max_bytes: 1_048_576 },
     postgres: { money_connections: 3, general_connections: 3 },
     demo: { enabled: false },

@@ -1,6 +1,6 @@
-// What is left when a chaos run is killed itself: this process outlives it for a moment, ends what it started and removes its files.
-// It hears lines on its standard input: `+<pid>` was started, `-<pid>` has ended, `data <directory>` holds a PostgreSQL, `files <directory>`
-// something else. When the input ends, so has whoever wrote them.
+// Cleans up after a chaos run that was killed: this process outlives the run, kills its processes and removes its files. The run writes
+// lines to its standard input: `+<pid>` for a started process, `-<pid>` for an ended one, `data <directory>` for a directory with a
+// PostgreSQL, `files <directory>` for another one. The input ends when the run ends.
 import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -24,8 +24,8 @@ for await (const line of createInterface({ input: process.stdin })) {
 for (const pid of pids) kill(pid, 'SIGKILL')
 for (const directory of clusters) {
   const pid = postmasterOf(directory)
-  // SIGQUIT is PostgreSQL's immediate shutdown: the data is thrown away anyway.
   if (pid === undefined) continue
+  // SIGQUIT is PostgreSQL's immediate shutdown; the data is deleted afterwards anyway.
   kill(pid, 'SIGQUIT')
   for (let wait = 0; wait < 200 && kill(pid, 0); wait++) await delay(50)
 }
@@ -39,7 +39,7 @@ function postmasterOf(directory: string): number | undefined {
   }
 }
 
-/** False when it has ended by itself. */
+/** Returns false when the process does not exist. */
 function kill(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, signal)

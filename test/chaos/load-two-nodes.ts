@@ -1,0 +1,52 @@
+import { seededRandom } from '../../src/demo/seeded-random.ts'
+import { type ChaosCustomer, openTwoCustomers, type Sent } from './customer.ts'
+import { eventually } from './eventually.ts'
+import type { GatewayProcess } from './gateway-process.ts'
+import { runLoad } from './load.ts'
+import { sendChat } from './send-chat.ts'
+import type { ChaosWorld } from './world.ts'
+
+/** Two gateways under load, for faults that both must survive. */
+export interface TwoLoadedNodes {
+  readonly nodes: readonly GatewayProcess[]
+  readonly customers: readonly ChaosCustomer[]
+  /** Waits until both gateways answer completely again. Resolves with the milliseconds that the slower one took. */
+  untilServing(): Promise<number>
+  /** Ends the load and waits for its requests. */
+  stop(): Promise<Sent[]>
+}
+
+/** Starts gateways `a` and `b`, and six clients that send them up to `requestsMax` requests. */
+export async function loadTwoNodes(
+  world: ChaosWorld,
+  { requestsMax, seed }: { requestsMax: number; seed: number },
+): Promise<TwoLoadedNodes> {
+  const nodes = await Promise.all(['a', 'b'].map(name => world.running(name)))
+  const customers = await openTwoCustomers(world)
+  const enough = new AbortController()
+  const load = runLoad({
+    nodes: () => nodes,
+    customers,
+    workers: 6,
+    requestsMax,
+    random: seededRandom(seed),
+    signal: enough.signal,
+  })
+  return {
+    nodes,
+    customers,
+    async untilServing() {
+      const serving = nodes.map(node =>
+        eventually(
+          `${node.name} serves again`,
+          async () => (await sendChat(node, customers[0]!)).ending === 'complete',
+        ),
+      )
+      return Math.max(...(await Promise.all(serving)))
+    },
+    stop() {
+      enough.abort()
+      return load
+    },
+  }
+}
