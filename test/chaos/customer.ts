@@ -6,7 +6,6 @@ import type { AccountLimits } from '../../src/domain/caller.ts'
 import { costNanos, type TokenPrice } from '../../src/domain/money.ts'
 import { openAccount } from '../../src/ledger/accounts/open-account.ts'
 import { PROMPT_TOKENS } from './model-server.ts'
-import type { ChaosWorld } from './world.ts'
 
 export const USD = 1_000_000_000n
 
@@ -91,11 +90,6 @@ export async function openCustomer(
     const { key } = await issueKey(sql, { customerId, name: 'chaos' })
     return { customerId, key, creditNanos, limits: all, sent: [] }
   })
-}
-
-/** Opens one customer with enough credit for every load, and one with 5 USD. */
-export function openTwoCustomers(world: ChaosWorld): Promise<ChaosCustomer[]> {
-  return Promise.all([200n * USD, 5n * USD].map(credit => world.openCustomer(credit)))
 }
 
 /** Starts the windows ahead of PostgreSQL's clock, so that neither the minute nor the day ends during a scenario. */

@@ -1,5 +1,5 @@
 import { seededRandom } from '../../src/demo/seeded-random.ts'
-import { type ChaosCustomer, openTwoCustomers, type Sent } from './customer.ts'
+import type { ChaosCustomer, Sent } from './customer.ts'
 import { eventually } from './eventually.ts'
 import type { GatewayProcess } from './gateway-process.ts'
 import { runLoad } from './load.ts'
@@ -22,7 +22,7 @@ export async function loadTwoNodes(
   { requestsMax, seed }: { requestsMax: number; seed: number },
 ): Promise<TwoLoadedNodes> {
   const nodes = await Promise.all(['a', 'b'].map(name => world.running(name)))
-  const customers = await openTwoCustomers(world)
+  const customers = await world.openTwoCustomers()
   const enough = new AbortController()
   const load = runLoad({
     nodes: () => nodes,

@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
-import { openTwoCustomers, type Sent } from './customer.ts'
+import type { Sent } from './customer.ts'
 import { eventually } from './eventually.ts'
 import type { Scenario } from './scenario.ts'
 import { sendChat } from './send-chat.ts'
@@ -16,7 +16,7 @@ export function loseDisk(): Scenario {
     async run(world) {
       await world.running('survivor')
       const node = await world.running('lost')
-      const customers = await openTwoCustomers(world)
+      const customers = await world.openTwoCustomers()
       const running = Array.from({ length: 6 }, (_, i) =>
         sendChat(node, customers[i % 2]!, { stream: i % 3 !== 0, words: 10, gapMs: i % 3 !== 0 ? 50 : 500 }),
       )

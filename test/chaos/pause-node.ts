@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { seededRandom } from '../../src/demo/seeded-random.ts'
 import type { FailpointName } from '../../src/runtime/failpoint.ts'
-import { openTwoCustomers } from './customer.ts'
 import { eventually } from './eventually.ts'
 import { runLoad } from './load.ts'
 import type { Scenario } from './scenario.ts'
@@ -22,7 +21,7 @@ export function pauseNode(seconds: number, at?: FailpointName): Scenario {
     async run(world) {
       const survivor = await world.running('survivor')
       const paused = await world.start(name, at === undefined ? {} : { failpoints: `${at}:hit=1:stop` })
-      const customers = await openTwoCustomers(world)
+      const customers = await world.openTwoCustomers()
       const running = Array.from({ length: 8 }, (_, i) =>
         sendChat(paused, customers[i % 2]!, { stream: i < 4, words: 20, gapMs: i < 4 ? 100 : 1_500 }),
       )

@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { seededRandom } from '../../src/demo/seeded-random.ts'
-import { openTwoCustomers } from './customer.ts'
 import type { GatewayProcess } from './gateway-process.ts'
 import { runLoad } from './load.ts'
 import type { Scenario } from './scenario.ts'
@@ -12,7 +11,7 @@ export function restartRolling(): Scenario {
     name: 'rolling restart',
     async run(world) {
       const nodes = await Promise.all(['a', 'b', 'c'].map(name => world.running(name)))
-      const customers = await openTwoCustomers(world)
+      const customers = await world.openTwoCustomers()
       const problems: string[] = []
       // As a load balancer does, stop sending requests to a node shortly before its SIGTERM.
       const serving = new Set<GatewayProcess>(nodes)

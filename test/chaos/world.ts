@@ -7,7 +7,7 @@ import { createPool, type Pool } from '../../src/db/pool.ts'
 import type { AccountLimits } from '../../src/domain/caller.ts'
 import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
 import { removeOnExit } from './clean-up-on-exit.ts'
-import { type ChaosCustomer, maxTokensOf, openCustomer, prices } from './customer.ts'
+import { type ChaosCustomer, maxTokensOf, openCustomer, prices, USD } from './customer.ts'
 import { type GatewayProcess, startGateway } from './gateway-process.ts'
 import { type ModelServer, startModelServer } from './model-server.ts'
 import { type ChaosPostgres, createPostgres } from './postgres.ts'
@@ -23,6 +23,8 @@ export interface ChaosWorld {
   /** The running gateways. */
   readonly nodes: readonly GatewayProcess[]
   openCustomer(creditNanos: bigint, limits?: Partial<AccountLimits>): Promise<ChaosCustomer>
+  /** Opens one customer with enough credit for every load, and one with 5 USD. */
+  openTwoCustomers(): Promise<ChaosCustomer[]>
   /** Starts a gateway without waiting for it. Gateways of the same name use the same data directory and proxy. */
   launch(name: string, options?: { failpoints?: string }): Promise<GatewayProcess>
   /** Returns the running gateway of this name, or starts it and waits until it takes requests. */
@@ -76,6 +78,7 @@ export async function createWorld({ durable }: { durable: boolean }): Promise<Ch
       customers.push(customer)
       return customer
     },
+    openTwoCustomers: () => Promise.all([200n * USD, 5n * USD].map(credit => world.openCustomer(credit))),
     async launch(name, { failpoints } = {}) {
       let proxy = proxies.get(name)
       if (proxy === undefined) {
