@@ -8,14 +8,14 @@ import { SettlementQueue } from '../../src/ledger/settlement/settlement-queue.ts
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { WAIT_OPTIONS } from '../harness/patience.ts'
 import { storeOf } from '../harness/store-of.ts'
-import { admissionOf, createLedgerWorld } from './ledger-world.ts'
+import { admissionOf, createLedgerWorld } from '../ledger/ledger-world.ts'
 
-// Only where some customer was worth a bulk lease did anybody look: without one, each that ever came was kept in memory.
-test('a customer who comes once is forgotten, also where nobody comes often enough for a bulk lease', async () => {
+// Went wrong: without any bulk lease, the state of every customer that ever sent a request stayed in memory (fixed in affa790).
+test('a customer without requests is removed from memory, even if no customer has a bulk lease', async () => {
   const world = await createLedgerWorld()
   const { nodeId } = await world.addNode()
   const store = storeOf(world.pool)
-  // A hundred times as fast.
+  // Time runs a hundred times as fast.
   const scheduler = {
     ...systemScheduler,
     monotonicMs: () => performance.now() * 100,

@@ -5,7 +5,8 @@ import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
 import { gatherSupply } from '../../src/start/gather-supply.ts'
 
-test('a cloud that the file declares under another name is sold as the file says, and only so', async () => {
+// Went wrong: detection offered an endpoint again, at its own prices, if the configuration declared it under another name (fixed in 8b629eb).
+test('a cloud that the configuration declares under another name is not offered a second time', async () => {
   const cwd = await mkdtemp(join(tmpdir(), 'switchyard-supply-'))
   const file = `
 demo: { enabled: false }

@@ -5,14 +5,14 @@ import { expect, test, vi } from 'vitest'
 import { openJournals } from '../../src/ledger/journal/open-journals.ts'
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
 
-// A node that had been declared dead could not register anew until there was space again, and refused everything meanwhile.
-test('a disk that takes no more keeps a node neither from going on under another id nor from closing its journal', async () => {
+// Went wrong: on a full disk, a node that had been declared dead could not register again and refused all requests (fixed in 30c570f).
+test('on a full disk a node can register under a new id and close its journal', async () => {
   const root = await mkdtemp(join(tmpdir(), 'switchyard-journals-'))
   const log = { warn: vi.fn(), error: vi.fn() }
   const open = () => openJournals({ root, scheduler: systemScheduler, fsync: false, maxBytes: 1 << 20, log })
   const journals = await open()
   journals.addNode('first')
-  // What stands in the way of the file is refused like a write to a full disk.
+  // A directory in place of the file makes the write fail, like a full disk.
   await mkdir(join(root, '1', 'node.next'))
   journals.addNode('second')
   await journals.close({ retired: true })

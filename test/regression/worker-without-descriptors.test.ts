@@ -42,6 +42,7 @@ try {
 } catch {}
 process.kill(pids[1], 'SIGKILL')`
 
+// Went wrong: a worker whose process could not be started was forgotten, and a shutdown waited for its end forever (fixed in 9cd438a).
 test('a worker whose process cannot be started is tried again, and does not block a shutdown', async () => {
   await using undo = new AsyncDisposableStack()
   const directory = await mkdtemp(join(tmpdir(), 'switchyard-descriptors-'))

@@ -8,10 +8,11 @@ import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { databaseUrl } from '../cli/run-cli.ts'
 import { createTestDatabase } from '../harness/database.ts'
-import { eventually } from './gateway-process.ts'
+import { eventually } from '../nodes/gateway-process.ts'
 
 const cli = fileURLToPath(new URL('../../src/cli.js', import.meta.url))
 
+// Went wrong: `switchyard start | head` ended with code 0 because `head` had exited when the gateway was ready (fixed in 20c665d).
 test('a gateway serves even when its standard output is closed', async () => {
   await using undo = new AsyncDisposableStack()
   const database = await createTestDatabase()

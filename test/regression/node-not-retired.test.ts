@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { databaseUrl } from '../cli/run-cli.ts'
 import { createTestDatabase } from '../harness/database.ts'
-import { startGatewayProcess } from './gateway-process.ts'
+import { startGatewayProcess } from '../nodes/gateway-process.ts'
 
-// A bug: the next start treated the node as alive, so its leases stayed open for another minute and a half.
+// Went wrong: the next start treated the node as alive, so its leases stayed open for another minute and a half (fixed in 7ace42f).
 test('a node that could not record its end in PostgreSQL is declared dead by the next start', async () => {
   await using undo = new AsyncDisposableStack()
   const directory = await mkdtemp(join(tmpdir(), 'switchyard-away-'))

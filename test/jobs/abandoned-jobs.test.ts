@@ -1,0 +1,38 @@
+import { expect, test, vi } from 'vitest'
+import { createPool, transaction } from '../../src/db/pool.ts'
+import { freeAbandonedJobs } from '../../src/jobs/free-jobs.ts'
+import { WAIT_OPTIONS } from '../harness/patience.ts'
+import { useJobWorld } from './job-world.ts'
+
+const world = useJobWorld()
+
+test('takes back jobs of a dead node, and an audit once its session has ended', async () => {
+  const { pool, connection } = world.database
+  await pool.query(`SELECT graphile_worker.add_job('deliver_alert'), graphile_worker.add_job('prune_alerts'),
+    graphile_worker.add_job('audit_ledger', queue_name => 'audit')`)
+  await pool.query(
+    `UPDATE graphile_worker._private_jobs j SET locked_by = 'pool of ' || t.identifier,
+       locked_at = now() - CASE t.identifier WHEN 'prune_alerts' THEN 14 ELSE 16 END * interval '1 minute'
+     FROM graphile_worker._private_tasks t WHERE t.id = j.task_id`,
+  )
+  await pool.query(
+    `UPDATE graphile_worker._private_job_queues SET locked_by = 'pool of audit_ledger', locked_at = now()`,
+  )
+  const auditPool = createPool(connection, { max: 1, applicationName: 'switchyard audit' })
+  const audit = Promise.withResolvers<void>()
+  const auditing = transaction(auditPool, () => audit.promise)
+  await vi.waitFor(async () => {
+    const { rows } = await pool.query(
+      "SELECT FROM pg_stat_activity WHERE application_name = 'switchyard audit' AND state <> 'idle' AND datname = current_database()",
+    )
+    expect(rows).toHaveLength(1)
+  }, WAIT_OPTIONS)
+  expect(await freeAbandonedJobs(pool)).toEqual(['deliver_alert'])
+  audit.resolve()
+  await auditing
+  await auditPool.end()
+  await vi.waitFor(async () => expect(await freeAbandonedJobs(pool)).toEqual(['audit_ledger']), WAIT_OPTIONS)
+  expect(await world.lockedTasks()).toEqual(['prune_alerts'])
+  const { rows } = await pool.query('SELECT FROM graphile_worker._private_job_queues WHERE locked_at IS NOT NULL')
+  expect(rows).toEqual([])
+})

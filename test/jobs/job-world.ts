@@ -1,0 +1,83 @@
+import { randomBytes } from 'node:crypto'
+import { beforeEach, vi } from 'vitest'
+import { addCustomer } from '../../src/accounts/customers.ts'
+import { createAlertWatch } from '../../src/alerts/alert-watch.ts'
+import { addRule } from '../../src/alerts/alerts.ts'
+import { createMailer } from '../../src/alerts/mailer.ts'
+import { type Pool, transaction } from '../../src/db/pool.ts'
+import { createPinnedLookup } from '../../src/egress/pinned-lookup.ts'
+import { type Jobs, startJobs } from '../../src/jobs/start-jobs.ts'
+import { openAccount } from '../../src/ledger/accounts/open-account.ts'
+import { systemClock } from '../../src/runtime/clock.ts'
+import { systemScheduler } from '../../src/runtime/scheduler.ts'
+import { noSmtp } from '../alerts/alert-world.ts'
+import { startWebhookReceiver, type WebhookReceiver } from '../alerts/webhook-receiver.ts'
+import type { TestDatabase } from '../harness/database.ts'
+import { useResource } from '../harness/use-resource.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
+
+/** A database, a webhook receiver and a mocked log for tests of the job queue. */
+export interface JobWorld {
+  readonly database: TestDatabase
+  readonly receiver: WebhookReceiver
+  readonly log: Record<'info' | 'warn' | 'error' | 'debug', ReturnType<typeof vi.fn>>
+  /** Starts the jobs of a node whose queue uses `queuePool`. The other pools default to that of the database. */
+  startJobs(queuePool: Pool, pool?: Pool, auditPool?: Pool): Promise<Jobs>
+  /** Creates a customer with a low balance and an alert for it, to be delivered to the receiver. */
+  raiseAlert(): Promise<void>
+  /** Returns the task names of the locked jobs. */
+  lockedTasks(): Promise<string[]>
+}
+
+/** Starts the parts of a job world before each test and stops them after it. */
+export function useJobWorld(): JobWorld {
+  const masterKey = randomBytes(32)
+  const database = useTestDatabase('test')
+  const receiver = useResource(startWebhookReceiver, server => server.close(), 'test')
+  const log = { info: vi.fn(), warn: vi.fn(), error: vi.fn(), debug: vi.fn() }
+  beforeEach(() => {
+    for (const method of Object.values(log)) method.mockReset()
+  })
+  return {
+    database,
+    receiver,
+    log,
+    startJobs: (queuePool, pool = database.pool, auditPool = database.pool) =>
+      startJobs({
+        pool,
+        auditPool,
+        queuePool,
+        clock: systemClock,
+        alerts: {
+          sql: database.pool,
+          clock: systemClock,
+          masterKey,
+          mailer: createMailer(noSmtp, log),
+          webhooks: { allowPrivate: true, publicLookup: createPinnedLookup() },
+        },
+        log,
+      }),
+    async raiseAlert() {
+      const email = `${randomBytes(8).toString('hex')}@example.com`
+      const customerId = await transaction(database.pool, async sql => {
+        const { customerId } = (await addCustomer(sql, { email, accountTier: 'standard' }))!
+        await openAccount(sql, customerId, 1_000_000_000n)
+        return customerId
+      })
+      await addRule(
+        database.pool,
+        { customerId, email },
+        { kind: 'low_balance', thresholdNanos: 5_000_000_000n, channel: 'webhook', target: receiver.url },
+        { masterKey, allowPrivateUrls: true },
+      )
+      const caps = { byTier: new Map(), fallback: 1_000_000_000n }
+      await createAlertWatch({ pool: database.pool, scheduler: systemScheduler, caps, log, everyMs: 0 }).check()
+    },
+    async lockedTasks() {
+      const { rows } = await database.pool.query<{ task: string }>(
+        'SELECT task_identifier AS task FROM graphile_worker.jobs WHERE locked_at IS NOT NULL ORDER BY 1',
+      )
+      return rows.map(({ task }) => task)
+    },
+  }
+}
