@@ -72,8 +72,8 @@ describe('health is as documented', () => {
     return Number.parseFloat(row[1]!)
   }
   const faultsToEject = value('faults in a row that eject')
-  const firstEjectionMs = value('first ejection, give or take half of it') * 1000
-  const mostEjectedMs = value('doubled each time, at most') * 1000
+  const firstEjectionMs = value('first ejection, plus or minus half') * 1000
+  const mostEjectedMs = value('longest ejection, after doubling each time') * 1000
   const trialSuccesses = value('successes that end the trial after an ejection')
 
   test('consecutive faults and failed connections', () => {
@@ -90,8 +90,8 @@ describe('health is as documented', () => {
   })
 
   test('the share of failed requests', () => {
-    const requests = value('of at least so many requests')
-    const part = value('or this part of the last 60 s failed') / 100
+    const requests = value('fewest requests for that rate')
+    const part = value('failure rate within 60 s that ejects') / 100
     const { health, fail, succeed } = world()
     // Alternate successes and faults, so that consecutive faults do not eject before the rate does.
     for (let sent = 0; sent < requests - 1; sent++) sent % (1 / part) === 0 ? succeed() : fail('server_error')
@@ -135,14 +135,14 @@ describe('health is as documented', () => {
     expect(health.ejectedForMs('o')).toBe(value('ejection for a refused key') * 1000)
 
     const busy = world()
-    const firstPauseMs = value('pause of a busy server that names none, doubled each time') * 1000
+    const firstPauseMs = value('first pause without Retry-After, doubled each time') * 1000
     busy.fail('busy')
     expect(busy.health.ejectedForMs('o')).toBe(firstPauseMs)
     busy.wait(firstPauseMs)
     busy.fail('busy')
     expect(busy.health.ejectedForMs('o')).toBe(2 * firstPauseMs)
     busy.health.recordFailure('o', 'busy', 86_400)
-    expect(busy.health.ejectedForMs('o')).toBe(value('longest pause, whatever a server asks for') * 1000)
+    expect(busy.health.ejectedForMs('o')).toBe(value('longest pause, even if the server asks for more') * 1000)
   })
 
   test('each outcome of an attempt counts as the table says', () => {
