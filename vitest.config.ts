@@ -6,13 +6,13 @@ export default defineConfig({
     include: ['test/**/*.test.ts', 'src/**/*.test.ts'],
     pool: 'forks',
     maxWorkers: 3,
-    // A process for each file, which loads everything anew, took a fifth of the run. What a test changes for the whole process it puts back.
+    // One process per file would load everything again for each and take a fifth of the run. A test restores what it changes for its process.
     isolate: false,
-    // These end what hangs, and nothing else: a machine under load must not fail a test. What a test has to see in time it says itself.
+    // Only end tests that hang: a test must not fail because the machine is busy. A test that needs a time limit sets one itself.
     testTimeout: 120_000,
     hookTimeout: 120_000,
     expect: { poll: { timeout: 30_000, interval: 10 } },
-    // Real servers and real databases: a test that passes only the second time has found something.
+    // Tests run real servers and databases, so a test that passes only the second time has found a bug.
     retry: 0,
   },
 })

@@ -1,4 +1,4 @@
-// What `npm test` runs: every check, then every test. Arguments go to vitest: npm test -- test/api -t 'streams'.
+// `npm test` runs this script: every check, then every test. Arguments go to vitest: npm test -- test/api -t 'streams'.
 import { type SpawnOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readFileSync } from 'node:fs'
@@ -18,7 +18,7 @@ const checks: Record<string, string[]> = {
   'knip (unused files, exports, packages)': ['knip', '--no-progress'],
 }
 
-// Ctrl-C reaches the children by itself; this process stays until they have cleaned up. A SIGTERM is passed on.
+// The terminal sends Ctrl-C to the children too, so this process only waits until they have cleaned up. It forwards a SIGTERM.
 const running = new Set<ReturnType<typeof spawn>>()
 process.on('SIGINT', () => {})
 process.on('SIGTERM', () => {
@@ -31,7 +31,7 @@ const failed = outcomes.filter(passed => !passed).length + tests.failed
 process.exitCode = failed === 0 ? 0 : 1
 console.log(`${tests.passed} passed, ${failed} failed`)
 
-/** Runs one static check, prints how it ended, and its output if it failed. */
+/** Runs one static check and prints its result, and its output if it failed. */
 async function check(title: string, command: string[]): Promise<boolean> {
   const startedMs = performance.now()
   const child = start(command, { stdio: ['ignore', 'pipe', 'pipe'] })
@@ -54,7 +54,7 @@ async function runTests(args: string[]): Promise<{ passed: number; failed: numbe
     const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
     const code = await end(start(['vitest', 'run', ...reporters, ...args], { stdio: 'inherit' }))
     const { passed, failed } = existsSync(report) ? count(JSON.parse(readFileSync(report, 'utf8'))) : NOTHING
-    // An error outside every test, such as a rejected promise nobody awaited, fails the run as well.
+    // An error outside of tests, such as an unhandled rejection, fails the run as well.
     return { passed, failed: failed === 0 && code !== 0 ? 1 : failed }
   } finally {
     await rm(directory, { recursive: true, force: true })
@@ -67,7 +67,7 @@ type TestFile = { status: string; assertionResults: { status: string }[] }
 const NOTHING = { passed: 0, failed: 0 }
 
 function count({ numPassedTests, numFailedTests, testResults }: Report): { passed: number; failed: number } {
-  // A file that cannot be loaded, or whose set-up throws, has failed without any failed test in it.
+  // A file fails without a failed test if it cannot be loaded or its set-up throws.
   const brokenFiles = testResults.filter(
     ({ status, assertionResults }) => status === 'failed' && !assertionResults.some(test => test.status === 'failed'),
   )
