@@ -466,7 +466,7 @@ export const mutations: readonly Mutation[] = [
     id: 'breaker-trial-never-ends',
     bug: 'a trial whose request was rejected never ends',
     file: breaker,
-    find: 'a second probe may start: harmless.\n    record.probing = false',
+    find: 'harmless.\n    record.probing = false',
     replace: '',
   },
   {

@@ -41,13 +41,19 @@ export async function listCustomers(sql: Sql): Promise<Customer[]> {
   return rows
 }
 
-/** Gives a customer the limits of another account tier, on all nodes within two seconds. Run it in a transaction. */
+/**
+ * Gives a customer the limits of another account tier, on all nodes within two seconds. Run it in a
+ * transaction.
+ */
 export async function setAccountTier(sql: Sql, customerId: string, accountTier: string): Promise<void> {
   await sql.query('UPDATE customer SET account_tier = $2 WHERE customer_id = $1', [customerId, accountTier])
   await bumpControlVersion(sql, 'access')
 }
 
-/** Moves a customer to another account tier if its tier is still `from`. Returns whether it was. Run it in a transaction. */
+/**
+ * Moves a customer to another account tier if its tier is still `from`. Returns whether it was. Run it in a
+ * transaction.
+ */
 export async function promoteAccountTier(
   sql: Sql,
   { customerId, from, to }: { customerId: string; from: string; to: string },

@@ -27,9 +27,10 @@ export interface AdmitDeps {
 }
 
 /**
- * Decides whether a request may run. Finds its eligible offers, then counts the request against its windows and holds its worst-case cost
- * in one round trip. Throws 403 `model_not_allowed`, 404 `model_not_found`, 400 `context_length_exceeded` or `max_cost_too_low`, 500
- * `no_eligible_offer`, 429, 402 or 503. The returned ticket holds money and must be settled.
+ * Decides whether a request may run. Finds its eligible offers, then counts the request against its windows
+ * and holds its worst-case cost in one round trip. Throws 403 `model_not_allowed`, 404 `model_not_found`, 400
+ * `context_length_exceeded` or `max_cost_too_low`, 500 `no_eligible_offer`, 429, 402 or 503. The returned
+ * ticket holds money and must be settled.
  */
 export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Ticket> {
   const startedAtEpochMs = deps.clock.epochMs()
@@ -39,7 +40,8 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
   try {
     found = supplyFor(job, caller.access.allowedModels, deps.catalog(), health)
   } catch (refused) {
-    // A valid request of a known customer counts. If it exceeds a limit, that error is more useful than the refusal.
+    // A valid request of a known customer counts. If it exceeds a limit, that error is more useful than the
+    // refusal.
     await count(deps, caller, job, requestId)
     throw refused
   }
@@ -79,7 +81,10 @@ function clampOf(
   return clampedBy === undefined ? null : { asked, by: clampedBy }
 }
 
-/** Counts a request that will not run against the windows of its caller. Throws 429 when a window is used up, or 503. */
+/**
+ * Counts a request that will not run against the windows of its caller. Throws 429 when a window is used up,
+ * or 503.
+ */
 export async function count(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<void> {
   const admission = admissionOf(caller, job, requestId, null)
   holdOf(deps, admission, job, noTokens, await requestHold(deps, admission))

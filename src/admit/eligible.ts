@@ -5,23 +5,28 @@ import { costNanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 
 export interface Eligibility {
-  /** In the order of the candidates. Includes ejected offers only as a last resort; routing puts those at the end. */
+  /**
+   * In the order of the candidates. Includes ejected offers only as a last resort; routing puts those at the
+   * end.
+   */
   readonly eligible: readonly Offer[]
   /** The other candidates, each with the first reason that ruled it out. */
   readonly excluded: readonly Exclusion[]
 }
 
 /**
- * Applies the constraints of a job to the candidates, in the order of the checks below. Pure; eligible + excluded = candidates.
- * Health is checked last. So a refusal names the constraint rather than a temporary failure, and the last resort (an ejected server rather
- * than none) is only chosen from offers that the constraints allow.
+ * Applies the constraints of a job to the candidates, in the order of the checks below. Pure; eligible +
+ * excluded = candidates. Health is checked last. So a refusal names the constraint rather than a temporary
+ * failure, and the last resort (an ejected server rather than none) is only chosen from offers that the
+ * constraints allow.
  *
  * @param candidates the offers of the models in the order they are tried
  */
 export function eligible(candidates: readonly Offer[], job: ChatJob, view: HealthView): Eligibility {
   const excluded: Exclusion[] = []
   const allowed = candidates.filter(offer => {
-    // The cost is checked after all other constraints: a caller that is asked to raise max_cost_usd can then be served.
+    // The cost is checked after all other constraints: a caller that is asked to raise max_cost_usd can then
+    // be served.
     const reason = firstObstacle(offer, job, view) ?? (exceedsMaxCost(offer, job) ? 'max_cost_usd' : undefined)
     if (reason !== undefined) excluded.push({ offerId: offer.offerId, provider: offer.endpoint.kind, reason })
     return reason === undefined
@@ -57,9 +62,10 @@ function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionR
 }
 
 /**
- * `inputTokensBound` counts bytes, several times the number of tokens, so refusing by it would turn away prompts that fit. A prompt is
- * refused only when it cannot fit even at 8 bytes a token with its images free. Common tokenizers stay below 8 bytes for running text in
- * any script (English 4 to 5, code 3, Hindi up to 7). Between the two bounds the model server decides.
+ * `inputTokensBound` counts bytes, several times the number of tokens, so refusing by it would turn away
+ * prompts that fit. A prompt is refused only when it cannot fit even at 8 bytes a token with its images free.
+ * Common tokenizers stay below 8 bytes for running text in any script (English 4 to 5, code 3, Hindi up to
+ * 7). Between the two bounds the model server decides.
  */
 const MOST_BYTES_PER_TOKEN = 8
 
@@ -68,20 +74,30 @@ function fewestInputTokens(job: ChatJob): number {
 }
 
 function hasFeatures(offer: Offer, job: ChatJob): boolean {
-  // Local servers do not report features. No declared feature means unknown, and trying the operator's own server costs little.
+  // Local servers do not report features. No declared feature means unknown, and trying the operator's own
+  // server costs little.
   if (offer.endpoint.kind === 'local' && offer.features.size === 0) return true
   return job.features.isSubsetOf(offer.features)
 }
 
-/** Whether the smallest possible hold, the prompt at its bound and one token for each choice, exceeds `max_cost_usd`. */
+/**
+ * Whether the smallest possible hold, the prompt at its bound and one token for each choice, exceeds
+ * `max_cost_usd`.
+ */
 function exceedsMaxCost({ price }: Offer, { inputTokensBound, choices, maxCostNanos }: ChatJob): boolean {
   return maxCostNanos !== null && costNanos(price, inputTokensBound, choices) > maxCostNanos
 }
 
-/** At most this part of a model's hosters is dropped at a time: when most fail at once, the fault is more likely ours. */
+/**
+ * At most this part of a model's hosters is dropped at a time: when most fail at once, the fault is more
+ * likely ours.
+ */
 const EJECTED_PART_MAX = 0.5
 
-/** Returns the ejected offers to drop: at most half of a model's hosters and never all of a model's offers, longest ejection first. */
+/**
+ * Returns the ejected offers to drop: at most half of a model's hosters and never all of a model's offers,
+ * longest ejection first.
+ */
 function ejectedOffers(allowed: readonly Offer[], view: HealthView): ReadonlySet<Offer> {
   const ejected = allowed.filter(offer => view.state(offer.offerId) === 'ejected')
   if (ejected.length === 0) return noOffers

@@ -8,9 +8,10 @@ import { outputRoom } from '../domain/output-cap.ts'
 import { eligible } from './eligible.ts'
 
 /**
- * Builds the refusal of a request that no offer may serve: how many offers each constraint excluded, and what to do. Names no server and
- * no address. The code is `max_cost_too_low` when a higher `max_cost_usd` would let it run, `context_length_exceeded` when size alone
- * ruled out every offer, and `no_eligible_offer` otherwise. The caller can fix the first two.
+ * Builds the refusal of a request that no offer may serve: how many offers each constraint excluded, and what
+ * to do. Names no server and no address. The code is `max_cost_too_low` when a higher `max_cost_usd` would
+ * let it run, `context_length_exceeded` when size alone ruled out every offer, and `no_eligible_offer`
+ * otherwise. The caller can fix the first two.
  *
  * @param candidates the offers that were considered
  */
@@ -40,7 +41,8 @@ export function explainExclusions(
   }
   const room = job.maxTokens === null ? 0 : roomAmong(candidates, job, view)
   if (room < 1 && job.maxTokens !== null) {
-    // Size is checked first. If a smaller max_tokens would only be refused for another reason, report that reason now.
+    // Size is checked first. If a smaller max_tokens would only be refused for another reason, report that
+    // reason now.
     const least = { ...job, maxTokens: 1 }
     const choice = eligible(candidates, least, view)
     if (choice.eligible.length === 0 && !isBySize(choice.excluded))
@@ -81,7 +83,10 @@ function reasonsOf(excluded: readonly Exclusion[]): string {
   return parts.join('; ')
 }
 
-/** Returns the smallest hold at the cheapest offer that only `max_cost_usd` rules out; null when it rules out none. */
+/**
+ * Returns the smallest hold at the cheapest offer that only `max_cost_usd` rules out; null when it rules out
+ * none.
+ */
 function lowestCostNanos(excluded: readonly Exclusion[], candidates: readonly Offer[], job: ChatJob): Nanos | null {
   const tooExpensive = new Set(excluded.filter(({ reason }) => reason === 'max_cost_usd').map(({ offerId }) => offerId))
   let lowest: Nanos | null = null

@@ -6,7 +6,10 @@ import { outputCap } from '../domain/output-cap.ts'
 export interface HoldRequest {
   /** Pays for `maxTokens` at the most expensive candidate. */
   readonly wantNanos: Nanos
-  /** The smallest useful hold: the prompt and a few tokens. Equal to `wantNanos` when the caller's limit must not be lowered. */
+  /**
+   * The smallest useful hold: the prompt and a few tokens. Equal to `wantNanos` when the caller's limit must
+   * not be lowered.
+   */
   readonly floorNanos: Nanos
   /** Per choice. */
   readonly maxTokens: number
@@ -15,11 +18,14 @@ export interface HoldRequest {
 }
 
 /**
- * Computes the money to hold: the worst case over every candidate, including fallbacks, so that no retry can cost more than the hold.
- * Dispatch requests at most `outputCap(offer, job, maxTokens)` tokens from each offer, which never exceeds `maxTokens`.
+ * Computes the money to hold: the worst case over every candidate, including fallbacks, so that no retry can
+ * cost more than the hold. Dispatch requests at most `outputCap(offer, job, maxTokens)` tokens from each
+ * offer, which never exceeds `maxTokens`.
  *
- * @param offers at least one; each can generate a token within the job's `maxCostNanos`, which the hold never exceeds
- * @param defaultMaxTokens output tokens per choice of a job without a limit; lowered when no offer can generate that many
+ * @param offers at least one; each can generate a token within the job's `maxCostNanos`, which the hold never
+ *   exceeds
+ * @param defaultMaxTokens output tokens per choice of a job without a limit; lowered when no offer can
+ *   generate that many
  */
 export function holdFor(offers: readonly Offer[], job: ChatJob, defaultMaxTokens: number): HoldRequest {
   const askedTokens = job.maxTokens ?? Math.max(...offers.map(offer => outputCap(offer, job, defaultMaxTokens)))
@@ -31,15 +37,19 @@ export function holdFor(offers: readonly Offer[], job: ChatJob, defaultMaxTokens
   return { wantNanos, floorNanos, maxTokens, ...(maxTokens < askedTokens && { clampedBy: 'max_cost_usd' }) }
 }
 
-/** Returns the most output tokens per choice that `heldNanos` pays for at every candidate, rounded down; 0 when it does not pay for one. */
+/**
+ * Returns the most output tokens per choice that `heldNanos` pays for at every candidate, rounded down; 0
+ * when it does not pay for one.
+ */
 export function maxTokensFor(offers: readonly Offer[], job: ChatJob, heldNanos: Nanos): number {
   const affordable = offers.map(offer => affordableOutputTokens(offer.price, job.inputTokensBound, heldNanos))
   return Math.max(0, Math.floor(Math.min(...affordable) / job.choices))
 }
 
 /**
- * Returns the most output tokens per choice with which the job would be admitted for `budgetNanos`; 0 when not even one token fits. A job
- * with fewer tokens may become eligible for more offers, and its hold must cover those too, even if they are more expensive.
+ * Returns the most output tokens per choice with which the job would be admitted for `budgetNanos`; 0 when
+ * not even one token fits. A job with fewer tokens may become eligible for more offers, and its hold must
+ * cover those too, even if they are more expensive.
  *
  * @param offers the offers that may serve the job unchanged
  * @param offersFor returns the offers that may serve the job with this many tokens
@@ -54,7 +64,8 @@ export function affordableTokens(
   let tokens = Math.min(maxTokensFor(offers, job, budgetNanos), job.maxTokens ?? FEWEST_OUTPUT_TOKENS)
   while (tokens > 0) {
     const able = offersFor(tokens)
-    // `able` is empty when the context is too small for a job without a limit; that job is admitted even so. With a limit, each step adds an offer.
+    // `able` is empty when not even this many tokens fit into a context; a job without a limit is admitted
+    // even then. With a limit, each step adds an offer.
     const fits = able.length === 0 ? tokens - 1 : Math.min(tokens, maxTokensFor(able, job, budgetNanos))
     if (fits === tokens) break
     tokens = fits

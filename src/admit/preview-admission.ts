@@ -20,8 +20,8 @@ export interface AdmissionPreview {
 }
 
 /**
- * Returns what `admit` would find, without holding money; the balance is not checked. The request counts against the windows like one that
- * runs, since unlimited quotes would let a client read all prices for free.
+ * Returns what `admit` would find, without holding money; the balance is not checked. The request counts
+ * against the windows like one that runs, since unlimited quotes would let a client read all prices for free.
  * Throws 403 `model_not_allowed`, 404 `model_not_found`, 429 or 503.
  */
 export async function previewAdmission(

@@ -6,7 +6,10 @@ import { retryAfterS } from '../limits/window-view.ts'
 
 type Refused = Extract<AdmissionResult, { kind: 'refused' }>
 
-/** Builds the 429 or 402 for a refused admission, with its figures: limits, balance, needed amount and affordable tokens. */
+/**
+ * Builds the 429 or 402 for a refused admission, with its figures: limits, balance, needed amount and
+ * affordable tokens.
+ */
 export function refusal(
   refused: Refused,
   admission: Admission,
@@ -79,7 +82,10 @@ export function refusal(
   }
 }
 
-/** Returns the most that may be held now: the smallest of the free balance and what is left of the cap and of the key's limit. */
+/**
+ * Returns the most that may be held now: the smallest of the free balance and what is left of the cap and of
+ * the key's limit.
+ */
 export function budgetNanos({
   freeNanos,
   capLeftNanos,

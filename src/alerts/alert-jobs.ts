@@ -16,7 +16,8 @@ export function alertTasks(deps: DeliverDeps): TaskList {
   return {
     [DELIVER_ALERT]: async (payload, { job }) => {
       const sent = await deliverAlert(deps, (payload as { alert_id: string }).alert_id)
-      // After the last attempt the job ends normally: the delivery log has the failure, so the queue need not keep the job.
+      // After the last attempt the job ends normally: the delivery log has the failure, so the queue need not
+      // keep the job.
       if (sent?.outcome === 'failed' && job.attempts < job.max_attempts) throw new DeliveryFailed(sent.error ?? '')
     },
     prune_alerts: async () => {

@@ -65,7 +65,10 @@ export async function disableRule(sql: Sql, ruleId: string): Promise<void> {
   await sql.query('UPDATE alert_rule SET disabled_at = now() WHERE rule_id = $1 AND disabled_at IS NULL', [ruleId])
 }
 
-/** Inserts a test alert of a rule and returns its id; undefined when the customer requested `perHour` test alerts in the last hour. */
+/**
+ * Inserts a test alert of a rule and returns its id; undefined when the customer requested `perHour` test
+ * alerts in the last hour.
+ */
 export async function insertTestAlert(sql: Sql, rule: AlertRule, perHour: number): Promise<string | undefined> {
   const alertId = randomUUID()
   const { rowCount } = await sql.query(

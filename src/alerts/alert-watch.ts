@@ -16,7 +16,10 @@ import { enqueueDeliveries } from './enqueue-deliveries.ts'
 export interface AlertWatch {
   /** Notes a refusal that may need an alert, in memory until the next check. Repetitions count once. */
   noteRefusal(caller: Pick<Caller, 'customerId' | 'keyId'>, code: ErrorCode): void
-  /** Checks now and returns how many alerts were created. Rejects when the database is unavailable; noted refusals are kept. */
+  /**
+   * Checks now and returns how many alerts were created. Rejects when the database is unavailable; noted
+   * refusals are kept.
+   */
   check(): Promise<number>
   /** Checks every `everyMs` until stopped. */
   start(): void
@@ -35,11 +38,14 @@ const EVERY_MS = 15_000
 const DAY_MS = 86_400_000
 
 /**
- * Detects alerts by checking the database every 15 seconds, so that requests do no work for alerts. One of the nodes checks at a time;
- * without rules none does.
+ * Detects alerts by checking the database every 15 seconds, so that requests do no work for alerts. One of
+ * the nodes checks at a time; without rules none does.
  */
 export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_MS }: AlertWatchDeps): AlertWatch {
-  /** Customers with a request refused by their daily cap, and keys with one refused by their own limit and the time of the last. */
+  /**
+   * Customers with a request refused by their daily cap, and keys with one refused by their own limit and the
+   * time of the last.
+   */
   let refused = { customers: new Set<string>(), keys: new Map<string, number>() }
   let running: Promise<unknown> | undefined
   let cancel = () => {}
@@ -98,7 +104,10 @@ export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_M
   }
 }
 
-/** Whether this node must check the database: there are rules, and no other node is checking or has just checked. */
+/**
+ * Whether this node must check the database: there are rules, and no other node is checking or has just
+ * checked.
+ */
 async function claimCheck(sql: Sql, everyMs: number): Promise<boolean> {
   const { rowCount } = await sql.query(
     `UPDATE alert_watch SET looked_at = now()

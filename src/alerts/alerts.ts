@@ -52,7 +52,10 @@ const HISTORY_MAX = 50
 
 export function createAlerts(deps: { pool: Pool; masterKey: Buffer; allowPrivateUrls: boolean }): Alerts {
   const sql: Sql = { query: (statement, values) => deps.pool.query<never>(statement, values).catch(refuse) }
-  /** Serialises the work of each customer, so that concurrent calls cannot exceed the limits of rules and tests. */
+  /**
+   * Serialises the work of each customer, so that concurrent calls cannot exceed the limits of rules and
+   * tests.
+   */
   const inTurn = <T>({ customerId }: Pick<AlertOwner, 'customerId'>, work: (sql: Sql) => Promise<T>) =>
     transaction(deps.pool, async sql => {
       await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR NO KEY UPDATE', [customerId])

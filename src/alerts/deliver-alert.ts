@@ -16,8 +16,9 @@ export interface DeliverDeps {
 }
 
 /**
- * Makes one attempt to deliver an alert and records its result. Undefined when there is nothing to do: the alert was delivered, or its rule
- * was disabled. Rejects when the database is unavailable or the secret cannot be opened.
+ * Makes one attempt to deliver an alert and records its result. Undefined when there is nothing to do: the
+ * alert was delivered, or its rule was disabled. Rejects when the database is unavailable or the secret
+ * cannot be opened.
  */
 export async function deliverAlert(deps: DeliverDeps, alertId: string): Promise<Sent | undefined> {
   const alert = await findDueAlert(deps.sql, alertId)

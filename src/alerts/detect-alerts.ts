@@ -2,7 +2,10 @@ import type { Sql } from '../db/pool.ts'
 import { LARGE_CHARGE_NANOS_MIN } from '../domain/alert-rule.ts'
 import type { Nanos } from '../domain/money.ts'
 
-/** The daily spend cap of each account tier, for customers without their own cap. `fallback` is for tiers that are no longer configured. */
+/**
+ * The daily spend cap of each account tier, for customers without their own cap. `fallback` is for tiers that
+ * are no longer configured.
+ */
 export interface TierCaps {
   readonly byTier: ReadonlyMap<string, Nanos>
   readonly fallback: Nanos
@@ -11,7 +14,8 @@ export interface TierCaps {
 /** The most alerts a day that one rule raises for large charges. */
 const LARGE_CHARGES_PER_DAY_MAX = 50
 
-// The accounts of the customers with rules of the kind $1. It reads the same columns as readBalance, so it agrees with GET /v1/usage.
+// The accounts of the customers with rules of the kind $1. It reads the same columns as readBalance, so it
+// agrees with GET /v1/usage.
 const ACCOUNT = `
 account AS (
   SELECT b.customer_id, b.posted_nanos - s.settled AS balance_nanos, greatest(b.day, today) AS day,
@@ -43,7 +47,10 @@ FROM crossed
 ON CONFLICT (rule_id, occurrence) DO NOTHING
 RETURNING alert_id`
 
-/** Creates alerts for balances that fell below the threshold of a rule since the last check. A balance that rises above it may trigger again. */
+/**
+ * Creates alerts for balances that fell below the threshold of a rule since the last check. A balance that
+ * rises above it may trigger again.
+ */
 export async function detectLowBalances(sql: Sql): Promise<string[]> {
   return alertIds(await sql.query<AlertId>(LOW_BALANCE, ['low_balance']))
 }
@@ -100,7 +107,8 @@ RETURNING alert_id`
 /**
  * Creates alerts for keys whose spend limit is reached, each once per window of that limit.
  *
- * @param refusedAgoMs keys with a request refused by their limit since the last check, and how long ago the refusal was
+ * @param refusedAgoMs keys with a request refused by their limit since the last check, and how long ago the
+ *   refusal was
  */
 export async function detectKeyLimits(sql: Sql, refusedAgoMs: ReadonlyMap<string, number>): Promise<string[]> {
   return alertIds(await sql.query<AlertId>(KEY_LIMITS, [[...refusedAgoMs.keys()], [...refusedAgoMs.values()]]))
@@ -126,9 +134,11 @@ ON CONFLICT (rule_id, occurrence) DO NOTHING
 RETURNING alert_id`
 
 /**
- * Creates alerts for single charges of at least the threshold of a rule, for requests that began after the rule was created.
+ * Creates alerts for single charges of at least the threshold of a rule, for requests that began after the
+ * rule was created.
  *
- * @param sinceRequestId the lowest request id to check: a day back, because the charges of a dead node may be settled that late
+ * @param sinceRequestId the lowest request id to check: a day back, because the charges of a dead node may be
+ *   settled that late
  */
 export async function detectLargeCharges(sql: Sql, sinceRequestId: string): Promise<string[]> {
   return alertIds(await sql.query<AlertId>(LARGE_CHARGES, [sinceRequestId, LARGE_CHARGES_PER_DAY_MAX]))

@@ -7,10 +7,10 @@ export const DELIVER_ALERT = 'deliver_alert'
 export const ATTEMPTS_MAX = 10
 
 /**
- * Puts alerts into the job queue. Run it in the transaction that created them, so that each alert has exactly one job after any crash.
- * Customers with fewer waiting alerts come first, so a customer with a slow receiver and many alerts does not delay others. (A named queue
- * for each customer would do that too, but the queue completes jobs in the background: its worker finds the name still taken and sleeps
- * until the next poll.)
+ * Puts alerts into the job queue. Run it in the transaction that created them, so that each alert has exactly
+ * one job after any crash. Customers with fewer waiting alerts come first, so a customer with a slow receiver
+ * and many alerts does not delay others. (A named queue for each customer would do that too, but the queue
+ * completes jobs in the background: its worker finds the name still taken and sleeps until the next poll.)
  */
 export async function enqueueDeliveries(sql: Sql, alertIds: readonly string[]): Promise<void> {
   if (alertIds.length === 0) return

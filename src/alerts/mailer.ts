@@ -58,7 +58,10 @@ export function createMailer(smtp: SmtpSettings, log: MailerLog): Mailer {
   }
 }
 
-/** Loads nodemailer on first use: loading takes 90 ms, which every start and every command would pay otherwise. */
+/**
+ * Loads nodemailer on first use: loading takes 90 ms, which every start and every command would pay
+ * otherwise.
+ */
 async function openTransport(host: string, { port, security, user, password }: SmtpSettings): Promise<Transporter> {
   const { createTransport } = await import('nodemailer')
   return createTransport({

@@ -7,7 +7,10 @@ const CHECKSUM_CHARS = 6
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const SHAPE = /^sk-sy-[0-9A-Za-z]{38}$/
 
-/** Creates an API key: prefix, 32 random base62 characters (190 bits), and a checksum of both. It is shown once and never stored. */
+/**
+ * Creates an API key: prefix, 32 random base62 characters (190 bits), and a checksum of both. It is shown
+ * once and never stored.
+ */
 export function mintApiKey(): string {
   const body = PREFIX + randomBase62(RANDOM_CHARS)
   return body + checksumOf(body)
@@ -30,7 +33,10 @@ export function hintOf(key: string): string {
   return `${key.slice(0, 10)}…${key.slice(-4)}`
 }
 
-/** Returns the CRC-32 as six base62 digits, the format that secret scanners know from GitHub's tokens; 62^6 exceeds 2^32. */
+/**
+ * Returns the CRC-32 as six base62 digits, the format that secret scanners know from GitHub's tokens; 62^6
+ * exceeds 2^32.
+ */
 function checksumOf(body: string): string {
   let rest = crc32(body)
   let digits = ''
@@ -45,7 +51,8 @@ function randomBase62(count: number): string {
   let text = ''
   while (text.length < count) {
     for (const byte of randomBytes(count)) {
-      // 248 is the largest multiple of 62 below 256. Using larger bytes would make the first eight digits more likely.
+      // 248 is the largest multiple of 62 below 256. Using larger bytes would make the first eight digits
+      // more likely.
       if (byte < 248 && text.length < count) text += BASE62[byte % 62]
     }
   }

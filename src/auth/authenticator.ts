@@ -8,8 +8,8 @@ import { createKeyLookUp, type KeyRow, type LookUpKey } from './look-up-keys.ts'
 
 export interface Authenticator {
   /**
-   * Returns the caller of a request: at once when its key is cached. Throws or rejects with ApiError: `invalid_api_key`, or
-   * `database_unavailable` when an unknown key cannot be looked up.
+   * Returns the caller of a request: at once when its key is cached. Throws or rejects with ApiError:
+   * `invalid_api_key`, or `database_unavailable` when an unknown key cannot be looked up.
    *
    * @param rawHeaders names and values in turn, as Node's `request.rawHeaders`
    */
@@ -26,15 +26,24 @@ export interface AuthenticatorDeps {
   readonly onAccessChange: (listener: () => void) => () => void
 }
 
-/** Known callers kept in memory. At about 600 bytes each this is 6 MB; the longest list of models takes 20 kB more. */
+/**
+ * Known callers kept in memory. At about 600 bytes each this is 6 MB; the longest list of models takes 20 kB
+ * more.
+ */
 const KNOWN_MAX = 10_000
 /** The longest a cached caller is trusted, in case a change goes unnoticed. */
 const KNOWN_MS = 60_000
-/** A caller older than this is looked up again in the background, so that frequent callers never wait for PostgreSQL. */
+/**
+ * A caller older than this is looked up again in the background, so that frequent callers never wait for
+ * PostgreSQL.
+ */
 const RENEW_AFTER_MS = 30_000
 /** Wait before the next attempt to renew an entry. */
 const RENEW_AGAIN_MS = 5_000
-/** Moving an entry to the end of a map leaves a hole; moving it at every request would copy the map over and over. */
+/**
+ * Moving an entry to the end of a map leaves a hole; moving it at every request would copy the map over and
+ * over.
+ */
 const MOVED_EVERY_MS = 1_000
 /** Keys that pass the checksum and are not ours. Issuing a key clears them all, so this hides no new key. */
 const UNKNOWN_MAX = 10_000
@@ -48,7 +57,10 @@ interface Known {
   renewAtMs: number
 }
 
-/** Finds callers by their keys, mostly in memory. Keys themselves are neither kept nor logged: the cache holds hashes. */
+/**
+ * Finds callers by their keys, mostly in memory. Keys themselves are neither kept nor logged: the cache holds
+ * hashes.
+ */
 export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
   const cache = new CallerCache(deps)
   return { authenticate: rawHeaders => cache.authenticate(rawHeaders), close: () => cache.close() }
@@ -70,7 +82,8 @@ class CallerCache implements Authenticator {
     this.#stopListening = onAccessChange(() => {
       this.#known.clear()
       this.#unknownUntilMs.clear()
-      // Look-ups that started before the change may return the old state: no request may join them and their results are not cached.
+      // Look-ups that started before the change may return the old state: no request may join them and their
+      // results are not cached.
       this.#lookUps = new Map()
     })
   }
@@ -106,7 +119,8 @@ class CallerCache implements Authenticator {
     }
     if (entry.renewAtMs <= nowMs) {
       entry.renewAtMs = nowMs + RENEW_AGAIN_MS
-      // If this fails, the entry stays valid until KNOWN_MS. The first request after that waits and gets the error.
+      // If this fails, the entry stays valid until KNOWN_MS. The first request after that waits and gets the
+      // error.
       this.#lookUp(keyHash).catch(() => {})
     }
     return entry
@@ -123,7 +137,10 @@ class CallerCache implements Authenticator {
     return lookUp
   }
 
-  /** @param startedIn the look-ups of the time when this one began; another map by now means that keys have changed since */
+  /**
+   * @param startedIn the look-ups of the time when this one began; another map by now means that keys have
+   * changed since
+   */
   async #read(keyHash: string, startedIn: Map<string, Promise<Known | undefined>>): Promise<Known | undefined> {
     try {
       const readAtMs = this.#clock.monotonicMs()

@@ -2,10 +2,12 @@ import { ApiError } from '../domain/errors.ts'
 import { headerValues } from '../runtime/header-values.ts'
 
 /**
- * Reads the API key of a request: `Authorization: Bearer <key>`, or `x-api-key` or `api-key` when there is no Authorization.
- * Throws the same `invalid_api_key` for every fault, so the answer to a guessed key reveals nothing.
+ * Reads the API key of a request: `Authorization: Bearer <key>`, or `x-api-key` or `api-key` when there is no
+ * Authorization. Throws the same `invalid_api_key` for every fault, so the answer to a guessed key reveals
+ * nothing.
  *
- * @param rawHeaders names and values in turn, as Node's `request.rawHeaders`; merged headers hide that one was sent twice
+ * @param rawHeaders names and values in turn, as Node's `request.rawHeaders`; merged headers hide that one
+ *   was sent twice
  */
 export function credentialOf(rawHeaders: readonly string[]): string {
   const authorization = headerValues(rawHeaders, 'authorization')

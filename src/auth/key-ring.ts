@@ -11,7 +11,10 @@ import {
   revokeKey,
 } from './keys.ts'
 
-/** Manages the keys of one customer at a time; keys of other customers are not found. Rejects with `database_unavailable` without a database. */
+/**
+ * Manages the keys of one customer at a time; keys of other customers are not found. Rejects with
+ * `database_unavailable` without a database.
+ */
 export interface KeyRing {
   /** Returns the keys that are not revoked, newest first. */
   list(customerId: string): Promise<KeyListing[]>
@@ -21,7 +24,10 @@ export interface KeyRing {
   revoke(customerId: string, keyId: string): Promise<void>
 }
 
-/** Keys per customer, so that the whole list can be read at once. Revoked keys do not count and are never read: there may be any number. */
+/**
+ * Keys per customer, so that the whole list can be read at once. Revoked keys do not count and are never
+ * read: there may be any number.
+ */
 export const KEYS_MAX = 1_000
 
 export function createKeyRing(pool: Pool): KeyRing {

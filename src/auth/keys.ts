@@ -41,7 +41,10 @@ export interface IssuedKey {
   readonly hint: string
 }
 
-/** Creates a key for a customer. Run it in a transaction, so that the key and the change notice commit together. */
+/**
+ * Creates a key for a customer. Run it in a transaction, so that the key and the change notice commit
+ * together.
+ */
 export async function issueKey(
   sql: Sql,
   { customerId, name, limit = null, allowedModels = null, scopes = [], expiresAt = null }: KeyOrder,
@@ -68,7 +71,10 @@ export async function issueKey(
   return issued
 }
 
-/** Returns keys, newest first, of one customer or of all (`customerId` null). Includes revoked keys, of which there may be any number. */
+/**
+ * Returns keys, newest first, of one customer or of all (`customerId` null). Includes revoked keys, of which
+ * there may be any number.
+ */
 export async function listKeys(sql: Sql, customerId: string | null = null): Promise<KeyListing[]> {
   const { rows } = await sql.query<KeyListing>(
     `${SELECT} WHERE $1::uuid IS NULL OR customer_id = $1 ORDER BY api_key.created_at DESC, key_id`,

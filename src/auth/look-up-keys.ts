@@ -20,7 +20,10 @@ export interface KeyRow {
   readonly daily_spend_cap_nanos: bigint | null
 }
 
-/** Finds the key with this SHA-256 (base64), unless it is revoked or its customer is disabled. The caller must check `expires_at`. */
+/**
+ * Finds the key with this SHA-256 (base64), unless it is revoked or its customer is disabled. The caller must
+ * check `expires_at`.
+ */
 export type LookUpKey = (keyHash: string) => Promise<KeyRow | undefined>
 
 const statement = {
@@ -37,8 +40,9 @@ const KEYS_MAX = 1_000
 const STATEMENTS_MAX = 2
 
 /**
- * Looks keys up in batches: look-ups that arrive while statements run form the next statement. After a change of keys, all keys in use are
- * looked up again at once; and a guessed key with a valid checksum costs only a fraction of a statement.
+ * Looks keys up in batches: look-ups that arrive while statements run form the next statement. After a change
+ * of keys, all keys in use are looked up again at once; and a guessed key with a valid checksum costs only a
+ * fraction of a statement.
  */
 export function createKeyLookUp(sql: Sql): LookUpKey {
   let waiting: Waiting[] = []

@@ -3,7 +3,8 @@ import type { Config } from './config.ts'
 type ServerAddress = Pick<Config['server'], 'host' | 'port' | 'publicBaseUrl'>
 
 /**
- * Returns the URL that customers use, without `/v1`: the configured one, or the address on which the server listens.
+ * Returns the URL that customers use, without `/v1`: the configured one, or the address on which the server
+ * listens.
  *
  * @param port the port on which the server listens, if the configured port is 0
  */
@@ -11,7 +12,10 @@ export function baseUrlOf({ server }: { readonly server: ServerAddress }, port: 
   return server.publicBaseUrl ?? localUrlOf({ host: server.host, port })
 }
 
-/** Returns the URL of the server for clients on this machine. A server on all addresses is reached by loopback, so printed examples work. */
+/**
+ * Returns the URL of the server for clients on this machine. A server on all addresses is reached by
+ * loopback, so printed examples work.
+ */
 export function localUrlOf({ host, port }: Pick<ServerAddress, 'host' | 'port'>): string {
   const reached = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }[host] ?? host
   return `http://${reached.includes(':') && !reached.startsWith('[') ? `[${reached}]` : reached}:${port}`

@@ -75,7 +75,10 @@ export interface Config {
   }
   readonly reports: { readonly requestsPerMinute: number }
   readonly postgres: { readonly moneyConnections: number; readonly generalConnections: number }
-  /** When the end of an answer is sent: once its charge is in the journal of this node, or once it is committed. */
+  /**
+   * When the end of an answer is sent: once its charge is in the journal of this node, or once it is
+   * committed.
+   */
   readonly settlement: 'journal' | 'commit'
   readonly journal: { readonly fsync: boolean; readonly maxBytes: number }
   /** Where crash tests break this process. */
@@ -90,7 +93,10 @@ export interface ConfigSource {
   readonly file?: string | undefined
 }
 
-/** The configuration is invalid. The message has one line per problem: where, line, key, what is wrong, what is allowed. */
+/**
+ * The configuration is invalid. The message has one line per problem: where, line, key, what is wrong, what
+ * is allowed.
+ */
 export class ConfigError extends Error {
   readonly problems: readonly ConfigProblem[]
 
@@ -179,7 +185,10 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
   })
 }
 
-/** Returns the limits of an account tier. A tier that is no longer configured gets those of `free`, the strictest tier that always exists. */
+/**
+ * Returns the limits of an account tier. A tier that is no longer configured gets those of `free`, the
+ * strictest tier that always exists.
+ */
 export function limitsOfTier(config: Pick<Config, 'accountTiers'>, tier: string): AccountLimits {
   return (Object.hasOwn(config.accountTiers, tier) ? config.accountTiers[tier] : config.accountTiers.free)!
 }

@@ -5,8 +5,8 @@ import { type ConfigProblem, readYaml, UNREADABLE, WrittenNumber } from './read-
 import { type FileSettings, fileSchema } from './schema.ts'
 
 /**
- * Parses the text of `switchyard.yaml` into settings with all defaults. Returns undefined when it is invalid, and adds to `problems` in the
- * order of the file.
+ * Parses the text of `switchyard.yaml` into settings with all defaults. Returns undefined when it is invalid,
+ * and adds to `problems` in the order of the file.
  *
  * @param where the path of the file
  */

@@ -20,7 +20,10 @@ const DAY_MS = 86_400_000
 /** Some mail services show and accept passwords in groups separated by blanks. */
 const blanksWithin = /^\S(.*\S)?$/
 
-/** The environment variables. `loadConfig` reads no others, apart from `cloudKeyNames` and ${NAME} in the file. */
+/**
+ * The environment variables. `loadConfig` reads no others, apart from `cloudKeyNames` and ${NAME} in the
+ * file.
+ */
 export const environmentSchema = z.object({
   HOST: text().optional(),
   PORT: wholeNumber(0, 65_535).optional(),

@@ -4,8 +4,8 @@ import { isEmail } from '../runtime/email.ts'
 import { parseFailpoints } from '../runtime/failpoint.ts'
 import { WrittenNumber } from './read-yaml.ts'
 
-// The types of configuration values. Each has a description for error messages, which a test compares with docs/config.md. Numbers and flags
-// are also accepted as text, because ${NAME} always produces text.
+// The types of configuration values. Each has a description for error messages, which a test compares with
+// docs/config.md. Numbers and flags are also accepted as text, because ${NAME} always produces text.
 
 /** Text without surrounding blanks, at least one character. */
 export function text(type = 'text', allowed: RegExp = /^\S(.*\S)?$/s) {

@@ -6,7 +6,10 @@ export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error ? String(error.code) : undefined
 }
 
-/** Whether the error comes from a PostgreSQL that is just starting, stopping or dying: soon it accepts connections or is gone. */
+/**
+ * Whether the error comes from a PostgreSQL that is just starting, stopping or dying: soon it accepts
+ * connections or is gone.
+ */
 export function isTransient(error: unknown): boolean {
   const code = codeOf(error)
   if (code === undefined) return error instanceof Error && error.message.startsWith('Connection terminated')

@@ -15,7 +15,10 @@ export type ConnectionFile = Login & {
 
 export const connectionFilePath = (dataDir: string) => join(dataDir, 'postgres.json')
 
-/** Reads `postgres.json`; undefined when there is none. Throws a message for the operator when it cannot be read or is damaged. */
+/**
+ * Reads `postgres.json`; undefined when there is none. Throws a message for the operator when it cannot be
+ * read or is damaged.
+ */
 export function readConnectionFile(dataDir: string): ConnectionFile | undefined {
   const path = connectionFilePath(dataDir)
   let text: string

@@ -4,7 +4,10 @@ import type { Sql } from './pool.ts'
 export type ControlTopic = 'access' | 'supply'
 
 export interface ControlVersions {
-  /** Calls `listener` soon after the first poll and then whenever the topic changed. Returns a function that unsubscribes it. */
+  /**
+   * Calls `listener` soon after the first poll and then whenever the topic changed. Returns a function that
+   * unsubscribes it.
+   */
   onChange(topic: ControlTopic, listener: () => void | Promise<void>): () => void
   /** Polls now instead of waiting for the next second; resolves when the listeners are done. Never rejects. */
   poll(): Promise<void>
@@ -30,8 +33,8 @@ interface Subscription {
 }
 
 /**
- * Watches for changes made by other nodes with one cheap query a second. Polling replaces LISTEN because a notification is lost with its
- * connection, and poolers such as pgbouncer do not carry it.
+ * Watches for changes made by other nodes with one cheap query a second. Polling replaces LISTEN because a
+ * notification is lost with its connection, and poolers such as pgbouncer do not carry it.
  */
 export function watchControlVersions(sql: Sql, options: ControlVersionsOptions = {}): ControlVersions {
   const { intervalMs = 1000, onError = () => {} } = options
@@ -57,7 +60,8 @@ export function watchControlVersions(sql: Sql, options: ControlVersionsOptions =
       const versions = await readControlVersions(sql)
       for (const [listener, subscription] of subscriptions) {
         subscription.newest = versions.get(subscription.topic)
-        // One queued call is enough. With one per poll, a listener that hangs would get many calls at once and delay stop().
+        // One queued call is enough. With one per poll, a listener that hangs would get many calls at once
+        // and delay stop().
         if (subscription.isQueued) continue
         subscription.isQueued = true
         // Listeners run independently: unreadable prices must not delay the revocation of a key.
@@ -110,7 +114,10 @@ export function watchControlVersions(sql: Sql, options: ControlVersionsOptions =
   }
 }
 
-/** Call it inside the transaction that makes the change, so that no node sees the new version before the new rows. */
+/**
+ * Call it inside the transaction that makes the change, so that no node sees the new version before the new
+ * rows.
+ */
 export async function bumpControlVersion(sql: Sql, topic: ControlTopic): Promise<void> {
   await sql.query('UPDATE control_version SET version = version + 1 WHERE topic = $1', [topic])
 }

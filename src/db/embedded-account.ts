@@ -1,7 +1,10 @@
 import { readFileSync, type Stats, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 
-/** How to run PostgreSQL's programs: prepend `prefix` to the command line, spawn with `spawn`, give the files to `owner`. */
+/**
+ * How to run PostgreSQL's programs: prepend `prefix` to the command line, spawn with `spawn`, give the files
+ * to `owner`.
+ */
 export interface Account {
   readonly prefix: readonly string[]
   readonly spawn: { readonly uid?: number; readonly gid?: number }
@@ -9,9 +12,9 @@ export interface Account {
 }
 
 /**
- * Chooses the account that runs PostgreSQL. An ordinary user runs it as itself. PostgreSQL refuses to run as root, so
- * root runs it as the owner of the cluster; a new cluster runs as the owner of the data directory, or else as `postgres`,
- * or else as `nobody`. Throws an error that says what to do when none of these works.
+ * Chooses the account that runs PostgreSQL. An ordinary user runs it as itself. PostgreSQL refuses to run as
+ * root, so root runs it as the owner of the cluster; a new cluster runs as the owner of the data directory,
+ * or else as `postgres`, or else as `nobody`. Throws an error that says what to do when none of these works.
  *
  * @param clusterDir the cluster, which may not exist yet; its parent is the data directory and exists
  * @param programs directories that hold PostgreSQL's programs
@@ -25,11 +28,12 @@ export function chooseAccount(clusterDir: string, programs: readonly string[]): 
     )
   const capability = missingCapability(dirname(clusterDir), programs, owner)
   if (!capability) return { prefix: [], spawn: owner, owner }
-  // Cloning below /root (mode 0700) is common, and another user cannot even walk through it. Giving PostgreSQL this one
-  // capability is better than the alternatives tried: copying 60 MB of binaries and moving the database out of the data
-  // directory, or opening the home directory to others. No database role can use the capability: the only role that may
-  // log in is not a superuser, so it cannot read files.
-  // no_setuid_fixup is needed because initdb uses access(2) to check its programs, and that call otherwise ignores capabilities.
+  // Cloning below /root (mode 0700) is common, and another user cannot even walk through it. Giving
+  // PostgreSQL this one capability is better than the alternatives tried: copying 60 MB of binaries and
+  // moving the database out of the data directory, or opening the home directory to others. No database role
+  // can use the capability: the only role that may log in is not a superuser, so it cannot read files.
+  // no_setuid_fixup is needed because initdb uses access(2) to check its programs, and that call otherwise
+  // ignores capabilities.
   const ids = [`--reuid=${owner.uid}`, `--regid=${owner.gid}`, '--clear-groups', '--securebits=+no_setuid_fixup']
   return {
     prefix: ['setpriv', ...ids, `--inh-caps=+${capability}`, `--ambient-caps=+${capability}`, '--'],

@@ -22,15 +22,19 @@ export interface Cluster {
   readonly directory: string
   /** False until `create` has finished once; a half-made cluster never counts. */
   exists(): boolean
-  /** Creates the cluster, with one role that owns one database. The role is no superuser but may create databases. */
+  /**
+   * Creates the cluster, with one role that owns one database. The role is no superuser but may create
+   * databases.
+   */
   create(login: Login): Promise<void>
   /** Gives the role a new password; the cluster must be stopped. */
   resetPassword(login: Login): Promise<void>
   /** Starts PostgreSQL in a separate session. Returns the directory of its socket once it takes connections. */
   start(settings: Readonly<Record<string, string>>): Promise<string>
   /**
-   * Returns the directory of the socket, if PostgreSQL runs, from what the last start noted. Undefined when those notes belong to another
-   * directory that this one was copied from: that socket leads to the other database.
+   * Returns the directory of the socket, if PostgreSQL runs, from what the last start noted. Undefined when
+   * those notes belong to another directory that this one was copied from: that socket leads to the other
+   * database.
    */
   socketDir(noted: { readonly host: string; readonly directory: string }): string | undefined
   /** The process id of the PostgreSQL that runs, or undefined. */
@@ -89,7 +93,8 @@ export function embeddedCluster(dataDir: string): Cluster {
         removeStalePid(directory)
         const outcome = await startPostmaster(runAs, programs, directory, args, logPath)
         if (outcome === 'ready') return socketDir
-        // After the postmaster was killed its children need a moment to exit; until then PostgreSQL refuses to start.
+        // After the postmaster was killed its children need a moment to exit; until then PostgreSQL refuses
+        // to start.
         const mayPass = /shared memory block|lock file "[^"]+" (already exists|is empty)/.test(outcome)
         if (!mayPass || performance.now() > deadlineMs) throw new Error(explain(outcome, directory, logPath))
         await sleep(100)
@@ -110,7 +115,8 @@ export function embeddedCluster(dataDir: string): Cluster {
       const pid = runningPostmaster(directory)
       if (pid === undefined) return
       const socketDir = notedSocketDir(directory)
-      // SIGINT is PostgreSQL's fast shutdown: it ends the sessions and writes a checkpoint. The pid file is removed last.
+      // SIGINT is PostgreSQL's fast shutdown: it ends the sessions and writes a checkpoint. The pid file is
+      // removed last.
       signal(pid, 'SIGINT')
       const deadlineMs = performance.now() + STOP_TIMEOUT_MS
       while (runningPostmaster(directory) === pid) {
@@ -134,7 +140,8 @@ function removeDrafts(dataDir: string): void {
     try {
       rmSync(join(dataDir, name), { recursive: true })
     } catch {
-      // Its initdb still writes there. It fails once a file is missing, or ends before our own initdb does; the call after ours tries again.
+      // Its initdb still writes there. It fails once a file is missing, or ends before our own initdb does;
+      // the call after ours tries again.
     }
   }
 }

@@ -61,7 +61,8 @@ async function openGiven(connectionString: string): Promise<DatabaseHandle> {
 /*
  * Two locks (see file-lock.ts) let any number of processes come and go, even when killed with SIGKILL:
  * - `postgres.start.lock`, exclusive, around every start and stop, so that they happen one after the other;
- * - `postgres.users.lock`, shared by every process that uses the cluster. A process that gets it exclusively is the last one.
+ * - `postgres.users.lock`, shared by every process that uses the cluster. A process that gets it exclusively
+ *   is the last one.
  */
 async function openEmbedded({ dataDir: path, log, settings = {} }: DatabaseOptions): Promise<DatabaseHandle> {
   const dataDir = makeDataDir(resolve(path))
@@ -90,7 +91,8 @@ const startLockPath = (dataDir: string) => join(dataDir, 'postgres.start.lock')
 
 function makeDataDir(dataDir: string): string {
   try {
-    // As root, PostgreSQL runs under another account that must be able to walk through. Every file inside has its own mode.
+    // As root, PostgreSQL runs under another account that must be able to walk through. Every file inside has
+    // its own mode.
     mkdirSync(dataDir, { recursive: true, mode: process.geteuid?.() === 0 ? 0o711 : 0o700 })
     return dataDir
   } catch (error) {
@@ -174,7 +176,10 @@ function holdOpen(
   }
 }
 
-/** Returns the connection to the PostgreSQL that already runs in the data directory, or undefined when none does. */
+/**
+ * Returns the connection to the PostgreSQL that already runs in the data directory, or undefined when none
+ * does.
+ */
 async function findRunning(cluster: Cluster, dataDir: string): Promise<Connection | undefined> {
   const noted = readConnectionFile(dataDir)
   if (!noted) return undefined

@@ -1,8 +1,9 @@
 import type { Sql } from './pool.ts'
 
 /**
- * Returns how many connections `nodes` on this machine may open at once. Besides its two pools, each node uses two for heartbeats, three
- * for jobs and two for the audit. Four more are reserved for the primary, CLI commands and an operator's own session.
+ * Returns how many connections `nodes` on this machine may open at once. Besides its two pools, each node
+ * uses two for heartbeats, three for jobs and two for the audit. Four more are reserved for the primary, CLI
+ * commands and an operator's own session.
  */
 export function connectionsNeeded(
   { moneyConnections, generalConnections }: { moneyConnections: number; generalConnections: number },
@@ -11,7 +12,10 @@ export function connectionsNeeded(
   return nodes * (moneyConnections + generalConnections + 7) + 4
 }
 
-/** Warns when PostgreSQL, the database or the role allows fewer: under load requests would be refused, or a node could not start. */
+/**
+ * Warns when PostgreSQL, the database or the role allows fewer: under load requests would be refused, or a
+ * node could not start.
+ */
 export async function warnOfFewConnections(
   sql: Sql,
   needed: number,

@@ -8,13 +8,15 @@ export interface FileLock {
 }
 
 /**
- * Takes a lock on `path` without waiting; a missing file is created empty, readable by its owner alone. Many holders may share the lock or
- * one may hold it exclusively, within one process as well as between processes. Returns undefined when the lock is taken.
- * Throws the operating system's error when the file cannot be opened.
+ * Takes a lock on `path` without waiting; a missing file is created empty, readable by its owner alone. Many
+ * holders may share the lock or one may hold it exclusively, within one process as well as between processes.
+ * Returns undefined when the lock is taken. Throws the operating system's error when the file cannot be
+ * opened.
  *
- * Node has no flock, and a lock file that holds a process id needs guesses about which process is dead. SQLite is part of
- * Node and takes real advisory locks that the kernel drops when a process ends. Locking writes nothing to disk, so it also works on a full
- * disk: a command can still report the full disk, and a server can still stop its PostgreSQL.
+ * Node has no flock, and a lock file that holds a process id needs guesses about which process is dead.
+ * SQLite is part of Node and takes real advisory locks that the kernel drops when a process ends. Locking
+ * writes nothing to disk, so it also works on a full disk: a command can still report the full disk, and a
+ * server can still stop its PostgreSQL.
  */
 export function tryFileLock(path: string, mode: 'shared' | 'exclusive'): FileLock | undefined {
   // On a read-only file SQLite takes a shared lock but reports an exclusive one.
@@ -51,7 +53,10 @@ export async function waitForFileLock(
   }
 }
 
-/** Every user who can read a file can lock it, and so keep the gateway from starting. SQLite alone would create the file readable by all. */
+/**
+ * Every user who can read a file can lock it, and so keep the gateway from starting. SQLite alone would
+ * create the file readable by all.
+ */
 function createForOwner(path: string): void {
   if (existsSync(path)) return
   try {

@@ -2,9 +2,9 @@ import { existsSync, readFileSync, symlinkSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 
 /**
- * Creates the symbolic links between PostgreSQL's shared libraries, which an npm package cannot contain. The package's own
- * install script does the same, but npm 12 runs no install script that the user has not approved.
- * Throws an Error that says what to do when a link is missing and this user cannot create it.
+ * Creates the symbolic links between PostgreSQL's shared libraries, which an npm package cannot contain. The
+ * package's own install script does the same, but npm 12 runs no install script that the user has not
+ * approved. Throws an Error that says what to do when a link is missing and this user cannot create it.
  */
 export function linkLibraries(packageName: string, packageDir: string): void {
   for (const { source, target } of linksOf(packageDir)) {

@@ -17,14 +17,15 @@ export interface Migration {
 }
 
 /**
- * Brings the database to the schema of this version: applies the files `NNNN_*.sql` of `directory` that are not applied
- * yet, in order, each in its own transaction. Any number of processes may call it at once; one works, the others
- * wait. Returns the migrations that this call applied.
+ * Brings the database to the schema of this version: applies the files `NNNN_*.sql` of `directory` that are
+ * not applied yet, in order, each in its own transaction. Any number of processes may call it at once; one
+ * works, the others wait. Returns the migrations that this call applied.
  *
- * Throws, without changing anything, when an applied file was edited or is gone, or when the database was migrated by a
- * newer version. Throws when a file fails; that file and all later ones are then not applied.
+ * Throws, without changing anything, when an applied file was edited or is gone, or when the database was
+ * migrated by a newer version. Throws when a file fails; that file and all later ones are then not applied.
  *
- * @param onWait called when another process is migrating; the wait has no time limit, since tables may have millions of rows
+ * @param onWait called when another process is migrating; the wait has no time limit, since tables may have
+ *   millions of rows
  */
 export async function migrate(
   connection: Connection,
@@ -58,7 +59,10 @@ export async function migrate(
   }
 }
 
-/** Returns the names of the migrations that `migrate` would apply. Changes nothing; throws what `migrate` would throw before its first change. */
+/**
+ * Returns the names of the migrations that `migrate` would apply. Changes nothing; throws what `migrate`
+ * would throw before its first change.
+ */
 export async function pendingMigrations(sql: Reader, directory: string = migrationsDir): Promise<string[]> {
   try {
     await requireRights(sql)
@@ -77,7 +81,10 @@ interface Reader {
   query(text: string): Promise<{ readonly rows: unknown[] }>
 }
 
-/** Throws when the role cannot create the schema. Checked first, so that the error names the missing right and no half-made database is left. */
+/**
+ * Throws when the role cannot create the schema. Checked first, so that the error names the missing right and
+ * no half-made database is left.
+ */
 async function requireRights(sql: Reader): Promise<void> {
   const { rows } = await sql.query(`
     SELECT current_user AS role, session_user AS login, current_database() AS database, current_setting('transaction_read_only') = 'on' AS is_read_only,
@@ -102,7 +109,8 @@ async function requireRights(sql: Reader): Promise<void> {
     throw new Error(
       `The database ${database} can only be read by the role ${role}: it is a standby, or default_transaction_read_only is on. Set DATABASE_URL to the primary.`,
     )
-  // By default PostgreSQL searches a schema named like the role first. If one was created later, the database would look empty.
+  // By default PostgreSQL searches a schema named like the role first. If one was created later, the database
+  // would look empty.
   if (schema !== null && schema_of_tables !== null && schema !== schema_of_tables)
     throw new Error(
       `The tables are in the schema ${schema_of_tables} of the database ${database}, but the role ${role} would create new ones in ${schema}, which comes first in its search_path. Set the search_path: ALTER ROLE "${login}" IN DATABASE "${database}" SET search_path = "${schema_of_tables}"`,

@@ -11,7 +11,10 @@ export interface SqlResult<Row> {
   readonly rowCount: number | null
 }
 
-/** A statement with a name is prepared once per connection and then only executed. The name must be unique to its text. */
+/**
+ * A statement with a name is prepared once per connection and then only executed. The name must be unique to
+ * its text.
+ */
 export interface NamedStatement {
   readonly name: string
   readonly text: string
@@ -37,7 +40,10 @@ export interface PoolOptions {
   readonly max: number
   /** Shown in pg_stat_activity. */
   readonly applicationName: string
-  /** A statement that runs longer is cancelled (57014), or its connection closed a second later. Default 5,000; 0 means never. */
+  /**
+   * A statement that runs longer is cancelled (57014), or its connection closed a second later. Default
+   * 5,000; 0 means never.
+   */
   readonly statementTimeoutMs?: number
   /** A statement that waits longer for a lock fails (55P03). Default 2,000; 0 means never. */
   readonly lockTimeoutMs?: number
@@ -58,7 +64,8 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
     max: options.max,
     application_name: options.applicationName,
     statement_timeout: statementTimeoutMs,
-    // A healthy PostgreSQL has cancelled the statement by then. One that is paused or cut off never answers, so close the connection.
+    // A healthy PostgreSQL has cancelled the statement by then. One that is paused or cut off never answers,
+    // so close the connection.
     ...(statementTimeoutMs > 0 && { query_timeout: statementTimeoutMs + 1000 }),
     lock_timeout: options.lockTimeoutMs ?? 2000,
     // A transaction that stays idle for longer loses its connection (25P03).
@@ -87,8 +94,9 @@ export function createPool(connection: Connection, options: PoolOptions): Pool {
 }
 
 /**
- * Wraps a pool for short statements that a client waits for: each rejects when there is no answer after `timeoutMs`, whatever it waited for.
- * A connection that has not answered a second later is closed: it may be dead, and the next statement would wait for it too.
+ * Wraps a pool for short statements that a client waits for: each rejects when there is no answer after
+ * `timeoutMs`, whatever it waited for. A connection that has not answered a second later is closed: it may be
+ * dead, and the next statement would wait for it too.
  */
 export function withQueryTimeout({ pg: inner }: Pool, timeoutMs: number): Sql {
   return {
@@ -107,8 +115,9 @@ export function withQueryTimeout({ pg: inner }: Pool, timeoutMs: number): Sql {
 }
 
 /**
- * Runs `work` in one transaction: commits when it resolves, rolls back when it throws, and rethrows the error.
- * Also throws when `work` swallowed the error of a statement, because PostgreSQL then answers COMMIT with a rollback.
+ * Runs `work` in one transaction: commits when it resolves, rolls back when it throws, and rethrows the
+ * error. Also throws when `work` swallowed the error of a statement, because PostgreSQL then answers COMMIT
+ * with a rollback.
  *
  * @param cut closes the connection when aborted; the running statement then rejects
  */
@@ -125,8 +134,9 @@ export async function transaction<T>(pool: Pool, work: (sql: Sql) => Promise<T>,
     if (command !== 'COMMIT') throw new Error('The transaction was rolled back: one of its statements had failed.')
     return result
   } catch (error) {
-    // A connection that cannot roll back is discarded, and PostgreSQL rolls back when it notices. The time limit is shorter than that of a
-    // statement: often `work` failed because PostgreSQL does not answer, and it has already waited the full limit.
+    // A connection that cannot roll back is discarded, and PostgreSQL rolls back when it notices. The time
+    // limit is shorter than that of a statement: often `work` failed because PostgreSQL does not answer, and
+    // it has already waited the full limit.
     await run(client, 'ROLLBACK', [], ROLLBACK_TIMEOUT_MS).catch((cause: Error) => {
       broken = cause
     })

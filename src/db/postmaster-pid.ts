@@ -5,8 +5,9 @@ import { isSamePlace, socketLockPath } from './postgres-socket.ts'
 const hasProc = existsSync('/proc/self/status')
 
 /**
- * Returns the process id of the PostgreSQL that runs in exactly this cluster, or undefined. The result is safe to signal: a copy of
- * a running cluster, such as a snapshot, holds the process id of the original, which this check rejects.
+ * Returns the process id of the PostgreSQL that runs in exactly this cluster, or undefined. The result is
+ * safe to signal: a copy of a running cluster, such as a snapshot, holds the process id of the original,
+ * which this check rejects.
  */
 export function runningPostmaster(directory: string): number | undefined {
   const pid = notedPid(directory)
@@ -27,10 +28,10 @@ export function isReady(directory: string, pid: number | undefined): boolean {
 }
 
 /**
- * Removes a postmaster.pid, and the lock of the socket, that no PostgreSQL of this cluster owns any more. The process id in it may
- * belong to another program (after a reboot or in a restarted container), to a zombie, or to the PostgreSQL of the
- * cluster that this one was copied from. PostgreSQL itself would refuse to start. While a PostgreSQL process may still
- * work inside the cluster, the file stays and PostgreSQL decides.
+ * Removes a postmaster.pid, and the lock of the socket, that no PostgreSQL of this cluster owns any more. The
+ * process id in it may belong to another program (after a reboot or in a restarted container), to a zombie,
+ * or to the PostgreSQL of the cluster that this one was copied from. PostgreSQL itself would refuse to start.
+ * While a PostgreSQL process may still work inside the cluster, the file stays and PostgreSQL decides.
  */
 export function removeStalePid(directory: string): void {
   if (notedPid(directory) === undefined || !hasProc || runningPostmaster(directory) !== undefined) return

@@ -2,10 +2,12 @@ import type { EventEmitter } from 'node:events'
 import pg from 'pg'
 
 /**
- * A pooled connection that knows whether it leads to a standby. PostgreSQL reports this before the first statement and whenever it changes.
+ * A pooled connection that knows whether it leads to a standby. PostgreSQL reports this before the first
+ * statement and whenever it changes.
  *
- * During a failover the host name may still lead to a standby. Its data can be old: keys that were revoked since, balances that were
- * spent since. Writes fail there and close the connection, but reads would go on returning old data for as long as the connection lives.
+ * During a failover the host name may still lead to a standby. Its data can be old: keys that were revoked
+ * since, balances that were spent since. Writes fail there and close the connection, but reads would go on
+ * returning old data for as long as the connection lives.
  */
 export class PrimaryClient extends pg.Client {
   #isStandby = false
@@ -19,7 +21,10 @@ export class PrimaryClient extends pg.Client {
     })
   }
 
-  /** For the `onConnect` of a pool: throws for a standby, so the waiting caller gets the error and the next caller opens a new connection. */
+  /**
+   * For the `onConnect` of a pool: throws for a standby, so the waiting caller gets the error and the next
+   * caller opens a new connection.
+   */
   static requirePrimary(client: unknown): void {
     if (!(client instanceof PrimaryClient && client.#isStandby)) return
     throw new Error('This PostgreSQL is a standby, which is read-only.')

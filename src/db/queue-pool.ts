@@ -2,12 +2,14 @@ import pg from 'pg'
 
 /**
  * The pool for graphile-worker. It works around three habits of graphile-worker with failing connections:
- * - When the error code says that PostgreSQL is starting or its host is unreachable, graphile-worker retries up to a hundred times, at the
- *   end minutes apart. Its shutdown waits for those retries, and jobs wait for them even when PostgreSQL is back. This pool removes the
- *   codes, so graphile-worker tries again at its next poll.
- * - When it stops before LISTEN has been confirmed, it releases that connection twice, which would end the process. This pool ignores the
- *   second release.
- * - It releases a connection that was abandoned in the middle of a statement as if it were sound. This pool closes that connection.
+ * - When the error code says that PostgreSQL is starting or its host is unreachable, graphile-worker retries
+ *   up to a hundred times, at the end minutes apart. Its shutdown waits for those retries, and jobs wait for
+ *   them even when PostgreSQL is back. This pool removes the codes, so graphile-worker tries again at its
+ *   next poll.
+ * - When it stops before LISTEN has been confirmed, it releases that connection twice, which would end the
+ *   process. This pool ignores the second release.
+ * - It releases a connection that was abandoned in the middle of a statement as if it were sound. This pool
+ *   closes that connection.
  */
 export class QueuePool extends pg.Pool {
   constructor(options: pg.PoolConfig) {
@@ -44,7 +46,10 @@ type ConnectCallback = (
   release: (reason?: unknown) => void,
 ) => void
 
-/** Reads a private property of pg: there is no public one. A sound connection may look busy after a failed statement: 11 of 6,000 did. */
+/**
+ * Reads a private property of pg: there is no public one. A sound connection may look busy after a failed
+ * statement: 11 of 6,000 did.
+ */
 function isBusy(client: pg.PoolClient): boolean {
   return (client as pg.PoolClient & { readonly readyForQuery?: boolean }).readyForQuery === false
 }

@@ -7,9 +7,9 @@ export interface ServerLock {
 }
 
 /**
- * Makes this process the only server of the database until it exits or releases the lock. Used with the embedded
- * PostgreSQL, where a second server on the same data directory is always a mistake; with DATABASE_URL any number of
- * nodes may serve. Throws an error that names the other server when there is one.
+ * Makes this process the only server of the database until it exits or releases the lock. Used with the
+ * embedded PostgreSQL, where a second server on the same data directory is always a mistake; with
+ * DATABASE_URL any number of nodes may serve. Throws an error that names the other server when there is one.
  *
  * @param onLost called once if the connection that holds the lock breaks before `release`
  */

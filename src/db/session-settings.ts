@@ -1,12 +1,14 @@
 /**
  * Settings to spread into every connection to PostgreSQL. `options` in a DATABASE_URL replace those here.
  *
- * The keep-alives let each side notice within 30 s that the other has vanished: its host lost power, or a firewall dropped the
- * connection. Linux takes 2 h 15 min by default. During that time this side would wait for answers without a time limit (an audit) or for
- * notifications, and PostgreSQL would keep the session with its place among `max_connections` and its advisory locks, including the lock of
- * the migrations. Keep-alives have no effect on a Unix socket.
+ * The keep-alives let each side notice within 30 s that the other has vanished: its host lost power, or a
+ * firewall dropped the connection. Linux takes 2 h 15 min by default. During that time this side would wait
+ * for answers without a time limit (an audit) or for notifications, and PostgreSQL would keep the session
+ * with its place among `max_connections` and its advisory locks, including the lock of the migrations.
+ * Keep-alives have no effect on a Unix socket.
  *
- * The other settings make values read and written independent of what an operator has set for the server, role or database.
+ * The other settings make values read and written independent of what an operator has set for the server,
+ * role or database.
  */
 export const sessionSettings = {
   // After that, Node probes every second, ten times.
@@ -20,15 +22,17 @@ export const sessionSettings = {
     tcp_user_timeout: '30s',
     // node-postgres cannot parse times in other styles (immich static-pages pull request 719).
     datestyle: 'ISO',
-    // With array_nulls off, NULL in an array is read as the text "NULL", and no chat was admitted. With fewer float digits, sums of
-    // milliseconds are rounded to other times.
+    // With array_nulls off, NULL in an array is read as the text "NULL", and no chat was admitted. With fewer
+    // float digits, sums of milliseconds are rounded to other times.
     array_nulls: 'on',
     extra_float_digits: '1',
-    // At a higher level, two transactions that write the same row fail instead of running one after the other (xagent issue 1945).
+    // At a higher level, two transactions that write the same row fail instead of running one after the other
+    // (xagent issue 1945).
     default_transaction_isolation: 'read committed',
     // Sessions that LISTEN are idle for hours, and each disconnect would be reported as an error.
     idle_session_timeout: '0',
-    // Migrations and audits, and whatever waits for them, have no time limit. Callers that need a limit override these settings.
+    // Migrations and audits, and whatever waits for them, have no time limit. Callers that need a limit
+    // override these settings.
     statement_timeout: '0',
     lock_timeout: '0',
     idle_in_transaction_session_timeout: '0',

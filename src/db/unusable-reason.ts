@@ -1,12 +1,15 @@
 import pg from 'pg'
 import { sessionSettings } from './session-settings.ts'
 
-/** Older versions lack `idle_session_timeout`. Migrations, chats, reports and the audit were tested on 14, 15, 17 and 18. */
+/**
+ * Older versions lack `idle_session_timeout`. Migrations, chats, reports and the audit were tested on 14, 15,
+ * 17 and 18.
+ */
 const OLDEST_MAJOR = 14
 
 /**
- * Checks whether Switchyard can use a PostgreSQL that the operator runs, without changing anything. Returns a message for the operator when
- * it cannot, else undefined. Rejects with pg's error when it cannot connect.
+ * Checks whether Switchyard can use a PostgreSQL that the operator runs, without changing anything. Returns a
+ * message for the operator when it cannot, else undefined. Rejects with pg's error when it cannot connect.
  */
 export async function unusableReason(connection: pg.ClientConfig): Promise<string | undefined> {
   // Without our session settings: a PostgreSQL that is too old, or a pooler, may refuse them.
@@ -35,9 +38,9 @@ const SERVER_FACTS = `
          current_database() AS database, current_setting('server_encoding') AS encoding`
 
 /**
- * Detects a pooler: it refuses the settings that a connection starts with, or is configured to ignore them. Without those settings, waits
- * for locks have no limit. A pooler that assigns sessions per transaction would also keep the migration lock, so every later start would
- * wait for it without end.
+ * Detects a pooler: it refuses the settings that a connection starts with, or is configured to ignore them.
+ * Without those settings, waits for locks have no limit. A pooler that assigns sessions per transaction would
+ * also keep the migration lock, so every later start would wait for it without end.
  */
 async function sessionFacts(connection: pg.ClientConfig): Promise<SessionFacts> {
   // A separate setting, because a DATABASE_URL may replace `options`.
@@ -54,7 +57,10 @@ interface SessionFacts {
   /** Whether the settings of the connection reached PostgreSQL. */
   readonly arrived: boolean
   readonly role: string
-  /** Null before PostgreSQL 17, which introduced it. The session settings cannot set it, because older versions refuse the name. */
+  /**
+   * Null before PostgreSQL 17, which introduced it. The session settings cannot set it, because older
+   * versions refuse the name.
+   */
   readonly transaction_timeout: string | null
 }
 

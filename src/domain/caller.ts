@@ -8,7 +8,10 @@ export interface AccountLimits {
 }
 
 export const limitResets = ['none', 'daily', 'weekly', 'monthly'] as const
-/** When a key's spend limit starts again: daily, weekly (Monday) or monthly (the first), each at 00:00 UTC; or never. */
+/**
+ * When a key's spend limit starts again: daily, weekly (Monday) or monthly (the first), each at 00:00 UTC; or
+ * never.
+ */
 export type LimitReset = (typeof limitResets)[number]
 
 /** `manage` permits a key to create, list and delete the keys of its customer and to change its alerts. */
@@ -33,7 +36,10 @@ export interface KeyAccess {
 /** The permissions of a key without limits and scopes. */
 export const plainAccess: KeyAccess = { limit: null, allowedModels: null, mayManage: false }
 
-/** The authenticated customer of a request, as of the last look-up of its key. Changes reach it within about two seconds. */
+/**
+ * The authenticated customer of a request, as of the last look-up of its key. Changes reach it within about
+ * two seconds.
+ */
 export interface Caller {
   readonly customerId: string
   readonly keyId: string

@@ -5,7 +5,10 @@ export const serviceTiers = ['cheapest', 'balanced', 'fastest'] as const
 export type ServiceTier = (typeof serviceTiers)[number]
 
 export const insufficientChoices = ['refuse', 'clamp'] as const
-/** What to do when the balance does not cover `max_tokens`: refuse with 402, or lower it to what the balance covers. */
+/**
+ * What to do when the balance does not cover `max_tokens`: refuse with 402, or lower it to what the balance
+ * covers.
+ */
 export type OnInsufficient = (typeof insufficientChoices)[number]
 
 export const features = ['tools', 'images', 'audio', 'json_schema'] as const
@@ -15,7 +18,10 @@ export type Feature = (typeof features)[number]
 /** The model id that lets routing choose the model: it stands for every model that the request does not name. */
 export const AUTO_MODEL = 'auto'
 
-/** The routing constraints of a request body. Every constraint is binding except `serviceTier`, which only ranks the remaining offers. */
+/**
+ * The routing constraints of a request body. Every constraint is binding except `serviceTier`, which only
+ * ranks the remaining offers.
+ */
 export interface RoutingConstraints {
   readonly serviceTier: ServiceTier
   readonly privacyMode: boolean
@@ -27,7 +33,10 @@ export interface RoutingConstraints {
   readonly denyHosters: ReadonlySet<string>
 }
 
-/** A parsed chat request: the gateway's own fields are separate, and `forward` holds the rest, ready to be sent upstream. */
+/**
+ * A parsed chat request: the gateway's own fields are separate, and `forward` holds the rest, ready to be
+ * sent upstream.
+ */
 export interface ChatJob {
   /** The requested model id, or AUTO_MODEL. */
   readonly model: string
@@ -47,13 +56,22 @@ export interface ChatJob {
   /** `stop` names a sequence, so a valid answer may be empty. */
   readonly hasStop: boolean
   readonly features: ReadonlySet<Feature>
-  /** Upper bound on the tokens of the prompt for every tokenizer: bytes plus overhead, images and audio at a flat bound. */
+  /**
+   * Upper bound on the tokens of the prompt for every tokenizer: bytes plus overhead, images and audio at a
+   * flat bound.
+   */
   readonly inputTokensBound: number
-  /** Joins the text of the prompt (messages and tools). Its tokens are counted when the upstream reports no usage. */
+  /**
+   * Joins the text of the prompt (messages and tools). Its tokens are counted when the upstream reports no
+   * usage.
+   */
   readonly promptText: () => string
   /** Flat token bound of images, audio and files; part of `inputTokensBound`. */
   readonly mediaTokensBound: number
   readonly messageCount: number
-  /** The OpenAI fields to forward, without model, max_tokens, max_completion_tokens, stream, stream_options and the gateway's own. */
+  /**
+   * The OpenAI fields to forward, without model, max_tokens, max_completion_tokens, stream, stream_options
+   * and the gateway's own.
+   */
   readonly forward: Readonly<Record<string, unknown>>
 }

@@ -23,8 +23,8 @@ export type ExclusionReason =
   | 'endpoint_ejected'
 
 /**
- * The money that one request may spend. Pass this object on and never copy it: the first settlement closes it, and later settlements
- * have no effect.
+ * The money that one request may spend. Pass this object on and never copy it: the first settlement closes
+ * it, and later settlements have no effect.
  */
 export interface Hold {
   /** A strict lease has the id of its request; a bulk lease is shared by many. */
@@ -86,7 +86,10 @@ export type AttemptOutcome =
   /** The gateway ended it after the server may have received a part. */
   | 'cancelled'
 
-/** dispatch -> relay: the answer of an upstream. A stream has already delivered its first content, so failover is no longer possible. */
+/**
+ * dispatch -> relay: the answer of an upstream. A stream has already delivered its first content, so failover
+ * is no longer possible.
+ */
 export type Answer = WholeAnswer | StreamAnswer
 
 interface Answered {
@@ -115,14 +118,18 @@ export type TakeParts = (parts: readonly StreamPart[]) => void | Promise<void>
 /** The normalised chunks of a stream, including those that dispatch has already read. */
 export interface ChunkSource {
   /**
-   * Calls `take` with each group of chunks synchronously when its bytes arrive; nested async iterators would cost 10 us a
-   * chunk. While a promise returned by `take` is pending, the upstream waits. Resolves after the last chunk or after `leave`;
-   * rejects with UpstreamFailure, or with the error of `take`, and then aborts the upstream. Call it once.
+   * Calls `take` with each group of chunks synchronously when its bytes arrive; nested async iterators would
+   * cost 10 us a chunk. While a promise returned by `take` is pending, the upstream waits. Resolves after the
+   * last chunk or after `leave`; rejects with UpstreamFailure, or with the error of `take`, and then aborts
+   * the upstream. Call it once.
    */
   read(take: TakeParts): Promise<void>
   /** Aborts the upstream because no more chunks are wanted. */
   leave(): void
-  /** The usage that the upstream has reported so far. It usually arrives in the last chunk, which is not seen after `leave`. */
+  /**
+   * The usage that the upstream has reported so far. It usually arrives in the last chunk, which is not seen
+   * after `leave`.
+   */
   readonly usage: TokenUsage | null
 }
 
@@ -136,7 +143,10 @@ export type Outcome =
   | 'internal_error'
   /** The node died before settling the request; written by the reaper. */
   | 'node_died'
-  /** The node was declared dead and the client repeated the request with its Idempotency-Key. This attempt stays free in any case. */
+  /**
+   * The node was declared dead and the client repeated the request with its Idempotency-Key. This attempt
+   * stays free in any case.
+   */
   | 'superseded'
 
 /** relay -> settle: how the request ended and which tokens are billed. */

@@ -1,8 +1,9 @@
 import type { AttemptOutcome } from './handoff.ts'
 
 /**
- * `open`: takes requests. `probing`: the ejection is over and one real request may try the offer; while it runs, all other requests
- * see `ejected`. `ejected`: takes no requests, because of failures, a refused credential, or a pause that the server asked for.
+ * `open`: takes requests. `probing`: the ejection is over and one real request may try the offer; while it
+ * runs, all other requests see `ejected`. `ejected`: takes no requests, because of failures, a refused
+ * credential, or a pause that the server asked for.
  */
 export type OfferState = 'open' | 'probing' | 'ejected'
 
@@ -11,21 +12,28 @@ export const LATENCY_SAMPLES_MIN = 5
 /** Answers older than this do not count for a latency prediction. */
 export const LATENCY_SAMPLE_AGE_MS_MAX = 600_000
 
-/** The recent past of offers, as routing reads it. Reading changes nothing. Unknown offers are open and unmeasured. */
+/**
+ * The recent past of offers, as routing reads it. Reading changes nothing. Unknown offers are open and
+ * unmeasured.
+ */
 export interface HealthView {
   state(offerId: string): OfferState
   /** Milliseconds until an ejected offer may be tried again; 0 when it is not ejected. */
   ejectedForMs(offerId: string): number
   /**
-   * Predicts the milliseconds to the first content (`stream`) or to the whole answer. Null with fewer than `LATENCY_SAMPLES_MIN` answers
-   * in ten minutes. `outputTokens`: the most that this request may generate, or null without a limit.
+   * Predicts the milliseconds to the first content (`stream`) or to the whole answer. Null with fewer than
+   * `LATENCY_SAMPLES_MIN` answers in ten minutes. `outputTokens`: the most that this request may generate, or
+   * null without a limit.
    */
   predictMs(offerId: string, request: { stream: boolean; outputTokens: number | null }): number | null
   /** Returns the number of attempts between `beginRequest` and `endRequest`. */
   inFlight(offerId: string): number
 }
 
-/** One answered attempt. Times are in milliseconds since it was sent. A stream that has not ended has no `totalMs`. */
+/**
+ * One answered attempt. Times are in milliseconds since it was sent. A stream that has not ended has no
+ * `totalMs`.
+ */
 export interface SuccessSample {
   readonly firstTokenMs: number
   readonly totalMs?: number | undefined
@@ -33,14 +41,18 @@ export interface SuccessSample {
 }
 
 /**
- * Records the attempts of dispatch. Each attempt calls `beginRequest`, then `recordSuccess` or `recordFailure`, then `endRequest` in a
- * finally. `sentMs` is the monotonic time when the attempt began; it defaults to now.
+ * Records the attempts of dispatch. Each attempt calls `beginRequest`, then `recordSuccess` or
+ * `recordFailure`, then `endRequest` in a finally. `sentMs` is the monotonic time when the attempt began; it
+ * defaults to now.
  */
 export interface Health extends HealthView {
   beginRequest(offerId: string): void
   endRequest(offerId: string): void
   recordSuccess(offerId: string, sample: SuccessSample, sentMs?: number): void
-  /** Ignores faults of the caller (`request_rejected`, `not_sent`, `cancelled`). `retryAfterS` is the pause that the upstream asked for. */
+  /**
+   * Ignores faults of the caller (`request_rejected`, `not_sent`, `cancelled`). `retryAfterS` is the pause
+   * that the upstream asked for.
+   */
   recordFailure(
     offerId: string,
     outcome: Exclude<AttemptOutcome, 'answered'>,
@@ -49,7 +61,10 @@ export interface Health extends HealthView {
   ): void
 }
 
-/** Health per customer: faults that one customer's own requests may have caused do not eject an offer for other customers. */
+/**
+ * Health per customer: faults that one customer's own requests may have caused do not eject an offer for
+ * other customers.
+ */
 export interface CustomerBreakers {
   /** Returns the health of offers for this customer. */
   of(customerId: string): Health

@@ -1,4 +1,7 @@
-/** Money as an integer of nano-USD (1e-9 USD). A single token at 0.05 USD per million costs 50 of them, not a fraction. */
+/**
+ * Money as an integer of nano-USD (1e-9 USD). A single token at 0.05 USD per million costs 50 of them, not a
+ * fraction.
+ */
 export type Nanos = bigint
 
 /** Picodollars per token, which is the same number as microdollars per million tokens: 0.15 USD/M = 150_000n. */
@@ -12,13 +15,19 @@ const NANOS_PER_MICRO = 1_000n
 const PICOS_PER_NANO = 1_000n
 const BPS = 10_000n
 
-/** Returns the cost of these tokens. Rounds up once per request, so a served request never costs less than its tokens. */
+/**
+ * Returns the cost of these tokens. Rounds up once per request, so a served request never costs less than its
+ * tokens.
+ */
 export function costNanos(price: TokenPrice, inputTokens: number, outputTokens: number): Nanos {
   const picos = price.inputPicoPerToken * BigInt(inputTokens) + price.outputPicoPerToken * BigInt(outputTokens)
   return (picos + PICOS_PER_NANO - 1n) / PICOS_PER_NANO
 }
 
-/** Returns the most output tokens that `budgetNanos` pays for in addition to `inputTokens`; negative when the input alone costs more. */
+/**
+ * Returns the most output tokens that `budgetNanos` pays for in addition to `inputTokens`; negative when the
+ * input alone costs more.
+ */
 export function affordableOutputTokens(price: TokenPrice, inputTokens: number, budgetNanos: Nanos): number {
   const picosLeft = budgetNanos * PICOS_PER_NANO - price.inputPicoPerToken * BigInt(inputTokens)
   if (picosLeft < 0n) return -1
@@ -32,15 +41,19 @@ export function chargeWithinHold(cost: Nanos, hold: Nanos): Nanos {
   return cost < hold ? cost : hold
 }
 
-/** Splits a cost between hoster and platform. The hoster's share rounds down and the platform gets the remainder: the sum is exact. */
+/**
+ * Splits a cost between hoster and platform. The hoster's share rounds down and the platform gets the
+ * remainder: the sum is exact.
+ */
 export function splitCost(cost: Nanos, hosterShareBps: number): { hosterShareNanos: Nanos; feeNanos: Nanos } {
   const hosterShareNanos = (cost * BigInt(hosterShareBps)) / BPS
   return { hosterShareNanos, feeNanos: cost - hosterShareNanos }
 }
 
 /**
- * Converts to USD as a JSON number. Exact to the nano-USD up to 15 significant digits (amounts below one million USD);
- * above that, the nearest double. Add amounts as integers before the conversion, never these numbers.
+ * Converts to USD as a JSON number. Exact to the nano-USD up to 15 significant digits (amounts below one
+ * million USD); above that, the nearest double. Add amounts as integers before the conversion, never these
+ * numbers.
  */
 export function usd(nanos: Nanos): number {
   const whole = Number(nanos)
@@ -63,14 +76,20 @@ export function microdollars(nanos: Nanos): number {
   return Number(nanos < 0n ? -((-nanos + half) / NANOS_PER_MICRO) : (nanos + half) / NANOS_PER_MICRO)
 }
 
-/** Reads decimal USD such as "5", "0.25" or "1.000000001"; undefined for anything else (signs, exponents, more than 9 decimals). */
+/**
+ * Reads decimal USD such as "5", "0.25" or "1.000000001"; undefined for anything else (signs, exponents, more
+ * than 9 decimals).
+ */
 export function parseUsd(text: string): Nanos | undefined {
   const match = /^(\d{1,9})(?:\.(\d{1,9}))?$/.exec(text.trim())
   if (!match) return undefined
   return BigInt(match[1]!) * NANOS_PER_USD + BigInt((match[2] ?? '').padEnd(9, '0'))
 }
 
-/** Reads a price in decimal USD per million tokens (at most 6 decimals) into picodollars per token; undefined for anything else. */
+/**
+ * Reads a price in decimal USD per million tokens (at most 6 decimals) into picodollars per token; undefined
+ * for anything else.
+ */
 export function parsePricePerMillion(text: string): bigint | undefined {
   const match = /^(\d{1,6})(?:\.(\d{1,6}))?$/.exec(text.trim())
   if (!match) return undefined

@@ -4,7 +4,10 @@ import type { TokenPrice } from './money.ts'
 export const providerKinds = ['local', 'hoster', 'cloud'] as const
 export type ProviderKind = (typeof providerKinds)[number]
 
-/** The ids of tool calls that an upstream accepts: any, 1 to 40 of A-Z a-z 0-9 _ -, or exactly nine of A-Z a-z 0-9. */
+/**
+ * The ids of tool calls that an upstream accepts: any, 1 to 40 of A-Z a-z 0-9 _ -, or exactly nine of A-Z a-z
+ * 0-9.
+ */
 export const toolCallIds = ['any', 'short', 'nine'] as const
 export type ToolCallIds = (typeof toolCallIds)[number]
 
@@ -16,7 +19,10 @@ export interface Dialect {
   readonly developerRole: boolean
   /** Accepts `stream_options`; without it the gateway counts usage. */
   readonly streamOptions: boolean
-  /** Body fields that this upstream rejects; removed before sending. `messages[].name` means a field of each message. */
+  /**
+   * Body fields that this upstream rejects; removed before sending. `messages[].name` means a field of each
+   * message.
+   */
   readonly dropFields: readonly string[]
   /** Other ids are replaced by ids that the upstream accepts. */
   readonly toolCallIds: ToolCallIds
@@ -52,7 +58,10 @@ export interface Endpoint {
   readonly hosterShareBps: number
   /** True for the built-in demo model: labelled everywhere, chosen by `auto` only if there is no other model. */
   readonly demo: boolean
-  /** `public_only`: connect through the pinned lookup of egress/pinned-lookup.ts, because the URL comes from a third party. */
+  /**
+   * `public_only`: connect through the pinned lookup of egress/pinned-lookup.ts, because the URL comes from a
+   * third party.
+   */
   readonly egress: 'any' | 'public_only'
 }
 
@@ -64,7 +73,10 @@ export function isReservedModel(modelId: string): boolean {
   return modelId === AUTO_MODEL || modelId === DEMO_MODEL
 }
 
-/** One model at one endpoint at one price: the unit that is ranked, tried and billed. Immutable; a price change makes a new offer. */
+/**
+ * One model at one endpoint at one price: the unit that is ranked, tried and billed. Immutable; a price
+ * change makes a new offer.
+ */
 export interface Offer {
   /** `endpointId/modelId`, unique in a catalog. */
   readonly offerId: string

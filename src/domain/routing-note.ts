@@ -4,8 +4,8 @@ import type { OfferState } from './health.ts'
 import type { ProviderKind } from './offer.ts'
 
 /**
- * Explains the choice of a server on a receipt; stored in `usage_event.routing`. A request has none when there was no choice: one
- * candidate, no exclusions and no constraints. Plain JSON: picodollars are text.
+ * Explains the choice of a server on a receipt; stored in `usage_event.routing`. A request has none when
+ * there was no choice: one candidate, no exclusions and no constraints. Plain JSON: picodollars are text.
  */
 export interface RoutingNote {
   /** The requested model, possibly `auto`. */
@@ -15,7 +15,10 @@ export interface RoutingNote {
   /** Offers in the planned order. Without figures when the request ended before they were ranked. */
   readonly ranked: readonly NotedRank[]
   readonly excluded: readonly NotedExclusion[]
-  /** Output tokens per choice, when they were lowered from the requested number (`asked` null: from the default). */
+  /**
+   * Output tokens per choice, when they were lowered from the requested number (`asked` null: from the
+   * default).
+   */
   readonly clamp?: { readonly asked: number | null; readonly allowed: number; readonly by: ClampReason }
   /** Number of offers missing from the two lists because the lists are cut. */
   readonly leftOut?: number

@@ -2,8 +2,8 @@ import { ApiError, type ErrorCode } from './errors.ts'
 import type { Attempt, AttemptOutcome } from './handoff.ts'
 
 /**
- * A failure of an upstream. Before the first content it leads to the next offer, after it to an error chunk. The message is logged, so it
- * contains no text from the upstream.
+ * A failure of an upstream. Before the first content it leads to the next offer, after it to an error chunk.
+ * The message is logged, so it contains no text from the upstream.
  */
 export class UpstreamFailure extends Error {
   readonly outcome: Exclude<AttemptOutcome, 'answered'>
@@ -61,7 +61,10 @@ const messages: Record<CancelReason, string> = {
   not_wanted: 'The answer is no longer wanted.',
 }
 
-/** Whether a request was aborted because its client left. During shutdown the gateway aborts with an ApiError, which the client gets. */
+/**
+ * Whether a request was aborted because its client left. During shutdown the gateway aborts with an ApiError,
+ * which the client gets.
+ */
 export function hasClientLeft({ aborted, reason }: { readonly aborted: boolean; readonly reason: unknown }): boolean {
   return aborted && !(reason instanceof ApiError)
 }

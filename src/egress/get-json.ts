@@ -19,7 +19,10 @@ export interface GetJsonOptions {
   readonly lookup?: LookupFunction | undefined
 }
 
-/** Sends one GET request: no redirects, no retry, no connection kept. Rejects with a short reason when there is no answer. */
+/**
+ * Sends one GET request: no redirects, no retry, no connection kept. Rejects with a short reason when there
+ * is no answer.
+ */
 export function getJson(url: string, { timeoutMs, headers = {}, lookup }: GetJsonOptions): Promise<JsonAnswer> {
   const { get } = url.startsWith('https:') ? https : http
   return new Promise((resolve, reject) => {

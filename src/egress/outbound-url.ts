@@ -8,11 +8,13 @@ export interface OutboundUrlRules {
 }
 
 /**
- * Checks a URL from a third party that the gateway will call: it must be https on the public internet, unless `allowPrivate`. Returns the
- * URL, or the reason for a refusal as text. The addresses of a host name are checked at each connect (pinned-lookup.ts).
+ * Checks a URL from a third party that the gateway will call: it must be https on the public internet, unless
+ * `allowPrivate`. Returns the URL, or the reason for a refusal as text. The addresses of a host name are
+ * checked at each connect (pinned-lookup.ts).
  */
 export function parseOutboundUrl(text: string, { allowPrivate, allowQuery }: OutboundUrlRules): URL | string {
-  // The URL parser drops tabs and turns backslashes into slashes, so the URL called would differ from the one a person has read.
+  // The URL parser drops tabs and turns backslashes into slashes, so the URL called would differ from the one
+  // a person has read.
   if (/[\s\\]/.test(text) || hasControlCharacter(text)) return 'it contains spaces, backslashes or control characters'
   const url = URL.parse(text)
   if (!url) return 'it is not a complete URL with https:// and a host name'
@@ -41,8 +43,9 @@ function hostFault(hostname: string): string | undefined {
 }
 
 /**
- * A list of local suffixes, not an allow-list of public ones. The public list grows, and a hoster under a new top-level domain could only be
- * used by allowing all private addresses. For names missing here the pinned lookup checks the addresses.
+ * A list of local suffixes, not an allow-list of public ones. The public list grows, and a hoster under a new
+ * top-level domain could only be used by allowing all private addresses. For names missing here the pinned
+ * lookup checks the addresses.
  */
 const LOCAL_SUFFIXES = [
   // RFC 6761, RFC 8375, ICANN's reservation of .internal, and names that home and company routers hand out.
@@ -66,7 +69,8 @@ const LOCAL_SUFFIXES = [
   ],
   // RFC 6761, 7686, 9476, and names of networks other than the internet.
   ...['test', 'example', 'invalid', 'onion', 'arpa', 'alt', 'i2p', 'bit', 'eth'],
-  // Public services that resolve a name to the address written in it. The pinned lookup would also refuse their private addresses.
+  // Public services that resolve a name to the address written in it. The pinned lookup would also refuse
+  // their private addresses.
   ...['nip.io', 'sslip.io', 'xip.io', 'traefik.me', 'localtest.me', 'lvh.me', 'vcap.me'],
 ]
 

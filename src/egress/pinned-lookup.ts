@@ -4,10 +4,10 @@ import { askNameServers, type ResolveAll } from './ask-name-servers.ts'
 import { isPublicAddress } from './public-address.ts'
 
 /**
- * Creates a `lookup` for sockets to third parties: it resolves a name once, refuses it when any of its addresses is not public, and passes
- * exactly the checked addresses to connect, so that a second answer of the name server (DNS rebinding) has no effect. Concurrent lookups of
- * a name share one answer.
- * Node does not look up a host that is a literal address; `parseOutboundUrl` has checked it.
+ * Creates a `lookup` for sockets to third parties: it resolves a name once, refuses it when any of its
+ * addresses is not public, and passes exactly the checked addresses to connect, so that a second answer of
+ * the name server (DNS rebinding) has no effect. Concurrent lookups of a name share one answer. Node does not
+ * look up a host that is a literal address; `parseOutboundUrl` has checked it.
  */
 export function createPinnedLookup(resolveAll: ResolveAll = askNameServers()): LookupFunction {
   const running = new Map<string, Promise<readonly LookupAddress[]>>()

@@ -2,9 +2,9 @@ import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
 /**
- * Whether a literal address belongs to the public internet. This is an allow-list: private, loopback, link-local, carrier NAT,
- * multicast, documentation, tunnel and unparsable addresses are not public. IPv4 inside IPv6 (mapped, NAT64) is judged
- * by the IPv4 address.
+ * Whether a literal address belongs to the public internet. This is an allow-list: private, loopback,
+ * link-local, carrier NAT, multicast, documentation, tunnel and unparsable addresses are not public. IPv4
+ * inside IPv6 (mapped, NAT64) is judged by the IPv4 address.
  */
 export function isPublicAddress(text: string): boolean {
   // ipaddr.js alone would also accept short and octal forms, which resolvers read differently.

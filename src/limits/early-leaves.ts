@@ -5,10 +5,11 @@ import type { Clock } from '../runtime/clock.ts'
 const CUSTOMERS_MAX = 100_000
 
 /**
- * Limits how often a customer may leave for free before the first token, since each such request has cost a server its prefill.
- * The first `freePerDay` leaves of a UTC day are free. Later ones are free while the input value forgiven that day stays within
- * `freeSpendBps` of the customer's charges of that day, because customers that spend more also leave more often. Counts are kept in
- * the memory of this node and lost at a restart.
+ * Limits how often a customer may leave for free before the first token, since each such request has cost a
+ * server its prefill. The first `freePerDay` leaves of a UTC day are free. Later ones are free while the
+ * input value forgiven that day stays within `freeSpendBps` of the customer's charges of that day, because
+ * customers that spend more also leave more often. Counts are kept in the memory of this node and lost at a
+ * restart.
  */
 export interface EarlyLeaves {
   /** Counts one leave whose input is worth `inputNanos`. Returns true when it must be charged. */

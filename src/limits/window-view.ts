@@ -2,13 +2,16 @@ import type { AccountLimits, Caller } from '../domain/caller.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 import type { Clock } from '../runtime/clock.ts'
 
-/** The rate windows of customers as this node last saw them, for the headers of answers that do not involve the ledger. */
+/**
+ * The rate windows of customers as this node last saw them, for the headers of answers that do not involve
+ * the ledger.
+ */
 export interface WindowView {
   remember(customerId: string, counts: WindowCounts): void
   /**
-   * Returns the counts of the current windows; a window that ended counts 0. Reads PostgreSQL once for a customer not seen yet and
-   * returns other customers' counts at once. Never rejects: when the read fails, all counts are 0, since a missing header must not fail an
-   * answer.
+   * Returns the counts of the current windows; a window that ended counts 0. Reads PostgreSQL once for a
+   * customer not seen yet and returns other customers' counts at once. Never rejects: when the read fails,
+   * all counts are 0, since a missing header must not fail an answer.
    */
   current(caller: Caller): WindowCounts | Promise<WindowCounts>
 }
@@ -19,8 +22,8 @@ export function createWindowView(deps: {
   clock: Clock
   read: (customerId: string, atEpochMs: number) => Promise<WindowCounts>
 }): WindowView {
-  // A Map keeps insertion order, so the first key is the oldest. Keys are not moved to the end on use: that would copy the map over and
-  // over, and a dropped customer is simply read again.
+  // A Map keeps insertion order, so the first key is the oldest. Keys are not moved to the end on use: that
+  // would copy the map over and over, and a dropped customer is simply read again.
   const seen = new Map<string, WindowCounts>()
   function remember(customerId: string, counts: WindowCounts) {
     seen.set(customerId, counts)
@@ -74,7 +77,10 @@ function rolled(counts: WindowCounts, nowMs: number): WindowCounts {
   return { ...counts, minuteUsed: 0, minuteEndsAtEpochMs: endOf(MINUTE_MS, nowMs) }
 }
 
-/** Returns names and values in turn: OpenAI's headers for the minute and the same with `-day` for the day. Reset values are seconds with an `s`. */
+/**
+ * Returns names and values in turn: OpenAI's headers for the minute and the same with `-day` for the day.
+ * Reset values are seconds with an `s`.
+ */
 export function rateLimitHeaders(limits: AccountLimits, counts: WindowCounts, nowMs: number): string[] {
   const list: string[] = []
   list.push('x-ratelimit-limit-requests', String(limits.requestsPerMinute))
@@ -90,7 +96,10 @@ function secondsUntil(epochMs: number, nowMs: number): string {
   return `${Math.max(0, Math.ceil((epochMs - nowMs) / 1000))}s`
 }
 
-/** Returns the whole seconds until a window ends, for Retry-After. At least 1: a retry after 0 seconds would be refused again. */
+/**
+ * Returns the whole seconds until a window ends, for Retry-After. At least 1: a retry after 0 seconds would
+ * be refused again.
+ */
 export function retryAfterS(windowEndsAtEpochMs: number, nowMs: number): number {
   return Math.max(1, Math.ceil((windowEndsAtEpochMs - nowMs) / 1000))
 }

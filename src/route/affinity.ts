@@ -2,7 +2,10 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { isJsonObject } from '../runtime/json-object.ts'
 
-/** Remembers for ten minutes which offer last served a conversation, because its server may still have the prompt in its cache. Only a hint. */
+/**
+ * Remembers for ten minutes which offer last served a conversation, because its server may still have the
+ * prompt in its cache. Only a hint.
+ */
 export interface Affinity {
   /** Returns the value for `RouteView.stickyOfferId`. */
   find(customerId: string, job: ChatJob): string | null
@@ -10,8 +13,9 @@ export interface Affinity {
 }
 
 /**
- * Identifies a conversation by its customer, its requested model and the beginning of its messages, since later turns only append. Two
- * conversations that begin alike share a server, which suits a prompt cache. Memory is bounded: the least recently used entry is dropped.
+ * Identifies a conversation by its customer, its requested model and the beginning of its messages, since
+ * later turns only append. Two conversations that begin alike share a server, which suits a prompt cache.
+ * Memory is bounded: the least recently used entry is dropped.
  */
 export function createAffinity({ clock, entriesMax = 10_000 }: { clock: Clock; entriesMax?: number }): Affinity {
   const served = new Map<string, { offerId: string; untilMs: number }>()

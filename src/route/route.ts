@@ -32,8 +32,9 @@ export interface Rank {
 
 /**
  * Orders the eligible offers of a ticket. Pure: the same ticket, view and random numbers give the same plan.
- * Models keep the order of the ticket. Within a model, local and hoster offers are ranked by the service tier, followed by cloud offers
- * (or together with them when `cloudCompetes`). Ejected offers, eligible only as a last resort, come at the very end, shortest ejection first.
+ * Models keep the order of the ticket. Within a model, local and hoster offers are ranked by the service
+ * tier, followed by cloud offers (or together with them when `cloudCompetes`). Ejected offers, eligible only
+ * as a last resort, come at the very end, shortest ejection first.
  *
  * @param random uniform in [0, 1)
  */
@@ -73,8 +74,8 @@ export interface ExpectedUse {
 }
 
 /**
- * Estimates the tokens of a request: the prompt at 4 bytes a token, and a typical answer. The bound of the prompt is not used, because it
- * counts bytes and would let input prices decide alone.
+ * Estimates the tokens of a request: the prompt at 4 bytes a token, and a typical answer. The bound of the
+ * prompt is not used, because it counts bytes and would let input prices decide alone.
  *
  * @param maxTokens per choice, as the ticket allows
  */
@@ -115,8 +116,8 @@ function byPrice(pool: readonly Rank[]): readonly Rank[] {
 }
 
 /**
- * Draws offers without replacement, with weight 1/price x 1/latency x trust², by exponential keys (Efraimidis and Spirakis, 2006): the
- * first is chosen with probability weight / sum of weights, and so on down the list.
+ * Draws offers without replacement, with weight 1/price x 1/latency x trust², by exponential keys (Efraimidis
+ * and Spirakis, 2006): the first is chosen with probability weight / sum of weights, and so on down the list.
  */
 function byWeight(pool: readonly Rank[], random: () => number): readonly Rank[] {
   if (pool.length < 2) return pool
@@ -135,12 +136,16 @@ function byWeight(pool: readonly Rank[], random: () => number): readonly Rank[] 
     .map(({ rank }) => rank)
 }
 
-/** Without a floor, a hoster that starts with trust 0 could never earn trust. 0.05² is 1/400 of the share of a fully trusted hoster. */
+/**
+ * Without a floor, a hoster that starts with trust 0 could never earn trust. 0.05² is 1/400 of the share of a
+ * fully trusted hoster.
+ */
 const NEWCOMER_TRUST = 0.05
 
 /**
- * Power of two choices: draws two offers at random and puts the one with the lower predicted latency x (in flight + 1) first, and so on.
- * Sorting by latency alone would send the whole load of every node to the same server.
+ * Power of two choices: draws two offers at random and puts the one with the lower predicted latency x (in
+ * flight + 1) first, and so on. Sorting by latency alone would send the whole load of every node to the same
+ * server.
  */
 function byTwoChoices(pool: readonly Rank[], random: () => number): readonly Rank[] {
   const typicalMs = medianMs(pool)
@@ -163,7 +168,10 @@ function medianMs(pool: readonly Rank[]): number {
   return known[known.length >> 1] ?? 1
 }
 
-/** The part of requests that tries an unmeasured offer first, so that `fastest` and `max_latency_ms` can use new offers. */
+/**
+ * The part of requests that tries an unmeasured offer first, so that `fastest` and `max_latency_ms` can use
+ * new offers.
+ */
 const EXPLORED = 0.03
 
 function explore(tier: ServiceTier, ranked: readonly Rank[], random: () => number): readonly Rank[] {
@@ -173,7 +181,10 @@ function explore(tier: ServiceTier, ranked: readonly Rank[], random: () => numbe
   return putFirst(ranked, unmeasured[draw(unmeasured.length, random)]!)
 }
 
-/** The server with the warm prompt cache may be worse than the best by this factor, in the measure of the service tier. */
+/**
+ * The server with the warm prompt cache may be worse than the best by this factor, in the measure of the
+ * service tier.
+ */
 const STICKY_MARGIN = 1.5
 
 function stickTo(offerId: string | null, tier: ServiceTier, ranked: readonly Rank[]): readonly Rank[] {

@@ -4,8 +4,8 @@ import type { NotedConstraints, NotedRank, RoutingNote } from '../domain/routing
 import type { Rank } from './route.ts'
 
 /**
- * Builds the explanation of the choice for the receipt. Null when there was no choice, so installations with a single server pay
- * nothing for it.
+ * Builds the explanation of the choice for the receipt. Null when there was no choice, so installations with
+ * a single server pay nothing for it.
  *
  * @param ranks null when the request ended before its offers were ranked
  */
@@ -38,7 +38,10 @@ export function routingNote(
   }
 }
 
-/** Maximum length of each list. In a large market `auto` has hundreds of candidates; 24 keep the row at about 4 kB. */
+/**
+ * Maximum length of each list. In a large market `auto` has hundreds of candidates; 24 keep the row at about
+ * 4 kB.
+ */
 const OFFERS_NOTED = 24
 
 const NO_CONSTRAINTS: NotedConstraints = {}

@@ -1,8 +1,8 @@
 const nothing = Buffer.alloc(0)
 
 /**
- * Bytes that arrive in pieces and are read as one. They are copied into memory that grows by doubling: kept as separate buffers, chunks
- * of one byte took 140 bytes of heap each, far too much for an answer of 16 MiB.
+ * Bytes that arrive in pieces and are read as one. They are copied into memory that grows by doubling: kept
+ * as separate buffers, chunks of one byte took 140 bytes of heap each, far too much for an answer of 16 MiB.
  */
 export class ByteQueue {
   #memory = nothing

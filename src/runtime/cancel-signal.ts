@@ -1,7 +1,7 @@
 /**
- * Signals a running request to stop. It is the part of AbortSignal that the request path uses, so an AbortSignal can be passed
- * too. Requests use a `CancelSource`: an AbortController and its EventTarget cost 3 us and 2 KB a request, for an event that
- * hardly ever fires.
+ * Signals a running request to stop. It is the part of AbortSignal that the request path uses, so an
+ * AbortSignal can be passed too. Requests use a `CancelSource`: an AbortController and its EventTarget cost 3
+ * us and 2 KB a request, for an event that hardly ever fires.
  */
 export interface CancelSignal {
   readonly aborted: boolean

@@ -1,4 +1,7 @@
-/** The two clocks. Durations and deadlines use the monotonic clock, so a stepped wall clock shifts report buckets but never money. */
+/**
+ * The two clocks. Durations and deadlines use the monotonic clock, so a stepped wall clock shifts report
+ * buckets but never money.
+ */
 export interface Clock {
   /** Milliseconds since the Unix epoch. */
   epochMs(): number

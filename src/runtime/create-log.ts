@@ -1,6 +1,9 @@
 import { type DestinationStream, type Logger, pino } from 'pino'
 
-/** Creates the log: JSON lines on stderr, while the CLI prints results on stdout. Never log bodies, headers or keys. */
+/**
+ * Creates the log: JSON lines on stderr, while the CLI prints results on stdout. Never log bodies, headers or
+ * keys.
+ */
 export function createLog(level: string, destination: DestinationStream = standardError()): Logger {
   return pino(
     {
@@ -17,8 +20,8 @@ export function createLog(level: string, destination: DestinationStream = standa
 const WAITING_BYTES_MAX = 1024 * 1024
 
 /**
- * Opens standard error, which may be a file on a full disk. The gateway must keep serving then. At exit, pino would try to flush the rest
- * in an endless loop, so flushing is skipped while writes fail.
+ * Opens standard error, which may be a file on a full disk. The gateway must keep serving then. At exit, pino
+ * would try to flush the rest in an endless loop, so flushing is skipped while writes fail.
  */
 function standardError(): DestinationStream {
   const stream = pino.destination({ dest: 2, sync: false, maxLength: WAITING_BYTES_MAX })

@@ -1,13 +1,15 @@
 let waiting: (() => void)[] = []
 
 /**
- * Calls back once every socket that is readable in this turn of the event loop has been read, in the order of registration.
+ * Calls back once every socket that is readable in this turn of the event loop has been read, in the order of
+ * registration.
  *
- * Requests that wait for this run in lockstep: all take the first step before any takes the second, so the code of each step stays in the
- * processor's caches. Running each request as far as possible as soon as it was read cost a quarter more CPU at 128 connections.
+ * Requests that wait for this run in lockstep: all take the first step before any takes the second, so the
+ * code of each step stays in the processor's caches. Running each request as far as possible as soon as it
+ * was read cost a quarter more CPU at 128 connections.
  *
- * `Scheduler.soon` schedules independent work. Here a single callback of the event loop runs all waiting requests, because between two
- * callbacks each request would run as far as it can.
+ * `Scheduler.soon` schedules independent work. Here a single callback of the event loop runs all waiting
+ * requests, because between two callbacks each request would run as far as it can.
  *
  * @param callBack must not throw: later callbacks would be lost
  */

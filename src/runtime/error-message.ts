@@ -1,6 +1,7 @@
 /**
- * Returns the message of an error for the operator. When the clean-up after a failure fails too, `await using` throws a SuppressedError,
- * whose own message names neither failure. The result then has both messages, the first failure first.
+ * Returns the message of an error for the operator. When the clean-up after a failure fails too, `await
+ * using` throws a SuppressedError, whose own message names neither failure. The result then has both
+ * messages, the first failure first.
  */
 export function errorMessage(error: unknown): string {
   if (error instanceof SuppressedError) return `${errorMessage(error.suppressed)}\n${errorMessage(error.error)}`

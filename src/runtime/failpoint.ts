@@ -1,8 +1,8 @@
 import { writeSync } from 'node:fs'
 
 /**
- * The places where a crash test can break a process (docs/chaos.md). Each name occurs at exactly one place in the code; the text describes
- * the state there.
+ * The places where a crash test can break a process (docs/chaos.md). Each name occurs at exactly one place in
+ * the code; the text describes the state there.
  */
 export const failpoints = {
   // A request.
@@ -54,7 +54,10 @@ export const failpoints = {
 
 export type FailpointName = keyof typeof failpoints
 
-/** `kill` and `stop` send SIGKILL and SIGSTOP to this process, `throw` throws an Error, and a number blocks the process for that many ms. */
+/**
+ * `kill` and `stop` send SIGKILL and SIGSTOP to this process, `throw` throws an Error, and a number blocks
+ * the process for that many ms.
+ */
 export type FailpointAction = 'kill' | 'stop' | 'throw' | number
 
 export interface ArmedFailpoint {
@@ -75,8 +78,8 @@ export function armFailpoints(list: readonly ArmedFailpoint[]): void {
 }
 
 /**
- * Parses SWITCHYARD_FAILPOINTS: `name:action` or `name:hit=3:action`, separated by commas. Actions are `kill`, `stop`, `throw` and
- * `delay=<ms>`. Undefined when any part is invalid.
+ * Parses SWITCHYARD_FAILPOINTS: `name:action` or `name:hit=3:action`, separated by commas. Actions are
+ * `kill`, `stop`, `throw` and `delay=<ms>`. Undefined when any part is invalid.
  */
 export function parseFailpoints(text: string): ArmedFailpoint[] | undefined {
   const parsed = text.split(',').map(parseFailpoint)

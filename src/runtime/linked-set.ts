@@ -8,9 +8,10 @@ export interface LinkedItem<Member> {
 /**
  * A set in insertion order; adding and removing take constant time.
  *
- * A Set or Map does this too, but with one insertion and removal per request it keeps garbage alive: an outgrown hash table still refers to
- * its entries and to its successor, so once one table is in the old generation, everything that passes through is promoted too. This was
- * 4 KB a request, three of four full collections, and a third of the resident memory.
+ * A Set or Map does this too, but with one insertion and removal per request it keeps garbage alive: an
+ * outgrown hash table still refers to its entries and to its successor, so once one table is in the old
+ * generation, everything that passes through is promoted too. This was 4 KB a request, three of four full
+ * collections, and a third of the resident memory.
  */
 export class LinkedSet<Member extends LinkedItem<Member>> {
   #oldest: Member | undefined

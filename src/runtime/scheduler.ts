@@ -1,6 +1,9 @@
 import { type Clock, systemClock } from './clock.ts'
 
-/** All access of the money code to time, including waiting. The simulator replaces it to control the order of events. */
+/**
+ * All access of the money code to time, including waiting. The simulator replaces it to control the order of
+ * events.
+ */
 export interface Scheduler extends Clock {
   /** Runs `work` once after `ms`. Returns a function that cancels it and does nothing once `work` has run. */
   after(ms: number, work: () => void): () => void

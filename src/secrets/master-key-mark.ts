@@ -1,9 +1,13 @@
 import { createHmac } from 'node:crypto'
 import type { Sql } from '../db/pool.ts'
 
-// The database stores a mark of the servers' master key. It detects a process with another key, whose sealed secrets no server could open.
+// The database stores a mark of the servers' master key. It detects a process with another key, whose sealed
+// secrets no server could open.
 
-/** Returns the mark of a key: an HMAC-SHA-256 of a constant under its 32 random bytes, which reveals nothing about the key. */
+/**
+ * Returns the mark of a key: an HMAC-SHA-256 of a constant under its 32 random bytes, which reveals nothing
+ * about the key.
+ */
 export function markOf(masterKey: Buffer): string {
   return createHmac('sha256', masterKey).update('switchyard master key').digest('hex')
 }

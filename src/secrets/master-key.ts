@@ -6,8 +6,9 @@ import { giveToSameOwner } from '../db/file-owner.ts'
 const KEY_BYTES = 32
 
 /**
- * Returns the key that seals upstream credentials: `masterKey` of the configuration (SWITCHYARD_MASTER_KEY, 32 bytes as hex or base64), or
- * the key in `<dataDir>/master.key`, created on first use. Throws an Error that says what to do when either is not a valid key.
+ * Returns the key that seals upstream credentials: `masterKey` of the configuration (SWITCHYARD_MASTER_KEY,
+ * 32 bytes as hex or base64), or the key in `<dataDir>/master.key`, created on first use. Throws an Error
+ * that says what to do when either is not a valid key.
  */
 export function loadMasterKey(place: MasterKeyPlace): Buffer {
   return findMasterKey(place) ?? create(pathIn(place.dataDir), place.dataDir)
@@ -60,7 +61,10 @@ function read(path: string): Buffer | undefined {
   return key
 }
 
-/** Writes the key under a temporary name, then links it: a reader never sees half a key, and of two concurrent starts one key wins. */
+/**
+ * Writes the key under a temporary name, then links it: a reader never sees half a key, and of two concurrent
+ * starts one key wins.
+ */
 function create(path: string, dataDir: string): Buffer {
   mkdirSync(dataDir, { recursive: true })
   const draft = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`

@@ -21,7 +21,10 @@ export function sealSecret(masterKey: Buffer, secret: string, owner: SecretOwner
   return Buffer.concat([Buffer.of(KEY_VERSION), nonce, cipher.getAuthTag(), ciphertext])
 }
 
-/** Opens a record of `sealSecret`. Throws SupplyError `unreadable_key` for another master key, another owner or a changed byte. */
+/**
+ * Opens a record of `sealSecret`. Throws SupplyError `unreadable_key` for another master key, another owner
+ * or a changed byte.
+ */
 export function openSecret(masterKey: Buffer, sealed: Buffer, owner: SecretOwner): string {
   const version = sealed[0]
   if (version !== KEY_VERSION || sealed.length < HEADER_BYTES) throw unreadable(owner)

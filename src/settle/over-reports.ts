@@ -11,8 +11,9 @@ export interface OverReportDeps {
 const LOG_EVERY_MS = 60_000
 
 /**
- * Detects hosters that report more tokens than the gateway accepts, so that the operator can check them. They are billed by the gateway's
- * count, and the usage row has both figures. Logs at most one line a minute for each hoster, since a false report usually repeats.
+ * Detects hosters that report more tokens than the gateway accepts, so that the operator can check them. They
+ * are billed by the gateway's count, and the usage row has both figures. Logs at most one line a minute for
+ * each hoster, since a false report usually repeats.
  */
 export function createOverReports({ clock, onOverReport, log }: OverReportDeps): (settlement: Settlement) => void {
   const loggedAtMs = new Map<string, number>()

@@ -11,7 +11,10 @@ import { reportSql } from './report-sql.ts'
 export interface Activity {
   /** Returns one page, newest first. Throws `invalid_value` for a period that ends before it begins. */
   list(caller: Caller, query: RequestsQuery): Promise<RequestPage>
-  /** Returns the receipt of one request. Throws `request_not_found`, also for invalid ids and requests of other customers. */
+  /**
+   * Returns the receipt of one request. Throws `request_not_found`, also for invalid ids and requests of
+   * other customers.
+   */
   receipt(caller: Caller, requestId: string): Promise<RequestReceipt>
 }
 

@@ -8,8 +8,9 @@ import { readInstant } from '../runtime/instant.ts'
 import { lowestUuidAt } from '../runtime/uuid.ts'
 
 /**
- * Returns one page of a customer's requests, newest first, along the primary key. A cursor names the last row seen instead of an offset:
- * the next page begins where this one ended even if rows were added above, and page 10,000 costs as much as the first.
+ * Returns one page of a customer's requests, newest first, along the primary key. A cursor names the last row
+ * seen instead of an offset: the next page begins where this one ended even if rows were added above, and
+ * page 10,000 costs as much as the first.
  */
 export async function listRequests(sql: Sql, customerId: string, query: RequestsQuery): Promise<RequestPage> {
   const fromMs = query.from === undefined ? undefined : readInstant(query.from)
@@ -39,15 +40,16 @@ export async function listRequests(sql: Sql, customerId: string, query: Requests
 }
 
 /**
- * The id and the start of a request may come from two clocks: when a node died, the start is the time when PostgreSQL granted the lease.
- * With clocks more than an hour apart, a period may miss such rows at its edge; they are free.
+ * The id and the start of a request may come from two clocks: when a node died, the start is the time when
+ * PostgreSQL granted the lease. With clocks more than an hour apart, a period may miss such rows at its edge;
+ * they are free.
  */
 const ID_SLACK_MS = 3_600_000
 const HIGHEST_UUID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
 /**
- * A filtered page scans at most this many rows. A filter that few rows pass would otherwise read millions of rows for one page; instead it
- * returns short or even empty pages, each within about 15 ms.
+ * A filtered page scans at most this many rows. A filter that few rows pass would otherwise read millions of
+ * rows for one page; instead it returns short or even empty pages, each within about 15 ms.
  */
 const ROWS_SCANNED = 10_000
 
@@ -74,7 +76,10 @@ function conditions(query: RequestsQuery, fromMs: number | undefined, toMs: numb
 /** The range of ids to scan: of this customer, below the first id, down to the lowest. */
 type Span = readonly [customerId: string, below: string, lowest: string]
 
-/** Returns the last id that a filtered page of this span scans; null when the scan reaches the end. Needs only the index. */
+/**
+ * Returns the last id that a filtered page of this span scans; null when the scan reaches the end. Needs only
+ * the index.
+ */
 async function readEndOfScan(sql: Sql, span: Span): Promise<string | null> {
   const { rows } = await sql.query<{ request_id: string }>(
     `SELECT request_id
@@ -110,7 +115,8 @@ async function readPage(
   spanAndLimit: readonly [...Span, limit: number],
   wanted: Conditions,
 ): Promise<EventRow[]> {
-  // Both limits are inside the subqueries: PostgreSQL plans a sorted subquery without a limit for all of the customer's rows.
+  // Both limits are inside the subqueries: PostgreSQL plans a sorted subquery without a limit for all of the
+  // customer's rows.
   const newest = (limit: string) => `
     SELECT *
       FROM usage_event

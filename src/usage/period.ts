@@ -9,7 +9,10 @@ export interface Period {
 
 const DAY_MS = 86_400_000
 
-/** Returns the last `days` UTC days, including the day of `nowMs` (epoch). UTC has no daylight saving, so a day is always 24 h. */
+/**
+ * Returns the last `days` UTC days, including the day of `nowMs` (epoch). UTC has no daylight saving, so a
+ * day is always 24 h.
+ */
 export function lastDays(days: number, nowMs: number): Period {
   const untilMs = (Math.floor(nowMs / DAY_MS) + 1) * DAY_MS
   return {
@@ -19,7 +22,10 @@ export function lastDays(days: number, nowMs: number): Period {
   }
 }
 
-/** Returns the starts (epoch ms) of the buckets that overlap the period, oldest first. The first week or month may begin before the period. */
+/**
+ * Returns the starts (epoch ms) of the buckets that overlap the period, oldest first. The first week or month
+ * may begin before the period.
+ */
 export function bucketStarts({ fromIso, untilIso }: Period, interval: Interval): number[] {
   const untilMs = Date.parse(untilIso)
   const starts: number[] = []
@@ -30,7 +36,10 @@ export function bucketStarts({ fromIso, untilIso }: Period, interval: Interval):
   return starts
 }
 
-/** Returns a function that formats bucket starts (whole hours) as ISO 8601 in UTC. It caches the day: `toISOString` for each hour of a year takes 12 ms. */
+/**
+ * Returns a function that formats bucket starts (whole hours) as ISO 8601 in UTC. It caches the day:
+ * `toISOString` for each hour of a year takes 12 ms.
+ */
 export function bucketNames(): (startMs: number) => string {
   let day = Number.NaN
   let dayText = ''

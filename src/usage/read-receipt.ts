@@ -146,8 +146,9 @@ async function readRow(sql: Sql, customerId: string, requestId: string): Promise
 }
 
 /**
- * Returns this request's part of the transaction that charged it. One transaction settles a batch, and this customer must not see the
- * entries of other requests. The audit checks that the parts of all rows of a transaction sum to its entries.
+ * Returns this request's part of the transaction that charged it. One transaction settles a batch, and this
+ * customer must not see the entries of other requests. The audit checks that the parts of all rows of a
+ * transaction sum to its entries.
  */
 function ledgerOf(row: ReceiptRow): RequestReceipt['ledger'] {
   if (row.tx_id === null || row.charged_at === null) return null

@@ -21,8 +21,8 @@ export function meanLatencyMs(latencyMsSum: number | bigint, successes: number |
 }
 
 /**
- * Sums the refunds of requests that began in the period, whenever the refund was made. So refunds never exceed the cost of the
- * same requests, and a report of past days shows their final cost.
+ * Sums the refunds of requests that began in the period, whenever the refund was made. So refunds never
+ * exceed the cost of the same requests, and a report of past days shows their final cost.
  */
 export async function readRefunded(sql: Sql, customerId: string, { fromIso, untilIso }: Period): Promise<Nanos> {
   const { rows } = await sql.query<{ refunded: Nanos }>(

@@ -5,8 +5,9 @@ import { bucketNames, bucketStarts, lastDays, type Period } from './period.ts'
 import { meanLatencyMs, readRefunded } from './report-figures.ts'
 
 /**
- * `GET /v1/usage/tokens`: token use of the last `days` UTC days in buckets of `interval`, empty buckets included. The first week or
- * month may begin before the period, but counts only what lies inside it: the buckets always sum to the totals.
+ * `GET /v1/usage/tokens`: token use of the last `days` UTC days in buckets of `interval`, empty buckets
+ * included. The first week or month may begin before the period, but counts only what lies inside it: the
+ * buckets always sum to the totals.
  */
 export async function tokenUsage(
   sql: Sql,
@@ -89,7 +90,8 @@ async function readBuckets(
   interval: Interval,
 ): Promise<Map<number, Bucket>> {
   const bucket = bucketSql[interval]
-  // Sums of bigint have the type numeric, whose conversion to float8 goes through text: a third of the 60 ms of a year by the hour. Sum float8 instead.
+  // Sums of bigint have the type numeric, whose conversion to float8 goes through text: a third of the 60 ms
+  // of a year by the hour. Sum float8 instead.
   const { rows } = await sql.query<Bucket>(
     `SELECT extract(epoch FROM ${bucket})::float8 * 1000 AS start_ms,
             sum(input_tokens::float8) AS input_tokens,

@@ -14,8 +14,9 @@ export interface UsageExport {
 const ROWS_PER_PAGE = 1000
 
 /**
- * `GET /v1/usage/export`: every admitted request of the last `days` UTC days, oldest first. Memory use does not grow with their number.
- * The first page is read before this returns, so an unavailable database causes an error instead of a broken document.
+ * `GET /v1/usage/export`: every admitted request of the last `days` UTC days, oldest first. Memory use does
+ * not grow with their number. The first page is read before this returns, so an unavailable database causes
+ * an error instead of a broken document.
  */
 export async function usageExport(sql: Sql, customerId: string, days: number, nowMs: number): Promise<UsageExport> {
   const period = lastDays(days, nowMs)
@@ -63,10 +64,16 @@ function csvRow(row: EventRow): string {
   ])
 }
 
-/** The id and the start of a request may come from two clocks: when a node died, the start is the time when PostgreSQL granted the lease. */
+/**
+ * The id and the start of a request may come from two clocks: when a node died, the start is the time when
+ * PostgreSQL granted the lease.
+ */
 const ID_SLACK_MS = 86_400_000
 
-/** Reads the next page after a request id along the primary key. UUIDv7 ids are ordered by time, like the partitions. */
+/**
+ * Reads the next page after a request id along the primary key. UUIDv7 ids are ordered by time, like the
+ * partitions.
+ */
 async function readPage(sql: Sql, customerId: string, period: Period, after: string): Promise<EventRow[]> {
   const { rows } = await sql.query<EventRow>(
     `SELECT request_id, started_at, model_id, provider, input_tokens, output_tokens, cost_nanos, latency_ms, success
@@ -85,8 +92,8 @@ function csvRecord(cells: readonly string[]): string {
 }
 
 /**
- * Spreadsheets execute a cell that begins like a formula, even in quotes. A leading apostrophe makes it text. Our numbers are never
- * negative, so the rule applies to every cell.
+ * Spreadsheets execute a cell that begins like a formula, even in quotes. A leading apostrophe makes it text.
+ * Our numbers are never negative, so the rule applies to every cell.
  */
 function csvCell(text: string): string {
   if (/^[=+\-@\t\r]/.test(text)) return quote(`'${text}`)

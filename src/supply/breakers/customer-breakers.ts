@@ -3,13 +3,15 @@ import type { CustomerBreakers, Health, OfferState } from '../../domain/health.t
 import { FAILURES_TO_EJECT } from './offer-record.ts'
 
 /**
- * Isolates customers from the faults that one customer's requests cause. An image that no server can decode, or a prompt that crashes every
- * worker, would otherwise eject server after server for all customers when sent repeatedly. So each customer has its own breaker per
- * offer, and one customer alone contributes fewer faults in a row than the shared breaker needs to eject. A customer that is alone on
- * the gateway loses nothing: its own breaker ejects just as early.
+ * Isolates customers from the faults that one customer's requests cause. An image that no server can decode,
+ * or a prompt that crashes every worker, would otherwise eject server after server for all customers when
+ * sent repeatedly. So each customer has its own breaker per offer, and one customer alone contributes fewer
+ * faults in a row than the shared breaker needs to eject. A customer that is alone on the gateway loses
+ * nothing: its own breaker ejects just as early.
  *
  * @param shared health of the offers, keyed by offer id
- * @param perCustomer health of the offers as single customers meet them, keyed by `customerOfferKey`; used only for customers that have met faults
+ * @param perCustomer health of the offers as single customers meet them, keyed by `customerOfferKey`; used
+ *   only for customers that have met faults
  */
 export function createCustomerBreakers(shared: Health, perCustomer: Health): CustomerBreakers {
   const state: SharedState = {
@@ -124,7 +126,10 @@ class CustomerHealth implements Health {
     return true
   }
 
-  /** Returns the customer's key for the offer, or undefined if this customer has met no faults there (nearly always). */
+  /**
+   * Returns the customer's key for the offer, or undefined if this customer has met no faults there (nearly
+   * always).
+   */
   #faultyKey(offerId: string): string | undefined {
     const { faultyKeys } = this.#state
     if (faultyKeys.size === 0) return undefined
@@ -148,9 +153,10 @@ const FAULTS_OF_ONE_MAX = FAILURES_TO_EJECT - 1
 const KEYS_MAX = 10_000
 
 /**
- * Outcomes that the request itself may have caused; without a connection the server has not seen the request. `credential_rejected` is
- * one of them, because a filter in front of the server may refuse a prompt as if the key were wrong: AWS answers 403 with
- * `{"message":"Forbidden"}`, and so does the content safety of Azure's gateway.
+ * Outcomes that the request itself may have caused; without a connection the server has not seen the request.
+ * `credential_rejected` is one of them, because a filter in front of the server may refuse a prompt as if the
+ * key were wrong: AWS answers 403 with `{"message":"Forbidden"}`, and so does the content safety of Azure's
+ * gateway.
  */
 const mayBeRequestFault: ReadonlySet<Exclude<AttemptOutcome, 'answered'>> = new Set([
   'server_error',

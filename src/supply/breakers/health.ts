@@ -13,7 +13,10 @@ import {
   stateOf,
 } from './offer-record.ts'
 
-/** A change of an offer's state, for the operator's log. `credential_rejected` needs the operator: the upstream refuses our key. */
+/**
+ * A change of an offer's state, for the operator's log. `credential_rejected` needs the operator: the
+ * upstream refuses our key.
+ */
 export interface HealthEvent {
   readonly event: 'ejected' | 'restored' | 'credential_rejected'
   readonly offerId: string
@@ -29,8 +32,9 @@ export interface HealthOptions {
 }
 
 /**
- * Tracks the recent past of every offer, in memory and for this node alone: a breaker that ejects what fails and lets one real
- * request at a time try it again, pauses that busy servers ask for, and latency. The figures are those of docs/routing.md.
+ * Tracks the recent past of every offer, in memory and for this node alone: a breaker that ejects what fails
+ * and lets one real request at a time try it again, pauses that busy servers ask for, and latency. The
+ * figures are those of docs/routing.md.
  */
 export function createHealth(options: HealthOptions): Health {
   return new OfferHealth(options)
@@ -80,7 +84,8 @@ class OfferHealth implements Health {
     const record = this.#records.get(offerId)
     if (!record) return
     record.inFlight = Math.max(0, record.inFlight - 1)
-    // Which request is the probe is not tracked. When an older request ends during a probe, a second probe may start: harmless.
+    // Which request is the probe is not tracked. When an older request ends during a probe, a second probe
+    // may start: harmless.
     record.probing = false
   }
 

@@ -3,13 +3,17 @@ import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN, type SuccessSample } fr
 /** Measured latency of one offer. All times in milliseconds. */
 export interface Latency {
   add(nowMs: number, sample: SuccessSample): void
-  /** Predicts the time to the first content of a stream, or to the whole answer. Null when fewer than five samples are younger than ten minutes. */
+  /**
+   * Predicts the time to the first content of a stream, or to the whole answer. Null when fewer than five
+   * samples are younger than ten minutes.
+   */
   predictMs(nowMs: number, request: { stream: boolean; outputTokens: number | null }): number | null
 }
 
 /**
- * Keeps the time to the first token and the time per further token apart: a whole round trip depends more on the length of the
- * answer than on the server. Each is an average over about ten seconds that jumps to a peak at once and falls slowly.
+ * Keeps the time to the first token and the time per further token apart: a whole round trip depends more on
+ * the length of the answer than on the server. Each is an average over about ten seconds that jumps to a peak
+ * at once and falls slowly.
  */
 export function createLatency(): Latency {
   const firstToken = peakAverage()
@@ -41,7 +45,8 @@ export function createLatency(): Latency {
       if (times[next]! < nowMs - LATENCY_SAMPLE_AGE_MS_MAX) return null
       const first = firstToken.value(nowMs)
       const each = perToken.value(nowMs)
-      // Before any stream was measured, the time of a whole answer is the safe guess: the first token cannot be later.
+      // Before any stream was measured, the time of a whole answer is the safe guess: the first token cannot
+      // be later.
       if (stream) return first ?? whole.value(nowMs)
       if (first === null || each === null || typicalOutput === null) return whole.value(nowMs)
       return first + each * Math.max(0, Math.min(outputTokens ?? Infinity, typicalOutput) - 1)
@@ -62,8 +67,8 @@ function peakAverage() {
       average = average === null || sample > average ? sample : average * keep + sample * (1 - keep)
       atMs = nowMs
     },
-    // Ignore an old average: all recent samples may be of the other kind. Without this check, one old value predicted whole answers
-    // as long as streams kept arriving.
+    // Ignore an old average: all recent samples may be of the other kind. Without this check, one old value
+    // predicted whole answers as long as streams kept arriving.
     value: (nowMs: number) => (nowMs - atMs > LATENCY_SAMPLE_AGE_MS_MAX ? null : average),
   }
 }

@@ -73,9 +73,10 @@ export function stateOf(record: OfferRecord, nowMs: number): OfferState {
 }
 
 /**
- * Whether an attempt was sent before the current ejection. Its result then says nothing about the server's state since. Without this rule
- * three streams that ended well ended an ejection of five minutes at once, while new connections kept failing, and
- * time-outs longer than the ejection ejected the offer again and again.
+ * Whether an attempt was sent before the current ejection. Its result then says nothing about the server's
+ * state since. Without this rule three streams that ended well ended an ejection of five minutes at once,
+ * while new connections kept failing, and time-outs longer than the ejection ejected the offer again and
+ * again.
  */
 export function isOlderThanTrial(record: OfferRecord, sentMs: number): boolean {
   return record.onTrial && sentMs < record.ejectedAtMs
@@ -108,8 +109,8 @@ export function countResult(record: OfferRecord, nowMs: number, success: boolean
 }
 
 /**
- * Counts one more ejection and returns its length: 5 s x 2^k, at most 300 s, times 0.5 to 1.5, so that many nodes do not
- * come back at the same moment.
+ * Counts one more ejection and returns its length: 5 s x 2^k, at most 300 s, times 0.5 to 1.5, so that many
+ * nodes do not come back at the same moment.
  */
 export function nextEjectionMs(record: OfferRecord, nowMs: number, random: () => number): number {
   if (!record.onTrial) {
@@ -121,8 +122,9 @@ export function nextEjectionMs(record: OfferRecord, nowMs: number, random: () =>
 }
 
 /**
- * Pauses an offer whose server answered that it is busy: for the time the server asked for, or 1 s x 2^n with jitter; at most five minutes
- * either way. A burst of refused requests counts as one refusal: counted one by one, ten requests doubled the pause to five minutes.
+ * Pauses an offer whose server answered that it is busy: for the time the server asked for, or 1 s x 2^n with
+ * jitter; at most five minutes either way. A burst of refused requests counts as one refusal: counted one by
+ * one, ten requests doubled the pause to five minutes.
  *
  * @param sentMs when the refused attempt was sent
  */
@@ -140,7 +142,8 @@ export function pause(
 }
 
 function pauseMs(pausesInRow: number, retryAfterS: number | undefined, random: () => number): number {
-  // "Retry-After: 0" counts as no answer: a server that sends it and keeps refusing would otherwise always be asked first.
+  // "Retry-After: 0" counts as no answer: a server that sends it and keeps refusing would otherwise always be
+  // asked first.
   const asked = retryAfterS !== undefined && retryAfterS > 0
   const wanted = asked ? retryAfterS * 1000 : PAUSE_MS * 2 ** pausesInRow * (0.5 + random())
   return Math.min(wanted, PAUSE_MS_MAX)

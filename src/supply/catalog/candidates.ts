@@ -4,20 +4,23 @@ import type { Offer } from '../../domain/offer.ts'
 import type { Catalog } from './catalog.ts'
 
 export interface Candidates {
-  /** The models to try, in this order; `auto` stands for every model not named here, as one pool. Becomes part of the ticket. */
+  /**
+   * The models to try, in this order; `auto` stands for every model not named here, as one pool. Becomes part
+   * of the ticket.
+   */
   readonly models: readonly string[]
   /** Their offers in that order, each once. */
   readonly offers: readonly Offer[]
 }
 
 /**
- * Returns every offer of the models that a job names, before its constraints are applied. Throws ApiError `model_not_found` (param
- * `model`) when the catalog lacks the requested model, even if there are fallbacks: a misspelt model must not be silently replaced.
- * Unknown fallbacks are skipped, since a client's list may be older than the catalog. `auto` picks the demo model only if there is no
- * other model.
+ * Returns every offer of the models that a job names, before its constraints are applied. Throws ApiError
+ * `model_not_found` (param `model`) when the catalog lacks the requested model, even if there are fallbacks:
+ * a misspelt model must not be silently replaced. Unknown fallbacks are skipped, since a client's list may be
+ * older than the catalog. `auto` picks the demo model only if there is no other model.
  *
- * @param allowedModels the models that the key may use, null for all. Another model is refused with 403 `model_not_allowed`, other
- *   fallbacks are skipped, and `auto` picks among the allowed models
+ * @param allowedModels the models that the key may use, null for all. Another model is refused with 403
+ *   `model_not_allowed`, other fallbacks are skipped, and `auto` picks among the allowed models
  */
 export function candidatesFor(
   catalog: Catalog,

@@ -5,7 +5,10 @@ import type { Offer, ProviderKind } from '../../domain/offer.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { readHosterOffers } from '../hosters/hoster-offers.ts'
 
-/** Every live offer at one moment. Immutable: a change creates a new catalog, so a request uses the same one from start to end. */
+/**
+ * Every live offer at one moment. Immutable: a change creates a new catalog, so a request uses the same one
+ * from start to end.
+ */
 export interface Catalog {
   readonly offers: readonly Offer[]
   /** Empty for an unknown model. */
@@ -90,7 +93,10 @@ function firstRepeated(offers: readonly Offer[]): string | undefined {
 export interface CatalogSource {
   /** Returns the current catalog. Call it once per request. */
   current(): Catalog
-  /** Reads the hosters again. A call during a running read starts another read after it, so the new catalog is never older than the call. */
+  /**
+   * Reads the hosters again. A call during a running read starts another read after it, so the new catalog is
+   * never older than the call.
+   */
   refresh(): Promise<void>
 }
 
@@ -102,13 +108,17 @@ export interface CatalogSourceOptions {
   /** Permits hosters on private addresses. */
   readonly allowPrivateHosters: boolean
   readonly clock: Clock
-  /** Called for a hoster that cannot be offered, for example because its key does not open. The others are offered. */
+  /**
+   * Called for a hoster that cannot be offered, for example because its key does not open. The others are
+   * offered.
+   */
   readonly onProblem: (message: string) => void
 }
 
 /**
- * Creates the source of the catalog. It has the configured offers at once and hosters after the first `refresh`. Call `refresh` when control topic `supply`
- * changes. Throws when two configured offers have the same id.
+ * Creates the source of the catalog. It has the configured offers at once and hosters after the first
+ * `refresh`. Call `refresh` when control topic `supply` changes. Throws when two configured offers have the
+ * same id.
  */
 export function createCatalogSource(options: CatalogSourceOptions): CatalogSource {
   const { configured, sql, masterKey, allowPrivateHosters, clock, onProblem } = options

@@ -24,15 +24,17 @@ export interface CloudModel {
 }
 
 /**
- * The date on which the prices below were collected, from models.dev and from issues of models.dev, litellm, genai-prices and llm-prices that
- * quote the vendors' pages. A price that depends on the hour, the length of the prompt or the end of a promotion is given at its highest.
- * Clouds change prices: check them before selling, and declare a model in switchyard.yaml to set your own price.
+ * The date on which the prices below were collected, from models.dev and from issues of models.dev, litellm,
+ * genai-prices and llm-prices that quote the vendors' pages. A price that depends on the hour, the length of
+ * the prompt or the end of a promotion is given at its highest. Clouds change prices: check them before
+ * selling, and declare a model in switchyard.yaml to set your own price.
  */
 export const cloudPricesAsOf = '2026-09-22'
 
 /**
- * Fields of answers that clients send back in later requests although only some servers accept them (LiteLLM issue 30835 for Mistral, Kai
- * issue 265 for Groq). `reasoning_details` comes from OpenRouter, `extra_content` from Gemini.
+ * Fields of answers that clients send back in later requests although only some servers accept them (LiteLLM
+ * issue 30835 for Mistral, Kai issue 265 for Groq). `reasoning_details` comes from OpenRouter,
+ * `extra_content` from Gemini.
  */
 const echoedFields = [
   ...['refusal', 'annotations', 'reasoning', 'reasoning_content', 'reasoning_details', 'extra_content'],
@@ -52,15 +54,17 @@ export const cloudPresets: readonly CloudPreset[] = [
       toolCallIds: 'short',
     },
     models: [
-      // Writing to the prompt cache costs 1.25 times the list price, and any prompt from 1,024 tokens may be written. Prompts above 272,000
-      // tokens cost twice as much, so they are not offered. The token count of an image is not known, so images are not offered.
+      // Writing to the prompt cache costs 1.25 times the list price, and any prompt from 1,024 tokens may be
+      // written. Prompts above 272,000 tokens cost twice as much, so they are not offered. The token count of
+      // an image is not known, so images are not offered.
       model('gpt-5.6-sol', '6.25', '30', 272_000, 128_000, ['tools', 'json_schema']),
       model('gpt-5.6-terra', '2.5', '12', 272_000, 128_000, ['tools', 'json_schema']),
       model('gpt-5.6-luna', '0.25', '1.2', 272_000, 128_000, ['tools', 'json_schema']),
       model('gpt-4.1', '2', '8', 1_047_576, 32_768, ['tools', 'images', 'json_schema']),
       model('gpt-4.1-mini', '0.4', '1.6', 1_047_576, 32_768, ['tools', 'images', 'json_schema']),
       model('gpt-4o', '2.5', '10', 128_000, 16_384, ['tools', 'images', 'json_schema']),
-      // An image counts up to 48,000 tokens (dify issue 7707), but at most 2,048 would be charged: see src/dialects/chat/prompt-size.ts.
+      // An image counts up to 48,000 tokens (dify issue 7707), but at most 2,048 would be charged: see
+      // src/dialects/chat/prompt-size.ts.
       model('gpt-4o-mini', '0.15', '0.6', 128_000, 16_384, ['tools', 'json_schema']),
     ],
   },

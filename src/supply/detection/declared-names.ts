@@ -3,8 +3,9 @@ import { cloudPresets } from './cloud-presets.ts'
 import { usualLocalServers } from './detect-local.ts'
 
 /**
- * Returns the names that detection must skip: those of the declared endpoints, and the standard names of servers and clouds that the
- * configuration declares under other names. Otherwise a declared model would be sold twice, at the lower of two prices.
+ * Returns the names that detection must skip: those of the declared endpoints, and the standard names of
+ * servers and clouds that the configuration declares under other names. Otherwise a declared model would be
+ * sold twice, at the lower of two prices.
  *
  * @param ownAddresses addresses of this machine other than loopback
  */

@@ -10,8 +10,9 @@ export interface DetectedCloud {
 }
 
 /**
- * Returns the clouds whose key is in `environment`, with the models whose prices are known (cloud-presets.ts). Sends no request: a
- * start must neither wait for clouds nor reveal itself to them. A cloud without priced models is listed but offers nothing.
+ * Returns the clouds whose key is in `environment`, with the models whose prices are known
+ * (cloud-presets.ts). Sends no request: a start must neither wait for clouds nor reveal itself to them. A
+ * cloud without priced models is listed but offers nothing.
  *
  * @param except endpoint names that the configuration declares
  */

@@ -47,8 +47,8 @@ export interface DetectLocalOptions {
 }
 
 /**
- * Asks the usual ports of this machine for their models, all at once and only on loopback. Never rejects: a port that does not answer
- * like a model server in time is skipped.
+ * Asks the usual ports of this machine for their models, all at once and only on loopback. Never rejects: a
+ * port that does not answer like a model server in time is skipped.
  */
 export async function detectLocal(options: DetectLocalOptions): Promise<DetectedLocal[]> {
   const { price, ownPorts, except, servers = usualLocalServers, timeoutMs = 500 } = options
@@ -121,19 +121,25 @@ function readModels(list: unknown): LocalModel[] | undefined {
 /** Servers list these models along with chat models, but they answer a chat with an error. */
 const NO_CHAT = /embed|rerank|whisper|\btts\b|\bbge-|\bclip\b/i
 
-/** Returns the id for customers: `/models/Qwen3-8B-Q4_K_M.gguf` becomes `Qwen3-8B-Q4_K_M`. Other ids may contain slashes and stay. */
+/**
+ * Returns the id for customers: `/models/Qwen3-8B-Q4_K_M.gguf` becomes `Qwen3-8B-Q4_K_M`. Other ids may
+ * contain slashes and stay.
+ */
 function nameOf(upstreamModel: string): string {
   if (!/\.gguf$/i.test(upstreamModel)) return upstreamModel
   return upstreamModel.replace(/^.*[\\/]/, '').replace(/(-00001-of-\d{5})?\.gguf$/i, '')
 }
 
 /**
- * The assumed context of a server that does not report one. Larger than Ollama's default, so that long prompts are not refused here. An
- * operator who needs the exact value declares the model.
+ * The assumed context of a server that does not report one. Larger than Ollama's default, so that long
+ * prompts are not refused here. An operator who needs the exact value declares the model.
  */
 const CONTEXT_TOKENS_ASSUMED = 32_768
 
-/** vLLM and SGLang report max_model_len; llama.cpp reports meta.n_ctx (as served) or only meta.n_ctx_train (as trained). */
+/**
+ * vLLM and SGLang report max_model_len; llama.cpp reports meta.n_ctx (as served) or only meta.n_ctx_train (as
+ * trained).
+ */
 function contextOf(entry: Record<string, unknown>): number {
   const meta = isJsonObject(entry.meta) ? entry.meta : {}
   const reported = [entry.max_model_len, meta.n_ctx, meta.n_ctx_train, entry.context_length]

@@ -20,8 +20,8 @@ export interface NewHoster {
 }
 
 /**
- * Adds a hoster with one endpoint and its first prices. It stays `pending` and gets no requests until it is activated.
- * Throws SupplyError `invalid_url`, `invalid_value` or `name_taken`.
+ * Adds a hoster with one endpoint and its first prices. It stays `pending` and gets no requests until it is
+ * activated. Throws SupplyError `invalid_url`, `invalid_value` or `name_taken`.
  */
 export async function addHoster(
   pool: Pool,

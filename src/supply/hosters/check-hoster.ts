@@ -6,7 +6,10 @@ import type { HostedModel } from './hosted-model.ts'
 
 // Checks of what operators enter. Each throws SupplyError `invalid_value`.
 
-/** 1,000 USD per million tokens. The most expensive models cost about 200; a higher price is a misplaced decimal point. */
+/**
+ * 1,000 USD per million tokens. The most expensive models cost about 200; a higher price is a misplaced
+ * decimal point.
+ */
 const PICO_PER_TOKEN_MAX = 1_000_000_000n
 
 export function checkModel(model: HostedModel): void {
@@ -57,7 +60,8 @@ export function checkName(name: string): string {
       'invalid_value',
       'The name must have 1 to 80 letters, digits, spaces, dots, dashes or underscores. It must begin with a letter or digit and must not end with a space.',
     )
-  // Commands find hosters by id or name. A name that equals another hoster's id would receive that hoster's changes and keys.
+  // Commands find hosters by id or name. A name that equals another hoster's id would receive that hoster's
+  // changes and keys.
   if (UUID.test(name)) throw new SupplyError('invalid_value', 'The name must not look like an id. Choose another name.')
   return name
 }

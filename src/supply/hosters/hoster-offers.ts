@@ -18,7 +18,10 @@ export interface HosterOffersOptions {
   readonly onProblem: (message: string) => void
 }
 
-/** Reads the current prices of active hosters as offers. Reports and skips an endpoint whose key does not open or whose address may not be called. */
+/**
+ * Reads the current prices of active hosters as offers. Reports and skips an endpoint whose key does not open
+ * or whose address may not be called.
+ */
 export async function readHosterOffers(sql: Sql, options: HosterOffersOptions): Promise<HosterOffers> {
   const { rows } = await sql.query<HosterPriceRow>(SELECT_CURRENT_PRICES)
   const endpoints = new Map<string, Endpoint | undefined>()
@@ -69,8 +72,8 @@ function toEndpoint(row: HosterPriceRow, options: HosterOffersOptions): Endpoint
   const owner = { ownerId: row.hoster_id, purpose: 'upstream_key' } as const
   let apiKey: string | null = null
   try {
-    // Check again: private addresses may have been allowed when the hoster was added, and the pinned lookup only checks host names,
-    // never literal addresses.
+    // Check again: private addresses may have been allowed when the hoster was added, and the pinned lookup
+    // only checks host names, never literal addresses.
     checkHosterUrl(row.base_url, { allowPrivate: options.allowPrivateHosters })
     if (row.key_sealed) apiKey = openSecret(options.masterKey, row.key_sealed, owner)
   } catch (error) {

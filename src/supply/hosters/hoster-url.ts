@@ -2,9 +2,9 @@ import { SupplyError } from '../../domain/supply-error.ts'
 import { parseOutboundUrl } from '../../egress/outbound-url.ts'
 
 /**
- * Checks the URL of a hoster and returns it without a trailing slash. Requests and a credential are sent there, so it must be
- * https on the public internet; with `allowPrivate` the operator permits private addresses and http.
- * Throws SupplyError `invalid_url`.
+ * Checks the URL of a hoster and returns it without a trailing slash. Requests and a credential are sent
+ * there, so it must be https on the public internet; with `allowPrivate` the operator permits private
+ * addresses and http. Throws SupplyError `invalid_url`.
  */
 export function checkHosterUrl(text: string, { allowPrivate }: { allowPrivate: boolean }): string {
   const url = parseOutboundUrl(text, { allowPrivate, allowQuery: false })

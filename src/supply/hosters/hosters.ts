@@ -5,7 +5,8 @@ import { sealSecret } from '../../secrets/sealed-secret.ts'
 import { checkKey, checkTrust } from './check-hoster.ts'
 import { type HostedModel, hostedModel, type PriceRow } from './hosted-model.ts'
 
-// Every change of the supply bumps the control topic `supply` in its own transaction, so running nodes see it within about a second.
+// Every change of the supply bumps the control topic `supply` in its own transaction, so running nodes see it
+// within about a second.
 
 export type HosterState = 'pending' | 'active' | 'suspended'
 
@@ -49,8 +50,8 @@ export async function listHosters(sql: Sql): Promise<HosterListing[]> {
 }
 
 /**
- * Lets a hoster receive requests for the models that have a price; returns their number as `pricedModels`. `hoster` is an id or a
- * name. Throws SupplyError `unknown_hoster`.
+ * Lets a hoster receive requests for the models that have a price; returns their number as `pricedModels`.
+ * `hoster` is an id or a name. Throws SupplyError `unknown_hoster`.
  */
 export async function activateHoster(pool: Pool, hoster: string): Promise<HosterRef & { pricedModels: number }> {
   const found = await setState(pool, hoster, 'active')
@@ -75,7 +76,10 @@ export async function setTrustScore(pool: Pool, hoster: string, trustScore: numb
   )
 }
 
-/** Replaces the upstream key; null for a hoster without one. Throws SupplyError `unknown_hoster` or `invalid_value`. */
+/**
+ * Replaces the upstream key; null for a hoster without one. Throws SupplyError `unknown_hoster` or
+ * `invalid_value`.
+ */
 export async function setHosterKey(
   pool: Pool,
   hoster: string,

@@ -10,7 +10,10 @@ import { type HosterRef, lockHoster } from './hosters.ts'
 export interface PriceChange {
   readonly modelId: string
   readonly price: TokenPrice
-  /** Taken from the previous version when left out; a model that is new at this hoster needs both token limits. */
+  /**
+   * Taken from the previous version when left out; a model that is new at this hoster needs both token
+   * limits.
+   */
   readonly upstreamModel?: string | undefined
   readonly contextTokens?: number | undefined
   readonly maxOutputTokens?: number | undefined
@@ -18,8 +21,9 @@ export interface PriceChange {
 }
 
 /**
- * Closes the current price of a model and opens the next version. Requests that were admitted earlier keep their price.
- * Throws SupplyError `unknown_hoster`, `unknown_model` (new model without token limits) or `invalid_value`.
+ * Closes the current price of a model and opens the next version. Requests that were admitted earlier keep
+ * their price. Throws SupplyError `unknown_hoster`, `unknown_model` (new model without token limits) or
+ * `invalid_value`.
  *
  * @param hoster id or name
  */
