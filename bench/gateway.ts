@@ -76,7 +76,7 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
     core: cores?.database,
     logFile,
     cwd: root,
-    env: profile ? { ...env, NODE_OPTIONS: `--cpu-prof --cpu-prof-dir=${JSON.stringify(profileDir)}` } : env,
+    env: profile ? { ...env, SWITCHYARD_NODE_FLAGS: `--cpu-prof --cpu-prof-dir=${profileDir}` } : env,
   })
   const stop = async () => {
     await gateway.stop()
