@@ -129,7 +129,7 @@ function test(): Command {
       const { rule, alertId, sent } = await withDatabase(session, async pool => {
         const rule = await requireRule(pool, ruleId)
         const alertId = (await insertTestAlert(pool, rule, Number.MAX_SAFE_INTEGER))!
-        const logInfo = (facts: object, message: string) => output.note(`${message} ${JSON.stringify(facts)}`)
+        const logInfo = (fields: object, message: string) => output.note(`${message} ${JSON.stringify(fields)}`)
         const logWarning = ({ err }: { err: unknown }, message: string) =>
           output.note(`${message}: ${err instanceof Error ? err.message : String(err)}`)
         const sent = await deliverAlert(

@@ -7,7 +7,8 @@ import { isEmail } from '../runtime/email.ts'
 import { readInstant } from '../runtime/instant.ts'
 import { isPlain, PLAIN_TEXT } from '../runtime/plain-text.ts'
 
-// Parsers of command-line arguments. Each throws commander's InvalidArgumentError, to which commander adds the name of the argument.
+// Parsers of command-line arguments. Each throws InvalidArgumentError, and commander adds the name of the argument to
+// its message.
 
 export function emailArgument(text: string): string {
   if (!isEmail(text)) throw new InvalidArgumentError('It must be an e-mail address.')
@@ -86,7 +87,7 @@ export function expiryArgument(text: string): Date {
   const inUtc = /^[^T]+(T.+Z)?$/.test(text)
   const time = days !== undefined ? Date.now() + Number(days) * 86_400_000 : inUtc ? readInstant(text) : undefined
   if (time === undefined) {
-    throw new InvalidArgumentError('It must be a date that exists: 90d, 2030-01-31 or 2030-01-31T12:00:00Z.')
+    throw new InvalidArgumentError('It must be a valid date: 90d, 2030-01-31 or 2030-01-31T12:00:00Z.')
   }
   if (time <= Date.now()) {
     throw new InvalidArgumentError('It must be in the future: 90d, 2030-01-31 or 2030-01-31T12:00:00Z.')
@@ -99,7 +100,7 @@ export function instantArgument(text: string): Date {
   const epochMs = readInstant(text)
   if (epochMs === undefined) {
     throw new InvalidArgumentError(
-      'It must be a UTC date that exists, or a time with an offset: 2026-11-01 or 2026-11-01T12:00:00Z.',
+      'It must be a valid UTC date, or a time with an offset: 2026-11-01 or 2026-11-01T12:00:00Z.',
     )
   }
   return new Date(epochMs)
@@ -114,7 +115,10 @@ export function requestIdArgument(text: string): string {
   return id
 }
 
-/** Trims a text, which must not be blank. Terminals and mails show it, so control characters and direction marks are refused. */
+/**
+ * Trims a text, which must not be blank. It is shown in terminals and mails, so control characters and direction
+ * marks are refused.
+ */
 export function textArgument(text: string): string {
   const trimmed = text.trim()
   if (!PLAIN_TEXT.test(trimmed)) {

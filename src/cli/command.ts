@@ -2,7 +2,7 @@ import { Command } from 'commander'
 import { type Config, loadConfig } from '../config/config.ts'
 import { createOutput, type Output } from './output.ts'
 
-/** What every command gets besides its own arguments. */
+/** Passed to every command in addition to its arguments. */
 export interface Session {
   readonly config: Config
   readonly output: Output
@@ -22,7 +22,10 @@ export function createCommand(name: string, summary: string, examples: readonly 
     .addHelpText('after', `\nExamples:\n${examples.map(example => `  $ switchyard ${example}`).join('\n')}`)
 }
 
-/** Lists missing arguments before a missing option: commander reports the option first and the arguments only on the next try. */
+/**
+ * Lists missing arguments before a missing option: commander would report the option first and the arguments only on
+ * the next try.
+ */
 function missingArguments({ args, registeredArguments }: Command, text: string): string {
   if (!text.startsWith('error: required option')) return ''
   return registeredArguments

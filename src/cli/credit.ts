@@ -68,7 +68,7 @@ interface Order {
 
 interface Granted {
   readonly customer: Customer
-  /** False if the same credit was granted with this ref before. */
+  /** False if this credit was already granted with this ref. */
   readonly granted: boolean
   readonly promoted: boolean
   readonly balanceNanos: Nanos

@@ -1,9 +1,9 @@
-/** A command could not do its work. The message is a sentence for the operator. The exit code is 1. */
+/** Thrown when a command fails. The message is a sentence for the operator; the exit code is 1. */
 export class Failure extends Error {
   override name = 'Failure'
 }
 
-/** The arguments of a command cannot work. The exit code is 2. */
+/** Thrown when the arguments of a command are invalid. The exit code is 2. */
 export class UsageError extends Error {
   override name = 'UsageError'
 }

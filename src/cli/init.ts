@@ -3,7 +3,7 @@ import { baseUrlOf } from '../config/base-url.ts'
 import { usdText } from '../domain/money.ts'
 import { isEmail } from '../runtime/email.ts'
 import { ensureFirstRun } from '../start/first-run.ts'
-import { curlLine, exampleModelOf } from '../start/welcome.ts'
+import { curlLine, exampleModel } from '../start/welcome.ts'
 import { emailArgument } from './arguments.ts'
 import { createCommand, createSession, type Session } from './command.ts'
 import { Failure } from './failure.ts'
@@ -22,37 +22,42 @@ export function initCommand(): Command {
     )
     .action(async options => {
       const { config, output } = await chooseEmail(createSession(options), options.email)
-      const made = await withDatabase({ config, output }, pool => ensureFirstRun({ pool, config }), { mayCreate: true })
-      if (!made) {
+      const created = await withDatabase({ config, output }, pool => ensureFirstRun({ pool, config }), {
+        mayCreate: true,
+      })
+      if (!created) {
         output.result({ created: false }, 'This installation is already set up. Nothing was changed.')
         output.note('Issue another API key with: switchyard key issue <customer> --name <name>')
         return
       }
-      const credit = usdText(made.creditNanos)
-      const model = exampleModelOf(config)
+      const credit = usdText(created.creditNanos)
+      const model = exampleModel(config)
       output.result(
         {
           created: true,
-          email: made.email,
-          customer_id: made.customerId,
-          api_key: made.apiKey,
+          email: created.email,
+          customer_id: created.customerId,
+          api_key: created.apiKey,
           balance_usd: credit,
           base_url: `${baseUrlOf(config)}/v1`,
         },
         [
-          `Created the customer ${made.email} with ${credit} USD of credit and this API key, which is shown only once:`,
+          `Created the customer ${created.email} with ${credit} USD of credit and this API key, which is shown only once:`,
           '',
-          `  ${made.apiKey}`,
+          `  ${created.apiKey}`,
           '',
           'Start the gateway, then try it:',
           '',
-          `  ${curlLine(baseUrlOf(config), made.apiKey, model)}`,
+          `  ${curlLine(baseUrlOf(config), created.apiKey, model)}`,
         ].join('\n'),
       )
     })
 }
 
-/** Sets the e-mail address: from the command line, or from the operator's answer on a terminal. Otherwise the configuration decides. */
+/**
+ * Sets the e-mail address from the command line, or asks the operator on a terminal. Otherwise the configured
+ * address stays.
+ */
 async function chooseEmail(session: Session, email: string | undefined): Promise<Session> {
   const { config, output } = session
   if (email !== undefined) return { output, config: { ...config, initEmail: email } }
@@ -64,7 +69,7 @@ async function chooseEmail(session: Session, email: string | undefined): Promise
   const answer = await text({
     message: `Switchyard stores its data in ${database}. What is your e-mail address?`,
     initialValue: config.initEmail,
-    validate: given => (isEmail(given ?? '') ? undefined : 'That is not an e-mail address.'),
+    validate: value => (isEmail(value ?? '') ? undefined : 'That is not an e-mail address.'),
   })
   if (isCancel(answer)) {
     cancel('Nothing was changed.')

@@ -105,7 +105,7 @@ function list(): Command {
             key.scopes.join(', '),
             timeText(key.createdAt),
             timeText(key.expiresAt),
-            stateOf(key),
+            keyState(key),
           ]),
           'There are no keys. Issue one with: switchyard key issue <customer> --name <name>',
         ),
@@ -147,7 +147,7 @@ function keyJson(key: KeyListing): Json {
     name: key.name,
     customer_id: key.customerId,
     email: key.customerEmail,
-    state: stateOf(key),
+    state: keyState(key),
     limit_usd: key.limitNanos === null ? null : usdText(key.limitNanos),
     limit_reset: key.limitReset,
     allowed_models: key.allowedModels === null ? null : [...key.allowedModels],
@@ -163,7 +163,7 @@ function limitText({ limitNanos, limitReset }: KeyListing): string {
   return limitReset === 'none' ? `${usdText(limitNanos)} USD` : `${usdText(limitNanos)} USD ${limitReset}`
 }
 
-function stateOf({ revokedAt, expiresAt }: KeyListing): string {
+function keyState({ revokedAt, expiresAt }: KeyListing): string {
   if (revokedAt !== null) return 'revoked'
   return expiresAt !== null && expiresAt.getTime() <= Date.now() ? 'expired' : 'active'
 }

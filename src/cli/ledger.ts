@@ -38,7 +38,7 @@ function auditCommand(): Command {
         `${violated.length} of ${findings.length} checks failed. Stop selling until you know the cause.`,
       )
     }
-    session.output.note(`All ${findings.length} checks hold.`)
+    session.output.note(`All ${findings.length} checks passed.`)
   })
 }
 
@@ -82,7 +82,7 @@ interface Refunded {
   readonly email: string
   readonly chargedNanos: Nanos
   readonly refund: Refund
-  /** False if the request was refunded by the same amount before. */
+  /** False if the request was already refunded by the same amount. */
   readonly isNew: boolean
   readonly balanceNanos: Nanos
 }

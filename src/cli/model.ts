@@ -7,16 +7,16 @@ import { requireMasterKey } from './require-master-key.ts'
 import { withDatabase } from './with-database.ts'
 
 export function modelCommands(): Command {
-  return createCommandGroup('model', 'List the models on offer', [list()])
+  return createCommandGroup('model', 'List the available models', [list()])
 }
 
 function list(): Command {
-  return createCommand('list', 'List the models that a start would offer, with their servers and prices', [
+  return createCommand('list', 'List the models that the gateway would offer, with their servers and prices', [
     'model list',
     'model list --json',
   ]).action(async options => {
     const session = createSession(options)
-    const offers = [...(await ownOffers(session)), ...(await hosterOffers(session))]
+    const offers = [...(await gatheredOffers(session)), ...(await hosterOffers(session))]
     const rows = offers
       .map(offer => ({
         model: offer.modelId,
@@ -52,9 +52,9 @@ function list(): Command {
   })
 }
 
-/** Returns the configured, detected and demo offers, as a start would find them. */
-async function ownOffers({ config }: Session): Promise<readonly Offer[]> {
-  // Imported on demand: the demo's tokenizer takes longer to load than everything else in the command line.
+/** Returns the configured, detected and demo offers, as startup would find them. */
+async function gatheredOffers({ config }: Session): Promise<readonly Offer[]> {
+  // Imported on demand, because the demo's tokenizer takes longer to load than everything else in the command line.
   const { gatherSupply } = await import('../start/gather-supply.ts')
   const supply = await gatherSupply(config)
   await supply.close()

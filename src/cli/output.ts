@@ -14,8 +14,8 @@ export interface Output {
 }
 
 /**
- * Resolves once the result is written or can no longer be written. A pipe takes 64 KiB at once and the rest as its reader goes on, so ending the
- * process earlier would truncate a longer result.
+ * Resolves once the result is written or can no longer be written. A pipe accepts 64 KiB immediately and the rest as
+ * its reader catches up, so exiting earlier would truncate a longer result.
  */
 export function resultWritten(): Promise<void> {
   return written
@@ -41,11 +41,11 @@ export function createOutput({ json }: { json: boolean }): Output {
 /** Returns aligned columns with a header. Numeric columns are right-aligned. Returns `emptyText` if there are no rows. */
 export function table(columns: readonly string[], rows: readonly (readonly string[])[], emptyText: string): string {
   if (rows.length === 0) return emptyText
-  const widths = columns.map((name, at) => Math.max(name.length, ...rows.map(row => row[at]!.length)))
-  const isNumeric = columns.map((_, at) => rows.every(row => /^(-?[\d.,]+%?|-)$/.test(row[at]!)))
+  const widths = columns.map((name, index) => Math.max(name.length, ...rows.map(row => row[index]!.length)))
+  const isNumeric = columns.map((_, index) => rows.every(row => /^(-?[\d.,]+%?|-)$/.test(row[index]!)))
   const line = (cells: readonly string[]) =>
     cells
-      .map((cell, at) => (isNumeric[at] ? cell.padStart(widths[at]!) : cell.padEnd(widths[at]!)))
+      .map((cell, index) => (isNumeric[index] ? cell.padStart(widths[index]!) : cell.padEnd(widths[index]!)))
       .join('  ')
       .trimEnd()
   return [styleText('bold', line(columns), { stream: process.stdout }), ...rows.map(line)].join('\n')

@@ -6,8 +6,9 @@ import type { Session } from './command.ts'
 import { Failure } from './failure.ts'
 
 /**
- * Returns the master key, which seals the credentials of hosters. Creates it in the data directory if the database has no mark of one yet.
- * Throws Failure if it is missing or differs from the servers' key: no server could open what another key seals.
+ * Returns the master key, which seals the credentials of hosters. Creates it in the data directory if the database
+ * has no mark of one yet. Throws Failure if it is missing or differs from the servers' key, because no server could
+ * open what it seals.
  */
 export async function requireMasterKey({ config }: Session, sql: Sql): Promise<Buffer> {
   const mark = await readMark(sql)
@@ -22,7 +23,7 @@ export async function requireMasterKey({ config }: Session, sql: Sql): Promise<B
 }
 
 /**
- * Explains to the operator a master key that is missing or is not the servers' key.
+ * Returns the error message for a master key that is missing or differs from the servers' key.
  *
  * @param found whether there is a master key at all
  */

@@ -12,12 +12,13 @@ const EXIT_USAGE = 2
 export async function run(argv: readonly string[]): Promise<number> {
   let writeError: Error | undefined
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-    // EPIPE is no failure: the reader may stop early (`switchyard key list | head -1`), and a gateway keeps serving after its reader has gone.
+    // EPIPE is not a failure: the reader may stop early (`switchyard key list | head -1`), and a gateway keeps
+    // serving after its reader has gone.
     if (error.code !== 'EPIPE') writeError = error
   })
   // Ignore errors of stderr: there is no other place to report them.
   process.stderr.on('error', () => {})
-  const code = await exitCodeOf(argv)
+  const code = await runProgram(argv)
   await resultWritten()
   // A failed write emits its error in the next turn.
   await nextTurn()
@@ -26,7 +27,7 @@ export async function run(argv: readonly string[]): Promise<number> {
   return code === 0 ? EXIT_FAILED : code
 }
 
-async function exitCodeOf(argv: readonly string[]): Promise<number> {
+async function runProgram(argv: readonly string[]): Promise<number> {
   try {
     await throwOnExit(createProgram()).parseAsync(argv)
     return 0
@@ -37,7 +38,10 @@ async function exitCodeOf(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** Makes commander throw instead of ending the process. Applied to each subcommand, because added commands do not inherit the setting. */
+/**
+ * Makes commander throw instead of ending the process. Applied to each subcommand, because added commands do not
+ * inherit the setting.
+ */
 function throwOnExit(command: Command): Command {
   command.exitOverride()
   for (const subcommand of command.commands) throwOnExit(subcommand)

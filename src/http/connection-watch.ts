@@ -2,31 +2,43 @@ import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { endOfTurn } from '../runtime/end-of-turn.ts'
 import { type LinkedItem, LinkedSet } from '../runtime/linked-set.ts'
-import { takenBytes } from './taken-bytes.ts'
+import { flushedBytes } from './flushed-bytes.ts'
 
 export interface ConnectionWatchOptions {
-  /** A client that takes none of its pending bytes for this long is disconnected. Counted from the check that first sees it stalled. */
+  /**
+   * Disconnect a client that reads none of its pending bytes for this long, counted from the first check that sees
+   * it stall.
+   */
   readonly slowReaderMs: number
-  /** Doors that must have been opened before the watch is created. */
+  /** Create the doors before the watch: a door takes over the 'connection' listeners that the server already has. */
   readonly doors: readonly ConnectionDoor[]
 }
 
-/** Serves connections of a server before node:http does. It is driven by the watch and keeps no timer. */
+/** Handles connections before node:http does. It needs no timer: the watch calls it. */
 export interface ConnectionDoor {
   /** Called at each check. */
   check(nowMs: number): void
-  /** Called once, when the server closes. Connections that come later belong to node:http. */
+  /** Called once, when the server closes. Later connections go straight to node:http. */
   close(): void
 }
 
 const CHECK_INTERVAL_MS = 5_000
-/** How long a client may keep its side open after the server has ended its own. Counted from the first check that sees it. */
+/**
+ * How long a client may keep its side of a connection open after the server has ended its side, counted from the
+ * first check that sees it.
+ */
 const LINGER_MS_MAX = 2_000
-/** How long a closing server waits for answers, and for clients to read them. Generation requests have been ended before. */
+/**
+ * How long a closing server waits for responses to finish and for clients to read them. Generation requests have
+ * already ended by then.
+ */
 const CLOSING_MS_MAX = 5_000
 const CLOSING_CHECK_INTERVAL_MS = 200
 
-/** Watches all connections of a server: disconnects clients that do not read, and bounds the time in which the server closes. */
+/**
+ * Watches all connections of a server: disconnects clients that stop reading, and limits how long the server takes
+ * to close.
+ */
 export class ConnectionWatch {
   readonly #open = new LinkedSet<WatchedConnection>()
   readonly #server: Server
@@ -50,19 +62,20 @@ export class ConnectionWatch {
     return this.#open.size
   }
 
-  /** Closes connections whose clients have stalled, and all connections when the server has been closing for five seconds. */
+  /** Closes stalled connections, and every connection once the server has been closing for five seconds. */
   check(nowMs: number): void {
-    const isOver = nowMs - this.#closedMs >= CLOSING_MS_MAX
+    const isPastDeadline = nowMs - this.#closedMs >= CLOSING_MS_MAX
     for (const connection of this.#open) {
-      if (isOver || connection.isStalled(nowMs, this.#options.slowReaderMs)) connection.socket.destroy()
+      if (isPastDeadline || connection.isStalled(nowMs, this.#options.slowReaderMs)) connection.socket.destroy()
     }
     for (const door of this.#options.doors) door.check(nowMs)
     if (this.#isClosed && this.#open.size === 0) clearInterval(this.#timer)
   }
 
   /**
-   * Closes idle connections at once and the others after their answers. What is left after five seconds is cut off: an answer that does not
-   * come, or a client that stops reading or sending, could otherwise keep the server from closing.
+   * Closes idle connections immediately and the others after their responses. Connections that are still open after
+   * five seconds are cut off: a response that never ends, or a client that stops reading or sending, would otherwise
+   * keep the server from closing.
    */
   close(): void {
     this.#closedMs = performance.now()
@@ -71,11 +84,15 @@ export class ConnectionWatch {
     for (const door of this.#options.doors) door.close()
   }
 
-  /** Checks at the end of a turn: after the process was suspended, it must read what clients have sent before it judges them. */
+  /**
+   * Checks at the end of an event-loop turn: after the process was suspended, it must first read what clients have
+   * sent.
+   */
   #checkEvery(intervalMs: number): NodeJS.Timeout {
     const checkAll = () => {
       this.check(performance.now())
-      // node:http closes idle connections when the server closes, and others when an answer ends, but not when a request ends after its answer.
+      // node:http closes idle connections when the server closes, and others when a response ends, but not when a
+      // request ends after its response.
       if (this.#isClosed) this.#server.closeIdleConnections()
     }
     return setInterval(() => endOfTurn(checkAll), intervalMs).unref()
@@ -91,30 +108,33 @@ class WatchedConnection implements LinkedItem<WatchedConnection> {
   newer: WatchedConnection | undefined = undefined
   isListed = false
   readonly socket: Socket
-  /** What the last check waited for, and since when. */
-  #awaited: Awaited = null
-  #awaitedSinceMs = 0
+  /** The pending action that the last check found, and when a check first found it. */
+  #pending: Pending = null
+  #pendingSinceMs = 0
 
   constructor(socket: Socket) {
     this.socket = socket
   }
 
-  /** Whether the client has taken none of its pending bytes for too long, or has not ended its side in time. */
+  /** Whether the client has read none of its pending bytes for too long, or has not ended its side in time. */
   isStalled(nowMs: number, slowReaderMs: number): boolean {
-    const awaited = this.#awaitedOfClient()
-    if (awaited === null || awaited !== this.#awaited) {
-      this.#awaited = awaited
-      this.#awaitedSinceMs = nowMs
+    const pending = this.#clientPending()
+    if (pending === null || pending !== this.#pending) {
+      this.#pending = pending
+      this.#pendingSinceMs = nowMs
     }
-    return nowMs - this.#awaitedSinceMs >= (awaited === 'its end' ? LINGER_MS_MAX : slowReaderMs)
+    return nowMs - this.#pendingSinceMs >= (pending === 'end' ? LINGER_MS_MAX : slowReaderMs)
   }
 
-  #awaitedOfClient(): Awaited {
+  #clientPending(): Pending {
     const { socket } = this
-    if (socket.writableFinished) return 'its end'
-    return socket.writableLength > 0 ? takenBytes(socket) : null
+    if (socket.writableFinished) return 'end'
+    return socket.writableLength > 0 ? flushedBytes(socket) : null
   }
 }
 
-/** What a client must do next: end its side, or take more than this many bytes. Null when nothing is pending. */
-type Awaited = 'its end' | number | null
+/**
+ * What the server is waiting for: the client to end its side, or to read more than this many bytes. Null when
+ * nothing is pending.
+ */
+type Pending = 'end' | number | null

@@ -4,7 +4,10 @@ import type { Caller, KeyScope } from '../domain/caller.ts'
 import type { ErrorCode } from '../domain/errors.ts'
 import type { GenerationRequest, GenerationResponse } from './generation-exchange.ts'
 
-/** One row of the routes table: everything that the server, the guard and the OpenAPI document need for an address. */
+/**
+ * One row of the route table: everything the server, the guard and the OpenAPI document need to know about an
+ * address.
+ */
 export type Endpoint = ReplyingEndpoint | GenerationEndpoint
 
 interface EndpointRow {
@@ -28,7 +31,7 @@ export interface ReplyingEndpoint extends EndpointRow {
   handle(context: EndpointContext): unknown
 }
 
-/** Serves its requests without Fastify: it authenticates, reads the body and answers on its own. `path` is one fixed address. */
+/** Bypasses Fastify: authenticates, reads the body and answers. `path` is a literal path without parameters. */
 export interface GenerationEndpoint extends EndpointRow {
   /** Always answers and never rejects. */
   serve(request: GenerationRequest, response: GenerationResponse): Promise<void>

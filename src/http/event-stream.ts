@@ -1,20 +1,23 @@
 import type { EventSink, ServedBy } from '../chat/completion-request.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import type { GenerationResponse } from './generation-exchange.ts'
-import type { HeaderList, HeadersOf } from './header-list.ts'
+import type { HeaderBuilder, HeaderList } from './header-list.ts'
 
 export interface EventStreamOptions {
   /** A comment is sent after this long without an event: proxies cut quiet connections after 60 to 125 s. */
   readonly pingMs: number
-  /** The comment. */
+  /** The comment to send. */
   readonly ping: string
-  /** The headers of every response; requested when the stream is opened. */
-  readonly headers: HeadersOf
-  /** Aborted when the client left or the gateway stops: writing no longer waits for the client. */
+  /** Builds the headers that every response has; called when the stream opens. */
+  readonly headers: HeaderBuilder
+  /** Aborted when the client disconnects or the gateway stops. Writes then no longer wait for the client. */
   readonly signal: CancelSignal
 }
 
-/** A response of server-sent events. The answer opens it, or the first ping when no answer comes within `pingMs`. */
+/**
+ * A response of server-sent events. It is opened by the answer, or by the first ping if no answer arrives within
+ * `pingMs`.
+ */
 export class EventStream implements EventSink {
   readonly #response: GenerationResponse
   readonly #options: EventStreamOptions
@@ -32,20 +35,23 @@ export class EventStream implements EventSink {
     return this.#opened !== undefined
   }
 
-  /** Sends status and headers, unless a ping has sent them. Does not reject: a client that is gone must not keep the answer from its settlement. */
+  /**
+   * Sends status and headers, unless a ping has already sent them. Never rejects: the answer must be settled even if
+   * the client is gone.
+   */
   open(servedBy: ServedBy, replayOf?: string): Promise<void> {
     return this.#open(servedByHeaders(servedBy, replayOf), replayOf).catch(() => this.#response.destroy())
   }
 
   /**
-   * Sends complete events. The promise, if there is one, resolves when the client has caught up. A client that never does is disconnected by
-   * the server, which aborts the signal.
+   * Sends complete events. Returns a promise when the client is behind; it resolves once the client has caught up. A
+   * client that never catches up is disconnected by the server, which aborts the signal.
    */
   readonly write = (events: string): void | Promise<void> => {
     if (!this.#send(events)) return this.#response.drained(this.#options.signal)
   }
 
-  /** Ends a stream that is open, or just being opened by a ping, with this event. */
+  /** Sends a last event and ends the stream, which must be open or being opened by a ping. */
   async endWith(event: string): Promise<void> {
     await this.#opened?.catch(() => this.#response.destroy())
     this.#send(event)
@@ -61,8 +67,8 @@ export class EventStream implements EventSink {
     clearTimeout(this.#pingTimer)
   }
 
-  #open(more: readonly string[], answerId?: string): Promise<void> {
-    this.#opened ??= this.#writeHead(more, answerId)
+  #open(extraHeaders: readonly string[], answerId?: string): Promise<void> {
+    this.#opened ??= this.#writeHead(extraHeaders, answerId)
     return this.#opened
   }
 
@@ -73,13 +79,13 @@ export class EventStream implements EventSink {
     return this.#response.write(events)
   }
 
-  async #writeHead(more: readonly string[], answerId: string | undefined): Promise<void> {
+  async #writeHead(extraHeaders: readonly string[], answerId: string | undefined): Promise<void> {
     const headers = await this.#options.headers(answerId)
-    headers.push(...streamHeaders, ...more)
+    headers.push(...streamHeaders, ...extraHeaders)
     if (!this.#response.isClosed) this.#response.startStream(headers)
   }
 
-  /** Computes the quiet time when the timer fires: moving the timer with each chunk cost 1 us. */
+  /** Computes the quiet time only when the timer fires: resetting the timer for each chunk cost 1 us. */
   #pingIfQuiet(): void {
     const { pingMs } = this.#options
     const quietMs = performance.now() - this.#lastWriteMs
@@ -101,7 +107,10 @@ const streamHeaders: readonly string[] = [
   ...['x-accel-buffering', 'no'],
 ]
 
-/** The headers that name the server of an answer. `replayOf`: the earlier request whose answer is sent again. */
+/**
+ * Returns the headers that identify the server that answered. `replayOf`: the id of the earlier request whose answer
+ * is repeated.
+ */
 export function servedByHeaders({ provider, hosterId, maxTokens }: ServedBy, replayOf?: string): HeaderList {
   const headers = ['x-switchyard-provider', provider]
   if (replayOf !== undefined) headers.push('idempotent-replayed', 'true')

@@ -5,13 +5,17 @@ import type { HeaderList } from './header-list.ts'
 /** One request to a generation endpoint. Implemented for node:http (node-exchange.ts) and for the plain door (plain/). */
 export interface GenerationRequest {
   readonly httpVersion: string
-  /** Names and values in turn, as the client sent them. */
+  /** Alternating names and values, as the client sent them. */
   readonly rawHeaders: readonly string[]
-  /** A header that was sent once. For one that was sent twice, check `rawHeaders`: node:http keeps the first or joins them. */
+  /**
+   * Returns a header that was sent at most once. Where duplicates matter, check `rawHeaders`: node:http keeps the
+   * first or joins them.
+   */
   header(name: GenerationHeader): string | undefined
   /**
-   * Reads the body, once. Rejects with `request_too_large` as soon as the size is known to exceed the limit (the rest is not kept), and
-   * with `invalid_json` when the client breaks off. `receiveBody` checks the media type first.
+   * Reads the body. Call it once. Rejects with `request_too_large` as soon as the size is known to exceed the limit
+   * (the rest is discarded), and with `invalid_json` when the client disconnects before the end. `receiveBody`
+   * checks the media type first.
    */
   readBody(limitBytes: number): Promise<Buffer>
 }
@@ -30,35 +34,38 @@ export type GenerationHeader =
 export interface GenerationResponse {
   /** Null until the head has been written. */
   readonly statusSent: number | null
-  /** The answer has left, or the client is gone. Writing to a closed response does nothing. */
+  /** The answer has been sent, or the client is gone. Writing to a closed response does nothing. */
   readonly isClosed: boolean
   /** Sends a complete answer. `headers` must contain its `content-length`. */
   send(status: number, headers: HeaderList, body: string): void
-  /** Sends the head of a stream with status 200. What is written in the same turn of the event loop shares its packet. */
+  /** Sends the head of a stream with status 200. Text written in the same turn of the event loop shares its packet. */
   startStream(headers: HeaderList): void
-  /** Sends a part of the stream, which must not be empty. Returns false when the client is behind; `drained` waits for it. */
+  /**
+   * Sends a part of the stream, which must not be empty. Returns false when the client is behind; then wait for
+   * `drained`.
+   */
   write(text: string): boolean
   /** Ends the stream. */
   end(): void
-  /** Closes the connection, unless the answer has been ended. */
+  /** Closes the connection, unless the response has already ended. */
   destroy(): void
   /** Whether unsent bytes exceed the socket's high-water mark. */
   readonly needsDrain: boolean
   /** Resolves when the client has caught up, or when the signal is aborted. */
   drained(signal: CancelSignal): Promise<void>
-  /** Calls the listener once: when the answer has left (`isComplete`), or when it no longer can. */
+  /** Calls the listener once: when the answer has been sent (`isComplete`), or when it no longer can be. */
   onceClosed(listener: (isComplete: boolean) => void): void
 }
 
-/** The address of a generation endpoint and the code that answers its requests. */
+/** The address of a generation endpoint and its handler. */
 export interface GenerationRoute {
   readonly method: string
-  /** One fixed address, without a query. */
+  /** A literal path, without a query. */
   readonly path: string
   readonly serve: (request: GenerationRequest, response: GenerationResponse) => void
 }
 
-/** Encodes text that is not empty as one chunk of a body of unknown length (RFC 9112, 7.1). */
+/** Encodes text, which must not be empty, as one chunk of a chunked body (RFC 9112, 7.1). */
 export function encodeChunk(text: string): string {
   return `${Buffer.byteLength(text).toString(16)}\r\n${text}\r\n`
 }

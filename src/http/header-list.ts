@@ -1,4 +1,4 @@
-/** Names and values in turn, each name once. `writeHead` takes a third longer for an object. */
+/** Alternating names and values, each name once. `writeHead` takes a third longer with an object. */
 export type HeaderList = string[]
 
 /**
@@ -6,4 +6,4 @@ export type HeaderList = string[]
  *
  * @param answerId the id of the earlier request whose answer is repeated, if there is one
  */
-export type HeadersOf = (answerId?: string) => HeaderList | Promise<HeaderList>
+export type HeaderBuilder = (answerId?: string) => HeaderList | Promise<HeaderList>

@@ -2,7 +2,7 @@ import { ApiError } from '../domain/errors.ts'
 import { type CancelSignal, CancelSource } from '../runtime/cancel-signal.ts'
 import { type LinkedItem, LinkedSet } from '../runtime/linked-set.ts'
 
-/** The generation requests that run on this node: limits their number, and ends them when the gateway must stop. */
+/** The generation requests that run on this node. Limits their number, and aborts them when the gateway must stop. */
 export interface InFlight {
   enter(): Running
   readonly count: number
@@ -17,7 +17,7 @@ export interface InFlight {
 
 export interface Running {
   readonly signal: CancelSignal
-  /** The error for a request that may not start. */
+  /** The error that refuses the request; null when it may run. */
   readonly refusal: ApiError | null
   abort(reason: unknown): void
   leave(): void

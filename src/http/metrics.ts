@@ -3,7 +3,10 @@ import type { AttemptOutcome } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import { type ProviderKind, providerKinds } from '../domain/offer.ts'
 
-/** The metrics of the gateway. No label holds a customer, key or model: their number has no bound, and reports cover them. */
+/**
+ * The metrics of the gateway. No label holds a customer, key or model: their number is unbounded, and reports cover
+ * them.
+ */
 export interface Metrics {
   readonly registry: Registry
   /** Counts a finished response. `path` is the route, so that ids in addresses do not create series. */
@@ -82,7 +85,8 @@ export function createMetrics(gauges: {
       this.set(gauges.settleQueueLength())
     },
   })
-  // All workers report on the same ledger, so their figures must not be added up: the highest one is the worst and latest.
+  // All workers report on the same ledger, so their figures must not be summed: the highest is the worst and the
+  // latest.
   const ledgerGauge = { registers, aggregator: 'max' } as const
   new Gauge({
     name: 'switchyard_ledger_audit_violations',
@@ -121,8 +125,8 @@ export function createMetrics(gauges: {
 const BATCH_MAX = 256
 
 /**
- * Returns a histogram with one label that passes its observations to prom-client 256 at a time, and before it is read. Passing each one at
- * once took four times as long.
+ * Returns a histogram with one label that passes its observations to prom-client in batches of 256, and before
+ * prom-client reads it. Passing each one immediately took four times as long.
  */
 function batchedHistogram(config: HistogramConfiguration<string> & { labelNames: [string] }) {
   const [labelName] = config.labelNames
@@ -133,8 +137,8 @@ function batchedHistogram(config: HistogramConfiguration<string> & { labelNames:
     const labelled = labels
     seconds = []
     labels = []
-    observed.forEach((value, at) => {
-      histogram.observe({ [labelName]: labelled[at]! }, value)
+    observed.forEach((value, index) => {
+      histogram.observe({ [labelName]: labelled[index]! }, value)
     })
   }
   const histogram = new Histogram({ ...config, collect: flush })
@@ -147,8 +151,8 @@ function batchedHistogram(config: HistogramConfiguration<string> & { labelNames:
 type Add = (amount: number, first: string | number, second?: string | number) => void
 
 /**
- * Returns a counter with one or two labels that adds up increments itself and updates prom-client when it is read: prom-client would sort and
- * join the labels at each of a request's six increments.
+ * Returns a counter with one or two labels that sums its increments and updates prom-client when it is read:
+ * prom-client would sort and join the labels at each of a request's six increments.
  */
 function batchedCounter(registry: Registry, name: string, help: string, labelNames: [string] | [string, string]): Add {
   const sums = new Map<string | number, Map<string | number, number>>()
@@ -160,17 +164,17 @@ function batchedCounter(registry: Registry, name: string, help: string, labelNam
     collect() {
       this.reset()
       const [outer, inner] = labelNames
-      for (const [first, seconds] of sums) {
-        for (const [second, sum] of seconds) this.inc({ [outer]: first, ...(inner && { [inner]: second }) }, sum)
+      for (const [first, bySecond] of sums) {
+        for (const [second, sum] of bySecond) this.inc({ [outer]: first, ...(inner && { [inner]: second }) }, sum)
       }
     },
   })
   return (amount, first, second = '') => {
-    let seconds = sums.get(first)
-    if (seconds === undefined) {
-      seconds = new Map()
-      sums.set(first, seconds)
+    let bySecond = sums.get(first)
+    if (bySecond === undefined) {
+      bySecond = new Map()
+      sums.set(first, bySecond)
     }
-    seconds.set(second, (seconds.get(second) ?? 0) + amount)
+    bySecond.set(second, (bySecond.get(second) ?? 0) + amount)
   }
 }

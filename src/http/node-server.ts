@@ -1,19 +1,23 @@
 import type { RequestListener, Server } from 'node:http'
 import { http } from '../runtime/node-http.ts'
 
-/** Size limit of request line and headers. */
+/** The size limit of the request line and headers. */
 export const HEAD_BYTES_MAX = 16 * 1024
 
-/** Above the idle time-out of common load balancers (60 s), so that they close idle connections before the gateway does. */
+/**
+ * Above the idle timeout of common load balancers (60 s), so that they close idle connections before the gateway
+ * does.
+ */
 export const KEEP_ALIVE_MS = 75_000
 
 /**
- * After this long a silence TCP probes the client, which has ten seconds to respond. Without probes, a request whose client has lost its
- * host would run, and be billed, to the end. Streams are never silent for this long.
+ * TCP probes a client after this long without traffic; the client has ten seconds to respond. Without probes, a
+ * request would run, and be billed, to the end after its client's machine has failed. Streams are never silent for
+ * this long.
  */
 const TCP_PROBE_AFTER_MS = 60_000
 
-/** Creates the node:http server with the time-outs and size limits against slow and oversized requests. */
+/** Creates the node:http server, with timeouts and size limits against slow and oversized requests. */
 export function createNodeServer(listener: RequestListener): Server {
   return http.createServer(
     {
@@ -24,7 +28,7 @@ export function createNodeServer(listener: RequestListener): Server {
       keepAliveInitialDelay: TCP_PROBE_AFTER_MS,
       maxHeaderSize: HEAD_BYTES_MAX,
       connectionsCheckingInterval: 5_000,
-      // `requireHost` checks it: node:http would refuse such requests with an empty body.
+      // `requireHost` checks the Host header: node:http would refuse such requests with an empty body.
       requireHostHeader: false,
     },
     listener,

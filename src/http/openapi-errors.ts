@@ -38,7 +38,7 @@ export function errorResponses(endpoint: Endpoint): Json {
 }
 
 /** Errors of every operation. `not_found` and `method_not_allowed` concern addresses without an operation. */
-const anywhere: readonly ErrorCode[] = ['invalid_header', 'headers_too_large', 'request_timeout', 'internal_error']
+const always: readonly ErrorCode[] = ['invalid_header', 'headers_too_large', 'request_timeout', 'internal_error']
 const withKey: readonly ErrorCode[] = ['invalid_api_key', 'database_unavailable']
 const withQuery: readonly ErrorCode[] = ['invalid_value']
 const withBody: readonly ErrorCode[] = [
@@ -52,7 +52,7 @@ const withBody: readonly ErrorCode[] = [
 /** Returns the error codes of an endpoint, in the order of the table. */
 function errorsOf({ access, scope, isReport, doc }: Endpoint): ErrorCode[] {
   const codes = new Set<ErrorCode>([
-    ...anywhere,
+    ...always,
     ...(access === 'key' ? withKey : []),
     ...(access === 'loopback' ? (['not_found'] as const) : []),
     ...(doc.query ? withQuery : []),
@@ -64,26 +64,26 @@ function errorsOf({ access, scope, isReport, doc }: Endpoint): ErrorCode[] {
   return errorCodes.filter(code => codes.has(code))
 }
 
-/** Errors with Retry-After: all with status 429, 503 or 504, and some others that know the wait. */
+/** Errors with Retry-After: all with status 429, 503 or 504, and some others for which the wait is known. */
 const withRetryAfter = new Set<ErrorCode>([
   ...errorCodes.filter(code => [429, 503, 504].includes(errorTable[code].status)),
   ...(['in_flight_budget', 'idempotency_key_in_use', 'all_hosters_failed'] as const),
 ])
 
-const usdFact = (description: string) => ({ type: 'number', description: `With 402, in USD: ${description}.` })
+const usdField = (description: string) => ({ type: 'number', description: `With 402, in USD: ${description}.` })
 
 /** Set by src/admit/refusal.ts. */
-const moneyFacts = {
-  balance_usd: usdFact('the credit balance, including the holds of running requests'),
-  available_usd: usdFact('the amount that a request may hold now'),
-  needed_usd: usdFact('the smallest hold with which this request can run'),
+const moneyFields = {
+  balance_usd: usdField('the credit balance, including the holds of running requests'),
+  available_usd: usdField('the amount that a request may hold now'),
+  needed_usd: usdField('the smallest hold with which this request can run'),
   affordable_max_tokens: {
     type: 'integer',
     description:
       'With 402: the largest `max_tokens` with which the request would run now; 0 when the credit does not cover its prompt.',
   },
-  limit_usd: usdFact('the limit that was reached'),
-  used_usd: usdFact('the used part of that limit'),
+  limit_usd: usdField('the limit that was reached'),
+  used_usd: usdField('the used part of that limit'),
   reset_at: {
     type: ['string', 'null'],
     format: 'date-time',
@@ -92,7 +92,7 @@ const moneyFacts = {
 }
 
 /** Set by src/chat/complete-once.ts. */
-const completedFacts = {
+const completedFields = {
   request_id: {
     type: 'string',
     description: 'With 409 `already_completed`: the id of the request that was answered, which has a receipt.',
@@ -109,12 +109,12 @@ export const errorSchema = {
       type: 'object',
       required: ['message', 'type', 'param', 'code'],
       properties: {
-        message: { type: 'string', description: 'What is wrong and what to do, for people.' },
+        message: { type: 'string', description: 'What is wrong and what to do. For people.' },
         type: { type: 'string', enum: [...new Set(Object.values(errorTable).map(row => row.type))] },
         param: { type: ['string', 'null'], description: 'The body field, query parameter or header at fault.' },
-        code: { type: 'string', enum: errorCodes, description: 'What is wrong, for programs.' },
-        ...moneyFacts,
-        ...completedFacts,
+        code: { type: 'string', enum: errorCodes, description: 'What is wrong. For programs.' },
+        ...moneyFields,
+        ...completedFields,
       },
     },
   },

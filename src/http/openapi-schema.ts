@@ -5,7 +5,10 @@ export type Json = Record<string, unknown>
 /** Describes a response header. */
 export const header = (type: string, description: string) => ({ description, schema: { type } })
 
-/** Describes a body, with its example if the schema has one. Named parts move to `schemas`. */
+/**
+ * Returns the OpenAPI media type of a body, with the example of its schema if it has one. Parts with an id move to
+ * `schemas`.
+ */
 export function media(schema: ZodType, schemas: Record<string, Json>): Json {
   const { examples, ...rest } = jsonSchema(schema, schemas, 'input')
   const named = typeof rest.$ref === 'string' ? schemas[rest.$ref.slice(COMPONENTS.length)]?.examples : examples
@@ -22,7 +25,7 @@ export function jsonSchema(schema: ZodType, schemas: Record<string, Json>, io: '
     io,
     unrepresentable: 'any',
     override({ jsonSchema: node }) {
-      // Zod limits every integer to the exact range of a double, which is no rule of this API.
+      // Zod limits every integer to the exact range of a double. The API has no such limit.
       if (node.maximum === Number.MAX_SAFE_INTEGER) delete node.maximum
       if (node.minimum === Number.MIN_SAFE_INTEGER) delete node.minimum
     },
@@ -30,14 +33,14 @@ export function jsonSchema(schema: ZodType, schemas: Record<string, Json>, io: '
   const {
     $schema: _,
     $defs = {},
-    ...own
+    ...root
   } = JSON.parse(JSON.stringify(raw).replaceAll('"$ref":"#/$defs/', `"$ref":"${COMPONENTS}`)) as Json & {
     $defs?: Record<string, Json>
   }
   for (const [name, { id: _id, ...definition }] of Object.entries($defs)) schemas[name] = definition
   const id = schema.meta()?.id
-  if (id === undefined || own.$ref !== undefined) return own
-  const { id: _id, ...definition } = own
+  if (id === undefined || root.$ref !== undefined) return root
+  const { id: _id, ...definition } = root
   schemas[id] = definition
   return { $ref: `${COMPONENTS}${id}` }
 }

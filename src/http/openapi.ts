@@ -9,7 +9,7 @@ export function openapiDocument(endpoints: readonly Endpoint[]): Json {
   const schemas: Record<string, Json> = { Error: errorSchema }
   const paths: Record<string, Json> = {}
   for (const endpoint of endpoints) {
-    // Scripts are part of a page and no operation of the API.
+    // Scripts belong to a page. They are not operations of the API.
     if (endpoint.doc.response?.contentType === 'text/javascript') continue
     const path = endpoint.doc.openapiPath ?? endpoint.path
     paths[path] = { ...paths[path], [endpoint.method.toLowerCase()]: operation(endpoint, path, schemas) }
@@ -50,7 +50,7 @@ const tags: Record<EndpointDoc['tag'], string> = {
   Chat: 'Generate text.',
   Usage: 'Usage, costs and credit. These requests are free and do not count against the request limits of generation.',
   Keys: 'Manage API keys. These requests are free and do not count against the request limits of generation.',
-  Models: 'The models on offer.',
+  Models: 'The available models.',
   Alerts: 'Get notified of a low balance, the daily cap, keys at their limit, and large charges.',
   Service: 'The state and documentation of the gateway.',
 }
@@ -84,7 +84,7 @@ function pathParameters(path: string): Json[] {
   }))
 }
 
-function parameters(where: 'query' | 'header', fields: ZodType | undefined, schemas: Record<string, Json>): Json[] {
+function parameters(location: 'query' | 'header', fields: ZodType | undefined, schemas: Record<string, Json>): Json[] {
   if (!fields) return []
   return Object.entries((fields as ZodObject).shape).map(([name, field]) => {
     // The input type of a parameter is always text; its output type describes the allowed values.
@@ -92,7 +92,7 @@ function parameters(where: 'query' | 'header', fields: ZodType | undefined, sche
     const [example] = Array.isArray(examples) ? examples : []
     return {
       name,
-      in: where,
+      in: location,
       required: !(field as ZodType).safeParse(undefined).success,
       ...(description !== undefined && { description }),
       schema,
@@ -134,10 +134,10 @@ const generationHeaders = {
   ),
   'openai-processing-ms': header('integer', 'Time until the headers were sent, in milliseconds.'),
   'x-ratelimit-limit-requests': header('integer', 'The limit per minute.'),
-  'x-ratelimit-remaining-requests': header('integer', 'Remaining requests of this minute.'),
+  'x-ratelimit-remaining-requests': header('integer', 'The remaining requests of this minute.'),
   'x-ratelimit-reset-requests': header('string', 'Time until the minute ends, such as `7s`.'),
   'x-ratelimit-limit-requests-day': header('integer', 'The limit per UTC day.'),
-  'x-ratelimit-remaining-requests-day': header('integer', 'Remaining requests of this UTC day.'),
+  'x-ratelimit-remaining-requests-day': header('integer', 'The remaining requests of this UTC day.'),
   'x-ratelimit-reset-requests-day': header('string', 'Time until the UTC day ends, such as `51427s`.'),
 }
 

@@ -4,17 +4,17 @@ import type { GenerationRequest } from './generation-exchange.ts'
 type BodyRequest = Pick<GenerationRequest, 'header' | 'readBody'>
 
 /**
- * Reads the body of a JSON request; empty when there is none. Rejects with `unsupported_media_type`, and as `readBody` does with
- * `request_too_large` and `invalid_json`.
+ * Reads the body of a JSON request; returns an empty buffer when there is none. Rejects with
+ * `unsupported_media_type`, and with the errors of `readBody`.
  */
 export function receiveBody(request: BodyRequest, limitBytes: number): Promise<Buffer> {
-  const isWithoutBody =
+  const hasNoBody =
     request.header('transfer-encoding') === undefined && (request.header('content-length') ?? '0') === '0'
-  const contentType = request.header('content-type') ?? (isWithoutBody ? JSON_TYPE : '')
+  const contentType = request.header('content-type') ?? (hasNoBody ? JSON_TYPE : '')
   if (!isJson(contentType)) {
     return Promise.reject(new ApiError('unsupported_media_type', { param: 'Content-Type' }))
   }
-  const refusal = refusedCoding(request.header('content-encoding') ?? '') ?? refusedCharset(contentType)
+  const refusal = codingRefusal(request.header('content-encoding') ?? '') ?? charsetRefusal(contentType)
   return refusal === undefined ? request.readBody(limitBytes) : Promise.reject(refusal)
 }
 
@@ -24,14 +24,14 @@ function isJson(contentType: string): boolean {
   return contentType === JSON_TYPE || /^application\/json\s*(;|$)/i.test(contentType)
 }
 
-function refusedCoding(encoding: string): ApiError | undefined {
+function codingRefusal(encoding: string): ApiError | undefined {
   if (encoding === '' || encoding.toLowerCase() === 'identity') return undefined
-  const message = `The Content-Encoding "${encoding.slice(0, 40)}" is not supported. Send the body as it is.`
+  const message = `The Content-Encoding "${encoding.slice(0, 40)}" is not supported. Send the body uncompressed.`
   return new ApiError('unsupported_media_type', { param: 'Content-Encoding', message })
 }
 
 /** Refuses a charset other than UTF-8: decoding such a body would be a guess. */
-function refusedCharset(contentType: string): ApiError | undefined {
+function charsetRefusal(contentType: string): ApiError | undefined {
   if (contentType === JSON_TYPE) return undefined
   const charset = /;\s*charset\s*=\s*"?([^\s";]*)/i.exec(contentType)?.[1]
   if (charset === undefined || /^utf-?8$/i.test(charset)) return undefined
@@ -41,7 +41,7 @@ function refusedCharset(contentType: string): ApiError | undefined {
 
 /** The error for a body above the limit. */
 export function bodyTooLarge(limitBytes: number): ApiError {
-  const message = `The request body is larger than ${sizeText(limitBytes)}. Send less, or images by URL.`
+  const message = `The request body is larger than ${sizeText(limitBytes)}. Shorten it, or send images by URL.`
   return new ApiError('request_too_large', { message })
 }
 

@@ -9,24 +9,25 @@ export function refuseAddress(
   reply: FastifyReply,
 ): never {
   const path = url.split('?', 1)[0]!
-  const allowed = endpoints.filter(endpoint => isAt(endpoint, path)).flatMap(methodsOf)
+  const allowed = endpoints.filter(endpoint => matchesPath(endpoint, path)).flatMap(methodsOf)
   if (allowed.length === 0) {
     throw new ApiError('not_found', {
-      message: `There is nothing at ${method} ${printable(path)}. See /docs for the API.`,
+      message: `No endpoint serves ${method} ${printable(path)}. See /docs for the API.`,
     })
   }
   reply.header('allow', allowed.join(', '))
   throw new ApiError('method_not_allowed', {
-    message: `${printable(path)} answers to ${allowed.join(', ')}, not to ${method}.`,
+    message: `${printable(path)} accepts ${allowed.join(', ')}, not ${method}.`,
   })
 }
 
-function isAt(endpoint: Endpoint, path: string): boolean {
+function matchesPath(endpoint: Endpoint, path: string): boolean {
   if (endpoint.path.endsWith('*')) return path.startsWith(endpoint.path.slice(0, -1))
   const segments = path.split('/')
   const pattern = endpoint.path.split('/')
   return (
-    pattern.length === segments.length && pattern.every((part, at) => part.startsWith(':') || part === segments[at])
+    pattern.length === segments.length &&
+    pattern.every((part, index) => part.startsWith(':') || part === segments[index])
   )
 }
 

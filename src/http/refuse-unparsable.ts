@@ -6,8 +6,9 @@ import { ApiError } from '../domain/errors.ts'
 
 /** Answers a request that node:http cannot parse. Such a request has no response object: the answer is written to the socket. */
 export function refuseUnparsable(error: Error & { code?: string }, socket: Socket): void {
-  // The rest of a refused request. Closing with unread bytes would send a reset, and a proxy that is still sending would drop the refusal and
-  // count this node as failed. `ConnectionWatch` closes the connection if the client does not.
+  // This is the rest of a request that was already refused. Closing with unread bytes would send a reset, and a proxy
+  // that is still sending would drop the refusal and count this node as failed. `ConnectionWatch` closes the
+  // connection if the client does not.
   if (socket.writableEnded && error.code !== 'ECONNRESET') return
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
@@ -28,18 +29,21 @@ function unparsableCode(code: string | undefined) {
   return 'invalid_header'
 }
 
-/** Refuses an expectation other than `100-continue`, which node:http meets (RFC 9110, 10.1.1). node:http reports it before routing. */
+/**
+ * Refuses an expectation other than `100-continue`, which node:http answers (RFC 9110, 10.1.1). node:http reports it
+ * before routing.
+ */
 export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
   const refusal = new ApiError('invalid_header', {
     param: 'Expect',
-    message: 'The only expectation that can be met is "Expect: 100-continue". Leave the header out.',
+    message: 'The only supported expectation is "Expect: 100-continue". Omit the header.',
   })
   const body = errorBody(refusal)
   response.writeHead(refusal.row.status, {
     'content-type': 'application/json',
     'content-length': Buffer.byteLength(body),
     'x-request-id': randomUUIDv7(),
-    // A body may follow, which nothing reads.
+    // A body may follow, and nothing reads it.
     connection: 'close',
   })
   response.end(body)

@@ -15,12 +15,15 @@ export function errorHeaders({ retryAfterS, row }: ApiError): Record<string, str
   }
 }
 
-/** Stays below 60 s, because the Vercel AI SDK ignores longer waits. A request refused in the first second of a minute would otherwise get 60 s. */
+/**
+ * Stays below 60 s, because the Vercel AI SDK ignores longer waits. A request refused in the first second of a
+ * minute would otherwise get 60 s.
+ */
 function retryAfterMs(seconds: number): string {
   return String(Math.min(seconds * 1000, 59_999))
 }
 
-/** Whether to log an error for the operator: a 5xx that is not an intended refusal of a draining or full gateway. */
+/** Whether to log an error for the operator: a 5xx, unless the gateway is draining or full or has no eligible offer. */
 export function isFault({ row, code }: ApiError): boolean {
   return row.status >= 500 && code !== 'server_shutdown' && code !== 'overloaded' && code !== 'no_eligible_offer'
 }

@@ -8,9 +8,9 @@ import type { Endpoint, ReplyingEndpoint } from './endpoint.ts'
 import type { GenerationRoute } from './generation-exchange.ts'
 import {
   bypassFastify,
+  CLIENT_CLOSED_REQUEST,
   generationRoutes,
   isGeneration,
-  LEFT_BEFORE_ANSWER,
   type OnResponse,
 } from './generation-routes.ts'
 import type { Guard } from './guard.ts'
@@ -33,7 +33,7 @@ export interface ServerOptions {
   readonly endpoints: readonly Endpoint[]
   readonly guard: Guard
   readonly log: FastifyBaseLogger
-  /** A client that takes none of its pending bytes for this long is disconnected. */
+  /** A client that reads none of its pending bytes for this long is disconnected. */
   readonly slowReaderMs: number
   /**
    * How long a closing server still answers on open connections after it has stopped listening. Default 0. A proxy whose request meets a
@@ -43,7 +43,10 @@ export interface ServerOptions {
   readonly onResponse?: OnResponse
 }
 
-/** Creates the HTTP server: one route per endpoint, one guard for all endpoints but generation, one renderer of errors. */
+/**
+ * Creates the HTTP server: one route per endpoint, one guard for all endpoints except generation, and one renderer
+ * of errors.
+ */
 export function createServer(options: ServerOptions): FastifyInstance {
   const routes = generationRoutes(options.endpoints, options.onResponse)
   const app = createApp(options, routes)
@@ -71,9 +74,9 @@ function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): 
     genReqId: () => randomUUIDv7(),
     // A child logger for each request costs as much as parsing its body, and is used only when something fails.
     childLoggerFactory: logger => logger,
-    // The endpoints refuse requests of a closing gateway with errors of the table.
+    // The endpoints of a closing gateway refuse requests themselves, with errors of the error table.
     return503OnClosing: false,
-    // No address is longer. For a longer parameter the router would answer before the guard has run.
+    // No address is longer. The router answers a request with a longer parameter before the guard runs.
     routerOptions: { maxParamLength: HEAD_BYTES_MAX },
     clientErrorHandler: refuseUnparsable,
     frameworkErrors: (error, request, reply) => {
@@ -99,14 +102,15 @@ function addHooks(app: FastifyInstance, { endpoints, onResponse }: ServerOptions
     requireHost(request.raw)
     // Only browsers send an Origin, and only they need these headers.
     if (request.headers.origin !== undefined && request.url.startsWith('/v1/')) reply.headers(corsHeaders)
-    // A not-found handler would run after Fastify's content-type check, which turned a QUERY without a type into an internal error.
+    // A not-found handler would run after Fastify's content-type check, which turned a QUERY request without a type
+    // into an internal error.
     if (request.is404) refuseAddress(endpoints, request, reply)
     done()
   })
   app.addHook('onResponse', (request, reply, done) => {
     onResponse?.({
       path: request.routeOptions.url ?? 'none',
-      status: reply.raw.headersSent ? reply.raw.statusCode : LEFT_BEFORE_ANSWER,
+      status: reply.raw.headersSent ? reply.raw.statusCode : CLIENT_CLOSED_REQUEST,
       elapsedMs: reply.elapsedTime,
     })
     done()

@@ -2,13 +2,13 @@ import type { Server } from 'node:http'
 import { Server as NetServer } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
-/** Stops waiting for a quiet turn after this long: under constant load there is none. */
+/** The longest wait for a turn without a new connection: under constant load there is none. */
 const ACCEPTING_MS_MAX = 1_000
 
 /**
- * Closes the port and keeps all connections, idle ones too; `http.Server.close` would close those. Closing the port resets connections that wait
- * in the kernel's accept queue, so they are accepted first: node accepts one in a turn of the event loop, and a turn without one proves the
- * queue empty.
+ * Closes the port and keeps all connections, including idle ones, which `http.Server.close` would close. Closing the
+ * port resets connections that wait in the kernel's accept queue, so they are accepted first: node accepts one per
+ * turn of the event loop, and a turn without one proves that the queue is empty.
  */
 export async function stopListening(server: Server): Promise<void> {
   let hasAccepted = true

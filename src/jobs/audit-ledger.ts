@@ -12,13 +12,13 @@ export interface AuditJobDeps {
 }
 
 /**
- * An audit is followed by a pause of nine times its duration. It reads the whole ledger, and until it ends
- * vacuum cannot remove rows that were deleted after its start. With 20 million requests it takes three minutes
+ * The pause after an audit is nine times its duration. An audit reads the whole ledger, and until it ends vacuum
+ * cannot remove rows that were deleted after its start. With 20 million requests it takes three minutes
  * (bench/results), so it runs every half hour instead of every five minutes.
  */
 const PAUSE_FACTOR = 9
 
-/** For the two short statements that read and record the last audit: the pool has no limit. */
+/** Limits the two short statements that read and record the last audit: the pool itself has no limit. */
 const RECORD_TIMEOUT_MS = 10_000
 
 /**
@@ -29,7 +29,7 @@ export async function auditLedger({ pool, clock, log }: AuditJobDeps, signal: Ab
   const record = withQueryTimeout(pool, RECORD_TIMEOUT_MS)
   const last = await readLastAudit(record)
   if (last !== undefined) {
-    // The absolute value, because a record from the future was written by a clock that was wrong.
+    // A record from the future was written by a wrong clock, so use the absolute value.
     const pausedMs = Math.abs(clock.epochMs() - last.atEpochMs)
     if (pausedMs < last.elapsedMs * PAUSE_FACTOR) return
   }

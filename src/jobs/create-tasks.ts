@@ -18,7 +18,7 @@ export interface TaskDeps {
   readonly log: Log
 }
 
-/** When each scheduled task runs, UTC. */
+/** The schedule of the tasks, in UTC. */
 export const timetable: CronItem[] = [
   // One audit at a time in the cluster. While one takes longer than five minutes, at most one more is queued.
   {
@@ -45,7 +45,7 @@ export function createTasks({ pool, auditPool, clock, alerts, log }: TaskDeps, s
     },
     free_abandoned_jobs: async () => {
       const freed = await freeAbandonedJobs(pool)
-      if (freed.length > 0) log.warn({ freed }, 'took back jobs of dead nodes')
+      if (freed.length > 0) log.warn({ freed }, 'freed jobs of dead nodes')
     },
     ...alertTasks(alerts),
   }

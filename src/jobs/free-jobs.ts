@@ -10,7 +10,7 @@ const ABANDONED_MINUTES = 15
  * Unlocks the jobs of a stopped queue, so that other nodes can run them. `poolId` is the id of its
  * graphile-worker pool.
  */
-export async function freeJobsOf(sql: Sql, poolId: string): Promise<void> {
+export async function unlockJobs(sql: Sql, poolId: string): Promise<void> {
   await sql.query('SELECT graphile_worker.force_unlock_workers(ARRAY[$1::text])', [poolId])
 }
 

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { TaskList } from 'graphile-worker'
 import type { Pool } from '../db/pool.ts'
 import type { Log } from '../runtime/log.ts'
-import { freeJobsOf } from './free-jobs.ts'
+import { unlockJobs } from './free-jobs.ts'
 import { type RunningQueue, runQueue } from './run-queue.ts'
 
 interface RestartingQueueDeps {
@@ -12,7 +12,7 @@ interface RestartingQueueDeps {
   readonly log: Log
 }
 
-/** How long to wait before the queue is started again, and between attempts. */
+/** The delay before a restart of the queue, and between attempts. */
 const RESTART_MS = 5_000
 
 /**
@@ -67,13 +67,13 @@ export class RestartingQueue {
   async #restart(): Promise<boolean> {
     const { pool, log } = this.#deps
     try {
-      await freeJobsOf(pool, this.#poolId)
+      await unlockJobs(pool, this.#poolId)
       this.#queue = await this.#run()
-      // A call of `stop` during the restart stopped the previous queue.
+      // `stop` was called during the restart and stopped only the previous queue.
       if (this.#stopping.signal.aborted) await this.#queue.stop()
       return true
     } catch (error) {
-      log.warn({ err: error }, 'the job queue cannot be started again; trying again')
+      log.warn({ err: error }, 'the job queue could not be restarted; trying again')
       return false
     }
   }

@@ -26,7 +26,7 @@ export async function runQueue({ queuePool, taskList, onPoolId, log }: QueueOpti
   const events: WorkerEvents = new EventEmitter()
   const ended = Promise.withResolvers<void>()
   events.on('pool:create', ({ workerPool }) => onPoolId(workerPool.id))
-  // The runner's own promise also waits for the timetable, which sleeps for up to a minute and a half after errors.
+  // The runner's promise would also wait for the timetable, which sleeps for up to a minute and a half after errors.
   events.on('pool:release', () => ended.resolve())
   const runner = await run({
     pgPool: queuePool.pg,
@@ -34,8 +34,8 @@ export async function runQueue({ queuePool, taskList, onPoolId, log }: QueueOpti
     // An audit may take long, and webhook receivers may be slow.
     concurrency: 3,
     noHandleSignals: true,
-    // PostgreSQL announces new jobs. Polling finds jobs that wait for another attempt, and those announced
-    // while PostgreSQL was down.
+    // PostgreSQL announces new jobs. Polling finds jobs that wait for a retry, and jobs announced while PostgreSQL
+    // was down.
     pollInterval: 5_000,
     // 0 instead of the default -1 makes the queue handle errors of the statement that records the end of a job.
     // With -1, when PostgreSQL is down, that error is an unhandled rejection, which ends the process.
@@ -47,7 +47,7 @@ export async function runQueue({ queuePool, taskList, onPoolId, log }: QueueOpti
   return {
     ended: ended.promise,
     stop() {
-      // Rejects when the queue has already stopped on an error. The rest of the shutdown must go on.
+      // Rejects when the queue has already stopped because of an error. The shutdown must continue.
       runner.stop().catch(error => log.warn({ err: error }, 'the job queue had already stopped'))
       return ended.promise
     },
@@ -56,10 +56,10 @@ export async function runQueue({ queuePool, taskList, onPoolId, log }: QueueOpti
 
 /** Lowers info to debug: graphile-worker logs each start and end of its workers as info. */
 function writeLog(log: Log, level: string, message: string, meta: object | undefined): void {
-  const facts = { jobs: true, ...meta }
+  const fields = { jobs: true, ...meta }
   // A webhook receiver that does not answer concerns its customer, not the operator.
-  if (meta && 'error' in meta && meta.error instanceof DeliveryFailed) log.debug(facts, message)
-  else if (level === 'error') log.error(facts, message)
-  else if (level === 'warning') log.warn(facts, message)
-  else log.debug(facts, message)
+  if (meta && 'error' in meta && meta.error instanceof DeliveryFailed) log.debug(fields, message)
+  else if (level === 'error') log.error(fields, message)
+  else if (level === 'warning') log.warn(fields, message)
+  else log.debug(fields, message)
 }

@@ -17,9 +17,10 @@ export interface NodeDeps {
 
 export interface RunningNode extends NodeLife {
   /**
-   * Ends the leases of dead nodes at once: of `nodeIds`, which a lock proves dead, or with `'all'` of every
-   * node except this one. Call it after their journals were replayed, so that their charges find their leases.
-   * A customer whose balance is locked is logged and retried later. Rejects when PostgreSQL cannot be reached.
+   * Ends the leases of dead nodes immediately. `nodeIds` are nodes that a lock proves dead; `'all'` means every node
+   * except this one. Call it after their journals were replayed, so that the replayed charges find their leases. If
+   * the balance of a customer is locked, that is logged and its leases are ended later. Rejects when PostgreSQL
+   * cannot be reached.
    */
   reclaimLeases(nodeIds: readonly string[] | 'all'): Promise<void>
 }
@@ -52,12 +53,12 @@ interface ReclaimerDeps extends Pick<NodeDeps, 'store' | 'nodeShard' | 'log'> {
   readonly life: Pick<NodeLife, 'nodeId'>
 }
 
-/** Ends the leases of dead nodes, now and with every fifteenth heartbeat. */
+/** Ends the leases of dead nodes, on request and at every fifteenth heartbeat. */
 class Reclaimer {
   readonly #deps: ReclaimerDeps
   /**
-   * A dead node may have had thousands of customers, with a transaction each. Another node, or the next start,
-   * does the rest.
+   * Aborts a reclaim: a dead node may have had thousands of customers, with one transaction each. Another node, or
+   * the next start, reclaims the rest.
    */
   readonly #stopping = new AbortController()
   #beats = 0
@@ -67,7 +68,7 @@ class Reclaimer {
     this.#deps = deps
   }
 
-  /** Resolves when no search that a heartbeat started is running. */
+  /** Resolves when the reclaim that a heartbeat started has ended; undefined when none is running. */
   get idle(): Promise<void> | undefined {
     return this.#running
   }

@@ -16,8 +16,8 @@ export interface AnnounceFacts {
 }
 
 /**
- * Prints to stdout that the gateway is ready. On a new installation it first creates the customer and the key
- * that it shows.
+ * Prints to stdout that the gateway is ready. On a new installation it first creates the customer and the API key
+ * that it prints.
  */
 export async function announce({ config, connection, masterKey, port, findings }: AnnounceFacts): Promise<void> {
   const setup = createPool(connection, { max: 1, applicationName: 'switchyard first run' })
@@ -26,13 +26,13 @@ export async function announce({ config, connection, masterKey, port, findings }
     const { offers } = await readHosterOffers(setup, {
       masterKey,
       allowPrivateHosters: config.hosters.allowPrivateUrls,
-      // The catalog has already logged hosters that are not offered.
+      // The catalog has already logged the hosters that cannot be offered.
       onProblem: () => {},
     })
-    const hosters = [...Map.groupBy(offers, ({ endpoint }) => endpoint)].map(([{ name, baseUrl }, own]) => ({
+    const hosters = [...Map.groupBy(offers, ({ endpoint }) => endpoint)].map(([{ name, baseUrl }, hosterOffers]) => ({
       name,
       baseUrl,
-      models: own.map(({ modelId }) => modelId),
+      models: hosterOffers.map(({ modelId }) => modelId),
     }))
     process.stdout.write(welcome({ config, port, created, findings, hosters }))
   } finally {

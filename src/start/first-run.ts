@@ -7,7 +7,7 @@ import { type Pool, type Sql, transaction } from '../db/pool.ts'
 import type { Nanos } from '../domain/money.ts'
 import { openAccount } from '../ledger/accounts/open-account.ts'
 
-/** What the first start created. `apiKey` is its only copy: the database stores a hash. */
+/** Created by the first start. `apiKey` is the only copy of the key: the database stores a hash. */
 export interface FirstRun {
   readonly email: string
   readonly customerId: string
@@ -16,9 +16,9 @@ export interface FirstRun {
 }
 
 /**
- * Creates the operator, a first customer with the signup credit and its first API key, in one transaction, on a
- * new installation only. Any number of nodes may start at once: one of them creates these. Returns undefined
- * when they were created before.
+ * Creates the operator, a first customer with the signup credit and its first API key, in one transaction, on a new
+ * installation only. When several nodes start at the same time, one of them creates these. Returns undefined when
+ * they already exist.
  */
 export async function ensureFirstRun({
   pool,
@@ -32,7 +32,7 @@ export async function ensureFirstRun({
     // Other nodes wait here, up to their lock timeout, and then find the row.
     await sql.query('SELECT pg_advisory_xact_lock($1)', [FIRST_RUN_LOCK])
     if (await isDone(sql)) return undefined
-    const customerId = await customerFor(sql, config, email)
+    const customerId = await ensureCustomer(sql, config, email)
     await addOperator(sql, email, customerId)
     const { key } = await issueKey(sql, { customerId, name: 'first key' })
     await sql.query('INSERT INTO installation (name, value) VALUES ($1, $2)', [DONE, new Date().toISOString()])
@@ -48,8 +48,11 @@ async function isDone(sql: Sql): Promise<boolean> {
   return (await sql.query('SELECT FROM installation WHERE name = $1', [DONE])).rows.length > 0
 }
 
-/** The operator may have added this customer by hand before the first start. */
-async function customerFor(sql: Sql, config: Pick<Config, 'signup'>, email: string): Promise<string> {
+/**
+ * Returns the id of the customer with this email. The operator may have added the customer by hand before the first
+ * start.
+ */
+async function ensureCustomer(sql: Sql, config: Pick<Config, 'signup'>, email: string): Promise<string> {
   const created = await createCustomer(sql, config, { email })
   if (created) return created.customerId
   const { customerId } = (await findCustomer(sql, email))!

@@ -42,7 +42,7 @@ export async function gatherSupply(config: Config): Promise<GatheredOffers> {
 async function startDemo({ demo: { tokensPerSecond, firstTokenMs, price } }: Config) {
   // A random key that only this process knows, so that clients cannot bypass the gateway through the demo's port.
   const apiKey = randomBytes(24).toString('base64url')
-  // Loaded only when enabled: the demo needs the tokenizer.
+  // Loaded only when enabled, because the demo needs the tokenizer.
   const { startDemoUpstream } = await import('../demo/start-demo-upstream.ts')
   const { demoOffer } = await import('../demo/demo-offer.ts')
   const upstream = await startDemoUpstream({ tokensPerSecond, firstTokenMs, apiKey })

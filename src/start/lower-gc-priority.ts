@@ -1,10 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { setPriority } from 'node:os'
 
-/**
- * Node's name for V8's helper threads. Once the code is compiled they do little else than mark and sweep the
- * heap.
- */
+/** Node's name for V8's helper threads. Once the code is compiled they mostly mark and sweep the heap. */
 const V8_THREAD = 'node-V8Worker'
 
 /**
@@ -14,8 +11,8 @@ const V8_THREAD = 'node-V8Worker'
 const NICENESS = 5
 
 /**
- * Gives requests priority over the garbage collector when both share a core. With 1,000 streams V8 marks
- * 500,000 objects every few seconds. At equal priority it takes half of a core of which the streams need three
+ * Gives requests priority over the garbage collector when both share a core. With 1,000 streams V8 marks 500,000
+ * objects every few seconds. At equal priority marking takes half of a core of which the streams need three
  * quarters, and chunks are 38 to 55 ms late (p99). With this niceness they are 14 to 35 ms late. At niceness 10
  * marking takes so long that memory use grows by a tenth, at 19 by a third.
  *

@@ -7,13 +7,13 @@ import { serve } from './serve.ts'
 import { shutdownSignals } from './shutdown-signals.ts'
 
 /**
- * Runs the gateway in this process until SIGTERM, SIGINT or SIGHUP, then drains. Resolves when everything it
+ * Runs the gateway in this process until SIGTERM, SIGINT or SIGHUP, then drains. Resolves when everything that it
  * started has stopped. Throws an Error with a message for the operator when it cannot start.
  */
 export async function main(config: Config): Promise<void> {
   const stop = shutdownSignals()
   const log = createLog(config.log.level)
-  // Disposed in reverse order of the start.
+  // Disposed in the reverse order of the start.
   await using started = new AsyncDisposableStack()
   const connections = connectionsNeeded(config.postgres, 1)
   const foundation = started.use(await prepare({ config, log, connections, onLost: stop.now }))

@@ -11,10 +11,13 @@ import { noteMasterKey } from '../secrets/master-key-mark.ts'
 import type { Finding } from '../supply/detection/detect-local.ts'
 import { gatherSupply } from './gather-supply.ts'
 
-/** What all processes of a gateway share, created once at its start. Disposing stops it, PostgreSQL last. */
+/**
+ * The resources that all processes of a gateway share, created once at startup. Disposal stops them, PostgreSQL
+ * last.
+ */
 export interface Foundation extends AsyncDisposable {
   readonly connection: Connection
-  /** PostgreSQL runs from the data directory, and the server lock proves that no other gateway uses it. */
+  /** Whether PostgreSQL runs from the data directory. If so, the server lock proves that no other gateway uses it. */
   readonly embedded: boolean
   readonly masterKey: Buffer
   /** Local and cloud offers: configured, detected and the demo. */
@@ -30,7 +33,7 @@ export interface PrepareOptions {
   readonly log: FastifyBaseLogger
   /** How many connections the nodes may open at once, see `connectionsNeeded`. */
   readonly connections: number
-  /** PostgreSQL settings for the embedded cluster, only if this call starts it. */
+  /** Settings for the embedded PostgreSQL. They apply only if this call starts it. */
   readonly settings?: Readonly<Record<string, string>>
   /** Called when the embedded PostgreSQL is lost: the gateway cannot serve without it. */
   readonly onLost: () => void
@@ -47,7 +50,7 @@ export async function prepare({
   settings = {},
   onLost,
 }: PrepareOptions): Promise<Foundation> {
-  // Disposed in reverse order of the start, also when a later step fails.
+  // Disposed in the reverse order of the start, even when a later step fails.
   await using started = new AsyncDisposableStack()
   const { databaseUrl, dataDir } = config
   const database = await openDatabase({ databaseUrl: databaseUrl ?? undefined, dataDir, log, settings })
@@ -61,7 +64,7 @@ export async function prepare({
     })
     started.defer(() => lock.release())
   }
-  // After the lock: a running server may have an older version, and a second one that is refused must not
+  // The lock comes first: a running server may have an older version, and a second server that is refused must not
   // migrate its database.
   await migrate(database.connection, migrationsDir, () =>
     log.info('waiting for another process that is migrating the database'),
@@ -93,10 +96,7 @@ export async function prepare({
   }
 }
 
-/**
- * Warns at the start about a wrong master key, for example after a restore, before the first secret that cannot
- * be opened.
- */
+/** Warns at startup about a wrong master key, for example after a restore, before the first secret cannot be opened. */
 async function compareMasterKey(sql: Sql, masterKey: Buffer, log: FastifyBaseLogger): Promise<void> {
   if (await noteMasterKey(sql, masterKey)) return
   log.warn(

@@ -8,15 +8,15 @@ import type { WorkerTask } from './worker-task.ts'
 import { startWorkers } from './workers/start-workers.ts'
 
 /**
- * Runs `config.server.workers` nodes behind one port, each in its own process, until SIGTERM, SIGINT or SIGHUP;
- * then all of them drain. The primary does once what a gateway needs once: embedded PostgreSQL, demo upstream,
- * detection, first run and welcome text. Throws an Error with a message for the operator when it cannot start,
- * or when its workers cannot be kept alive.
+ * Runs `config.server.workers` nodes behind one port, each in its own process, until SIGTERM, SIGINT or SIGHUP; then
+ * all of them drain. The primary runs the parts that a gateway has only once: embedded PostgreSQL, demo upstream,
+ * detection, first run and welcome text. Throws an Error with a message for the operator when it cannot start, or
+ * when its workers cannot be kept alive.
  */
 export async function primary(config: Config): Promise<void> {
   const stop = shutdownSignals()
   const log = createLog(config.log.level)
-  // Disposed in reverse order of the start.
+  // Disposed in the reverse order of the start.
   await using started = new AsyncDisposableStack()
   const connections = connectionsNeeded(config.postgres, config.server.workers)
   const foundation = started.use(
@@ -24,7 +24,8 @@ export async function primary(config: Config): Promise<void> {
       config,
       log,
       connections,
-      // PostgreSQL reserves three for superusers; the others are for operators who inspect the database.
+      // Of the 16 extra connections, PostgreSQL reserves three for superusers. The others are for operators who
+      // inspect the database.
       settings: { max_connections: String(Math.max(100, connections + 16)) },
       onLost: stop.now,
     }),

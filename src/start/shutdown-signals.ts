@@ -1,14 +1,14 @@
-/** Shutdown requests of the operator, sent as signals. */
+/** Shutdown requests from the operator, sent as signals. */
 export interface ShutdownSignals {
   /** Resolves at the first SIGTERM, SIGINT or SIGHUP. */
   readonly requested: Promise<void>
   /** Aborted by a second signal: cuts the drain short. */
   readonly force: AbortSignal
-  /** Acts like a signal. */
+  /** Requests a shutdown, as a signal does. */
   now(): void
   /**
-   * Call it once there is something to drain. Until then a second signal ends the process, because a start can
-   * wait for other processes without a limit.
+   * Call it once there is something to drain. Until then a second signal ends the process, because startup can wait
+   * for other processes without a time limit.
    */
   serving(): void
 }
@@ -16,7 +16,7 @@ export interface ShutdownSignals {
 /** npm and the terminal both forward Ctrl-C, so one key press can arrive twice. */
 const SAME_KEY_PRESS_MS = 1_000
 
-/** Handles SIGTERM, SIGINT and SIGHUP from now on: the first one requests a drain, another one cuts it short. */
+/** Handles SIGTERM, SIGINT and SIGHUP from now on: the first signal requests a drain, a later one cuts it short. */
 export function shutdownSignals(): ShutdownSignals {
   const requested = Promise.withResolvers<void>()
   const force = new AbortController()

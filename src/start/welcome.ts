@@ -12,11 +12,11 @@ export interface WelcomeFacts {
   readonly config: Config
   /** The port that the server listens on. */
   readonly port: number
-  /** Set only by the start that created the first customer: its key is shown here and never again. */
+  /** Set only when this start created the first customer. Its key is shown here and never again. */
   readonly created: FirstRun | undefined
   /** Local servers and clouds that detection found. */
   readonly findings: readonly Finding[]
-  /** The hosters whose models are offered. */
+  /** The hosters that are offered, with their models. */
   readonly hosters: readonly { readonly name: string; readonly baseUrl: string; readonly models: readonly string[] }[]
 }
 
@@ -27,8 +27,8 @@ export function welcome({ config, port, created, findings, hosters }: WelcomeFac
     '',
     `${bold('Switchyard')} is ready: ${bold(`${baseUrl}/v1`)}   API reference: ${baseUrl}/docs`,
     ...supplyLines(config, findings),
-    ...hosters.map(({ name, baseUrl, models }) => `  hoster ${name} (${baseUrl}): ${listed(models)}`),
-    ...(created ? firstSteps(baseUrl, created, exampleModelOf(config, findings)) : []),
+    ...hosters.map(({ name, baseUrl, models }) => `  hoster ${name} (${baseUrl}): ${listModels(models)}`),
+    ...(created ? firstSteps(baseUrl, created, exampleModel(config, findings)) : []),
     '',
     '',
   ].join('\n')
@@ -40,8 +40,8 @@ export function curlLine(baseUrl: string, apiKey: string, model: string): string
   return `curl ${baseUrl}/v1/chat/completions -H 'Authorization: Bearer ${apiKey}' -H 'Content-Type: application/json' -d ${quoteForShell(body)}`
 }
 
-/** Returns a model on offer for examples. Prefers the demo, which always answers. */
-export function exampleModelOf(config: Config, findings: readonly Finding[] = []): string {
+/** Returns the id of an available model, for examples. Prefers the demo, which always answers. */
+export function exampleModel(config: Config, findings: readonly Finding[] = []): string {
   if (config.demo.enabled) return DEMO_MODEL
   return config.endpoints[0]?.models[0]?.id ?? findings.find(({ models }) => models.length > 0)?.models[0] ?? AUTO_MODEL
 }
@@ -52,10 +52,10 @@ function supplyLines(config: Config, findings: readonly Finding[]): string[] {
       ? ['  demo: a built-in model without weights that answers with generated filler text; for trying things out']
       : []),
     ...config.endpoints.map(
-      ({ name, base_url, models }) => `  ${name} (${base_url}): ${listed(models.map(({ id }) => id))}`,
+      ({ name, base_url, models }) => `  ${name} (${base_url}): ${listModels(models.map(({ id }) => id))}`,
     ),
     ...findings.map(
-      ({ name, baseUrl, models, note }) => `  found ${name} (${baseUrl}): ${listed(models)}\n    ${note}`,
+      ({ name, baseUrl, models, note }) => `  found ${name} (${baseUrl}): ${listModels(models)}\n    ${note}`,
     ),
   ]
 }
@@ -83,7 +83,7 @@ function firstSteps(baseUrl: string, created: FirstRun, model: string): string[]
 
 const LISTED_MAX = 8
 
-function listed(models: readonly string[]): string {
+function listModels(models: readonly string[]): string {
   if (models.length === 0) return 'no models'
   const more = models.length - LISTED_MAX
   return models.slice(0, LISTED_MAX).join(', ') + (more > 0 ? `, and ${more} more` : '')

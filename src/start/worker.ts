@@ -2,15 +2,15 @@ import { errorMessage } from '../runtime/error-message.ts'
 import { SHUTDOWN_SIGNALS } from './shutdown-signals.ts'
 import type { WorkerTask } from './worker-task.ts'
 
-// The program of one worker of `switchyard start --workers`: a node that gets its connections and its task from
+// The program of a worker of `switchyard start --workers`: a node that gets its connections and its task from
 // src/start/primary.ts.
 
 // Ctrl-C reaches every process of the terminal. The primary gets it too and drains the workers, so a worker
 // ignores it.
 for (const signal of SHUTDOWN_SIGNALS) process.on(signal, () => {})
 
-// Loaded after the handlers, because loading is the slowest part of a start: Ctrl-C during it would end the
-// worker, and the primary would report a failure.
+// Imported after the handlers are set, because loading is the slowest part of a start. Ctrl-C while loading would
+// otherwise end the worker, and the primary would report a failure.
 const { createLog } = await import('../runtime/create-log.ts')
 const { serve } = await import('./serve.ts')
 const { connectToPrimary } = await import('./workers/connect-to-primary.ts')

@@ -13,7 +13,7 @@ const receiver = useResource(startWebhookReceiver, server => server.close())
 const gateway = useTestApp(() => ({
   yaml: 'alerts: { allow_private_urls: true }',
   offers: [testOffer(upstream.baseUrl, { price: { inputPicoPerToken: 0n, outputPicoPerToken: 1_000_000_000_000n } })],
-  timeouts: { alertLookMs: 50 },
+  timeouts: { alertIntervalMs: 50 },
 }))
 const customer = useCustomer(gateway, { key: { scopes: ['manage'] } })
 

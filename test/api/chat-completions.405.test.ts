@@ -22,7 +22,7 @@ test.each([
   expect(response.headers.get('allow')).toBe(allowed === 'GET' ? 'GET, HEAD' : allowed)
   const error = await readError(response)
   expect(error).toMatchObject({ status: 405, type: 'invalid_request_error', code: 'method_not_allowed' })
-  expect(error.message).toContain(`answers to ${allowed}`)
+  expect(error.message).toContain(`accepts ${allowed}`)
 })
 
 test('unusual methods are 4xx, and a method override header is ignored', async () => {

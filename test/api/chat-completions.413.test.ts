@@ -34,7 +34,7 @@ test('a body of one byte more is refused', async () => {
     status: 413,
     type: 'invalid_request_error',
     code: 'request_too_large',
-    message: 'The request body is larger than 4 MiB. Send less, or images by URL.',
+    message: 'The request body is larger than 4 MiB. Shorten it, or send images by URL.',
   })
 })
 

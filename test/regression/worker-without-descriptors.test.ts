@@ -12,7 +12,7 @@ process.on('message', ({ kind }) => {
     const server = createServer().listen(0, '127.0.0.1', () => process.send({ kind: 'serving', port: server.address().port }))
   }
   if (kind === 'drain') process.send({ kind: 'drained' })
-  if (kind === 'leave') process.exit()
+  if (kind === 'close') process.exit()
 })
 process.send({ kind: 'ready' })`
 

@@ -72,8 +72,8 @@ async function checkMigrations(pool: Pool): Promise<string> {
 }
 
 /**
- * Rate limits count minutes and days by the database's clock. With a larger skew, the reset times in response headers would not match these
- * windows.
+ * Rate limits count minutes and days by the database's clock. With a larger skew, the reset times in response
+ * headers would not match them.
  */
 const CLOCK_SKEW_MAX_MS = 2_000
 

@@ -5,7 +5,7 @@ import { getJson } from '../../egress/get-json.ts'
 import { quoteForShell } from '../../runtime/quote-for-shell.ts'
 import { CHECK_TIMEOUT_MS, type Finding, runCheck } from './finding.ts'
 
-/** Checks that each endpoint answers `GET /models` and lists the models that are sold from it. */
+/** Checks that each endpoint answers `GET /models` and lists the models that it must serve. */
 export async function checkEndpoints(offers: readonly Offer[], lookup?: LookupFunction): Promise<Finding[]> {
   const byEndpoint = Map.groupBy(offers, offer => offer.endpoint)
   return Promise.all(

@@ -10,7 +10,7 @@ import { checkDataDirectory, checkPort } from './check-machine.ts'
 import { type Finding, runCheck } from './finding.ts'
 
 export function doctorCommand(): Command {
-  return createCommand('doctor', 'Check everything that a start needs, and change nothing; fails if a check fails', [
+  return createCommand('doctor', 'Check everything that startup needs, and change nothing; fails if a check fails', [
     'doctor',
     'doctor --json --config production.yaml',
   ]).action(async options => {

@@ -1,4 +1,4 @@
-/** The result of one check. `detail` says what was found and, if `ok` is false, what to do. */
+/** The result of one check. `detail` describes what was found and, if `ok` is false, what to do. */
 export interface Finding {
   readonly check: string
   readonly ok: boolean

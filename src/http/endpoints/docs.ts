@@ -4,7 +4,10 @@ import { gzip } from 'node:zlib'
 import Fastify from 'fastify'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 
-/** GET /docs and its script: the API reference. Scalar renders it in the browser from /openapi.json, without other servers. */
+/**
+ * GET /docs and its script: the API reference. Scalar renders it in the browser from /openapi.json and contacts no
+ * other server.
+ */
 export function docs(): Endpoint[] {
   let scalar: Promise<Buffer> | undefined
   return [

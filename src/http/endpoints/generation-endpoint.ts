@@ -5,7 +5,7 @@ import type { ErrorCode } from '../../domain/errors.ts'
 import type { GenerationEndpoint } from '../endpoint.ts'
 import { type GenerationDeps, serveGeneration } from './serve-generation.ts'
 
-/** The generation endpoint of one dialect. */
+/** Returns the generation endpoint of a dialect. */
 export function generationEndpoint(deps: GenerationDeps, dialect: ClientDialect): GenerationEndpoint {
   const { operationId, tag, summary, body, answer, answerDescription, stream } = dialect.operation
   return {
@@ -36,7 +36,9 @@ const requestHeaders = z.object({
     .min(1)
     .max(255)
     .optional()
-    .describe('A name for this request. Sent again within 24 hours, it gets the same answer and is not charged again.'),
+    .describe(
+      'A unique name for this request. A repeat within 24 hours gets the same answer and is not charged again.',
+    ),
 })
 
 const generationErrors: readonly ErrorCode[] = [

@@ -4,7 +4,7 @@ import { ApiError, modelNotAllowed } from '../../domain/errors.ts'
 import type { Endpoint } from '../endpoint.ts'
 
 interface ModelsDeps {
-  /** The models on offer now, by id. */
+  /** The available models, by id. */
   readonly models: () => ReadonlyMap<string, ListedModel>
 }
 

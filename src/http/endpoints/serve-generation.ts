@@ -18,7 +18,7 @@ import { corsHeaderList } from '../cors.ts'
 import { EventStream, servedByHeaders } from '../event-stream.ts'
 import type { GenerationRequest, GenerationResponse } from '../generation-exchange.ts'
 import type { HeaderList } from '../header-list.ts'
-import { idempotencyKeyOf } from '../idempotency-key.ts'
+import { readIdempotencyKey } from '../idempotency-key.ts'
 import type { InFlight, Running } from '../in-flight.ts'
 import { receiveBody } from '../receive-body.ts'
 import { requireHost } from '../require-host.ts'
@@ -26,9 +26,9 @@ import { errorHeaders, isFault, toApiError } from '../respond-error.ts'
 
 export interface GenerationDeps {
   readonly complete: (request: CompletionRequest, events: EventSink) => Promise<Served>
-  /** The same for a request with an Idempotency-Key. */
+  /** Like `complete`, for a request with an Idempotency-Key. */
   readonly completeOnce: (request: OnceRequest, events: EventSink) => Promise<Served>
-  /** For `dry_run`. */
+  /** Answers a request with `dry_run`. */
   readonly quote: (caller: Caller, job: ChatJob, requestId: string) => Promise<ChatQuote>
   readonly authenticate: Authenticator['authenticate']
   readonly windows: WindowView
@@ -76,20 +76,21 @@ class GenerationCall {
     try {
       const { inFlight, authenticate, bodyLimitBytes } = this.#deps
       requireHost(this.#request)
-      const found = authenticate(this.#request.rawHeaders)
-      const caller = found instanceof Promise ? await found : found
+      const authenticated = authenticate(this.#request.rawHeaders)
+      const caller = authenticated instanceof Promise ? await authenticated : authenticated
       this.#caller = caller
       let body: Buffer | null = await receiveBody(this.#request, bodyLimitBytes)
-      // The client may have left while its key was looked up.
+      // The client may have disconnected while its key was looked up.
       if (this.#response.isClosed) return
       const running = inFlight.enter()
       this.#running = running
       if (running.refusal) throw running.refusal
-      // Requests of one turn of the event loop continue together. Only after `enter`, so that a client that leaves in between is noticed.
+      // Requests of one event-loop turn continue together. This comes after `enter`, so that a client that
+      // disconnects during the wait is noticed.
       await new Promise<void>(endOfTurn)
       failpoint('chat-authenticated')
       const job = this.#dialect.parseRequest(body)
-      const key = job.dryRun ? undefined : idempotencyKeyOf(this.#request)
+      const key = job.dryRun ? undefined : readIdempotencyKey(this.#request)
       const bodyHash = key === undefined ? null : createHash('sha256').update(body).digest()
       // A long prompt must not stay in memory while its answer streams.
       body = null
@@ -147,7 +148,7 @@ class GenerationCall {
     }
   }
 
-  /** A quote is a whole answer, also where a stream was requested. */
+  /** Sends the quote as a whole answer, even when a stream was requested. */
   async #sendQuote(caller: Caller, job: ChatJob): Promise<void> {
     const body = JSON.stringify(await this.#deps.quote(caller, job, this.#requestId))
     const headers = await this.#headers()
@@ -163,7 +164,7 @@ class GenerationCall {
     if (isFault(error) && !this.#running?.signal.aborted) {
       log.error({ requestId, err: error.internal ?? thrown, code: error.code }, 'chat request failed')
       if (error instanceof Unserved && error.upstreamMessages.length > 0) {
-        log.debug({ requestId, upstreamMessages: error.upstreamMessages }, 'what the servers said')
+        log.debug({ requestId, upstreamMessages: error.upstreamMessages }, 'upstream error messages')
       }
     }
     await this.#sendError(error)
@@ -171,20 +172,20 @@ class GenerationCall {
 
   async #sendError(error: ApiError): Promise<void> {
     const response = this.#response
-    // Once the status has left, the only way to report a failure is to break off.
+    // Once the status has been sent, closing the connection is the only way to report a failure.
     if (response.statusSent !== null || response.isClosed) return response.destroy()
     const body = this.#dialect.errorBody(error)
     const headers = await this.#headers()
     headers.push(...jsonHeaders(body), ...Object.entries(errorHeaders(error)).flat())
-    // Node reads the rest of a refused body for at most the 30 s of its `requestTimeout`. Closing the connection of a 413 instead would send a
-    // reset, upon which nginx discards the answer and marks this node as failed.
+    // Node reads the rest of a refused body for at most the 30 s of its `requestTimeout`. Closing the connection of a
+    // 413 instead would send a reset, and nginx would discard the answer and mark this node as failed.
     response.send(error.row.status, headers, body)
   }
 
-  /** The headers of every response. `answerId`: the earlier request whose answer is sent again. */
+  /** Builds the headers that every response has. `answerId`: the earlier request whose answer is repeated. */
   #headers(answerId: string = this.#requestId): HeaderList | Promise<HeaderList> {
     const counts = this.#caller && this.#deps.windows.current(this.#caller)
-    if (counts instanceof Promise) return counts.then(known => this.#headersWith(answerId, known))
+    if (counts instanceof Promise) return counts.then(resolved => this.#headersWith(answerId, resolved))
     return this.#headersWith(answerId, counts)
   }
 
@@ -197,7 +198,7 @@ class GenerationCall {
       headers.push(...rateLimitHeaders(this.#caller!.limits, counts, clock.epochMs()))
       headers.push('openai-processing-ms', String(Math.round(elapsedMs)))
     }
-    // A gateway that is shutting down takes no further request on this connection.
+    // A gateway that is shutting down accepts no further request on this connection.
     if (inFlight.isClosed) headers.push('connection', 'close')
     return headers
   }

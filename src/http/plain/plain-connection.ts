@@ -4,23 +4,32 @@ import type { LinkedItem } from '../../runtime/linked-set.ts'
 import { parsePlainRequest, type RequestLines } from './plain-request.ts'
 import { PlainResponse, type ResponseOwner } from './plain-response.ts'
 
-/** What the connections of a server share. */
+/** Shared by all connections of a server. */
 export interface ConnectionContext {
   readonly lines: RequestLines
   readonly keepAliveMs: number
-  /** Gives the socket to node:http. */
+  /** Hands the socket to node:http. */
   handOver(socket: Socket): void
-  /** Answers a request that has broken off as node:http would. */
+  /** Answers a truncated request as node:http would. */
   refuse(error: Error, socket: Socket): void
-  /** The connection has been closed or handed over. */
+  /** Called when the connection has been closed or handed over. */
   onGone(connection: PlainConnection): void
 }
 
-/** An incomplete request is handed to node:http at the first check after this long; node:http's own time-outs start then. */
+/**
+ * An incomplete request is handed to node:http at the first check after this long. The timeouts of node:http start
+ * then.
+ */
 const PART_MS_MAX = 5_000
-/** A request in more pieces is handed over too: each piece is joined to those before it, which costs too much for many small ones. */
+/**
+ * A request in more pieces is also handed over: each piece is joined to the ones before it, which is too expensive
+ * for many small pieces.
+ */
 const PIECES_MAX = 16
-/** Bytes that arrive during an answer. Beyond this limit they are discarded and the connection ends with the answer, to bound memory. */
+/**
+ * Limit of the bytes that arrive during an answer. Later bytes are discarded and the connection closes after the
+ * answer, to bound memory.
+ */
 const PIPELINED_BYTES_MAX = 64 * 1024
 
 /** One connection, which serves at most one request at a time. */
@@ -34,7 +43,7 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
   /** The bytes of an incomplete request. */
   #part: Buffer | null = null
   #pieces = 0
-  /** The part cannot be a whole request before it has this many bytes. */
+  /** The least number of bytes with which the part can be a whole request. */
   #partBytesMin = 0
   /** The bytes that arrived during the current answer. */
   readonly #pipelined = new ByteQueue()
@@ -57,14 +66,14 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
     this.#response = null
     this.#hasServed = true
     this.#sinceMs = performance.now()
-    if (!keepsAlive || this.#phase !== 'serving') this.#leave()
-    else if (this.#pipelined.length > 0) this.#begin(this.#pipelined.take(Number.POSITIVE_INFINITY))
+    if (!keepsAlive || this.#phase !== 'serving') this.#endAfterAnswer()
+    else if (this.#pipelined.length > 0) this.#beginRequest(this.#pipelined.take(Number.POSITIVE_INFINITY))
   }
 
-  /** Closes the connection when it has been idle for too long, and hands it over when its request is slow to arrive. */
+  /** Closes the connection when it has been idle for too long. Hands it over when its request is slow to arrive. */
   check(nowMs: number): void {
     const { socket } = this
-    if (this.#response !== null || this.#phase === 'leaving' || socket.destroyed) return
+    if (this.#response !== null || this.#phase === 'closing' || socket.destroyed) return
     const elapsedMs = nowMs - this.#sinceMs
     if (this.#hasServed && this.#part === null) {
       // Unwritten bytes belong to an answer that the client is slow to read.
@@ -72,35 +81,35 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
     } else if (elapsedMs >= PART_MS_MAX) this.handOver()
   }
 
-  /** Called when the server closes. A request that has begun to arrive is handed to node:http. */
+  /** Called when the server closes. An incomplete request is handed to node:http. */
   close(): void {
     if (this.#phase === 'serving') this.#phase = 'last answer'
     if (this.#response !== null) return
     if (this.#part !== null) this.handOver()
-    else if (this.socket.writableLength > 0) this.#leave()
+    else if (this.socket.writableLength > 0) this.#endAfterAnswer()
     else this.socket.destroy()
   }
 
-  /** Hands the connection to node:http, with the bytes that it has not read. */
+  /** Hands the connection to node:http, with the bytes that have not been parsed. */
   handOver(): void {
     const { socket } = this
     socket.off('data', this.#onData).off('end', this.#onEnd).off('close', this.#onClose).off('error', ignore)
     socket.pause()
     if (this.#part !== null) socket.unshift(this.#part)
-    this.#forget()
+    this.#discardInput()
     this.#context.onGone(this)
     this.#context.handOver(socket)
     socket.resume()
   }
 
   readonly #onData = (bytes: Buffer): void => {
-    if (this.#phase === 'leaving') return
+    if (this.#phase === 'closing') return
     if (this.#response !== null) this.#keepPipelined(bytes)
-    else if (this.#part === null) this.#begin(bytes)
+    else if (this.#part === null) this.#beginRequest(bytes)
     else {
       this.#part = Buffer.concat([this.#part, bytes])
       this.#pieces++
-      this.#take(this.#part)
+      this.#parse(this.#part)
     }
   }
 
@@ -110,16 +119,16 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
     else this.#phase = 'last answer'
   }
 
-  #begin(bytes: Buffer): void {
+  #beginRequest(bytes: Buffer): void {
     this.#part = bytes
     this.#pieces = 1
     this.#partBytesMin = 0
     this.#sinceMs = performance.now()
-    this.#take(bytes)
+    this.#parse(bytes)
   }
 
-  /** Serves a whole request, waits for the rest of an incomplete one, and hands everything else over. */
-  #take(bytes: Buffer): void {
+  /** Serves a complete request, waits for the rest of an incomplete one, and hands everything else over. */
+  #parse(bytes: Buffer): void {
     if (bytes.length < this.#partBytesMin && this.#pieces <= PIECES_MAX) return
     const request = parsePlainRequest(bytes, this.#context.lines)
     if (typeof request === 'number' && this.#pieces <= PIECES_MAX) this.#partBytesMin = request
@@ -133,44 +142,46 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
   }
 
   /**
-   * Ends the server's side after the answer and reads on until the client ends its own. Closing with unread bytes in the kernel would send a
-   * reset, at which the client's kernel discards an answer that was paid for.
+   * Ends the server's side after the answer, and reads on until the client ends its side. Closing with unread bytes
+   * in the kernel would send a reset, and the client's kernel would discard an answer that was paid for.
    */
-  #leave(): void {
-    this.#phase = 'leaving'
-    this.#forget()
+  #endAfterAnswer(): void {
+    this.#phase = 'closing'
+    this.#discardInput()
     this.socket.end()
   }
 
-  #forget(): void {
+  #discardInput(): void {
     this.#part = null
     this.#pipelined.clear()
   }
 
   /** The client has ended its side. Like node:http, this treats the client as gone. */
   readonly #onEnd = (): void => {
-    const isBrokenOff = this.#response === null && this.#part !== null
-    this.#phase = 'leaving'
-    this.#forget()
-    if (isBrokenOff) {
-      // The code of node:http's parser, so that the client gets the same answer. A socket that has ended cannot be handed over.
-      const error = Object.assign(new Error('The request broke off.'), { code: 'HPE_INVALID_EOF_STATE' })
+    const isTruncated = this.#response === null && this.#part !== null
+    this.#phase = 'closing'
+    this.#discardInput()
+    if (isTruncated) {
+      // The error code of node:http's parser, so that the client gets the same answer. A socket that has ended cannot
+      // be handed over.
+      const error = Object.assign(new Error('The request is incomplete.'), { code: 'HPE_INVALID_EOF_STATE' })
       this.#context.refuse(error, this.socket)
     } else this.socket.end()
   }
 
   readonly #onClose = (): void => {
     this.#context.onGone(this)
-    this.#forget()
+    this.#discardInput()
     this.#response?.close()
     this.#response = null
   }
 }
 
 /**
- * A connection serves requests until one answer is the last; then it is leaving and discards what it reads.
+ * `last answer`: the connection closes after the current answer. `closing`: the server's side has ended and input is
+ * discarded.
  */
-type Phase = 'serving' | 'last answer' | 'leaving'
+type Phase = 'serving' | 'last answer' | 'closing'
 
-/** A 'close' follows each 'error', and `#onClose` cleans up. */
+/** A 'close' event follows each 'error', and `#onClose` cleans up. */
 function ignore(): void {}

@@ -7,25 +7,25 @@ import { type ConnectionContext, PlainConnection } from './plain-connection.ts'
 import { RequestLines } from './plain-request.ts'
 
 export interface PlainDoorOptions {
-  /** The routes that plain requests may lead to. */
+  /** The routes that are served. A request for another address is handed to node:http. */
   readonly routes: readonly GenerationRoute[]
   /** How long a connection may be idle between two requests. */
   readonly keepAliveMs: number
 }
 
 /**
- * Serves plain generation requests without node:http, whose parser, streams and messages take a fifth of the CPU time of a whole answer
- * (docs/decisions/2026-11-22-plain-door-before-node-http.md).
+ * Serves plain generation requests without node:http, whose parser, streams and messages take a fifth of the CPU
+ * time of a whole answer (docs/decisions/2026-11-22-plain-door-before-node-http.md).
  *
- * Every connection begins here. At the first bytes that are not a plain request (see `parsePlainRequest`), the connection and those bytes
- * are handed to node:http for good: another address, a chunked body, a long prompt, HTTP/1.0, anything unusual or slow. node:http also
- * refuses what must be refused.
+ * Every connection starts here. At the first bytes that are not a plain request (see `parsePlainRequest`), the
+ * connection and those bytes are handed to node:http for good. Examples are another address, a chunked body, a long
+ * prompt, HTTP/1.0, and anything unusual or slow. Invalid requests are also left to node:http to refuse.
  */
 export class PlainDoor implements ConnectionDoor {
   readonly #open = new LinkedSet<PlainConnection>()
   #isClosed = false
 
-  /** Takes over the listeners for 'connection' that the server has at this time. */
+  /** Takes over the 'connection' listeners that the server already has. */
   constructor(server: Server, { routes, keepAliveMs }: PlainDoorOptions) {
     const listeners = server.listeners('connection') as ((socket: Socket) => void)[]
     const context: ConnectionContext = {

@@ -2,7 +2,7 @@ import type { GenerationHeader, GenerationRequest, GenerationRoute } from '../ge
 import { HEAD_BYTES_MAX } from '../node-server.ts'
 import { bodyTooLarge } from '../receive-body.ts'
 
-/** The request lines that plain requests may begin with, each with the route that it leads to. */
+/** The request lines of plain requests, each with its route. */
 export class RequestLines {
   readonly #lines: readonly RequestLine[]
   readonly #bytesMax: number
@@ -12,15 +12,15 @@ export class RequestLines {
     this.#bytesMax = Math.max(0, ...this.#lines.map(({ text }) => text.length))
   }
 
-  /** Returns the line that the bytes begin with, or may begin with once more of them have arrived. */
-  startOf(bytes: Buffer): RequestLine | undefined {
+  /** Returns the line that the bytes start with, or could start with once more bytes arrive. */
+  match(bytes: Buffer): RequestLine | undefined {
     const start = bytes.toString('latin1', 0, this.#bytesMax)
     return this.#lines.find(({ text }) => start.startsWith(text) || text.startsWith(start))
   }
 }
 
 interface RequestLine {
-  /** With its CRLF. */
+  /** Includes the CRLF. */
   readonly text: string
   readonly route: GenerationRoute
 }
@@ -28,7 +28,7 @@ interface RequestLine {
 /** The values of the headers that the gateway reads by name. */
 type SingleHeaders = Record<GenerationHeader, string | undefined>
 
-/** A request that was read from the socket with its whole body. */
+/** A request that was read from the socket together with its whole body. */
 export class PlainRequest implements GenerationRequest {
   readonly httpVersion = '1.1'
   readonly rawHeaders: readonly string[]
@@ -55,24 +55,31 @@ export class PlainRequest implements GenerationRequest {
   }
 }
 
-/** Size limit of a whole request. It equals one read of a socket, which bounds the memory that an incomplete request occupies. */
+/**
+ * The size limit of a whole request. It equals one read of a socket, which bounds the memory of an incomplete
+ * request.
+ */
 const BYTES_MAX = 64 * 1024
-/** node:http keeps about a thousand fields and refuses more; SDKs send about twenty. */
+/** node:http accepts about a thousand fields; SDKs send about twenty. */
 const FIELDS_MAX = 100
 
-/** Lines of a token, a colon and visible ASCII. Excludes folded lines, bare CR or LF, and characters that some parsers trim. */
+/**
+ * Lines that consist of a token, a colon and visible ASCII. Excludes folded lines, bare CR or LF, and characters
+ * that some parsers trim.
+ */
 const FIELD_LINES = /^(?:[\w!#$%&'*+.^`|~-]+:[\t\x20-\x7e]*\r\n)+$/
 
 /**
- * Parses a plain request: one of the request lines, fields that have only one meaning, a body of a stated length, and nothing after it.
+ * Parses a plain request: one of the request lines, unambiguous fields, a body with a Content-Length, and nothing
+ * after it.
  *
- * Everything else is `other` and is handed to node:http. That includes all that could smuggle a request: two lengths, chunks, bare line
- * ends, folded lines. A test compares this parser with node:http on mutated requests.
+ * Everything else is `other` and is handed to node:http. That includes everything that could smuggle a request: two
+ * lengths, chunks, bare line ends, folded lines. A test compares this parser with node:http on mutated requests.
  *
- * @returns the request; or, while it is incomplete, the least number of bytes that it can have
+ * @returns the request; for an incomplete one, the least number of bytes that it can have
  */
 export function parsePlainRequest(bytes: Buffer, lines: RequestLines): PlainRequest | number | 'other' {
-  const line = lines.startOf(bytes)
+  const line = lines.match(bytes)
   if (line === undefined) return 'other'
   if (bytes.length < line.text.length) return bytes.length + 1
   const headEnd = bytes.indexOf('\r\n\r\n')
@@ -117,7 +124,7 @@ function readFields(fields: string, rawHeaders: string[], headers: SingleHeaders
       case 'content-type':
       case 'content-length':
       case 'idempotency-key':
-        // Two readers could choose different ones.
+        // With duplicates, two parsers could choose different values.
         if (headers[lowerName] !== undefined) return false
         headers[lowerName] = value
         break

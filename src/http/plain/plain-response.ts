@@ -8,7 +8,7 @@ import type { HeaderList } from '../header-list.ts'
 export interface ResponseOwner {
   readonly socket: Socket
   readonly keepAliveS: number
-  /** The response has been handed to the socket. */
+  /** Called when the response has been handed to the socket. */
   onAnswered(keepsAlive: boolean): void
 }
 
@@ -25,11 +25,14 @@ export class PlainResponse implements GenerationResponse {
     this.#owner = owner
   }
 
-  /** Throws a TypeError for an unsendable header, as `startStream` does. Head and body leave in one write, and usually in one packet. */
+  /**
+   * Throws a TypeError for an unsendable header, as `startStream` does. Head and body are sent in one write, and
+   * usually in one packet.
+   */
   send(status: number, headers: HeaderList, body: string): void {
     const head = this.#head(status, headers)
     this.statusSent = status
-    if (!this.isClosed) this.#finish(`${head}\r\n${body}`)
+    if (!this.isClosed) this.#writeLast(`${head}\r\n${body}`)
   }
 
   startStream(headers: HeaderList): void {
@@ -48,7 +51,7 @@ export class PlainResponse implements GenerationResponse {
   }
 
   end(): void {
-    if (!this.isClosed) this.#finish(LAST_CHUNK)
+    if (!this.isClosed) this.#writeLast(LAST_CHUNK)
   }
 
   destroy(): void {
@@ -75,7 +78,7 @@ export class PlainResponse implements GenerationResponse {
     for (const listener of this.#onClosed.splice(0)) listener(this.#isEnded)
   }
 
-  #finish(text: string): void {
+  #writeLast(text: string): void {
     this.#owner.socket.write(text)
     this.#isEnded = true
     this.close()
@@ -95,7 +98,7 @@ export class PlainResponse implements GenerationResponse {
       if (name === 'connection') this.#keepsAlive = value !== 'close'
       head += `${name}: ${value}\r\n`
     }
-    head += `Date: ${date()}\r\n`
+    head += `Date: ${httpDate()}\r\n`
     if (this.#keepsAlive) head += `Connection: keep-alive\r\nKeep-Alive: timeout=${this.#owner.keepAliveS}\r\n`
     return head
   }
@@ -108,7 +111,7 @@ let dateText = ''
 let dateS = 0
 
 /** The time in HTTP's format, formatted once a second. */
-function date(): string {
+function httpDate(): string {
   const nowS = Math.floor(Date.now() / 1000)
   if (nowS !== dateS) {
     dateS = nowS

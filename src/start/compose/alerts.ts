@@ -12,7 +12,7 @@ import type { Supply } from './supply.ts'
 export interface Alerts {
   /** Finds new alerts; `startBackgroundWork` starts it. */
   readonly watch: AlertWatch
-  /** What the delivery job needs. */
+  /** The dependencies of the delivery job. */
   readonly delivery: DeliverDeps
   readonly endpoints: readonly Endpoint[]
 }
@@ -32,7 +32,7 @@ export function createAlertParts(
         fallback: limitsOfTier(config, 'free').dailySpendCapNanos,
       },
       log,
-      ...(timeouts.alertLookMs !== undefined && { everyMs: timeouts.alertLookMs }),
+      ...(timeouts.alertIntervalMs !== undefined && { everyMs: timeouts.alertIntervalMs }),
     }),
     delivery: {
       sql: general,

@@ -8,7 +8,7 @@ import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Supply } from './supply.ts'
 
-/** API keys and the watch that notices changes of keys, customers, hosters and prices. */
+/** API keys, and the watch that notices changes to keys, customers, hosters and prices. */
 export interface Callers {
   readonly authenticator: Authenticator
   readonly changes: ControlVersions

@@ -14,13 +14,16 @@ export interface ComposeInput {
   readonly log: FastifyBaseLogger
   /** The version of this package, sent to upstreams. */
   readonly version: string
-  /** The server lock proves that no other node is alive, so the leases of earlier nodes can be returned at once. */
+  /** The server lock proves that no other node is alive, so the leases of earlier nodes can be returned immediately. */
   readonly isOnlyNode: boolean
   readonly clock?: Clock
   /** Uniform in [0, 1). */
   readonly random?: () => number
   readonly timeouts?: Partial<NodeTimeouts>
-  /** Returns the text of GET /metrics when several nodes share a port. Default: the metrics of this node. */
+  /**
+   * Returns the text of GET /metrics when several nodes share a port. By default GET /metrics returns the metrics of
+   * this node.
+   */
   readonly metricsOfAll?: () => Promise<string>
 }
 
@@ -33,13 +36,13 @@ export interface NodeTimeouts {
   readonly commitMs: number
   /** How long a client may read nothing before its connection is closed, ms. */
   readonly slowReaderMs: number
-  /** How long a server that closes still answers on open connections after a drain, ms. */
+  /** How long a closing server still answers on open connections after a drain, ms. */
   readonly closingGraceMs: number
   /** How often the ledger is searched for new alerts, ms. */
-  readonly alertLookMs: number
+  readonly alertIntervalMs: number
 }
 
-/** What every part of the node may use. A part registers its shutdown with `started`. */
+/** Passed to every part of the node. A part registers its shutdown with `started`. */
 export interface ComposeContext extends ComposeInput {
   readonly clock: Clock
   readonly random: () => number

@@ -18,7 +18,7 @@ export interface App {
   readonly server: FastifyInstance
   /** The metrics of this node. */
   readonly metrics: Registry
-  /** Reads changes of keys, customers, hosters and prices at once, instead of within a second. */
+  /** Reads changes to keys, customers, hosters and prices now, instead of within a second. */
   readonly noticeChanges: () => Promise<void>
   /**
    * Refuses new chats, lets running ones finish for `drainMs`, then ends them with an error chunk. After that
@@ -29,9 +29,9 @@ export interface App {
 }
 
 /**
- * Builds one node by hand. Each part has its own file, and each feature returns its endpoints: add a feature
- * with a new file, a line that creates it and its name in `features`. Parts stop in reverse order of their
- * start, also when another part fails to start or to stop.
+ * Builds one node by hand. Each part has its own file, and each feature returns its endpoints: add a feature with a
+ * new file, a line that creates it and its name in `features`. Parts stop in the reverse order of their start, even
+ * when another part fails to start or to stop.
  */
 export async function compose(input: ComposeInput): Promise<App> {
   await using started = new AsyncDisposableStack()

@@ -3,7 +3,7 @@ import type { ComposeContext } from './compose-context.ts'
 
 /** The connection pools of one node, one for each kind of work. */
 export interface Database {
-  /** Admissions and settlements. A pool of its own, so that a slow report never delays an admission. */
+  /** Admissions and settlements. A separate pool, so that a slow report never delays an admission. */
   readonly money: Pool
   /** Reports, keys, alerts, catalog. */
   readonly general: Pool
@@ -12,15 +12,15 @@ export interface Database {
   /** The job queue: one connection listens for jobs, two take jobs and record their end. */
   readonly queue: Pool
   /**
-   * Heartbeats, so that a full pool never makes this node look dead, and one connection to reclaim leases of
-   * dead nodes.
+   * Heartbeats, in a separate pool so that this node never looks dead because another pool is full. The second
+   * connection reclaims leases of dead nodes.
    */
   readonly heartbeat: Pool
-  /** The audit, whose statements may take minutes. */
+  /** Audits: their statements may take minutes. */
   readonly audit: Pool
 }
 
-/** How long a client waits for a lookup before or after its answer; the same limit as for a hold. */
+/** How long a client waits for a lookup before or after its answer. Equals the limit for a hold. */
 const LOOKUP_TIMEOUT_MS = 2_000
 
 /** Creates the pools of this node. None connects before its first statement. */

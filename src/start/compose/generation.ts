@@ -79,7 +79,7 @@ function createChat(context: ComposeContext, parts: GenerationParts): CompleteDe
     onFault: (requestId, fault) => {
       log.warn({ requestId, err: fault }, 'a request failed after it was admitted')
       if (fault instanceof UpstreamFailure && fault.upstreamMessage !== undefined) {
-        log.debug({ requestId, upstreamMessages: [fault.upstreamMessage] }, 'error messages of the upstream servers')
+        log.debug({ requestId, upstreamMessages: [fault.upstreamMessage] }, 'upstream error messages')
       }
     },
     isEarlyLeaveCharged: (customerId, inputNanos) => earlyLeaves.isCharged(customerId, inputNanos),

@@ -4,7 +4,7 @@ import { createWindowView, type WindowView, windowCounts } from '../../limits/wi
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 
-/** Rate windows and early leaves of customers, as this node knows them. */
+/** The rate windows and early leaves of customers, as known to this node. */
 export interface Limits {
   /** Reads an account without a lock; undefined when the customer has none. */
   readonly readAccount: (customerId: string) => Promise<Balance | undefined>

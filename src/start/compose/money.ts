@@ -18,7 +18,10 @@ export interface Money {
   readonly ledger: Ledger
 }
 
-/** Opens the journals, registers the node, and settles what earlier processes left behind. */
+/**
+ * Opens the journals, registers the node, settles the charges that earlier processes left in their journals, and
+ * ends the leases of dead nodes.
+ */
 export async function startMoney(context: ComposeContext, database: Database): Promise<Money> {
   const { config, log, scheduler, timeouts } = context
   const store = createPostgresStore({ money: database.money, heartbeat: database.heartbeat })
@@ -49,11 +52,12 @@ type Parts = Pick<Money, 'ledger' | 'node'> & { readonly journals: Journals }
  */
 async function recover({ isOnlyNode, log }: ComposeContext, { ledger, node, journals }: Parts): Promise<void> {
   const replayed = await ledger.replay(journals.recovered)
-  // The number of open charges is unknown: a record stays in its file for a while after its charge was committed.
+  // How many of them were still open is unknown: a record stays in its file for a while after its charge was
+  // committed.
   if (replayed > 0)
     log.info(
       { replayed },
-      'replayed the charges in the journal of an earlier process; perhaps all of them were committed before',
+      'replayed the charges in the journal of an earlier process; some or all may have been committed before',
     )
   failpoint('replay-settled')
   await node.reclaimLeases(isOnlyNode ? 'all' : journals.deadNodes)
@@ -67,8 +71,8 @@ async function stopMoney({ config, log }: ComposeContext, { ledger, node, journa
   ledger.stop()
   await node.stop()
   failpoint('drain-before-retire')
-  // The next start settles what remains in the journal. Until then the leases of those charges must stay, so
-  // the node is not retired.
+  // The next start settles the charges that remain in the journal. Until then their leases must stay, so the node is
+  // not retired.
   const retired = unsettled === 0 && (await node.retire())
   if (unsettled > 0)
     log.error({ unsettled, settlement: config.settlement }, 'charges could not be committed before shutdown')

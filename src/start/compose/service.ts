@@ -8,7 +8,7 @@ import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Money } from './money.ts'
 
-/** What operators and load balancers watch: running requests, metrics, health. */
+/** Watched by operators and load balancers: running requests, metrics, health. */
 export interface Service {
   readonly inFlight: InFlight
   readonly metrics: Metrics

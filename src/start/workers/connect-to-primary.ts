@@ -2,18 +2,21 @@ import type { Registry } from 'prom-client'
 import type { FromWorker, ToWorker } from './messages.ts'
 
 /**
- * A worker's connection to its primary. When it breaks, Node ends the worker: without a primary no connections
- * are accepted.
+ * A worker's connection to its primary. When it breaks, Node ends the worker: without a primary no connections are
+ * accepted.
  */
-export interface PrimaryLine<Task> {
+export interface PrimaryConnection<Task> {
   /** The task of this worker; arrives once. */
   readonly task: Promise<Task>
-  /** Resolves when the worker has to drain and end. */
+  /** Resolves when the worker must drain and end. */
   readonly drain: Promise<void>
-  /** Aborted when the drain has to end at once. */
+  /** Aborted when the drain must end immediately. */
   readonly force: AbortSignal
   serving(facts: { port: number; registry: Registry }): void
-  /** Reports that no request runs here any more. Resolves when all workers have drained or their time is over. */
+  /**
+   * Reports that no request runs on this worker any more. Resolves when all workers have drained or their time is
+   * over.
+   */
   drained(): Promise<void>
   /** Resolves when `reason` has been sent. */
   failed(reason: string): Promise<void>
@@ -22,10 +25,10 @@ export interface PrimaryLine<Task> {
 }
 
 /** Call it once, in a process that `startWorkers` started. */
-export function connectToPrimary<Task>(): PrimaryLine<Task> {
+export function connectToPrimary<Task>(): PrimaryConnection<Task> {
   const task = Promise.withResolvers<Task>()
   const drain = Promise.withResolvers<void>()
-  const leave = Promise.withResolvers<void>()
+  const mayClose = Promise.withResolvers<void>()
   const force = new AbortController()
   const metricsRequests = new Map<number, (text: string) => void>()
   let lastRequestId = 0
@@ -42,8 +45,8 @@ export function connectToPrimary<Task>(): PrimaryLine<Task> {
       case 'drain':
         drain.resolve()
         break
-      case 'leave':
-        leave.resolve()
+      case 'close':
+        mayClose.resolve()
         break
       case 'force':
         force.abort()
@@ -70,7 +73,7 @@ export function connectToPrimary<Task>(): PrimaryLine<Task> {
     },
     async drained() {
       await send({ kind: 'drained' })
-      await leave.promise
+      await mayClose.promise
     },
     failed: reason => send({ kind: 'failed', reason }),
     metricsOfAll() {

@@ -2,9 +2,9 @@ import type { ChildProcess } from 'node:child_process'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /**
- * Messages of Node's cluster module, which are not documented: `act: 'newconn'` hands a connection over, `ack`
- * confirms it, `key` names the port. If Node changes them, connections are lost when a worker dies and when the
- * port closes; test/nodes/workers.test.ts covers both.
+ * Undocumented messages of Node's cluster module: `act: 'newconn'` hands a connection over, `ack` confirms it, `key`
+ * names the port. If Node changes them, connections are lost when a worker dies and when the port closes;
+ * test/nodes/workers.test.ts covers both.
  */
 interface HandoffMessage {
   readonly act?: string
@@ -19,11 +19,11 @@ interface Connection {
 
 /** The connections that the primary hands to one worker. */
 export interface ConnectionHandoffs {
-  /** How many were handed over until now. */
+  /** The number of connections handed over so far. */
   readonly count: number
-  /** Whether the worker has yet to confirm a connection. It gets the next one only after that. */
+  /** Whether the worker has yet to confirm a connection. It gets the next one only after the confirmation. */
   readonly hasPending: boolean
-  /** Stops handing connections to the worker. When no other worker is left, the port closes at once. */
+  /** Stops handing connections to the worker. When no other worker is left, the port closes immediately. */
   end(): void
 }
 
@@ -59,24 +59,24 @@ export function trackHandoffs(worker: ChildProcess): ConnectionHandoffs {
     get hasPending() {
       return unconfirmed.size > 0
     },
-    // The same message as from a worker that stops listening.
+    // Simulates the message of a worker that stops listening.
     end: () => void worker.emit('internalMessage', { cmd: 'NODE_CLUSTER', act: 'close', key: port }),
   }
 }
 
 /**
- * Upper limit for the wait in `closePort`, since under a flood new connections never pause. Enough for a
- * hundred connections on a busy machine: each waits until the worker has confirmed the one before.
+ * Upper limit for the wait in `closePort`, because under a flood new connections never pause. Enough for a hundred
+ * connections on a busy machine: each waits until the worker has confirmed the previous one.
  */
 const QUIET_MS_MAX = 5_000
 
 /**
- * Closes the port once every accepted connection is with a worker or on its way to one, and resolves then. If
- * the workers stopped listening instead, connections that the primary accepts before it notices would be reset
- * together with their requests.
+ * Closes the port once every accepted connection is with a worker or on its way to one, then resolves. If the
+ * workers stopped listening instead, connections that the primary accepts before it notices would be reset together
+ * with their requests.
  */
 export async function closePort(workers: readonly ConnectionHandoffs[]): Promise<void> {
-  // Not a worker that hangs.
+  // Prefer a worker that has confirmed its connections: one that has not may be hanging.
   const last = workers.find(({ hasPending }) => !hasPending) ?? workers[0]
   if (last === undefined) return
   for (const other of workers) if (other !== last) other.end()

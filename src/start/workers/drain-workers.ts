@@ -9,7 +9,7 @@ interface DrainingWorker {
 }
 
 interface DrainOptions {
-  /** The workers that run now. */
+  /** The current workers. */
   readonly running: () => readonly DrainingWorker[]
   /** Closes the port without waiting for workers that still drain. */
   readonly closePort: () => void
@@ -19,11 +19,14 @@ interface DrainOptions {
   readonly log: Pick<Log, 'error'>
 }
 
-/** After its drain a worker aborts what still runs within five seconds. The others do not wait for one that hangs. */
+/**
+ * A worker aborts its remaining requests within five seconds after its drain. The port then closes even if a worker
+ * hangs.
+ */
 const CLOSE_PORT_MS = 6_000
 
 /**
- * Then a worker commits charges and closes. This long after the end of its drain it is killed; the journal
+ * A worker commits its charges and closes after that. It is killed this long after the end of its drain; the journal
  * keeps the charges that it did not commit.
  */
 const KILL_MS = 25_000
@@ -59,7 +62,7 @@ export async function drainWorkers({ running, closePort, drainMs, force, log }: 
 
   function killAll(): void {
     for (const worker of running()) {
-      log.error({ worker: worker.number }, 'a worker does not end and is killed')
+      log.error({ worker: worker.number }, 'killing a worker that does not exit')
       worker.kill()
     }
   }

@@ -7,16 +7,16 @@ export type Sample = readonly MetricObjectWithValues<MetricValue<string>>[]
 export type ToWorker<Task> =
   | { readonly kind: 'task'; readonly task: Task }
   | { readonly kind: 'drain' }
-  /** No request runs on any worker: the port and its connections can be closed. */
-  | { readonly kind: 'leave' }
-  /** End the drain at once. */
+  /** No request runs on any worker, so the port and its connections can be closed. */
+  | { readonly kind: 'close' }
+  /** End the drain immediately. */
   | { readonly kind: 'force' }
   | { readonly kind: 'sample' }
   | { readonly kind: 'metrics'; readonly id: number; readonly text: string }
 
 /** Messages from a worker to the primary. */
 export type FromWorker =
-  /** The worker listens to messages; earlier ones are lost. */
+  /** The worker is listening for messages. Messages sent earlier are lost. */
   | { readonly kind: 'ready' }
   | { readonly kind: 'serving'; readonly port: number }
   /** No request runs on this worker any more. */

@@ -59,8 +59,8 @@ test('counts outlive their worker, gauges do not', async () => {
       duration.observe(1)
       sum.update(worker, await registry.getMetricsAsJSON())
     }
-    sum.depart(1)
-    sum.depart(2)
+    sum.retire(1)
+    sum.retire(2)
   }
   const lines = await textOf(sum)
   expect(lines).toContain('requests_total{status="200"} 10')
@@ -70,6 +70,6 @@ test('counts outlive their worker, gauges do not', async () => {
 
 test('a worker that ends before its first sample changes nothing', async () => {
   const sum = createMetricsSum()
-  sum.depart(1)
+  sum.retire(1)
   expect(await textOf(sum)).toContain('running 0')
 })

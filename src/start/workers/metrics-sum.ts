@@ -5,10 +5,10 @@ import type { Sample } from './messages.ts'
 export interface MetricsSum {
   /** Replaces the sample of a running worker. */
   update(worker: number, sample: Sample): void
-  /** The worker ended: its counters and histograms stay in the sums, its gauges leave them. */
-  depart(worker: number): void
-  /** Returns the text for Prometheus: the sums over the workers and `own`, the sample of the primary. */
-  text(own: Sample): Promise<string>
+  /** Called when a worker has ended. Its counters and histograms stay in the sums; its gauges are removed. */
+  retire(worker: number): void
+  /** Returns the text for Prometheus: the sums over the workers and `primary`, the sample of the primary. */
+  text(primary: Sample): Promise<string>
 }
 
 /**
@@ -17,23 +17,23 @@ export interface MetricsSum {
  */
 export function createMetricsSum(): MetricsSum {
   const latest = new Map<number, Sample>()
-  let departed: Sample = []
-  // Runs additions one at a time: two workers that end at once must not overwrite each other's sum.
+  let retired: Sample = []
+  // Runs additions one at a time: two workers that end at the same time must not overwrite each other's sum.
   let adding: Promise<void> = Promise.resolve()
   return {
     update: (worker, sample) => {
       latest.set(worker, sample)
     },
-    depart(worker) {
+    retire(worker) {
       const counted = latest.get(worker)?.filter(({ type }) => COUNTED.has(String(type))) ?? []
       latest.delete(worker)
       adding = adding.then(async () => {
-        departed = await AggregatorRegistry.aggregate([[...departed], counted]).getMetricsAsJSON()
+        retired = await AggregatorRegistry.aggregate([[...retired], counted]).getMetricsAsJSON()
       })
     },
-    async text(own) {
+    async text(primary) {
       await adding
-      const samples = [own, departed, ...latest.values()].map(sample => sample.map(combinable))
+      const samples = [primary, retired, ...latest.values()].map(sample => sample.map(withAggregator))
       return AggregatorRegistry.aggregate(samples).metrics()
     },
   }
@@ -42,7 +42,7 @@ export function createMetricsSum(): MetricsSum {
 const COUNTED: ReadonlySet<string> = new Set(['counter', 'histogram'])
 
 /** Overrides the aggregators of prom-client that would hide something. */
-function combinable(metric: Sample[number]): Sample[number] {
+function withAggregator(metric: Sample[number]): Sample[number] {
   switch (metric.aggregator) {
     // Event loop lag: a mean hides the one worker that is at its limit.
     case 'average':

@@ -31,7 +31,7 @@ export function startWorkers<Task>(options: WorkersOptions<Task>): Workers {
   cluster.setupPrimary({
     exec: fileURLToPath(options.program),
     args: [],
-    // Structured clones carry what JSON cannot: money as bigint, sets, buffers.
+    // Structured clones carry values that JSON cannot: money as bigint, sets, buffers.
     serialization: 'advanced',
     // The terminal's input belongs to the primary.
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],

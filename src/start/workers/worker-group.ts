@@ -10,9 +10,9 @@ export interface WorkersOptions<Task> {
   /** The program of a worker; it calls `connectToPrimary`. */
   readonly program: URL
   /**
-   * Returns the task of a worker. `first` is true until one worker has served: until then no other worker runs,
-   * so that this one can clean up after earlier processes. Several workers at once could take each other for
-   * one of those.
+   * Returns the task of a worker. `first` is true until one worker has served. Until then no other worker runs, so
+   * that this one can clean up after earlier processes. Several workers starting together could mistake each other
+   * for earlier processes.
    */
   readonly task: (facts: { number: number; first: boolean }) => Task
   /** How long a worker may drain, ms. */
@@ -20,10 +20,10 @@ export interface WorkersOptions<Task> {
   readonly log: Pick<Log, 'info' | 'error'>
 }
 
-/** How long to wait before a worker that could not start is started again, while others serve. */
+/** The delay before another start of a worker that could not start, while others serve. */
 const RETRY_START_MS = 5_000
 
-/** The running workers: starts them, replaces those that crash, and stops them together. */
+/** Starts the workers, replaces those that crash, and stops them together. */
 export class WorkerGroup<Task> {
   readonly #options: WorkersOptions<Task>
   readonly #running = new Map<number, WorkerProcess<Task>>()
@@ -38,7 +38,7 @@ export class WorkerGroup<Task> {
   constructor(options: WorkersOptions<Task>) {
     this.#options = options
     this.#crashes = createCrashLimit({ workers: options.count })
-    // The caller may await only one of the two promises: the other one must not end the process as an unhandled
+    // The caller may await only one of the two promises. The other must not end the process as an unhandled
     // rejection.
     this.#port.promise.catch(() => {})
     this.#broken.promise.catch(() => {})
@@ -111,29 +111,29 @@ export class WorkerGroup<Task> {
     onEnd: (worker, end) => this.#onEnd(worker, end),
   }
 
-  #onEnd(worker: WorkerProcess<Task>, { isClean, facts, reason }: WorkerEnd): void {
+  #onEnd(worker: WorkerProcess<Task>, { isClean, logFields, reason }: WorkerEnd): void {
     const { number, isServing } = worker
     this.#running.delete(number)
-    this.#metrics.depart(number)
+    this.#metrics.retire(number)
     if (this.#stopped) {
-      if (!isClean) this.#options.log.error({ ...facts, reason }, 'a worker did not shut down cleanly')
+      if (!isClean) this.#options.log.error({ ...logFields, reason }, 'a worker did not shut down cleanly')
       this.#closePortWhenDrained()
-    } else if (isServing) this.#replaceCrashed(number, facts)
-    else this.#retryStart(number, facts, reason)
+    } else if (isServing) this.#replaceCrashed(number, logFields)
+    else this.#retryStart(number, logFields, reason)
   }
 
-  #replaceCrashed(number: number, facts: object): void {
+  #replaceCrashed(number: number, logFields: object): void {
     this.#metrics.countCrash()
     const delayMs = this.#crashes.crashed(number, performance.now())
-    this.#options.log.error({ ...facts, delayMs }, 'a worker crashed; the requests that it was serving are free')
+    this.#options.log.error({ ...logFields, delayMs }, 'a worker crashed; the requests that it was serving are free')
     if (delayMs !== null) this.#startLater(number, delayMs)
     else this.#giveUp('The workers keep crashing, so the gateway stops. Their errors are in the log above.')
   }
 
-  #retryStart(number: number, facts: object, reason: string | undefined): void {
-    this.#options.log.error({ ...facts, reason }, 'a worker could not start')
-    // While others serve, the cause may pass, for example when the database is down. When none serves, the
-    // operator has to act.
+  #retryStart(number: number, logFields: object, reason: string | undefined): void {
+    this.#options.log.error({ ...logFields, reason }, 'a worker could not start')
+    // While others serve, the cause may pass, for example when the database is down. When none serves, the operator
+    // must act.
     if (this.#serving.length > 0) this.#startLater(number, RETRY_START_MS)
     else this.#giveUp(reason ?? 'A worker ended before it could serve. Its errors are in the log above.')
   }
@@ -152,18 +152,18 @@ export class WorkerGroup<Task> {
   }
 
   /**
-   * The port stays open until the last worker stops listening, and a proxy that can still connect keeps using
-   * its open connections. A worker that closed its connections early could lose a request on its way, so all
-   * workers close theirs together.
+   * The port stays open until the last worker stops listening, and a proxy that can still connect keeps using its
+   * open connections. A worker that closed its connections early could lose a request that is on its way, so all
+   * workers close their connections together.
    */
   #closePortWhenDrained(): void {
     if ([...this.#running.values()].every(({ isServing, isDrained }) => isDrained || !isServing)) void this.#closePort()
   }
 
   async #closePort(): Promise<void> {
-    const leaving = this.#serving.filter(({ isLeaving }) => !isLeaving)
-    for (const worker of leaving) worker.isLeaving = true
-    await closePort(leaving.map(({ connections }) => connections))
-    for (const worker of leaving) worker.send({ kind: 'leave' })
+    const closing = this.#serving.filter(({ isClosing }) => !isClosing)
+    for (const worker of closing) worker.isClosing = true
+    await closePort(closing.map(({ connections }) => connections))
+    for (const worker of closing) worker.send({ kind: 'close' })
   }
 }

@@ -11,8 +11,7 @@ export class WorkerMetrics {
   #sampling: Promise<void> | undefined
 
   /**
-   * @param serving returns the workers that serve now; each passes its sample to `update` before `sample`
-   * resolves
+   * @param serving returns the workers that are serving; each passes its sample to `update` before `sample` resolves
    */
   constructor(serving: () => readonly { sample(): Promise<void> }[]) {
     this.#serving = serving
@@ -38,19 +37,16 @@ export class WorkerMetrics {
     this.#sum.update(worker, sample)
   }
 
-  /** The worker ended. */
-  depart(worker: number): void {
-    this.#sum.depart(worker)
+  /** Called when a worker has ended. */
+  retire(worker: number): void {
+    this.#sum.retire(worker)
   }
 
   countCrash(): void {
     this.#crashes.inc()
   }
 
-  /**
-   * Returns the text for Prometheus, from new samples of all workers. Calls at the same time share one round of
-   * samples.
-   */
+  /** Returns the text for Prometheus, from new samples of all workers. Concurrent calls share one round of samples. */
   async text(): Promise<string> {
     this.#sampling ??= this.#sampleAll().finally(() => {
       this.#sampling = undefined

@@ -4,9 +4,9 @@ import { dirname } from 'node:path'
 import { type ConnectionHandoffs, trackHandoffs } from './connection-handoff.ts'
 import type { FromWorker, Sample, ToWorker } from './messages.ts'
 
-/** What the primary does when a worker reports something. */
+/** Called when a worker reports something. */
 export interface WorkerListener<Task> {
-  /** The worker listens to messages. */
+  /** The worker is listening for messages. */
   onReady(worker: WorkerProcess<Task>): void
   onServing(worker: WorkerProcess<Task>): void
   onDrained(worker: WorkerProcess<Task>): void
@@ -21,8 +21,8 @@ export interface WorkerListener<Task> {
 export interface WorkerEnd {
   /** The process exited with code 0. */
   readonly isClean: boolean
-  /** For the log: number, pid, exit code or signal. */
-  readonly facts: object
+  /** Fields for the log: number, pid, exit code or signal. */
+  readonly logFields: object
   /** A message for the operator; undefined when the worker sent none. */
   readonly reason: string | undefined
 }
@@ -36,7 +36,7 @@ const SAMPLE_TIMEOUT_MS = 2_000
  */
 export function forkWorker<Task>(number: number, listener: WorkerListener<Task>): WorkerProcess<Task> | Error {
   const cache = getCompileCacheDir()
-  // This is the directory of one version of Node. A worker adds that level again, so it gets the parent.
+  // The directory of this version of Node. A worker appends that level again, so it gets the parent.
   const environment = cache === undefined ? {} : { NODE_COMPILE_CACHE: dirname(cache) }
   try {
     return new WorkerProcess(number, cluster.fork(environment), listener)
@@ -53,10 +53,10 @@ export class WorkerProcess<Task> {
   readonly connections: ConnectionHandoffs
   /** Resolves with the port when the worker serves, or with undefined when it ends before. */
   readonly port: Promise<number | undefined>
-  /** Resolves when the process has ended: whether it exited with code 0. */
+  /** Resolves when the process has ended, with whether it exited with code 0. */
   readonly ended: Promise<boolean>
-  /** It gets no more connections, and may close the open ones. */
-  isLeaving = false
+  /** Set when the worker gets no more connections and may close the open ones. */
+  isClosing = false
 
   readonly #process: Worker
   readonly #listener: WorkerListener<Task>
@@ -65,7 +65,7 @@ export class WorkerProcess<Task> {
   #isServing = false
   #isDrained = false
   #failure: string | undefined
-  /** Called when a sample arrives, or when none can arrive any more. */
+  /** Called when a sample arrives, or when the worker has ended. */
   #onSampled: () => void = () => {}
 
   constructor(number: number, process: Worker, listener: WorkerListener<Task>) {
@@ -91,12 +91,12 @@ export class WorkerProcess<Task> {
     return this.#isServing
   }
 
-  /** No request runs on it any more. */
+  /** Whether all its requests have ended after a drain. */
   get isDrained(): boolean {
     return this.#isDrained
   }
 
-  /** Drops the message when the worker is ending: its exit follows. */
+  /** Drops the message when the worker is ending; its 'exit' event follows. */
   send(message: ToWorker<Task>): void {
     if (this.#process.isConnected()) this.#process.send(message, undefined, undefined, () => {})
   }
@@ -152,10 +152,10 @@ export class WorkerProcess<Task> {
     this.#end(false, { worker: this.number })
   }
 
-  #end(isClean: boolean, facts: object): void {
+  #end(isClean: boolean, logFields: object): void {
     this.#onSampled()
     this.#ended.resolve(isClean)
     this.#port.resolve(undefined)
-    this.#listener.onEnd(this, { isClean, facts, reason: this.#failure })
+    this.#listener.onEnd(this, { isClean, logFields, reason: this.#failure })
   }
 }
