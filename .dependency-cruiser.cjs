@@ -65,7 +65,7 @@ const roomRules = Object.entries(rooms).map(([room, allowed]) =>
     `${room}-imports-downward`,
     { path: `^src/${room}/`, pathNot: '[.]test[.]ts$' },
     {
-      path: '^(src|test|bench|sim|console)/',
+      path: '^(src|test|bench|sim)/',
       pathNot: `^src/(${[room, ...allowed.split(' ').filter(Boolean)].join('|')})/`,
     },
     `src/${room} may import: ${allowed || 'nothing'}. Pass values through the caller, or move the shared word down.`,

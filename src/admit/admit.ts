@@ -28,9 +28,9 @@ export interface AdmitDeps {
 
 /**
  * Decides whether a request may run. Finds its eligible offers, then counts the request against its windows
- * and holds its worst-case cost in one round trip. Throws 403 `model_not_allowed`, 404 `model_not_found`, 400
- * `context_length_exceeded` or `max_cost_too_low`, 500 `no_eligible_offer`, 429, 402 or 503. The returned
- * ticket holds money and must be settled.
+ * and holds its worst-case cost: in memory from a bulk lease, or in one round trip. Throws 403
+ * `model_not_allowed`, 404 `model_not_found`, 400 `context_length_exceeded` or `max_cost_too_low`, 500
+ * `no_eligible_offer`, 429, 402 or 503. The returned ticket holds money and must be settled.
  */
 export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Ticket> {
   const startedAtEpochMs = deps.clock.epochMs()

@@ -18,7 +18,7 @@ export interface CompleteOnceDeps {
 }
 
 export interface OnceRequest extends CompletionRequest {
-  /** SHA-256 of the request body. */
+  /** SHA-256 of the path and the body of the request. */
   readonly bodyHash: Buffer
   /** The Idempotency-Key. */
   readonly key: string

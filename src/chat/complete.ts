@@ -10,9 +10,9 @@ import type { Affinity } from '../route/affinity.ts'
 import { type RankedPlan, type RouteView, route } from '../route/route.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import type { CompletionRequest, EventSink, Served, ServedBy } from './completion-request.ts'
-import { OpenTicket, type OpenTicketDeps } from './open-ticket.ts'
+import { RunningTicket, type RunningTicketDeps } from './running-ticket.ts'
 
-export interface CompleteDeps extends OpenTicketDeps {
+export interface CompleteDeps extends RunningTicketDeps {
   readonly admit: AdmitDeps
   readonly route: Omit<RouteView, 'health' | 'stickyOfferId'>
   readonly affinity: Affinity
@@ -30,39 +30,39 @@ export interface CompleteDeps extends OpenTicketDeps {
 export async function complete(deps: CompleteDeps, request: CompletionRequest, events: EventSink): Promise<Served> {
   const { caller, job, requestId, dialect, signal } = request
   const ticket = await admit(deps.admit, caller, job, requestId)
-  const open = new OpenTicket(deps, request, ticket)
+  const running = new RunningTicket(deps, request, ticket)
   let answer: Answer
   let context: RelayContext
   try {
-    const plan = planFor(deps, ticket, job, open)
+    const plan = planFor(deps, ticket, job, running)
     answer = await dispatch(deps.dispatch, plan, job, signal)
     failpoint('dispatch-answered')
     const { offer } = answer
     if (plan.hasChoice) deps.affinity.remember(caller.customerId, job, offer.offerId)
-    context = { ticket, job, dialect, signal, chargeEarlyLeave: () => open.chargeEarlyLeave(offer) }
+    context = { ticket, job, dialect, signal, chargeEarlyLeave: () => running.chargeEarlyLeave(offer) }
     if (answer.kind === 'whole') {
       const { receipt, body } = relayWhole(context, answer)
-      const costNanos = await open.settle(receipt)
+      const costNanos = await running.settle(receipt)
       return { servedBy: servedBy(ticket, offer), whole: { body: body(costNanos), costNanos } }
     }
   } catch (failure) {
-    await open.settleFailure(failure)
+    await running.settleFailure(failure)
     throw failure
   }
 
   try {
     await events.open(servedBy(ticket, answer.offer))
     const relayed = await relayStream(context, answer, events.write)
-    if (relayed.receipt.outcome === 'interrupted') open.reportFault(relayed.failure)
-    // The last events leave when the charge can no longer be lost.
-    const last = await open.settle(relayed.receipt).then(relayed.lastEvents, fault => {
-      if (!(fault instanceof ApiError)) open.reportFault(fault)
+    if (relayed.receipt.outcome === 'interrupted') running.reportFault(relayed.failure)
+    // The last events leave when the charge is in the journal, or committed.
+    const last = await running.settle(relayed.receipt).then(relayed.lastEvents, fault => {
+      if (!(fault instanceof ApiError)) running.reportFault(fault)
       return relayed.unsettledEvents(fault)
     })
     if (last !== '') await events.write(last)
     return { servedBy: servedBy(ticket, answer.offer), whole: null }
   } finally {
-    await open.close()
+    await running.close()
   }
 }
 
@@ -70,7 +70,7 @@ function planFor(
   deps: CompleteDeps,
   ticket: Ticket,
   job: ChatJob,
-  open: OpenTicket,
+  running: RunningTicket,
 ): RankedPlan & { hasChoice: boolean } {
   const { customerId } = ticket.caller
   // Hashing a conversation costs as much as parsing it, and with one offer there is nothing to choose.
@@ -78,7 +78,7 @@ function planFor(
   const stickyOfferId = hasChoice ? deps.affinity.find(customerId, job) : null
   const health = deps.admit.health.of(customerId)
   const plan = route(ticket, job, { ...deps.route, health, stickyOfferId }, deps.random)
-  open.noteRanking(plan.ranks, stickyOfferId)
+  running.noteRanking(plan.ranks, stickyOfferId)
   return { ...plan, hasChoice }
 }
 

@@ -1,6 +1,6 @@
 import { previewAdmission } from '../admit/preview-admission.ts'
 import type { ChatQuote } from '../api/chat-quote-schema.ts'
-import { countPromptTokens } from '../dialects/chat/chat-request.ts'
+import { countPromptTokens } from '../dialects/tokens/count-prompt-tokens.ts'
 import type { Caller } from '../domain/caller.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'

@@ -1,8 +1,8 @@
-import { type ExpectedAnswer, isEmptyAnswer } from '../dialects/chat/empty-answer.ts'
+import { type ExpectedAnswer, isEmptyStream } from '../dialects/chat/empty-answer.ts'
 import { ChunkNormaliser, hasContent } from '../dialects/chat/upstream-chunk.ts'
-import { completionAsChunks, normaliseCompletion } from '../dialects/chat/upstream-completion.ts'
+import { wholeAsStream } from '../dialects/chat/whole-as-stream.ts'
 import { SseDecoder, type SseEvent } from '../dialects/sse/sse-decoder.ts'
-import type { ChatChunk, Envelope, TokenUsage } from '../domain/completion.ts'
+import type { Envelope, TokenUsage } from '../domain/completion.ts'
 import type { ChunkSource, StreamPart, TakeParts } from '../domain/handoff.ts'
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { ByteQueue } from '../runtime/byte-queue.ts'
@@ -176,18 +176,11 @@ class ChunkReader implements ChunkSource {
 
   /** Ends a stream that had no content. */
   #endEmpty(expected: ExpectedAnswer): Promise<void> {
-    if (!isEmpty(this.#peeked, expected)) throw new UpstreamFailure('empty', 'The stream ended without any output.')
+    if (!isEmptyStream(this.#peeked, expected))
+      throw new UpstreamFailure('empty', 'The stream ended without any output.')
     this.#startAnswering()
     return this.#reading.promise
   }
-}
-
-/** Some servers answer `stream: true` with a whole completion, or with an error object and status 200. */
-function wholeAsStream(text: string, normaliser: ChunkNormaliser, expected: ExpectedAnswer): ChatChunk[] {
-  const completion = normaliseCompletion(text, { id: '', created: 0, model: '' }, expected)
-  return [...completionAsChunks(completion).map(chunk => JSON.stringify(chunk)), '[DONE]'].flatMap(data =>
-    normaliser.push({ event: '', data }),
-  )
 }
 
 type Form = 'events' | 'whole' | null
@@ -203,9 +196,3 @@ function formOf(bytes: Buffer): Form {
 const blankBytes: ReadonlySet<number> = new Set([...Buffer.from(' \t\r\n\ufeff')])
 const OPENING_BRACE = 123
 const OPENING_BRACKET = 91
-
-function isEmpty(parts: readonly StreamPart[], expected: ExpectedAnswer): boolean {
-  const chunks = parts.filter(part => typeof part !== 'string')
-  const reasons = chunks.flatMap(chunk => chunk.choices.map(choice => choice.finish_reason))
-  return isEmptyAnswer(reasons, chunks.at(-1)?.usage?.completion_tokens ?? 0, expected)
-}

@@ -1,4 +1,4 @@
-import { errorBody } from '../dialects/error-body.ts'
+import { errorBody } from '../dialects/openai-error-body.ts'
 import { ApiError, type ErrorCode, errorTable } from '../domain/errors.ts'
 import type { Endpoint } from './endpoint.ts'
 import { header, type Json } from './openapi-schema.ts'

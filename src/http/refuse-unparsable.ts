@@ -1,7 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { errorBody } from '../dialects/error-body.ts'
+import { errorBody } from '../dialects/openai-error-body.ts'
 import { ApiError } from '../domain/errors.ts'
 
 /** Answers a request that node:http cannot parse. Such a request has no response object: the answer is written to the socket. */

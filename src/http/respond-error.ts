@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify'
-import { errorBody } from '../dialects/error-body.ts'
+import { errorBody } from '../dialects/openai-error-body.ts'
 import { ApiError } from '../domain/errors.ts'
 
 /** Sends an error in OpenAI's format, with its status, Retry-After and x-should-retry. */

@@ -1,4 +1,4 @@
-import { countPromptTokens } from '../dialects/chat/chat-request.ts'
+import { countPromptTokens } from '../dialects/tokens/count-prompt-tokens.ts'
 import { estimateTokens } from '../dialects/tokens/estimate-tokens.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'

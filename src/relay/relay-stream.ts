@@ -11,7 +11,7 @@ import type { RelayContext } from './relay-whole.ts'
 /** Takes complete events, one or more. While a promise that it returned is pending, nothing more is written. */
 export type WriteEvents = (events: string) => void | Promise<void>
 
-/** A stream that has ended, except for its last events: they are sent when the charge can no longer be lost. */
+/** A stream that has ended, except for its last events: they are sent when the charge is in the journal, or committed. */
 export interface RelayedStream {
   readonly receipt: Receipt
   /** What broke the stream; undefined when nothing did. */

@@ -1,4 +1,4 @@
-import { countPromptTokens } from '../dialects/chat/chat-request.ts'
+import { countPromptTokens } from '../dialects/tokens/count-prompt-tokens.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Outcome, Receipt, Ticket } from '../domain/handoff.ts'

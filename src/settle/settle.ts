@@ -21,8 +21,8 @@ export interface SettlementWatch {
 
 /**
  * Settles a ticket: charges what the receipt bills, releases the rest of the hold and writes the usage row,
- * all in one transaction. Returns the charge once it can no longer be lost. Throws `settlement_unavailable`
- * when that takes too long.
+ * all in one transaction. Returns the charge once it is in the journal, or committed. Throws
+ * `settlement_unavailable` when that takes too long.
  */
 export async function settle(
   deps: SettleDeps,

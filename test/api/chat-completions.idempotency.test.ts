@@ -224,6 +224,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     expect((await chat(one, key)).status).toBe(500)
     const [failed] = await one.settled(customer, 1)
     const body = createHash('sha256')
+      .update('/v1/chat/completions')
       .update(JSON.stringify({ model: 'test-model', messages }))
       .digest()
     // The node of the claim has expired and is not yet recorded as dead.

@@ -6,7 +6,7 @@ export interface Claim {
   readonly keyId: string
   /** The Idempotency-Key. */
   readonly key: string
-  /** SHA-256 of the body. */
+  /** SHA-256 of the path and the body of the request. */
   readonly bodyHash: Buffer
   readonly requestId: string
   readonly modelId: string

@@ -1,5 +1,5 @@
 import type { ClientDialect } from '../client-dialect.ts'
-import { errorBody } from '../error-body.ts'
+import { errorBody } from '../openai-error-body.ts'
 import { chatCompletionSchema } from './chat-completion-schema.ts'
 import { parseChatRequest } from './chat-request.ts'
 import { chatRequestSchema } from './chat-request-schema.ts'

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
+import { countPromptTokens } from '../tokens/count-prompt-tokens.ts'
 import { countTokens } from '../tokens/count-tokens.ts'
-import { countPromptTokens, parseChatRequest } from './chat-request.ts'
+import { parseChatRequest } from './chat-request.ts'
 import { chatRequestSchema, messageSchema } from './chat-request-schema.ts'
 
 const user = { role: 'user', content: 'Hello' }

@@ -4,13 +4,11 @@ import { type Nanos, parseUsd } from '../../domain/money.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surrogates.ts'
 import { parseJsonObject } from '../json/parse-json.ts'
-import { estimateTokens } from '../tokens/estimate-tokens.ts'
 import type { ChatMessage } from './chat-request-schema.ts'
 import { type ChatFields, checkChatFields, checkMessages } from './check-chat-request.ts'
 import { forwardedFields } from './forwarded-fields.ts'
 import { measurePrompt, promptText } from './prompt-size.ts'
 
-const TOKENS_PER_MESSAGE = 3
 const noHosters: ReadonlySet<string> = new Set()
 
 /**
@@ -51,15 +49,6 @@ export function parseChatRequest(body: Buffer): ChatJob {
     messageCount: messages.length,
     forward,
   }
-}
-
-/**
- * Counts prompt tokens for an upstream that reports none: text with the tokenizer, media at their flat bound.
- * Long texts are sampled, so the result is capped at `inputTokensBound`, which the hold was made for.
- */
-export function countPromptTokens(job: ChatJob): number {
-  const textTokens = estimateTokens(job.promptText()) + (job.messageCount + 1) * TOKENS_PER_MESSAGE
-  return Math.min(textTokens + job.mediaTokensBound, job.inputTokensBound)
 }
 
 /** True if `stop`, which no schema checks, names at least one sequence. */

@@ -1,6 +1,6 @@
 import type { ChatChunk, Envelope, TokenUsage } from '../../domain/completion.ts'
 import type { StreamEncoder, StreamFormat } from '../client-dialect.ts'
-import { errorBody } from '../error-body.ts'
+import { errorBody } from '../openai-error-body.ts'
 
 /** The last event of a complete stream. A stream that failed ends without it. */
 const DONE = 'data: [DONE]\n\n'

@@ -1,3 +1,5 @@
+import type { StreamPart } from '../../domain/handoff.ts'
+
 /** The properties of a request that decide which answers are valid. */
 export interface ExpectedAnswer {
   /** The request's `n`. */
@@ -18,4 +20,11 @@ export function isEmptyAnswer(
 ): boolean {
   if (finishReasons.includes('content_filter')) return true
   return outputTokens > 0 && (finishReasons.includes('length') || (hasStop && finishReasons.includes('stop')))
+}
+
+/** The same for the parts of a stream that has ended. */
+export function isEmptyStream(parts: readonly StreamPart[], expected: ExpectedAnswer): boolean {
+  const chunks = parts.filter(part => typeof part !== 'string')
+  const reasons = chunks.flatMap(chunk => chunk.choices.map(choice => choice.finish_reason))
+  return isEmptyAnswer(reasons, chunks.at(-1)?.usage?.completion_tokens ?? 0, expected)
 }

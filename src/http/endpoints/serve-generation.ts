@@ -91,7 +91,7 @@ class GenerationCall {
       failpoint('chat-authenticated')
       const job = this.#dialect.parseRequest(body)
       const key = job.dryRun ? undefined : readIdempotencyKey(this.#request)
-      const bodyHash = key === undefined ? null : createHash('sha256').update(body).digest()
+      const bodyHash = key === undefined ? null : this.#hashOf(body)
       // A long prompt must not stay in memory while its answer streams.
       body = null
       const common = { caller, job, requestId: this.#requestId, dialect: this.#dialect, signal: running.signal }
@@ -104,6 +104,11 @@ class GenerationCall {
     } finally {
       this.#running?.leave()
     }
+  }
+
+  /** What an Idempotency-Key stands for: the same body means something else at another endpoint. */
+  #hashOf(body: Buffer): Buffer {
+    return createHash('sha256').update(this.#dialect.path).update(body).digest()
   }
 
   #answer<R extends CompletionRequest>(
@@ -162,7 +167,7 @@ class GenerationCall {
     const requestId = this.#requestId
     if (this.#caller && error.row.status === 402) onRefused(this.#caller, error.code)
     if (isFault(error) && !this.#running?.signal.aborted) {
-      log.error({ requestId, err: error.internal ?? thrown, code: error.code }, 'chat request failed')
+      log.error({ requestId, err: error.internal ?? thrown, code: error.code }, 'generation request failed')
       if (error instanceof Unserved && error.upstreamMessages.length > 0) {
         log.debug({ requestId, upstreamMessages: error.upstreamMessages }, 'upstream error messages')
       }

@@ -8,7 +8,7 @@ import { routingNote } from '../route/routing-note.ts'
 import { type SettleDeps, settle } from '../settle/settle.ts'
 import type { CompletionRequest } from './completion-request.ts'
 
-export interface OpenTicketDeps {
+export interface RunningTicketDeps {
   readonly route: { readonly cloudCompetes?: boolean }
   readonly settle: SettleDeps
   /** Notes that a client left before its first token. True when its free departures are used up and it pays for its input, worth `inputNanos`. */
@@ -18,15 +18,15 @@ export interface OpenTicketDeps {
 }
 
 /** An admitted request until its one settlement: whichever of these methods settles first counts, later ones do nothing. */
-export class OpenTicket {
-  readonly #deps: OpenTicketDeps
+export class RunningTicket {
+  readonly #deps: RunningTicketDeps
   readonly #request: CompletionRequest
   readonly #ticket: Ticket
   /** Null until the offers are ranked. */
   #ranks: readonly Rank[] | null = null
   #stickyOfferId: string | null = null
 
-  constructor(deps: OpenTicketDeps, request: CompletionRequest, ticket: Ticket) {
+  constructor(deps: RunningTicketDeps, request: CompletionRequest, ticket: Ticket) {
     this.#deps = deps
     this.#request = request
     this.#ticket = ticket
@@ -38,7 +38,7 @@ export class OpenTicket {
     this.#stickyOfferId = stickyOfferId
   }
 
-  /** Settles; resolves with the charge once it can no longer be lost. Throws `settlement_unavailable` when that takes too long. */
+  /** Settles; resolves with the charge once it is in the journal, or committed. Throws `settlement_unavailable` when that takes too long. */
   settle(receipt: Receipt): Promise<Nanos> {
     const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes: this.#deps.route.cloudCompetes ?? false }
     const note = routingNote(this.#ticket, this.#request.job, this.#ranks, view)
