@@ -1,12 +1,12 @@
--- The tables. Money is bigint nano-USD throughout (1e-9 USD), prices are picodollars per token, times are timestamptz.
--- Every money key starts with the customer, so that customers can be sharded without changing a key.
+-- The tables. Money is bigint nano-USD (1e-9 USD), prices are picodollars per token, times are timestamptz.
+-- Every key of a money table starts with the customer, so that customers can be sharded without changing a key.
 
--- ---------------------------------------------------------------- who
+-- ---------------------------------------------------------------- customers, hosters, users and keys
 CREATE TABLE customer (
   customer_id   uuid PRIMARY KEY,
   email         text NOT NULL,
   account_tier  text NOT NULL,
-  -- Overrides of the account tier's limits; NULL means the tier decides.
+  -- Override the limits of the account tier. NULL uses the tier's limit.
   requests_per_minute   integer CHECK (requests_per_minute > 0),
   requests_per_day      integer CHECK (requests_per_day > 0),
   daily_spend_cap_nanos bigint  CHECK (daily_spend_cap_nanos >= 0),
@@ -19,7 +19,7 @@ CREATE TABLE hoster (
   hoster_id     uuid PRIMARY KEY,
   name          text NOT NULL UNIQUE,
   state         text NOT NULL DEFAULT 'pending' CHECK (state IN ('pending', 'active', 'suspended')),
-  -- Set by the operator for now; earned scores will be written to the same column.
+  -- Set by the operator. Earned scores will be written to the same column.
   trust_score   double precision NOT NULL DEFAULT 0 CHECK (trust_score BETWEEN 0 AND 1),
   share_bps     integer NOT NULL CHECK (share_bps BETWEEN 0 AND 10000),
   created_at    timestamptz NOT NULL DEFAULT now()
@@ -40,23 +40,23 @@ CREATE TABLE api_key (
   key_id        uuid PRIMARY KEY,
   customer_id   uuid NOT NULL REFERENCES customer,
   name          text NOT NULL,
-  -- SHA-256 of the whole key: 190 random bits need no salt and no slow hash.
+  -- SHA-256 of the whole key. Its 190 random bits need no salt and no slow hash.
   key_hash      bytea NOT NULL UNIQUE CHECK (length(key_hash) = 32),
-  -- What may be shown again: the prefix and the last four characters.
+  -- The prefix and the last four characters, to recognize the key.
   hint          text NOT NULL,
-  -- NULL is no limit. Set when the key is made and never changed: `key_spend` counts from its first request on.
+  -- NULL is no limit. Set when the key is created and never changed, so `key_spend` counts from the first request on.
   spend_limit_nanos bigint CHECK (spend_limit_nanos >= 0),
-  -- When the limit starts again: at 00:00 UTC, of Mondays, of the first of the month; or never.
+  -- When the limit starts again, each time at 00:00 UTC: every day, on Mondays, on the first of the month, or never.
   limit_reset   text NOT NULL DEFAULT 'none' CHECK (limit_reset IN ('none', 'daily', 'weekly', 'monthly')),
   -- NULL allows every model.
   allowed_models text[],
-  -- 'manage' may make, list and delete the keys of its customer.
+  -- 'manage' may create, list and delete the keys of its customer.
   scopes        text[] NOT NULL DEFAULT '{}' CHECK (scopes <@ ARRAY['manage']),
   created_at    timestamptz NOT NULL DEFAULT now(),
   expires_at    timestamptz,
   revoked_at    timestamptz
 );
--- Keys that were revoked stay, since usage rows name them, and a customer may make and revoke any number of them.
+-- Revoked keys stay, since usage rows name them. The partial index keeps them out of lookups.
 CREATE INDEX api_key_in_use ON api_key (customer_id) WHERE revoked_at IS NULL;
 
 -- ---------------------------------------------------------------- supply
@@ -64,13 +64,13 @@ CREATE TABLE hoster_endpoint (
   endpoint_id   uuid PRIMARY KEY,
   hoster_id     uuid NOT NULL REFERENCES hoster,
   base_url      text NOT NULL,
-  -- AES-256-GCM under the master key, bound to the hoster by its associated data; NULL when the endpoint wants no key.
+  -- AES-256-GCM under the master key, bound to the hoster by associated data. NULL when the endpoint needs no key.
   key_sealed    bytea,
   created_at    timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX hoster_endpoint_hoster ON hoster_endpoint (hoster_id);
 
--- Prices are never updated in place: a change closes the row and opens the next version.
+-- Prices are never updated in place. A change closes the row and inserts the next version.
 CREATE TABLE hoster_price (
   endpoint_id   uuid NOT NULL REFERENCES hoster_endpoint,
   model_id      text NOT NULL,
@@ -87,24 +87,26 @@ CREATE TABLE hoster_price (
 );
 CREATE UNIQUE INDEX hoster_price_current ON hoster_price (endpoint_id, model_id) WHERE valid_until IS NULL;
 
--- Bumped in the transaction of every change that running nodes must notice (keys, customers, hosters, prices); nodes poll it every second.
+-- Incremented in the transaction of every change that running nodes must notice: keys, customers, hosters,
+-- prices. Nodes poll it every second.
 CREATE TABLE control_version (
   topic         text PRIMARY KEY CHECK (topic IN ('access', 'supply')),
   version       bigint NOT NULL DEFAULT 0
 );
 INSERT INTO control_version (topic) VALUES ('access'), ('supply');
 
--- Facts about this installation, such as which first-run steps are done.
+-- Facts about this installation, such as the completed steps of the first run.
 CREATE TABLE installation (
   name          text PRIMARY KEY,
   value         text NOT NULL
 );
 
 -- ---------------------------------------------------------------- money
--- One row per customer, the only lock of its money and its limits. `leased` is the sum of its open leases, `posted` what it had when they were
--- last folded into it: its credit is posted - sum(lease.settled). The windows of UTC minute and
--- day live in the same row, so they are exact for any number of nodes and one update moves them with the money; a window starts again
--- at zero when the first admission of a later one arrives, and nothing has to be pruned.
+-- One row per customer. Its lock is the only lock of the customer's money and limits. `leased` is the sum of
+-- the open leases. `posted` does not yet include what bulk leases were charged since their last fold, so the
+-- customer's credit is posted - sum(lease.settled). The windows of UTC minute and day are in the same row. So
+-- they are exact for any number of nodes, and one update moves them with the money. The first admission of a
+-- later window starts it at zero, and nothing has to be pruned.
 CREATE TABLE balance (
   customer_id      uuid PRIMARY KEY REFERENCES customer,
   posted_nanos     bigint NOT NULL DEFAULT 0,
@@ -113,39 +115,45 @@ CREATE TABLE balance (
   minute_requests  integer NOT NULL DEFAULT 0 CHECK (minute_requests >= 0),
   day              date    NOT NULL DEFAULT '-infinity',
   day_requests     integer NOT NULL DEFAULT 0 CHECK (day_requests >= 0),
-  -- The daily spend cap: what was charged to leases granted on `day` (bulk leases: as of their last fold), and what those still open hold.
+  -- For the daily spend cap: what was charged to leases granted on `day` (for bulk leases: up to their last
+  -- fold), and what the open ones hold.
   day_spent_nanos  bigint NOT NULL DEFAULT 0 CHECK (day_spent_nanos >= 0),
   day_leased_nanos bigint NOT NULL DEFAULT 0 CHECK (day_leased_nanos >= 0),
-  -- The highest cap of that day so far, as the admissions say it: what comes late keeps within it too. NULL before the first one.
+  -- The highest cap that an admission of that day had. Late charges keep within it too. NULL before the first
+  -- admission.
   day_cap_nanos    bigint,
   CONSTRAINT no_overdraft CHECK (leased_nanos >= 0 AND posted_nanos >= leased_nanos)
-  -- No index may cover the changing columns: then every update stays in its page (HOT), and half the page is left free for that.
+  -- No index may contain the changing columns. Then every update stays in its page (HOT), and half of the
+  -- page is free for that.
 ) WITH (fillfactor = 50);
 
--- What customers were charged on the days that are not at hand in `balance`: that row holds one day, and requests of another one may still end.
--- A day is in one of the two places. Only read and written under the lock of the customer's balance row.
+-- What customers were charged on days other than the one in `balance`, since requests of another day may
+-- still end. A day is in one of the two places. Read and written only under the lock of the customer's
+-- balance row.
 CREATE TABLE day_spend (
   customer_id   uuid NOT NULL,
   day           date NOT NULL,
   spent_nanos   bigint NOT NULL CHECK (spent_nanos >= 0),
-  -- The highest cap of that day, as in balance. Of a day that had no admission yet the one that was known when it was charged.
+  -- The highest cap of that day, as in `balance`. For a day without an admission: the cap that was known when
+  -- it was charged.
   cap_nanos     bigint,
   PRIMARY KEY (customer_id, day)
 );
 
--- What keys with a spend limit have spent and hold, one row per window of the limit; keys without one have no rows. Only read and written under
--- the lock of the customer's balance row, so it needs no lock of its own.
+-- What keys with a spend limit have spent and hold: one row per window of the limit. Keys without a limit
+-- have no rows. Read and written only under the lock of the customer's balance row.
 CREATE TABLE key_spend (
   customer_id   uuid NOT NULL,
   key_id        uuid NOT NULL,
-  -- The UTC day on which the window began; -infinity for a limit that never starts again.
+  -- The UTC day on which the window began. -infinity for a limit that never starts again.
   window_start  date NOT NULL,
   spent_nanos   bigint NOT NULL DEFAULT 0 CHECK (spent_nanos >= 0),
   leased_nanos  bigint NOT NULL DEFAULT 0 CHECK (leased_nanos >= 0),
   PRIMARY KEY (customer_id, key_id, window_start)
 ) WITH (fillfactor = 50);
 
--- One process start of a gateway. The id is never reused, so a lease always names the one process that may use it.
+-- One row per process start of a gateway. The id is never used again, so a lease always names the one process
+-- that may use it.
 CREATE TABLE node (
   node_id       uuid PRIMARY KEY,
   state         text NOT NULL DEFAULT 'alive' CHECK (state IN ('alive', 'dead')),
@@ -153,26 +161,29 @@ CREATE TABLE node (
   expires_at    timestamptz NOT NULL
 );
 
--- Money reserved before a request is sent, in two sizes. A strict lease serves exactly one request and carries its id. A bulk lease lets its
--- node admit requests of one customer in memory: it also holds request slots, which count in the windows of the balance from the grant on.
--- Only open leases have a row: closing one deletes it in the transaction that writes what came of it.
+-- Money that is held before a request is sent. A strict lease serves exactly one request and has its id. A
+-- bulk lease lets its node admit requests of one customer in memory. It also holds request slots, which count
+-- in the windows of the balance from the grant on. Only open leases have a row: the transaction that ends a
+-- lease deletes it.
 CREATE TABLE lease (
   lease_id      uuid PRIMARY KEY,
   customer_id   uuid NOT NULL,
   node_id       uuid NOT NULL,
-  -- Of a strict lease: what the reaper writes into the usage row of a request that died.
+  -- Strict leases only: the reaper writes these into the usage row when the node died.
   key_id        uuid,
   model_id      text,
-  -- The window of the key's spend limit that it counts against; NULL for keys without one. Bulk leases never have one.
+  -- The window of the key's spend limit that the lease counts against. NULL for keys without a limit and for
+  -- bulk leases.
   key_window    date,
   granted_nanos bigint NOT NULL,
-  -- Of a bulk lease: what its requests were charged since it was folded last. Their money has left the customer in the ledger but is still
-  -- part of balance.posted and balance.leased: so the balance row, which all nodes share, is not touched for each batch of settlements.
+  -- Bulk leases only: what requests were charged since the last fold. The ledger has these charges, but
+  -- balance.posted and balance.leased still contain the money. So a batch of settlements need not touch the
+  -- balance row, which all nodes share.
   settled_nanos bigint NOT NULL DEFAULT 0,
   -- NULL marks a strict lease.
   slots         integer CHECK (slots >= 0),
   slot_minute   timestamptz,
-  -- Somebody else could use what this one does not: its node is asked to hand that back.
+  -- The unused part is needed elsewhere: the node is asked to hand it back.
   recalled      boolean NOT NULL DEFAULT false,
   cap_day       date NOT NULL,
   granted_at    timestamptz NOT NULL DEFAULT now(),
@@ -180,11 +191,12 @@ CREATE TABLE lease (
 ) WITH (fillfactor = 50);
 CREATE INDEX lease_bulk ON lease (customer_id) WHERE slots IS NOT NULL;
 CREATE INDEX lease_recalled ON lease (node_id) WHERE recalled;
--- Rows live for one request, so the table is small but churns; the few readers of all open leases (reaper, audit) may scan it.
--- Vacuum by count, since a share of a table that is nearly empty says nothing.
+-- Rows live for one request, so the table is small but changes fast. The few readers of all open leases
+-- (reaper, audit) may scan it. Vacuum after a number of dead rows: a fraction of a nearly empty table is no
+-- useful threshold.
 ALTER TABLE lease SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000);
 
--- Double entry: every change of money is one transaction whose entries sum to zero. Append only.
+-- Double entry: every change of money is one transaction, and its entries sum to zero. Append only.
 CREATE TABLE ledger_tx (
   tx_id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   kind          text NOT NULL CHECK (kind IN ('signup_credit', 'credit', 'settle', 'refund')),
@@ -195,10 +207,11 @@ CREATE TABLE ledger_tx (
 );
 
 CREATE TABLE ledger_entry (
-  -- Always a ledger_tx, written in the same statement by the functions of 0002; a foreign key would look each one up again. The audit checks.
+  -- Always a row of ledger_tx, written in the same transaction by the functions of 0002. A foreign key would
+  -- look up each one again. The audit checks it.
   tx_id         bigint NOT NULL,
   account_kind  text NOT NULL CHECK (account_kind IN ('customer', 'hoster_payable', 'platform_revenue', 'platform_promo', 'cash')),
-  -- The customer or hoster; the nil UUID for the platform's own accounts.
+  -- The customer or hoster. The nil UUID for the platform's own accounts.
   account_id    uuid NOT NULL,
   amount_nanos  bigint NOT NULL CHECK (amount_nanos <> 0),
   PRIMARY KEY (account_kind, account_id, tx_id)
@@ -206,13 +219,14 @@ CREATE TABLE ledger_entry (
 CREATE INDEX ledger_entry_tx ON ledger_entry (tx_id);
 
 -- ---------------------------------------------------------------- usage
--- One row per admitted request. UUIDv7 ids are ordered by time: partitions by id are partitions by time, and the primary key pages by time.
+-- One row per admitted request. UUIDv7 ids are ordered by time, so partitions by id are partitions by time,
+-- and the primary key is in the order of time.
 CREATE TABLE usage_event (
   customer_id   uuid NOT NULL,
   request_id    uuid NOT NULL,
   key_id        uuid,
   started_at    timestamptz NOT NULL,
-  -- The model that served, or the one asked for when nobody did.
+  -- The model that served, or the requested one when none did.
   model_id      text NOT NULL,
   provider      text NOT NULL CHECK (provider IN ('local', 'hoster', 'cloud', 'none')),
   endpoint_id   text,
@@ -221,34 +235,36 @@ CREATE TABLE usage_event (
   output_tokens integer NOT NULL CHECK (output_tokens >= 0),
   reported_input_tokens  integer,
   reported_output_tokens integer,
-  -- By the gateway, where it had to count.
+  -- Counted by the gateway. NULL when no count was needed.
   counted_input_tokens   integer,
   counted_output_tokens  integer,
   usage_source  text NOT NULL CHECK (usage_source IN ('upstream', 'gateway', 'none')),
   input_pico_per_token  bigint NOT NULL,
   output_pico_per_token bigint NOT NULL,
-  -- Of hoster_price; NULL where the configuration sets the price.
+  -- The version in hoster_price. NULL when the configuration sets the price.
   price_version integer,
   hold_nanos    bigint NOT NULL,
   cost_nanos    bigint NOT NULL CHECK (cost_nanos >= 0 AND cost_nanos <= hold_nanos),
   hoster_share_nanos bigint NOT NULL CHECK (hoster_share_nanos >= 0),
   fee_nanos     bigint NOT NULL CHECK (fee_nanos >= 0),
-  -- What the measured tokens would have cost beyond the hold, or beyond a lease that was gone: nobody is charged for it.
+  -- The part of the measured cost that is not charged: beyond the hold, or because the lease was gone.
   writeoff_nanos bigint NOT NULL DEFAULT 0 CHECK (writeoff_nanos >= 0),
   latency_ms    integer NOT NULL CHECK (latency_ms >= 0),
   first_token_ms integer,
   success       boolean NOT NULL,
   outcome       text NOT NULL,
   finish_reason text,
-  -- json, not jsonb: nobody looks into it here, and taking it apart would cost a twentieth of a settlement.
+  -- json instead of jsonb: no query reads its parts, and parsing it would cost a twentieth of a settlement.
   attempts      json NOT NULL DEFAULT '[]',
-  -- The candidates and why they were ranked or excluded, as in src/domain/routing-note.ts. NULL where there was nothing to choose.
+  -- The candidates and why they were ranked or excluded, as in src/domain/routing-note.ts. NULL when there
+  -- was nothing to choose.
   routing       jsonb,
-  -- The ledger transaction that charged it; NULL when it cost nothing.
+  -- The ledger transaction of the charge. NULL when the request cost nothing.
   tx_id         bigint,
-  -- The UTC day whose spend cap it counted against: the day its lease was granted. NULL when it had no lease any more and cost nothing.
+  -- The UTC day of the spend cap that the charge counts against: the day its lease was granted. NULL when the
+  -- lease was gone and the request cost nothing.
   cap_day       date,
-  -- The window of the key's spend limit that it counted against; NULL for keys without one.
+  -- The window of the key's spend limit that the charge counts against. NULL for keys without a limit.
   key_window    date,
   PRIMARY KEY (customer_id, request_id),
   CHECK (cost_nanos = hoster_share_nanos + fee_nanos),
@@ -256,9 +272,10 @@ CREATE TABLE usage_event (
 ) PARTITION BY RANGE (request_id);
 CREATE TABLE usage_event_default PARTITION OF usage_event DEFAULT;
 
--- Sums of the usage rows, written in the transactions that write them. Three tables, each as fine as a report needs and no finer: hours with
--- models would be 350,000 rows a year of a busy customer on two nodes, and a year by the hour took 0.4 s to read. All are sharded by node,
--- so that nodes never wait for each other's rows; readers sum the shards.
+-- Sums of the usage rows, written in the same transactions. Three tables, each as fine as a report needs and
+-- no finer: hours with models would be 350,000 rows a year for a busy customer on two nodes, and a year by
+-- the hour took 0.4 s to read. All are sharded by node, so that nodes never wait for each other's rows.
+-- Readers sum the shards.
 CREATE TABLE usage_hour (
   customer_id   uuid NOT NULL,
   hour          timestamptz NOT NULL,
@@ -295,7 +312,8 @@ CREATE TABLE usage_day (
   PRIMARY KEY (customer_id, day, model_id, provider, node_shard)
 ) WITH (fillfactor = 70);
 
--- What each key was charged: of keys without a spend limit nothing else knows it. Apart from usage_day, which has no key for the reason above.
+-- What each key was charged. No other table has that for keys without a spend limit. A separate table,
+-- because usage_day with keys would have too many rows: see above.
 CREATE TABLE usage_key_day (
   customer_id   uuid NOT NULL,
   key_id        uuid NOT NULL,

@@ -530,7 +530,7 @@ END $$;
 -- ---------------------------------------------------------------- settlement: input and results
 
 -- A request as `settle_batch` is asked to end it. The records of the journal are rows of this type as text,
--- and are sent unchanged. Whoever adds, removes or moves a field here must do the same in
+-- and are sent unchanged. A change of the fields or their order needs the same change in
 -- src/ledger/settlement/settlement-record.ts, with a new version.
 CREATE TYPE settlement_asked AS (
   version integer, request uuid, customer uuid, lease uuid, key uuid, started_ms bigint, model text, provider text, endpoint text, hoster uuid,
@@ -544,7 +544,7 @@ CREATE TYPE settlement_asked AS (
 -- NULL when it is not charged. A free request has no effect.
 CREATE TYPE unleased_settlement AS (request uuid, effect text, cap_day date, key_window date);
 
--- A request whose usage row was written now. `bulk_lease` is NULL when it had a strict lease or none.
+-- A request with a usage row that was written now. `bulk_lease` is NULL when it had a strict lease or none.
 CREATE TYPE settled_request AS (
   request uuid, customer uuid, bulk_lease uuid, cap_day date, hoster uuid, key uuid, model text, provider text, started_at timestamptz,
   success boolean, input_tokens integer, output_tokens integer, cost bigint, hoster_share bigint, fee bigint, latency_ms integer);
@@ -596,7 +596,7 @@ BEGIN
   RETURN ARRAY(SELECT l FROM lease l WHERE l.lease_id = ANY (v_leases) AND l.slots IS NOT NULL);
 END $$;
 
--- The requests whose bulk lease is gone or has no room for them.
+-- The requests with a bulk lease that is gone or has no room for them.
 CREATE FUNCTION fenced_requests(p_asked settlement_asked[], p_bulk lease[]) RETURNS uuid[]
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -630,7 +630,7 @@ END $$;
 
 -- ---------------------------------------------------------------- settlement: requests without a lease
 
--- What the daily spend cap leaves for a request of that day whose lease is gone.
+-- What the daily spend cap leaves for a request of that day that has no lease any more.
 CREATE FUNCTION late_cap_left(p_customer uuid, p_day date) RETURNS bigint
 LANGUAGE sql STABLE AS $$
   SELECT CASE WHEN b.day = p_day THEN coalesce(b.day_cap_nanos, 9223372036854775807) - b.day_spent_nanos - b.day_leased_nanos
@@ -640,7 +640,7 @@ LANGUAGE sql STABLE AS $$
   WHERE b.customer_id = p_customer
 $$;
 
--- Charges a request whose lease is gone to the spend limit of its key, in the window of that lease. Returns
+-- Charges a request that has no lease any more to the spend limit of its key, in the window of that lease. Returns
 -- whether the limit has room.
 CREATE FUNCTION charge_key_late(p_customer uuid, p_key uuid, p_window date, p_cost bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -651,7 +651,7 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- Decides what becomes of the requests that name no bulk lease and whose strict lease is not among `p_ended`:
+-- Decides what becomes of the requests that name no bulk lease and have no strict lease in `p_ended`:
 -- settled before, free, charged to the free balance, or written off. Withdraws the row of the reaper where
 -- there is one. Returns one row per request.
 CREATE FUNCTION settle_unleased(p_asked settlement_asked[], p_ended lease[], p_node_shard smallint) RETURNS SETOF unleased_settlement
@@ -983,7 +983,7 @@ END $$;
 
 -- ---------------------------------------------------------------- leases that end without a settlement
 
--- Ends leases whose requests never ran: releases their money and writes no usage row. Returns the leases that
+-- Ends leases of requests that never ran: releases their money and writes no usage row. Returns the leases that
 -- existed.
 CREATE FUNCTION release_leases(p_leases uuid[]) RETURNS SETOF uuid
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$

@@ -1,14 +1,15 @@
--- Money given back for single requests. See the rules of locking at the top of 0002_money.sql; a refund keeps them.
+-- Refunds of single requests. They follow the locking rules at the top of 0002_money.sql.
 
--- One row per refunded request, beside its ledger transaction. Append only: a request is refunded once.
+-- One row per refunded request, in addition to its ledger transaction. Append only: a request is refunded once.
 CREATE TABLE refund (
   customer_id   uuid NOT NULL,
-  -- Always a usage row. No foreign key: rows of usage_event are moved when their partition is added. The audit checks.
+  -- Always a usage row. There is no foreign key, since rows of usage_event move when their partition is
+  -- added. The audit checks it.
   request_id    uuid NOT NULL,
-  -- Copied from the usage row, so that a report over a span of time reads this small table alone.
+  -- Copied from the usage row, so that a report over a period reads only this small table.
   started_at    timestamptz NOT NULL,
   amount_nanos  bigint NOT NULL CHECK (amount_nanos > 0),
-  -- What the hoster and the platform give back of what they earned.
+  -- What the hoster and the platform give back.
   hoster_share_nanos bigint NOT NULL CHECK (hoster_share_nanos >= 0),
   fee_nanos     bigint NOT NULL CHECK (fee_nanos >= 0),
   reason        text NOT NULL,
@@ -19,16 +20,23 @@ CREATE TABLE refund (
 );
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON refund FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewrite();
 
--- What customers were given: signup credit, credit and refunds. Charges, of which there are a thousand times as many, are not in it, so
--- neither does a settlement write to it nor has a reader of credits to pass over them.
+-- What customers were given: signup credit, credit and refunds. Charges are a thousand times as many and are
+-- not in the index. So settlements do not write to it, and a reader of credits does not skip charges.
 CREATE INDEX ledger_entry_given ON ledger_entry (account_id, tx_id) WHERE account_kind = 'customer' AND amount_nanos > 0;
 
--- Gives back `p_amount` of what a settled request was charged, NULL for all of it, once. The hoster's part is reversed in the proportion of
--- its share, rounded down as in splitCost, and the platform gives the rest: so a full refund takes back exactly the share and the fee, and
--- no refund takes more of either. The hoster's account may go below zero by it: then the hoster owes.
--- The day's spend is not lowered: the cap bounds what a customer can set in motion in a day, and that was set in motion.
--- `verdict`: 'refunded', 'duplicate' (had been refunded by the same amount; nothing changes), 'refunded_before' (by another amount),
--- 'above_charge', 'free' (nothing was charged), 'no_request' (no such row: unknown, or not settled yet).
+-- Refunds `p_amount` of the charge of a settled request, or all of it when that is NULL, once. The hoster
+-- gives back the proportion of its share, rounded down as in splitCost, and the platform gives the rest. So a
+-- full refund takes back exactly the share and the fee, and no refund takes more of either. The hoster's
+-- account may go below zero: then the hoster owes the platform. The day's spend does not change: the cap
+-- limits what a customer can start in a day, and the refunded request was started.
+--
+-- Values of `verdict`:
+-- 'refunded'
+-- 'duplicate'        refunded by the same amount before; nothing changes
+-- 'refunded_before'  refunded by another amount before; nothing changes
+-- 'above_charge'     the amount is above the charge
+-- 'free'             nothing was charged
+-- 'no_request'       no usage row: the request is unknown or not settled yet
 CREATE FUNCTION refund_request(p_customer uuid, p_request uuid, p_amount bigint, p_reason text)
 RETURNS TABLE (verdict text, charged bigint, amount bigint, hoster_share bigint, fee bigint, reason text, at timestamptz)
 LANGUAGE plpgsql SET enable_seqscan = off SET lock_timeout = '2s' AS $$
