@@ -6,7 +6,8 @@ export interface BatchQueueOptions<Entry> {
   /** How long a batch with free room waits for more entries, ms. 0 where a caller waits for each entry. */
   readonly lingerMs: number
   /**
-   * Sends a batch as one transaction and answers its entries. `attempt` counts from 0. Throws when the transaction may not have committed.
+   * Sends a batch as one transaction and answers its entries. `attempt` counts from 0. Throws when the
+   * transaction may not have committed.
    */
   send(batch: readonly Entry[], attempt: number): Promise<void>
   /** Called before each attempt. An entry for which it returns false is dropped. */
@@ -22,8 +23,8 @@ const BACKOFF_MIN_MS = 20
 const BACKOFF_MAX_MS = 1_000
 
 /**
- * Sends entries in batches, one batch at a time. Entries that arrive while a batch is in flight form the next batch. An idle queue therefore
- * adds no delay, and a busy one shares its round trips and fsyncs.
+ * Sends entries in batches, one batch at a time. Entries that arrive while a batch is in flight form the next
+ * batch. An idle queue therefore adds no delay, and a busy one shares its round trips and fsyncs.
  */
 export class BatchQueue<Entry> implements Iterable<Entry> {
   readonly #options: BatchQueueOptions<Entry>

@@ -4,59 +4,72 @@ import type { WindowCounts } from '../domain/windows.ts'
 import type { Admission, KeySpend, RefusalCode } from './leases/admission.ts'
 
 /**
- * The database as the money code sees it. PostgreSQL does it in production (postgres-store.ts, over migrations/0002_money.sql); the
- * simulator has it in memory, with a network in between. Each call is one transaction. A call that rejects may have happened or not,
- * unless its error says otherwise; every call may be sent again.
+ * The database as the money code sees it. In production it is PostgreSQL (postgres-store.ts and
+ * migrations/0002_money.sql). The simulator has one in memory behind a simulated network. Each call is one
+ * transaction. A call that rejects may or may not have been committed, unless its error excludes that. Every
+ * call may be sent again.
  */
 export interface LedgerStore {
   registerNode(nodeId: string): Promise<void>
   /** Keeps the node alive for another NODE_TTL_MS. */
   heartbeat(nodeId: string): Promise<Heartbeat>
   retireNode(nodeId: string): Promise<void>
-  /** Declares nodes dead and ends the leases of dead ones; returns how many. */
+  /** Declares nodes dead and ends the leases of dead nodes. Returns the number of leases. */
   reclaim(options: ReclaimOptions): Promise<number>
-  /** One verdict per request, in any order. Rejects with NodeFenced when the node is not alive; then nothing happened. */
+  /**
+   * Returns one verdict per request, in any order. Rejects with NodeFenced, without any effect, when the node
+   * is not alive.
+   */
   admit(nodeId: string, requests: readonly LeaseRequest[]): Promise<LeaseVerdict[]>
-  /** Takes settlement records with separators between them, see settlement-record.ts. The effect by request id for what did not go as asked. */
+  /**
+   * Settles records with separators between them: see settlement-record.ts. Returns, by request id, the
+   * effects of the settlements that did not go as asked.
+   */
   settle(nodeShard: number, settlements: Buffer): Promise<Map<string, SettleEffect>>
   /** Folds bulk leases and takes back what their node does not need. */
   handBack(returns: readonly LeaseReturn[]): Promise<void>
-  /** Ends strict leases without a usage row: their requests never ran. Answers the ids that were found. */
+  /**
+   * Ends strict leases of requests that never ran, without a usage row. Returns the ids of the leases that
+   * existed.
+   */
   release(leaseIds: readonly string[]): Promise<Set<string>>
 }
 
 export interface Heartbeat {
-  /** False when the node had been declared dead: its leases were taken from it, for good. */
+  /** False when the node was declared dead. Its leases are reclaimed and do not come back. */
   readonly isAlive: boolean
-  /** Bulk leases whose unused part somebody else could use. */
+  /** Bulk leases with an unused part that is needed elsewhere. */
   readonly recalled: readonly string[]
 }
 
 export interface ReclaimOptions {
-  /** The shard of usage_hour and usage_day of the node that does the work. */
+  /** The shard of usage_hour and usage_day that the calling node writes. */
   readonly nodeShard: number
-  /** How long after its expiry a node is declared dead, and how long a restarted PostgreSQL waits for heartbeats to come back. Default 60,000. */
+  /**
+   * How long after its expiry a node is declared dead, and how long a restarted PostgreSQL waits for
+   * heartbeats, ms. Default 60,000.
+   */
   readonly graceMs?: number
-  /** Nodes known to be dead, so that there is nothing to wait for: the lock on their journal proves it. */
+  /** Nodes that are declared dead at once. The lock on their journal proves that they are. */
   readonly deadNodes?: readonly string[]
-  /** Every node but this one is known to be dead: the lock on an embedded PostgreSQL proves it. */
+  /** Every node except this one is declared dead at once. The lock on an embedded PostgreSQL proves that they are. */
   readonly onlyNodeAlive?: string
-  /** Aborted, it leaves the customers that are left to another time. */
+  /** When it aborts, the remaining customers are left to the next call. */
   readonly signal?: AbortSignal
 }
 
-/** Either a request that asks to run, or a node that asks for a bulk lease. */
+/** A request that asks to run, or a node that asks for a bulk lease. */
 export type LeaseRequest = Admission | BulkRequest
 
 export interface BulkRequest {
   readonly leaseId: string
   readonly customerId: string
   readonly limits: AccountLimits
-  /** The most that is of use. */
+  /** The largest useful amount. */
   readonly wantNanos: Nanos
   /** Nothing is granted when less than this is free. */
   readonly floorNanos: Nanos
-  /** How many requests it is to admit at most. */
+  /** The largest number of requests the lease may admit. */
   readonly slots: number
 }
 
@@ -70,7 +83,7 @@ export type LeaseVerdict =
       /** Null for a strict lease. */
       readonly slots: number | null
       readonly windows: WindowCounts
-      /** By the clock that the windows follow. */
+      /** The time of the clock that the windows follow. */
       readonly databaseNowMs: number
     }
   | {
@@ -83,23 +96,23 @@ export type LeaseVerdict =
       readonly key: KeySpend | null
       readonly windows: WindowCounts
       readonly databaseNowMs: number
-      /** Bulk leases of other nodes hold something that could cure it; they are asked to hand it back. */
+      /** Bulk leases of other nodes hold something that would allow the request. They were recalled. */
       readonly isHeldElsewhere: boolean
-      /** Alive, this one among them. */
+      /** How many nodes are alive, including this one. */
       readonly nodes: number
     }
 
-/** What came of a settlement that did not go exactly as asked; see settle_batch in migrations/0002_money.sql. */
+/** What became of a settlement that did not go as asked. See settle_batch in migrations/0002_money.sql. */
 export type SettleEffect = 'duplicate' | 'clamped' | 'late' | 'written_off' | 'no_account' | 'fenced'
 
 export interface LeaseReturn {
   readonly leaseId: string
-  /** What running and unsettled requests still need of it; null closes the lease. */
+  /** What running and uncommitted requests still need. Null closes the lease. */
   readonly keepNanos: Nanos | null
   readonly slotsUsed: number
 }
 
-/** The node was declared dead and its leases taken from it: it has to register anew, under another id. */
+/** The node was declared dead and its leases were reclaimed. It must register again under another id. */
 export class NodeFenced extends Error {
   constructor(nodeId: string) {
     super(`node ${nodeId} was declared dead`)
@@ -107,7 +120,10 @@ export class NodeFenced extends Error {
   }
 }
 
-/** How long a node counts as alive after a heartbeat, how often it sends one, and how long after sending the last good one it trusts its leases. */
+/**
+ * How long a node counts as alive after a heartbeat, how often it sends one, and how long it trusts its
+ * leases after it sent the last successful one, ms.
+ */
 export const NODE_TTL_MS = 15_000
 export const HEARTBEAT_MS = 1_000
 export const SELF_FENCE_MS = 12_000

@@ -16,32 +16,41 @@ import type { RecoveredRecord } from './settlement/recovered-settlements.ts'
 import type { Settlement } from './settlement/settlement.ts'
 import { SettlementQueue } from './settlement/settlement-queue.ts'
 
-/** The money of this node: holds before a request runs, charges after it. Any number of requests may call it at once. */
+/**
+ * The money of this node: holds before a request runs, charges after it. Any number of requests may call it
+ * at once.
+ */
 export interface Ledger {
   /**
-   * Counts the request and holds its worst case: in memory, from a bulk lease, for customers with a large enough balance; otherwise by a
-   * strict lease in one round trip, which it shares with the admissions that arrived during the previous one.
-   * Rejects with ApiError `database_unavailable` when PostgreSQL is needed and does not answer within two seconds, and `overloaded` when too
-   * much is queued.
+   * Counts the request and holds its worst case: in memory, from a bulk lease, for customers with a large
+   * enough balance; otherwise by a strict lease in one round trip, which it shares with the admissions that
+   * arrived during the previous one. Rejects with ApiError `database_unavailable` when PostgreSQL is needed
+   * and does not answer within two seconds, and `overloaded` when too much is queued.
    */
   admit(admission: Admission): Promise<AdmissionResult>
-  /** The refusal that `admit` would give from memory to a caller whose window is used up. Undefined when `admit` has to be called. */
+  /**
+   * The refusal that `admit` would give from memory to a caller that has used up its window. Undefined when
+   * `admit` has to be called.
+   */
   refusalOf(admission: Admission): AdmissionResult | undefined
   /**
-   * Resolves when the charge can no longer be lost: it is in the journal, or without a journal it is committed. A charge in the journal is
-   * committed soon after, by this process or the next one. Rejects with `settlement_unavailable` when that takes longer than `commitWaitMs`
-   * (the request is then free), and with PostgreSQL's error when PostgreSQL rejects the row (a bug, logged: the request is free and has no
-   * usage row).
+   * Resolves when the charge can no longer be lost: it is in the journal, or without a journal it is
+   * committed. A charge in the journal is committed soon after, by this process or the next one. Rejects with
+   * `settlement_unavailable` when that takes longer than `commitWaitMs` (the request is then free), and with
+   * PostgreSQL's error when PostgreSQL rejects the row (a bug, logged: the request is free and has no usage
+   * row).
    *
-   * If a hold is settled several times, the first settlement counts. The others resolve at once and record nothing.
+   * If a hold is settled several times, the first settlement counts. The others resolve at once and record
+   * nothing.
    *
-   * @param hold the object that `admit` returned. Rejects when the settlement names another hold, because a bulk lease would then wait for
+   * @param hold the object that `admit` returned. Rejects when the settlement names another hold, because a
+   *   bulk lease would then wait for
    *   its request for ever
    */
   settle(settlement: Settlement, hold: Hold): Promise<void>
   /**
-   * Settles what an earlier process left in the journal. Resolves with the number of records when they are committed. Rejects when it cannot
-   * read them.
+   * Settles what an earlier process left in the journal. Resolves with the number of records when they are
+   * committed. Rejects when it cannot read them.
    */
   replay(recovered: readonly RecoveredRecord[]): Promise<number>
   /** The node was declared dead, and its leases were reclaimed. */
@@ -49,7 +58,8 @@ export interface Ledger {
   /** Other nodes need the unused part of these bulk leases. */
   recall(leaseIds: readonly string[]): void
   /**
-   * Resolves when everything queued is committed and all leases are handed back, or after `timeoutMs`. Returns how many settlements are left.
+   * Resolves when everything queued is committed and all leases are handed back, or after `timeoutMs`.
+   * Returns how many settlements are left.
    */
   drain(timeoutMs: number): Promise<number>
   /** Sends nothing any more and gives up what is left. Call it after `drain`. */
@@ -61,14 +71,20 @@ export interface LedgerDeps {
   readonly store: LedgerStore
   /** Registered before the first admission. */
   readonly node: NodeView
-  /** The shard of usage_hour and usage_day that this node writes, 0..32767. Nodes that run at the same time should differ. */
+  /**
+   * The shard of usage_hour and usage_day that this node writes, 0..32767. Nodes that run at the same time
+   * should differ.
+   */
   readonly nodeShard: number
   readonly scheduler: Scheduler
   /** Makes ids of bulk leases: UUIDs that are never used again. */
   readonly newId: () => string
   /** Null settles by commit: the end of each answer waits for the database. */
   readonly journal: Journal | null
-  /** How long the end of an answer waits for its charge to be safe before the answer is void and free, ms. Default 10,000. */
+  /**
+   * How long the end of an answer waits for its charge to be safe before the answer is void and free, ms.
+   * Default 10,000.
+   */
   readonly commitWaitMs?: number
   /** False admits every request by a strict lease. Default true. */
   readonly bulkLeases?: boolean
@@ -98,7 +114,8 @@ export function createLedger(deps: LedgerDeps): Ledger {
       const result = book.reserve(admission)
       const renewal = admissions.renew(admission)
       if (result !== undefined) return Promise.resolve(result)
-      // The pending bulk lease will serve most requests that wait for it, with one update of the balance instead of many.
+      // The pending bulk lease will serve most requests that wait for it, with one update of the balance
+      // instead of many.
       if (renewal === undefined) return admissions.admit(admission)
       const sinceMs = scheduler.monotonicMs()
       return renewal.then(() => book.reserve(admission) ?? admissions.admit(admission, sinceMs))

@@ -13,15 +13,18 @@ import {
 } from './ledger-store.ts'
 
 export interface PostgresStoreDeps {
-  /** For admissions, settlements and hand-backs, each of which uses one connection at a time; give it no other work. */
+  /**
+   * For admissions, settlements and hand-backs. Each uses one connection at a time. Nothing else should use
+   * this pool.
+   */
   readonly money: Sql
-  /** For heartbeats and reaping: a pool that is busy must not make a healthy node look dead. */
+  /** For heartbeats and reclaiming. A busy pool must not make a healthy node look dead. */
   readonly heartbeat: Sql
-  /** Replaces PostgreSQL's clock for the minute and day windows, in epoch milliseconds. For tests. */
+  /** For tests: replaces PostgreSQL's clock for the minute and day windows, epoch ms. */
   readonly windowClock?: () => number
 }
 
-/** The ledger in PostgreSQL: one function of migrations/0002_money.sql per call. */
+/** The ledger in PostgreSQL. Each call that moves money is one function of migrations/0002_money.sql. */
 export function createPostgresStore({ money, heartbeat, windowClock }: PostgresStoreDeps): LedgerStore {
   return {
     async registerNode(nodeId) {

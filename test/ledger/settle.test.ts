@@ -266,7 +266,7 @@ test('a journal of another version is refused as a whole, before anything of it 
     payload: Buffer.from(record),
     forget: () => forgotten.push(record),
   }))
-  await expect(node.ledger.replay(recovered)).rejects.toThrow('Start that version once more')
+  await expect(node.ledger.replay(recovered)).rejects.toThrow('Start that version again')
   expect(await world.pool.query('SELECT FROM usage_event WHERE customer_id = $1', [customerId])).toMatchObject({
     rowCount: 0,
   })

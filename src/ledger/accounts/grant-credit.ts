@@ -4,18 +4,24 @@ export interface CreditGrant {
   readonly customerId: string
   /** More than zero. */
   readonly amountNanos: bigint
-  /** What makes it happen once: a payment's id, an invoice number. Unique among all credits. */
+  /**
+   * Identifies the credit, so that it is granted once: a payment id or an invoice number. Unique among all
+   * credits.
+   */
   readonly ref: string
   readonly reason: string
 }
 
 export type CreditGrantResult =
   | { readonly kind: 'granted' | 'duplicate'; readonly postedNanos: bigint }
-  /** The ref was used for another customer or amount. Nothing happened. */
+  /** The ref was used for another customer or amount. Nothing was granted. */
   | { readonly kind: 'ref_taken' }
   | { readonly kind: 'no_account' }
 
-/** Adds paid credit to a balance, once per ref. Throws RangeError for an amount that is not positive. Works inside a transaction. */
+/**
+ * Adds paid credit to a balance, once per ref. Throws RangeError for an amount that is not positive. Works
+ * inside a transaction.
+ */
 export async function grantCredit(db: Sql, grant: CreditGrant): Promise<CreditGrantResult> {
   if (grant.amountNanos <= 0n)
     throw new RangeError(`a credit must be more than zero, not ${grant.amountNanos} nano-USD`)

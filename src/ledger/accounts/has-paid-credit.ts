@@ -1,6 +1,6 @@
 import type { Sql } from '../../db/pool.ts'
 
-/** Whether a customer was ever granted credit beyond the one for signing up. */
+/** Whether a customer was ever granted credit other than the signup credit. */
 export async function hasPaidCredit(sql: Sql, customerId: string): Promise<boolean> {
   const { rows } = await sql.query<{ found: boolean }>(
     `SELECT EXISTS (

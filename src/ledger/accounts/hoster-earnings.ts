@@ -4,20 +4,21 @@ import type { Nanos } from '../../domain/money.ts'
 export interface HosterEarnings {
   readonly hosterId: string
   readonly name: string
-  /** Its shares of what was charged in the period. */
+  /** The hoster's shares of the charges of the period. */
   readonly earnedNanos: Nanos
-  /** Its parts of the refunds made in the period, whenever their requests ran. */
+  /** The hoster's parts of the refunds made in the period, whenever their requests ran. */
   readonly takenBackNanos: Nanos
-  /** Everything it earned up to now less everything taken back, and below zero if that was more: payouts are not in the ledger. */
+  /** Everything earned up to now less everything taken back. May be negative. Payouts are not in the ledger. */
   readonly allTimeNanos: Nanos
 }
 
 /**
- * What every hoster earned, by name, also those without a request. A charge is of the period in which it was committed: periods that meet
- * count each once, and what a finished period came to stays as it was.
+ * Returns what every hoster earned, sorted by name, including hosters without a request. A charge belongs to
+ * the period in which it was committed. So adjacent periods count each charge once, and the sums of a past
+ * period do not change.
  *
- * @param from the beginning of the period; null is that of everything
- * @param to its end, which is not of it; null is none
+ * @param from the beginning of the period; null for all time
+ * @param to the end of the period, exclusive; null for no end
  */
 export async function hosterEarnings(
   sql: Sql,

@@ -1,4 +1,4 @@
-/** A bug of ours: every customer that a key names has an account. */
+/** An error that only a bug can cause: every customer with a key has an account. */
 export function noAccount(customerId: string): Error {
-  return new Error(`customer ${customerId} has no account: openAccount was never called for it`)
+  return new Error(`customer ${customerId} has no account: openAccount was never called`)
 }

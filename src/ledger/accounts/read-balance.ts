@@ -1,28 +1,29 @@
 import type { Sql } from '../../db/pool.ts'
 
-/** An account at one moment, in nano-USD. */
+/** The state of an account, in nano-USD. */
 export interface Balance {
-  /** Credit granted minus everything charged; what a customer is shown. Holds of running requests are not spent money. */
+  /** Credit less charges, as shown to the customer. Holds of running requests are not subtracted. */
   readonly postedNanos: bigint
-  /** Held by running requests. */
+  /** Held by leases: for running requests, and by nodes for the next ones. */
   readonly leasedNanos: bigint
-  /** Free to be held: posted - leased. */
+  /** Available for new holds: posted - leased. */
   readonly freeNanos: bigint
-  /** Charged against today's spend cap (UTC), and held against it. */
+  /** Charged and held against today's spend cap (UTC). */
   readonly daySpentNanos: bigint
   readonly dayLeasedNanos: bigint
   readonly minuteRequests: number
   readonly dayRequests: number
 }
 
-/** Reads an account without a lock; undefined when the customer has none. */
+/** Reads an account without a lock. Undefined when the customer has none. */
 export async function readBalance(db: Sql, customerId: string): Promise<Balance | undefined> {
   const { rows } = await db.query<Balance>(READ_BALANCE, [customerId])
   return rows[0]
 }
 
-// Counters of a window that is over are zero; only the next admission writes that down. What bulk leases were charged since their last fold
-// is spent, though the balance row does not know it yet. One statement, so that both are of the same moment.
+// Counters of a past window read as zero here; the next admission resets the stored ones. Charges of bulk
+// leases since their last fold are spent, although the balance row does not have them yet. One statement
+// reads both, so that they are from the same snapshot.
 const READ_BALANCE = `
 SELECT posted_nanos - settled AS "postedNanos", leased_nanos - settled AS "leasedNanos", posted_nanos - leased_nanos AS "freeNanos",
   CASE WHEN day >= today THEN day_spent_nanos + settled_today ELSE 0 END AS "daySpentNanos",

@@ -1,16 +1,16 @@
 import type { Sql } from '../../db/pool.ts'
 import type { Nanos } from '../../domain/money.ts'
 
-/** Where an account stands and how it came there: balance = granted + refunded - spent, exactly. */
+/** A balance and how it came about: balance = granted + refunded - spent, exactly. */
 export interface Credits {
-  /** Holds are part of it. */
+  /** Includes holds. */
   readonly balanceNanos: Nanos
-  /** Signup credit and all credit since. */
+  /** The signup credit and all later credits. */
   readonly grantedNanos: Nanos
-  /** Charged, refunded charges included. */
+  /** All charges, including refunded ones. */
   readonly spentNanos: Nanos
   readonly refundedNanos: Nanos
-  /** Held right now, for running requests and by nodes for the next ones. */
+  /** Held for running requests, and by nodes for the next ones. */
   readonly heldNanos: Nanos
 }
 
@@ -20,8 +20,8 @@ export async function readCredits(sql: Sql, customerId: string): Promise<Credits
   return rows[0]
 }
 
-// One statement, so that all of it is of one moment. What was spent is what was given and is not there any more: an account may have a
-// million charges, and to sum them here would tell nothing that the audit does not prove.
+// One statement, so that all figures are from the same snapshot. The spend is what was given less what is
+// left: an account may have a million charges, and the audit proves that their sum is the same.
 const READ_CREDITS = `
 SELECT b.balance AS "balanceNanos", g.given - r.refunded AS "grantedNanos", g.given - b.balance AS "spentNanos",
   r.refunded AS "refundedNanos", b.held AS "heldNanos"

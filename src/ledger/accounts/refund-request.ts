@@ -1,7 +1,7 @@
 import type { Sql } from '../../db/pool.ts'
 import type { Nanos } from '../../domain/money.ts'
 
-/** What was given back for one request. The amount is the hoster's part and the fee, exactly. */
+/** A refund of one request. The amount is the sum of the hoster's part and the fee. */
 export interface Refund {
   readonly amountNanos: Nanos
   /** Taken back from the hoster. */
@@ -15,25 +15,29 @@ export interface Refund {
 export interface RefundOrder {
   readonly customerId: string
   readonly requestId: string
-  /** More than zero; null gives back all that was charged. */
+  /** More than zero. Null refunds the whole charge. */
   readonly amountNanos: Nanos | null
-  /** Kept in the ledger, and the customer sees it. */
+  /** Stored in the ledger and shown to the customer. */
   readonly reason: string
 }
 
 export type RefundResult =
-  /** `duplicate`: it had been refunded by the same amount before; nothing changed, and the refund is the earlier one. */
+  /**
+   * `duplicate`: the request was refunded by the same amount before. Nothing changes, and `refund` is the
+   * earlier refund.
+   */
   | { readonly kind: 'refunded' | 'duplicate'; readonly refund: Refund; readonly chargedNanos: Nanos }
-  /** By another amount. Nothing happened: a request is refunded once. */
+  /** The request was refunded by another amount before. Nothing changes: a request is refunded once. */
   | { readonly kind: 'refunded_before'; readonly refund: Refund }
   | { readonly kind: 'above_charge'; readonly chargedNanos: Nanos }
   | { readonly kind: 'free' }
-  /** Unknown, another customer's, or not settled yet. */
+  /** The request is unknown, belongs to another customer, or is not settled yet. */
   | { readonly kind: 'no_request' }
 
 /**
- * Gives a customer back what a settled request cost, or a part of it, once; the hoster and the platform give it back in the proportion in
- * which they earned it. Sent again it changes nothing. Throws RangeError for an amount that is not positive. Works inside a transaction.
+ * Refunds the charge of a settled request, or a part of it, once. The hoster and the platform give it back in
+ * the proportion in which they earned it. A second call changes nothing. Throws RangeError for an amount that
+ * is not positive. Works inside a transaction.
  */
 export async function refundRequest(sql: Sql, order: RefundOrder): Promise<RefundResult> {
   const { customerId, requestId, amountNanos, reason } = order

@@ -3,28 +3,29 @@ import { type Pool, type Sql, transaction, withQueryTimeout } from '../../db/poo
 export interface AuditFinding {
   readonly name: AuditCheck
   readonly violations: number
-  /** Up to five of what is wrong: transaction, customer, request or hoster ids, with the hour where that matters. */
+  /** Up to five violations: transaction, customer, request or hoster ids, with the hour where that matters. */
   readonly examples: readonly string[]
 }
 
 /**
- * Checks every invariant of the money against everything there is, in one snapshot of the running system. One finding per check, in order;
- * all is well when none has violations. Takes a share lock on nothing. It reads the whole ledger: give it a pool without statement timeout.
- * Rejects soon after `signal` aborts, also when PostgreSQL does not answer; then it needs a second connection of the pool.
+ * Checks every invariant of the money on all rows, in one snapshot of the running system. Returns one finding
+ * per check, in order. The ledger is correct when no finding has violations. Takes no row locks. It reads the
+ * whole ledger, so the pool must have no statement timeout. Rejects soon after `signal` aborts, even when
+ * PostgreSQL does not answer. It needs a second connection of the pool for that.
  */
 export async function audit(pool: Pool, signal?: AbortSignal): Promise<AuditFinding[]> {
   const cut = new AbortController()
   let pid: number | undefined
-  let timeouts: NodeJS.Timeout | undefined
+  let timer: NodeJS.Timeout | undefined
   const cancel = () => {
-    // One check may read for minutes, and whoever stops a gateway does not want to wait for it.
+    // One check may read for minutes, and a stopping gateway must not wait for it.
     if (pid !== undefined) {
-      withQueryTimeout(pool, CANCEL_PATIENCE_MS)
+      withQueryTimeout(pool, CANCEL_TIMEOUT_MS)
         .query('SELECT pg_cancel_backend($1)', [pid])
         .catch(() => {})
     }
-    // A PostgreSQL that stands still cancels nothing, and its statements have no time limit here.
-    timeouts = setTimeout(() => cut.abort(), CANCEL_PATIENCE_MS)
+    // A hanging PostgreSQL does not cancel the check, and the statements have no timeout here.
+    timer = setTimeout(() => cut.abort(), CANCEL_TIMEOUT_MS)
   }
   signal?.addEventListener('abort', cancel)
   const readAll = async (db: Sql) => {
@@ -42,11 +43,11 @@ export async function audit(pool: Pool, signal?: AbortSignal): Promise<AuditFind
     return await transaction(pool, readAll, cut.signal)
   } finally {
     signal?.removeEventListener('abort', cancel)
-    clearTimeout(timeouts)
+    clearTimeout(timer)
   }
 }
 
-const CANCEL_PATIENCE_MS = 2_000
+const CANCEL_TIMEOUT_MS = 2_000
 
 async function check(db: Sql, name: AuditCheck): Promise<AuditFinding> {
   const { rows } = await db.query<{ violations: number; examples: string[] | null }>(
@@ -58,8 +59,9 @@ async function check(db: Sql, name: AuditCheck): Promise<AuditFinding> {
 export type AuditCheck = keyof typeof auditChecks
 
 /**
- * Each selects the ids of what violates it. What each of them proves is told in docs/money.md. NOT EXISTS and never NOT IN: beyond what fits into
- * `work_mem`, 200,000 refunds say, PostgreSQL goes through the whole list of that for each row.
+ * Each check selects the ids that violate it. docs/money.md says what each check proves. The checks use NOT
+ * EXISTS instead of NOT IN: when the list of a NOT IN exceeds `work_mem` (200,000 refunds for example),
+ * PostgreSQL scans the whole list for each row.
  */
 export const auditChecks = {
   transactions_sum_to_zero: `
@@ -202,18 +204,19 @@ export const auditChecks = {
   cost_within_token_prices: `
     SELECT request_id::text FROM usage_event
     WHERE cost_nanos > ceil((input_tokens::numeric * input_pico_per_token + output_tokens::numeric * output_pico_per_token) / 1000)`,
-  // The slack of `believed` in src/relay/bill.ts. Local and cloud servers are believed whatever they report.
+  // The tolerance of `believed` in src/relay/bill.ts. Reports of local and cloud servers are billed as they are.
   billed_within_count: `
     SELECT request_id::text FROM usage_event
     WHERE provider = 'hoster'
       AND (input_tokens > counted_input_tokens * 1.05 + 8 OR output_tokens > counted_output_tokens * 1.05 + 8)`,
-  // Asked for only where somebody has been there long enough to reclaim it: after an outage the leases of the dead wait for the next start.
+  // Applies only while a node has been alive long enough to reclaim the lease. After an outage the leases of
+  // dead nodes wait for the next start.
   no_lease_outlives_its_node: `
     SELECT lease_id::text FROM lease l
     WHERE granted_at < now() - interval '15 minutes'
       AND NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive' AND n.expires_at > now() - interval '15 minutes')
       AND EXISTS (SELECT FROM node n WHERE n.state = 'alive' AND n.expires_at > now() AND n.started_at < now() - interval '15 minutes')`,
-  // Of all days: the one at hand is in the balance row.
+  // Covers all days. The current day is in the balance row.
   day_spend_equals_usage: `
     SELECT customer_id || ' ' || day
     FROM (

@@ -1,10 +1,13 @@
 import type { Scheduler } from '../../runtime/scheduler.ts'
 import type { LastAudit } from './last-audit.ts'
 
-/** Metrics are most wanted when something is wrong: they do not wait longer than this for PostgreSQL. */
-const PATIENCE_MS = 1_000
+/** Metrics matter most during an outage, so they wait no longer than this for PostgreSQL. */
+const READ_TIMEOUT_MS = 1_000
 
-/** The last audit by any node, read anew each time it is asked for; without an answer in time, as it was known before. Never rejects. */
+/**
+ * Returns a function that reads the last audit of any node. Without an answer in time, it returns the last
+ * known result. It never rejects.
+ */
 export function createLastAuditView(deps: {
   read: () => Promise<LastAudit | undefined>
   scheduler: Pick<Scheduler, 'after'>
@@ -23,9 +26,9 @@ export function createLastAuditView(deps: {
       .finally(() => {
         reading = undefined
       })
-    const { promise: late, resolve } = Promise.withResolvers<void>()
-    const cancel = deps.scheduler.after(PATIENCE_MS, resolve)
-    await Promise.race([reading, late])
+    const { promise: timeout, resolve } = Promise.withResolvers<void>()
+    const cancel = deps.scheduler.after(READ_TIMEOUT_MS, resolve)
+    await Promise.race([reading, timeout])
     cancel()
     return known
   }

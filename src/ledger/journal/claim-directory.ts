@@ -4,23 +4,23 @@ import { type FileLock, tryFileLock, waitForFileLock } from '../../db/file-lock.
 import { makeJournalDirectory, unusable } from './make-journal-directory.ts'
 import { isSegmentName } from './recover-segments.ts'
 
-/** A directory that this process alone writes to, until it is released or the process dies, however it dies. */
+/** A directory that only this process writes to, until it releases the directory or ends in any way. */
 export interface ClaimedDirectory {
   readonly path: string
-  /** The nodes that wrote here and were not removed, oldest first. */
+  /** The ids of the nodes that wrote here and were not removed, oldest first. */
   nodeIds(): string[]
-  /** Notes that a node writes here. To be called before the node is known elsewhere, so that a crash leaves its id. */
+  /** Records that a node writes here. Call it before the node is known elsewhere, so that a crash leaves its id. */
   addNode(id: string): void
   removeNode(id: string): void
-  /** Lets others claim it. Nothing may be written to it afterwards. */
+  /** Lets other processes claim the directory. Nothing may be written to it afterwards. */
   release(): void
 }
 
 /**
- * Claims the free directory of the lowest number in `root`; makes `root/1`, `root/2`, ... as they are needed.
- * What a dead process left in it is the claimer's to replay. Directories are never removed: a lock on a removed file
- * would lock nobody out.
- * Throws an error in words when the directories cannot be used.
+ * Claims the free directory with the lowest number in `root`, and creates `root/1`, `root/2`, ... as needed.
+ * The caller must replay what a dead process left there. Directories are never removed, since a lock on a
+ * removed file would exclude no other process. Throws an error that says what to do when the directories
+ * cannot be used.
  */
 export async function claimDirectory(root: string): Promise<ClaimedDirectory> {
   using _ = await takeTurn(root)
@@ -31,8 +31,8 @@ export async function claimDirectory(root: string): Promise<ClaimedDirectory> {
 }
 
 /**
- * Claims every free directory in `root` that has segments or node ids in it: those of processes that died and have no
- * successor. Empty when there are none. Throws like claimDirectory, holding none of them then.
+ * Claims every free directory in `root` that has segments or node ids in it. Those belonged to processes that
+ * died and have no successor. Throws like claimDirectory, and then holds none of them.
  */
 export async function claimLeftDirectories(root: string): Promise<ClaimedDirectory[]> {
   using _ = await takeTurn(root)
@@ -53,7 +53,10 @@ export async function claimLeftDirectories(root: string): Promise<ClaimedDirecto
 
 const turnTimeoutMs = 10_000
 
-/** One at a time looks for a directory: two that try one lock at the same moment can both be refused. */
+/**
+ * Lets one process at a time search for a directory: two processes that try the same lock at the same moment
+ * can both be refused.
+ */
 async function takeTurn(root: string): Promise<Disposable> {
   makeJournalDirectory(root)
   const path = join(root, 'claim.lock')
@@ -62,7 +65,7 @@ async function takeTurn(root: string): Promise<Disposable> {
   return { [Symbol.dispose]: () => lock.release() }
 }
 
-/** A lock that nobody refers to would be released by the garbage collector. */
+/** Keeps the locks referenced. The garbage collector would release an unreferenced lock. */
 const held = new Set<FileLock>()
 
 function tryClaim(path: string): ClaimedDirectory | undefined {
@@ -95,8 +98,9 @@ function tryLock(path: string): FileLock | undefined {
 }
 
 /**
- * SQLite opens a file that it may not write to for reading, and calls a shared lock on it exclusive then.
- * It must not be found out by opening the file: closing it again would drop the locks this process has on it.
+ * Throws when the file exists and is not writable. SQLite opens such a file read-only and reports its shared
+ * lock as exclusive. The check must not open the file: closing it again would drop the locks of this process
+ * on it.
  */
 function checkWritable(path: string): void {
   try {
@@ -123,7 +127,7 @@ function readNodeIds(path: string): string[] {
   return existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : []
 }
 
-/** Replaces the file in one step, so that no crash leaves half an id. */
+/** Replaces the file atomically, so that a crash cannot leave half an id. */
 function writeNodeIds(path: string, ids: readonly string[]): void {
   const next = join(path, 'node.next')
   writeFileSync(next, ids.map(id => `${id}\n`).join(''), { mode: 0o600, flush: true })

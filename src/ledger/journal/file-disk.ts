@@ -18,31 +18,35 @@ import { makeJournalDirectory } from './make-journal-directory.ts'
 
 /** A disk in a directory of the file system. */
 export interface FileDisk extends Disk {
-  /** Closes the file that was appended to last. Appending again opens it again. */
+  /** Closes the file that was appended to last. The next append opens it again. */
   close(): void
 }
 
 /**
- * The files of `directory`, which is made when absent. Sub-directories are not seen. The file appended to last stays
- * open, since opening costs more than writing. Throws an error in words when the directory cannot be used.
+ * Opens `directory` and creates it if needed. Sub-directories are ignored. The file that was appended to last
+ * stays open, since opening costs more than writing. Throws an error that says what to do when the directory
+ * cannot be used.
  */
 export function createFileDisk(directory: string): FileDisk {
   makeJournalDirectory(directory)
   const pathOf = (name: string) => join(directory, name)
   let current: OpenFile | undefined
-  /** New files whose name would not survive a loss of power yet: that is the directory's to keep, not theirs. */
+  /**
+   * New files with names that would not survive a loss of power yet: the directory holds them and must be
+   * synced too.
+   */
   const unsyncedNames = new Set<string>()
 
   function fileOf(name: string): OpenFile {
     if (current?.name === name) return current
     const fd = openSync(pathOf(name), 'a', 0o600)
-    letGo()
+    release()
     current = { name, fd, syncs: 0, isLeft: false }
     if (fstatSync(fd).size === 0) unsyncedNames.add(name)
     return current
   }
 
-  function letGo(): void {
+  function release(): void {
     if (current === undefined) return
     current.isLeft = true
     closeWhenUnused(current)
@@ -57,7 +61,7 @@ export function createFileDisk(directory: string): FileDisk {
     read: name => readFileSync(pathOf(name)),
     append(name, bytes) {
       const { fd } = fileOf(name)
-      // A write may take a part, of a file as of a socket: near a full disk, a quota or a size limit.
+      // Near a full disk, a quota or a size limit, a write may store only a part.
       for (let offset = 0; offset < bytes.length; ) offset += writeSync(fd, bytes, offset)
     },
     async sync(name) {
@@ -75,19 +79,20 @@ export function createFileDisk(directory: string): FileDisk {
     },
     truncate: (name, length) => truncateSync(pathOf(name), length),
     remove(name, done) {
-      if (current?.name === name) letGo()
+      if (current?.name === name) release()
       unsyncedNames.delete(name)
-      // Not synchronously: while PostgreSQL syncs the same file system this takes up to 20 ms, and every request would wait for it.
+      // Asynchronous: while PostgreSQL syncs the same file system, unlink takes up to 20 ms, and every
+      // request would wait for it.
       unlink(pathOf(name), done)
     },
-    close: letGo,
+    close: release,
   }
 }
 
 interface OpenFile {
   readonly name: string
   readonly fd: number
-  /** Syncs that run. Its descriptor must not be closed meanwhile: another file could get the same number. */
+  /** Running syncs. While there is one, the descriptor must stay open: another file could get the same number. */
   syncs: number
   /** Nothing appends to it any more. */
   isLeft: boolean

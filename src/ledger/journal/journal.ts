@@ -11,7 +11,10 @@ export interface JournalOptions {
   /** Used by this journal alone: see claim-directory.ts. */
   readonly disk: Disk
   readonly scheduler: Pick<Scheduler, 'soon'>
-  /** Whether a write is reported only when its record survives a loss of power. It survives the death of the process either way. */
+  /**
+   * Whether a write is reported only when its record survives a loss of power. It survives the death of the
+   * process either way.
+   */
   readonly fsync: boolean
   /** A segment that would grow beyond this is followed by a new one. Default 4 MiB. */
   readonly segmentBytes?: number
@@ -22,17 +25,21 @@ export interface JournalOptions {
 /** A log of byte records that are kept until they are forgotten. It does not know what they mean. */
 export interface Journal {
   /**
-   * Adds a record. Text is stored as UTF-8, and `payload` is copied at once. `onWritten` is called once, never before `write` has returned,
-   * with the entry when the record is in the journal; it must not throw. Throws RangeError when `payload` is empty or longer than 1 MiB.
+   * Adds a record. Text is stored as UTF-8, and `payload` is copied at once. `onWritten` is called once,
+   * never before `write` has returned, with the entry when the record is in the journal; it must not throw.
+   * Throws RangeError when `payload` is empty or longer than 1 MiB.
    */
   write(payload: string | Uint8Array, onWritten: OnWritten): void
   /** The record need not be recovered any more. A second call, or one after `close`, does nothing. Never throws. */
   forget(entry: JournalEntry): void
-  /** Bytes of all segments, including forgotten records whose segment still exists. */
+  /** Bytes of all segments, including forgotten records in them. */
   readonly bytes: number
   /** Records that are written or recovered, and not forgotten. */
   readonly entries: number
-  /** Writes what is queued, then releases the disk and refuses later writes. Leaves no file behind when every record is forgotten. */
+  /**
+   * Writes what is queued, then releases the disk and refuses later writes. Leaves no file behind when every
+   * record is forgotten.
+   */
   close(): Promise<void>
 }
 
@@ -43,9 +50,10 @@ export interface OpenedJournal extends Pick<RecoveredSegments, 'recovered' | 'to
 }
 
 /**
- * The record was not journaled: the limit is reached, the disk refused, or the journal is closed. Later writes may succeed again. What the disk
- * may have kept of the record is cut off at once. The record can be recovered although its write was refused only if the process dies before
- * that, or if the disk refuses that too.
+ * The record was not journaled: the limit is reached, the disk refused, or the journal is closed. Later
+ * writes may succeed again. What the disk may have kept of the record is cut off at once. The record can be
+ * recovered although its write was refused only if the process dies before that, or if the disk refuses that
+ * too.
  */
 export class JournalUnavailable extends Error {
   readonly reason: 'full' | 'disk' | 'closed'
@@ -58,11 +66,12 @@ export class JournalUnavailable extends Error {
 }
 
 /**
- * Reads what is in the journal and opens it for writing. A record can be recovered again after it was forgotten, since segments are removed
- * whole: a replay must tolerate that.
+ * Reads what is in the journal and opens it for writing. A record can be recovered again after it was
+ * forgotten, since segments are removed whole: a replay must tolerate that.
  *
- * All records of one turn of the event loop go to the disk together. With `fsync`, all records that arrive during a sync share the next one.
- * Files other than `<number>.log` are left alone. Throws JournalUnavailable when the disk cannot be read, or when a torn segment cannot be cut.
+ * All records of one turn of the event loop go to the disk together. With `fsync`, all records that arrive
+ * during a sync share the next one. Files other than `<number>.log` are left alone. Throws JournalUnavailable
+ * when the disk cannot be read, or when a torn segment cannot be cut.
  */
 export function openJournal(options: JournalOptions): OpenedJournal {
   const found = recover(options.disk)
@@ -200,8 +209,9 @@ class BatchedJournal implements Journal {
   }
 
   /**
-   * After a failed fsync Linux counts the lost pages as clean, so a second fsync succeeds without having written them. Hence no record that
-   * waits for this segment can be trusted, and the segment gets no further record.
+   * After a failed fsync Linux counts the lost pages as clean, so a second fsync succeeds without having
+   * written them. Hence no record that waits for this segment can be trusted, and the segment gets no further
+   * record.
    */
   #abandonUnsynced(segment: Segment, failed: readonly Group[], error: unknown): void {
     const groups = [...failed, ...this.#unsynced.filter(group => group.segment === segment)]

@@ -1,6 +1,9 @@
 import { accessSync, constants, mkdirSync } from 'node:fs'
 
-/** Makes `path`, for its owner alone, when absent. Throws what to do when it cannot be made or written to. */
+/**
+ * Creates `path`, accessible to its owner only, if it does not exist. Throws an error that says what to do
+ * when that fails or when the directory is not writable.
+ */
 export function makeJournalDirectory(path: string): void {
   try {
     mkdirSync(path, { recursive: true, mode: 0o700 })
@@ -10,12 +13,12 @@ export function makeJournalDirectory(path: string): void {
   }
 }
 
-/** The system's error in words that say what to do about it. */
+/** Explains an error of the operating system and says what to do about it. */
 export function unusable(path: string, error: unknown): Error {
   const reason = error instanceof Error ? error.message : String(error)
   return new Error(
-    `The journal cannot be kept in ${path} (${reason}). Make it a directory on a local disk with free space that ` +
-      'belongs to the user who runs this, or choose another data directory with SWITCHYARD_DATA.',
+    `The journal cannot be kept in ${path} (${reason}). Make it a directory on a local disk with free space, owned by ` +
+      'the user that runs Switchyard, or choose another data directory with SWITCHYARD_DATA.',
     { cause: error },
   )
 }

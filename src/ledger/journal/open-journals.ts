@@ -4,23 +4,32 @@ import { type ClaimedDirectory, claimDirectory, claimLeftDirectories } from './c
 import { createFileDisk, type FileDisk } from './file-disk.ts'
 import { type Journal, openJournal } from './journal.ts'
 
-/** The journals of this machine that no living process uses: one of them is this node's from now on, the others are read out. */
+/** The journals of this machine that no living process uses. This node takes one of them and replays all of them. */
 export interface Journals {
   readonly own: Journal
-  /** What processes that died left behind, in the order they wrote it. */
+  /** What dead processes left, in the order they wrote it. */
   readonly recovered: readonly { readonly payload: Buffer; forget(): void }[]
-  /** The nodes that those processes were. Their locks are ours, so they are dead. */
+  /** The node ids of those processes. This process has their locks, so they are dead. */
   readonly deadNodes: readonly string[]
-  /** Notes that this process is this node now, so that a process after it knows. Throws where that cannot be, except after the first one. */
+  /**
+   * Records a node id of this process for the next start on this directory. A failure throws for the first id
+   * and is logged for later ones.
+   */
   addNode(nodeId: string): void
-  /** What was recovered is settled and the leases of the dead nodes are ended: forgets them, and lets go of the other directories. */
+  /**
+   * Call it when the recovered charges are settled and the leases of the dead nodes are ended. Forgets those
+   * nodes and releases the other directories.
+   */
   settled(): Promise<void>
-  /** Call it when nothing is written any more. The nodes of a process that could not be retired stay noted: the next start ends their leases. */
+  /**
+   * Call it when nothing is written any more. The ids of a process that could not be retired stay recorded,
+   * and the next start ends its leases.
+   */
   close(options: { retired: boolean }): Promise<void>
 }
 
 export interface JournalsOptions {
-  /** Under it each process has a directory of its own. */
+  /** Contains one directory per process. */
   readonly root: string
   readonly scheduler: Scheduler
   readonly fsync: boolean
@@ -28,7 +37,7 @@ export interface JournalsOptions {
   readonly log: Pick<Log, 'warn' | 'error'>
 }
 
-/** Throws an error in words when the directories cannot be used. */
+/** Throws an error that says what to do when the directories cannot be used. */
 export async function openJournals({ root, scheduler, fsync, maxBytes, log }: JournalsOptions): Promise<Journals> {
   const ownDirectory = await claimDirectory(root)
   const directories = [ownDirectory, ...(await claimLeftDirectories(root))]
@@ -38,23 +47,24 @@ export async function openJournals({ root, scheduler, fsync, maxBytes, log }: Jo
     if (journal.tornBytes > 0) {
       log.warn(
         { journal: directory.path, bytes: journal.tornBytes },
-        'the last record of a journal was never written whole; cut off',
+        'the last record of a journal is incomplete and was cut off',
       )
     }
     for (const damage of journal.damages) {
       log.error(
         { journal: directory.path, ...damage },
-        'a part of a journal is damaged and set aside: charges may be lost',
+        'a part of a journal is damaged and was set aside; charges may be lost',
       )
     }
     return { directory, disk, ...journal }
   })
   const deadNodes = directories.map(directory => ({ directory, nodeIds: directory.nodeIds() }))
   const ownNodes: string[] = []
-  // A full disk neither keeps a node that was declared dead from going on under another id, nor one that stops from closing its journal. Whose id is
-  // not there is given up a minute after it died, and one that is there without need is given up again.
-  const noteFailure = (error: unknown) =>
-    log.error({ err: error, journal: ownDirectory.path }, 'the ids of this node could not be noted in its journal')
+  // A full disk must not keep a node that was declared dead from going on under another id, nor keep a
+  // stopping one from closing its journal. A node with a missing id is declared dead a minute after it died.
+  // An id that is here needlessly is declared dead again.
+  const logFailure = (error: unknown) =>
+    log.error({ err: error, journal: ownDirectory.path }, 'the ids of this node could not be recorded in its journal')
   const [own, ...left] = opened as [(typeof opened)[number], ...typeof opened]
 
   return {
@@ -70,7 +80,7 @@ export async function openJournals({ root, scheduler, fsync, maxBytes, log }: Jo
         ownDirectory.addNode(nodeId)
       } catch (error) {
         if (isFirst) throw error
-        noteFailure(error)
+        logFailure(error)
       }
     },
     async settled() {
@@ -81,14 +91,17 @@ export async function openJournals({ root, scheduler, fsync, maxBytes, log }: Jo
       try {
         if (retired) for (const nodeId of ownNodes) ownDirectory.removeNode(nodeId)
       } catch (error) {
-        noteFailure(error)
+        logFailure(error)
       }
       await closeDirectory(own)
     },
   }
 }
 
-/** A segment goes when all of its records are settled: with few of them a journal would be full of what is long settled. */
+/**
+ * A segment is removed when all of its records are settled. With large segments, settled records would fill
+ * the journal.
+ */
 function segmentBytesOf(maxBytes: number): number {
   return Math.min(4 << 20, Math.floor(maxBytes / 8))
 }

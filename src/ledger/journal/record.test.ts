@@ -13,7 +13,7 @@ function frame(records: readonly (string | Uint8Array)[]): Buffer {
 }
 
 describe('a batch of records', () => {
-  it('reads back as it was written, text as UTF-8', () => {
+  it('reads back as written, text as UTF-8', () => {
     fc.assert(
       fc.property(payloads, records => {
         const framed = frame(records)
@@ -23,12 +23,12 @@ describe('a batch of records', () => {
     )
   })
 
-  it('keeps what is in it when it grows', () => {
+  it('keeps its records when it grows', () => {
     const records = Array.from({ length: 20 }, (_, index) => String(index).repeat(1 + index * 3_000))
     expect(scanRecords(frame(records)).payloads.map(String)).toEqual(records)
   })
 
-  it('is empty after it was taken, and drops what is cut', () => {
+  it('is empty after take(), and cut() drops the records behind a length', () => {
     const batch = createRecordBatch()
     batch.add('first')
     const { length } = batch
@@ -40,7 +40,7 @@ describe('a batch of records', () => {
     expect(scanRecords(batch.take()).payloads.map(String)).toEqual(['third'])
   })
 
-  it('takes a payload up to the longest, counted in bytes, and stays as it was when it refuses one', () => {
+  it('accepts payloads up to the longest, counted in bytes, and does not change when it refuses one', () => {
     const batch = createRecordBatch()
     batch.add('a'.repeat(payloadBytesMax))
     const { length } = batch
@@ -53,7 +53,7 @@ describe('a batch of records', () => {
 })
 
 describe('reading records', () => {
-  it('ends before the first byte that is missing', () => {
+  it('ends before the first missing byte', () => {
     fc.assert(
       fc.property(payloads, records => {
         const framed = frame(records)
@@ -63,7 +63,7 @@ describe('reading records', () => {
           const scan = scanRecords(framed.subarray(0, length))
           expect(scan.end).toBe(whole.at(-1) ?? 0)
           expect(scan.payloads).toHaveLength(whole.length)
-          // Nothing follows a tear, so it is never taken for damage.
+          // Nothing follows a tear, so it never counts as damage.
           expect(holdsRecord(framed.subarray(scan.end, length))).toBe(false)
         }
       }),
@@ -71,7 +71,7 @@ describe('reading records', () => {
     )
   })
 
-  it('never returns a record with a flipped bit, and all before it', () => {
+  it('returns no record with a flipped bit, and every record before it', () => {
     fc.assert(
       fc.property(fc.array(bytes, { minLength: 1, maxLength: 5 }), fc.nat(), (records, place) => {
         const framed = frame(records)
@@ -85,12 +85,12 @@ describe('reading records', () => {
     )
   })
 
-  it('takes no record out of zeros, which is what a file system may leave after a loss of power', () => {
+  it('reads no record from zeros, which a file system may leave after a loss of power', () => {
     expect(scanRecords(Buffer.alloc(4_096))).toEqual({ payloads: [], end: 0 })
     expect(holdsRecord(Buffer.alloc(4_096))).toBe(false)
   })
 
-  it('takes no record out of the inside of another', () => {
+  it('reads no record from the inside of another one', () => {
     const inner = frame(['charge me twice'])
     const framed = frame([inner, 'last'])
     expect(scanRecords(framed).payloads.map(String)).toEqual([String(inner), 'last'])

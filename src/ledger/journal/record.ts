@@ -1,20 +1,20 @@
 import { crc32 } from 'node:zlib'
 
-/** Before each payload: its length and its CRC-32, both unsigned, 32 bits, little-endian. */
+/** The header before each payload: its length and its CRC-32, both 32-bit unsigned little-endian. */
 export const headerBytes = 8
 
-/** The longest payload. It lets a damaged length be seen as one, since almost all of them are longer. */
+/** The longest payload. Almost every damaged length is above it, and is recognized by that. */
 export const payloadBytesMax = 1 << 20
 
-/** Records on their way to the disk, framed one behind the other in memory that is used again for the next batch. */
+/** Frames records one after the other, for one write to the disk. The memory is used again for the next batch. */
 export interface RecordBatch {
-  /** Bytes of all records in it, headers included. */
+  /** Bytes of all records in the batch, headers included. */
   readonly length: number
-  /** Frames one record, text as UTF-8. Throws RangeError when it is empty or longer than `payloadBytesMax`. */
+  /** Adds a record, text as UTF-8. Throws RangeError when it is empty or longer than `payloadBytesMax`. */
   add(payload: string | Uint8Array): void
-  /** Drops what was added since `length` had this value. */
+  /** Drops the records that were added since `length` had this value. */
   cut(length: number): void
-  /** The records as they go to the disk, and an empty batch. The bytes stay as they are until the next `add`. */
+  /** Returns the framed records and empties the batch. The bytes are valid until the next `add`. */
   take(): Buffer
 }
 
@@ -33,7 +33,7 @@ export function createRecordBatch(): RecordBatch {
     },
     add(payload) {
       if (payload.length > payloadBytesMax) throw tooLong(payload.length)
-      // A character of a string becomes three bytes at most. Counting them first would walk the text twice.
+      // A UTF-16 unit becomes three bytes at most. Counting the bytes first would walk the text twice.
       reserve(headerBytes + payload.length * (typeof payload === 'string' ? 3 : 1))
       const start = length + headerBytes
       let end = start
@@ -42,8 +42,9 @@ export function createRecordBatch(): RecordBatch {
         memory.set(payload, start)
         end += payload.length
       }
-      // A length of 0 with a sum of 0 is what a file full of zeros reads as, and file systems leave such files after a loss of power.
-      if (end === start) throw new RangeError('A journal record has at least one byte')
+      // A file full of zeros reads as records of length 0 with checksum 0, and file systems leave such files
+      // after a loss of power.
+      if (end === start) throw new RangeError('A journal record must have at least one byte')
       if (end - start > payloadBytesMax) throw tooLong(end - start)
       memory.writeUInt32LE(end - start, length)
       memory.writeUInt32LE(crc32(memory.subarray(start, end)), length + 4)
@@ -61,10 +62,9 @@ export function createRecordBatch(): RecordBatch {
 }
 
 /**
- * Reads records from the first byte on, up to one that is damaged or not whole. `end` is where that one starts, or the
- * length of `bytes`. The payloads are views into `bytes`.
- * It never looks for the next good record behind a bad one: the inside of a payload is somebody else's text, and could
- * be made to look like a record.
+ * Reads records from the first byte on, up to the first one that is damaged or incomplete. `end` is where
+ * that one starts, or the length of `bytes`. The payloads are views into `bytes`. It does not search for the
+ * next good record after a bad one: payloads contain text of clients, which could look like a record.
  */
 export function scanRecords(bytes: Buffer): { payloads: Buffer[]; end: number } {
   const payloads: Buffer[] = []
@@ -77,7 +77,10 @@ export function scanRecords(bytes: Buffer): { payloads: Buffer[]; end: number } 
   }
 }
 
-/** Whether something that reads as a whole record starts anywhere in `bytes`. Behind an unreadable place it tells damage from a tear. */
+/**
+ * Whether a whole record starts anywhere in `bytes`. After an unreadable place, that distinguishes damage
+ * from a torn write.
+ */
 export function holdsRecord(bytes: Buffer): boolean {
   for (let offset = 0; offset + headerBytes < bytes.length; offset++)
     if (readRecord(bytes, offset) !== undefined) return true
@@ -94,5 +97,5 @@ function readRecord(bytes: Buffer, offset: number): Buffer | undefined {
 }
 
 function tooLong(length: number): RangeError {
-  return new RangeError(`A journal record has ${payloadBytesMax} bytes at most, not ${length}`)
+  return new RangeError(`A journal record can have at most ${payloadBytesMax} bytes, not ${length}`)
 }

@@ -68,7 +68,10 @@ export function recoverSegments(disk: Disk): RecoveredSegments {
   return { segments, recovered, tornBytes, damages, nextNumber: Math.max(0, ...numbers) + 1 }
 }
 
-/** Returns the name of the file. A crash before the segment is cut leaves both files, and then this one is written again. */
+/**
+ * Returns the name of the file. A crash before the segment is cut leaves both files, and then this one is
+ * written again.
+ */
 function setAside(disk: Disk, segment: string, bytes: Buffer): string {
   const name = segment.replace('.log', '.damaged')
   if (disk.list().includes(name)) disk.truncate(name, 0)

@@ -2,14 +2,20 @@ import { failpoint } from '../../runtime/failpoint.ts'
 import type { Disk } from './disk.ts'
 import { newSegment, type RecoveredSegments, type Segment, segmentName } from './recover-segments.ts'
 
-/** The segment files of a journal: appends to the newest one, starts the next one when it is full, and removes files that are not needed. */
+/**
+ * The segment files of a journal: appends to the newest one, starts the next one when it is full, and removes
+ * files that are not needed.
+ */
 export class SegmentStore {
   readonly #disk: Disk
   readonly #segmentBytes: number
   readonly #segments: Set<Segment>
   #nextNumber: number
   #storedBytes = 0
-  /** Undefined until the first append: recovered segments are not written to again, so that they go when their records are forgotten. */
+  /**
+   * Undefined until the first append: recovered segments are not written to again, so that they go when their
+   * records are forgotten.
+   */
   #current: Segment | undefined
   #removals = 0
   #allRemoved: PromiseWithResolvers<void> | undefined
@@ -27,7 +33,10 @@ export class SegmentStore {
     return this.#storedBytes
   }
 
-  /** Appends whole records to the current segment and returns that segment. Throws the error of the disk; then none of the records is stored. */
+  /**
+   * Appends whole records to the current segment and returns that segment. Throws the error of the disk; then
+   * none of the records is stored.
+   */
   append(bytes: Buffer): Segment {
     if (this.#current?.isTorn) this.#cutTear(this.#current)
     if (this.#current && this.#current.bytes > 0 && this.#current.bytes + bytes.length > this.#segmentBytes) {
@@ -66,7 +75,10 @@ export class SegmentStore {
     if (segment.live === 0 && segment !== this.#current) this.removeFinished()
   }
 
-  /** Frees the current segment when all of its records are forgotten. A journal whose bound is near its segment size would stay full otherwise. */
+  /**
+   * Frees the current segment when all of its records are forgotten. Otherwise a journal with a limit near
+   * its segment size would stay full.
+   */
   dropForgottenCurrent(): void {
     const current = this.#current
     if (current === undefined || current.live > 0 || current.bytes === 0 || current.isTorn) return

@@ -52,17 +52,17 @@ export class AdmissionQueue {
   }
 
   /**
-   * Admits a request by a strict lease. One round trip serves every request that arrived while the previous one was in flight. A request that is
-   * refused may be sent again once money or slots come back. Rejects with `database_unavailable` two seconds after `sinceMs`, which defaults
-   * to now.
+   * Admits a request by a strict lease. One round trip serves every request that arrived while the previous
+   * one was in flight. A request that is refused may be sent again once money or slots come back. Rejects
+   * with `database_unavailable` two seconds after `sinceMs`, which defaults to now.
    */
   admit(admission: Admission, sinceMs = this.#deps.scheduler.monotonicMs()): Promise<AdmissionResult> {
     return this.#strict.admit(admission, sinceMs)
   }
 
   /**
-   * Asks for the bulk lease that the book wants for this customer, one per customer at a time. Resolves when that is answered. Returns
-   * undefined when the book wants none.
+   * Asks for the bulk lease that the book wants for this customer, one per customer at a time. Resolves when
+   * that is answered. Returns undefined when the book wants none.
    */
   renew({ customerId, limits }: Admission): Promise<void> | undefined {
     if (this.#isStopped) return undefined
@@ -139,7 +139,8 @@ export class AdmissionQueue {
     const overdueMs = this.#deps.scheduler.monotonicMs() - ADMISSION_TIMEOUT_MS
     for (const entry of this.#unanswered()) {
       if (entry.sinceMs > overdueMs) continue
-      // Rejected at the second check only. After a stall of this process the answer may be waiting in the socket, and is read in between.
+      // Rejected at the second check only. After a stall of this process the answer may be waiting in the
+      // socket, and is read in between.
       if (entry.isOverdue) this.#reject(entry, new ApiError('database_unavailable', { retryAfterS: 2 }))
       entry.isOverdue = true
     }
@@ -173,7 +174,10 @@ export class AdmissionQueue {
     entry.resolve()
   }
 
-  /** Lets the requests that wait for this lease go on without it. If it is granted all the same, it is handed back. */
+  /**
+   * Lets the requests that wait for this lease go on without it. If it is granted all the same, it is handed
+   * back.
+   */
   #giveUpGrant(entry: PendingGrant): void {
     if (entry.isAnswered) return
     entry.isAnswered = true

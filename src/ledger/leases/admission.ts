@@ -4,22 +4,26 @@ import type { WindowCounts } from '../../domain/windows.ts'
 
 /** A request that asks to run. */
 export interface Admission {
-  /** UUIDv7; also the id of the strict lease. */
+  /** UUIDv7. Also the id of the strict lease. */
   readonly requestId: string
   readonly customerId: string
   readonly keyId: string
-  /** The model asked for; kept on the lease for the usage row the reaper writes. */
+  /** The requested model. The lease keeps it for the usage row that the reaper may write. */
   readonly modelId: string
   readonly limits: AccountLimits
   /** Null for keys without a spend limit. */
   readonly keyLimit: KeyLimit | null
   /**
-   * Null only counts the request against the windows (unknown model, nothing eligible). `wantNanos` is the worst case and
-   * `floorNanos` the least that still makes sense (the same when max_tokens is explicit): granted is
-   * min(want, what is free, what the day cap and the key's limit leave) if that is at least the floor.
+   * `wantNanos` is the worst case. `floorNanos` is the smallest useful hold, and equals the worst case when
+   * max_tokens is explicit. The hold is the smallest of `wantNanos`, the free balance, and what the daily cap
+   * and the key's limit leave, if that is at least the floor. Null only counts the request in the windows,
+   * because no server could serve it.
    */
   readonly ask: { readonly wantNanos: bigint; readonly floorNanos: bigint } | null
-  /** It was refused for want of money in the minute that ends then, and tries again: in that minute, and in its day, it is not counted twice. */
+  /**
+   * Set for a retry after a refusal for money: the end of the minute in which the request was counted, so
+   * that it is counted once.
+   */
   readonly countedUntilEpochMs?: number
 }
 
@@ -31,7 +35,10 @@ export type RefusalCode =
   | 'daily_spend_cap_reached'
   | 'key_spend_limit_reached'
 
-/** Refused for want of a place in the minute or the day, whatever money there is; such a request is not counted in them. */
+/**
+ * Whether a request limit of the minute or the day refused the request. A request refused by a window is not
+ * counted in the windows.
+ */
 export function isRefusedByWindow(code: RefusalCode): boolean {
   return code === 'rate_limit_exceeded' || code === 'daily_limit_exceeded'
 }
@@ -39,7 +46,7 @@ export function isRefusedByWindow(code: RefusalCode): boolean {
 export type AdmissionResult =
   | {
       readonly kind: 'granted'
-      /** Of the strict lease of its own id, or of a bulk lease. Goes back with the settlement. */
+      /** Held by the strict lease with the id of the request, or by a bulk lease. Pass it to the settlement. */
       readonly hold: Hold
       readonly windows: WindowCounts
     }
@@ -47,7 +54,10 @@ export type AdmissionResult =
   | {
       readonly kind: 'refused'
       readonly code: RefusalCode
-      /** The balance, what of it no lease holds, and what the daily spend cap leaves; all at the time of the refusal. */
+      /**
+       * At the time of the refusal: the balance, the part of it that no lease holds, and what the daily spend
+       * cap leaves.
+       */
       readonly postedNanos: bigint
       readonly freeNanos: bigint
       readonly capLeftNanos: bigint
@@ -56,11 +66,11 @@ export type AdmissionResult =
       readonly windows: WindowCounts
     }
 
-/** A key's spend limit in its running window. */
+/** A key's spend limit in its current window. */
 export interface KeySpend {
   /** Charged to requests that were admitted in the window. */
   readonly spentNanos: bigint
-  /** What may still be held: the limit less what is spent and what running requests hold. */
+  /** What may still be held: the limit less the spend and the holds of running requests. */
   readonly leftNanos: bigint
   /** Null for a limit that never starts again. */
   readonly endsAtEpochMs: number | null

@@ -5,13 +5,16 @@ import type { BulkRequest, LeaseReturn, LeaseVerdict } from '../ledger-store.ts'
 
 export type BulkGrant = Extract<LeaseVerdict, { kind: 'granted' }>
 
-/** Clocks that NTP corrects may differ by 500 ppm each. Over a minute that is 60 ms, in which the next minute may have begun. */
+/**
+ * Clocks that NTP corrects may differ by 500 ppm each. Over a minute that is 60 ms, in which the next minute
+ * may have begun.
+ */
 const CLOCK_MARGIN = 0.999
 
 /**
- * Where a lease stands on its way back:
- * `serving` admits requests. `draining` admits none. `shrinking`: the return of its unneeded part was sent. `shrunk`: that return
- * is committed. `closing`: the return of the whole lease was sent.
+ * Where a lease stands on its way back: `serving` admits requests. `draining` admits none. `shrinking`: the
+ * return of its unneeded part was sent. `shrunk`: that return is committed. `closing`: the return of the
+ * whole lease was sent.
  */
 type BulkLeaseState = 'serving' | 'draining' | 'shrinking' | 'shrunk' | 'closing'
 
@@ -32,7 +35,10 @@ export class BulkLease {
   slotsUsed = 0
   /** As of the grant, with all slots counted as used. */
   readonly #windows: WindowCounts
-  /** End of the minute of the slots, on the monotonic clock. Counted from before the grant was sent, so it is early rather than late. */
+  /**
+   * End of the minute of the slots, on the monotonic clock. Counted from before the grant was sent, so it is
+   * early rather than late.
+   */
   readonly untilMs: number
   readonly sinceMs: number
   usedAtMs: number
@@ -70,7 +76,10 @@ export class BulkLease {
     this.#running++
   }
 
-  /** Ends a running request: the unused part of its hold is free again. The charge counts as owed until it is committed. */
+  /**
+   * Ends a running request: the unused part of its hold is free again. The charge counts as owed until it is
+   * committed.
+   */
   charge(heldNanos: Nanos, chargedNanos: Nanos): void {
     const unusedNanos = heldNanos - chargedNanos
     this.leftNanos += unusedNanos
@@ -89,7 +98,10 @@ export class BulkLease {
     this.#state = 'draining'
   }
 
-  /** Makes a lease that has shrunk before hand back what its requests have left since. Otherwise one long request would keep it. */
+  /**
+   * Makes a lease that has shrunk before hand back what its requests have left since. Otherwise one long
+   * request would keep it.
+   */
   drainAgain(): void {
     if (this.#state === 'shrunk' && this.leftNanos > 0n) this.#state = 'draining'
   }
@@ -100,8 +112,8 @@ export class BulkLease {
   }
 
   /**
-   * What to send back to the database now, if anything. A draining lease is handed back in two steps: first what nothing needs, then the rest
-   * when the last charge is committed.
+   * What to send back to the database now, if anything. A draining lease is handed back in two steps: first
+   * what nothing needs, then the rest when the last charge is committed.
    */
   takeReturn(): LeaseReturn | undefined {
     const { leaseId, slotsUsed } = this

@@ -5,7 +5,10 @@ import type { BulkLease } from './bulk-lease.ts'
 
 /** A lease should last about this long. */
 const LEASE_SECONDS = 10
-/** A customer gets a lease after this many requests, and only while requests arrive at least at this rate per DEMAND_MS. */
+/**
+ * A customer gets a lease after this many requests, and only while requests arrive at least at this rate per
+ * DEMAND_MS.
+ */
 const REQUESTS_MIN = 4
 /** A free balance below this, or below this many of the customer's largest holds, is left to strict leases. */
 const FLOOR_NANOS = 1_000_000_000n
@@ -15,7 +18,10 @@ const HELD_FACTOR = 4n
 const HOLDS_MIN = 64n
 const SLOTS_SPARE = 64
 const SLOTS_MAX = 100_000
-/** A lease with room left is replaced no sooner than this, so a customer's balance row is updated about once a second at most. */
+/**
+ * A lease with room left is replaced no sooner than this, so a customer's balance row is updated about once a
+ * second at most.
+ */
 const RENEW_MS = 1_000
 /** After a refused grant the node waits this long before it asks again. */
 const DENIED_MS = 1_000
@@ -75,7 +81,10 @@ export class CustomerLeases {
     this.serving = undefined
   }
 
-  /** Drains the serving lease because other requests need its money. No new lease is asked for within the next ten seconds. */
+  /**
+   * Drains the serving lease because other requests need its money. No new lease is asked for within the next
+   * ten seconds.
+   */
   recall(nowMs: number): void {
     this.drain()
     this.#askNoSoonerThanMs = nowMs + RECALLED_MS
@@ -92,7 +101,10 @@ export class CustomerLeases {
     this.draining.clear()
   }
 
-  /** The lease to ask for now. Undefined when the customer has room to spare, too little demand, or was refused or recalled recently. */
+  /**
+   * The lease to ask for now. Undefined when the customer has room to spare, too little demand, or was
+   * refused or recalled recently.
+   */
   ask(limits: AccountLimits, newId: () => string, nowMs: number): BulkRequest | undefined {
     if (this.#asked !== undefined) return undefined
     if (nowMs < this.#askNoSoonerThanMs || !this.#needsLease(nowMs)) return undefined
@@ -128,14 +140,18 @@ export class CustomerLeases {
     const lease = this.serving
     if (lease === undefined || lease.isUsedUp(nowMs)) return true
     const { leftNanos, grantedNanos, slots, slotsUsed, sinceMs } = lease
-    // Spent early, as the first lease under a sudden load is. If the lease never had room for many holds, the next one would not either.
+    // Spent early, as the first lease under a sudden load is. If the lease never had room for many holds, the
+    // next one would not either.
     const isSpent = leftNanos < this.#largestHoldNanos && grantedNanos >= this.#largestHoldNanos * HOLDS_MIN
     if (isSpent) return true
     const isLow = leftNanos * 4n < grantedNanos || (slots - slotsUsed) * 4 < slots
     return isLow && nowMs - sinceMs >= RENEW_MS
   }
 
-  /** What the customer has used per millisecond lately: the larger of the running measurement and half of the previous one. */
+  /**
+   * What the customer has used per millisecond lately: the larger of the running measurement and half of the
+   * previous one.
+   */
   #measureDemand(nowMs: number) {
     const elapsedMs = Math.max(nowMs - this.#sinceMs, 250)
     const requests = this.#requests

@@ -2,11 +2,17 @@ import { type Admission, type AdmissionResult, isRefusedByWindow } from './admis
 
 type Refusal = Extract<AdmissionResult, { kind: 'refused' }>
 
-/** Remembers callers whose minute or day is used up, so that hammering on costs no round trip until the minute ends. */
+/**
+ * Remembers customers that have used up their minute or day, so that further requests cost no round trip
+ * until the minute ends.
+ */
 export interface ExhaustedWindows {
-  /** The refusal to repeat, while the window lasts and the limit was not raised. */
+  /** The refusal to repeat. Undefined when the window is over, or when the limit was raised. */
   refuse(admission: Admission): Refusal | undefined
-  /** `sentAtMs` is the monotonic time before the statement was sent, `databaseNowMs` PostgreSQL's time when it decided. */
+  /**
+   * `sentAtMs` is the monotonic time before the statement was sent, `databaseNowMs` PostgreSQL's time of the
+   * decision.
+   */
   remember(admission: Admission, refusal: Refusal, sentAtMs: number, databaseNowMs: number): void
 }
 
@@ -31,8 +37,9 @@ export function createExhaustedWindows(monotonicMs: () => number): ExhaustedWind
     remember({ customerId }, refusal, sentAtMs, databaseNowMs) {
       if (!isRefusedByWindow(refusal.code)) return
       if (byCustomer.size >= CUSTOMERS_MAX) byCustomer.delete(byCustomer.keys().next().value!)
-      // A used-up day is asked about again each minute too, since its answer also tells the count of the minute.
-      // Measured from before the statement was sent: so the memory never outlasts the window, whatever the two wall clocks say.
+      // A used-up day is asked for again each minute too, because the refusal also reports the count of the
+      // minute. Counted from before the statement was sent, so the entry never outlasts the window, whatever
+      // the two wall clocks show.
       byCustomer.set(customerId, { refusal, untilMs: sentAtMs + refusal.windows.minuteEndsAtEpochMs - databaseNowMs })
     },
   }

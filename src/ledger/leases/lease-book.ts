@@ -16,12 +16,14 @@ export interface LeaseBookDeps {
 const IDLE_MS = 3_000
 
 /**
- * The bulk leases of one node: admits requests from them in memory, measures what each customer needs, and decides what can be handed back.
- * A plain state machine: the ledger sends what the book asks for and reports the results.
+ * The bulk leases of one node: admits requests from them in memory, measures what each customer needs, and
+ * decides what can be handed back. A plain state machine: the ledger sends what the book asks for and reports
+ * the results.
  *
- * A lease serves until it is low, idle or recalled, or its minute is over. It is never topped up: a new lease replaces it, and the old one
- * drains. A draining lease first hands back what its running and uncommitted requests do not need, hands back more when a recall asks for it, and
- * is closed when the last of its charges is committed.
+ * A lease serves until it is low, idle or recalled, or its minute is over. It is never topped up: a new lease
+ * replaces it, and the old one drains. A draining lease first hands back what its running and uncommitted
+ * requests do not need, hands back more when a recall asks for it, and is closed when the last of its charges
+ * is committed.
  */
 export class LeaseBook {
   readonly #monotonicMs: () => number
@@ -102,7 +104,10 @@ export class LeaseBook {
 
   // ---------------------------------------------------------------- new leases
 
-  /** The lease to ask for now, if the customer needs one. The caller must report the result to `granted` or `denied`. */
+  /**
+   * The lease to ask for now, if the customer needs one. The caller must report the result to `granted` or
+   * `denied`.
+   */
   wanted(customerId: string, limits: AccountLimits): BulkRequest | undefined {
     return this.#customers.get(customerId)?.ask(limits, this.#newId, this.#monotonicMs())
   }
@@ -132,8 +137,8 @@ export class LeaseBook {
   }
 
   /**
-   * Drains all leases of one customer and admits none of its requests in memory for ten seconds. Returns whether the next `collect`, or a return
-   * that was sent, frees something.
+   * Drains all leases of one customer and admits none of its requests in memory for ten seconds. Returns
+   * whether the next `collect`, or a return that was sent, frees something.
    */
   recallCustomer(customerId: string): boolean {
     const customer = this.#customers.get(customerId)
@@ -148,8 +153,8 @@ export class LeaseBook {
   }
 
   /**
-   * Drains every lease that is idle or out of date, and with `all` every lease. Returns what to hand back now. Forgets customers that
-   * have no lease and no recent request.
+   * Drains every lease that is idle or out of date, and with `all` every lease. Returns what to hand back
+   * now. Forgets customers that have no lease and no recent request.
    */
   collect(all = false): LeaseReturn[] {
     const nowMs = this.#monotonicMs()

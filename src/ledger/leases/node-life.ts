@@ -5,11 +5,14 @@ import { HEARTBEAT_MS, type LedgerStore, SELF_FENCE_MS } from '../ledger-store.t
 
 /** This process as the database and the other nodes know it. */
 export interface NodeView {
-  /** New at each start and after each fencing, and never used again. So a lease always names the one owner that may use it. */
+  /**
+   * New at each start and after each fencing, and never used again. So a lease always names the one owner
+   * that may use it.
+   */
   readonly nodeId: string
   /**
-   * Whether bulk leases may still be used. False from 12 s after the last successful heartbeat was *sent*, on the clock that never steps:
-   * well before the 15 s after which PostgreSQL counts the node as expired.
+   * Whether bulk leases may still be used. False from 12 s after the last successful heartbeat was *sent*, on
+   * the clock that never steps: well before the 15 s after which PostgreSQL counts the node as expired.
    */
   mayAdmit(): boolean
 }
@@ -20,8 +23,8 @@ export interface NodeLife extends NodeView {
   /** Ends the heartbeats. Resolves when none is in flight. */
   stop(): Promise<void>
   /**
-   * Declares the node dead at the end of a drain, so that its leases may be reclaimed at once. Call it after `stop`. Resolves with whether
-   * PostgreSQL confirmed it.
+   * Declares the node dead at the end of a drain, so that its leases may be reclaimed at once. Call it after
+   * `stop`. Resolves with whether PostgreSQL confirmed it.
    */
   retire(): Promise<boolean>
 }
@@ -39,7 +42,10 @@ export interface NodeLifeDeps {
   readonly scheduler: Scheduler
   /** Makes node ids: UUIDs that are never used again. */
   readonly newId: () => string
-  /** Called with each id before it is registered, so that the next process on this data directory knows whose leases to end. */
+  /**
+   * Called with each id before it is registered, so that the next process on this data directory can end its
+   * leases.
+   */
   readonly onNewId?: (nodeId: string) => void
   readonly log?: Pick<Log, 'warn'>
 }

@@ -4,9 +4,10 @@ import { isTransient } from '../is-transient.ts'
 import { NODE_TTL_MS, type ReclaimOptions } from '../ledger-store.ts'
 
 /**
- * Declares expired nodes dead and ends their leases, one customer per transaction: the money returns, and each request of a strict lease
- * gets a free usage row with outcome `node_died`. Any number of nodes may do this at once. Returns the number of leases ended. Rejects where a
- * customer's could not be ended, after those of the others.
+ * Declares expired nodes dead and ends their leases, one customer per transaction: the held money is free
+ * again, and each request of a strict lease gets a free usage row with the outcome `node_died`. Any number of
+ * nodes may do this at once. Returns the number of leases. When the leases of a customer cannot be ended, it
+ * ends those of all other customers first and then rejects.
  */
 export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promise<number> {
   const { onlyNodeAlive, deadNodes = [], graceMs = GRACE_MS } = options
@@ -26,7 +27,7 @@ export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promi
       reclaimed += rows[0]!.count
       failpoint('reap-customer-reclaimed')
     } catch (error) {
-      // The others do not wait for one whose balance is locked, or whose rows PostgreSQL refuses.
+      // One locked balance, or rows that PostgreSQL rejects, must not delay the other customers.
       if (!isOfOneCustomer(error)) throw error
       failures.push(error)
     }
@@ -36,7 +37,7 @@ export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promi
   return reclaimed
 }
 
-/** PostgreSQL answers: the rows of one customer are locked, or it refuses them. */
+/** Whether the error concerns the rows of one customer only: they are locked, or PostgreSQL rejects them. */
 export function isOfOneCustomer(error: unknown): boolean {
   return !isTransient(error) || lockedCodes.has((error as { code?: unknown }).code)
 }
@@ -47,7 +48,8 @@ const lockedCodes: ReadonlySet<unknown> = new Set(['55P03', '40P01', '57014'])
 const GRACE_MS = 60_000
 
 async function buryExpiredNodes(db: Sql, graceMs: number): Promise<void> {
-  // PostgreSQL's clock was set back: a node that lives says so within a second, and one that is dead must not live until the old time.
+  // PostgreSQL's clock was set back. A dead node must not count as alive until the old time; a live one sends
+  // a heartbeat within a second.
   await db.query(
     `UPDATE node SET expires_at = now() + $1 * interval '1 ms' WHERE state = 'alive' AND expires_at > now() + 2 * $1 * interval '1 ms'`,
     [NODE_TTL_MS],
@@ -60,7 +62,10 @@ async function buryExpiredNodes(db: Sql, graceMs: number): Promise<void> {
   )
 }
 
-/** Waits for the admissions of these nodes that are under way: after its death a node gets no lease. See `admit_batch`. */
+/**
+ * Declares nodes dead. Waits for their admissions in flight, so that no lease is granted after the death: see
+ * lock_live_node.
+ */
 async function bury(db: Sql, condition: string, value: unknown): Promise<void> {
   await db.query(
     `UPDATE node SET state = 'dead' WHERE node_id IN (SELECT node_id FROM node WHERE state = 'alive' AND ${condition} FOR UPDATE)`,

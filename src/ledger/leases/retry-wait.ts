@@ -3,21 +3,28 @@ import { isRefusedByWindow } from './admission.ts'
 import type { AdmissionDeps } from './admission-deps.ts'
 import type { PendingStrict, Refused } from './pending-admission.ts'
 
-/** Decides what a refused request waits for before its next try. Returns undefined when nothing is left to wait for. */
+/**
+ * Decides what a refused request waits for before its next try. Returns undefined when nothing is left to
+ * wait for.
+ */
 export type RetryWait = (entry: PendingStrict, refusal: Refused) => Promise<void> | undefined
 
 /** Other nodes learn of a recall with their next heartbeat. */
 const RECALL_WAIT_MS = 1_200
 /** Charges of another node are usually committed within this time: its linger and some milliseconds. */
 const COMMIT_ELSEWHERE_MS = SETTLE_LINGER_MS * 2
-/** How long a request waits for this node's own returns when a smaller hold would do, or when it will be refused in any case. */
+/**
+ * How long a request waits for this node's own returns when a smaller hold would do, or when it will be
+ * refused in any case.
+ */
 const BRIEF_WAIT_MS = 500
 
 /**
- * The money or slots that a request was refused for may come back soon, from three places in this order: the holds of requests that ended on
- * this node, when their charges are committed; the unused part of this node's bulk leases; and the leases of other nodes, which the refusal
- * recalled, with the charges those nodes are about to commit. A request waits for each place once. It waits for other nodes only when it
- * cannot run with less than it asked for at first.
+ * The money or slots that a request was refused for may come back soon, from three places in this order: the
+ * holds of requests that ended on this node, when their charges are committed; the unused part of this node's
+ * bulk leases; and the leases of other nodes, which the refusal recalled, with the charges those nodes are
+ * about to commit. A request waits for each place once. It waits for other nodes only when it cannot run with
+ * less than it asked for at first.
  */
 export function createRetryWait(
   deps: Pick<AdmissionDeps, 'settlements' | 'book' | 'returns' | 'scheduler'>,
@@ -49,7 +56,8 @@ export function createRetryWait(
       entry.request = { ...request, ask: { ...ask, floorNanos: entry.leastNanos } }
       return Promise.resolve()
     }
-    // A request at a request limit does not wait for other nodes: a client over its limit would have thousands of requests wait here.
+    // A request at a request limit does not wait for other nodes: a client over its limit would have
+    // thousands of requests wait here.
     if (isForHolds && !waitedFor.otherNodes && (isHeldElsewhere || nodes > 1)) {
       waitedFor.otherNodes = true
       return delay(isHeldElsewhere ? RECALL_WAIT_MS : COMMIT_ELSEWHERE_MS)

@@ -7,7 +7,10 @@ import { createRetryWait, type RetryWait } from './retry-wait.ts'
 
 type Granted = Extract<LeaseVerdict, { kind: 'granted' }>
 
-/** Admits single requests by strict leases. A request that is refused may wait for money or slots to come back, and is then sent again. */
+/**
+ * Admits single requests by strict leases. A request that is refused may wait for money or slots to come
+ * back, and is then sent again.
+ */
 export class StrictAdmissions {
   readonly #deps: AdmissionDeps
   readonly #sender: AdmissionSender
@@ -123,7 +126,10 @@ export class StrictAdmissions {
   }
 }
 
-/** The same admission, for all of its `wantNanos` or nothing: money that is about to come back must not shorten the answer. */
+/**
+ * The same admission, for all of its `wantNanos` or nothing: money that is about to come back must not
+ * shorten the answer.
+ */
 function allOrNothing(admission: Admission): Admission {
   const { ask } = admission
   return ask === null || ask.floorNanos === ask.wantNanos

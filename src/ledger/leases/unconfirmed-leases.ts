@@ -16,8 +16,9 @@ const RELEASES_MAX = 1_000
 const ALL_SLOTS = 2_147_483_647
 
 /**
- * Leases that PostgreSQL may grant although nothing on this node will use them: the connection broke after their statement was sent. Once a
- * second the node releases those that exist by then, until PostgreSQL can no longer be running the statement.
+ * Leases that PostgreSQL may grant although nothing on this node will use them: the connection broke after
+ * their statement was sent. Once a second the node releases those that exist by then, until PostgreSQL can no
+ * longer be running the statement.
  */
 export class UnconfirmedLeases {
   readonly #deps: UnconfirmedLeasesDeps
@@ -33,7 +34,10 @@ export class UnconfirmedLeases {
     this.#deps = deps
   }
 
-  /** The admission of this request was sent and its answer was lost. The request goes on and will use the lease if there is one. */
+  /**
+   * The admission of this request was sent and its answer was lost. The request goes on and will use the
+   * lease if there is one.
+   */
   track(requestId: string): void {
     this.#strict.set(requestId, undefined)
   }
@@ -49,7 +53,10 @@ export class UnconfirmedLeases {
     this.#scheduleSweep()
   }
 
-  /** The grant of this bulk lease was sent and its answer was lost. Each sweep calls `isUnwanted` and hands the lease back if it is true. */
+  /**
+   * The grant of this bulk lease was sent and its answer was lost. Each sweep calls `isUnwanted` and hands
+   * the lease back if it is true.
+   */
   trackGrant(leaseId: string, isUnwanted: () => boolean): void {
     this.#bulk.set(leaseId, { isUnwanted, sinceMs: this.#deps.scheduler.monotonicMs() })
     this.#scheduleSweep()
@@ -90,14 +97,16 @@ export class UnconfirmedLeases {
       if (abandonedMs !== undefined && abandoned.push(requestId) === RELEASES_MAX) break
     }
     if (abandoned.length === 0) return
-    // Taken before the statement is sent. This process may pause before it reads the answer, and a lease may be granted in that time.
+    // Taken before the statement is sent. This process may pause before it reads the answer, and a lease may
+    // be granted in that time.
     const expiredMs = scheduler.monotonicMs() - UNCONFIRMED_WATCH_MS
     try {
       await store.release(abandoned)
       for (const requestId of abandoned) {
         const abandonedMs = strict.get(requestId)
         strict.delete(requestId)
-        // Goes to the end of the map. A lease that was released is tracked again too, since its admission may have been sent twice.
+        // Goes to the end of the map. A lease that was released is tracked again too, since its admission may
+        // have been sent twice.
         if (abandonedMs !== undefined && abandonedMs > expiredMs) strict.set(requestId, abandonedMs)
       }
     } catch (error) {

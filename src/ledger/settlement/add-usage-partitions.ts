@@ -1,12 +1,16 @@
 import type { Sql } from '../../db/pool.ts'
 import { lowestUuidAt } from '../../runtime/uuid.ts'
 
-/** Months kept ready beyond the running one: a job that does not run for two months loses nothing but tidiness. */
+/**
+ * Months to prepare beyond the current one. After that, rows go to the default partition, and are moved when
+ * the job runs again.
+ */
 const MONTHS_AHEAD = 2
 
 /**
- * Makes sure that the usage rows of this UTC month and the next two have partitions of their own. UUIDv7 ids begin with their time, so a
- * range of ids is a range of time. Returns the names of those that were added. Run it at start and once a day.
+ * Makes sure that this UTC month and the next two each have a partition of usage rows. UUIDv7 ids begin with
+ * their time, so a range of ids is a range of time. Returns the names of the partitions that were added. Run
+ * it at start and once a day.
  */
 export async function addUsagePartitions(db: Sql, nowEpochMs: number): Promise<string[]> {
   const added: string[] = []

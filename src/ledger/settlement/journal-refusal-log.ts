@@ -4,7 +4,10 @@ import type { Scheduler } from '../../runtime/scheduler.ts'
 /** A full disk refuses every record, and the log is often on the same disk. */
 const LOG_EVERY_MS = 10_000
 
-/** Logs that the journal refuses records: at most once in ten seconds, with the number of records since the last line. */
+/**
+ * Logs that the journal refuses records: at most once in ten seconds, with the number of records since the
+ * last line.
+ */
 export function createJournalRefusalLog(
   scheduler: Pick<Scheduler, 'monotonicMs'>,
   log: Pick<Log, 'error'> | undefined,

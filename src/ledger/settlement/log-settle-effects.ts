@@ -15,7 +15,8 @@ export function logSettleEffects(
     const isReplay = forget !== undefined
     // On a second attempt, and in a replay, a duplicate means that an earlier attempt did commit.
     const isRepetition = effect === 'duplicate' && (attempt > 0 || written !== undefined || isReplay)
-    // The bulk leases of a dead process are gone. The late settlement that follows reports what becomes of the charge.
+    // The bulk leases of a dead process are gone. The late settlement that follows reports what becomes of
+    // the charge.
     const isExpected = isRepetition || (effect === 'fenced' && isReplay)
     if (!isExpected) log?.warn({ request, effect }, messages[effect])
   }

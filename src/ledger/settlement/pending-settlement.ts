@@ -4,7 +4,10 @@ import type { JournalEntry } from '../journal/journal.ts'
 import type { Settlement } from './settlement.ts'
 import type { KeptText } from './text-arena.ts'
 
-/** A settlement that is not committed yet. Kept small: thousands wait at a time, and everything it references lives until the commit. */
+/**
+ * A settlement that is not committed yet. Kept small: thousands wait at a time, and everything it references
+ * lives until the commit.
+ */
 export class PendingSettlement implements LinkedItem<PendingSettlement> {
   readonly requestId: string
   readonly customerId: string

@@ -15,8 +15,8 @@ export interface RecoveredSettlement {
 }
 
 /**
- * The settlements to replay, one per request: a later record of a request voids the one before it. Throws when a record is of another
- * version.
+ * The settlements to replay, one per request: a later record of a request voids the one before it. Throws
+ * when a record is of another version.
  */
 export function recoveredSettlements(recovered: readonly RecoveredRecord[]): RecoveredSettlement[] {
   const lastOf = new Map<string, RecoveredSettlement>()

@@ -15,7 +15,7 @@ import { createJournalRefusalLog } from './journal-refusal-log.ts'
 import { logSettleEffects } from './log-settle-effects.ts'
 import { PendingSettlement, PendingSettlements } from './pending-settlement.ts'
 import { type RecoveredRecord, recoveredSettlements } from './recovered-settlements.ts'
-import { type Settlement, voided } from './settlement.ts'
+import { closeHold, type Settlement, voided } from './settlement.ts'
 import { decodeSettlement, encodeSettlement, RECORD_SEPARATOR } from './settlement-record.ts'
 import { createTextArena } from './text-arena.ts'
 
@@ -31,12 +31,15 @@ export interface SettlementQueueDeps {
   readonly log: Pick<Log, 'warn' | 'error'> | undefined
 }
 
-/** With a journal no caller waits for the commit, so a batch waits for more entries. A balance is shown at most this much late. */
+/** With a journal no caller waits for the commit, so batches wait to fill up. Balances are at most this late. */
 export const SETTLE_LINGER_MS = 50
 const LAG_MAX_MS = 30_000
 const WATCH_MS = 250
 
-/** Commits the charges of this node. A caller waits until its charge is in the journal, or without a journal until it is committed. */
+/**
+ * Commits the charges of this node. A caller waits until its charge is in the journal, or without a journal
+ * until it is committed.
+ */
 export class SettlementQueue {
   readonly #deps: SettlementQueueDeps
   readonly #pending = new PendingSettlements()
@@ -70,9 +73,7 @@ export class SettlementQueue {
   /** Whether charges of this customer are not committed yet. */
   has(customerId: string): boolean {
     return this.#pending.has(customerId)
-  }
-
-  /** Whether the oldest charge is so late that requests admitted in memory would run ahead of a database that cannot keep up. */
+  } /** Whether the oldest charge is too late to admit more requests in memory: the database cannot keep up. */
   isLagging(): boolean {
     const { oldest } = this.#pending
     return oldest !== undefined && this.#deps.scheduler.monotonicMs() - oldest.sinceMs > LAG_MAX_MS
@@ -80,7 +81,8 @@ export class SettlementQueue {
 
   /** See Ledger.settle. */
   settle(settlement: Settlement, hold: Hold): Promise<void> {
-    // The first settlement may be charged late, to the free balance. PostgreSQL could not tell then which of the two came first.
+    // The first settlement may be charged late, to the free balance. PostgreSQL could not tell then which of
+    // the two came first.
     if (!hold.isOpen) return Promise.resolve()
     return new Promise((resolve, reject) => {
       const { costNanos, holdNanos, requestId, leaseId } = settlement
@@ -90,7 +92,7 @@ export class SettlementQueue {
       const chargedNanos = chargeWithinHold(costNanos, holdNanos)
       const record = encodeSettlement(settlement)
       // Closed after encoding: a settlement that cannot be encoded may be settled again as another.
-      close(hold)
+      closeHold(hold)
       const isBooked = leaseId !== requestId && book.charge(hold, chargedNanos)
       const entry = this.#enlist(settlement, record, isBooked ? chargedNanos : null, resolve, reject)
       if (journal !== null) this.#writeTo(journal, record, entry)
@@ -168,8 +170,9 @@ export class SettlementQueue {
   }
 
   /**
-   * The bulk lease was taken from this node while the request ran, or has no room for it. Sends the settlement again without the lease: it is
-   * charged to the free balance as far as the daily cap allows, or written off.
+   * The bulk lease was taken from this node while the request ran, or has no room for it. Sends the
+   * settlement again without the lease: it is charged to the free balance as far as the daily cap allows, or
+   * written off.
    */
   #settleLate(entry: PendingSettlement): void {
     const { book } = this.#deps
@@ -219,9 +222,9 @@ export class SettlementQueue {
   }
 
   /**
-   * Replaces an uncommitted settlement by a free one, because the caller learns that the request is free. The first of the two to commit wins.
-   * The charge may be in the journal, in a sync that has not returned. The free record is written after it, and a replay uses the last record
-   * of a request.
+   * Replaces an uncommitted settlement by a free one, because the caller learns that the request is free. The
+   * first of the two to commit wins. The charge may be in the journal, in a sync that has not returned. The
+   * free record is written after it, and a replay uses the last record of a request.
    */
   #void(entry: PendingSettlement): void {
     const { journal } = this.#deps
@@ -242,9 +245,4 @@ export class SettlementQueue {
     entry.leaseId = settlement.leaseId
     return record
   }
-}
-
-/** The one field of a ticket that changes. */
-function close(hold: Hold): void {
-  ;(hold as { isOpen: boolean }).isOpen = false
 }

@@ -41,12 +41,12 @@ const settlement: Settlement = {
   routing: null,
 }
 
-test('a settlement comes back as it was, money to the last digit', () => {
+test('a settlement decodes to what was encoded, money to the last digit', () => {
   expect(decodeSettlement(encodeSettlement(settlement))).toEqual(settlement)
   expect(decodeSettlements(encodeSettlements([settlement, settlement]))).toEqual([settlement, settlement])
 })
 
-test('whatever is in its texts comes back, but no separator, and what is empty is not NULL', () => {
+test('texts decode to what was encoded, except separators, and an empty text is not NULL', () => {
   const odd: Settlement = {
     ...settlement,
     modelId: '(a,"b")\\,\'\u2028',
@@ -58,7 +58,7 @@ test('whatever is in its texts comes back, but no separator, and what is empty i
   expect(decodeSettlement(encodeSettlement(odd))).toEqual({ ...odd, finishReason: 'two\nlines\ufffd' })
 })
 
-test('what PostgreSQL would refuse in a text is replaced, so that the charge is not lost', () => {
+test('characters that PostgreSQL rejects are replaced, so that the charge is not lost', () => {
   const odd = { ...settlement, modelId: 'a\0b\ud800c\\u0000', finishReason: '\udfff' }
   expect(decodeSettlement(encodeSettlement(odd))).toMatchObject({
     modelId: 'a\ufffdb\ufffdc\\u0000',
@@ -66,8 +66,8 @@ test('what PostgreSQL would refuse in a text is replaced, so that the charge is 
   })
 })
 
-test('records of another version are refused in words', () => {
+test('a record of another version is refused with instructions', () => {
   for (const record of ['{"v":3}', '(3,x)', '(40,x)', '4,x', '(4,x)', '()', '']) {
-    expect(() => decodeSettlement(record)).toThrow('Start that version once more')
+    expect(() => decodeSettlement(record)).toThrow('Start that version again')
   }
 })

@@ -1,16 +1,17 @@
 import { quoted } from '../array-literal.ts'
 import type { Settlement } from './settlement.ts'
 
-/** Between the records of a batch. None of them has one inside. */
+/** Separates the records of a batch. No record contains it. */
 export const RECORD_SEPARATOR = '\x1e'
 
 /**
- * A settlement as it lies in the journal and is sent to PostgreSQL: the text of a row of the type settlement_asked of
- * migrations/0002_money.sql. The version comes first, so that an upgrade can read what is left.
+ * Encodes a settlement for the journal and for PostgreSQL: the text of a row of the type settlement_asked of
+ * migrations/0002_money.sql. The version comes first, so that another version of Switchyard can recognize the
+ * record.
  */
 export function encodeSettlement(settlement: Settlement): string {
   const { price } = settlement
-  // What is null joins as nothing, which is how a row writes NULL.
+  // join() writes null as nothing, which is NULL in a row.
   const row = [
     VERSION,
     settlement.requestId,
@@ -48,19 +49,19 @@ export function encodeSettlement(settlement: Settlement): string {
   return `(${row.join()})`
 }
 
-/** A batch as `LedgerStore.settle` takes it. */
+/** Encodes a batch for `LedgerStore.settle`. */
 export function encodeSettlements(settlements: readonly Settlement[]): Buffer {
   return Buffer.from(settlements.map(encodeSettlement).join(RECORD_SEPARATOR))
 }
 
-/** Throws when the record is of another version, or no record at all. */
+/** Throws when the text is a record of another version, or no record. */
 export function decodeSettlement(record: string): Settlement {
   const fields = Array.from(record.matchAll(fieldPattern), ([, inQuotes, plain]) =>
     inQuotes === undefined ? plain || null : inQuotes.replace(/\\(.)/gs, '$1'),
   )
   if (!record.startsWith(`(${VERSION},`) || fields.length !== FIELDS) {
     throw new Error(
-      'The journal was written by a version of Switchyard that this one cannot read. Start that version once more, let it stop by itself, then upgrade.',
+      'The journal was written by another version of Switchyard, and this version cannot read it. Start that version again, stop it normally, and then upgrade.',
     )
   }
   let at = 1
@@ -111,33 +112,36 @@ export function decodeSettlements(batch: Buffer): Settlement[] {
 }
 
 const VERSION = 4
-/** The version among them. */
+/** Fields of a record, including the version. */
 const FIELDS = 32
 
-/** A copy: what is cut out of a record keeps all of it in memory, and these two are kept until the commit. */
+/** Copies an id that is kept until the commit. A slice would keep the whole record in memory. */
 function ownText(id: string): string {
   return Buffer.from(id).toString()
 }
 
-/** A field and the sign before it: in quotes, or plain and perhaps nothing. */
+/** A field with the character before it. The field is quoted, or plain and possibly empty. */
 const fieldPattern = /[(,](?:"((?:[^"\\]|\\.)*)"|([^,()"]*))/gs
 
-/** The wire lets none of what is replaced here through; should it come all the same, the charge counts more than the sign. */
+/**
+ * Request parsing lets through nothing that is replaced here. If it arrives all the same, the charge matters
+ * more than the character.
+ */
 function text(value: string): string {
   if (plainText.test(value)) return `"${value}"`
   return quoted(value.toWellFormed().replaceAll(RECORD_SEPARATOR, '\ufffd'))
 }
 
-/** Nothing that means anything to a row, or is refused by PostgreSQL: ids, nearly always. */
+/** Text that needs no escaping and that PostgreSQL accepts. Nearly every text is an id like this. */
 const plainText = /^[\w./:@-]+$/
 
 function json(value: object): string {
   const encoded = JSON.stringify(value)
-  // JSON has no control characters, so that JSON of it is what a row has in quotes.
+  // JSON text has no control characters, so encoding it as a JSON string gives the quoted form of a row.
   return JSON.stringify(mayBeRefused.test(encoded) ? encoded.replace(refused, withoutHalves) : encoded)
 }
 
-/** Of surrogates JSON.stringify escapes only those without their other half. */
+/** JSON.stringify escapes a surrogate only when its other half is missing. */
 const mayBeRefused = /\\u(?:0000|d[89a-f])/
 const refused = /\\\\|\\u(?:0000|d[89a-f][0-9a-f]{2})/g
 const withoutHalves = (found: string) => (found === '\\\\' ? found : '\\ufffd')

@@ -1,12 +1,15 @@
-import type { Attempt, Outcome } from '../../domain/handoff.ts'
+import type { Attempt, Hold, Outcome } from '../../domain/handoff.ts'
 import type { TokenPrice } from '../../domain/money.ts'
 import type { ProviderKind } from '../../domain/offer.ts'
 import type { RoutingNote } from '../../domain/routing-note.ts'
 
-/** How one admitted request ended. Costs are final: the ledger only lowers them, when the lease does not cover them. */
+/**
+ * How an admitted request ended. Costs are final, except that the ledger lowers a cost that the lease does
+ * not cover.
+ */
 export interface Settlement {
   readonly requestId: string
-  /** Of the admission: what is charged. */
+  /** The lease of the hold, which is charged. */
   readonly leaseId: string
   readonly customerId: string
   readonly keyId: string
@@ -20,12 +23,12 @@ export interface Settlement {
   readonly outputTokens: number
   readonly reportedInputTokens: number | null
   readonly reportedOutputTokens: number | null
-  /** By the gateway; null where nothing made it count. */
+  /** Counted by the gateway. Null when no count was needed. */
   readonly countedInputTokens: number | null
   readonly countedOutputTokens: number | null
   readonly usageSource: 'upstream' | 'gateway' | 'none'
   readonly price: TokenPrice
-  /** Null where the operator's configuration sets the price. */
+  /** Null when the operator's configuration sets the price. */
   readonly priceVersion: number | null
   readonly holdNanos: bigint
   readonly costNanos: bigint
@@ -39,7 +42,7 @@ export interface Settlement {
   readonly outcome: Outcome
   readonly finishReason: string | null
   readonly attempts: readonly Attempt[]
-  /** Null where nothing was chosen. */
+  /** Null when there was nothing to choose. */
   readonly routing: RoutingNote | null
 }
 
@@ -56,4 +59,9 @@ export function voided(settlement: Settlement): Settlement {
     success: false,
     outcome: 'internal_error',
   }
+}
+
+/** Closes the hold of a settled request. This is the only field of a ticket that changes. */
+export function closeHold(hold: Hold): void {
+  ;(hold as { isOpen: boolean }).isOpen = false
 }

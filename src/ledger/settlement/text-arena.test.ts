@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest'
 import { createTextArena } from './text-arena.ts'
 
-test('texts come back as they were kept, whatever their characters, alone and joined', () => {
+test('reads texts with any characters back, alone and joined', () => {
   const arena = createTextArena(64)
   const texts = ['a', 'äöü €', '𝄞'.repeat(100), 'plain']
   const kept = texts.map(text => arena.keep(text))
   expect(kept.map(arena.textOf)).toEqual(texts)
   expect(arena.joined(kept, ',').toString()).toBe(texts.join(','))
-  // A shorter one in the same memory.
+  // A shorter text in the same memory.
   expect(arena.joined([kept[0]!], ',').toString()).toBe(texts[0])
 })
 
-test('what is dropped makes room, and what is not dropped stays as it is', () => {
+test('dropping a text frees its memory and changes no other text', () => {
   const arena = createTextArena(256)
   const held = new Map(Array.from({ length: 20 }, (_, n) => [`"held ${n}"`, arena.keep(`"held ${n}"`)]))
   for (let n = 0; n < 10_000; n++) {
@@ -23,7 +23,7 @@ test('what is dropped makes room, and what is not dropped stays as it is', () =>
   for (const [text, kept] of held) expect(arena.textOf(kept)).toBe(text)
 })
 
-test('the memory of a slab is used again when all of its texts are dropped, in whatever order', () => {
+test('uses a slab again when all of its texts are dropped, in any order', () => {
   const arena = createTextArena(300)
   const slabs = new Set<unknown>()
   let held: ReturnType<typeof arena.keep>[] = []
@@ -38,7 +38,7 @@ test('the memory of a slab is used again when all of its texts are dropped, in w
   expect(slabs.size).toBeLessThan(5)
 })
 
-test('dropping twice frees no memory that somebody else has', () => {
+test('dropping a text twice frees no memory of another text', () => {
   const arena = createTextArena(1_000)
   const first = arena.keep('"first"')
   const second = arena.keep('"second"')

@@ -1,22 +1,23 @@
 /**
- * Texts that wait for something, as bytes outside of the JavaScript heap.
+ * Keeps texts as bytes outside the JavaScript heap while they wait.
  *
- * What lives for some 50 ms while thousands like it come is old enough to be promoted to the old generation of the heap, and garbage as soon as
- * it is there. As objects settlements were 2 kB a request of that, and nearly all full collections of the heap were theirs.
+ * A settlement waits some 50 ms for its commit. On a busy gateway that is long enough for an object to be
+ * promoted to the old generation of the heap, where it becomes garbage at once. Settlements as objects were 2
+ * kB per request of such garbage and caused nearly all full collections.
  */
 export interface TextArena {
   keep(text: string): KeptText
   textOf(text: KeptText): string
-  /** The texts, at least one, with this sign of ASCII between them. The bytes stay as they are until the next call. */
+  /** Joins one or more texts with an ASCII separator. The bytes are valid until the next call. */
   joined(texts: readonly KeptText[], separator: string): Buffer
-  /** Its memory is used again. Dropping it twice does nothing. */
+  /** Releases the memory of a text. Dropping it twice does nothing. */
   drop(text: KeptText): void
 }
 
-/** UTF-8, up to the drop. Only this module looks into it. */
+/** Where a kept text is, in UTF-8. Only this module reads it. */
 export interface KeptText {
   readonly slab: Slab
-  /** In its bytes. */
+  /** Offsets in the bytes of the slab. */
   readonly start: number
   readonly end: number
   isKept: boolean
@@ -24,22 +25,22 @@ export interface KeptText {
 
 interface Slab {
   readonly bytes: Buffer
-  /** Texts in it that are not dropped. */
+  /** Texts in the slab that are not dropped. */
   live: number
 }
 
-/** Empty slabs that are kept for later: more of them are there only after something has piled up. */
+/** How many empty slabs are kept. More are in use only while settlements pile up. */
 const SPARE_SLABS_MAX = 8
 
 export function createTextArena(slabBytes = 1 << 18): TextArena {
   const spare: Slab[] = []
   let current = newSlab(slabBytes)
   let used = 0
-  let joint = Buffer.alloc(0)
+  let buffer = Buffer.alloc(0)
 
   return {
     keep(text) {
-      // A character of a string becomes three bytes at most. Counting them first would walk the text twice.
+      // A UTF-16 unit becomes three bytes at most. Counting the bytes first would walk the text twice.
       const bytesMax = text.length * 3
       if (used + bytesMax > current.bytes.length) {
         current = bytesMax <= slabBytes ? (spare.pop() ?? newSlab(slabBytes)) : newSlab(bytesMax)
@@ -52,17 +53,17 @@ export function createTextArena(slabBytes = 1 << 18): TextArena {
     },
     textOf: ({ slab, start, end }) => slab.bytes.toString('utf8', start, end),
     joined(texts, separator) {
-      const sign = separator.charCodeAt(0)
+      const separatorByte = separator.charCodeAt(0)
       let length = texts.length - 1
       for (const { start, end } of texts) length += end - start
-      // A new one for each batch would be old by the time the batch is done, and memory is not given back before a full collection.
-      if (length > joint.length) joint = Buffer.allocUnsafeSlow(length * 2)
+      // Reused: a new buffer per batch would reach the old generation, and only a full collection frees that.
+      if (length > buffer.length) buffer = Buffer.allocUnsafeSlow(length * 2)
       let at = 0
       for (const { slab, start, end } of texts) {
-        if (at > 0) joint[at++] = sign
-        at += slab.bytes.copy(joint, at, start, end)
+        if (at > 0) buffer[at++] = separatorByte
+        at += slab.bytes.copy(buffer, at, start, end)
       }
-      return joint.subarray(0, length)
+      return buffer.subarray(0, length)
     },
     drop(text) {
       if (!text.isKept) return
