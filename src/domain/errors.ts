@@ -6,16 +6,8 @@
  */
 export const errorTable = {
   invalid_json: row(400, 'invalid_request_error', 'The body is not valid JSON. Send one JSON object, UTF-8 encoded.'),
-  invalid_value: row(
-    400,
-    'invalid_request_error',
-    'A parameter has an invalid value. Correct the parameter named in "param".',
-  ),
-  missing_parameter: row(
-    400,
-    'invalid_request_error',
-    'A required parameter is missing. Add the parameter named in "param".',
-  ),
+  invalid_value: row(400, 'invalid_request_error', 'A parameter has an invalid value. Correct the one in "param".'),
+  missing_parameter: row(400, 'invalid_request_error', 'A required parameter is missing. Add the one in "param".'),
   invalid_header: row(
     400,
     'invalid_request_error',
