@@ -1,18 +1,18 @@
 import { expect, test } from 'vitest'
 import { hashApiKey, hasValidChecksum, hintOf, mintApiKey } from './api-key.ts'
 
-test('a minted key has the documented shape and a checksum that holds', () => {
+test('a minted key has the documented format and a valid checksum', () => {
   const key = mintApiKey()
   expect(key).toMatch(/^sk-sy-[0-9A-Za-z]{38}$/)
   expect(hasValidChecksum(key)).toBe(true)
 })
 
-test('the shape stays as published: keys that are out there must keep working', () => {
+test('the format never changes: issued keys must keep working', () => {
   expect(hasValidChecksum(`sk-sy-${'0'.repeat(32)}26Jou8`)).toBe(true)
   expect(hashApiKey('abc')).toBe('ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=')
 })
 
-test('one changed character anywhere is noticed', () => {
+test('one changed character anywhere is detected', () => {
   const key = mintApiKey()
   for (let i = 0; i < key.length; i++) {
     const changed = key.slice(0, i) + (key[i] === 'x' ? 'y' : 'x') + key.slice(i + 1)

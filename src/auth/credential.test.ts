@@ -17,7 +17,7 @@ test.each([
   expect(credentialOf(['Host', 'a', name, value, 'Accept', '*/*'])).toBe(key)
 })
 
-test('Authorization wins over the aliases', () => {
+test('Authorization overrides the aliases', () => {
   expect(credentialOf(['x-api-key', other, 'Authorization', `Bearer ${key}`])).toBe(key)
 })
 
@@ -32,7 +32,7 @@ test.each([
   { what: 'the key without a scheme', headers: ['Authorization', key] },
   { what: 'two tokens', headers: ['Authorization', `Bearer ${key}, Bearer ${other}`] },
   { what: 'SQL', headers: ['Authorization', "Bearer ' OR 1=1--"] },
-])('$what is refused, with the same words', ({ headers }) => {
+])('$what is refused with the same message', ({ headers }) => {
   const refusal = (() => {
     try {
       return credentialOf(headers)

@@ -32,7 +32,7 @@ const endpoint = `endpoints:
         price_per_million_usd: { input: 0.1, output: "0.25" }
 `
 
-test('nothing at all is a configuration', () => {
+test('an empty environment without a file is a valid configuration', () => {
   const config = loadConfig({ env: {}, cwd: '/nowhere' })
   expect(config).toMatchObject({
     configFile: null,
@@ -44,11 +44,11 @@ test('nothing at all is a configuration', () => {
   })
 })
 
-test('a file of comments and empty sections is one too', () => {
+test('a file with only comments and empty sections is valid', () => {
   expect(load('# nothing\nserver:\n  # port: 1\n').server.port).toBe(8080)
 })
 
-test('the environment wins over the file, and an empty variable does not', () => {
+test('the environment overrides the file, but an empty variable does not', () => {
   const yaml = 'server: { host: 10.0.0.1, port: 9000 }\nlog: { level: warn }'
   expect(load(yaml, { PORT: '9001', HOST: '', LOG_LEVEL: 'debug' })).toMatchObject({
     server: { host: '10.0.0.1', port: 9001 },
@@ -56,27 +56,27 @@ test('the environment wins over the file, and an empty variable does not', () =>
   })
 })
 
-test('a file that was asked for has to exist', () => {
+test('a file that was named must exist', () => {
   expect(() => loadConfig({ env: { SWITCHYARD_CONFIG: 'other.yaml' }, cwd: directory })).toThrow(
     `${join(directory, 'other.yaml')}: does not exist`,
   )
 })
 
-test('a file given by name wins over the environment', () => {
+test('a file given by name overrides the environment', () => {
   writeFileSync(join(directory, 'other.yaml'), 'server: { port: 1 }')
   const config = loadConfig({ env: { SWITCHYARD_CONFIG: 'missing.yaml' }, cwd: directory, file: 'other.yaml' })
   expect(config).toMatchObject({ configFile: join(directory, 'other.yaml'), server: { port: 1 } })
   rmSync(join(directory, 'other.yaml'))
 })
 
-test('the configuration cannot be changed, however deep', () => {
+test('the configuration is deeply frozen', () => {
   const config = load(endpoint)
   expect(() => {
     ;(config.endpoints[0]!.models[0]!.price_per_million_usd as { input: bigint }).input = 0n
   }).toThrow(TypeError)
 })
 
-test('money is read from its digits, quoted or not', () => {
+test('money is parsed from its digits, quoted or not', () => {
   const config = load('signup: { credit_usd: 900000000.000000001 }\nplatform: { fee_percent: 12.5 }')
   expect(config.signup.creditNanos).toBe(900_000_000_000_000_001n)
   expect(config.platform).toEqual({ hosterShareBps: 8_750 })
@@ -106,7 +106,7 @@ test('an endpoint becomes offers', () => {
   })
 })
 
-test('secrets come from the environment, also as numbers and flags', () => {
+test('secrets, numbers and flags can come from the environment', () => {
   const yaml = `${endpoint}    api_key: \${GPU_KEY}\nserver:\n  port: \${MY_PORT:-9000}\ndemo: { enabled: "\${DEMO}" }\n`
   const config = load(yaml, { GPU_KEY: '12345', DEMO: 'false' })
   expect(config.endpoints[0]!.api_key).toBe('12345')
@@ -114,7 +114,7 @@ test('secrets come from the environment, also as numbers and flags', () => {
   expect(config.demo.enabled).toBe(false)
 })
 
-test('a tier that is gone from the file has the limits of free', () => {
+test('a tier that was removed from the file has the limits of free', () => {
   const config = load(
     'account_tiers: { gold: { requests_per_minute: 1, requests_per_day: 2, daily_spend_cap_usd: 3 } }',
   )
@@ -218,20 +218,20 @@ test.each([
     endpoint + endpoint.replace('endpoints:\n', ''),
     'switchyard.yaml:8: endpoints[1].name repeats "gpu"; each endpoint needs a different name',
   ],
-])('%j is refused with line, key, fault and cure', (yaml, ...faults) => {
+])('%j is refused with line, key, problem and fix', (yaml, ...faults) => {
   expect(faultsOf(yaml)).toEqual(faults)
 })
 
-test('a file that is no YAML is refused with its line', () => {
+test('a file that is not YAML is refused with its line', () => {
   expect(faultsOf('server:\n  port: "1')[0]).toMatch(/^switchyard\.yaml:2: is not valid YAML: /)
   expect(faultsOf('log: {}\nlog: {}')[0]).toMatch(/^switchyard\.yaml:2: is not valid YAML: Map keys must be unique/)
 })
 
-test('all faults are named at once, in the order of the file', () => {
+test('all problems are reported at once, in the order of the file', () => {
   expect(faultsOf('log: { level: loud }\nreports: { requests_per_minute: 0 }\ndemo: { enabled: 3 }')).toHaveLength(3)
 })
 
-test('an unset variable, a missing anchor and the environment hide no other fault', () => {
+test('an unset variable, a missing anchor and a bad environment hide no other problem', () => {
   const yaml = `server:
   prot: 3
   port: *port
@@ -258,7 +258,7 @@ ${endpoint.replace('name: gpu', 'name: demo').replace('10.0.0.5', `\${GPU}`)}`
   ])
 })
 
-test('what has to be compared with something wrong is not judged', () => {
+test('a value is not compared with an invalid one', () => {
   expect(faultsOf('signup: { tier: gold }\naccount_tiers: [gold]')).toEqual([
     'switchyard.yaml:2: account_tiers must contain keys',
   ])
@@ -266,22 +266,22 @@ test('what has to be compared with something wrong is not judged', () => {
   expect(faultsOf(`${endpoint}        context_tokens: many\n        max_output_tokens: 99999\n`)).toHaveLength(1)
 })
 
-test('an anchor serves in several places', () => {
+test('an anchor can be used in several places', () => {
   const config = load('signup: { credit_usd: &usd 7 }\naccount_tiers: { free: { daily_spend_cap_usd: *usd } }')
   expect(config.accountTiers.free!.dailySpendCapNanos).toBe(7_000_000_000n)
 })
 
-test.each(['ключ', '"a\\u0001b"', '"a b"'])('a key that no header can carry is refused at the start: %s', key => {
+test.each(['ключ', '"a\\u0001b"', '"a b"'])('a key that a header cannot contain is refused at the start: %s', key => {
   expect(faultsOf(`${endpoint}    api_key: ${key}\n`)).toEqual([
     expect.stringMatching(/api_key is not usable .* allowed is ASCII text without blanks$/),
   ])
 })
 
-test('the password of a mail server may have blanks in it', () => {
+test('the password of a mail server may contain blanks', () => {
   expect(load('', { SMTP_PASSWORD: 'abcd efgh ijkl mnop' }).smtp.password).toBe('abcd efgh ijkl mnop')
 })
 
-test('a secret of the wrong shape is not repeated', () => {
+test('a malformed secret is not repeated', () => {
   const [fault] = faultsOf('', { SWITCHYARD_MASTER_KEY: 'hunter2' })
   expect(fault).toBe(
     'environment: SWITCHYARD_MASTER_KEY is not usable (not shown, since it is a secret); allowed is 32 bytes as hex or base64',

@@ -14,7 +14,7 @@ import {
 const price = (inputPicoPerToken: bigint, outputPicoPerToken: bigint) => ({ inputPicoPerToken, outputPicoPerToken })
 
 test.each([
-  // 150,000 picodollars a token are 0.15 USD per million.
+  // 150,000 picodollars a token is 0.15 USD per million.
   [price(150_000n, 600_000n), 1_000, 100, 210_000n],
   [price(1n, 0n), 1, 0, 1n],
   [price(1n, 1n), 500, 500, 1n],
@@ -32,7 +32,7 @@ test.each([
   [price(1_000n, 0n), 10, 9n, -1],
   [price(1_000n, 0n), 10, 10n, Number.MAX_SAFE_INTEGER],
   [price(0n, 1n), 10, 10n ** 18n, Number.MAX_SAFE_INTEGER],
-])('the tokens a budget affords are never one too many: %o, %i, %i', (at, input, budgetNanos, tokens) => {
+])('a budget never affords one token too many: %o, %i, %i', (at, input, budgetNanos, tokens) => {
   expect(affordableOutputTokens(at, input, budgetNanos)).toBe(tokens)
 })
 
@@ -43,7 +43,7 @@ test.each([
   [9_999n, 9_999, 9_998n],
   [7n, 0, 0n],
   [7n, 10_000, 7n],
-])('of %i a share of %i basis points rounds down, and the platform has the rest', (cost, bps, hosterShareNanos) => {
+])('of %i a share of %i basis points rounds down, and the platform gets the rest', (cost, bps, hosterShareNanos) => {
   expect(splitCost(cost, bps)).toEqual({ hosterShareNanos, feeNanos: cost - hosterShareNanos })
 })
 
@@ -59,7 +59,7 @@ test.each([
   expect([usdText(nanos), usd(nanos)]).toEqual([text, number])
 })
 
-test('as many decimals as are asked for, where no more are needed', () => {
+test('the minimum number of decimals is kept', () => {
   expect([usdText(5_000_000_000n, 0), usdText(5_100_000_000n, 0), usdText(5_100_000_000n, 6)]).toEqual([
     '5',
     '5.1',
@@ -102,6 +102,6 @@ test.each([
   expect(parsePricePerMillion(text)).toBe(pico)
 })
 
-test('a price is listed as it was read', () => {
+test('a price is listed as it was written', () => {
   expect(usdPerMillion(parsePricePerMillion('0.15')!)).toBe(0.15)
 })

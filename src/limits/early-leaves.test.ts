@@ -10,14 +10,14 @@ const counting = () =>
     clock: { epochMs: () => nowMs, monotonicMs: () => 0 },
   })
 
-test('a few leaves a day are free, whatever they cost', () => {
+test('a few leaves a day are free at any cost', () => {
   const leaves = counting()
   const charged = () => leaves.isCharged(customer, 1_000_000_000n)
   expect([charged(), charged(), charged(), charged(), charged()]).toEqual([false, false, false, true, true])
   expect(leaves.isCharged('another', 1n)).toBe(false)
 })
 
-test('beyond them those are free that are worth at most 2 % of what was spent that day, all forgiven ones included', () => {
+test('further leaves are free while all forgiven ones are worth at most 2 % of the charges of that day', () => {
   const leaves = counting()
   leaves.noteCharge(customer, 500_000n)
   const charged = (nanos: bigint) => leaves.isCharged(customer, nanos)
@@ -29,7 +29,7 @@ test('beyond them those are free that are worth at most 2 % of what was spent th
   expect(charged(1n)).toBe(true)
 })
 
-test('every UTC day begins anew, and not a moment earlier', () => {
+test('the counts reset exactly at the start of each UTC day', () => {
   const leaves = counting()
   nowMs = Date.UTC(2026, 10, 21)
   leaves.noteCharge(customer, 1_000_000n)
@@ -41,7 +41,7 @@ test('every UTC day begins anew, and not a moment earlier', () => {
   expect([charged(1n), charged(1n), charged(1n), charged(1n)]).toEqual([false, false, false, true])
 })
 
-test('memory is bounded: the customer seen first is forgotten, and nobody before that', () => {
+test('memory is bounded: the customer seen first is dropped, and only at the limit', () => {
   const leaves = counting()
   const last = () => leaves.isCharged(customer, 1n)
   for (let leave = 0; leave < 3; leave++) last()

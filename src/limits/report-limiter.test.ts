@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { createReportLimiter } from './report-limiter.ts'
 
-test('so many reports in a UTC minute, however they are spread over it, and as many in the next', () => {
+test('allows the limit in each UTC minute, however the reports are spread', () => {
   let nowMs = 0
   const limiter = createReportLimiter({
     requestsPerMinute: 2,

@@ -15,20 +15,20 @@ const clock = { epochMs: () => nowMs, monotonicMs: () => 0 }
 const never = () => Promise.reject(new Error('nobody asks'))
 const counts = { minuteUsed: 3, dayUsed: 40, minuteEndsAtEpochMs: nowMs + 45_000, dayEndsAtEpochMs: nowMs + 52_185_000 }
 
-test('a customer not seen yet is read once', async () => {
+test('an unknown customer is read once', async () => {
   const reads = [async () => counts]
   const view = createWindowView({ clock, read: () => reads.shift()!() })
   expect([await view.current(caller), await view.current(caller)]).toEqual([counts, counts])
 })
 
-test('a read that fails leaves the answer its headers, and is tried again', async () => {
+test('a failed read still gives headers, and is tried again', async () => {
   const reads = [() => Promise.reject(new Error('the database is away')), async () => counts]
   const view = createWindowView({ clock, read: () => reads.shift()!() })
   expect(await view.current(caller)).toEqual({ ...counts, minuteUsed: 0, dayUsed: 0 })
   expect(await view.current(caller)).toEqual(counts)
 })
 
-test('a window that has ended counts nothing, and the next one ends where it does', () => {
+test('a window that has ended counts 0, and the current one has its own end', () => {
   let atMs = nowMs
   const view = createWindowView({ clock: { ...clock, epochMs: () => atMs }, read: never })
   view.remember(caller.customerId, counts)
@@ -53,7 +53,7 @@ test('a window that has ended counts nothing, and the next one ends where it doe
   })
 })
 
-test('an account that was read has used what it says, until the ends of its minute and day', () => {
+test('the counts of an account hold until the end of the minute and the day', () => {
   expect(windowCounts({ minuteRequests: 3, dayRequests: 40 }, nowMs)).toEqual(counts)
   expect(windowCounts(undefined, nowMs)).toEqual({ ...counts, minuteUsed: 0, dayUsed: 0 })
 })
@@ -65,13 +65,13 @@ test('memory is bounded: the customer remembered first is read again', async () 
   expect(await view.current({ ...caller, customerId: 'customer-0' })).toMatchObject({ minuteUsed: 9 })
 })
 
-test('headers tell what is left, never less than nothing, and the seconds until the windows end', () => {
+test('headers have what is left, never below 0, and the seconds until the windows end', () => {
   const headers = (used: typeof counts, atMs: number) => rateLimitHeaders(caller.limits, used, atMs).join(' ')
   expect(headers(counts, nowMs + 1)).toBe(
     'x-ratelimit-limit-requests 20 x-ratelimit-remaining-requests 17 x-ratelimit-reset-requests 45s ' +
       'x-ratelimit-limit-requests-day 1000 x-ratelimit-remaining-requests-day 960 x-ratelimit-reset-requests-day 52185s',
   )
-  // Limits may be lowered, and an answer may be late.
+  // Limits may have been lowered, and the answer may be late.
   const over = headers({ ...counts, minuteUsed: 21, dayUsed: 1_001 }, counts.dayEndsAtEpochMs + 1)
   expect(over.match(/remaining-requests(-day)? 0\b/g)).toHaveLength(2)
   expect(over.match(/reset-requests(-day)? 0s/g)).toHaveLength(2)

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { ByteQueue } from './byte-queue.ts'
 
-it('gives the bytes in the order they came, however they are added and taken, and keeps none that are not its own', () => {
+it('returns bytes in order for any sizes of pieces, and holds copies only', () => {
   const pieces = fc.uint8Array({ maxLength: 40 }).map(bytes => Buffer.from(bytes))
   fc.assert(
     fc.property(fc.array(fc.oneof(pieces, fc.integer({ min: 1, max: 50 }))), steps => {

@@ -4,7 +4,7 @@ import { closeSync, existsSync, openSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { expect, test } from 'vitest'
 
-// With one thread for files, whoever hears that the second write failed comes after the first one's failure.
+// With one file thread, the callback of the second write runs after the first write has failed.
 const PROGRAM = `
 import { write } from 'node:fs'
 const { createLog } = await import(${JSON.stringify(new URL('create-log.ts', import.meta.url).href)})
@@ -17,7 +17,7 @@ write(2, 'nor is this', error => {
 })`
 
 test.skipIf(!existsSync('/dev/full'))(
-  'a log on a full disk neither ends the process nor keeps it from ending',
+  'a log on a full disk neither ends the process nor delays its exit',
   async () => {
     const fullDisk = openSync('/dev/full', 'w')
     const child = spawn(process.execPath, ['--input-type=module', '--eval', PROGRAM], {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { endOfTurn } from './end-of-turn.ts'
 
-test('all who wait go on together: each step is taken by all of them before the next', async () => {
+test('waiting callers run in lockstep: all take a step before any takes the next', async () => {
   const steps: string[] = []
   const take = async (who: string) => {
     await new Promise<void>(endOfTurn)
@@ -14,7 +14,7 @@ test('all who wait go on together: each step is taken by all of them before the 
   expect(steps).toEqual(['next', 'a1', 'b1', 'c1', 'a2', 'b2', 'c2'])
 })
 
-test('who comes while others are called back waits for the next turn', async () => {
+test('a caller that registers during the callbacks waits for the next turn', async () => {
   const order: string[] = []
   await new Promise<void>(resolve => {
     endOfTurn(() => {

@@ -11,7 +11,7 @@ async function startAndFail(): Promise<void> {
   throw new Error('The port is taken.')
 }
 
-test('what failed first is told first, and then what failed while that was cleaned up', async () => {
+test('the first failure comes first, followed by the failure of its clean-up', async () => {
   const error = await startAndFail().catch(thrown => thrown)
   expect(errorMessage(error).split('\n')).toEqual([
     'The port is taken.',

@@ -4,8 +4,8 @@ import { armFailpoints, failpoint, parseFailpoints } from './failpoint.ts'
 
 afterEach(() => armFailpoints([]))
 
-describe('what SWITCHYARD_FAILPOINTS may say', () => {
-  it('is a list of places, each with an action and perhaps a count', () => {
+describe('SWITCHYARD_FAILPOINTS', () => {
+  it('is a list of places, each with an action and an optional count', () => {
     expect(parseFailpoints('answer-sent:kill, drain-idle:hit=3:stop,relay-mid-stream:delay=250')).toEqual([
       { name: 'answer-sent', hit: null, action: 'kill' },
       { name: 'drain-idle', hit: 3, action: 'stop' },
@@ -31,7 +31,7 @@ describe('a failpoint', () => {
     expect(() => failpoint('answer-sent')).not.toThrow()
   })
 
-  it('acts at its count and at no other, or every time', () => {
+  it('acts only at its count, or every time', () => {
     armFailpoints([
       { name: 'answer-sent', hit: 2, action: 'throw' },
       { name: 'drain-idle', hit: null, action: 'throw' },
@@ -48,14 +48,14 @@ describe('a failpoint', () => {
     expect([1, 2, 3].map(() => throws('drain-idle'))).toEqual([true, true, true])
   })
 
-  it('blocks the process for as long as it is told', () => {
+  it('blocks the process for the given time', () => {
     armFailpoints([{ name: 'answer-sent', hit: 1, action: 20 }])
     const startedMs = performance.now()
     failpoint('answer-sent')
     expect(performance.now() - startedMs).toBeGreaterThanOrEqual(19)
   })
 
-  it('kills at once: what stands after it does not happen', () => {
+  it('kills at once: later code does not run', () => {
     const { signal, stdout, stderr } = runArmed('answer-sent:hit=2:kill')
     expect({ signal, stdout, stderr }).toEqual({
       signal: 'SIGKILL',

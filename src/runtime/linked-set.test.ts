@@ -28,8 +28,8 @@ function listOf(...members: Member[]): LinkedSet<Member> {
 
 const namesOf = (list: LinkedSet<Member>) => [...list].map(member => member.name).join('')
 
-describe('an LinkedSet', () => {
-  test('keeps the order in which its members came', () => {
+describe('a LinkedSet', () => {
+  test('keeps insertion order', () => {
     const list = listOf(b, a, c)
     expect([namesOf(list), list.size, list.oldest]).toEqual(['bac', 3, b])
   })
@@ -38,7 +38,7 @@ describe('an LinkedSet', () => {
     ['the oldest', () => a, 'bc'],
     ['one between', () => b, 'ac'],
     ['the newest', () => c, 'ab'],
-  ])('forgets %s, which then leads to no other', (_which, chosen, left) => {
+  ])('removes %s, which then refers to no other', (_position, chosen, left) => {
     const gone = chosen()
     const list = listOf(a, b, c)
     list.remove(gone)
@@ -49,13 +49,13 @@ describe('an LinkedSet', () => {
     expect(namesOf(list)).toBe(left + gone.name)
   })
 
-  test('is empty again after its only member', () => {
+  test('is empty after its only member was removed', () => {
     const list = listOf(a)
     list.remove(a)
     expect([namesOf(list), list.size, list.oldest]).toEqual(['', 0, undefined])
   })
 
-  test('may lose the member at hand while it is gone through, and gain others', () => {
+  test('may lose the current member and gain others during iteration', () => {
     const list = listOf(a, b)
     let seen = ''
     for (const member of list) {

@@ -15,7 +15,7 @@ test.each([
   expect(execFileSync('sh', ['-c', `printf %s ${quoteForShell(text)}`], { encoding: 'utf8' })).toBe(text)
 })
 
-test('what needs no quotes has none', () => {
+test('a text that needs no quotes has none', () => {
   expect(['acme', 'ada+test@example.com', 'eu-1.acme_2'].map(quoteForShell)).toEqual([
     'acme',
     'ada+test@example.com',
@@ -23,7 +23,7 @@ test('what needs no quotes has none', () => {
   ])
 })
 
-test('the curl line of a model with a quote in its name is one command', () => {
+test('a curl line with a quote in the model name is one command', () => {
   const line = curlLine('http://127.0.0.1:8080', 'sk-sy-x', "o'model")
   const args = execFileSync('sh', ['-c', line.replace(/^curl /, "printf '%s\\n' ")], { encoding: 'utf8' })
   expect(JSON.parse(args.trimEnd().split('\n').at(-1)!)).toMatchObject({ model: "o'model" })

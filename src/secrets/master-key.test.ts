@@ -10,7 +10,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(dataDir, { recursive: true }))
 
-test('the first start makes a key that only its owner can read, the next finds it', () => {
+test('the first start creates a key that only its owner can read, and the next start finds it', () => {
   const key = loadMasterKey({ masterKey: null, dataDir })
   expect(key.length).toBe(32)
   expect(loadMasterKey({ masterKey: null, dataDir }).equals(key)).toBe(true)
@@ -18,7 +18,7 @@ test('the first start makes a key that only its owner can read, the next finds i
   expect(readdirSync(dataDir)).toEqual(['master.key'])
 })
 
-test('a given key wins, in hex or base64, and writes nothing', () => {
+test('a configured key, hex or base64, is used and nothing is written', () => {
   const given = Buffer.alloc(32, 7)
   for (const text of [given.toString('hex'), given.toString('base64'), given.toString('base64url')]) {
     expect(loadMasterKey({ masterKey: text, dataDir }).equals(given)).toBe(true)
@@ -26,7 +26,7 @@ test('a given key wins, in hex or base64, and writes nothing', () => {
   expect(readdirSync(dataDir)).toEqual([])
 })
 
-test('a wrong key is refused, and a broken file is not written over', () => {
+test('an invalid key is refused, and a broken file is not overwritten', () => {
   expect(() => loadMasterKey({ masterKey: 'secret', dataDir })).toThrow('SWITCHYARD_MASTER_KEY must be 32 bytes')
   writeFileSync(join(dataDir, 'master.key'), 'half')
   expect(() => loadMasterKey({ masterKey: null, dataDir })).toThrow('does not contain a key')

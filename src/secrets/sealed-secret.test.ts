@@ -6,13 +6,13 @@ const key = randomBytes(32)
 const owner: SecretOwner = { ownerId: '00000000-0000-4000-8000-00000000000a', purpose: 'upstream_key' }
 const other: SecretOwner = { ...owner, ownerId: '00000000-0000-4000-8000-00000000000b' }
 
-test('what was sealed opens, for the same hoster and key', () => {
+test('a sealed secret opens for the same hoster and master key', () => {
   const sealed = sealSecret(key, 'sk-upstream-ü', owner)
   expect(openSecret(key, sealed, owner)).toBe('sk-upstream-ü')
   expect(sealed.includes('sk-upstream')).toBe(false)
 })
 
-test('case 49: a record pasted on another hoster does not open', () => {
+test('case 49: a record copied to another hoster does not open', () => {
   const sealed = sealSecret(key, 'sk-upstream', owner)
   expect(() => openSecret(key, sealed, other)).toThrow('cannot be opened')
 })
@@ -28,7 +28,7 @@ test('another master key, a changed byte anywhere, or a cut record does not open
   }
 })
 
-test('the same secret never looks the same twice', () => {
+test('sealing a secret twice gives different records', () => {
   const seen = new Set(Array.from({ length: 1_000 }, () => sealSecret(key, 'same', owner).toString('hex')))
   expect(seen.size).toBe(1_000)
 })

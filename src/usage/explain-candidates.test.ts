@@ -20,7 +20,7 @@ const noteOf = (ranked: NotedRank[], more: Partial<RoutingNote> = {}): RoutingNo
   excluded: [],
   ...more,
 })
-/** Why the second is below the first. */
+/** Returns why the second offer ranks below the first. */
 const why = (note: RoutingNote) => explainCandidates(note, [])[1]!.reason
 
 test.each<[string, RoutingNote]>([
@@ -40,7 +40,7 @@ test.each<[string, RoutingNote]>([
   expect(why(note)).toBe(reason)
 })
 
-test('what was tried says how it went, what was not says why, and what was excluded comes last', () => {
+test('tried offers have their outcome, other ranked ones the reason, and excluded ones come last', () => {
   const attempt = (offerId: string, outcome: Attempt['outcome']): Attempt => ({
     offerId,
     endpointId: offerId.split('/')[0]!,
@@ -67,7 +67,7 @@ test('what was tried says how it went, what was not says why, and what was exclu
   ])
 })
 
-test('without a note the attempts name the one candidate', () => {
+test('without a note the attempts name the only candidate', () => {
   const tries: Attempt[] = ['busy', 'answered'].map(outcome => ({
     offerId: 'a/m',
     endpointId: 'a',

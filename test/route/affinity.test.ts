@@ -20,13 +20,13 @@ test('later turns of a conversation find who served it, for ten minutes', () => 
   expect(affinity.find('customer', later)).toBe(null)
 })
 
-test('content in parts counts by its text', () => {
+test('content in parts is compared by its text', () => {
   const affinity = createAffinity({ clock: { epochMs: () => 0, monotonicMs: () => 0 } })
   const image = { type: 'image_url', image_url: { url: 'data:' } }
   affinity.remember('customer', conversation([image, { type: 'text', text: 'what is this?' }]), 'x/m')
   expect(affinity.find('customer', conversation([{ type: 'text', text: 'what is this?' }]))).toBe('x/m')
   expect(affinity.find('customer', conversation([{ type: 'text', text: 'and that?' }]))).toBe(null)
-  // An image alone, and an answer that only called tools.
+  // A conversation of an image alone and an answer with only tool calls has no text.
   expect(affinity.find('customer', conversation([image], null))).toBe(null)
 })
 
@@ -35,7 +35,7 @@ test('memory is bounded', () => {
   for (const text of ['one', 'two', 'three']) affinity.remember('customer', conversation(text), text)
   expect(affinity.find('customer', conversation('one'))).toBe(null)
   expect(affinity.find('customer', conversation('two'))).toBe('two')
-  // One that goes on is younger than one that began after it.
+  // A conversation that continues is newer than one that began after it.
   affinity.remember('customer', conversation('two'), 'two')
   affinity.remember('customer', conversation('four'), 'four')
   expect(affinity.find('customer', conversation('two'))).toBe('two')

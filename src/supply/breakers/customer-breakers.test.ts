@@ -24,17 +24,17 @@ beforeEach(() => {
   cem = customers.of('cem')
 })
 
-const fail = (who: Health, times = 1, outcome: Parameters<Health['recordFailure']>[1] = 'server_error') => {
-  for (let n = 0; n < times; n++) who.recordFailure('x', outcome)
+const fail = (customer: Health, times = 1, outcome: Parameters<Health['recordFailure']>[1] = 'server_error') => {
+  for (let n = 0; n < times; n++) customer.recordFailure('x', outcome)
 }
-const succeed = (who: Health, times = 1) => {
-  for (let n = 0; n < times; n++) who.recordSuccess('x', { firstTokenMs: 10 })
+const succeed = (customer: Health, times = 1) => {
+  for (let n = 0; n < times; n++) customer.recordSuccess('x', { firstTokenMs: 10 })
 }
 const states = () => [ann, bob, cem].map(health => health.state('x'))
 
-describe('what one customer alone meets', () => {
+describe('faults of one customer alone', () => {
   test.each(['server_error', 'first_token_timeout', 'malformed', 'empty'] as const)(
-    '%s keeps a server from that customer, as soon as any breaker would, and from nobody else',
+    '%s ejects the offer for that customer after the usual count, and for no other',
     outcome => {
       fail(ann, 4, outcome)
       expect(states()).toEqual(['open', 'open', 'open'])
@@ -45,7 +45,7 @@ describe('what one customer alone meets', () => {
     },
   )
 
-  test('keeps it from nobody else however long it goes on, in trials too', () => {
+  test('never eject the offer for other customers, not even during trials', () => {
     for (let n = 0; n < 200; n++) {
       ann.beginRequest('x')
       fail(ann)
@@ -53,13 +53,13 @@ describe('what one customer alone meets', () => {
       nowMs += n % 3 === 0 ? ann.ejectedForMs('x') : 100
     }
     expect(states()).toEqual(['ejected', 'open', 'open'])
-    // It has not been forgotten: the server may be the one at fault.
+    // Her faults still count: the server may be at fault after all.
     fail(bob)
     expect(states()).toEqual(['ejected', 'ejected', 'ejected'])
     expect(bob.ejectedForMs('x')).toBe(5_000)
   })
 
-  test('does not count for others while others are served', () => {
+  test('do not count for other customers while those are served', () => {
     for (let n = 0; n < 60; n++) {
       fail(ann)
       if (n % 5 === 4) succeed(bob)
@@ -68,7 +68,7 @@ describe('what one customer alone meets', () => {
     expect(states().slice(1)).toEqual(['open', 'open'])
   })
 
-  test('is forgiven it after a trial of its own', () => {
+  test('are forgiven after a trial by the same customer', () => {
     fail(ann, 5)
     nowMs += 5_000
     expect(states()).toEqual(['probing', 'open', 'open'])
@@ -81,20 +81,20 @@ describe('what one customer alone meets', () => {
   })
 })
 
-describe('what ejects for everybody', () => {
-  test('is five faults in a row of two customers', () => {
+describe('an ejection for all customers', () => {
+  test('needs five faults in a row by two customers', () => {
     fail(ann, 4)
     fail(bob)
     expect(states()).toEqual(['ejected', 'ejected', 'ejected'])
     expect(ejected).toEqual(['ejected x'])
   })
 
-  test('is three failed connections of one customer: the server has not seen the requests', () => {
+  test('needs only three failed connections of one customer, since the server has not seen the requests', () => {
     fail(ann, 3, 'connect_failed')
     expect(states()).toEqual(['ejected', 'ejected', 'ejected'])
   })
 
-  test('is a refused key that two customers meet: a filter may have refused the prompt of one', () => {
+  test('needs two customers that meet a refused key, since a filter may have refused the prompt of one', () => {
     fail(ann, 3, 'credential_rejected')
     expect(states()).toEqual(['ejected', 'open', 'open'])
     expect(ann.ejectedForMs('x')).toBe(300_000)
@@ -106,12 +106,12 @@ describe('what ejects for everybody', () => {
     expect(cem.ejectedForMs('x')).toBe(300_000)
   })
 
-  test('is a busy server, at once', () => {
+  test('follows at once when a server is busy', () => {
     fail(ann, 1, 'busy')
     expect(states()).toEqual(['ejected', 'ejected', 'ejected'])
   })
 
-  test('ends although one customer’s requests go on failing', () => {
+  test('ends although the requests of one customer keep failing', () => {
     fail(ann, 4)
     fail(bob)
     for (let n = 0; n < 50; n++) {
@@ -125,7 +125,7 @@ describe('what ejects for everybody', () => {
   })
 })
 
-test('an offer is measured and counted for all together', () => {
+test('latency and requests in flight are shared by all customers', () => {
   ann.beginRequest('x')
   bob.beginRequest('x')
   fail(ann)
@@ -142,6 +142,6 @@ test('memory is bounded', () => {
   expect(ann.state('x')).toBe('open')
 })
 
-test('a key says whose it is', () => {
+test('a key splits into customer and offer', () => {
   expect(splitCustomerOfferKey('ann gpu 1/model')).toEqual({ customerId: 'ann', offerId: 'gpu 1/model' })
 })

@@ -46,7 +46,7 @@ describe('the breaker', () => {
     expect(health.state('y')).toBe('open')
   })
 
-  test('a success in between starts the count again', () => {
+  test('a success resets the count of faults', () => {
     fail(4)
     succeed(1)
     fail(4)
@@ -54,14 +54,14 @@ describe('the breaker', () => {
   })
 
   test.each(['request_rejected', 'not_sent', 'cancelled'] as const)(
-    '%s is the caller’s and counts for nothing',
+    '%s is the fault of the caller and does not count',
     outcome => {
       fail(100, outcome)
       expect(health.state('x')).toBe('open')
     },
   )
 
-  test('half of twenty requests failing within a minute ejects, though never five in a row', () => {
+  test('ten failures among twenty requests within a minute eject, even without five in a row', () => {
     for (let n = 0; n < 9; n++) {
       succeed(1)
       fail(1)
@@ -72,7 +72,7 @@ describe('the breaker', () => {
     expect(health.state('x')).toBe('ejected')
   })
 
-  test('a third of many requests failing does not, and who was never ejected is not restored', () => {
+  test('a failure rate of one third does not eject, and no restore is reported', () => {
     for (let n = 0; n < 10; n++) {
       succeed(2)
       fail(1)
@@ -93,7 +93,7 @@ describe('the breaker', () => {
     expect(health.state('x')).toBe('open')
   })
 
-  test('after its time one request at a time may probe, and three successes close it', () => {
+  test('after an ejection one request at a time may probe, and three successes end the trial', () => {
     fail(5)
     nowMs += 5_000
     for (let probe = 1; probe <= 3; probe++) {
@@ -108,7 +108,7 @@ describe('the breaker', () => {
     expect(events.map(({ event }) => event)).toEqual(['ejected', 'restored'])
   })
 
-  test('a probe that ends without an answer gives its place back', () => {
+  test('a probe that ends without an answer lets another one start', () => {
     fail(5)
     nowMs += 5_000
     health.beginRequest('x')
@@ -117,7 +117,7 @@ describe('the breaker', () => {
     expect(health.state('x')).toBe('probing')
   })
 
-  test('a failed probe doubles the time, up to five minutes', () => {
+  test('a failed probe doubles the ejection, up to five minutes', () => {
     fail(5)
     const times = [health.ejectedForMs('x')]
     for (let n = 0; n < 7; n++) {
@@ -135,7 +135,7 @@ describe('the breaker', () => {
     expect(health.ejectedForMs('x')).toBe(3_000)
   })
 
-  test('what was sent before the ejection neither ends the trial nor ejects again', () => {
+  test('results of requests sent before the ejection neither end the trial nor eject again', () => {
     const sentMs = nowMs - 1_000
     fail(5)
     for (let n = 0; n < 3; n++) health.recordSuccess('x', { firstTokenMs: 10 }, sentMs)
@@ -150,7 +150,7 @@ describe('the breaker', () => {
     expect(events.map(({ event }) => event)).toEqual(['ejected', 'restored'])
   })
 
-  test('each ten healthy seconds forgive one ejection', () => {
+  test('every ten healthy seconds forgive one ejection', () => {
     fail(5)
     for (let n = 0; n < 3; n++) {
       nowMs += health.ejectedForMs('x')
@@ -160,17 +160,17 @@ describe('the breaker', () => {
     succeed(3)
     nowMs += 20_000
     fail(5)
-    // Four ejections before, two forgiven: 5 s x 2².
+    // Four earlier ejections, two of them forgiven: 5 s x 2².
     expect(health.ejectedForMs('x')).toBe(20_000)
   })
 
-  test('successes while ejected, as a last resort, bring it back too', () => {
+  test('successes as a last resort end an ejection too', () => {
     fail(5)
     succeed(3)
     expect(health.state('x')).toBe('open')
   })
 
-  test('the jitter is half of the time to both sides', () => {
+  test('the jitter is plus or minus half', () => {
     for (const [random, forMs] of [
       [0, 2_500],
       [0.999, 7_495],
@@ -181,7 +181,7 @@ describe('the breaker', () => {
     }
   })
 
-  test('the failures before an ejection are forgiven with it', () => {
+  test('failures before an ejection no longer count after it', () => {
     fail(20)
     nowMs += 5_000
     succeed(3)
@@ -189,7 +189,7 @@ describe('the breaker', () => {
     expect(health.state('x')).toBe('open')
   })
 
-  test('a failure of a last resort starts the count of its successes again', () => {
+  test('a failure as a last resort resets the count of successes', () => {
     fail(5)
     succeed(2)
     fail(1)
@@ -210,7 +210,7 @@ describe('busy', () => {
     expect(events).toEqual([])
   })
 
-  test('pauses longer and longer when it does not say, and never above five minutes', () => {
+  test('doubles the pause without Retry-After, up to five minutes', () => {
     const pauses: number[] = []
     for (let n = 0; n < 10; n++) {
       health.recordFailure('x', 'busy')
@@ -223,7 +223,7 @@ describe('busy', () => {
     expect(health.ejectedForMs('x')).toBe(300_000)
   })
 
-  test('a server that says to come back at once names no pause', () => {
+  test('ignores a Retry-After of 0', () => {
     health.recordFailure('x', 'busy', 0)
     expect(health.ejectedForMs('x')).toBe(1_000)
     health.recordFailure('x', 'busy', 0, nowMs - 1)
@@ -232,7 +232,7 @@ describe('busy', () => {
     expect(health.ejectedForMs('x')).toBe(2_000)
   })
 
-  test('begins anew with the shortest pause after a success', () => {
+  test('starts again with the shortest pause after a success', () => {
     for (let n = 0; n < 3; n++) {
       health.recordFailure('x', 'busy')
       nowMs += health.ejectedForMs('x')
@@ -242,7 +242,7 @@ describe('busy', () => {
     expect(health.ejectedForMs('x')).toBe(1_000)
   })
 
-  test('a burst that is refused is one refusal, unless the server names a pause', () => {
+  test('counts a refused burst as one refusal, unless the server names a pause', () => {
     const sentMs = nowMs
     nowMs += 5
     for (let n = 0; n < 10; n++) {
@@ -261,14 +261,14 @@ describe('busy', () => {
     expect(health.ejectedForMs('x')).toBe(2_000)
   })
 
-  test('a shorter pause does not end a longer one', () => {
+  test('keeps the longer of two pauses', () => {
     health.recordFailure('x', 'busy', 60)
     health.recordFailure('x', 'busy', 1)
     expect(health.ejectedForMs('x')).toBe(60_000)
   })
 })
 
-test('a refused credential ejects at once, for long, and tells the operator', () => {
+test('a refused credential ejects at once, for five minutes, and notifies the operator', () => {
   health.recordFailure('x', 'credential_rejected')
   expect(health.ejectedForMs('x')).toBe(300_000)
   expect(events).toEqual([{ event: 'credential_rejected', offerId: 'x', forMs: 300_000 }])
@@ -284,14 +284,14 @@ test('requests in flight are counted', () => {
   expect(health.inFlight('x')).toBe(0)
 })
 
-test('memory is bounded: what was unused for longest is forgotten', () => {
+test('memory is bounded: the least recently used record is dropped', () => {
   for (let n = 0; n < 5; n++) health.recordFailure('old', 'server_error')
   nowMs += 1
   for (let n = 0; n < 10_000; n++) health.recordSuccess(`offer-${n}`, { firstTokenMs: 1 })
   expect(health.state('old')).toBe('open')
 })
 
-test('memory is bounded: what has just been used is not what is forgotten', () => {
+test('memory is bounded: a record just used is kept', () => {
   for (let n = 0; n < 5; n++) health.recordFailure('first', 'server_error')
   nowMs += 1
   for (let n = 1; n < 10_000; n++) health.recordSuccess(`offer-${n}`, { firstTokenMs: 1 })
@@ -305,7 +305,7 @@ describe('latency', () => {
   const stream = { stream: true, outputTokens: null }
   const whole = { stream: false, outputTokens: null }
 
-  test('is unknown below five samples, and again ten minutes later', () => {
+  test('is unknown with fewer than five samples, and again ten minutes later', () => {
     succeed(4)
     expect(health.predictMs('x', stream)).toBe(null)
     succeed(1)
@@ -323,7 +323,7 @@ describe('latency', () => {
     expect(health.predictMs('x', stream)).toBeCloseTo(10 + 990 / Math.E, 5)
   })
 
-  test('a whole answer takes the first token plus the others, as many as usual or as allowed', () => {
+  test('a whole answer takes the first token plus the usual or allowed number of others', () => {
     for (let n = 0; n < 5; n++) {
       nowMs += 100
       health.recordSuccess('x', { firstTokenMs: 200, totalMs: 1_190, outputTokens: 100 })
@@ -333,13 +333,13 @@ describe('latency', () => {
     expect(health.predictMs('x', { stream: false, outputTokens: 11 })).toBeCloseTo(300)
   })
 
-  test('answers that came in one piece predict whole answers, and bound the first token', () => {
+  test('answers in one piece predict whole answers and bound the first token', () => {
     for (let n = 0; n < 5; n++) health.recordSuccess('x', { firstTokenMs: 900, totalMs: 900, outputTokens: 50 })
     expect(health.predictMs('x', whole)).toBe(900)
     expect(health.predictMs('x', stream)).toBe(900)
   })
 
-  test('streams of an hour ago say nothing any more, though whole answers are measured', () => {
+  test('streams of an hour ago no longer count although whole answers are measured', () => {
     for (let n = 0; n < 5; n++) health.recordSuccess('x', { firstTokenMs: 20_000, totalMs: 40_000, outputTokens: 200 })
     nowMs += 3_600_000
     for (let n = 0; n < 5; n++) health.recordSuccess('x', { firstTokenMs: 800, totalMs: 800, outputTokens: 200 })
@@ -347,7 +347,7 @@ describe('latency', () => {
     expect(health.predictMs('x', stream)).toBe(800)
   })
 
-  test('first tokens alone say nothing about whole answers', () => {
+  test('first tokens alone predict no whole answers', () => {
     succeed(5)
     expect(health.predictMs('x', whole)).toBe(null)
   })

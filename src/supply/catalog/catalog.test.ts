@@ -14,7 +14,7 @@ const offer = (name: string, kind: ProviderKind, price: [bigint, bigint], more: 
   ...more,
 })
 
-test('a model is summed up over its offers', () => {
+test('a model summarises its offers', () => {
   const offers = [
     offer('a', 'hoster', [1n, 9n], { contextTokens: 10, maxOutputTokens: 5, features: new Set(['tools']) }),
     offer('b', 'hoster', [2n, 3n], { contextTokens: 20, maxOutputTokens: 4, features: new Set(['images']) }),
@@ -42,7 +42,7 @@ test('a model is summed up over its offers', () => {
   expect(catalog.offer('c/other')).toBe(offers[3])
 })
 
-test('two offers with one id are a mistake that shows at once', () => {
+test('two offers with the same id throw at once', () => {
   const twice = offer('a', 'local', [1n, 1n])
   expect(() => buildCatalog([twice, twice], () => 0)).toThrow('Two offers have the same id: a/m')
 })

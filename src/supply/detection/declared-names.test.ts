@@ -12,7 +12,7 @@ test.each([
   ['http://localhost:8001/v1', []],
   ['http://localhost/v1', []],
   ['https://eu.api.openai.com/v1', []],
-])('what is declared at %s is not detected as %j', (base_url, others) => {
+])('an endpoint declared at %s is not detected as %j', (base_url, others) => {
   expect([...declaredNames([{ name: 'mine', base_url }], ['10.0.0.5'])]).toEqual(['mine', ...others])
 })
 

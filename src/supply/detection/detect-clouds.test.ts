@@ -11,23 +11,23 @@ test('a cloud is offered when its key is set, at its list prices', () => {
     endpoint: { kind: 'cloud', apiKey: 'sk-x', dialect: { maxTokensField: 'max_completion_tokens' } },
     price: { inputPicoPerToken: 150_000n, outputPicoPerToken: 600_000n },
   })
-  // Its images cost many times what is held and billed for one.
+  // Its images cost many times the amount that is held and billed.
   expect(mini!.features).not.toContain('images')
   expect(openai!.finding.models).toContain('gpt-4o-mini')
   expect(JSON.stringify(openai!.finding)).not.toContain('sk-x')
 })
 
-test('a cloud without known prices is found, offers nothing, and says what to add', () => {
+test('a cloud without known prices is listed, offers nothing, and says what to add', () => {
   const [openrouter] = detectClouds({ OPENROUTER_API_KEY: 'sk-or' })
   expect(openrouter!.offers).toEqual([])
   expect(openrouter!.finding.note).toContain('Declare an endpoint "openrouter"')
 })
 
-test('what the configuration declares is not detected again', () => {
+test('a declared cloud is not detected', () => {
   expect(detectClouds({ OPENAI_API_KEY: 'sk-x' }, new Set(['openai']))).toEqual([])
 })
 
-test('every preset is complete: https, readable prices above zero, ids that are unique', () => {
+test('every preset is complete: https, valid prices above zero, unique ids', () => {
   const keys = Object.fromEntries(cloudPresets.map(({ keyVariable }) => [keyVariable, 'k']))
   const offers = detectClouds(keys).flatMap(({ offers }) => offers)
   for (const { endpoint, price, contextTokens, maxOutputTokens } of offers) {
@@ -44,11 +44,11 @@ test.each([
   ['anthropic', 'short'],
   ['mistral', 'nine'],
   ['groq', 'any'],
-])('%s takes %s ids of tool calls', (name, ids) => {
+])('%s accepts %s ids of tool calls', (name, ids) => {
   expect(cloudPresets.find(preset => preset.name === name)!.dialect.toolCallIds).toBe(ids)
 })
 
-test.each(['mistral', 'groq'])('%s gets no fields of answers that only other servers know', name => {
+test.each(['mistral', 'groq'])('%s gets no answer fields that only other servers accept', name => {
   const { dialect } = cloudPresets.find(preset => preset.name === name)!
   const echoed = ['refusal', 'annotations', 'reasoning', 'reasoning_content', 'reasoning_details', 'extra_content']
   for (const field of [...echoed, 'tool_calls[].extra_content']) {
