@@ -25,17 +25,17 @@ export const noSmtp: SmtpSettings = {
   from: 'Switchyard <gateway@example.com>',
 }
 
-/** The alerts of a gateway without the gateway: a look, or a round of the job queue, happens when a test says so. */
+/** The alerts of a gateway without the gateway: checks and job runs happen only when a test calls them. */
 export interface AlertWorld {
   readonly database: TestDatabase
   readonly logged: string[]
   customer(balanceNanos: bigint): Promise<{ customerId: string; email: string }>
   rule(owner: { customerId: string; email: string }, rule: Partial<NewAlertRule>): Promise<AddedRule>
-  /** A node's own watch. It looks whenever it is asked to, unless it is given `everyMs`. */
+  /** Returns the watch of a node. Its checks always run, unless `everyMs` sets a pause between them. */
   watch(everyMs?: number, scheduler?: Scheduler): AlertWatch
-  /** Runs all jobs that are due, as one node: two at a time, unless `atOnce` says otherwise. */
+  /** Runs all jobs that are due, as one node, `atOnce` at a time (default two). */
   runJobs(deps?: Partial<DeliverDeps> & { atOnce?: number }): Promise<void>
-  /** Makes waiting jobs due, and answers with how long they would have waited, s. */
+  /** Makes waiting jobs due and returns their remaining waits in seconds. */
   skipWait(): Promise<number[]>
   close(): Promise<void>
 }
@@ -94,7 +94,7 @@ export async function createAlertWorld(
           ...deps,
         }),
       })
-      // A failure is written down after its job has ended.
+      // A failure is recorded after its job has ended.
       await vi.waitFor(async () => {
         const { rows } = await database.pool.query(
           'SELECT FROM graphile_worker._private_jobs WHERE locked_at IS NOT NULL',

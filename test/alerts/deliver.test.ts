@@ -26,7 +26,7 @@ afterAll(async () => {
   await sink?.close()
 })
 
-/** A customer whose balance is below the threshold of a webhook rule, looked at. */
+/** Creates a customer whose balance is below the threshold of a webhook rule, and checks it. */
 async function raised() {
   const customer = await world.customer(4n * USD)
   const added = await world.rule(customer, { thresholdNanos: 5n * USD, channel: 'webhook', target: receiver.url })
@@ -35,7 +35,7 @@ async function raised() {
 }
 
 describe('a webhook', () => {
-  test('arrives once, signed after Standard Webhooks', async () => {
+  test('arrives once, signed according to Standard Webhooks', async () => {
     const { rule, secret, customer, history } = await raised()
     expect(secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/)
     await world.runJobs()
@@ -57,7 +57,7 @@ describe('a webhook', () => {
     expect(receiver.received).toHaveLength(1)
   })
 
-  test('that is not taken is tried again, each time later, under the same id, and given up in the end', async () => {
+  test('that is refused is retried after growing waits with the same id, and finally dropped', async () => {
     const { secret, history } = await raised()
     for (let n = 0; n < ATTEMPTS_MAX; n++) receiver.answerWith(response => response.writeHead(500).end())
     const waits: number[] = []
@@ -81,7 +81,7 @@ describe('a webhook', () => {
     expect(rows).toEqual([])
   })
 
-  test('a second attempt that is taken ends it', async () => {
+  test('ends with the first attempt that is accepted', async () => {
     const { history } = await raised()
     receiver.answerWith(response => response.destroy())
     await world.runJobs()
@@ -105,7 +105,7 @@ describe('a webhook', () => {
     await world.runJobs()
   })
 
-  test('of two nodes only one sends it, however they race', async () => {
+  test('is sent by only one of two racing nodes', async () => {
     const hooks = await Promise.all(
       Array.from({ length: 5 }, async () => {
         const customer = await world.customer(4n * USD)
@@ -118,20 +118,20 @@ describe('a webhook', () => {
     expect(receiver.received).toHaveLength(hooks.length)
   })
 
-  test('of a customer with one comes before those of a customer with many', async () => {
+  test('of a customer with one alert comes before those of a customer with many', async () => {
     const many = await world.customer(4n * USD)
     for (let n = 0; n < 6; n++) {
       await world.rule(many, { thresholdNanos: 5n * USD, channel: 'webhook', target: receiver.url })
     }
     await world.watch().check()
     const { customer } = await raised()
-    // One at a time: of two that are sent side by side either may arrive first.
+    // One at a time: of two concurrent ones either may arrive first.
     await world.runJobs({ atOnce: 1 })
     expect(receiver.received).toHaveLength(7)
     expect(JSON.parse(receiver.received[0]!.body).data.customer_id).toBe(customer.customerId)
   })
 
-  test('of a rule that was removed meanwhile is not sent', async () => {
+  test('of a removed rule is not sent', async () => {
     const { rule } = await raised()
     await world.database.pool.query('UPDATE alert_rule SET disabled_at = now() WHERE rule_id = $1', [rule.ruleId])
     await world.runJobs()
@@ -152,7 +152,7 @@ describe('a webhook', () => {
   })
 })
 
-describe('where a webhook may go', () => {
+describe('the target of a webhook', () => {
   const options = { allowPrivate: false, publicLookup: createPinnedLookup(), timeoutMs: 30_000 }
   let closed: AlertWorld
   beforeAll(async () => {
@@ -172,7 +172,7 @@ describe('where a webhook may go', () => {
     'https://example.com:6379/',
     'https://me:secret@example.com/',
     'file:///etc/passwd',
-  ])('%s is refused when the rule is made, and again when it is called', async target => {
+  ])('%s is refused when the rule is created, and again when it is called', async target => {
     const customer = await closed.customer(USD)
     const rule = closed.rule(customer, { thresholdNanos: USD, channel: 'webhook', target })
     await expect(rule).rejects.toMatchObject({ code: 'invalid_value', param: 'target' })
@@ -182,7 +182,7 @@ describe('where a webhook may go', () => {
     })
   })
 
-  test('a name that stands for a private address, at last or among others, is not connected to', async () => {
+  test('a name with a private address, later or among others, is not called', async () => {
     const answers = [
       [{ address: '127.0.0.1', family: 4 }],
       [
@@ -200,7 +200,7 @@ describe('where a webhook may go', () => {
     }
   })
 
-  test('a receiver that says nothing is given up, and one that never stops is not listened to', async () => {
+  test('a silent receiver times out, and an endless answer is not read', async () => {
     const open = { ...options, allowPrivate: true }
     receiver.answerWith(
       () => {},
@@ -223,7 +223,7 @@ describe('where a webhook may go', () => {
 })
 
 describe('an e-mail', () => {
-  test('says what happened, and is tried again when the server does not take it', async () => {
+  test('says what happened and is retried when the server refuses it', async () => {
     const customer = await world.customer(4n * USD)
     const { rule, secret } = await world.rule(customer, { thresholdNanos: 5n * USD })
     expect(secret).toBeNull()
@@ -264,7 +264,7 @@ describe('an e-mail', () => {
   })
 })
 
-test('the log is pruned, and with it the rules that ended', async () => {
+test('the log is pruned together with disabled rules', async () => {
   const { rule, history } = await raised()
   await world.runJobs()
   const { pool } = world.database

@@ -28,7 +28,7 @@ async function alertsOf(customerId: string) {
   return rows
 }
 
-/** What a settlement leaves behind, as far as it matters here. */
+/** Inserts the rows of a settlement that matter here. */
 async function spend(customerId: string, nanos: bigint): Promise<void> {
   await world.database.pool.query(
     `UPDATE balance SET posted_nanos = posted_nanos - $2::bigint, day_spent_nanos = CASE WHEN day = today THEN day_spent_nanos ELSE 0 END + $2::bigint, day = today
@@ -52,7 +52,7 @@ async function charge(customerId: string, nanos: bigint, { ageMs = 0 } = {}): Pr
 }
 
 describe('low_balance', () => {
-  test('is raised once per crossing, whoever looks and however often', async () => {
+  test('is raised once per crossing, for any number of checks and nodes', async () => {
     const customer = await world.customer(10n * USD)
     await world.rule(customer, { thresholdNanos: 5n * USD })
     const watch = world.watch()
@@ -72,7 +72,7 @@ describe('low_balance', () => {
     expect((await alertsOf(customer.customerId)).map(({ occurrence }) => occurrence)).toEqual(['1', '2'])
   })
 
-  test('counts what bulk leases were charged and did not fold yet', async () => {
+  test('includes charges of bulk leases that are not folded yet', async () => {
     const customer = await world.customer(10n * USD)
     await world.rule(customer, { thresholdNanos: 5n * USD })
     await world.database.pool.query(
@@ -109,7 +109,7 @@ describe('daily_spend', () => {
     expect(await alertsOf(customer.customerId)).toHaveLength(4)
   })
 
-  test('a refusal by the cap is as good as 100 %, from 80 % on', async () => {
+  test('counts a refusal by the cap as 100 % once 80 % is spent', async () => {
     const customer = await world.customer(100n * USD)
     await world.rule(customer, { kind: 'daily_spend' })
     const watch = world.watch()
@@ -119,10 +119,10 @@ describe('daily_spend', () => {
     await watch.check()
     expect(await alertsOf(customer.customerId)).toEqual([])
     await spend(customer.customerId, 8n * USD)
-    // A refusal counts at the look that comes after it, and no more at the next.
+    // A refusal counts at the next check and not at later ones.
     await watch.check()
     expect((await alertsOf(customer.customerId)).map(({ facts }) => facts.percent)).toEqual([80])
-    // The other node looked just now, and knows of no refusal.
+    // The other node has just checked and knows of no refusal.
     const slow = world.watch(3_600_000)
     slow.noteRefusal(refused, 'insufficient_credits')
     slow.noteRefusal(refused, 'daily_spend_cap_reached')
@@ -130,7 +130,7 @@ describe('daily_spend', () => {
     expect((await alertsOf(customer.customerId)).map(({ facts }) => facts.percent).sort()).toEqual([100, 80])
   })
 
-  test("a customer's own cap counts, and one of zero is no cap to be reached", async () => {
+  test("uses the customer's own cap, and ignores a cap of zero", async () => {
     const customer = await world.customer(100n * USD)
     await world.rule(customer, { kind: 'daily_spend' })
     const setCap = (nanos: bigint) =>
@@ -149,7 +149,7 @@ describe('daily_spend', () => {
 })
 
 describe('key_limit_reached', () => {
-  test('is raised for the key that was refused, once per window of its limit, and for rules of its customer alone', async () => {
+  test('is raised for the refused key, once per window of its limit, and only for rules of its customer', async () => {
     const customer = await world.customer(USD)
     const other = await world.customer(USD)
     await world.rule(customer, { kind: 'key_limit_reached' })
@@ -182,8 +182,9 @@ describe('key_limit_reached', () => {
   })
 })
 
-// A client that goes on asking at its limit raised an alert every midnight that said it had spent nothing, and none when it reached the limit again.
-test('a refusal before midnight is told of the window it was in', async () => {
+// A client that kept sending requests at its limit got an alert each midnight that reported no spend, and
+// none when it reached the limit again.
+test('a refusal before midnight raises an alert for its own window', async () => {
   const customer = await world.customer(USD)
   await world.rule(customer, { kind: 'key_limit_reached' })
   const limit = { limitNanos: USD / 2n, reset: 'daily' as const }
@@ -198,19 +199,19 @@ test('a refusal before midnight is told of the window it was in', async () => {
   let nowMs = 0
   const watch = world.watch(0, { ...systemScheduler, monotonicMs: () => nowMs })
   const spent = async () => (await alertsOf(customer.customerId)).map(({ facts }) => facts.spent_nanos)
-  for (const [agoMs, told] of [
+  for (const [agoMs, reported] of [
     [86_400_000, ['400000001']],
     [0, ['400000001', '400000000']],
   ] as const) {
     watch.noteRefusal({ customerId: customer.customerId, keyId }, 'key_spend_limit_reached')
     nowMs += agoMs
     await watch.check()
-    expect(await spent()).toEqual(told)
+    expect(await spent()).toEqual(reported)
   }
 })
 
 describe('large_charge', () => {
-  test('is raised once for each request from the threshold on, rows that arrive late included', async () => {
+  test('is raised once for each request from the threshold on, including late rows', async () => {
     const customer = await world.customer(USD)
     const before = await charge(customer.customerId, 3n * USD, { ageMs: 60_000 })
     await world.rule(customer, { kind: 'large_charge', thresholdNanos: USD })
@@ -233,7 +234,7 @@ describe('large_charge', () => {
     ])
   })
 
-  test('of a flood, one rule tells fifty a day', async () => {
+  test('is limited to fifty a day per rule', async () => {
     const customer = await world.customer(USD)
     await world.rule(customer, { kind: 'large_charge', thresholdNanos: USD / 10n })
     for (let n = 0; n < 53; n++) await charge(customer.customerId, USD)
@@ -242,7 +243,7 @@ describe('large_charge', () => {
     expect(await alertsOf(customer.customerId)).toHaveLength(50)
   })
 
-  test('is found by the index of large charges', async () => {
+  test('uses the index of large charges', async () => {
     const { rows } = await world.database.pool.query<{ indexdef: string }>(
       "SELECT indexdef FROM pg_indexes WHERE indexname = 'usage_event_large'",
     )
@@ -250,7 +251,7 @@ describe('large_charge', () => {
   })
 })
 
-test('of several nodes one looks, and the next look is after the pause', async () => {
+test('one of several nodes checks, and the next check follows after the pause', async () => {
   const customer = await world.customer(USD)
   await world.rule(customer, { thresholdNanos: 5n * USD })
   await world.database.pool.query("UPDATE alert_watch SET looked_at = '-infinity'")
@@ -263,8 +264,8 @@ test('of several nodes one looks, and the next look is after the pause', async (
   expect(await nodes[0]!.check()).toBe(0)
 })
 
-// Until the clock was there again nobody was told of anything.
-test('a look in the future, of a clock that was set back since, keeps nobody from looking', async () => {
+// Without this rule no alert was raised until the clock had caught up.
+test('a last check in the future, from before the clock was set back, does not stop checks', async () => {
   const customer = await world.customer(USD)
   await world.rule(customer, { thresholdNanos: 5n * USD })
   await world.database.pool.query("UPDATE alert_watch SET looked_at = now() + interval '1 year'")
@@ -278,7 +279,7 @@ test('a look in the future, of a clock that was set back since, keeps nobody fro
   expect(await alertsOf(customer.customerId)).toHaveLength(1)
 })
 
-test('what was noted survives a database that is away', async () => {
+test('noted refusals survive an unavailable database', async () => {
   const customer = await world.customer(100n * USD)
   await world.rule(customer, { kind: 'daily_spend' })
   await world.rule(customer, { kind: 'key_limit_reached' })
@@ -297,7 +298,7 @@ test('what was noted survives a database that is away', async () => {
   expect(kinds.sort()).toEqual(['daily_spend', 'daily_spend', 'key_limit_reached'])
 })
 
-test('it looks again and again, also after a look that failed, until it is stopped', async () => {
+test('checks repeat, even after a failed check, until the watch is stopped', async () => {
   const waits: number[] = []
   let due: (() => void) | undefined
   const scheduler: Scheduler = {
@@ -334,7 +335,7 @@ test('it looks again and again, also after a look that failed, until it is stopp
   await world.rule(customers[1]!, { thresholdNanos: 5n * USD })
   passTime()
   await watch.stop()
-  // The look that ran was waited for, and is the last.
+  // stop() waited for the running check, and no other follows.
   expect(await alertsOf(second!)).toHaveLength(1)
   expect([due, waits]).toEqual([undefined, [1, 1, 1]])
   watch.start()
@@ -342,7 +343,7 @@ test('it looks again and again, also after a look that failed, until it is stopp
   expect(due).toBeUndefined()
 })
 
-test('an alert that is removed raises nothing', async () => {
+test('a removed rule raises no alert', async () => {
   const customer = await world.customer(USD)
   const { rule } = await world.rule(customer, { thresholdNanos: 5n * USD })
   await world.database.pool.query('UPDATE alert_rule SET disabled_at = now() WHERE rule_id = $1', [rule.ruleId])

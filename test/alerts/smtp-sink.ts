@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 
-/** A mail server that takes everything, or nothing. */
+/** A mail server that accepts all mails or none. */
 export interface SmtpSink {
   readonly port: number
   readonly mails: readonly { readonly from: string; readonly to: string; readonly source: string }[]

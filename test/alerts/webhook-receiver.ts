@@ -9,13 +9,13 @@ export interface ReceivedWebhook {
   readonly body: string
 }
 
-/** A customer's own server, which answers as it is told. */
+/** A customer's server with scripted answers. */
 export interface WebhookReceiver {
   readonly url: string
   readonly received: readonly ReceivedWebhook[]
-  /** How the next request is answered; after these, with 204. */
+  /** The answers to the next requests; later ones get 204. */
   answerWith(...answers: ((response: ServerResponse) => void)[]): void
-  /** Resolves when so many requests have arrived. */
+  /** Resolves when this many requests have arrived. */
   arrived(count: number): Promise<readonly ReceivedWebhook[]>
   close(): Promise<void>
 }

@@ -32,7 +32,10 @@ beforeEach(async () => {
   ;({ key, keyId } = await transaction(database.pool, sql => issueKey(sql, { customerId, name: 'test' })))
 })
 
-/** An authenticator with a clock and a change signal in the test's hand, on a database that counts its queries. */
+/**
+ * Creates an authenticator whose clock and change signal the test controls, on a database that counts
+ * queries.
+ */
 function authenticatorUnderTest(sql: Sql = database.pool) {
   let nowMs = Date.now()
   let listener = () => {}
@@ -66,12 +69,12 @@ function authenticatorUnderTest(sql: Sql = database.pool) {
 
 const refused = { code: 'invalid_api_key' }
 
-test('a key is its customer, with the limits of the account tier', async () => {
+test('a key identifies its customer with the limits of the account tier', async () => {
   const auth = authenticatorUnderTest()
   expect(await auth.call()).toMatchObject({ customerId, keyId, accountTier: 'free', limits: tiers.free })
 })
 
-test("the customer's own limits win over the tier's", async () => {
+test("the customer's own limits override those of the tier", async () => {
   await database.pool.query(
     'UPDATE customer SET requests_per_day = 7, daily_spend_cap_nanos = 0 WHERE customer_id = $1',
     [customerId],
@@ -80,7 +83,7 @@ test("the customer's own limits win over the tier's", async () => {
   expect(limits).toEqual({ requestsPerMinute: 20, requestsPerDay: 7, dailySpendCapNanos: 0n })
 })
 
-test('a known key costs no query, and a hundred at once cost one', async () => {
+test('a cached key costs no query, and a hundred concurrent requests cost one', async () => {
   const auth = authenticatorUnderTest()
   const callers = await Promise.all(Array.from({ length: 100 }, () => auth.call()))
   await auth.call()
@@ -88,7 +91,7 @@ test('a known key costs no query, and a hundred at once cost one', async () => {
   expect(auth.queries()).toBe(1)
 })
 
-test('keys that are asked for at once share a statement, and each is its own', async () => {
+test('concurrent look-ups share a statement, and each gets its own key', async () => {
   const auth = authenticatorUnderTest()
   const issue = () => transaction(database.pool, sql => issueKey(sql, { customerId, name: 'one of many' }))
   const issued = await Promise.all(Array.from({ length: 20 }, issue))
@@ -99,7 +102,7 @@ test('keys that are asked for at once share a statement, and each is its own', a
   expect(auth.queries()).toBe(1)
 })
 
-test('what is asked while two statements are under way is the third, and has their error where they fail', async () => {
+test('look-ups during two running statements form the third, and get the error if those fail', async () => {
   const statements: PromiseWithResolvers<void>[] = []
   const auth = authenticatorUnderTest({
     async query(statement, values) {
@@ -127,7 +130,7 @@ test('what is asked while two statements are under way is the third, and has the
   expect(statements).toHaveLength(3)
 })
 
-test('a key that is in use never waits for the database: it is looked up again in time, beside its requests', async () => {
+test('a key in use never waits for the database: it is renewed in the background', async () => {
   let [running, failing] = [0, false]
   const sql: Sql = {
     query: async (statement, values) => {
@@ -163,7 +166,7 @@ test('a key that is in use never waits for the database: it is looked up again i
   expect(running).toBe(3)
 })
 
-test('what cannot be a key costs no query', async () => {
+test('a malformed key costs no query', async () => {
   const wrong = `${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`
   const auth = authenticatorUnderTest()
   for (const headers of [[], ['Authorization', 'Bearer '], ['Authorization', `Bearer ${key}x`], ['x-api-key', wrong]]) {
@@ -172,7 +175,7 @@ test('what cannot be a key costs no query', async () => {
   expect(auth.queries()).toBe(0)
 })
 
-test('a stranger with a good checksum costs one query in two seconds', async () => {
+test('an unknown key with a valid checksum costs one query in two seconds', async () => {
   const auth = authenticatorUnderTest()
   const stranger = mintApiKey()
   await expect(auth.call(stranger)).rejects.toMatchObject(refused)
@@ -185,19 +188,19 @@ test('a stranger with a good checksum costs one query in two seconds', async () 
 })
 
 test('a revoked key is refused as soon as the change is known, and after a minute anyway', async () => {
-  const told = authenticatorUnderTest()
-  const untold = authenticatorUnderTest()
-  await Promise.all([told.call(), untold.call()])
+  const notified = authenticatorUnderTest()
+  const unnotified = authenticatorUnderTest()
+  await Promise.all([notified.call(), unnotified.call()])
   expect(await transaction(database.pool, sql => revokeKey(sql, keyId))).toBe(true)
-  told.changed()
-  await expect(told.call()).rejects.toMatchObject(refused)
-  untold.passMs(59_999)
-  await untold.call()
-  untold.passMs(1)
-  await expect(untold.call()).rejects.toMatchObject(refused)
+  notified.changed()
+  await expect(notified.call()).rejects.toMatchObject(refused)
+  unnotified.passMs(59_999)
+  await unnotified.call()
+  unnotified.passMs(1)
+  await expect(unnotified.call()).rejects.toMatchObject(refused)
 })
 
-test('a look-up that started before a change is not remembered', async () => {
+test('a look-up that started before a change is not cached', async () => {
   const read = Promise.withResolvers<void>()
   const answered = Promise.withResolvers<void>()
   const slow: Sql = {
@@ -218,7 +221,7 @@ test('a look-up that started before a change is not remembered', async () => {
   await expect(auth.call()).rejects.toMatchObject(refused)
 })
 
-test('an expired key is refused from the very moment, also when it is known', async () => {
+test('a key is refused from the moment of its expiry, even if it is cached', async () => {
   const auth = authenticatorUnderTest()
   const expiresAt = new Date(Date.now() + 3_600_000)
   const issued = await transaction(database.pool, sql => issueKey(sql, { customerId, name: 'hour', expiresAt }))
@@ -234,7 +237,7 @@ test('the keys of a disabled customer are refused', async () => {
   await expect(authenticatorUnderTest().call()).rejects.toMatchObject(refused)
 })
 
-test('a key that was refused is taken as soon as the change is known that lets it in', async () => {
+test('a refused key is accepted as soon as a change that enables it is known', async () => {
   const auth = authenticatorUnderTest()
   await database.pool.query('UPDATE customer SET disabled_at = now() WHERE customer_id = $1', [customerId])
   await expect(auth.call()).rejects.toMatchObject(refused)
@@ -244,7 +247,7 @@ test('a key that was refused is taken as soon as the change is known that lets i
   expect(await auth.call()).toMatchObject({ customerId })
 })
 
-test('memory is bounded: who was not heard of for longest is looked up again, and who keeps coming is not', async () => {
+test('memory is bounded: the least recently used key is looked up again, and a key in use is not', async () => {
   const { rows } = await database.pool.query('SELECT * FROM customer WHERE customer_id = $1', [customerId])
   const everyKey: Sql = {
     query: async (_statement, [hashes] = []) => {
@@ -265,12 +268,12 @@ test('memory is bounded: who was not heard of for longest is looked up again, an
   expect(auth.queries()).toBe(before + 2)
 })
 
-test('an unreachable database is our fault, not a wrong key', async () => {
+test('an unreachable database is reported as such, not as a wrong key', async () => {
   const failing: Sql = { query: () => Promise.reject(new Error('connection refused')) }
   await expect(authenticatorUnderTest(failing).call()).rejects.toMatchObject({ code: 'database_unavailable' })
 })
 
-test('changes of access are counted in the transaction that makes them', async () => {
+test('the access version changes in the same transaction as the access', async () => {
   const version = async () =>
     (await database.pool.query<{ version: bigint }>("SELECT version FROM control_version WHERE topic = 'access'"))
       .rows[0]!.version
@@ -301,7 +304,7 @@ test('the database never sees the key', async () => {
   expect(await findKeys(database.pool, keyId.toUpperCase())).toEqual([listed])
 })
 
-test('an e-mail belongs to one customer, whatever its case', async () => {
+test('an e-mail belongs to one customer in any case', async () => {
   const email = `Case${customerId}@Example.com`
   const first = await addCustomer(database.pool, { email, accountTier: 'free' })
   expect(await addCustomer(database.pool, { email: email.toLowerCase(), accountTier: 'free' })).toBeUndefined()

@@ -5,10 +5,10 @@ import { createPool, type Pool } from '../../src/db/pool.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 
 let database: TestDatabase
-/** Of the ring alone. */
+/** Used by the key ring alone. */
 let pool: Pool
 let ring: KeyRing
-/** What PostgreSQL has sent it. */
+/** Rows that PostgreSQL has sent to the key ring. */
 let rows = 0
 
 beforeAll(async () => {
@@ -26,15 +26,15 @@ afterAll(async () => {
   await database?.drop()
 })
 
-/** The ids of the keys, once each. */
+/** Lists the ids of the customer's keys. */
 async function idsOf(customerId: string) {
   return (await ring.list(customerId)).map(({ keyId }) => keyId)
 }
 
-test('keys that were deleted are not read any more, however many there are', async () => {
+test('deleted keys are no longer read, however many there are', async () => {
   const { customerId } = (await addCustomer(database.pool, { email: 'ada@example.com', accountTier: 'free' }))!
   const { keyId: kept } = await ring.issue({ customerId, name: 'kept' })
-  // Who makes and deletes keys all day has so many of them in an hour.
+  // A customer that creates and deletes keys all day has this many within an hour.
   await database.pool.query(
     `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint, revoked_at)
      SELECT gen_random_uuid(), $1, 'deleted', sha256(n::text::bytea), 'hint', now() FROM generate_series(1, 3000) n`,
@@ -49,7 +49,7 @@ test('keys that were deleted are not read any more, however many there are', asy
   expect(rows).toBeLessThan(10)
 })
 
-test('a key that was deleted, is of another customer, or is none at all, cannot be deleted', async () => {
+test('a deleted key, a key of another customer and an invalid id cannot be deleted', async () => {
   const [ada, bob] = await Promise.all(
     ['a@example.org', 'b@example.org'].map(email => addCustomer(database.pool, { email, accountTier: 'free' })),
   )

@@ -18,8 +18,8 @@ import { acquireServerLock } from '../../src/db/server-lock.ts'
 import { prepare } from '../../src/start/prepare.ts'
 import { createTestDatabase } from '../harness/database.ts'
 
-// Only the owner may enter a directory of mkdtemp. When root runs these tests, PostgreSQL's account cannot enter any of
-// them without a capability, as in a clone below /root.
+// Only the owner may enter a directory of mkdtemp. When root runs these tests, PostgreSQL's account cannot
+// enter any of them without a capability, as in a clone below /root.
 let parent: string
 let dataDir: string
 const holders: Holder[] = []
@@ -65,7 +65,10 @@ interface Holder {
   leave(): Promise<void>
 }
 
-/** Starts test/harness/hold-database.ts in a separate process group and waits until it holds the database open. */
+/**
+ * Starts test/harness/hold-database.ts in a separate process group and waits until it holds the database
+ * open.
+ */
 async function hold(directory = dataDir, mode = 'wait'): Promise<Holder> {
   const script = fileURLToPath(new URL('../harness/hold-database.ts', import.meta.url))
   const child = spawn(process.execPath, [script, directory, mode], {

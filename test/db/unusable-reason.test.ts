@@ -68,7 +68,10 @@ describe('a pooler', () => {
     pooler.close()
   })
 
-  /** Handles the first packet as PgBouncer does by default (`refuses`) or with `ignore_startup_parameters` (`drops`), and forwards the rest. */
+  /**
+   * Handles the first packet as PgBouncer does by default (`refuses`) or with `ignore_startup_parameters`
+   * (`drops`), and forwards the rest.
+   */
   async function startPooler(does: 'refuses' | 'drops'): Promise<Server> {
     const server = createServer(socket => {
       socket.on('error', () => {})

@@ -1,5 +1,5 @@
-// What a stream that does not reach its end comes to: who broke it off decides what is billed, what its client is told and what its server is
-// held responsible for.
+// Streams that do not reach their end. The side that broke the stream off decides what is billed, which error
+// the client gets, and whether the server is blamed.
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
 import { ApiError } from '../../src/domain/errors.ts'
@@ -39,7 +39,7 @@ afterEach(async () => {
 
 const role = chunk({ role: 'assistant', content: '' })
 
-/** Sends a chat and passes its stream on; `onWrite` hears of all that was written so far, and may make the stream wait. */
+/** Sends a chat and relays its stream; `onWrite` gets all text written so far and may delay the stream. */
 async function stream(
   signal: AbortSignal,
   onWrite: (text: string) => void | Promise<void>,
@@ -64,7 +64,7 @@ async function stream(
   return { receipt: relayed.receipt, seen: parseEventStream(text), faults }
 }
 
-test('by its client: input and what came until then are billed', async () => {
+test('by its client: the input and the output so far are billed', async () => {
   upstream.respondWith(stall({ pieces: ['one', ' two'] }))
   const client = new AbortController()
   const { receipt, faults } = await stream(client.signal, text => {
@@ -75,7 +75,7 @@ test('by its client: input and what came until then are billed', async () => {
   expect(dispatching.reports).toEqual(['success one/public-model'])
 })
 
-test('by its server, before the client left that was still reading what had come: free', async () => {
+test('by its server, before a client that was still reading earlier output left: free', async () => {
   upstream.respondWith(sse([role, contentChunk('one'), contentChunk(' two')], { ending: 'reset' }))
   const isLost = Promise.withResolvers<void>()
   const { onResponseError } = UpstreamExchange.prototype
@@ -93,7 +93,7 @@ test('by its server, before the client left that was still reading what had come
   expect(dispatching.reports).toEqual(['failure one/public-model server_error'])
 })
 
-test('by its server, while what had come before waited for its reader: that is handed over first', async () => {
+test('by its server, while earlier output waited for the client: that output is sent first', async () => {
   const isReading = Promise.withResolvers<void>()
   upstream.respondWith(
     sse([role, contentChunk('one'), contentChunk(' two')], {
@@ -117,7 +117,7 @@ test('by its server, while what had come before waited for its reader: that is h
 test.each<[how: string, stop: (request: AbortController) => unknown]>([
   ['its drain limit passes', request => request.abort(new ApiError('server_shutdown'))],
   ['it closes its connections', () => dispatching.close()],
-])('by the gateway, when %s: free, and it says so', async (_how, stop) => {
+])('by the gateway, when %s: free, with an error', async (_how, stop) => {
   upstream.respondWith(stall({ pieces: ['one', ' two'] }))
   const request = new AbortController()
   const { receipt, seen } = await stream(request.signal, text => {
@@ -128,7 +128,7 @@ test.each<[how: string, stop: (request: AbortController) => unknown]>([
   expect(dispatching.reports).toEqual(['success one/public-model'])
 })
 
-describe('by its reader, who is not handed the end of it, at max_tokens where all of it had arrived:', () => {
+describe('by the relay at max_tokens, after all of it had arrived:', () => {
   const tooMuch = 'some more words of it '.repeat(60)
   const finished = [contentChunk(tooMuch), chunk({}, 'stop'), usageChunk(usageOf(7, 300)), '[DONE]']
   const events = sseBytes([role, ...finished])
@@ -159,10 +159,11 @@ describe('by a time limit', () => {
   const free = { outcome: 'interrupted', billedInputTokens: 0, billedOutputTokens: 0 }
 
   /**
-   * Time passes when told to. A server sends a word, so many seconds later more than may wait for a reader, and nothing after that, or its end;
-   * the reader takes that up for so many seconds, then reads at once. `afterS`: how long it is silent after that.
+   * Runs a stream on a fake clock. The server sends a word and, `beforeS` later, more than the buffers hold,
+   * followed by nothing or by its end. The client stops reading for `heldUpS`, then reads everything at once,
+   * and the server is silent for `afterS`.
    */
-  async function standStill(
+  async function stallStream(
     { beforeS, heldUpS, afterS }: { beforeS: number; heldUpS: number; afterS: number },
     timeouts: Partial<typeof GENEROUS_TIMEOUTS>,
     ending: 'stall' | 'finish' = 'stall',
@@ -199,7 +200,7 @@ describe('by a time limit', () => {
     mayGoOn.resolve()
     await isHeldUp.promise
     passes(heldUpS)
-    // The limits are looked at by the end of the turn.
+    // The limits are checked at the end of the turn.
     await new Promise(setImmediate)
     mayRead.resolve()
     if (afterS > 0) await hasReadAll.promise
@@ -213,41 +214,41 @@ describe('by a time limit', () => {
   }
   const readers = { message: expect.stringContaining('read too slowly'), reports: ['success one/public-model'] }
 
-  test('of a server that stands still, after its reader had paused and caught up: free', async () => {
-    const ended = await standStill({ beforeS: 0, heldUpS: 19, afterS: 21 }, { idleMs: 20_000 })
+  test('of a server that stalls after the client had paused and caught up: free', async () => {
+    const ended = await stallStream({ beforeS: 0, heldUpS: 19, afterS: 21 }, { idleMs: 20_000 })
     expect(ended).toMatchObject({ ...servers, receipt: free })
   })
 
   const unending = { idleMs: 600_000, totalMs: 60_000 }
 
-  test('of a server whose reader held it up for as long as it may take itself: what was generated is billed', async () => {
-    const ended = await standStill({ beforeS: 20, heldUpS: 101, afterS: 0 }, unending)
+  test('of a client that delayed its server for the whole limit: the generated output is billed', async () => {
+    const ended = await stallStream({ beforeS: 20, heldUpS: 101, afterS: 0 }, unending)
     expect(ended).toMatchObject({ ...readers, receipt: slowly })
     expect(ended.receipt.billedOutputTokens).toBeGreaterThan(30_000)
   })
 
-  test('of a server whose reader did that, and caught up just before: what was generated is billed', async () => {
-    const ended = await standStill({ beforeS: 0, heldUpS: 61, afterS: 60 }, unending)
+  test('of a client that delayed its server and caught up just before the limit: the generated output is billed', async () => {
+    const ended = await stallStream({ beforeS: 0, heldUpS: 61, afterS: 60 }, unending)
     expect(ended).toMatchObject({ ...readers, receipt: slowly })
   })
 
   test.each([[{ beforeS: 50, heldUpS: 40, afterS: 11 }], [{ beforeS: 0, heldUpS: 59, afterS: 61 }]])(
-    'of a server that took too long itself, whatever its reader did for a while: free',
+    'of a server that took too long itself although the client had also paused: free',
     async times => {
-      const ended = await standStill(times, unending)
+      const ended = await stallStream(times, unending)
       expect(ended).toMatchObject({ ...servers, receipt: free })
     },
   )
 
-  test('nothing, of a reader that pauses for longer than its server may, while what had come waits for it', async () => {
-    const { receipt } = await standStill({ beforeS: 0, heldUpS: 41, afterS: 0 }, { idleMs: 20_000 }, 'finish')
+  test('has no effect on a client that pauses longer than its server may while output waits for it', async () => {
+    const { receipt } = await stallStream({ beforeS: 0, heldUpS: 41, afterS: 0 }, { idleMs: 20_000 }, 'finish')
     expect(receipt).toMatchObject({ outcome: 'served', billedInputTokens: 7 })
   })
 
   test.each([[{ beforeS: 40, heldUpS: 25, afterS: 0 }], [{ beforeS: 59, heldUpS: 59, afterS: 0 }]])(
-    'nothing, of a server that had the time: who holds it up does not have its answer for free',
+    'has no effect on a server within its time: a client that delays it must pay',
     async times => {
-      const { receipt, reports } = await standStill(times, unending, 'finish')
+      const { receipt, reports } = await stallStream(times, unending, 'finish')
       expect(receipt).toMatchObject({ outcome: 'served', billedInputTokens: 7 })
       expect(receipt.billedOutputTokens).toBeGreaterThan(30_000)
       expect(reports).toEqual(['success one/public-model'])

@@ -33,11 +33,11 @@ test('each over-report is counted, and logged once a minute for each hoster', ()
 })
 
 test.each<[string, Partial<Settlement>]>([
-  ['an honest report', honest],
+  ['a correct report', honest],
   ['no report', { usageSource: 'gateway', reportedInputTokens: null, reportedOutputTokens: null }],
-  ['a whole answer whose client left as it came', { ...lying, outcome: 'client_gone', outputTokens: 0 }],
+  ['a whole answer whose client left when it arrived', { ...lying, outcome: 'client_gone', outputTokens: 0 }],
   ["a local server, whose word is the operator's own", { ...lying, hosterId: null }],
-])('%s is none', (_name, fields) => {
+])('%s is not an over-report', (_name, fields) => {
   let counted = 0
   const notice = createOverReports({
     clock: { epochMs: () => 0, monotonicMs: () => 0 },

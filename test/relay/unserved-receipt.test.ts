@@ -28,7 +28,7 @@ const ticket: Ticket = {
   clamp: null,
 }
 
-/** Beyond its free departures: whether it pays is decided by what the servers were doing. */
+/** Builds a receipt for a customer without free leaves, so only the attempts decide whether it pays. */
 const receiptOf = (signal: AbortSignal, ...outcomes: Attempt['outcome'][]) => {
   const attempts = outcomes.map(
     (outcome): Attempt => ({ offerId: offer.offerId, endpointId: 'a', provider: 'local', outcome, elapsedMs: 1 }),
@@ -37,7 +37,7 @@ const receiptOf = (signal: AbortSignal, ...outcomes: Attempt['outcome'][]) => {
 }
 const left = AbortSignal.abort('client_gone')
 
-test('a client that leaves while a server works on its prompt pays the input', () => {
+test('a client that leaves while a server works on its prompt pays for the input', () => {
   expect(receiptOf(left, 'server_error', 'cancelled')).toMatchObject({
     outcome: 'client_gone',
     offer,
@@ -53,11 +53,11 @@ test.each([
   ['cancelled', 'connect_failed'],
   ['not_sent'],
   ['first_token_timeout', 'not_sent'],
-] as Attempt['outcome'][][])('a client that leaves when nobody was working pays nothing (%j)', (...outcomes) => {
+] as Attempt['outcome'][][])('a client that leaves while no server is working pays nothing (%j)', (...outcomes) => {
   expect(receiptOf(left, ...outcomes)).toMatchObject({ outcome: 'client_gone', offer: null, billedInputTokens: 0 })
 })
 
-test('a gateway that stops, or finds no server, charges nothing', () => {
+test('a request that ends by shutdown or without a server is free', () => {
   const stopped = AbortSignal.abort(new ApiError('server_shutdown'))
   expect(receiptOf(stopped, 'cancelled')).toMatchObject({ outcome: 'shutdown', offer: null, billedInputTokens: 0 })
   const staying = new AbortController().signal

@@ -5,7 +5,7 @@ import { jobOf } from '../supply/random-market.ts'
 const conversation = (...contents: unknown[]) =>
   jobOf({ forward: { messages: contents.map(content => ({ role: 'user', content })) } })
 
-test('later turns of a conversation find who served it, for ten minutes', () => {
+test('later turns of a conversation find its last offer for ten minutes', () => {
   let nowMs = 0
   const affinity = createAffinity({ clock: { epochMs: () => nowMs, monotonicMs: () => nowMs } })
   affinity.remember('customer', conversation('be brief', 'hello'), 'x/m')

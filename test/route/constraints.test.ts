@@ -12,7 +12,7 @@ import { candidatesFor } from '../../src/supply/catalog/candidates.ts'
 import { buildCatalog } from '../../src/supply/catalog/catalog.ts'
 import { type RandomMarket, randomMarket, seededRandom } from '../supply/random-market.ts'
 
-/** The way from a job to a plan, as admission and routing go it. Undefined when the market does not have the model. */
+/** Turns a job into a plan with the steps of admission and routing. Undefined when the market lacks the model. */
 function choose({ offers, job, health, cloudCompetes, stickyOfferId, seed }: RandomMarket) {
   const catalog = buildCatalog(offers, () => 0)
   let candidates: ReturnType<typeof candidatesFor>
@@ -55,10 +55,10 @@ function check(runs: number, property: (market: RandomMarket, chosen: NonNullabl
 }
 
 describe('in 10,000 random markets', () => {
-  test('constraints hold for what is eligible and for every offer a retry could reach', () => {
+  test('constraints hold for every eligible offer and every offer that a retry could reach', () => {
     let privateRequests = 0
     check(10_000, ({ job: { constraints } }, { allowed, plan }) => {
-      // A retry takes the next offer of the plan, so what is not in the plan cannot be tried.
+      // A retry takes the next offer of the plan, so other offers cannot be tried.
       for (const offers of [allowed, plan]) {
         if (constraints.privacyMode && offers.some(isCloud)) throw new Error('cloud despite privacy_mode')
         const hosters = offers.filter(isHoster).map(offer => offer.endpoint)
@@ -86,7 +86,7 @@ test('every candidate is either eligible or excluded for one reason, and the pla
   })
 })
 
-test('the hold covers every candidate at its worst', () => {
+test('the hold covers the worst case of every candidate', () => {
   check(2_000, ({ job }, { allowed, hold }) => {
     if (!hold) return
     for (const offer of allowed) {
@@ -100,7 +100,7 @@ test('the hold covers every candidate at its worst', () => {
   })
 })
 
-test('what a smaller hold affords costs no more than the hold, at every candidate', () => {
+test('the tokens that a smaller hold affords never cost more than that hold at any candidate', () => {
   check(2_000, ({ job, seed }, { allowed, hold }) => {
     if (!hold) return
     const held = hold.floorNanos + ((hold.wantNanos - hold.floorNanos) * BigInt(seed % 101)) / 100n
@@ -112,7 +112,7 @@ test('what a smaller hold affords costs no more than the hold, at every candidat
   })
 })
 
-test('cheapest is in order of price, models and kinds come in their order, last resorts come last', () => {
+test('cheapest orders by price within models and kinds, with last resorts at the end', () => {
   check(2_000, ({ job, health, cloudCompetes }, { candidates, plan, hold }) => {
     const isFailing = (offer: Offer) => health.state(offer.offerId) === 'ejected'
     const firstFailing = plan.findIndex(isFailing)
@@ -138,8 +138,10 @@ test('cheapest is in order of price, models and kinds come in their order, last 
 
 test('health never empties a model that the constraints allow, and drops at most half of its hosters', () => {
   check(2_000, (_, { candidates, allowed, excluded }) => {
-    const ill = new Set(excluded.filter(({ reason }) => reason === 'endpoint_ejected').map(({ offerId }) => offerId))
-    const dropped = candidates.offers.filter(offer => ill.has(offer.offerId))
+    const ejected = new Set(
+      excluded.filter(({ reason }) => reason === 'endpoint_ejected').map(({ offerId }) => offerId),
+    )
+    const dropped = candidates.offers.filter(offer => ejected.has(offer.offerId))
     for (const [modelId, gone] of Map.groupBy(dropped, offer => offer.modelId)) {
       const left = allowed.filter(offer => offer.modelId === modelId)
       expect(left.length).toBeGreaterThan(0)

@@ -12,7 +12,10 @@ const hoster = offerOf({ kind: 'hoster', hosterId, trustScore: 0.9 })
 const all = [local, hoster, cloud]
 
 type Job = Parameters<typeof jobOf>[0]
-/** Why each was excluded. Whoever was not is eligible, in the order of the candidates. */
+/**
+ * Returns the reason for each excluded offer. Checks that all others are eligible, in the order of the
+ * candidates.
+ */
 const excludedBy = (job: Job, offers = all, health = healthOf()) => {
   const { eligible: left, excluded } = eligible(offers, jobOf(job), health)
   const reasons = Object.fromEntries(excluded.map(({ offerId, reason }) => [offerId, reason]))
@@ -20,13 +23,17 @@ const excludedBy = (job: Job, offers = all, health = healthOf()) => {
   return reasons
 }
 
-test('without constraints everybody may serve', () => {
+test('without constraints every offer is eligible', () => {
   expect(eligible(all, jobOf(), healthOf())).toEqual({ eligible: all, excluded: [] })
 })
 
 test.each<[string, Job, Record<string, ExclusionReason>]>([
-  ['privacy_mode keeps the cloud out', { constraints: { privacyMode: true } }, { 'cloud/m': 'privacy_mode' }],
-  ['deny_hosters removes', { constraints: { denyHosters: new Set([hosterId]) } }, { 'hoster/m': 'deny_hosters' }],
+  ['privacy_mode excludes cloud offers', { constraints: { privacyMode: true } }, { 'cloud/m': 'privacy_mode' }],
+  [
+    'deny_hosters excludes its hosters',
+    { constraints: { denyHosters: new Set([hosterId]) } },
+    { 'hoster/m': 'deny_hosters' },
+  ],
   ['allow_hosters keeps those hosters', { constraints: { allowHosters: new Set([hosterId]) } }, {}],
   [
     'an empty allow_hosters allows no hoster, local and cloud stay',
@@ -34,22 +41,22 @@ test.each<[string, Job, Record<string, ExclusionReason>]>([
     { 'hoster/m': 'allow_hosters' },
   ],
   [
-    'who is on both lists is denied',
+    'a hoster on both lists is excluded',
     { constraints: { allowHosters: new Set([hosterId]), denyHosters: new Set([hosterId]) } },
     { 'hoster/m': 'deny_hosters' },
   ],
   [
-    'max_latency_ms skips hosters that are not measured',
+    'max_latency_ms excludes unmeasured hosters',
     { constraints: { maxLatencyMs: 500 } },
     { 'hoster/m': 'max_latency_ms' },
   ],
   [
-    'max_tokens above what an offer can',
+    'max_tokens above the largest output of the offers',
     { maxTokens: 8_193 },
     { 'local/m': 'output_too_small', 'hoster/m': 'output_too_small', 'cloud/m': 'output_too_small' },
   ],
   [
-    'a feature nobody but a local server of unknown talents has',
+    'a feature that only a local server with unknown features may have',
     { features: new Set(['audio']) },
     { 'hoster/m': 'feature_missing', 'cloud/m': 'feature_missing' },
   ],
@@ -80,7 +87,7 @@ test.each([
   )
 })
 
-test('a prompt is refused only when it cannot fit even at 8 bytes a token, with its images free', () => {
+test('a prompt is refused only when it cannot fit even at 8 bytes a token without counting images', () => {
   const small = offerOf({ contextTokens: 1_000 })
   const verdict = (job: Job) => excludedBy(job, [small])['local/m'] ?? 'fits'
   expect(verdict({ inputTokensBound: 7_999 })).toBe('fits')
@@ -91,39 +98,42 @@ test('a prompt is refused only when it cannot fit even at 8 bytes a token, with 
 })
 
 const four = ['a', 'b', 'c', 'd'].map(name => offerOf({ kind: 'hoster', name, hosterId: name, trustScore: 1 }))
-const ill = (...names: string[]) =>
+const ejected = (...names: string[]) =>
   healthOf(Object.fromEntries(names.map((name, at) => [`${name}/m`, { state: 'ejected', ejectedForMs: at + 1 }])))
 
-test('an ejected hoster is left out', () => {
-  expect(excludedBy({}, four, ill('b'))).toEqual({ 'b/m': 'endpoint_ejected' })
+test('an ejected hoster is excluded', () => {
+  expect(excludedBy({}, four, ejected('b'))).toEqual({ 'b/m': 'endpoint_ejected' })
 })
 
-test('at most half of the hosters are left out, the worst; the least bad stay as a last resort', () => {
-  expect(excludedBy({}, four, ill('a', 'b', 'c', 'd'))).toEqual({
+test('at most half of the hosters are excluded, those with the longest ejection first', () => {
+  expect(excludedBy({}, four, ejected('a', 'b', 'c', 'd'))).toEqual({
     'c/m': 'endpoint_ejected',
     'd/m': 'endpoint_ejected',
   })
 })
 
-test('half of the hosters is half of those of the model, whatever else serves it, and local servers do not count among them', () => {
+test('half of the hosters means half of those of the model, without local servers and clouds', () => {
   const offer = (name: string, more: Parameters<typeof offerOf>[0] = {}) =>
     offerOf({ kind: 'hoster', name, hosterId: name, trustScore: 1, ...more })
   const [a, b, c, d] = four as [Offer, Offer, Offer, Offer]
   const others = ['x', 'y'].map(name => offer(name, { modelId: 'n' }))
-  expect(excludedBy({}, [a, b, ...others], ill('a', 'b'))).toEqual({ 'b/m': 'endpoint_ejected' })
-  expect(excludedBy({}, [a, b, local, cloud], ill('a', 'b'))).toEqual({ 'b/m': 'endpoint_ejected' })
-  expect(excludedBy({}, [c, d, local, cloud], ill('c', 'local'))).toEqual({
+  expect(excludedBy({}, [a, b, ...others], ejected('a', 'b'))).toEqual({ 'b/m': 'endpoint_ejected' })
+  expect(excludedBy({}, [a, b, local, cloud], ejected('a', 'b'))).toEqual({ 'b/m': 'endpoint_ejected' })
+  expect(excludedBy({}, [c, d, local, cloud], ejected('c', 'local'))).toEqual({
     'c/m': 'endpoint_ejected',
     'local/m': 'endpoint_ejected',
   })
 })
 
-test('of servers that are all ill the least bad one stays', () => {
+test('when all servers are ejected, the one with the shortest ejection stays', () => {
   const locals = ['a', 'b', 'c'].map(name => offerOf({ kind: 'local', name }))
-  expect(excludedBy({}, locals, ill('a', 'b', 'c'))).toEqual({ 'b/m': 'endpoint_ejected', 'c/m': 'endpoint_ejected' })
+  expect(excludedBy({}, locals, ejected('a', 'b', 'c'))).toEqual({
+    'b/m': 'endpoint_ejected',
+    'c/m': 'endpoint_ejected',
+  })
 })
 
-test('only a local server that declares nothing is asked anyway', () => {
+test('only a local server without declared features is tried anyway', () => {
   const silent = { features: new Set<never>() }
   const offers = [local, offerOf({ kind: 'hoster', hosterId, ...silent }), offerOf({ kind: 'cloud', ...silent })]
   expect(excludedBy({ features: new Set(['tools']) }, offers)).toEqual({
@@ -132,21 +142,21 @@ test('only a local server that declares nothing is asked anyway', () => {
   })
 })
 
-test('max_cost_usd may be just what the prompt and one token of each choice cost', () => {
+test('max_cost_usd may equal the cost of the prompt and one token of each choice', () => {
   const offer = offerOf({ price: { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n } })
   const job = { inputTokensBound: 100, choices: 2 }
   expect(excludedBy({ ...job, maxCostNanos: 104n }, [offer])).toEqual({})
   expect(excludedBy({ ...job, maxCostNanos: 103n }, [offer])).toEqual({ 'local/m': 'max_cost_usd' })
 })
 
-test('the only server that the constraints allow stays, however ill', () => {
-  expect(excludedBy({ constraints: { privacyMode: true } }, [local, cloud], ill('local'))).toEqual({
+test('the only server that the constraints allow stays even if it is ejected', () => {
+  expect(excludedBy({ constraints: { privacyMode: true } }, [local, cloud], ejected('local'))).toEqual({
     'cloud/m': 'privacy_mode',
   })
-  expect(excludedBy({}, [local, cloud], ill('local'))).toEqual({ 'local/m': 'endpoint_ejected' })
+  expect(excludedBy({}, [local, cloud], ejected('local'))).toEqual({ 'local/m': 'endpoint_ejected' })
 })
 
-test('the refusal says which wish ruled out how many of what', () => {
+test('the refusal says how many offers each constraint excluded', () => {
   const job = jobOf({
     features: new Set(['audio']),
     constraints: { privacyMode: true, trustedOnly: true, denyHosters: new Set(['a']) },
@@ -183,8 +193,8 @@ test.each<[string, Parameters<typeof jobOf>[0], string, RegExp]>([
     /max_tokens can be at most 4768\.$/,
   ],
   ['the prompt', { inputTokensBound: 1_000_000 }, 'messages', /Shorten the messages\.$/],
-  ['the prompt, whatever max_tokens', { maxTokens: 5, inputTokensBound: 1_000_000 }, 'messages', /Shorten/],
-])('a request too large for every server is the caller’s to shorten: %s', (_name, fields, param, message) => {
+  ['the prompt, for any max_tokens', { maxTokens: 5, inputTokensBound: 1_000_000 }, 'messages', /Shorten/],
+])('a request too large for every server names what to shorten: %s', (_name, fields, param, message) => {
   const job = jobOf(fields)
   const { excluded } = eligible(all, job, healthOf())
   const error = explainExclusions(excluded, all, job, healthOf())
@@ -197,7 +207,7 @@ test.each<[string, Parameters<typeof jobOf>[0], string, RegExp]>([
   expect(error.message).toMatch(message)
 })
 
-test('the refusal of max_latency_ms says how many answers a prediction needs', () => {
+test('the refusal by max_latency_ms says how many answers a prediction needs', () => {
   const job = jobOf({ constraints: { maxLatencyMs: 100 } })
   const { excluded } = eligible(four, job, healthOf())
   expect(excluded.length).toBe(4)
@@ -206,14 +216,14 @@ test('the refusal of max_latency_ms says how many answers a prediction needs', (
   )
 })
 
-test('the max_tokens that a refusal names is taken', () => {
+test('the max_tokens that a refusal names is accepted', () => {
   const asked = jobOf({ maxTokens: 30_000, inputTokensBound: 80_000 })
   const { message } = explainExclusions(eligible(all, asked, healthOf()).excluded, all, asked, healthOf())
   const maxTokens = Number(/may be (\d+)/.exec(message)?.[1])
   expect(eligible(all, { ...asked, maxTokens }, healthOf()).excluded).toEqual([])
 })
 
-describe('where a smaller max_tokens alone would not do', () => {
+describe('when a smaller max_tokens alone does not help', () => {
   const small = offerOf({ kind: 'local', maxOutputTokens: 100 })
   const explained = (fields: Parameters<typeof jobOf>[0]) => {
     const job = jobOf({ maxTokens: 9_000, ...fields })
@@ -221,13 +231,13 @@ describe('where a smaller max_tokens alone would not do', () => {
     return explainExclusions(eligible(offers, job, healthOf()).excluded, offers, job, healthOf())
   }
 
-  test('the refusal names what an offer that the other constraints allow can make', () => {
+  test('the refusal names the max_tokens of an offer that the other constraints allow', () => {
     expect(explained({})).toMatchObject({ code: 'context_length_exceeded', param: 'max_tokens' })
     expect(explained({}).message).toMatch(/max_tokens can be at most 8192\.$/)
     expect(explained({ constraints: { privacyMode: true } }).message).toMatch(/max_tokens can be at most 100\.$/)
   })
 
-  test('the refusal names what else stands in the way', () => {
+  test('the refusal names the other reason', () => {
     const features = new Set(['audio'] as const)
     expect(explained({ features })).toMatchObject({ code: 'no_eligible_offer', param: null })
     expect(explained({ features }).message).toContain('a feature the request uses')

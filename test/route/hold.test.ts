@@ -6,61 +6,69 @@ import { outputCap } from '../../src/domain/output-cap.ts'
 import { healthOf, jobOf, offerOf } from '../supply/random-market.ts'
 
 const cheap = offerOf({ name: 'cheap', price: { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n } })
-const dear = offerOf({ name: 'dear', price: { inputPicoPerToken: 2_000n, outputPicoPerToken: 4_000n } })
+const expensive = offerOf({ name: 'expensive', price: { inputPicoPerToken: 2_000n, outputPicoPerToken: 4_000n } })
 const defaultMaxTokens = 4_096
 
-test('an explicit max_tokens is held for in full, at the dearest candidate, for every choice', () => {
+test('the hold covers an explicit max_tokens at the most expensive candidate for every choice', () => {
   const job = jobOf({ inputTokensBound: 100, maxTokens: 50, choices: 2 })
   // 100 x 2 + 100 x 4 nano-USD.
-  expect(holdFor([cheap, dear], job, defaultMaxTokens)).toEqual({ wantNanos: 600n, floorNanos: 600n, maxTokens: 50 })
+  expect(holdFor([cheap, expensive], job, defaultMaxTokens)).toEqual({
+    wantNanos: 600n,
+    floorNanos: 600n,
+    maxTokens: 50,
+  })
 })
 
-test('without max_tokens the default is wanted, and 16 tokens are the least', () => {
+test('without max_tokens the hold wants the default and needs at least 16 tokens', () => {
   const job = jobOf({ inputTokensBound: 100, choices: 2 })
-  expect(holdFor([dear], job, defaultMaxTokens)).toEqual({
+  expect(holdFor([expensive], job, defaultMaxTokens)).toEqual({
     wantNanos: 200n + 2n * 4_096n * 4n,
     floorNanos: 200n + 2n * 16n * 4n,
     maxTokens: 4_096,
   })
 })
 
-test('a max_tokens that may be clamped is wanted in full, and 16 tokens, or all of it, are the least', () => {
+test('with a max_tokens that may be clamped the hold wants all of it and needs at least 16 tokens', () => {
   const job = jobOf({ inputTokensBound: 100, maxTokens: 50, choices: 2, onInsufficient: 'clamp' })
-  expect(holdFor([cheap, dear], job, defaultMaxTokens)).toEqual({ wantNanos: 600n, floorNanos: 328n, maxTokens: 50 })
+  expect(holdFor([cheap, expensive], job, defaultMaxTokens)).toEqual({
+    wantNanos: 600n,
+    floorNanos: 328n,
+    maxTokens: 50,
+  })
   const few = jobOf({ inputTokensBound: 100, maxTokens: 5, onInsufficient: 'clamp' })
-  expect(holdFor([dear], few, defaultMaxTokens)).toEqual({ wantNanos: 220n, floorNanos: 220n, maxTokens: 5 })
+  expect(holdFor([expensive], few, defaultMaxTokens)).toEqual({ wantNanos: 220n, floorNanos: 220n, maxTokens: 5 })
 })
 
-test('the default follows the largest output of the model and the room its context leaves', () => {
+test('the default is limited by the largest output of the model and the room in its context', () => {
   const maxTokens = (offer: ReturnType<typeof offerOf>, inputTokensBound = 100) =>
     holdFor([offer], jobOf({ inputTokensBound }), defaultMaxTokens).maxTokens
   expect(maxTokens(offerOf())).toBe(4_096)
   expect(maxTokens(offerOf({ maxOutputTokens: 512 }))).toBe(512)
   expect(maxTokens(offerOf({ contextTokens: 4_096 }))).toBe(4_096 - 35)
   expect(maxTokens(offerOf({ contextTokens: 4_096 }), 20_000)).toBe(16)
-  // Where one of several can make as many, that is the default.
+  // The default applies when one of several offers can generate that many.
   const both = [offerOf({ maxOutputTokens: 512 }), offerOf()]
   expect(holdFor(both, jobOf({ inputTokensBound: 100 }), defaultMaxTokens).maxTokens).toBe(4_096)
-  // An image takes its tokens, not a part of its bytes.
+  // An image counts its flat token bound, not its bytes.
   const withImage = jobOf({ inputTokensBound: 100 + 2_048, mediaTokensBound: 2_048 })
   expect(holdFor([offerOf({ contextTokens: 4_096 })], withImage, defaultMaxTokens).maxTokens).toBe(4_096 - 35 - 2_048)
 })
 
-test('an explicit max_tokens is asked for as it stands, whatever room is guessed to be left', () => {
+test('an explicit max_tokens is sent unchanged, whatever the estimated room', () => {
   const tight = offerOf({ contextTokens: 4_096 })
   const job = jobOf({ inputTokensBound: 20_000, maxTokens: 1_000 })
   expect(outputCap(tight, job, 1_000)).toBe(1_000)
   expect(outputCap(tight, { ...job, maxTokens: null }, 1_000)).toBe(16)
 })
 
-test('a smaller hold affords what the dearest candidate sells for it', () => {
+test('a smaller hold affords the tokens that it pays for at the most expensive candidate', () => {
   const job = jobOf({ inputTokensBound: 100, choices: 2 })
-  expect(maxTokensFor([cheap, dear], job, 200n + 80n)).toBe(10)
-  expect(maxTokensFor([cheap, dear], job, 200n + 79n)).toBe(9)
-  expect(maxTokensFor([cheap, dear], job, 199n)).toBe(0)
+  expect(maxTokensFor([cheap, expensive], job, 200n + 80n)).toBe(10)
+  expect(maxTokensFor([cheap, expensive], job, 200n + 79n)).toBe(9)
+  expect(maxTokensFor([cheap, expensive], job, 199n)).toBe(0)
 })
 
-test('what is affordable counts the offers that may serve only so few tokens, and is the most that is admitted', () => {
+test('the affordable tokens include offers that can serve only that many, and are the most that is admitted', () => {
   const offers = fc.array(
     fc.record({ maxOutputTokens: fc.integer({ min: 1, max: 60 }), nanos: fc.integer({ min: 1, max: 9 }) }),
     {
@@ -93,21 +101,21 @@ test('what is affordable counts the offers that may serve only so few tokens, an
   )
 })
 
-test('what is affordable also fits, where max_tokens was left out', () => {
+test('the affordable tokens also fit without max_tokens', () => {
   const job = jobOf({ inputTokensBound: 800 })
   const offers = [offerOf({ contextTokens: 103, price: { inputPicoPerToken: 0n, outputPicoPerToken: 1_000n } })]
   const offersFor = (maxTokens: number) => eligible(offers, { ...job, maxTokens }, healthOf()).eligible
   expect([affordableTokens(offers, offersFor, job, 9n), affordableTokens(offers, offersFor, job, 2n)]).toEqual([3, 2])
 })
 
-test('max_cost_usd lowers max_tokens to what it pays for at the dearest candidate, and is never exceeded', () => {
+test('max_cost_usd lowers max_tokens to what it pays for at the most expensive candidate', () => {
   const job = (maxTokens: number | null, maxCostNanos: bigint) =>
     jobOf({ inputTokensBound: 100, choices: 2, maxTokens, maxCostNanos })
-  // The prompt is 200 at the dearer one, and a token of both choices 8.
+  // At the more expensive offer the prompt costs 200, and a token of both choices 8.
   const capped = { wantNanos: 280n, floorNanos: 280n, maxTokens: 10, clampedBy: 'max_cost_usd' }
-  expect(holdFor([cheap, dear], job(50, 287n), defaultMaxTokens)).toEqual(capped)
-  expect(holdFor([cheap, dear], job(null, 287n), defaultMaxTokens)).toEqual(capped)
-  expect(holdFor([cheap, dear], job(10, 287n), defaultMaxTokens)).toEqual({
+  expect(holdFor([cheap, expensive], job(50, 287n), defaultMaxTokens)).toEqual(capped)
+  expect(holdFor([cheap, expensive], job(null, 287n), defaultMaxTokens)).toEqual(capped)
+  expect(holdFor([cheap, expensive], job(10, 287n), defaultMaxTokens)).toEqual({
     wantNanos: 280n,
     floorNanos: 280n,
     maxTokens: 10,

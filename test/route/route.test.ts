@@ -41,7 +41,7 @@ function namesOf(
   return plan.offers.map(offer => offer.endpoint.name)
 }
 
-/** How often each name comes first in 2,000 plans. */
+/** Counts how often each name comes first in 2,000 plans. */
 function firsts(offers: readonly Offer[], tier: ServiceTier, view: Partial<RouteView> = {}): Record<string, number> {
   const random = seededRandom(7)
   const counts: Record<string, number> = {}
@@ -70,15 +70,15 @@ test('cheapest: by price, equal prices by predicted latency, unmeasured last', (
   expect(namesOf(offers, 'cheapest', { health })).toEqual(['a', 'b-fast', 'b-slow', 'b-unknown', 'c'])
 })
 
-test('cheapest compares this very request: input and output prices count by how much of each it uses', () => {
-  const dearOutput = offerOf({ name: 'dear-output', price: { inputPicoPerToken: 1n, outputPicoPerToken: 10n } })
-  const dearInput = offerOf({ name: 'dear-input', price: { inputPicoPerToken: 5n, outputPicoPerToken: 1n } })
+test('cheapest compares the cost of this request: input and output prices count by expected tokens', () => {
+  const highOutput = offerOf({ name: 'high-output', price: { inputPicoPerToken: 1n, outputPicoPerToken: 10n } })
+  const highInput = offerOf({ name: 'high-input', price: { inputPicoPerToken: 5n, outputPicoPerToken: 1n } })
   const order = (inputTokensBound: number) => {
     const job = jobOf({ inputTokensBound, constraints: { serviceTier: 'cheapest' } })
-    return route(ticketOf([dearOutput, dearInput]), job, { health: healthOf() }, () => 0.5).offers[0]!.endpoint.name
+    return route(ticketOf([highOutput, highInput]), job, { health: healthOf() }, () => 0.5).offers[0]!.endpoint.name
   }
-  expect(order(400)).toBe('dear-input')
-  expect(order(100_000)).toBe('dear-output')
+  expect(order(400)).toBe('high-input')
+  expect(order(100_000)).toBe('high-output')
 })
 
 test('local and hosters compete; cloud comes after them unless it may compete', () => {
@@ -87,7 +87,7 @@ test('local and hosters compete; cloud comes after them unless it may compete', 
   expect(namesOf(offers, 'cheapest', { cloudCompetes: true })).toEqual(['cloud', 'hoster', 'local'])
 })
 
-test('fallback models come after every offer of the first, cloud included; auto is one pool of what is not named', () => {
+test('fallback models come after every offer of the first model; auto is one pool of all unnamed models', () => {
   const offers = [
     priced('first-cloud', 9, { kind: 'cloud', modelId: 'first' }),
     priced('first', 8, { modelId: 'first' }),
@@ -108,7 +108,7 @@ test('balanced: the first place is drawn by 1/price x 1/latency x trust²', () =
   close(firsts([priced('a', 100), priced('b', 100, { trustScore: 0.5 })], 'balanced', { health }), 'a', 4 / 5)
 })
 
-test('balanced: a free server gets most, a hoster without trust a little, an unmeasured one its share', () => {
+test('balanced: a free server gets most, a hoster without trust little, an unmeasured one a typical share', () => {
   const known = healthOf({
     'free/m': { predictedMs: 100 },
     'paid/m': { predictedMs: 100 },
@@ -123,7 +123,7 @@ test('balanced: a free server gets most, a hoster without trust a little, an unm
   expect(unmeasured.other).toBeGreaterThan(900)
 })
 
-test('fastest: of two the one with less latency x (in flight + 1)', () => {
+test('fastest: of two offers the one with the lower latency x (in flight + 1) is first', () => {
   const health = (inFlight: number) =>
     healthOf({ 'quick/m': { predictedMs: 100, inFlight }, 'slow/m': { predictedMs: 250 } })
   const offers = [priced('slow', 1), priced('quick', 9)]
@@ -138,7 +138,7 @@ test('fastest: among three the slowest never comes first', () => {
   expect(counts.a).toBeGreaterThan(counts.b!)
 })
 
-test('about 3 % of requests try an unmeasured server first, but never for who wants the cheapest', () => {
+test('about 3 % of requests try an unmeasured server first, but never with cheapest', () => {
   const health = healthOf({ 'fast/m': { predictedMs: 100 }, 'new/m': { predictedMs: null, inFlight: 5 } })
   const offers = [priced('fast', 1), priced('new', 2)]
   const { new: explored = 0 } = firsts(offers, 'fastest', { health })
@@ -153,21 +153,26 @@ test('fastest: an unmeasured server counts as a typical one', () => {
   expect(counts.new).toBeGreaterThan(300)
 })
 
-test('offers that are ejected come last of all, the least bad first', () => {
+test('ejected offers come last, the shortest ejection first', () => {
   const offers = [
-    priced('ill', 1, { modelId: 'm' }),
+    priced('ejected', 1, { modelId: 'm' }),
     priced('worse', 1, { modelId: 'm' }),
     priced('cloud', 9, { kind: 'cloud' }),
     priced('fallback', 9, { modelId: 'f' }),
   ]
   const health = healthOf({
-    'ill/m': { state: 'ejected', ejectedForMs: 10 },
+    'ejected/m': { state: 'ejected', ejectedForMs: 10 },
     'worse/m': { state: 'ejected', ejectedForMs: 99 },
   })
-  expect(namesOf(offers, 'cheapest', { health }, () => 0.5, ['m', 'f'])).toEqual(['cloud', 'fallback', 'ill', 'worse'])
+  expect(namesOf(offers, 'cheapest', { health }, () => 0.5, ['m', 'f'])).toEqual([
+    'cloud',
+    'fallback',
+    'ejected',
+    'worse',
+  ])
 })
 
-test('a warm prompt cache wins where it is not much worse, and never over a lower price for who wants the cheapest', () => {
+test('a warm prompt cache wins if its offer is not much worse, and with cheapest never over a lower price', () => {
   const offers = [priced('best', 100), priced('warm', 120), priced('far', 1_000)]
   const health = healthOf({
     'best/m': { predictedMs: 100 },
@@ -182,13 +187,13 @@ test('a warm prompt cache wins where it is not much worse, and never over a lowe
   expect(first('cheapest', 'warm/m')).toEqual({ best: 2_000 })
 })
 
-test('a warm prompt cache wins for who wants the fastest, whatever it costs', () => {
-  const offers = [priced('best', 100), priced('dear', 1_000)]
-  const health = healthOf({ 'best/m': { predictedMs: 100 }, 'dear/m': { predictedMs: 110 } })
-  expect(firsts(offers, 'fastest', { health, stickyOfferId: 'dear/m' })).toEqual({ dear: 2_000 })
+test('with fastest a warm prompt cache wins at any price', () => {
+  const offers = [priced('best', 100), priced('expensive', 1_000)]
+  const health = healthOf({ 'best/m': { predictedMs: 100 }, 'expensive/m': { predictedMs: 110 } })
+  expect(firsts(offers, 'fastest', { health, stickyOfferId: 'expensive/m' })).toEqual({ expensive: 2_000 })
 })
 
-test('a warm prompt cache does not win where its server is slow, busy, being tried again or not measured', () => {
+test('a warm prompt cache does not win if its offer is slow, busy, on trial or unmeasured', () => {
   const offers = [priced('best', 100), priced('warm', 100)]
   const first = (tier: ServiceTier, warm: NonNullable<Parameters<typeof healthOf>[0]>[string]) => {
     const health = healthOf({ 'best/m': { predictedMs: 100 }, 'warm/m': warm })
@@ -200,7 +205,7 @@ test('a warm prompt cache does not win where its server is slow, busy, being tri
   expect(first('balanced', { predictedMs: null }).warm).toBeLessThan(1_400)
 })
 
-test('a plan says what each offer was ranked by', () => {
+test('a plan has the figures behind the rank of each offer', () => {
   const health = healthOf({ 'a/m': { predictedMs: 100, inFlight: 2, state: 'probing' } })
   const { ranks } = route(ticketOf([priced('a', 100)]), jobOf(), { health }, () => 0.5)
   expect(ranks).toMatchObject([{ costPicos: 35_600n, predictedMs: 100, trust: 1, inFlight: 2, state: 'probing' }])
@@ -212,7 +217,7 @@ const noted = (offers: readonly Offer[], job = jobOf(), excluded: Ticket['exclud
   return routingNote(ticket, job, ranks, { stickyOfferId: null, cloudCompetes: false })
 }
 
-test('where nothing was chosen there is nothing to note', () => {
+test('without a choice there is no note', () => {
   const only = priced('a', 1)
   expect(noted([only], jobOf({ model: 'm' }))).toBeNull()
   expect(noted([only], jobOf({ model: 'auto' }))).toMatchObject({ model: 'auto', constraints: {} })
@@ -224,7 +229,7 @@ test('where nothing was chosen there is nothing to note', () => {
   expect(noted([only, priced('b', 1)])).toMatchObject({ ranked: [{}, {}] })
 })
 
-test('a note says what max_tokens was lowered to, also where nothing else was chosen', () => {
+test('a note has the lowered max_tokens even if there was no choice', () => {
   const clamped: Ticket = {
     ...ticketOf([priced('a', 1)]),
     maxTokens: 100,
@@ -234,7 +239,7 @@ test('a note says what max_tokens was lowered to, also where nothing else was ch
   expect(routingNote(clamped, jobOf(), null, view)?.clamp).toEqual({ asked: 500, allowed: 100, by: 'on_insufficient' })
 })
 
-test('a note tells of a warm prompt cache only where it came first', () => {
+test('a note mentions a warm prompt cache only if its offer came first', () => {
   const offers = [priced('a', 1), priced('b', 2)]
   const { ranks } = route(
     ticketOf(offers),
@@ -247,7 +252,7 @@ test('a note tells of a warm prompt cache only where it came first', () => {
   expect([isSticky('a/m'), isSticky('b/m')]).toEqual([true, undefined])
 })
 
-test('a note stays small in a large market, and says how much it left out', () => {
+test('a note stays small in a large market and counts the omitted offers', () => {
   const offers = Array.from({ length: 300 }, (_, index) => priced(`offer-${index}`, index))
   const excluded = Array.from({ length: 30 }, (_, index) => {
     return { offerId: `x${index}/m`, provider: 'hoster', reason: 'deny_hosters' } as const

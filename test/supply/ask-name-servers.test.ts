@@ -10,7 +10,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { askNameServers } from '../../src/egress/ask-name-servers.ts'
 import { createPinnedLookup } from '../../src/egress/pinned-lookup.ts'
 
-/** A name server on a real socket that says of each name what is written here, and nothing of those that are not. */
+/** The records of a name server on a real socket. It does not answer for other names. */
 const records: Record<string, { A?: string; AAAA?: string } | 'unknown' | 'failing'> = {
   'both.dev': { A: '1.1.1.1', AAAA: '2606:4700::1111' },
   'old.dev': { A: '1.1.1.1' },
@@ -36,7 +36,7 @@ afterAll(() => {
   server.close()
 })
 
-test('finds the addresses of both families, and those of one', async () => {
+test('finds addresses of both families or of one', async () => {
   const v4 = { address: '1.1.1.1', family: 4 }
   const v6 = { address: '2606:4700::1111', family: 6 }
   expect(await resolveAll('both.dev')).toEqual([v4, v6])
@@ -45,7 +45,7 @@ test('finds the addresses of both families, and those of one', async () => {
   expect(await resolveAll('mail.dev')).toEqual([])
 })
 
-test('says why there is none', async () => {
+test('gives the reason when there is no address', async () => {
   await expect(resolveAll('none.dev')).rejects.toMatchObject({ code: 'ENOTFOUND' })
   const noWord = { code: 'EAI_AGAIN', message: expect.stringContaining('ESERVFAIL') }
   await expect(resolveAll('broken.dev')).rejects.toMatchObject(noWord)
@@ -55,15 +55,15 @@ test('says why there is none', async () => {
   })
 })
 
-test('a socket does not connect to this machine by a name of the internet', async () => {
+test('a socket does not connect to this machine through a public name', async () => {
   const socket = connect({ host: 'inside.dev', port: 9, lookup: createPinnedLookup(resolveAll) })
   const [error] = await once(socket, 'error')
   expect(error.code).toBe('EADDRNOTPUBLIC')
 })
 
-test('needs none of the threads that one silent name could take from all others', async () => {
+test('needs no thread, so one silent name cannot block the others', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-threads-'))
-  // Whoever opens a pipe to read waits in its thread for somebody who opens it to write. There are four threads.
+  // Opening a pipe for reading blocks a thread until the pipe is opened for writing. There are four threads.
   const pipes = [1, 2, 3, 4].map(name => join(directory, String(name)))
   try {
     execFileSync('mkfifo', pipes)
@@ -79,7 +79,7 @@ test('needs none of the threads that one silent name could take from all others'
   }
 })
 
-/** RFC 1035, 4.1, as far as it is needed here. */
+/** Builds an answer as in RFC 1035, 4.1, with the parts needed here. */
 function answerTo(query: Buffer): Buffer | undefined {
   const labels: string[] = []
   let at = 12
@@ -94,14 +94,14 @@ function answerTo(query: Buffer): Buffer | undefined {
   const code = record === 'unknown' ? 3 : record === 'failing' ? 2 : 0
   const head = Buffer.alloc(12)
   head.writeUInt16BE(query.readUInt16BE(0), 0)
-  // An answer, recursion asked for and done.
+  // An answer, recursion desired and available.
   head.writeUInt16BE(0x8180 | code, 2)
   head.writeUInt16BE(1, 4)
   head.writeUInt16BE(data === undefined ? 0 : 1, 6)
   const question = query.subarray(12, at + 5)
   if (data === undefined) return Buffer.concat([head, question])
   const facts = Buffer.alloc(12)
-  // The name of the question.
+  // A pointer to the name in the question.
   facts.writeUInt16BE(0xc00c, 0)
   facts.writeUInt16BE(type, 2)
   facts.writeUInt16BE(1, 4)
@@ -113,7 +113,7 @@ function v4Bytes(address: string | undefined): Buffer | undefined {
   return address === undefined ? undefined : Buffer.from(address.split('.').map(Number))
 }
 
-/** With one `::` in it. */
+/** Parses an address that contains one `::`. */
 function v6Bytes(address: string | undefined): Buffer | undefined {
   if (address === undefined) return undefined
   const [start, end] = address.split('::').map(part => part.split(':').map(group => group.padStart(4, '0')))

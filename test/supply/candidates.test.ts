@@ -9,16 +9,16 @@ const catalogOf = (...offers: Parameters<typeof buildCatalog>[0]) => buildCatalo
 
 test.each([
   ['the real models', null, [], ['one', 'two']],
-  ['those that the key may use', ['two'], [], ['two']],
-  ['the demo model, where the key may use no real one', ['demo'], [], ['demo']],
-  ['nothing, where the key may use none of the models there are', ['three'], [], []],
-  ['the fallbacks after the others', null, ['one'], ['two', 'one']],
+  ['the models that the key may use', ['two'], [], ['two']],
+  ['the demo model if the key may use no real one', ['demo'], [], ['demo']],
+  ['nothing if the key may use none of the existing models', ['three'], [], []],
+  ['the models that are not named as fallbacks', null, ['one'], ['two', 'one']],
 ])('auto stands for %s', (_, allowed, fallbackModels, expected) => {
   const job = jobOf({ model: 'auto', constraints: { fallbackModels } })
   const { offers } = candidatesFor(catalogOf(demo, one!, two!), job, allowed === null ? null : new Set(allowed))
   expect(offers.map(({ modelId }) => modelId)).toEqual(expected)
 })
 
-test('auto stands for the demo model where there is no other', () => {
+test('auto stands for the demo model if there is no other', () => {
   expect(candidatesFor(catalogOf(demo), jobOf({ model: 'auto' })).offers).toEqual([demo])
 })

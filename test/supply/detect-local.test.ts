@@ -61,7 +61,7 @@ test('models of the servers that answer become local offers at the given price',
   expect(three).toMatchObject({ upstreamModel: file, contextTokens: 131_072 })
 })
 
-test('the context is what a server says that it serves, or a guess where that is no length', async () => {
+test('the context is the reported one, or an assumed one if that is invalid', async () => {
   const meta = { n_ctx: 4_096, n_ctx_train: 131_072 }
   const data = [
     { id: 'served', meta },
@@ -71,7 +71,7 @@ test('the context is what a server says that it serves, or a guess where that is
   expect(found!.offers.map(offer => offer.contextTokens)).toEqual([4_096, 32_768])
 })
 
-test('a name is offered once, and never one that means something else', async () => {
+test('a model id is offered once, and reserved ids never', async () => {
   const data = [{ id: '/a/m.gguf' }, { id: '/b/m.gguf' }, { id: 'auto' }]
   const [found] = await detect({ llamacpp: await listen(json({ data })) })
   expect(found!.offers.map(offer => offer.upstreamModel)).toEqual(['/a/m.gguf'])
@@ -84,7 +84,7 @@ test('a server without a chat model is found but offers nothing', async () => {
   expect(found).toMatchObject({ offers: [], finding: { models: [], note: expect.stringContaining('no chat model') } })
 })
 
-test.each([401, 403])('a server that wants a key, and says so with %i, is found but not offered', async code => {
+test.each([401, 403])('a server that answers %i needs a key and is listed but not offered', async code => {
   const lmstudio = await listen(json({ error: 'key' }, code))
   const [found] = await detect({ lmstudio })
   expect(found!.offers).toEqual([])
@@ -107,13 +107,13 @@ test.each<[string, RequestListener]>([
       more()
     },
   ],
-  ['nothing, ever', () => {}],
+  ['no answer', () => {}],
 ])('%s offers nothing', async (_, answer) => {
   const found = await detect({ something: await listen(answer) }, { timeoutMs: 200 })
   expect(found.flatMap(({ offers }) => offers)).toEqual([])
 })
 
-test('our own port, declared names and ports where nobody listens are left alone', async () => {
+test('our own port, declared names and closed ports are skipped', async () => {
   let requests = 0
   const port = await listen((request, response) => {
     requests++

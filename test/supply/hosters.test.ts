@@ -97,7 +97,7 @@ describe('the catalog', () => {
   })
 
   test.each(['http://models.acme.dev/v1', 'https://10.0.0.5/v1'])(
-    'leaves out %s, which was added while private addresses were allowed, once they are not',
+    'skips %s, which was added while private addresses were allowed, once they are not',
     async baseUrl => {
       await addHoster(database.pool, { ...acme, baseUrl }, { masterKey, allowPrivateUrls: true })
       await activateHoster(database.pool, 'acme')
@@ -105,15 +105,15 @@ describe('the catalog', () => {
       await allowing.refresh()
       expect(allowing.current().offersOf('qwen3-8b')).toHaveLength(1)
 
-      const told: string[] = []
-      const refusing = sourceOf({ onProblem: message => told.push(message) })
+      const reported: string[] = []
+      const refusing = sourceOf({ onProblem: message => reported.push(message) })
       await refusing.refresh()
       expect(refusing.current().offersOf('qwen3-8b')).toEqual([])
-      expect(told).toEqual([expect.stringMatching(/^Hoster "acme" is not offered\. This hoster URL is refused: /)])
+      expect(reported).toEqual([expect.stringMatching(/^Hoster "acme" is not offered\. This hoster URL is refused: /)])
     },
   )
 
-  test('a new price makes a new offer, and whoever holds the old one keeps its price', async () => {
+  test('a new price creates a new offer, and the old offer keeps its price', async () => {
     await addHoster(database.pool, acme, secrets)
     await activateHoster(database.pool, 'acme')
     const source = sourceOf()
@@ -140,12 +140,12 @@ describe('the catalog', () => {
     ])
   })
 
-  test('a hoster whose key does not open is reported and left out, the others are offered', async () => {
+  test('a hoster whose key does not open is reported and skipped, and the others are offered', async () => {
     const { hosterId } = await addHoster(database.pool, acme, secrets)
     const other = await addHoster(database.pool, { ...acme, name: 'other' }, secrets)
     await activateHoster(database.pool, 'acme')
     await activateHoster(database.pool, 'other')
-    // Case 49: the sealed key of one pasted on the other.
+    // Case 49: the sealed key of one hoster copied to the other.
     await database.pool.query(
       'UPDATE hoster_endpoint SET key_sealed = (SELECT key_sealed FROM hoster_endpoint WHERE hoster_id = $1) WHERE hoster_id = $2',
       [hosterId, other.hosterId],
@@ -169,7 +169,7 @@ describe('the catalog', () => {
     ).toEqual(['sk-acme', 'sk-new'])
   })
 
-  test('a refresh asked for during another sees what was written before it was asked for', async () => {
+  test('a refresh requested during another one sees everything written before the request', async () => {
     await addHoster(database.pool, acme, secrets)
     const source = sourceOf()
     const first = source.refresh()
@@ -178,7 +178,7 @@ describe('the catalog', () => {
     expect(source.current().models.has('qwen3-8b')).toBe(true)
   })
 
-  test('a database that is gone leaves the catalog as it was', async () => {
+  test('a failing database leaves the catalog unchanged', async () => {
     const source = sourceOf({ sql: { query: () => Promise.reject(new Error('gone')) } })
     await expect(source.refresh()).rejects.toThrow('gone')
     expect(source.current().models.has('llama')).toBe(true)
@@ -186,7 +186,7 @@ describe('the catalog', () => {
 })
 
 describe('control versions', () => {
-  test('every change of the supply is noticed by the next poll, and nothing else is', async () => {
+  test('the next poll notices every change of the supply, and only those', async () => {
     const versions = watchControlVersions(database.pool, { intervalMs: 3_600_000 })
     let changes = 0
     let accessChanges = 0
@@ -216,7 +216,7 @@ describe('control versions', () => {
     await versions.stop()
   })
 
-  test('a listener that fails is called again, one that left is not, errors are told', async () => {
+  test('a listener that fails is called again, an unsubscribed one is not, and errors are reported', async () => {
     const errors: unknown[] = []
     const versions = watchControlVersions(database.pool, {
       intervalMs: 3_600_000,
@@ -245,7 +245,7 @@ describe('control versions', () => {
     await broken.stop()
   })
 
-  test('polls by itself', async () => {
+  test('poll on a timer', async () => {
     const versions = watchControlVersions(database.pool, { intervalMs: 5 })
     await new Promise<void>(resolve => {
       versions.onChange('supply', resolve)
@@ -254,8 +254,8 @@ describe('control versions', () => {
   })
 })
 
-describe('what operators get wrong', () => {
-  test('is refused with a reason, and changes nothing', async () => {
+describe('a mistake of the operator', () => {
+  test('is refused with a reason and changes nothing', async () => {
     await addHoster(database.pool, acme, secrets)
     const version = await supplyVersion()
     const model = acme.models[0]!
@@ -334,14 +334,14 @@ test('a listing shows everything but the key', async () => {
   expect(second).toMatchObject({ name: 'empty', hasKey: false, models: [] })
 })
 
-test('of two prices set at once both become versions, one after the other', async () => {
+test('prices set concurrently become versions one after the other', async () => {
   await addHoster(database.pool, acme, secrets)
   const set = () => setHosterPrice(database.pool, 'acme', { modelId: 'qwen3-8b', price })
   const versions = await Promise.all([set(), set(), set()])
   expect(versions.map(({ version }) => version).sort()).toEqual([2, 3, 4])
 })
 
-test('a price was valid until the next one began, however many came after that', async () => {
+test('each price is valid until the next one begins', async () => {
   await addHoster(database.pool, acme, secrets)
   for (let n = 0; n < 3; n++) await setHosterPrice(database.pool, 'acme', { modelId: 'qwen3-8b', price })
   const { rows } = await database.pool.query(
@@ -350,7 +350,7 @@ test('a price was valid until the next one began, however many came after that',
   expect(rows.map(({ adjoins }) => adjoins)).toEqual([true, true, true, null])
 })
 
-test('a new price changes nothing else of a model, its name at the hoster least of all', async () => {
+test('a new price changes nothing else about a model, such as its upstream name', async () => {
   const model = { ...acme.models[0]!, upstreamModel: 'their/qwen3' }
   await addHoster(database.pool, { ...acme, models: [model] }, secrets)
   const dearer = { inputPicoPerToken: 300_000n, outputPicoPerToken: 900_000n }

@@ -9,7 +9,7 @@ beforeAll(async () => {
 })
 afterAll(() => db.drop())
 
-test('a database knows whether a server starts with the master key of the one before, and not the key', async () => {
+test('a database knows whether a server has the master key of the previous one, but not the key itself', async () => {
   const [key, other] = [randomBytes(32), randomBytes(32)]
   expect(await readMark(db.pool)).toBeUndefined()
   expect(await noteMasterKey(db.pool, key)).toBe(true)

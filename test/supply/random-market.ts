@@ -4,14 +4,14 @@ import { localTimeouts, standardDialect } from '../../src/domain/endpoint-defaul
 import type { HealthView, OfferState } from '../../src/domain/health.ts'
 import type { Offer, ProviderKind } from '../../src/domain/offer.ts'
 
-/** A market, a job and what is known of each offer's health, all made up. */
+/** A random market: offers, a job and the health of each offer. */
 export interface RandomMarket {
   readonly offers: readonly Offer[]
   readonly job: ChatJob
   readonly health: HealthView
   readonly cloudCompetes: boolean
   readonly stickyOfferId: string | null
-  /** For the injected random numbers. */
+  /** Seed of the injected random numbers. */
   readonly seed: number
 }
 
@@ -85,7 +85,7 @@ export function jobOf(
   }
 }
 
-/** All offers open and unmeasured, save for what is given by offer id. */
+/** Health in which all offers are open and unmeasured, except as given by offer id. */
 export function healthOf(
   known: Record<
     string,
@@ -164,7 +164,7 @@ const constraints = fc.record({
   denyHosters: fc.oneof(fc.constant([]), fc.subarray(hosterIds)).map(ids => new Set(ids)),
 })
 
-/** Markets of up to 12 offers over three models, with jobs that name them, `auto`, or each other as fallbacks. */
+/** Generates markets of up to 12 offers of three models, with jobs that name a model or `auto`, and fallbacks. */
 export const randomMarket: fc.Arbitrary<RandomMarket> = fc
   .record({
     supply: fc.uniqueArray(offer, { selector: ({ offer }) => offer.offerId, minLength: 1, maxLength: 12 }),
@@ -198,7 +198,7 @@ export const randomMarket: fc.Arbitrary<RandomMarket> = fc
     }
   })
 
-/** The same numbers for the same seed, uniform in [0, 1) (mulberry32). */
+/** Returns a generator of numbers in [0, 1) that depends only on the seed (mulberry32). */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0
   return () => {

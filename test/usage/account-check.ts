@@ -7,11 +7,11 @@ import { parseUsd, usd } from '../../src/domain/money.ts'
 import type { TestApp, TestCustomer } from '../harness/app.ts'
 import { parseCsv } from './parse-csv.ts'
 
-/** What a client was told of a request by the answer itself. */
-export interface Told {
+/** Facts about a request from its own answer. */
+export interface AnswerFacts {
   readonly requestId: string
   readonly costNanos: bigint
-  /** Of the header, where `max_tokens` was lowered. */
+  /** The value in the header when `max_tokens` was lowered. */
   readonly maxTokens: number | null
 }
 
@@ -19,19 +19,20 @@ export interface AccountOfHistory {
   readonly gateway: TestApp
   readonly keys: readonly TestCustomer[]
   readonly grantedNanos: bigint
-  /** Of each request that was answered, not of answers that were replayed. */
-  readonly told: readonly Told[]
+  /** One for each answered request, without replayed answers. */
+  readonly answers: readonly AnswerFacts[]
   readonly refunds: ReadonlyMap<string, bigint>
 }
 
 /**
- * Compares everything that tells of one customer's money: answers, list, receipts, CSV, reports by hour, day, model and key, credit and
- * statement, and the ledger below. Fails where two of them differ by a nano-USD. Nobody else may use the gateway meanwhile.
+ * Compares all figures about one customer's money: answers, list, receipts, CSV, reports by hour, day, model
+ * and key, credit, statement and ledger. Fails when two of them differ by a nano-USD. No other customer may
+ * use the gateway during the check.
  */
-export async function checkAccount({ gateway, keys, grantedNanos, told, refunds }: AccountOfHistory): Promise<void> {
+export async function checkAccount({ gateway, keys, grantedNanos, answers, refunds }: AccountOfHistory): Promise<void> {
   const [customer] = keys as [TestCustomer]
-  const get = async <Body>(path: string, who = customer): Promise<Body> => {
-    const response = await gateway.get(who, path)
+  const get = async <Body>(path: string, key = customer): Promise<Body> => {
+    const response = await gateway.get(key, path)
     expect([path, response.status]).toEqual([path, 200])
     return (await response.json()) as Body
   }
@@ -49,14 +50,14 @@ export async function checkAccount({ gateway, keys, grantedNanos, told, refunds 
     ])
   })
   const byId = new Map(receipts.map(receipt => [receipt.id, receipt]))
-  for (const { requestId, costNanos, maxTokens } of told) {
+  for (const { requestId, costNanos, maxTokens } of answers) {
     const receipt = byId.get(requestId)!
     const isClamped = receipt.max_tokens_clamp?.allowed ?? null
     expect([requestId, nanosOf(receipt.cost_usd), isClamped]).toEqual([requestId, costNanos, maxTokens])
     if (maxTokens !== null) expect(receipt.tokens.billed.output).toBeLessThanOrEqual(maxTokens)
   }
   const charged = receipts.filter(({ cost_usd }) => cost_usd > 0).map(({ id }) => id)
-  expect(charged.filter(id => !told.some(({ requestId }) => requestId === id))).toEqual([])
+  expect(charged.filter(id => !answers.some(({ requestId }) => requestId === id))).toEqual([])
 
   expectSameCsv(rows, parseCsv(await (await gateway.get(customer, '/v1/usage/export?days=2')).text()).slice(1))
   const totals = {
@@ -129,7 +130,10 @@ function expectSameRequest(row: ListedRequest, receipt: RequestReceipt): void {
   })
 }
 
-/** The charge is what price and tokens come to, within the hold, and what it is divided into; entries sum to zero. */
+/**
+ * Checks that the charge follows from price, tokens and hold, that its parts sum to it, and that entries sum
+ * to zero.
+ */
 function expectArithmetic(receipt: RequestReceipt): void {
   const { price, tokens, ledger, refunds } = receipt
   const cost = nanosOf(receipt.cost_usd)
@@ -157,7 +161,7 @@ function expectSameCsv(rows: readonly ListedRequest[], csv: readonly string[][])
     String(row.latency_ms),
     String(row.success),
   ])
-  // Both are in the order of ids, from either end.
+  // Both are in the order of ids, in opposite directions.
   expect(
     csv.map(line => line.map((cell, column) => (column === 6 ? usd(parseUsd(cell)!) : cell))).toReversed(),
   ).toEqual(lines)
@@ -189,7 +193,7 @@ function expectSameModels(receipts: readonly RequestReceipt[], { by_model, daily
   )
 }
 
-/** What the receipts say was moved, by transaction and account. */
+/** Sums the money that the receipts report, by transaction and account. */
 function entriesOf(receipts: readonly RequestReceipt[]): Map<string, bigint> {
   const moved = new Map<string, bigint>()
   for (const { ledger, refunds } of receipts)
@@ -203,7 +207,7 @@ function entriesOf(receipts: readonly RequestReceipt[]): Map<string, bigint> {
 
 const NOBODY = '00000000-0000-0000-0000-000000000000'
 
-/** The same of the ledger: all entries of all transactions that charged the customer or gave it something back. */
+/** Sums the ledger entries of all transactions that charged the customer or refunded it. */
 async function readEntries({ database }: TestApp, { customerId }: TestCustomer): Promise<Map<string, bigint>> {
   const { rows } = await database.pool.query<{ account: string; amount_nanos: bigint }>(
     `SELECT tx_id || ' ' || account_kind || ' ' || account_id AS account, amount_nanos
@@ -217,7 +221,7 @@ async function readEntries({ database }: TestApp, { customerId }: TestCustomer):
   return new Map(rows.map(row => [row.account, row.amount_nanos] as const).toSorted())
 }
 
-/** Exact for amounts below 9 million USD, whose nano-USD a double can count. */
+/** Exact for amounts below 9 million USD: their nano-USD fit into a double. */
 const nanosOf = (amountUsd: number) => BigInt(Math.round(amountUsd * 1e9))
 const microsOf = (usdPerMillion: number) => BigInt(Math.round(usdPerMillion * 1e6))
 const sum = <T>(list: readonly T[], nanos: (item: T) => bigint) => list.reduce((total, item) => total + nanos(item), 0n)

@@ -26,7 +26,7 @@ const use: Use = {
   isSuccess: true,
 }
 
-describe('every bucket of the period is there, also where nothing was used', () => {
+describe('every bucket of the period is listed, even without usage', () => {
   test.each([
     // 2028-03-01 is a Wednesday; 2028 is a leap year.
     {
@@ -72,7 +72,7 @@ describe('every bucket of the period is there, also where nothing was used', () 
       first: '2026-01-01T00',
       last: '2026-12-01T00',
     },
-    // Clocks were set in between in most time zones.
+    // Most time zones changed their clocks within this period.
     {
       now: '2026-11-21T12:00:00Z',
       days: 30,
@@ -106,34 +106,37 @@ describe('every bucket of the period is there, also where nothing was used', () 
     expect(timeseries.at(-1)!.period).toBe(`${last}:00:00+00:00`)
   })
 
-  test.each(['UTC', 'America/New_York', 'Pacific/Kiritimati'])('also in a session in %s', async zone => {
-    gateway.travel('2026-11-21T12:00:00Z')
-    const caller = await createRichCustomer(database.pool)
-    await gateway.use(caller, [{ ...use, agoMs: 13 * HOUR_MS }])
-    const client = await database.pool.pg.connect()
-    try {
-      await client.query(`SET TIME ZONE '${zone}'`)
-      const inZone = createTestGateway(database, {
-        query: (statement, values) => client.query(String(statement), [...(values ?? [])]) as never,
-      })
-      inZone.travel('2026-11-21T12:00:00Z')
-      const { timeseries } = await inZone.reports.tokens(caller, 2, 'day')
-      expect(timeseries.map(bucket => bucket.period)).toEqual([
-        '2026-11-20T00:00:00+00:00',
-        '2026-11-21T00:00:00+00:00',
-      ])
-      expect(timeseries.map(bucket => Number(bucket.requests))).toEqual([1, 0])
-      expect((await inZone.reports.breakdown(caller, 2)).daily.map(day => day.date)).toEqual([
-        '2026-11-20',
-        '2026-11-21',
-      ])
-    } finally {
-      client.release(true)
-    }
-  })
+  test.each(['UTC', 'America/New_York', 'Pacific/Kiritimati'])(
+    'a session in the time zone %s gives the same buckets',
+    async zone => {
+      gateway.travel('2026-11-21T12:00:00Z')
+      const caller = await createRichCustomer(database.pool)
+      await gateway.use(caller, [{ ...use, agoMs: 13 * HOUR_MS }])
+      const client = await database.pool.pg.connect()
+      try {
+        await client.query(`SET TIME ZONE '${zone}'`)
+        const inZone = createTestGateway(database, {
+          query: (statement, values) => client.query(String(statement), [...(values ?? [])]) as never,
+        })
+        inZone.travel('2026-11-21T12:00:00Z')
+        const { timeseries } = await inZone.reports.tokens(caller, 2, 'day')
+        expect(timeseries.map(bucket => bucket.period)).toEqual([
+          '2026-11-20T00:00:00+00:00',
+          '2026-11-21T00:00:00+00:00',
+        ])
+        expect(timeseries.map(bucket => Number(bucket.requests))).toEqual([1, 0])
+        expect((await inZone.reports.breakdown(caller, 2)).daily.map(day => day.date)).toEqual([
+          '2026-11-20',
+          '2026-11-21',
+        ])
+      } finally {
+        client.release(true)
+      }
+    },
+  )
 })
 
-test('a week or month that began before the period counts only what lies inside the period', async () => {
+test('a week or month that began before the period counts only days of the period', async () => {
   gateway.travel('2028-03-01T05:00:00Z')
   const caller = await createRichCustomer(database.pool)
   // Tuesday, inside; Monday of the same week, outside.
@@ -146,7 +149,7 @@ test('a week or month that began before the period counts only what lies inside 
   expect(totals.requests).toBe(1)
 })
 
-test('requests are counted by who served them, and failures count but take no part in the latency', async () => {
+test('requests are counted by provider, and failures do not affect the latency', async () => {
   gateway.travel('2026-11-21T12:00:00Z')
   const caller = await createRichCustomer(database.pool)
   await gateway.use(caller, [
@@ -169,7 +172,7 @@ test('requests are counted by who served them, and failures count but take no pa
   ])
 })
 
-test('the summary shows the limits, and never less than nothing left of them', async () => {
+test('the summary shows the limits, and never a negative rest', async () => {
   gateway.travel('2026-11-21T12:00:00Z')
   const caller = await createRichCustomer(database.pool)
   await gateway.use(caller, [use])
@@ -197,7 +200,7 @@ test('the summary shows the limits, and never less than nothing left of them', a
   })
 })
 
-test('nobody sees the use of anybody else', async () => {
+test('a customer never sees the usage of another', async () => {
   gateway.travel('2026-11-21T12:00:00Z')
   const owner = await createRichCustomer(database.pool)
   const stranger = await createRichCustomer(database.pool)

@@ -5,7 +5,7 @@ import { openAccount } from '../../src/ledger/accounts/open-account.ts'
 
 const limits = { requestsPerMinute: 20, requestsPerDay: 1000, dailySpendCapNanos: 5_000_000_000n }
 
-/** A customer with an account and far more money than any test spends. */
+/** Creates a customer with far more money than any test spends. */
 export async function createRichCustomer(pool: Pool): Promise<Caller> {
   const caller = {
     customerId: randomUUID(),

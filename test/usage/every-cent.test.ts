@@ -13,16 +13,16 @@ import {
   streamEvents,
   usageOf,
 } from '../harness/scripted-upstream.ts'
-import { type AccountOfHistory, checkAccount, type Told } from './account-check.ts'
+import { type AccountOfHistory, type AnswerFacts, checkAccount } from './account-check.ts'
 
 let upstream: ScriptedUpstream
 let gateway: TestApp
-/** Its books are spoilt: it is closed without an audit. */
-let spoilt: TestApp
+/** A gateway with corrupted tables, which is closed without an audit. */
+let corrupted: TestApp
 
 beforeAll(async () => {
   upstream = await startScriptedUpstream()
-  // What is to happen stands in the prompt.
+  // The prompt contains the script of the answer.
   upstream.always((request, response) => {
     const { ending, input, output } = JSON.parse(request.body.messages![0]!.content as string) as Script
     const usage = usageOf(input, output)
@@ -32,16 +32,16 @@ beforeAll(async () => {
     return answer({ text: 'word '.repeat(output), usage })(request, response)
   })
   gateway = await startGateway()
-  spoilt = await startGateway()
+  corrupted = await startGateway()
 })
 afterAll(async () => {
-  await spoilt?.stop()
-  await spoilt?.database.drop()
+  await corrupted?.stop()
+  await corrupted?.database.drop()
   await gateway?.close()
   await upstream?.close()
 })
 
-/** Odd prices and shares, so that everything rounds. */
+/** Starts a gateway with odd prices and shares, so that every amount rounds. */
 async function startGateway(): Promise<TestApp> {
   const price = { inputPicoPerToken: 150_001n, outputPicoPerToken: 600_007n }
   const app = await startTestApp({
@@ -71,7 +71,7 @@ interface Ask {
   readonly clamp: boolean
   readonly maxCostUsd: number | undefined
   readonly dryRun: boolean
-  /** One of a few Idempotency-Keys: the same again is a retry, another body a mistake. */
+  /** One of a few Idempotency-Keys: with the same body a retry, with another body a mistake. */
   readonly order: number | undefined
 }
 type Retry = { readonly kind: 'retry'; readonly pick: number }
@@ -103,20 +103,20 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     arbitrary: fc.record({ kind: fc.constant('refund' as const), pick, percent: fc.constantFrom(1n, 33n, 100n) }),
   },
 )
-/** Up to three things at once, one after the other. */
+/** Sequences of up to three concurrent steps. */
 const histories = fc.array(fc.array(step, { minLength: 1, maxLength: 3 }), { minLength: 8, maxLength: 20, size: 'max' })
 
 const GRANTED_NANOS = 500_000n
 
 interface Life extends AccountOfHistory {
-  readonly told: Told[]
+  readonly answers: AnswerFacts[]
   readonly refunds: Map<string, bigint>
   readonly orders: Map<string, { ask: Ask; requestIds: Set<string>; bodies: Set<string> }>
-  /** How often each answer was seen. */
+  /** Counts of each kind of answer. */
   readonly seen: Map<string, number>
 }
 
-/** A customer with little money and three keys, two of which may spend still less. */
+/** Runs the steps for a customer with little money and three keys, two of them with lower limits. */
 async function live(gateway: TestApp, steps: readonly (readonly Step[])[]): Promise<Life> {
   const customer = await gateway.customer({ creditNanos: GRANTED_NANOS, tier: 'scale' })
   const limits = [120_000n, 300_000n].map(limitNanos => ({ limitNanos, reset: 'none' as const }))
@@ -124,7 +124,7 @@ async function live(gateway: TestApp, steps: readonly (readonly Step[])[]): Prom
   for (const limit of limits) keys.push(await gateway.anotherKey(customer, { limit }))
   const life: Life = {
     ...{ gateway, keys, grantedNanos: GRANTED_NANOS },
-    ...{ told: [], refunds: new Map(), orders: new Map(), seen: new Map() },
+    ...{ answers: [], refunds: new Map(), orders: new Map(), seen: new Map() },
   }
   for (const burst of steps) await Promise.all(burst.map(step => carryOut(life, step)))
   return life
@@ -136,7 +136,7 @@ async function carryOut(life: Life, step: Step): Promise<void> {
     const order = [...life.orders][step.pick % Math.max(life.orders.size, 1)]
     return order && send(life, order[1].ask, order[0])
   }
-  const one = life.told[step.pick % Math.max(life.told.length, 1)]
+  const one = life.answers[step.pick % Math.max(life.answers.length, 1)]
   if (one === undefined) return
   const { customerId } = life.keys[0]!
   const amountNanos = (one.costNanos * step.percent + 99n) / 100n
@@ -166,7 +166,7 @@ async function send(life: Life, ask: Ask, order: string | undefined): Promise<vo
   life.seen.set(what, (life.seen.get(what) ?? 0) + 1)
   if (response.status !== 200 || ask.dryRun) return
   const usage = ask.stream ? parseEventStream(text).usage : JSON.parse(text).usage
-  // Broken off: free, and nothing to be sent again.
+  // Broken off: free, and there is nothing to repeat.
   if (usage === null) return
   if (order !== undefined) {
     const known = life.orders.get(order) ?? { ask, requestIds: new Set(), bodies: new Set() }
@@ -176,14 +176,14 @@ async function send(life: Life, ask: Ask, order: string | undefined): Promise<vo
   }
   if (isReplay) return
   const lowered = response.headers.get('x-switchyard-max-tokens')
-  life.told.push({
+  life.answers.push({
     requestId,
     costNanos: BigInt(Math.round((usage as { cost_usd: number }).cost_usd * 1e9)),
     maxTokens: lowered === null ? null : Number(lowered),
   })
 }
 
-/** Also what an order stands for: one request and one answer, however often it was sent. */
+/** Also checks that each order led to one request and one answer, however often it was sent. */
 async function check(life: Life): Promise<void> {
   await checkAccount(life)
   expect((await audit(life.gateway.database.pool)).filter(({ violations }) => violations > 0)).toEqual([])
@@ -197,13 +197,13 @@ test('answers, receipts, list, CSV, reports, credit, statement and ledger agree 
       const life = await live(gateway, steps)
       await check(life)
       for (const [what, times] of life.seen) seen.set(what, (seen.get(what) ?? 0) + times)
-      const clamped = life.told.filter(({ maxTokens }) => maxTokens !== null).length
+      const clamped = life.answers.filter(({ maxTokens }) => maxTokens !== null).length
       seen.set('clamped', (seen.get('clamped') ?? 0) + clamped)
       seen.set('refunded', (seen.get('refunded') ?? 0) + life.refunds.size)
     }),
     { numRuns: 12, seed: 20_261_121, endOnFailure: true },
   )
-  // Histories in which nothing of this happens would prove nothing.
+  // Histories without these events would prove nothing.
   const refusals = ['insufficient_credits', 'in_flight_budget', 'key_spend_limit_reached']
   const refusedForMoney = refusals.reduce((times, code) => times + (seen.get(code) ?? 0), 0)
   expect(refusedForMoney).toBeGreaterThan(5)
@@ -214,7 +214,7 @@ test('answers, receipts, list, CSV, reports, credit, statement and ledger agree 
 const ofUsage = (change: string) => [
   `UPDATE usage_event SET ${change} WHERE customer_id = $customer AND request_id = $request`,
 ]
-/** The ledger and the refunds refuse to be rewritten; whoever owns the database can. */
+/** The ledger and the refunds refuse changes, except by the owner of the database. */
 const ofLedger = (table: string, statement: string) => [
   `ALTER TABLE ${table} DISABLE TRIGGER append_only`,
   statement,
@@ -224,7 +224,7 @@ const mine = 'WHERE customer_id = $customer'
 const oneOf = (table: string, order: string) =>
   `${mine} AND ctid = (SELECT ctid FROM ${table} ${mine} ORDER BY ${order} LIMIT 1)`
 
-/** One figure in one table that is off by the least there is, of a request that a hoster served and of which a part came back. */
+/** Changes one figure in one table by the smallest amount, for a partly refunded request that a hoster served. */
 const errors: [what: string, statements: string[]][] = [
   ['the charge of a request', ofUsage('cost_nanos = cost_nanos + 1, fee_nanos = fee_nanos + 1')],
   ['the share of a request', ofUsage('hoster_share_nanos = hoster_share_nanos - 1, fee_nanos = fee_nanos + 1')],
@@ -240,34 +240,34 @@ const errors: [what: string, statements: string[]][] = [
   ['the server of a request', ofUsage("provider = 'cloud'")],
   ['the transaction of a request', ofUsage('tx_id = tx_id - 1')],
   [
-    'what max_tokens was lowered to',
+    'the lowered max_tokens',
     [`UPDATE usage_event SET routing = jsonb_set(routing, '{clamp,allowed}', '1') ${mine} AND routing ? 'clamp'`],
   ],
-  ['a request that is gone', [`DELETE FROM usage_event ${mine} AND cost_nanos = 0`]],
-  ['what an hour cost', [`UPDATE usage_hour SET cost_nanos = cost_nanos + 1 ${oneOf('usage_hour', 'hour')}`]],
+  ['a deleted request', [`DELETE FROM usage_event ${mine} AND cost_nanos = 0`]],
+  ['the cost of an hour', [`UPDATE usage_hour SET cost_nanos = cost_nanos + 1 ${oneOf('usage_hour', 'hour')}`]],
   ['the requests of an hour', [`UPDATE usage_hour SET requests = requests + 1 ${oneOf('usage_hour', 'hour')}`]],
   ['the tokens of a day', [`UPDATE usage_day SET output_tokens = output_tokens + 1 ${oneOf('usage_day', 'day')}`]],
   [
-    'what a day cost',
+    'the cost of a day',
     [`UPDATE usage_day SET cost_nanos = cost_nanos + 1, fee_nanos = fee_nanos + 1 ${oneOf('usage_day', 'day')}`],
   ],
   ['the shares of a day', [`UPDATE usage_day SET fee_nanos = fee_nanos + 1 ${oneOf('usage_day', 'day')}`]],
   [
-    'what a key was charged in a day',
+    'the charges of a key in a day',
     [`UPDATE usage_key_day SET cost_nanos = cost_nanos + 1 ${oneOf('usage_key_day', 'day')}`],
   ],
   [
-    'what is left of the limit of a key',
+    'the rest of the limit of a key',
     [`UPDATE key_spend SET spent_nanos = spent_nanos + 1 ${oneOf('key_spend', 'key_id')}`],
   ],
   ['the balance', [`UPDATE balance SET posted_nanos = posted_nanos + 1 ${mine}`]],
-  ['what is held', [`UPDATE balance SET leased_nanos = leased_nanos + 1 ${mine}`]],
+  ['the held amount', [`UPDATE balance SET leased_nanos = leased_nanos + 1 ${mine}`]],
   [
     'the amount of a refund',
     ofLedger('refund', `UPDATE refund SET amount_nanos = amount_nanos + 1, fee_nanos = fee_nanos + 1 ${mine}`),
   ],
   [
-    'what the hoster gives back of a refund',
+    'the share of the hoster in a refund',
     ofLedger(
       'refund',
       `UPDATE refund SET hoster_share_nanos = hoster_share_nanos - 1, fee_nanos = fee_nanos + 1 ${mine}`,
@@ -283,7 +283,7 @@ const errors: [what: string, statements: string[]][] = [
   ],
 ]
 
-describe('an error of one is found without the audit:', () => {
+describe('a single wrong figure is found without the audit:', () => {
   test.each(errors)('%s', async (_what, statements) => {
     const plain = {
       kind: 'ask',
@@ -296,7 +296,7 @@ describe('an error of one is found without the audit:', () => {
     } as const
     const script = { ending: 'ends', input: 17, output: 11 } as const
     const once = { ...plain, script, maxCostUsd: undefined, order: undefined }
-    const life = await live(spoilt, [
+    const life = await live(corrupted, [
       [{ ...once, order: 1 }],
       [
         { kind: 'retry', pick: 0 },
@@ -307,10 +307,10 @@ describe('an error of one is found without the audit:', () => {
       [{ ...once, model: 'local-model', script: { ...script, ending: 'fails' } }],
     ])
     await checkAccount(life)
-    const values = { $customer: life.keys[0]!.customerId, $request: life.told[0]!.requestId }
+    const values = { $customer: life.keys[0]!.customerId, $request: life.answers[0]!.requestId }
     for (const statement of statements) {
       const filled = statement.replaceAll(/\$\w+/g, name => `'${values[name as keyof typeof values]}'`)
-      const { rowCount } = await spoilt.database.pool.query(filled)
+      const { rowCount } = await corrupted.database.pool.query(filled)
       expect([statement, rowCount]).not.toEqual([statement, 0])
     }
     await expect(checkAccount(life)).rejects.toThrow()

@@ -8,7 +8,7 @@ import type { Use } from './usage.ts'
 
 let database: TestDatabase
 let gateway: TestGateway
-/** Statements the reports sent to PostgreSQL. */
+/** Statements that the reports sent to PostgreSQL. */
 let statements = 0
 beforeAll(async () => {
   database = await createTestDatabase()
@@ -71,11 +71,11 @@ test.each([
   expect(parseCsv(text)[1]).toHaveLength(9)
 })
 
-test('many rows are read page by page, each once, and no further than somebody asks', async () => {
+test('many rows are read page by page, each once, and only as far as the client reads', async () => {
   const caller = await createRichCustomer(database.pool)
   await gateway.use(
     caller,
-    // Many within one millisecond, where only the random part of their ids tells them apart.
+    // Many ids within one millisecond differ only in their random part.
     Array.from({ length: 2_000 }, (_, index) => ({ ...use, agoMs: Math.floor(index / 500), inputTokens: index })),
   )
   const text = await gateway.exportText(caller, 1)

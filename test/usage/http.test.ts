@@ -83,7 +83,7 @@ beforeAll(async () => {
     readWindows: async () => ({ minuteUsed: 0, dayUsed: 0, minuteEndsAtEpochMs: 0, dayEndsAtEpochMs: 0 }),
   })
   const reports = {
-    summary: (who: Caller) => (isDatabaseUp ? gateway.reports : withoutDatabase).summary(who),
+    summary: (caller: Caller) => (isDatabaseUp ? gateway.reports : withoutDatabase).summary(caller),
     tokens: gateway.reports.tokens,
     breakdown: gateway.reports.breakdown,
     key: gateway.reports.key,
@@ -165,7 +165,7 @@ describe('reports', () => {
     },
   )
 
-  test('tokens refuses an unknown interval and echoes a known one', async () => {
+  test('tokens refuse an unknown interval and echo a known one', async () => {
     expect((await get('/v1/usage/tokens?interval=year')).body).toMatchObject({ error: { param: 'interval' } })
     const { body } = await get('/v1/usage/tokens?days=2&interval=hour')
     expect(body).toMatchObject({ period_days: 2, interval: 'hour' })
@@ -185,7 +185,7 @@ describe('reports', () => {
     expect(text).toMatch(/^timestamp,.*,success\r\n$/)
   })
 
-  test('without a database they are refused as a whole, also the export', async () => {
+  test('without a database every report is refused, including the export', async () => {
     isDatabaseUp = false
     for (const path of ['/v1/usage', '/v1/usage/export']) {
       const refused = await get(path)
@@ -197,7 +197,7 @@ describe('reports', () => {
 })
 
 describe('models', () => {
-  test('are listed by id, with prices of the cheapest and the dearest offer', async () => {
+  test('are listed by id, with the lowest and the highest price', async () => {
     const { body } = await get('/v1/models')
     expect(body).toMatchObject({ object: 'list', data: [{ id: 'demo', demo: true }, { id: 'meta/llama-3 70b' }] })
     expect(body.data[1]).toEqual({
@@ -218,11 +218,11 @@ describe('models', () => {
     })
   })
 
-  test.each(['meta/llama-3%2070b', 'meta%2Fllama-3%2070b', 'meta%2fllama-3%2070b'])('one is found at %s', async id => {
+  test.each(['meta/llama-3%2070b', 'meta%2Fllama-3%2070b', 'meta%2fllama-3%2070b'])('exist at %s', async id => {
     expect((await get(`/v1/models/${id}`)).body).toMatchObject({ id: 'meta/llama-3 70b', object: 'model' })
   })
 
-  test.each(['gpt-9', 'meta', 'meta%2F', 'demo/', '__proto__', 'x'.repeat(400)])('there is none at %s', async id => {
+  test.each(['gpt-9', 'meta', 'meta%2F', 'demo/', '__proto__', 'x'.repeat(400)])('do not exist at %s', async id => {
     const { status, body } = await get(`/v1/models/${id}`)
     expect(status).toBe(404)
     expect(body.error).toMatchObject({ code: 'model_not_found', param: 'model', type: 'invalid_request_error' })
@@ -230,7 +230,7 @@ describe('models', () => {
 })
 
 describe('service', () => {
-  test('is alive whatever happens, and ready only with a database and while it takes requests', async () => {
+  test('is always alive, but ready only with a database and while it accepts requests', async () => {
     expect(await get('/readyz')).toMatchObject({ status: 200, body: { status: 'ok' } })
     isDatabaseUp = false
     expect(await get('/readyz')).toMatchObject({ status: 503, body: { error: { code: 'database_unavailable' } } })
@@ -241,7 +241,7 @@ describe('service', () => {
     isDraining = false
   })
 
-  test('metrics count by route and carry no id of anybody', async () => {
+  test('metrics count by route and contain no ids of customers', async () => {
     await get('/v1/models/demo')
     const { text } = await get('/metrics')
     expect(text).toContain('switchyard_http_requests_total{path="/v1/models/*",status="200"}')
@@ -255,14 +255,14 @@ describe('service', () => {
     expect(text).not.toContain('demo')
   })
 
-  test.each(['x-forwarded-for', 'forwarded'])('metrics hide from requests with %s', async header => {
+  test.each(['x-forwarded-for', 'forwarded'])('metrics answer 404 to requests with %s', async header => {
     const { status, body } = await get('/metrics', { headers: { [header]: '127.0.0.1' } })
     expect({ status, code: body.error.code }).toEqual({ status: 404, code: 'not_found' })
   })
 })
 
 describe('the API reference', () => {
-  test('loads nothing from elsewhere, and the browser is told to refuse it', async () => {
+  test('loads nothing from other sites, and its policy forbids it', async () => {
     const { headers, text } = await get('/docs')
     expect(headers.get('content-type')).toBe('text/html; charset=utf-8')
     expect(text).not.toMatch(/https?:|src="\/\//)
@@ -277,7 +277,7 @@ describe('the API reference', () => {
     expect(policy['script-src']).not.toContain("'unsafe-inline'")
   })
 
-  test('the policy admits the one script in the page', async () => {
+  test('the policy allows the one script in the page', async () => {
     const { headers, text } = await get('/docs')
     const inline = /<script>([\s\S]*?)<\/script>/.exec(text)![1]!
     const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(inline))
@@ -292,7 +292,7 @@ describe('the API reference', () => {
   })
 })
 
-test('a client that leaves in the middle of an export ends the reading', async () => {
+test('a client that leaves in the middle of an export stops the reading', async () => {
   const socket = connect(Number(new URL(base).port), '127.0.0.1')
   socket.write(`GET /v1/usage/export?days=${ENDLESS_DAYS} HTTP/1.1\r\nhost: localhost\r\n\r\n`)
   await once(socket, 'data')

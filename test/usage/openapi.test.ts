@@ -22,7 +22,7 @@ import { usageSummary } from '../../src/http/endpoints/usage-summary.ts'
 import { usageTokens } from '../../src/http/endpoints/usage-tokens.ts'
 import { openapiDocument } from '../../src/http/openapi.ts'
 
-// Describing an endpoint calls nothing of what it would need to answer.
+// Describing an endpoint calls none of its dependencies.
 const none = undefined as never
 const endpoints: Endpoint[] = [
   generationEndpoint(none, chatDialect),
@@ -79,7 +79,7 @@ interface Operation {
 }
 
 describe('the OpenAPI document', () => {
-  test('is 3.1 and carries the version of the package', () => {
+  test('is 3.1 and has the version of the package', () => {
     expect(document.openapi).toBe('3.1.0')
     expect(document.info.version).toBe(packageJson.version)
     expect(document.components.securitySchemes.apiKey).toMatchObject({ type: 'http', scheme: 'bearer' })
@@ -123,7 +123,7 @@ describe('the OpenAPI document', () => {
     }
   })
 
-  test('every reference leads somewhere, and nothing is a leftover of another dialect', () => {
+  test('every reference resolves, and no keyword belongs to another version', () => {
     const references: string[] = []
     walk(document, node => {
       if (typeof node.$ref === 'string') references.push(node.$ref)
@@ -139,7 +139,7 @@ describe('the OpenAPI document', () => {
     }
   })
 
-  test('declares each parameter of a path, and parameters as the parser takes them', () => {
+  test('declares each parameter of a path, and parameters as the parser accepts them', () => {
     for (const { path, operation } of operations) {
       const declared = (operation.parameters ?? []).filter(parameter => parameter.in === 'path').map(each => each.name)
       expect(declared).toEqual([...path.matchAll(/\{(\w+)\}/g)].map(match => match[1]))
@@ -207,11 +207,11 @@ describe('the OpenAPI document', () => {
     expect(codes('/v1/key', 'get')).not.toContain('insufficient_scope')
     const listed = new Set(operations.flatMap(({ path, method }) => codes(path, method)))
     const unlisted = Object.keys(errorTable).filter(code => !listed.has(code))
-    // Answers to a method that an address does not have.
+    // The answers to a method that an address does not support.
     expect(unlisted).toEqual(['method_not_allowed'])
   })
 
-  test('an answer that tells a wait has it among its headers', () => {
+  test('an answer with a wait lists Retry-After among its headers', () => {
     for (const { path, operation } of operations) {
       const telling = Object.entries(operation.responses)
         .filter(([, { headers = {} }]) => 'retry-after' in headers)
@@ -224,13 +224,13 @@ describe('the OpenAPI document', () => {
     }
   })
 
-  test('a chat has among its headers each that a browser may read', () => {
+  test('a chat lists every header that a browser may read', () => {
     const { responses } = document.paths['/v1/chat/completions'].post as Operation
     const described = new Set(Object.values(responses).flatMap(({ headers = {} }) => Object.keys(headers)))
     expect([...described].sort()).toEqual(corsHeaders['access-control-expose-headers'].split(', ').sort())
   })
 
-  test('asks for a key exactly where one is needed', () => {
+  test('requires a key exactly where one is needed', () => {
     for (const { path, operation } of operations)
       expect(operation.security, path).toEqual(path.startsWith('/v1/') ? [{ apiKey: [] }] : [])
   })

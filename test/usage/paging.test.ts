@@ -35,7 +35,7 @@ const use: Use = {
   isSuccess: true,
 }
 
-/** Pages to the end; `between` runs after each page. */
+/** Reads all pages; `between` runs after each page. */
 async function readAll(caller: Caller, query: object, between: (page: number) => Promise<unknown> = async () => {}) {
   const ids: string[] = []
   const sizes: number[] = []
@@ -51,9 +51,9 @@ async function readAll(caller: Caller, query: object, between: (page: number) =>
   return { ids, sizes }
 }
 
-test('three thousand requests are paged newest first, none missed or doubled, while new ones arrive', async () => {
+test('three thousand requests are paged newest first, each once, while new ones arrive', async () => {
   const caller = await createRichCustomer(database.pool)
-  // Many within one millisecond, where only the random part of their ids tells them apart.
+  // Many ids within one millisecond differ only in their random part.
   await gateway.use(
     caller,
     Array.from({ length: 3_000 }, (_, index) => ({ ...use, agoMs: 1_000 + Math.floor(index / 100) })),
@@ -70,7 +70,7 @@ test('three thousand requests are paged newest first, none missed or doubled, wh
   expect(sizes).toEqual([...Array(30).fill(97), 90])
 })
 
-test('what is refunded or begins later moves no page, with filters neither', async () => {
+test('refunds and later requests do not move pages, with and without filters', async () => {
   const caller = await createRichCustomer(database.pool)
   const served = { ...use, modelId: 'demo' }
   const history = Array.from({ length: 2_400 }, (_, index) => ({
@@ -87,7 +87,10 @@ test('what is refunded or begins later moves no page, with filters neither', asy
       .toReversed()
   const { customerId } = caller
   let refunds = 0
-  /** After each page come new requests that pass the filter, and a request ahead of and one behind the page is refunded. */
+  /**
+   * After each page, adds requests that pass the filter and refunds one request before and one after the
+   * page.
+   */
   const happen = async (page: number) => {
     await gateway.use(caller, [
       { ...served, agoMs: page % 900 },
@@ -99,7 +102,7 @@ test('what is refunded or begins later moves no page, with filters neither', asy
     }
     refunds++
   }
-  // The oldest that arrive meanwhile began after this.
+  // All added requests began after this.
   const period = { to: '2026-11-21T11:59:56Z' }
   for (const [query, wanted] of [
     [{}, () => true],
@@ -113,7 +116,7 @@ test('what is refunded or begins later moves no page, with filters neither', asy
   expect(refunds).toBeGreaterThan(80)
 })
 
-test('a page of any filters reads ten thousand rows at most, also when PostgreSQL knows nothing of the table yet', async () => {
+test('a page with any filters reads at most ten thousand rows, even without table statistics', async () => {
   const caller = await createRichCustomer(database.pool)
   await database.pool.query(
     `INSERT INTO usage_event (customer_id, request_id, key_id, started_at, model_id, provider, input_tokens, output_tokens, usage_source,
@@ -134,7 +137,7 @@ test('a page of any filters reads ten thousand rows at most, also when PostgreSQ
     ['from', '2026-11-20T05:00:00Z', '2026-11-01'],
     ['to', '2026-11-20T06:00:00Z', '2026-11-22'],
   ] as const) {
-    // The rare ones all at once would say no more than each of them.
+    // All rare filters together would prove no more than each of them.
     const isRare = (query: object) => Object.values(query).some(value => value === 'rare' || value === caller.keyId)
     queries = queries.flatMap(query => [
       query,
@@ -145,12 +148,12 @@ test('a page of any filters reads ten thousand rows at most, also when PostgreSQ
   for (const query of queries) {
     explained.rowsRead = 0
     await looking.list(caller, requestsQuery.parse(query))
-    // And one of each partition, to know which comes first.
+    // Plus one row of each partition, to find the first.
     expect({ query, isBounded: explained.rowsRead <= 10_050 }).toEqual({ query, isBounded: true })
   }
 })
 
-test('a page of the statement reads what it shows, however much else is in the ledger', async () => {
+test('a page of the statement reads only its own rows, however large the ledger is', async () => {
   const { customerId } = await createRichCustomer(database.pool)
   const insert = (kind: string, count: number) =>
     database.pool.query(
@@ -170,7 +173,7 @@ test('a page of the statement reads what it shows, however much else is in the l
   expect(explained.rowsRead).toBeLessThanOrEqual(100)
 })
 
-/** Runs each statement, and tells how many rows the scans of the most thorough one read together. */
+/** Runs the statements and returns the most rows that the scans of one of them read together. */
 function explaining(sql: Sql): Sql & { rowsRead: number } {
   const explained = {
     rowsRead: 0,
@@ -194,14 +197,14 @@ interface PlanNode {
   readonly Plans?: readonly PlanNode[]
 }
 
-/** By all scans of tables and indexes together. */
+/** Sums the rows of all scans of tables and indexes. */
 function rowsReadBy(node: PlanNode): number {
   const below = (node.Plans ?? []).reduce((sum, child) => sum + rowsReadBy(child), 0)
   if (below > 0 || !node['Node Type'].endsWith('Scan')) return below
   return (node['Actual Rows'] + (node['Rows Removed by Filter'] ?? 0)) * node['Actual Loops']
 }
 
-test('a filter that hardly any request passes gets short pages, and misses none', async () => {
+test('a filter that few requests pass gets short pages and misses none', async () => {
   const caller = await createRichCustomer(database.pool)
   await database.pool.query(
     `INSERT INTO usage_event (customer_id, request_id, key_id, started_at, model_id, provider, input_tokens, output_tokens, usage_source,
@@ -216,7 +219,7 @@ test('a filter that hardly any request passes gets short pages, and misses none'
   expect(sizes).toEqual([1, 1, 1])
 })
 
-test('filters narrow the list, each by itself and together', async () => {
+test('filters narrow the list, alone and together', async () => {
   const caller = await createRichCustomer(database.pool)
   const other = { ...use, modelId: 'demo', provider: 'local', isSuccess: false } as const
   await gateway.use(caller, [
@@ -243,7 +246,7 @@ test('filters narrow the list, each by itself and together', async () => {
   expect(await found({ to: '1970-01-01' })).toEqual([])
 })
 
-test('a page is the customer’s own', async () => {
+test('a page has only the requests of its customer', async () => {
   const [one, two] = [await createRichCustomer(database.pool), await createRichCustomer(database.pool)]
   await gateway.use(one, [use, use])
   const mine = await activity.list(one, requestsQuery.parse({ limit: '1' }))

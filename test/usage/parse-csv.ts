@@ -1,4 +1,4 @@
-/** Rows and cells of an RFC 4180 document, as a spreadsheet reads it: quotes may enclose commas, quotes and line ends. */
+/** Parses an RFC 4180 document into rows and cells; quotes may enclose commas, quotes and line ends. */
 export function parseCsv(text: string): string[][] {
   const rows: string[][] = []
   let row: string[] = []

@@ -22,7 +22,7 @@ afterAll(() => database.drop())
 
 const DAY_MS = 86_400_000
 
-describe('the sums of all reports are one number, to the nano-USD', () => {
+describe('the sums of all reports agree to the nano-USD', () => {
   test.each([
     { now: '2028-03-01T00:00:00.000Z', why: 'first instant after a leap day' },
     { now: '2028-02-29T23:59:59.999Z', why: 'last instant of a leap day' },
@@ -40,7 +40,7 @@ describe('the sums of all reports are one number, to the nano-USD', () => {
     await expectOneAccount(caller, used, refunds)
   })
 
-  test('whatever was used, whenever, over any period', async () => {
+  test('for any usage over any period', async () => {
     const epochMs = fc.integer({ min: Date.parse('2026-01-01T00:00Z'), max: Date.parse('2030-01-01T00:00Z') })
     const property = fc.asyncProperty(
       epochMs,
@@ -66,7 +66,7 @@ describe('the sums of all reports are one number, to the nano-USD', () => {
   })
 })
 
-test('what was used is in the reports, and the ledger took as much', async () => {
+test('the reports and the ledger have the same usage', async () => {
   gateway.travel('2028-03-01T10:00:00.000Z')
   const caller = await createRichCustomer(database.pool)
   const uses = fc.sample(arbitraryUse(300 * DAY_MS), { numRuns: 200, seed: 7 })
@@ -82,7 +82,7 @@ test('what was used is in the reports, and the ledger took as much', async () =>
   expect(nanosOf(report.totals.cost_usd)).toBe(await customerNanos(caller, 'settle'))
 })
 
-/** Everything over the same days says the same; over 365 days of use no older than that, the ledger says it too. */
+/** Checks that all reports over the same days agree, and for 365 days also the ledger, if no use is older. */
 async function expectOneSum(caller: Caller, days: number, refunded: bigint): Promise<void> {
   const { reports } = gateway
   const byInterval = await Promise.all(intervals.map(interval => reports.tokens(caller, days, interval)))
@@ -143,10 +143,10 @@ interface RefundedUse {
   readonly amountNanos: bigint
 }
 
-/** Which part of a charge comes back, in thousandths: most requests are never refunded. */
+/** The refunded part of a charge in thousandths: most requests are never refunded. */
 const arbitraryRefund = fc.constantFrom(0n, 0n, 0n, 1n, 333n, 999n, 1_000n)
 
-/** Refunds its part of each request that cost anything. */
+/** Refunds the given part of each request with a cost. */
 async function refundSome(
   { customerId }: Caller,
   used: readonly Settlement[],
@@ -166,7 +166,7 @@ async function refundSome(
   return refunds
 }
 
-/** Of the requests that began in the last `days` UTC days. */
+/** Sums the requests that began in the last `days` UTC days. */
 function refundedSince(refunds: readonly RefundedUse[], nowMs: number, days: number): bigint {
   const fromMs = (Math.floor(nowMs / DAY_MS) + 1 - days) * DAY_MS
   return refunds
@@ -174,7 +174,7 @@ function refundedSince(refunds: readonly RefundedUse[], nowMs: number, days: num
     .reduce((sum, refund) => sum + refund.amountNanos, 0n)
 }
 
-/** Credit, statement and ledger say the same of the whole life of the account, whatever the size of the pages. */
+/** Checks that credit, statement and ledger agree over the whole life of the account for any page size. */
 async function expectOneAccount(
   caller: Caller,
   used: readonly Settlement[],
@@ -217,7 +217,7 @@ async function expectOneAccount(
   const daily = new Map((await reports.breakdown(caller, 365)).daily.map(day => [day.date, day]))
   for (const line of lines.filter(line => line.kind === 'usage')) {
     const day = daily.get(line.at.slice(0, 10))
-    // The oldest uses are from before the longest period of a report.
+    // The oldest uses are older than the longest period of a report.
     if (day !== undefined) expect([-line.amount_usd, line.requests]).toEqual([day.cost_usd, day.requests])
   }
 }
@@ -236,7 +236,7 @@ async function statement(caller: Caller, limit: number): Promise<CreditTransacti
 
 type Costs = Omit<UsageBreakdown['daily'][number], 'date' | 'total_tokens'>
 
-/** What the customer's ledger entries of a kind come to, charged or given back. */
+/** Sums the customer's ledger entries of a kind. */
 async function customerNanos({ customerId }: Caller, kind: 'settle' | 'refund'): Promise<bigint> {
   const { rows } = await database.pool.query<{ moved: bigint }>(
     `SELECT abs(coalesce(sum(amount_nanos), 0))::bigint AS moved
@@ -247,7 +247,7 @@ async function customerNanos({ customerId }: Caller, kind: 'settle' | 'refund'):
   return rows[0]!.moved
 }
 
-/** Exact for amounts below 9 million USD, whose nano-USD a double can count. */
+/** Exact for amounts below 9 million USD: their nano-USD fit into a double. */
 const nanosOf = (amountUsd: number) => BigInt(Math.round(amountUsd * 1e9))
 const sumOf = <T>(list: readonly T[], count: (item: T) => number) => list.reduce((sum, item) => sum + count(item), 0)
 const sumNanos = <T>(list: readonly T[], nanos: (item: T) => bigint) =>

@@ -15,7 +15,7 @@ import { storeOf } from '../harness/store-of.ts'
 import { settle } from '../ledger/ledger-world.ts'
 import { settlementOf, type Use } from './usage.ts'
 
-/** The ledger writes, the reports read, and `travel` sets the time the reports take for now. */
+/** A ledger that writes and reports that read; `travel` sets the current time of the reports. */
 export interface TestGateway {
   readonly reports: Reports
   readonly creditReports: CreditReports

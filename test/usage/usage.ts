@@ -6,7 +6,7 @@ import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
 
 const HOSTERS = ['6c1bbd3c-8f56-4e4b-9c6f-0d6b8b6c2a01', '6c1bbd3c-8f56-4e4b-9c6f-0d6b8b6c2a02']
 
-/** One request of anybody: when it ended how, and what it used. Prices include odd ones, so that costs and shares round. */
+/** A random request: its time, outcome and usage. Prices include odd ones, so that costs and shares round. */
 export interface Use {
   readonly agoMs: number
   readonly modelId: string
@@ -20,7 +20,7 @@ export interface Use {
   readonly isSuccess: boolean
 }
 
-/** Requests within the last `spanMs`, by default a little more than the longest period there is. */
+/** Generates requests within the last `spanMs`, by default slightly more than the longest period. */
 export function arbitraryUse(spanMs = 367 * 86_400_000): fc.Arbitrary<Use> {
   return fc.record({
     agoMs: fc.oneof(fc.integer({ min: 0, max: spanMs }), fc.integer({ min: 0, max: Math.min(spanMs, 3 * 86_400_000) })),
@@ -36,7 +36,7 @@ export function arbitraryUse(spanMs = 367 * 86_400_000): fc.Arbitrary<Use> {
   })
 }
 
-/** The settlement of a request of `caller` that began `use.agoMs` before `nowMs`. */
+/** Builds the settlement of a request of `caller` that began `use.agoMs` before `nowMs`. */
 export function settlementOf(caller: Caller, nowMs: number, use: Use): Settlement {
   const startedAtEpochMs = nowMs - use.agoMs
   const requestId = uuidv7(startedAtEpochMs)
@@ -79,7 +79,7 @@ export function settlementOf(caller: Caller, nowMs: number, use: Use): Settlemen
   }
 }
 
-/** A UUIDv7 of any time: node:crypto makes only those of now. */
+/** Creates a UUIDv7 for any time: node:crypto creates them only for the current time. */
 function uuidv7(epochMs: number): string {
   const bytes = randomBytes(16)
   bytes.writeUIntBE(epochMs, 0, 6)
