@@ -141,7 +141,7 @@ function isNamed({ code, type }: UpstreamError, names: ReadonlySet<string | null
 const contextTooLong = new RegExp(
   [
     'context (length|window|size|limit)|maximum context|too many (input )?tokens|prompt (is )?too long|reduce the length of the messages',
-    'input token count.*exceeds the maximum|maximum prompt length|exceeded model token limit|maximum allowed input length',
+    'input token count.{0,200}exceeds the maximum|maximum prompt length|exceeded model token limit|maximum allowed input length',
     'input is too long for|prompt exceeds max length|`inputs` tokens \\+ `max_new_tokens` must be',
   ].join('|'),
   'i',

@@ -76,4 +76,17 @@ describe('readUpstreamError', () => {
       expect(readUpstreamError(body)).toBeNull()
     }
   })
+
+  it('cuts every text to 2,000 characters before anything matches it', () => {
+    const long = 'input token count'.repeat(40_000)
+    const error = { message: long, type: long, param: long, code: long }
+    for (const found of [
+      readUpstreamError({ error }),
+      readUpstreamError(long, true),
+      readUpstreamError({ detail: long }, true),
+    ])
+      for (const part of Object.values(found!)) expect(part?.length ?? 0).toBeLessThanOrEqual(2_000)
+    const behindRouter = { message: 'Provider returned error', metadata: { raw: long } }
+    expect(readUpstreamError({ error: behindRouter })!.message).toHaveLength(2_000)
+  })
 })

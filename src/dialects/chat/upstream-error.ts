@@ -57,7 +57,7 @@ function messageBehindRouter({ message, metadata }: JsonObject): string | null {
   try {
     return readUpstreamError(parseUpstreamJson(raw), true)?.message || null
   } catch {
-    return raw.trimStart().startsWith('<') ? null : raw || null
+    return raw.trimStart().startsWith('<') ? null : text(raw) || null
   }
 }
 
@@ -75,8 +75,14 @@ function isStep(step: unknown): step is string | number {
   return typeof step === 'string' || typeof step === 'number'
 }
 
+/**
+ * Longest text, in UTF-16 units, that is matched against patterns. Unbounded, `input token count` repeated to 600 KiB blocked the
+ * event loop for 8.6 s.
+ */
+const TEXT_UNITS_MAX = 2_000
+
 /** llama.cpp, vLLM and OpenRouter send codes as numbers. */
 function text(value: unknown): string | null {
-  if (typeof value === 'string') return value
+  if (typeof value === 'string') return value.slice(0, TEXT_UNITS_MAX)
   return typeof value === 'number' ? String(value) : null
 }
