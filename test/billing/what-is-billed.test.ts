@@ -136,14 +136,14 @@ describe('what is billed', () => {
     }
   })
 
-  it('no output token: a filter refuses', async () => {
+  it('no output tokens: a content filter refuses', async () => {
     const { chat, ended } = await sale()
     upstream.respondWith(answer({ text: '', finishReason: 'content_filter', usage: usageOf(10, 0) }))
     expect((await chat()).status).toBe(200)
     expect(await ended()).toMatchObject([{ outcome: 'served', ...free }])
   })
 
-  it('no output token: every server fails', async () => {
+  it('no output tokens: every server fails', async () => {
     const { chat, ended } = await sale()
     const failures = [status(500), answer({ text: '', usage: usageOf(10, 0) }), status(200, 'no JSON')]
     for (const failure of failures) {
@@ -154,14 +154,14 @@ describe('what is billed', () => {
     for (const row of rows) expect(row).toMatchObject({ outcome: 'unserved', ...free })
   })
 
-  it('no text, but output tokens reported and the end is `length` (hidden reasoning)', async () => {
+  it('no text, but the upstream reports output tokens and ends with `length` (hidden reasoning)', async () => {
     const { chat, ended } = await sale()
     upstream.respondWith(answer({ text: '', finishReason: 'length', usage: usageOf(10, 8) }))
     expect((await chat()).status).toBe(200)
     expect(await ended()).toMatchObject([{ outcome: 'served', output_tokens: 8, cost_nanos: 10_000n + 16_000n }])
   })
 
-  it('no text, but output tokens reported, and the end is a `stop` sequence of the request', async () => {
+  it('no text, but the upstream reports output tokens and stops at a `stop` sequence of the request', async () => {
     const { chat, ended } = await sale()
     const stopped = answer({ text: '', finishReason: 'stop', usage: usageOf(10, 1) })
     upstream.respondWith(stopped)
@@ -183,7 +183,7 @@ describe('what is billed', () => {
 
   it('the upstream reports no usage', () => expectOurCount([null]))
 
-  it('the upstream reports 0 tokens of a prompt, or of a text', () =>
+  it('the upstream reports 0 tokens for a prompt or a text', () =>
     expectOurCount([usageOf(inputTokens, 0), usageOf(0, countTokens(soldText))]))
 
   /** Sells an answer with each of these reports, as a stream and whole. */
@@ -241,7 +241,7 @@ describe('what is billed', () => {
     }
   })
 
-  it('the upstream breaks off, or ends with an error, in mid-stream', async () => {
+  it('the upstream breaks off or sends an error in mid-stream', async () => {
     const { chat, ended } = await sale()
     const begun = [chunk({ role: 'assistant', content: '' }), contentChunk('one'), contentChunk(' two')]
     for (const ending of [
@@ -286,7 +286,7 @@ describe('what is billed', () => {
     }
   })
 
-  it('a server calls the request wrong (400)', async () => {
+  it('a server rejects the request (400)', async () => {
     const { chat, ended } = await sale()
     upstream.respondWith(status(400, { error: { message: 'no such penalty', type: 'invalid_request_error' } }))
     expect(await readError(await chat({ frequency_penalty: 9 }))).toMatchObject({
@@ -296,7 +296,7 @@ describe('what is billed', () => {
     expect(await ended()).toMatchObject([{ outcome: 'refused_upstream', ...free }])
   })
 
-  it('client leaves before the first token, or before a whole answer', async () => {
+  it('the client disconnects before the first token, or before a whole answer', async () => {
     const seldom = await sale()
     for (let leave = 1; leave <= 21; leave++) await leaveEarly(seldom, leave)
     const rows = await seldom.ended(21)
@@ -315,7 +315,7 @@ describe('what is billed', () => {
     expect(costs).toEqual([5_010_000n, 5_010_000n, ...Array(28).fill(0n), inputNanos])
   })
 
-  it('client leaves before the server has a byte of the request', async () => {
+  it('the client disconnects before the server has a byte of the request', async () => {
     const customer = await gateway.customer({ creditNanos: credit })
     // It takes the connection and never answers its handshake.
     const mute = createServer(socket => socket.on('error', () => {}))
@@ -347,7 +347,7 @@ describe('what is billed', () => {
     }
   })
 
-  it('client leaves in mid-stream', async () => {
+  it('the client disconnects in mid-stream', async () => {
     const { chat, ended } = await sale()
     const words = ['one', ' two', ' three']
     const leaveAfter = async (word: string) => {
@@ -370,7 +370,7 @@ describe('what is billed', () => {
     expect(reported).toMatchObject({ outcome: 'client_gone', usage_source: 'upstream', output_tokens: 10 })
   })
 
-  it('client reads so slowly that the time limit of the answer passes', async () => {
+  it('the client reads so slowly that the time limit of the answer passes', async () => {
     const price = { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 1n }
     const timeouts = { ...GENEROUS_TIMEOUTS, totalMs: 2_000 }
     const large = { price, contextTokens: 2 ** 30, maxOutputTokens: 2 ** 29, endpoint: { timeouts } }
@@ -403,7 +403,7 @@ describe('what is billed', () => {
     }
   })
 
-  it("the gateway's drain limit passes in mid-stream", async () => {
+  it('the drain limit of the gateway passes in mid-stream', async () => {
     const draining = await startTestApp({ yaml: 'hosters: { allow_private_urls: true }' })
     try {
       const { chat, ended } = await sale({ at: draining })
@@ -426,7 +426,7 @@ describe('what is billed', () => {
     expect(after.violations).toEqual([])
   })
 
-  it('its node dies, and it is sent again with its Idempotency-Key', async () => {
+  it('the node dies, and the request is sent again with its Idempotency-Key', async () => {
     const { chat, ended } = await sale()
     const gate = Promise.withResolvers<void>()
     upstream.respondWith(async (request, response) => {
@@ -446,7 +446,7 @@ describe('what is billed', () => {
     expect(rows.find(row => row.outcome === 'served')?.cost_nanos).toBeGreaterThan(0n)
   })
 
-  it('something in the gateway breaks', async () => {
+  it('the gateway has an internal error', async () => {
     const text = 'It is six minutes on foot.'
     const headers = { 'idempotency-key': randomUUID() }
     const billingBreaks = () =>
