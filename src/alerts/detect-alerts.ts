@@ -105,7 +105,7 @@ ON CONFLICT (rule_id, occurrence) DO NOTHING
 RETURNING alert_id`
 
 /**
- * Creates alerts for keys whose spend limit is reached, each once per window of that limit.
+ * Creates alerts for keys that have reached their spend limit, each once per window of that limit.
  *
  * @param refusedAgoMs keys with a request refused by their limit since the last check, and how long ago the
  *   refusal was

@@ -118,7 +118,7 @@ function sourceOf(written: unknown): string | undefined {
 }
 
 function shown(written: unknown): string {
-  // JSON.stringify returns undefined for UNREADABLE, whose message is dropped.
+  // JSON.stringify returns undefined for UNREADABLE, but that message is dropped.
   const whole = written instanceof WrittenNumber ? written.source : String(JSON.stringify(written))
   const text = whole.replace(/\/\/[^/@]*@/, '//***@')
   return text.length > 80 ? `${text.slice(0, 77)}...` : text

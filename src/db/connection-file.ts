@@ -26,7 +26,7 @@ export function readConnectionFile(dataDir: string): ConnectionFile | undefined 
     text = readFileSync(path, 'utf8')
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined
-    throw new Error(`Cannot read ${path} (${codeOf(error)}). Run this as the user who owns ${dataDir}, or as root.`)
+    throw new Error(`Cannot read ${path} (${codeOf(error)}). Run this as the owner of ${dataDir}, or as root.`)
   }
   try {
     // Earlier versions did not write `directory`.

@@ -41,7 +41,7 @@ export interface DatabaseOptions {
 /**
  * Opens the database at `databaseUrl`, or the embedded PostgreSQL of the data directory, created when there is
  * none and started when it does not run. Several processes may hold the same data directory open.
- * Throws an Error whose message says what to do.
+ * Throws an Error that says what to do.
  */
 export async function openDatabase(options: DatabaseOptions): Promise<DatabaseHandle> {
   return options.databaseUrl ? openGiven(options.databaseUrl) : openEmbedded(options)

@@ -226,7 +226,7 @@ export class ApiError extends Error {
   }
 }
 
-/** The refusal of a key whose allow-list lacks the model. The model itself exists. */
+/** Builds the refusal of a model that exists but is not allowed for the key. */
 export function modelNotAllowed(modelId: string): ApiError {
   return new ApiError('model_not_allowed', {
     message: `This API key may not use the model \`${modelId}\`. GET /v1/models lists the models it may use.`,

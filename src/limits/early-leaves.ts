@@ -12,7 +12,7 @@ const CUSTOMERS_MAX = 100_000
  * restart.
  */
 export interface EarlyLeaves {
-  /** Counts one leave whose input is worth `inputNanos`. Returns true when it must be charged. */
+  /** Counts one leave with input worth `inputNanos`. Returns true when it must be charged. */
   isCharged(customerId: string, inputNanos: Nanos): boolean
   /** Adds the charge of a request. */
   noteCharge(customerId: string, costNanos: Nanos): void

@@ -12,7 +12,7 @@ const caller: Caller = {
 }
 const nowMs = Date.UTC(2026, 10, 21, 9, 30, 15)
 const clock = { epochMs: () => nowMs, monotonicMs: () => 0 }
-const never = () => Promise.reject(new Error('nobody asks'))
+const never = () => Promise.reject(new Error('not expected to be read'))
 const counts = { minuteUsed: 3, dayUsed: 40, minuteEndsAtEpochMs: nowMs + 45_000, dayEndsAtEpochMs: nowMs + 52_185_000 }
 
 test('an unknown customer is read once', async () => {

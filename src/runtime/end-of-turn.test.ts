@@ -3,11 +3,11 @@ import { endOfTurn } from './end-of-turn.ts'
 
 test('waiting callers run in lockstep: all take a step before any takes the next', async () => {
   const steps: string[] = []
-  const take = async (who: string) => {
+  const take = async (name: string) => {
     await new Promise<void>(endOfTurn)
-    steps.push(`${who}1`)
+    steps.push(`${name}1`)
     await undefined
-    steps.push(`${who}2`)
+    steps.push(`${name}2`)
   }
   setImmediate(() => steps.push('next'))
   await Promise.all(['a', 'b', 'c'].map(take))

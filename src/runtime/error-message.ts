@@ -1,6 +1,6 @@
 /**
  * Returns the message of an error for the operator. When the clean-up after a failure fails too, `await
- * using` throws a SuppressedError, whose own message names neither failure. The result then has both
+ * using` throws a SuppressedError with a message that names neither failure. The result then has both
  * messages, the first failure first.
  */
 export function errorMessage(error: unknown): string {

@@ -1,8 +1,8 @@
 import { createHmac } from 'node:crypto'
 import type { Sql } from '../db/pool.ts'
 
-// The database stores a mark of the servers' master key. It detects a process with another key, whose sealed
-// secrets no server could open.
+// The database stores a mark of the servers' master key. It detects a process with
+// another key: no server could open the secrets that this process seals.
 
 /**
  * Returns the mark of a key: an HMAC-SHA-256 of a constant under its 32 random bytes, which reveals nothing

@@ -51,7 +51,7 @@ function read(path: string): Buffer | undefined {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') return undefined
-    throw new Error(`Cannot read ${path} (${code}). Run this as the user who owns it, or as root.`)
+    throw new Error(`Cannot read ${path} (${code}). Run this as its owner, or as root.`)
   }
   const key = parseMasterKey(text)
   if (!key)

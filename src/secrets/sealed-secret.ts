@@ -3,7 +3,7 @@ import { SupplyError } from '../domain/supply-error.ts'
 
 /** The owner and purpose of a secret. A sealed record opens only with the same two. */
 export interface SecretOwner {
-  /** The id of the hoster, of the request whose answer is stored, or of the alert rule. */
+  /** The id of a hoster, of a request with a stored answer, or of an alert rule. */
   readonly ownerId: string
   readonly purpose: 'upstream_key' | 'stored_answer' | 'webhook_secret'
 }

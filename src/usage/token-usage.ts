@@ -90,7 +90,7 @@ async function readBuckets(
   interval: Interval,
 ): Promise<Map<number, Bucket>> {
   const bucket = bucketSql[interval]
-  // Sums of bigint have the type numeric, whose conversion to float8 goes through text: a third of the 60 ms
+  // Sums of bigint have the type numeric, which is converted to float8 through text: a third of the 60 ms
   // of a year by the hour. Sum float8 instead.
   const { rows } = await sql.query<Bucket>(
     `SELECT extract(epoch FROM ${bucket})::float8 * 1000 AS start_ms,

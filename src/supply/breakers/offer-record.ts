@@ -122,7 +122,7 @@ export function nextEjectionMs(record: OfferRecord, nowMs: number, random: () =>
 }
 
 /**
- * Pauses an offer whose server answered that it is busy: for the time the server asked for, or 1 s x 2^n with
+ * Pauses an offer after its server answered that it is busy: for the time the server asked for, or 1 s x 2^n with
  * jitter; at most five minutes either way. A burst of refused requests counts as one refusal: counted one by
  * one, ten requests doubled the pause to five minutes.
  *
