@@ -600,7 +600,7 @@ END $$;
 CREATE FUNCTION fenced_requests(p_asked settlement_asked[], p_bulk lease[]) RETURNS uuid[]
 LANGUAGE plpgsql AS $$
 BEGIN
-  -- Nearly always every lease has room for all of its requests, and this is all there is to do.
+  -- Usually every lease has room for all of its requests, and only this check runs.
   IF NOT EXISTS (
     SELECT FROM (
       SELECT lease, customer, sum(charge_within_hold(cost, hold)) AS charge FROM unnest(p_asked) WHERE lease <> request GROUP BY lease, customer
