@@ -1,4 +1,4 @@
-// What is changed while a request runs changes nothing for it: docs/money.md, "When something breaks".
+// Changes during a request do not affect it: docs/money.md, "When something breaks".
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { setAccountTier } from '../../src/accounts/customers.ts'
 import { listKeys, revokeKey } from '../../src/auth/keys.ts'
@@ -25,7 +25,7 @@ afterAll(async () => {
   await upstream?.close()
 })
 
-test('a request ends at the price of its admission, and its hoster is paid, though price, hoster, key and tier have changed', async () => {
+test('a request is charged at the price of its admission, and its hoster is paid, although price, hoster, key and tier have changed', async () => {
   const { pool } = gateway.database
   const price = { inputPicoPerToken: 1_000_000n, outputPicoPerToken: 2_000_000n }
   const hosterId = await gateway.hoster({ baseUrl: upstream.baseUrl, models: [{ price }] })

@@ -10,7 +10,7 @@ import { audit } from '../../src/ledger/audit/audit.ts'
 import { readUntil } from '../harness/event-stream.ts'
 import { type ScriptedUpstream, stall } from '../harness/scripted-upstream.ts'
 
-/** The books of a gateway's only customer. */
+/** The account of a gateway's only customer. */
 interface Books {
   readonly postedNanos: bigint
   readonly leasedNanos: bigint
@@ -20,8 +20,9 @@ interface Books {
 }
 
 /**
- * Starts a gateway of its own, as an operator would, on an empty directory; lets its first customer read the beginning of a stream; kills it
- * with -9 and starts it again. Returns the books before the request, after the death, and after the second start with what the customer sees.
+ * Starts a gateway process on an empty directory, lets its first customer read the beginning of a stream,
+ * kills the process with -9 and starts it again. Returns the account before the request, after the kill, and
+ * after the second start together with what the customer sees.
  */
 export async function killedInMidStream(
   upstream: ScriptedUpstream,
@@ -92,9 +93,9 @@ endpoints:
 
 interface Gateway {
   readonly url: string
-  /** Shown by the first start only. */
+  /** Printed by the first start only. */
   readonly key: string | undefined
-  /** Does nothing when it has ended already. */
+  /** Does nothing when the process has ended already. */
   stop(signal: 'SIGKILL' | 'SIGTERM'): Promise<void>
 }
 
@@ -107,17 +108,17 @@ async function startGateway(directory: string): Promise<Gateway> {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const exited = once(child, 'exit')
-  let said = ''
+  let output = ''
   for await (const part of child.stdout.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
-    said += part
-    if (said.includes('API reference')) break
+    output += part
+    if (output.includes('API reference')) break
   }
   child.stdout.resume()
-  const url = /http:\/\/[^/\s]+(?=\/v1)/.exec(said)?.[0]
-  if (url === undefined) throw new Error(`The gateway did not start: ${said}`)
+  const url = /http:\/\/[^/\s]+(?=\/v1)/.exec(output)?.[0]
+  if (url === undefined) throw new Error(`The gateway did not start: ${output}`)
   return {
     url,
-    key: /sk-sy-\w+/.exec(said)?.[0],
+    key: /sk-sy-\w+/.exec(output)?.[0],
     async stop(signal) {
       if (child.exitCode === null && child.signalCode === null) child.kill(signal)
       await exited

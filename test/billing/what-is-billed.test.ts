@@ -1,5 +1,6 @@
-// The table "What is billed" of docs/money.md, one test for each row, named by the row's first cell: test/docs/money.test.ts compares
-// the two. Money at 1 USD per million input tokens and 2 USD per million output tokens; a hoster earns 80 %.
+// The table "What is billed" of docs/money.md, one test per row, named like the row's first cell:
+// test/docs/money.test.ts compares them. Prices are 1 USD per million input tokens and 2 USD per million
+// output tokens. A hoster earns 80 %.
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
@@ -33,7 +34,7 @@ let gateway: TestApp
 
 const credit = 5_000_000_000n
 const messages = [{ role: 'user', content: 'Hello' }]
-/** "Hello" is one token; 3 for the message, 3 for the request. */
+/** One token for "Hello", 3 for the message and 3 for the request. */
 const inputTokens = 7
 const inputNanos = 7_000n
 const startedMs = Date.now()
@@ -41,12 +42,12 @@ const startedMs = Date.now()
 beforeAll(async () => {
   gateway = await startTestApp({
     yaml: 'hosters: { allow_private_urls: true }',
-    // One day, whatever happens.
+    // A fixed time, so that the tests cannot cross midnight.
     clock: { epochMs: () => startedMs, monotonicMs: () => performance.now() },
   })
 })
 afterAll(() => gateway?.close())
-// One for each test, so that what one that fails left unasked answers no other.
+// One per test, so that responses that a failed test left unused serve no other test.
 beforeEach(async () => {
   upstream = await startScriptedUpstream()
 })
@@ -56,11 +57,14 @@ interface Sale {
   readonly customer: TestCustomer
   readonly hosterId: string
   readonly chat: (body?: object, init?: RequestInit) => Promise<Response>
-  /** The usage rows once there are `count`, and that customer and hoster have paid and earned what they say. */
+  /**
+   * Waits for `count` usage rows and returns them. Checks that the customer paid and the hoster earned what
+   * the rows say.
+   */
   readonly ended: (count?: number) => Promise<UsageRow[]>
 }
 
-/** A customer, and a hoster that alone offers its model: no test hears of what another one did to a server's health. */
+/** A customer, and a hoster with its own model, so that no test is affected by the server health of another one. */
 async function sale(options: { at?: TestApp; outputPicoPerToken?: bigint } = {}): Promise<Sale> {
   const app = options.at ?? gateway
   const model = `model-${randomUUID()}`
@@ -87,7 +91,7 @@ async function sale(options: { at?: TestApp; outputPicoPerToken?: bigint } = {})
   }
 }
 
-/** What the ledger owes a hoster. */
+/** The balance of a hoster in the ledger. */
 async function earnedNanos({ database }: TestApp, hosterId: string): Promise<bigint> {
   const { rows } = await database.pool.query<{ earned: bigint }>(
     `SELECT coalesce(sum(amount_nanos), 0)::bigint AS earned FROM ledger_entry
@@ -97,7 +101,10 @@ async function earnedNanos({ database }: TestApp, hosterId: string): Promise<big
   return rows[0]!.earned
 }
 
-/** Sends the customer's `nth` chat, hangs up when the upstream has got it, and waits until that is settled: departures count in this order. */
+/**
+ * Sends the customer's `nth` chat, disconnects when the upstream has received it, and waits until it is
+ * settled, so that disconnects count in order.
+ */
 async function leaveEarly({ customer, chat }: Sale, nth: number): Promise<void> {
   const stream = nth % 2 === 0
   const asked = upstream.requests.length
@@ -186,7 +193,7 @@ describe('what is billed', () => {
   it('the upstream reports 0 tokens for a prompt or a text', () =>
     expectOurCount([usageOf(inputTokens, 0), usageOf(0, countTokens(soldText))]))
 
-  /** Sells an answer with each of these reports, as a stream and whole. */
+  /** Serves an answer with each of these reports, as a stream and as a whole answer. */
   async function expectOurCount(reports: readonly (ReturnType<typeof usageOf> | null)[]): Promise<void> {
     const { chat, ended } = await sale()
     for (const usage of reports) {
@@ -227,7 +234,7 @@ describe('what is billed', () => {
     const { chat, ended } = await sale()
     upstream.respondWith(answer({ text: 'word '.repeat(200), usage: usageOf(10, 200) }))
     const whole = (await (await chat({ max_tokens: 20 })).json()) as { usage: object; choices: { message: object }[] }
-    // What was generated is not taken away; it is not billed.
+    // The excess is delivered and not billed.
     expect(whole.usage).toMatchObject({ completion_tokens: 20 })
     expect(whole.choices[0]!.message).toMatchObject({ content: 'word '.repeat(200) })
 
@@ -268,7 +275,7 @@ describe('what is billed', () => {
       const failing = await gateway.hoster({ baseUrl: bad.baseUrl, models: models(500_000n) })
       const answering = await gateway.hoster({ baseUrl: upstream.baseUrl, models: models(1_000_000n) })
       const customer = await gateway.customer({ creditNanos: credit })
-      // Also one that had generated most of an answer.
+      // Including one that had generated most of an answer.
       bad.respondWith(
         closeAfter(40, { body: JSON.stringify({ choices: [{ message: { content: 'x'.repeat(500) } }] }) }),
       )
@@ -304,7 +311,7 @@ describe('what is billed', () => {
     expect(rows.map(row => row.cost_nanos)).toEqual([...Array(20).fill(0n), inputNanos])
     expect(rows.at(-1)).toMatchObject({ input_tokens: inputTokens, output_tokens: 0, hoster_share_nanos: 5_600n })
 
-    // Two per cent of 10,020,000 are worth 28 prompts of 7,000.
+    // Two percent of 10,020,000 are worth 28 prompts of 7,000.
     const often = await sale({ outputPicoPerToken: 1_000_000_000n })
     for (let served = 1; served <= 2; served++) {
       upstream.respondWith(answer({ usage: usageOf(10, 5) }))
@@ -317,7 +324,7 @@ describe('what is billed', () => {
 
   it('the client disconnects before the server has a byte of the request', async () => {
     const customer = await gateway.customer({ creditNanos: credit })
-    // It takes the connection and never answers its handshake.
+    // Accepts the connection and never answers the handshake.
     const mute = createServer(socket => socket.on('error', () => {}))
     mute.listen(0, '127.0.0.1')
     await once(mute, 'listening')
@@ -325,7 +332,7 @@ describe('what is billed', () => {
       const model = `model-${randomUUID()}`
       const baseUrl = `https://127.0.0.1:${(mute.address() as AddressInfo).port}/v1`
       const hosterId = await gateway.hoster({ baseUrl, models: [{ modelId: model }] })
-      // More often than the input of a prompt that was read would be free.
+      // More often than disconnects with a prompt at the server would be free.
       for (let leave = 1; leave <= 22; leave++) {
         const client = new AbortController()
         const connection = once(mute, 'connection')
@@ -362,7 +369,7 @@ describe('what is billed', () => {
     expect(counted).toMatchObject({ outcome: 'client_gone', usage_source: 'gateway', input_tokens: inputTokens })
     expect(counted).toMatchObject({ output_tokens: 3, cost_nanos: inputNanos + 6_000n, hoster_share_nanos: 10_400n })
 
-    // As Gemini reports: in every chunk, with what it thought.
+    // Gemini reports in every chunk, with reasoning tokens.
     const reporting = words.map((word, index) => ({ ...contentChunk(word), usage: usageOf(inputTokens, 8 + index) }))
     upstream.respondWith(sse(reporting, { ending: 'stall' }))
     await leaveAfter('three')
@@ -376,7 +383,7 @@ describe('what is billed', () => {
     const large = { price, contextTokens: 2 ** 30, maxOutputTokens: 2 ** 29, endpoint: { timeouts } }
     const slow = await startTestApp({ offers: [testOffer(upstream.baseUrl, large)] })
     const customer = await slow.customer({ creditNanos: credit })
-    // What lies between the two fills up long before half of the time is over.
+    // The buffers between upstream and client fill up long before half of the time is over.
     upstream.respondWith(neverEnding({ piece: 'one two '.repeat(64_000), everyMs: 0 }))
     const socket = connect(Number(new URL(slow.url).port), '127.0.0.1')
     try {
@@ -453,14 +460,14 @@ describe('what is billed', () => {
       vi.spyOn(TextBuffer.prototype, 'toString').mockImplementationOnce(() => {
         throw new Error('planted')
       })
-    /** So many times; nothing is known to the ledger then. */
+    /** Makes settlements fail this many times, before the ledger knows of the request. */
     const settlementBreaks = (times: number) => () =>
       armFailpoints(Array(times).fill({ name: 'settlement-before-build', hit: 1, action: 'throw' }))
     const faults: [stream: boolean, plant: () => void][] = [
       [true, billingBreaks],
       [true, settlementBreaks(1)],
       [false, settlementBreaks(1)],
-      // Also where the fault itself is settled.
+      // Including a fault during the settlement of the fault.
       [false, settlementBreaks(2)],
     ]
     try {
@@ -476,7 +483,7 @@ describe('what is billed', () => {
           customer.customerId,
         ])
         expect(leases.rows).toEqual([])
-        // Its Idempotency-Key is free again too.
+        // The Idempotency-Key is free again too.
         upstream.respondWith(answer({ text, usage: null }))
         await (await chat({ stream }, { headers })).text()
         const again = (await ended(2)).filter(row => row.outcome === 'served')

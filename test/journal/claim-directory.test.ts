@@ -40,14 +40,14 @@ async function claimLeft(): Promise<ClaimedDirectory[]> {
 
 const numbers = (directories: readonly ClaimedDirectory[]) => directories.map(({ path }) => Number(basename(path)))
 
-/** Claims, says the directory's number, and stays. */
+/** Claims a directory, prints its number, and keeps running. */
 const holdScript = `
 const { path } = await claimDirectory(root)
 console.log(path.split('/').at(-1))
 setInterval(() => {}, 60_000)`
 
 describe('claiming a directory', () => {
-  it('gives each claimer of one process the lowest free number', async () => {
+  it('gives each claim of one process the lowest free number', async () => {
     const [first, second, third] = [await claim(), await claim(), await claim()]
     expect(numbers([first, second, third])).toEqual([1, 2, 3])
     second.release()
@@ -69,7 +69,7 @@ describe('claiming a directory', () => {
     expect(numbers([await claiming])).toEqual([1])
   })
 
-  it('gives processes that start at once one directory each', async () => {
+  it('gives processes that start at the same time one directory each', async () => {
     const children = Array.from({ length: 4 }, () => startJournalChild(holdScript, root))
     const taken = await Promise.all(children.map(child => child.nextLine()))
     expect(taken.sort()).toEqual(['1', '2', '3', '4'])
@@ -77,7 +77,7 @@ describe('claiming a directory', () => {
     await Promise.all(children.map(child => child.kill()))
   })
 
-  it('refuses a directory to a second process as long as the first lives, however that one ends', async () => {
+  it('refuses a directory to a second process while the first one lives, however the first one ends', async () => {
     const child = startJournalChild(holdScript, root)
     expect(await child.nextLine()).toBe('1')
     expect(numbers([await claim()])).toEqual([2])
@@ -85,7 +85,7 @@ describe('claiming a directory', () => {
     expect(numbers([await claim()])).toEqual([1])
   })
 
-  it('survives the garbage collection of what the claimer dropped', async () => {
+  it('keeps the lock when the claimed directory is garbage collected', async () => {
     const child = startJournalChild(
       `import { setFlagsFromString } from 'node:v8'
       import { runInNewContext } from 'node:vm'
@@ -112,14 +112,14 @@ describe('claiming a directory', () => {
     await expect(claimDirectory(root)).rejects.toThrow(
       /cannot be kept in .*journal\/1 \(unable to open.* SWITCHYARD_DATA\.$/,
     )
-    // The next one finds no turn left taken.
+    // The next claim must not find the turn taken.
     await rm(join(root, '1'), { recursive: true })
     expect(numbers([await claim()])).toEqual([1])
   })
 })
 
-describe('what a dead process left', () => {
-  it('is all that it was told was written, and who it was', async () => {
+describe('the directory of a dead process', () => {
+  it('has every record that was reported as written, and the node id', async () => {
     const child = startJournalChild(
       `const claimed = await claimDirectory(root)
       claimed.addNode('node of the dead')
@@ -130,10 +130,10 @@ describe('what a dead process left', () => {
       }`,
       root,
     )
-    const told: string[] = []
-    while (told.length < 500) told.push((await child.nextLine())!)
+    const reported: string[] = []
+    while (reported.length < 500) reported.push((await child.nextLine())!)
     await child.kill()
-    for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) told.push(line)
+    for (let line = await child.nextLine(); line !== undefined; line = await child.nextLine()) reported.push(line)
 
     const claimed = await claim()
     expect(claimed.path).toBe(join(root, '1'))
@@ -142,8 +142,8 @@ describe('what a dead process left', () => {
     const { journal, recovered, damages } = openJournal({ disk, scheduler: systemScheduler, fsync: false })
     const found = recovered.map(({ payload }) => String(payload))
     expect(found).toEqual(found.map((_, index) => `record ${index}`))
-    // Its last lines may not have reached the pipe, or not whole.
-    expect(found.slice(0, told.length - 1)).toEqual(told.slice(0, -1))
+    // The last lines may be missing in the pipe, or incomplete.
+    expect(found.slice(0, reported.length - 1)).toEqual(reported.slice(0, -1))
     expect(damages).toEqual([])
     for (const { entry } of recovered) journal.forget(entry)
     await journal.close()
@@ -151,7 +151,7 @@ describe('what a dead process left', () => {
     expect((await readdir(claimed.path)).filter(name => name.endsWith('.log'))).toEqual([])
   })
 
-  it('can be claimed beside the own directory, if there is anything in it', async () => {
+  it('can be claimed in addition to the own directory, if it has content', async () => {
     const left: [number, string][] = [
       [2, '00000001.log'],
       [3, 'notes.txt'],
@@ -173,11 +173,11 @@ describe('what a dead process left', () => {
     await child.kill()
   })
 
-  it('is nothing where no journal ever was', async () => {
+  it('is not found when there has been no journal', async () => {
     expect(await claimLeft()).toEqual([])
   })
 
-  it('holds none of the directories when one of them cannot be used', async () => {
+  it('leaves all directories unlocked when one of them cannot be used', async () => {
     await mkdir(join(root, '1'), { recursive: true })
     await writeFile(join(root, '1', '00000001.log'), '')
     await mkdir(join(root, '2', 'lock'), { recursive: true })
@@ -187,7 +187,7 @@ describe('what a dead process left', () => {
 })
 
 describe('the nodes of a directory', () => {
-  it('are remembered until they are removed', async () => {
+  it('are stored until they are removed', async () => {
     const claimed = await claim()
     expect(claimed.nodeIds()).toEqual([])
     claimed.addNode('first')

@@ -26,7 +26,7 @@ const removed = (disk: Disk, name: string) =>
   })
 
 describe('a disk of files', () => {
-  it('appends, reads, cuts and removes, and sees only files', async () => {
+  it('appends, reads, truncates and removes, and lists only files', async () => {
     const disk = createFileDisk(root)
     await mkdir(join(root, 'directory'))
     disk.append('a', Buffer.from('12345'))
@@ -40,7 +40,7 @@ describe('a disk of files', () => {
     await Promise.all([removed(disk, 'a'), removed(disk, 'b')])
     expect(disk.list()).toEqual([])
     await expect(removed(disk, 'b')).rejects.toThrow('ENOENT')
-    // A file that was removed while it was open is not written to again.
+    // A file that was removed while open is not written to again.
     disk.append('c', Buffer.from('new'))
     expect(await readFile(join(root, 'c'), 'utf8')).toBe('new')
     disk.close()
@@ -50,7 +50,7 @@ describe('a disk of files', () => {
     disk.close()
   })
 
-  it('syncs the file that is open, others, and ones that are left or removed meanwhile', async () => {
+  it('syncs the open file, other files, and files that are closed or removed during the sync', async () => {
     const disk = createFileDisk(root)
     disk.append('a', Buffer.from('1'))
     const first = disk.sync('a')
@@ -62,7 +62,7 @@ describe('a disk of files', () => {
     disk.close()
   })
 
-  it('is for its owner alone', async () => {
+  it('is accessible to its owner only', async () => {
     const disk = createFileDisk(root)
     disk.append('a', Buffer.from('1'))
     disk.close()
@@ -70,7 +70,7 @@ describe('a disk of files', () => {
     expect((await stat(join(root, 'a'))).mode & 0o777).toBe(0o600)
   })
 
-  it('says what to do when its directory cannot be one', async () => {
+  it('says what to do when its path cannot be a directory', async () => {
     await writeFile(join(parent, 'file'), '')
     expect(() => createFileDisk(join(parent, 'file', 'journal'))).toThrow(
       /^The journal cannot be kept in .*ENOTDIR.*Make it a directory on a local disk .* SWITCHYARD_DATA\.$/,
@@ -78,9 +78,9 @@ describe('a disk of files', () => {
   })
 })
 
-describe('a journal on it', () => {
+describe('a journal on a disk of files', () => {
   it.each([false, true])(
-    'keeps records over restarts and leaves nothing when all are forgotten (fsync %s)',
+    'keeps records across restarts and leaves no file when all are forgotten (fsync %s)',
     async fsync => {
       const options = { scheduler: systemScheduler, fsync, segmentBytes: 4_096 }
       const payloads = Array.from({ length: 300 }, (_, index) => JSON.stringify({ index, text: 'ü'.repeat(index) }))
@@ -100,7 +100,7 @@ describe('a journal on it', () => {
     },
   )
 
-  it('cuts off what a write leaves that fits in part, and takes shorter records behind it', async () => {
+  it('cuts off a write that was stored in part, and accepts shorter records after it', async () => {
     const child = startJournalChild(
       `const { journal } = openJournal({ disk: createFileDisk(root), scheduler: systemScheduler, fsync: false })
       for (const length of [1000, 1000, 1000, 1000, 20]) {

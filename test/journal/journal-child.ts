@@ -2,21 +2,22 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 
-/** Another process that uses the journal's modules. */
+/** Another process that uses the modules of the journal. */
 export interface JournalChild {
-  /** The next line it prints; undefined once it has ended. */
+  /** The next line that it prints. Undefined when it has ended. */
   nextLine(): Promise<string | undefined>
-  /** Ends it as a power switch would. */
+  /** Ends it with SIGKILL. */
   kill(): Promise<void>
-  /** Resolves when it has ended by itself. */
+  /** Resolves when it has ended. */
   exited(): Promise<void>
 }
 
 const running = new Set<ChildProcess>()
 
 /**
- * Runs `code`, a module with `claimDirectory`, `openJournal`, `append`, `createFileDisk` and `systemScheduler` in scope, and `root`.
- * `fileBytesMax` is the size no file of it may grow beyond: a disk that fills up, without one.
+ * Runs `code`, a module with `claimDirectory`, `openJournal`, `append`, `createFileDisk` and
+ * `systemScheduler` in scope, and `root`. `fileBytesMax` limits the size of its files, which simulates a disk
+ * that fills up.
  */
 export function startJournalChild(code: string, root: string, fileBytesMax?: number): JournalChild {
   const limit = fileBytesMax === undefined ? '' : `ulimit -f ${fileBytesMax / 512}; `
@@ -41,7 +42,7 @@ export function startJournalChild(code: string, root: string, fileBytesMax?: num
   }
 }
 
-/** Ends those that a failed test left. */
+/** Ends the processes that a failed test left. */
 export function killJournalChildren(): void {
   for (const child of running) child.kill('SIGKILL')
 }

@@ -11,7 +11,7 @@ import { headerBytes, scanRecords } from '../../src/ledger/journal/record.ts'
 import { append } from './append.ts'
 import { createMemoryDisk, type MemoryDisk } from './memory-disk.ts'
 
-/** The turns of an event loop, one by one. */
+/** The turns of an event loop, ended one at a time. */
 function createTurns() {
   let works: (() => void)[] = []
   return {
@@ -26,7 +26,7 @@ function createTurns() {
 
 type Written = { payload: string; entry: JournalEntry | undefined; failure: JournalUnavailable | undefined }
 
-/** A journal whose turns the test ends by hand. */
+/** A journal with turns that the test ends. */
 function open(disk: MemoryDisk, options: Partial<JournalOptions> = {}) {
   const turns = createTurns()
   const opened: OpenedJournal = openJournal({ disk, scheduler: turns, fsync: false, ...options })
@@ -34,7 +34,7 @@ function open(disk: MemoryDisk, options: Partial<JournalOptions> = {}) {
   return {
     ...opened,
     turns,
-    /** Writes the payloads in one turn and ends it. With fsync the outcomes come later. */
+    /** Writes the payloads in one turn and ends the turn. With fsync the outcomes come later. */
     write(...payloads: string[]): Written[] {
       const outcomes = payloads.map((payload): Written => ({ payload, entry: undefined, failure: undefined }))
       for (const outcome of outcomes)
@@ -69,7 +69,7 @@ describe('writing', () => {
     expect(recover(disk.files)).toEqual(payloads)
   })
 
-  it('takes bytes as they are, and no longer refers to them afterwards', () => {
+  it('stores bytes unchanged, and does not reference them afterwards', () => {
     const disk = createMemoryDisk()
     const { journal, turns } = open(disk)
     const bytes = Buffer.from([0, 255, 1])
@@ -79,7 +79,7 @@ describe('writing', () => {
     expect(open(disk).recovered[0]?.payload).toEqual(Buffer.from([0, 255, 1]))
   })
 
-  it('may be called again from within a callback', () => {
+  it('may be called again from a callback', () => {
     const disk = createMemoryDisk()
     const { journal, turns } = open(disk)
     journal.write('first', () => journal.write('second', () => {}))
@@ -88,7 +88,7 @@ describe('writing', () => {
     expect(recover(disk.files)).toEqual(['first', 'second'])
   })
 
-  it('refuses an empty payload as a mistake of the caller, and goes on', async () => {
+  it('throws for an empty payload and goes on', async () => {
     const disk = createMemoryDisk()
     const { journal, write } = open(disk)
     await expect(append(journal, '')).rejects.toThrow(RangeError)
@@ -98,7 +98,7 @@ describe('writing', () => {
 })
 
 describe('recovering', () => {
-  it('returns every whole record before a tear at any byte of the last segment, none else, and goes on behind it', () => {
+  it('returns exactly the whole records before a tear at any byte of the last segment, and appends after them', () => {
     fc.assert(
       fc.property(turnsOfPayloads, turns => {
         const disk = createMemoryDisk()
@@ -125,7 +125,7 @@ describe('recovering', () => {
     )
   })
 
-  it('never returns a record with a flipped bit, wherever it is, and loses no segment but that one', () => {
+  it('never returns a record with a flipped bit at any place, and loses only that segment', () => {
     fc.assert(
       fc.property(turnsOfPayloads, fc.nat(), fc.nat(), (turns, whichSegment, whichBit) => {
         const disk = createMemoryDisk()
@@ -144,7 +144,7 @@ describe('recovering', () => {
         })
         const opened = open(damaged)
         expect(texts(opened)).toEqual(expected)
-        // Either the damage cannot be told from a torn last write, or its bytes are still there for somebody to look at.
+        // Either the damage looks like a torn last write, or its bytes are set aside.
         const [damage] = opened.damages
         if (damage) {
           expect(damage).toMatchObject({ segment: name, offset: intactEnd, bytes: bytes.length - intactEnd })
@@ -160,7 +160,7 @@ describe('recovering', () => {
     )
   })
 
-  it('tells damage in the last segment from a tear by the records behind it', () => {
+  it('distinguishes damage in the last segment from a tear by the records after it', () => {
     const disk = createMemoryDisk()
     open(disk).write('one', 'two', 'three')
     flipBit(disk.files.get('00000001.log')!, headerBytes * 8)
@@ -168,7 +168,7 @@ describe('recovering', () => {
     expect(texts(opened)).toEqual([])
     expect(opened.damages).toEqual([{ segment: '00000001.log', offset: 0, bytes: 35, keptAs: '00000001.damaged' }])
     expect(segments(disk)).toEqual([])
-    // What was set aside is not overwritten by later damage.
+    // Later damage does not overwrite the bytes that were set aside.
     open(disk).write('four', 'five')
     expect(segments(disk)).toEqual(['00000002.log'])
     flipBit(disk.files.get('00000002.log')!, headerBytes * 8)
@@ -176,7 +176,7 @@ describe('recovering', () => {
     expect([...disk.files.keys()]).toEqual(['00000001.damaged', '00000002.damaged'])
   })
 
-  it('sets damage aside whole when it died half-way the last time', () => {
+  it('sets damage aside completely after a crash half-way through', () => {
     const disk = createMemoryDisk()
     open(disk).write('one', 'two')
     const segment = disk.files.get('00000001.log')!
@@ -209,7 +209,7 @@ describe('recovering', () => {
     expect(disk.files.size).toBe(0)
   })
 
-  it('reads segments by number, also when their names grow', () => {
+  it('reads segments in the order of their numbers, even when the names grow', () => {
     const source = createMemoryDisk()
     const { write } = open(source, { segmentBytes: 1 })
     write('first')
@@ -225,7 +225,7 @@ describe('recovering', () => {
     expect(segments(disk)).toContain('100000001.log')
   })
 
-  it('says what the disk said when it cannot be cleaned', () => {
+  it('reports the error of the disk when it cannot be cleaned', () => {
     const disk = createMemoryDisk([['00000001.log', Buffer.alloc(3)]])
     disk.isReadOnly = true
     expect(() => open(disk)).toThrow(/could not be opened \(EROFS.*Check the free space and the rights/)
@@ -233,7 +233,7 @@ describe('recovering', () => {
 })
 
 describe('a disk that refuses', () => {
-  it('rejects the records of a write that failed after any byte, never recovers them, and goes on behind them', () => {
+  it('rejects the records of a write that failed after any byte, never recovers them, and goes on after them', () => {
     fc.assert(
       fc.property(
         fc.array(payload, { maxLength: 3 }),
@@ -262,7 +262,7 @@ describe('a disk that refuses', () => {
     )
   })
 
-  it('appends nothing behind a torn write that could not be cut off', () => {
+  it('appends nothing after a torn write that could not be cut off', () => {
     const disk = createMemoryDisk()
     const { write, journal } = open(disk)
     write('a')
@@ -275,7 +275,7 @@ describe('a disk that refuses', () => {
     }
     expect(write('torn 1', 'torn 2')[0]?.failure?.reason).toBe('disk')
     expect(write('b')[0]?.failure?.reason).toBe('disk')
-    // The one case in which a refused record is recovered: dying before the disk can be written to again.
+    // The only case in which a refused record is recovered: the process dies before the disk is writable again.
     expect(recover(disk.files)).toEqual(['a', 'torn 1'])
     disk.isReadOnly = false
     expect(write('c')[0]?.failure).toBeUndefined()
@@ -283,7 +283,7 @@ describe('a disk that refuses', () => {
     expect(journal.bytes).toBe(storedBytes(disk))
   })
 
-  it('takes records again after an append that made no file', () => {
+  it('accepts records again after an append that created no file', () => {
     const disk = createMemoryDisk()
     const { write } = open(disk)
     disk.isReadOnly = true
@@ -303,7 +303,7 @@ describe('a disk that refuses', () => {
     expect([...disk.files]).toEqual([['00000001.log', Buffer.alloc(0)]])
   })
 
-  it('is not left torn by reaching the bound', () => {
+  it('is not left torn when the limit is reached', () => {
     const disk = createMemoryDisk()
     const { journal, write } = open(disk, { maxBytes: 30 })
     journal.forget(write('a')[0]!.entry!)
@@ -339,7 +339,7 @@ describe('a disk that refuses', () => {
 })
 
 describe('segments', () => {
-  it('are rotated before they grow beyond their size, and removed when all in them is forgotten', () => {
+  it('are rotated before they exceed their size, and removed when all of their records are forgotten', () => {
     const disk = createMemoryDisk()
     const { journal, write } = open(disk, { segmentBytes: 3 * (headerBytes + 1) })
     const written = ['a', 'b', 'c', 'd', 'e', 'f', 'g'].flatMap(each => write(each))
@@ -353,7 +353,7 @@ describe('segments', () => {
     expect(segments(disk)).toEqual(['00000001.log', '00000003.log'])
     expect(recover(disk.files)).toEqual(['a', 'b', 'c', 'g'])
     for (const entry of [a, b, c, g]) journal.forget(entry!)
-    // The current one stays until another follows it.
+    // The current segment stays until the next one follows.
     expect(segments(disk)).toEqual(['00000003.log'])
     expect(journal.entries).toBe(0)
     write('h', 'i', 'j')
@@ -361,7 +361,7 @@ describe('segments', () => {
     expect(journal.bytes).toBe(storedBytes(disk))
   })
 
-  it('hold a write that is larger than their size', () => {
+  it('store a write that is larger than their size', () => {
     const disk = createMemoryDisk()
     const { write } = open(disk, { segmentBytes: 20 })
     write('a'.repeat(50), 'b'.repeat(50))
@@ -370,7 +370,7 @@ describe('segments', () => {
     expect(recover(disk.files)).toEqual(['a'.repeat(50), 'b'.repeat(50), 'c'])
   })
 
-  it('of earlier processes go when what was recovered from them is forgotten', () => {
+  it('of earlier processes are removed when their records are forgotten', () => {
     const disk = createMemoryDisk()
     open(disk).write('a', 'b')
     const { journal, recovered, write } = open(disk)
@@ -380,10 +380,10 @@ describe('segments', () => {
   })
 })
 
-describe('the bound', () => {
+describe('the limit of bytes', () => {
   const recordBytes = headerBytes + 1
 
-  it('refuses records beyond it, those that still wait included, and takes them again when something was forgotten', () => {
+  it('refuses records beyond it, counting those that wait, and accepts them again when records are forgotten', () => {
     const disk = createMemoryDisk()
     const { journal, write } = open(disk, { segmentBytes: 2 * recordBytes, maxBytes: 5 * recordBytes })
     const written = [...write('a', 'b'), ...write('c', 'd'), ...write('e', 'f', 'g')]
@@ -398,7 +398,7 @@ describe('the bound', () => {
     expect(recover(disk.files)).toEqual(['c', 'd', 'e', 'j', 'k'])
   })
 
-  it('is not reached by a current segment of which nothing is left', () => {
+  it('is not reached by a current segment with no live record', () => {
     const disk = createMemoryDisk()
     const { journal, write } = open(disk, { maxBytes: 3 * recordBytes })
     for (const each of ['a', 'b', 'c', 'd', 'e', 'f', 'g']) {
@@ -410,7 +410,7 @@ describe('the bound', () => {
     expect(storedBytes(disk)).toBe(recordBytes)
   })
 
-  it('counts what earlier processes left', () => {
+  it('counts the segments of earlier processes', () => {
     const disk = createMemoryDisk()
     open(disk).write('a', 'b', 'c')
     const { journal, recovered, write } = open(disk, { maxBytes: 2 * recordBytes })
@@ -421,10 +421,10 @@ describe('the bound', () => {
 })
 
 describe('with fsync', () => {
-  /** Lets everything run that only waits for promises. */
+  /** Runs everything that only waits for promises. */
   const settle = () => new Promise(resolve => setImmediate(resolve))
 
-  it('reports a record after its sync, and lets all writes during one sync share the next', async () => {
+  it('reports a record after its sync, and syncs all writes of one sync together in the next', async () => {
     const disk = createMemoryDisk()
     disk.pendingSyncs = []
     const { write } = open(disk, { fsync: true })
@@ -444,7 +444,7 @@ describe('with fsync', () => {
     expect(disk.pendingSyncs).toHaveLength(2)
   })
 
-  it('syncs each segment that a group is spread over', async () => {
+  it('syncs each segment of a group', async () => {
     const disk = createMemoryDisk()
     disk.pendingSyncs = []
     const { write } = open(disk, { fsync: true, segmentBytes: 1 })
@@ -457,7 +457,7 @@ describe('with fsync', () => {
     expect(disk.pendingSyncs.map(({ name }) => name)).toEqual(['00000001.log', '00000002.log', '00000003.log'])
   })
 
-  it('trusts nothing that waited for a sync that failed, and goes on in a new segment', async () => {
+  it('rejects every record that waited for a failed sync, and goes on in a new segment', async () => {
     const disk = createMemoryDisk()
     disk.pendingSyncs = []
     const { journal, write } = open(disk, { fsync: true })
@@ -498,7 +498,7 @@ describe('with fsync', () => {
 })
 
 describe('closing', () => {
-  it('writes what waits, refuses what comes after, and leaves what is not forgotten', async () => {
+  it('writes waiting records, refuses later ones, and leaves records that are not forgotten', async () => {
     const disk = createMemoryDisk()
     const { journal, turns, write } = open(disk)
     let entry: JournalEntry | undefined
@@ -511,13 +511,13 @@ describe('closing', () => {
     const refused = append(journal, 'c')
     turns.next()
     await expect(refused).rejects.toThrow(JournalUnavailable)
-    // The directory may be another's by now.
+    // Another process may have the directory now.
     journal.forget(entry!)
     expect(recover(disk.files)).toEqual(['a'])
     await journal.close()
   })
 
-  it('leaves no file when everything is forgotten', async () => {
+  it('leaves no file when every record is forgotten', async () => {
     const disk = createMemoryDisk()
     open(disk).write('a')
     const { journal, recovered, write } = open(disk)
@@ -529,7 +529,7 @@ describe('closing', () => {
   })
 })
 
-describe('any order of everything', () => {
+describe('any order of operations', () => {
   const operation = fc.oneof(
     { weight: 5, arbitrary: fc.record({ kind: fc.constant('write' as const), count: fc.integer({ min: 1, max: 4 }) }) },
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('fail' as const), kept: fc.nat({ max: 60 }) }) },
@@ -538,7 +538,7 @@ describe('any order of everything', () => {
     { weight: 1, arbitrary: fc.record({ kind: fc.constant('close' as const) }) },
   )
 
-  it('recovers each record that was written and not forgotten, once, and none that was refused', async () => {
+  it('recovers each written record that is not forgotten once, and no refused record', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(operation, { maxLength: 60 }), async operations => {
         const options = { segmentBytes: 80, maxBytes: 400 }
@@ -575,7 +575,7 @@ describe('any order of everything', () => {
             live.delete(text)
             node.journal.forget(entry)
           } else if (step.kind === 'crash') {
-            // A write was under way: some bytes of records that nobody was told of.
+            // A crash during a write: some bytes of unreported records.
             const last = segments(disk).at(-1)
             disk = createMemoryDisk(disk.files)
             const half = Buffer.concat([Buffer.from([40, 0, 0, 0, 1, 2, 3, 4]), Buffer.alloc(22, 'x')])

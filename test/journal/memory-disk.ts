@@ -1,13 +1,13 @@
 import type { Disk } from '../../src/ledger/journal/disk.ts'
 
-/** A disk in memory that refuses when told to. What is in `files` is what a process that starts now would find. */
+/** A disk in memory that can be made to fail. `files` is what a process that starts now would find. */
 export interface MemoryDisk extends Disk {
   readonly files: Map<string, Buffer>
-  /** The next append keeps that many bytes and throws. */
+  /** The next append stores this many bytes and throws. */
   failNextAppendAfter(bytes: number): void
-  /** As long as it is true, nothing can be cut or removed. */
+  /** While true, truncate and remove fail. */
   isReadOnly: boolean
-  /** Syncs wait here until they are settled by hand; undefined lets them succeed at once. */
+  /** Syncs wait here until the test settles them. Undefined lets them succeed at once. */
   pendingSyncs: (PromiseWithResolvers<void> & { name: string })[] | undefined
   readonly appends: number
 }

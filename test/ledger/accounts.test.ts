@@ -13,7 +13,7 @@ beforeAll(async () => {
 })
 afterAll(() => world.drop())
 
-test('the signup credit is granted once, however often and however many at once ask for it', async () => {
+test('the signup credit is granted once, even by repeated and concurrent calls', async () => {
   const customerId = await world.addCustomer()
   expect(await readBalance(world.pool, customerId)).toBeUndefined()
   const granted = await Promise.all(
@@ -26,7 +26,7 @@ test('the signup credit is granted once, however often and however many at once 
   })
 })
 
-test('an account opened in a transaction that fails was never opened', async () => {
+test('an account opened in a failed transaction does not exist', async () => {
   const customerId = await world.addCustomer()
   const failed = transaction(world.pool, async db => {
     await openAccount(db, customerId, 5n)
@@ -51,7 +51,7 @@ test('a credit is granted once per ref, to one customer, with one amount', async
   expect(await world.violations()).toEqual([])
 })
 
-test('usage rows go to the partition of their month, also those that came before it', async () => {
+test('usage rows are in the partition of their month, even those older than the partition', async () => {
   const { ledger } = await world.addNode()
   const customerId = await world.addCustomer(1_000n)
   const requestIdIn = (month: number) => {

@@ -5,7 +5,7 @@ import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
 import { type AuditCheck, audit, auditChecks } from '../../src/ledger/audit/audit.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf } from './ledger-world.ts'
 
-/** What makes each check find something. Written past the functions, the triggers and the constraints, which would refuse it. */
+/** One violation for each check. Bypasses the functions, triggers and constraints, which would reject it. */
 const corruptions: Record<AuditCheck, string> = {
   transactions_sum_to_zero: `UPDATE ledger_entry SET amount_nanos = amount_nanos + 1 WHERE account_kind = 'platform_promo'`,
   ledger_sums_to_zero: `UPDATE ledger_entry SET amount_nanos = amount_nanos + 1 WHERE account_kind = 'platform_promo'`,
@@ -35,14 +35,14 @@ const corruptions: Record<AuditCheck, string> = {
   days_equal_usage: 'UPDATE usage_day SET latency_ms_sum = latency_ms_sum + 1',
   key_days_equal_usage: 'UPDATE usage_key_day SET cost_nanos = cost_nanos + 1',
   cost_within_token_prices: 'UPDATE usage_event SET input_tokens = input_tokens - 1',
-  // 101 tokens and 10; believed are 100.4 and 9.05.
+  // 101 and 10 tokens. At most 100.4 and 9.05 are accepted.
   billed_within_count:
     'UPDATE usage_event SET counted_input_tokens = 88, output_tokens = 10, counted_output_tokens = 1',
   no_lease_outlives_its_node: `WITH past AS (UPDATE node SET started_at = now() - interval '1 hour')
     UPDATE lease SET node_id = gen_random_uuid(), granted_at = now() - interval '1 hour'`,
   day_spend_equals_usage: 'UPDATE balance SET day_spent_nanos = day_spent_nanos + 1',
   day_leased_equals_open_leases: 'UPDATE balance SET day_leased_nanos = day_leased_nanos - 1',
-  // Charged 101 and held 300.
+  // 101 are charged and 300 held.
   day_spend_within_cap: 'UPDATE balance SET day_cap_nanos = 400',
   key_spend_equals_usage: 'UPDATE key_spend SET spent_nanos = spent_nanos + 1',
   key_leased_equals_open_leases: 'UPDATE key_spend SET leased_nanos = leased_nanos - 1',
@@ -50,7 +50,7 @@ const corruptions: Record<AuditCheck, string> = {
   windows_count_slots: 'UPDATE lease SET slots = 1000000',
 }
 
-test('a ledger in use is clean', async () => {
+test('a ledger in use has no violations', async () => {
   const world = await worldInUse()
   expect(await audit(world.pool)).toEqual(Object.keys(auditChecks).map(name => ({ name, violations: 0, examples: [] })))
   await world.drop()
@@ -65,7 +65,7 @@ test.for(Object.keys(corruptions) as AuditCheck[])('%s finds what is planted for
   await world.drop()
 })
 
-test('after an outage the leases of the dead wait for somebody who ends them, which is no violation', async () => {
+test('after an outage, leases of dead nodes that no live node could reclaim yet are no violation', async () => {
   const world = await worldInUse()
   await world.pool.query(`UPDATE lease SET granted_at = now() - interval '1 hour'`)
   await world.pool.query(
@@ -79,8 +79,8 @@ test('after an outage the leases of the dead wait for somebody who ends them, wh
   await world.drop()
 })
 
-// Two looked for each entry in a list of all refunds, which with half a million of them takes hours.
-test('no check goes through one table for each row of another, however little memory there is for a table of hashes', async () => {
+// Two checks used to scan a list of all refunds for each entry, which takes hours with half a million refunds.
+test('no check scans one table for each row of another, even with little memory for hash tables', async () => {
   const world = await createLedgerWorld()
   await transaction(world.pool, async sql => {
     await sql.query(`INSERT INTO ledger_tx (kind, ref) SELECT 'refund', n::text FROM generate_series(1, 5000) AS n`)
@@ -95,7 +95,7 @@ test('no check goes through one table for each row of another, however little me
   await world.drop()
 })
 
-test('the ledger refuses to be rewritten', async () => {
+test('the ledger cannot be rewritten', async () => {
   const world = await worldInUse()
   await expect(world.pool.query('UPDATE ledger_entry SET amount_nanos = 1')).rejects.toThrow('append only')
   await expect(world.pool.query('DELETE FROM ledger_tx')).rejects.toThrow('append only')
@@ -104,7 +104,10 @@ test('the ledger refuses to be rewritten', async () => {
   await world.drop()
 })
 
-/** One customer with one charge of 101 nano-USD, 50 of it refunded, and one open lease, both of a key with a spend limit. */
+/**
+ * A customer with a charge of 101 nano-USD, 50 of it refunded, and an open lease, both for a key with a spend
+ * limit.
+ */
 async function worldInUse(): Promise<LedgerWorld> {
   const world = await createLedgerWorld()
   const { ledger } = await world.addNode()

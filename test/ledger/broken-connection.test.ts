@@ -47,11 +47,11 @@ beforeEach(async () => {
     journal: null,
     log,
   })
-  // Connections that are past their handshake, so that the next answer is one to a statement.
+  // Completes the handshake, so that the next answer is one to a statement.
   await ledger.admit(admissionOf(await world.addCustomer(1n), 1n))
 })
 
-test('an admission whose answer is lost is sent again and takes effect once', async () => {
+test('an admission with a lost answer is sent again and takes effect once', async () => {
   const customerId = await world.addCustomer(1_000n)
   const lost = proxy.cutAfter(0)
   const result = await ledger.admit(admissionOf(customerId, 300n))
@@ -61,7 +61,7 @@ test('an admission whose answer is lost is sent again and takes effect once', as
   expect(await world.violations()).toEqual([])
 })
 
-test('a settlement whose answer is lost is sent again and charges once', async () => {
+test('a settlement with a lost answer is sent again and charges once', async () => {
   const customerId = await world.addCustomer(1_000n)
   const admission = admissionOf(customerId, 300n)
   await ledger.admit(admission)
@@ -73,7 +73,7 @@ test('a settlement whose answer is lost is sent again and charges once', async (
   expect(await world.violations()).toEqual([])
 })
 
-test('a charge that was committed before it was voided stands, and only once', async () => {
+test('a charge that was committed before it was voided remains, once', async () => {
   const customerId = await world.addCustomer(1_000n)
   const admission = admissionOf(customerId, 300n)
   await ledger.admit(admission)
@@ -89,7 +89,7 @@ test('a charge that was committed before it was voided stands, and only once', a
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 750n })
 })
 
-test('while PostgreSQL is away settlements wait, and commit when it is back', async () => {
+test('settlements wait while PostgreSQL is away and are committed when it is back', async () => {
   const customerId = await world.addCustomer(1_000n)
   const admissions = [admissionOf(customerId, 300n), admissionOf(customerId, 300n)] as const
   await Promise.all(admissions.map(admission => ledger.admit(admission)))
@@ -116,7 +116,7 @@ test('while PostgreSQL is away settlements wait, and commit when it is back', as
   expect(await world.violations()).toEqual([])
 })
 
-test('an admission that PostgreSQL does not answer in two seconds is given up, and its lease does not stay', async () => {
+test('an admission without an answer in two seconds is given up, and its lease is released', async () => {
   const customerId = await world.addCustomer(1_000n)
   const lost = proxy.cutAfter(0)
   const admitted = ledger.admit(admissionOf(customerId, 300n))
@@ -132,7 +132,7 @@ test('an admission that PostgreSQL does not answer in two seconds is given up, a
   expect(await world.violations()).toEqual([])
 })
 
-test('a request that is admitted at its second try keeps its lease, though its first one broke off', async () => {
+test('a request that is admitted at its second try keeps its lease although the first try broke off', async () => {
   const customerId = await world.addCustomer(1_000n)
   const others = storeOf(world.pool)
   const [leaseId, otherNode] = [randomUUIDv7(), randomUUIDv7()]
@@ -142,17 +142,18 @@ test('a request that is admitted at its second try keeps its lease, though its f
   const lost = proxy.cutAfter(0)
   const admitted = ledger.admit(admissionOf(customerId, 800n))
   await lost
-  // Refused twice: once without an answer, once with one, after which it waits for what others hold.
+  // Refused twice: once with a lost answer and once with an answer. Then it waits for the leases of other nodes.
   await expect.poll(async () => (await readBalance(world.pool, customerId))!.dayRequests).toBe(22)
   await others.handBack([{ leaseId, keepNanos: null, slotsUsed: 20 }])
   expect(await admitted).toMatchObject({ kind: 'granted', hold: { nanos: 800n } })
   await ledger.drain(5_000)
-  // Counted when it was refused: its next try is not counted again. In the minute it would be, where one has begun since.
+  // Counted when it was refused, so the retry is not counted again in the day. A new minute may have begun,
+  // which counts it.
   expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 800n, dayRequests: 22 })
   expect(await world.violations()).toEqual([])
 })
 
-test('connections killed again and again in the middle of traffic lose nothing and charge nothing twice', async () => {
+test('killing connections repeatedly under traffic loses no charge and charges none twice', async () => {
   const customers = await Promise.all(Array.from({ length: 5 }, () => world.addCustomer(100_000n)))
   const KILLS = 12
   let [settled, kills, working] = [0, 0, true]

@@ -28,7 +28,7 @@ beforeEach(async () => {
 })
 afterEach(() => world.drop())
 
-test('after a few requests a customer with money to spare is admitted without the database, and its balance row rests', async () => {
+test('after a few requests a customer with a large balance is admitted in memory, without updates of the balance row', async () => {
   const node = await world.addNode({ bulkLeases: true })
   const customerId = await world.addCustomer(100n * USD)
   await warmUp(node, customerId)
@@ -42,7 +42,7 @@ test('after a few requests a customer with money to spare is admitted without th
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 100n * USD - 4n * 5n - 40n * 7n })
   expect(await world.violations()).toEqual([])
   expect(await node.ledger.drain(5_000)).toBe(0)
-  // The slots that were not used are given back with the money.
+  // Unused slots are given back with the money.
   expect(await readBalance(world.pool, customerId)).toMatchObject({
     leasedNanos: 0n,
     dayRequests: 45,
@@ -50,7 +50,7 @@ test('after a few requests a customer with money to spare is admitted without th
   expect(await world.violations()).toEqual([])
 })
 
-test('a lease that is to shrink and to close in one batch, as after a slow answer of the database, is folded once', async () => {
+test('a lease that shrinks and closes in one batch, as after a slow answer of the database, is folded once', async () => {
   const { nodeId } = await world.addNode()
   const customerId = await world.addCustomer(10n * USD)
   const store = storeOf(world.pool)
@@ -75,7 +75,7 @@ test.each([
   ['minute', 3_600_000, { minuteUsed: 21, dayUsed: 22 }],
   ['day', 3 * 86_400_000, { minuteUsed: 21, dayUsed: 21 }],
 ])(
-  'a %s that comes again, after a clock was set back and forward, counts the slots of its leases',
+  'a %s that begins again after a clock was set back and forward counts the slots of its leases',
   async (_, stepMs, windows) => {
     let nowMs = Date.UTC(2026, 10, 21, 10, 30)
     const { nodeId } = await world.addNode()
@@ -90,7 +90,8 @@ test.each([
     nowMs += stepMs
     expect(await count()).toMatchObject([{ windows }])
     expect(await world.violations()).toEqual([])
-    // Where they were not counted they would be taken from zero, which PostgreSQL refuses: the lease would keep its money.
+    // If they were not counted, subtracting them would go below zero, PostgreSQL would reject it, and the
+    // lease would keep its money.
     await store.handBack([{ leaseId, keepNanos: null, slotsUsed: 3 }])
     expect(await count()).toMatchObject([{ windows: { minuteUsed: 5 } }])
     expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 0n })
@@ -98,18 +99,18 @@ test.each([
   },
 )
 
-test('newcomers and last dollars are admitted one by one', async () => {
+test('new customers and last dollars are admitted by strict leases', async () => {
   const node = await world.addNode({ bulkLeases: true })
-  const [poor, dear] = [await world.addCustomer(USD - 1n), await world.addCustomer(19n * USD)]
+  const [poor, expensive] = [await world.addCustomer(USD - 1n), await world.addCustomer(19n * USD)]
   for (let i = 0; i < 12; i++) {
     const { result } = await admit(node, poor)
     expect(result).toMatchObject({ kind: 'granted' })
-    await node.ledger.admit(admissionOf(dear, USD))
+    await node.ledger.admit(admissionOf(expensive, USD))
   }
   expect(await bulkLeases()).toEqual([])
 })
 
-test('a request that another node could pay for makes it hand back what it does not use', async () => {
+test('a request that needs the bulk lease of another node makes that node hand back the unused part', async () => {
   const [one, two] = [await world.addNode({ bulkLeases: true }), await world.addNode({ bulkLeases: true })]
   const customerId = await world.addCustomer(2n * USD)
   await warmUp(one, customerId)
@@ -119,20 +120,20 @@ test('a request that another node could pay for makes it hand back what it does 
   const { freeNanos } = (await readBalance(world.pool, customerId))!
 
   const asked = two.ledger.admit(admissionOf(customerId, freeNanos + 1n))
-  // What the heartbeat of the first node finds within a second.
+  // The heartbeat of the first node would report this within a second.
   let recalled: readonly string[] = []
   while (recalled.length === 0) recalled = (await storeOf(world.pool).heartbeat(one.nodeId)).recalled
   expect(recalled).toEqual([lease!.lease_id])
   one.ledger.recall(recalled)
 
   expect(await asked).toMatchObject({ kind: 'granted', hold: { nanos: freeNanos + 1n } })
-  // The running request keeps its hold, and is charged to it.
+  // The running request keeps its hold and is charged to it.
   expect(await bulkLeases()).toMatchObject([{ granted_nanos: HOLD, recalled: false }])
   await settle(one, running.admission, running.result, HOLD)
   expect(await world.violations()).toEqual([])
 })
 
-test('a request that needs what the own node holds in bulk gets it at once', async () => {
+test('a request that needs a bulk lease of its own node gets the money at once', async () => {
   const node = await world.addNode({ bulkLeases: true })
   const customerId = await world.addCustomer(2n * USD)
   await warmUp(node, customerId)
@@ -141,14 +142,14 @@ test('a request that needs what the own node holds in bulk gets it at once', asy
   expect(await world.violations()).toEqual([])
 })
 
-test('what requests that ended leave in a lease is had while others of it run on, also by another node', async () => {
+test('money that ended requests leave in a lease is available while other requests of it run, also to another node', async () => {
   const [one, two] = [await world.addNode({ bulkLeases: true }), await world.addLivingNode()]
   const customerId = await world.addCustomer(4n * USD)
   await warmUp(one, customerId, USD / 10n)
   const running = await Promise.all(Array.from({ length: 9 }, () => admit(one, customerId, USD / 10n)))
   const [lease] = await bulkLeases()
   expect(running.map(({ result }) => holdOf(result).leaseId)).toEqual(running.map(() => lease!.lease_id))
-  /** The lease of one request, beside which so many of the nine still run, and which is free. */
+  /** Admits a request for `nanos` while some of the nine still run, and settles it as free. */
   const passes = async (node: TestNode, nanos: bigint) => {
     const admission = admissionOf(customerId, nanos)
     const result = await node.ledger.admit(admission)
@@ -160,7 +161,7 @@ test('what requests that ended leave in a lease is had while others of it run on
     for (const { admission, result } of running.splice(0, count)) await settle(one, admission, result, 7n)
     await settledAll(one)
   }
-  // Makes it give back what nothing needs.
+  // Makes the lease give back what nothing needs.
   await passes(one, 3n * USD)
   await end(4)
   await passes(one, 34n * (USD / 10n))
@@ -191,7 +192,7 @@ test('three nodes together admit exactly as many requests of a minute as the lim
     )
     granted += results.filter(({ kind }) => kind === 'granted').length
   }
-  // Slots of one node may be out of reach for a moment, but they come back: in the end nothing is left of the minute.
+  // Slots of one node may be unavailable for a moment, but they come back. In the end the minute is used up.
   await Promise.all(nodes.map(({ ledger }) => ledger.drain(5_000)))
   for (let i = 0; granted < 150 && i < 150; i++) {
     const { kind } = await nodes[0]!.ledger.admit(admissionOf(customerId, HOLD, { limits }))
@@ -211,7 +212,7 @@ test('lower limits end a lease that was granted under higher ones', async () => 
   })
 })
 
-test('a node that may be taken for dead admits nothing in memory', async () => {
+test('a node that may be declared dead admits nothing in memory', async () => {
   let mayAdmit = true
   const nodeId = randomUUIDv7()
   await storeOf(world.pool).registerNode(nodeId)
@@ -247,7 +248,7 @@ test.each([
   expect(holdOf(result).leaseId !== admission.requestId).toBe(inMemory)
 })
 
-test('with 100,000 charges that PostgreSQL does not take, nothing more is admitted', async () => {
+test('with 100,000 uncommitted charges, no request is admitted', async () => {
   const node = await world.addNode({ commitWaitMs: 600_000 })
   const [late, other] = [await world.addCustomer(USD), await world.addCustomer(USD)]
   await using _ = await holdBalance(late)
@@ -268,7 +269,7 @@ test('with 100,000 charges that PostgreSQL does not take, nothing more is admitt
   await expect(admit(node, other)).rejects.toMatchObject({ code: 'overloaded' })
 })
 
-test('what a fenced node still has to settle is charged to the free balance, once', async () => {
+test('remaining settlements of a fenced node are charged to the free balance, once', async () => {
   const node = await world.addNode({ bulkLeases: true })
   const customerId = await world.addCustomer(100n * USD)
   await warmUp(node, customerId)
@@ -283,7 +284,7 @@ test('what a fenced node still has to settle is charged to the free balance, onc
   expect(await world.violations()).toEqual([])
 })
 
-test('what a killed process left in its journal is charged once by the next, before its leases end', async () => {
+test('charges in the journal of a killed process are settled once by the next one, before its leases end', async () => {
   const disk = createMemoryDisk()
   const options = { disk, scheduler: systemScheduler, fsync: false }
   const killed = await world.addNode({ bulkLeases: true, journal: openJournal(options).journal })
@@ -305,7 +306,7 @@ test('what a killed process left in its journal is charged once by the next, bef
   expect(await world.violations()).toEqual([])
 })
 
-test('where the leases of a killed process are gone, the next one tells of the charge that is late, and not of those it finds committed', async () => {
+test('when the leases of a killed process are gone, the next one logs the late charge and not the ones that were committed', async () => {
   const disk = createMemoryDisk()
   const options = { disk, scheduler: systemScheduler, fsync: false }
   const killed = await world.addNode({ bulkLeases: true, journal: openJournal(options).journal })
@@ -319,30 +320,30 @@ test('where the leases of a killed process are gone, the next one tells of the c
   await reclaimDeadLeases(world.pool, { nodeShard: 9, deadNodes: [killed.nodeId] })
 
   const { journal, recovered } = openJournal(options)
-  const told: object[] = []
-  const log = { warn: (facts: object) => told.push(facts), error: (facts: object) => told.push(facts) }
+  const logged: object[] = []
+  const log = { warn: (facts: object) => logged.push(facts), error: (facts: object) => logged.push(facts) }
   const next = await world.addNode({ bulkLeases: true, journal, log })
   const records = recovered.map(({ payload, entry }) => ({ payload, forget: () => journal.forget(entry) }))
   expect(records.some(({ payload }) => payload.includes(committed.admission.requestId))).toBe(true)
   await next.ledger.replay(records)
-  expect(told).toEqual([{ request: unsettled.admission.requestId, effect: 'late' }])
+  expect(logged).toEqual([{ request: unsettled.admission.requestId, effect: 'late' }])
   expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 0n, postedNanos: 100n * USD - 44n })
 })
 
-/** Enough requests, charged 5 nano-USD each, that the next one has a bulk lease to run on. */
+/** Sends enough requests, charged 5 nano-USD each, that the next one has a bulk lease. */
 async function warmUp(node: TestNode, customerId: string, holdNanos = HOLD): Promise<void> {
   for (let i = 0; i < 4; i++) {
     const { admission, result } = await admit(node, customerId, holdNanos)
     await settle(node, admission, result, 5n)
   }
-  // Asks for the lease, and waits for it.
+  // Asks for the lease and waits for it.
   const { admission, result } = await admit(node, customerId, holdNanos)
   expect(holdOf(result).leaseId).not.toBe(admission.requestId)
   await settle(node, admission, result, 0n)
   await settledAll(node)
 }
 
-/** Until it is disposed of PostgreSQL takes no charge of this customer. */
+/** Locks the balance until it is disposed, so that PostgreSQL accepts no charge of this customer. */
 async function holdBalance(customerId: string): Promise<AsyncDisposable> {
   const holder = await world.pool.pg.connect()
   await holder.query('BEGIN')
@@ -374,7 +375,7 @@ async function settledAll(node: TestNode): Promise<void> {
   while (node.ledger.pending.settlements > 0) await new Promise(resolve => setImmediate(resolve))
 }
 
-/** Changes with every update of the customer's balance row. */
+/** A value that changes with every update of the customer's balance row. */
 async function rowVersion(customerId: string) {
   const { rows } = await world.pool.query('SELECT xmin::text, ctid::text FROM balance WHERE customer_id = $1', [
     customerId,

@@ -4,7 +4,7 @@ import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
 import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
 import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, unlimited } from './ledger-world.ts'
 
-// The balance row holds the spend of one day. What ends later, or came before, counts for its own day all the same.
+// The balance row has the spend of one day. A charge of another day counts for its own day all the same.
 
 const DAY_MS = 86_400_000
 const NOON = Date.UTC(2026, 10, 21, 12)
@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterAll(() => world.drop())
 
 test.each(['handed back', 'reclaimed'])(
-  'what a bulk lease was charged counts for the day of its grant, when it is %s on a later one',
+  'charges of a bulk lease count for the day of its grant when it is %s on a later day',
   async end => {
     const { customerId, nodeId, store, clock } = await customerWith(10_000n)
     const leaseId = randomUUIDv7()
@@ -38,14 +38,14 @@ test.each(['handed back', 'reclaimed'])(
   },
 )
 
-test('a charge that comes late keeps within the cap of its own day, whatever the cap is now', async () => {
+test('a late charge keeps within the cap of its own day, whatever the cap is now', async () => {
   const { customerId, nodeId, store, clock } = await customerWith(10_000n)
   const admit = (cap: bigint) =>
     store.admit(nodeId, [admissionOf(customerId, 10n, { limits: { ...unlimited, dailySpendCapNanos: cap } })])
   await admit(300n)
   clock.nowMs += DAY_MS
   await admit(50n)
-  // Its lease is gone, and 10 of the day are still held by the first admission.
+  // Its lease is gone. The first admission still holds 10 of that day.
   const late = (charge: bigint, startedAtEpochMs: number) =>
     store.settle(
       SHARD,
@@ -59,7 +59,7 @@ test('a charge that comes late keeps within the cap of its own day, whatever the
   expect(await world.violations()).toEqual([])
 })
 
-test('a day that was charged before its first admission begins with that, and keeps the cap that was known then', async () => {
+test('a day that was charged before its first admission starts with that spend and keeps the cap known then', async () => {
   const { customerId, nodeId, store, clock } = await customerWith(10_000n)
   const limits = { ...unlimited, dailySpendCapNanos: 300n }
   await store.admit(nodeId, [admissionOf(customerId, 10n, { limits })])
@@ -68,7 +68,7 @@ test('a day that was charged before its first admission begins with that, and ke
   expect([...(await store.settle(SHARD, encodeSettlements([charge]))).values()]).toEqual(['late'])
   expect(await daySpend(customerId)).toEqual([{ day: '2026-11-22', spent: 200n, cap: 300n }])
   clock.nowMs += DAY_MS
-  // Lowered meanwhile: what was charged under the higher one is no violation.
+  // The cap was lowered. Charges under the higher cap are no violation.
   const lower = { ...unlimited, dailySpendCapNanos: 150n }
   expect(await store.admit(nodeId, [admissionOf(customerId, 10n, { limits: lower })])).toMatchObject([
     { code: 'daily_spend_cap_reached', capLeftNanos: 0n },

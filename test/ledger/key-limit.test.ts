@@ -14,7 +14,7 @@ import {
 } from './ledger-world.ts'
 
 const HOLD = 1_000n
-/** A Saturday, and the last but one day of its month's third week. */
+/** A Saturday, the last day but one of an ISO week. */
 const SATURDAY_MS = Date.UTC(2026, 10, 21, 23, 59, 30)
 
 let world: LedgerWorld
@@ -45,9 +45,9 @@ async function spendOf(keyId: string) {
   return rows
 }
 
-test('600 requests at once on three nodes never hold more than the key may spend, though the customer is rich', async () => {
+test('600 concurrent requests on three nodes never hold more than the limit of the key, although the balance is large', async () => {
   const { customerId, keyId, ask } = await limitedKey(100n * HOLD + HOLD / 2n)
-  // The other key of the same customer is admitted in memory meanwhile, and is not held up by the limit.
+  // Another key of the same customer is admitted in memory during that time. The limit does not affect it.
   const free = Array.from({ length: 300 }, () => admissionOf(customerId, HOLD))
   const limited = Array.from({ length: 600 }, () => ask())
   const admit = (admission: Admission, i: number) => nodes[i % nodes.length]!.ledger.admit(admission)
@@ -90,7 +90,7 @@ test('a flexible hold takes what the limit leaves, down to its floor', async () 
   expect(held).toEqual([10n, 10n, 5n, 'in_flight_budget'])
 })
 
-test('what is not charged, and what never ran, goes back to the limit', async () => {
+test('the limit gets back what is not charged and what never ran', async () => {
   const { keyId, ask } = await limitedKey(2n * HOLD)
   const [charged, dropped] = [ask(), ask()]
   for (const admission of [charged, dropped])
@@ -106,7 +106,7 @@ test.each([
   ['weekly', Date.UTC(2026, 10, 23)],
   ['monthly', Date.UTC(2026, 11, 1)],
 ] as const)(
-  'a %s limit starts again at its edge, and a late charge counts where it was admitted',
+  'a %s limit starts again at the edge of its window, and a late charge counts in the window of its admission',
   async (reset, edgeMs) => {
     nowMs = SATURDAY_MS
     const { keyId, ask } = await limitedKey(HOLD, reset)
@@ -128,7 +128,7 @@ test.each([
   },
 )
 
-test('a charge whose node was taken for dead counts against the limit, and is written off where others used it up', async () => {
+test('a charge of a node that was declared dead counts against the limit, and is written off when the limit is used up', async () => {
   const { keyId, ask } = await limitedKey(2n * HOLD)
   const dying = await world.addNode({ windowClock: () => nowMs })
   const [fits, tooMuch] = [ask(), ask()]

@@ -26,7 +26,7 @@ afterAll(() => world.drop())
 const HOLD = 1_000_000n
 const nodeOf = (i: number) => nodes[i % nodes.length]!
 
-test('200 requests at once on a balance for exactly 50: 50 are granted and the balance ends at zero', async () => {
+test('of 200 concurrent requests on a balance for exactly 50, 50 are granted and the balance ends at zero', async () => {
   const customerId = await world.addCustomer(50n * HOLD)
   const admissions = Array.from({ length: 200 }, () => admissionOf(customerId, HOLD))
   const results = await Promise.all(admissions.map(admission => nodes[0]!.ledger.admit(admission)))
@@ -48,7 +48,7 @@ test('200 requests at once on a balance for exactly 50: 50 are granted and the b
   expect(await world.violations()).toEqual([])
 })
 
-test('500 requests at once for the last cent, from three processes: one gets it', async () => {
+test('of 500 concurrent requests for the last cent from three processes, one gets it', async () => {
   const customerId = await world.addCustomer(10_000_000n)
   const results = await Promise.all(
     Array.from({ length: 500 }, (_, i) => nodeOf(i).ledger.admit(admissionOf(customerId, 10_000_000n))),
@@ -69,7 +69,7 @@ test('a flexible hold takes what is left, down to its floor', async () => {
   expect(held).toEqual([10n, 10n, 5n, 'in_flight_budget'])
 })
 
-describe('the hold of an answer that has ended, whose charge is in the journal and not committed yet,', () => {
+describe('the hold of an ended answer with a charge that is in the journal and not committed yet', () => {
   const HELD = 800n
   const CHARGED = 10n
   let node: TestNode
@@ -85,25 +85,25 @@ describe('the hold of an answer that has ended, whose charge is in the journal a
     expect(node.ledger.pending.settlements).toBe(1)
   })
 
-  test('does not shorten the next one', async () => {
+  test('does not shorten the next answer', async () => {
     const ask = { wantNanos: 900n, floorNanos: 100n }
     const result = await node.ledger.admit(admissionOf(customerId, 0n, { ask }))
     expect(result).toMatchObject({ kind: 'granted', hold: { nanos: 900n }, windows: { minuteUsed: 2, dayUsed: 2 } })
   })
 
-  test('leaves the next one all that there is, where that is less than it wants', async () => {
+  test('leaves the next request everything that is left when that is less than it wants', async () => {
     const ask = { wantNanos: 2_000n, floorNanos: 100n }
     const result = await node.ledger.admit(admissionOf(customerId, 0n, { ask }))
     expect(result).toMatchObject({ kind: 'granted', hold: { nanos: 990n }, windows: { minuteUsed: 2, dayUsed: 2 } })
   })
 
-  test('is no reason to refuse the next one on another node', async () => {
+  test('does not make another node refuse the next request', async () => {
     const result = await nodes[1]!.ledger.admit(admissionOf(customerId, 990n))
     expect(result).toMatchObject({ kind: 'granted', windows: { minuteUsed: 2, dayUsed: 2 } })
   })
 })
 
-test('the minute window is exact over three processes', async () => {
+test('the minute window is exact across three processes', async () => {
   const customerId = await world.addCustomer(1_000n)
   const limits = { ...unlimited, requestsPerMinute: 20 }
   const now = () => Date.UTC(2026, 10, 21, 10, 30, 12)
@@ -126,7 +126,7 @@ test('the minute window is exact over three processes', async () => {
   }
 })
 
-test('the day window is exact over three processes, and a request refused by it does not count', async () => {
+test('the day window is exact across three processes, and a request it refuses does not count', async () => {
   const customerId = await world.addCustomer(1_000n)
   const limits = { ...unlimited, requestsPerDay: 30 }
   const results = await Promise.all(
@@ -137,7 +137,7 @@ test('the day window is exact over three processes, and a request refused by it 
   expect(Math.max(...results.map(result => result.windows.dayUsed))).toBe(30)
 })
 
-test('a request that is refused for money and tries again in the next minute counts once for its day', async () => {
+test('a request that is refused for money and sent again in the next minute counts once in its day', async () => {
   let nowMs = Date.UTC(2026, 10, 21, 10, 30, 59)
   const customerId = await world.addCustomer(10n)
   const limits = { ...unlimited, requestsPerDay: 1 }
@@ -154,13 +154,13 @@ test('a request that is refused for money and tries again in the next minute cou
   expect(await store.admit(nodes[0]!.nodeId, [again])).toMatchObject([
     { kind: 'granted', windows: { minuteUsed: 1, dayUsed: 1 } },
   ])
-  // The minute that begins a day is of that day.
+  // The first minute of a day belongs to that day.
   nowMs = Date.UTC(2026, 10, 22)
   const next = { ...admissionOf(customerId, null, { limits }), countedUntilEpochMs: nowMs }
   expect(await store.admit(nodes[0]!.nodeId, [next])).toMatchObject([{ windows: { minuteUsed: 1, dayUsed: 1 } }])
 })
 
-test('the daily spend cap is exact over three processes, counts what is held, and gives back what was not spent', async () => {
+test('the daily spend cap is exact across three processes, counts holds, and gets back what was not spent', async () => {
   const customerId = await world.addCustomer(1_000n)
   const limits = { ...unlimited, dailySpendCapNanos: 100n }
   const ask = () => admissionOf(customerId, 10n, { limits })
@@ -180,7 +180,7 @@ test('the daily spend cap is exact over three processes, counts what is held, an
   expect(await world.violations()).toEqual([])
 })
 
-test('free requests pass on an empty balance and a used-up cap', async () => {
+test('free requests are admitted with an empty balance and a used-up cap', async () => {
   const customerId = await world.addCustomer(0n)
   const limits = { ...unlimited, dailySpendCapNanos: 0n }
   const admission = admissionOf(customerId, 0n, { limits })
@@ -189,7 +189,7 @@ test('free requests pass on an empty balance and a used-up cap', async () => {
   expect(await world.violations()).toEqual([])
 })
 
-test('a customer without an account is refused with a clear error, and its batch goes on', async () => {
+test('a customer without an account gets a clear error, and the rest of the batch is admitted', async () => {
   const [without, withAccount] = [await world.addCustomer(), await world.addCustomer(100n)]
   const [refused, granted] = await Promise.allSettled([
     nodes[0]!.ledger.admit(admissionOf(without, 10n)),

@@ -11,17 +11,17 @@ import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 
-/** A database with what a ledger test needs around it. */
+/** A database with everything a ledger test needs. */
 export interface LedgerWorld extends TestDatabase {
-  /** A ledger with a pool and a registered node of its own, as another process would have. */
+  /** A ledger with its own pool and registered node, like another process. */
   addNode(more?: Partial<LedgerDeps> & { windowClock?: () => number }): Promise<TestNode>
-  /** One that also sends heartbeats, as another process does: others do not take it for dead, and it hears of recalls. */
+  /** Like addNode, with heartbeats: other nodes do not declare it dead, and it learns of recalls. */
   addLivingNode(more?: Partial<LedgerDeps>): Promise<TestNode>
-  /** A customer with an account of exactly this credit; undefined makes the customer without an account. */
+  /** A customer with an account of exactly this credit. Undefined makes a customer without an account. */
   addCustomer(creditNanos?: bigint): Promise<string>
-  /** The findings that are not clean. */
+  /** The audit findings with violations. */
   violations(): Promise<AuditFinding[]>
-  /** Ends the nodes, whatever they are doing, before the database. */
+  /** Stops the nodes at once, then drops the database. */
   drop(): Promise<void>
 }
 
@@ -101,7 +101,7 @@ export const unlimited = {
   dailySpendCapNanos: 1_000_000_000_000n,
 }
 
-/** An admission that holds exactly `holdNanos`, or nothing but a count. */
+/** An admission that holds exactly `holdNanos`. Null only counts the request. */
 export function admissionOf(customerId: string, holdNanos: bigint | null, more: Partial<Admission> = {}): Admission {
   return {
     requestId: randomUUIDv7(),
@@ -115,10 +115,10 @@ export function admissionOf(customerId: string, holdNanos: bigint | null, more: 
   }
 }
 
-/** One input token costs one nano-USD: so a cost can be any amount. */
+/** One input token costs one nano-USD, so that a cost can be any amount. */
 export const nanoPerToken: TokenPrice = { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n }
 
-/** The settlement of an admission whose tokens cost `chargeNanos`, 80 % of it the hoster's. */
+/** The settlement of an admission with tokens that cost `chargeNanos`. The hoster's share is 80 %. */
 export function settlementOf(
   admission: Admission,
   holdNanos: bigint,
@@ -160,7 +160,7 @@ export function settlementOf(
   }
 }
 
-/** As of a request that holds what the settlement says. */
+/** Settles with a hold that matches the settlement. */
 export function settle(ledger: Ledger, settlement: Settlement): Promise<void> {
   return ledger.settle(settlement, { leaseId: settlement.leaseId, nanos: settlement.holdNanos, isOpen: true })
 }

@@ -1,4 +1,5 @@
-// Whoever locks several bulk leases does so in the order of their ids: settlements lock them without the balance row, so that row orders nobody.
+// Every function that locks several bulk leases does so in the order of their ids. Settlements lock them
+// without the balance row, so that row cannot order them.
 import { randomUUIDv7 } from 'node:crypto'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
@@ -13,7 +14,7 @@ beforeEach(async () => {
 })
 afterEach(() => world.drop())
 
-/** A node with two bulk leases of one customer, which stand in the table in this order. */
+/** Adds a node with two bulk leases of one customer. Their rows are in the table in this order. */
 async function addBusyNode(order: 'rising' | 'falling') {
   const store = storeOf(world.pool)
   const { nodeId } = await world.addNode()
@@ -29,7 +30,10 @@ async function addBusyNode(order: 'rising' | 'falling') {
   return { nodeId, customerId, leaseIds, settle: () => store.settle(1, settlements) }
 }
 
-/** Starts one after the other while somebody has the lease with the lowest id, so that both meet at it; returns what came of them. */
+/**
+ * Starts the works one after the other while another session has locked the lease, so that both wait for it.
+ * Returns their results.
+ */
 async function meetAt(leaseId: string, works: (() => Promise<unknown>)[]) {
   const other = await world.pool.pg.connect()
   await other.query('BEGIN')
@@ -64,7 +68,7 @@ test.each(['rising', 'falling'] as const)(
 )
 
 test.each(['rising', 'falling'] as const)(
-  'the end of the leases of a node taken for dead and a settlement of that node do not deadlock: ids are %s',
+  'reclaiming the leases of a dead node and a settlement of that node do not deadlock: ids are %s',
   async order => {
     const { nodeId, customerId, leaseIds, settle } = await addBusyNode(order)
     await storeOf(world.pool).retireNode(nodeId)

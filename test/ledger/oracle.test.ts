@@ -33,9 +33,9 @@ const SEQUENCES_EACH = 80
 const COMMANDS_MAX = 60
 
 /**
- * Random commands, up to four of them at once from two nodes, against PostgreSQL and against the oracle. Whatever the order in which they
- * really took effect, there must be an order in which the oracle answers each of them as the ledger did and ends with the same balance,
- * to the nano-USD.
+ * Sends random commands, up to four at once from two nodes, to PostgreSQL and to the oracle. Whatever the
+ * order in which they took effect, there must be an order in which the oracle answers each of them as the
+ * ledger did and ends with the same balance, to the nano-USD.
  */
 test(`the oracle explains ${DATABASES * SEQUENCES_EACH} random concurrent sequences`, async () => {
   await Promise.all(
@@ -53,7 +53,7 @@ test(`the oracle explains ${DATABASES * SEQUENCES_EACH} random concurrent sequen
   )
 })
 
-/** A command before it is known which requests exist: `pick` chooses one of them. */
+/** A command that is made before the existing requests are known: `pick` chooses one of them. */
 type Operation =
   | { kind: 'open'; credit: bigint }
   | { kind: 'credit'; ref: number; amount: bigint }
@@ -192,15 +192,15 @@ interface Run {
   readonly world: LedgerWorld
   readonly customerId: string
   readonly limits: AccountLimits
-  /** A key with a spend limit, which some of the requests come with. */
+  /** A key with a spend limit. Some of the requests use it. */
   readonly keyId: string
   readonly keyLimit: KeyLimit
   readonly nodes: readonly { nodeId: string }[]
   readonly ledgers: readonly Ledger[]
-  /** The clock of the windows, which may step back, and the one that may not. */
+  /** The clock of the windows, which may step back, and the clock that may not. */
   nowMs: number
   monotonicMs: number
-  /** Every request that ever held money, with what it was told it holds. */
+  /** Every request that ever held money, with the hold it was given. */
   readonly requests: Map<string, { admission: Admission; heldNanos: bigint; isAgain: boolean }>
 }
 
@@ -252,8 +252,9 @@ function commandsFor(run: Run, operations: readonly Operation[]): Command[] {
     const settlement = settlementOf(admission, heldNanos, chargeNanos, { startedAtEpochMs: run.nowMs })
     return [{ kind: 'settle', node: operation.node, settlement, keyLimit: admission.keyLimit }]
   })
-  // Left out is what nobody does and what means something else in one batch than one after the other: an admission sent again beside the
-  // first, two settlements at once of a request that is admitted again, perhaps after its node was taken for dead, and two deaths of a node.
+  // Leaves out what never happens, and what has another effect in one batch than in sequence: a repeated
+  // admission together with the first one, two concurrent settlements of a request that is admitted again,
+  // perhaps after its node was declared dead, and two deaths of a node.
   const admitted = commands.filter(command => command.kind === 'admit').map(idOf)
   const isAgain = (id: string) => run.requests.get(id)?.isAgain === true || admitted.includes(id)
   return commands.filter((command, i) => {
@@ -308,12 +309,12 @@ async function carryOut(run: Run, command: Command): Promise<Seen> {
   }
 }
 
-/** It comes back under a new id, as a node does that was fenced. */
+/** Registers the node again under a new id, as a fenced node does. */
 async function killNode(pool: Pool, node: { nodeId: string }): Promise<void> {
   const store = storeOf(pool)
   await store.retireNode(node.nodeId)
   await reclaimDeadLeases(pool, { nodeShard: 9 })
-  // What is admitted meanwhile is fenced, and tried again until the new id is there.
+  // Admissions in between are fenced and tried again until the new id is registered.
   const newId = randomUUIDv7()
   await store.registerNode(newId)
   node.nodeId = newId
@@ -326,7 +327,10 @@ function noAccount(error: Error): string {
   return 'no account'
 }
 
-/** The states in which the oracle can be after carrying out the commands in an order in which each is answered as it was. */
+/**
+ * The states that the oracle can reach by running the commands in an order that gives each command its actual
+ * answer.
+ */
 function ordersThatExplain(account: Account, commands: readonly Command[], seen: readonly Seen[]): Account[] {
   if (commands.length === 0) return [account]
   return commands.flatMap((command, i) => {
@@ -340,7 +344,7 @@ function ordersThatExplain(account: Account, commands: readonly Command[], seen:
 }
 
 function isSame(expected: Seen, seen: Seen): boolean {
-  // The amounts beside a rate refusal may be from earlier in the minute.
+  // The amounts in a refusal by a request limit may be from earlier in the minute.
   if (isRateRefusal(expected) && isRateRefusal(seen)) {
     return isDeepStrictEqual({ ...(expected as object), ...noAmounts }, { ...(seen as object), ...noAmounts })
   }

@@ -3,8 +3,9 @@ import type { Admission, AdmissionResult, RefusalCode } from '../../src/ledger/l
 import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
 
 /**
- * What the ledger should do for one customer, written down once more in the plainest way: no SQL, no batches, one command after the other.
- * The test asks it whether what really happened at once can be explained by some order of its commands.
+ * What the ledger should do for one customer, implemented again in the simplest way: without SQL and batches,
+ * one command after the other. The test checks that some order of the commands explains the results of
+ * concurrent ones.
  */
 export interface Account {
   open: boolean
@@ -18,11 +19,11 @@ export interface Account {
   day: number
   dayRequests: number
   daySpent: bigint
-  /** The highest of the day; null before its first admission. */
+  /** The highest cap of the day. Null before its first admission. */
   dayCap: bigint | null
-  /** Of the days before, and of those that were charged before their first admission. */
+  /** The other days: earlier ones, and days that were charged before their first admission. */
   readonly caps: Map<number, bigint>
-  /** What the one key with a spend limit was charged, by the first day of the window. */
+  /** Charges of the key with a spend limit, by the first day of the window. */
   readonly keySpent: Map<number, bigint>
 }
 
@@ -42,10 +43,10 @@ export interface UsageRow {
   readonly share: bigint
   readonly writeoff: bigint
   readonly refunded: bigint
-  /** The hoster's part of it. */
+  /** The hoster's part of the charge. */
   readonly refundedShare: bigint
   readonly keyWindow: number | null
-  /** Null where it counts for no day. */
+  /** Null when the charge counts for no day. */
   readonly capDay: number | null
 }
 
@@ -85,11 +86,11 @@ export function newAccount(): Account {
   }
 }
 
-/** All that may come of a command: usually one thing. The account given is not changed. */
+/** All possible outcomes of a command, usually one. Does not change `account`. */
 export function outcomes(before: Account, command: Command): { account: Account; seen: Seen }[] {
   const account = copyOf(before)
   const expected = { account, seen: carryOut(account, command) }
-  // A node that remembers a window as used up may say so instead of finding the lease of a repeated admission.
+  // A node that remembers a used-up window may refuse a repeated admission instead of finding its lease.
   if (command.kind === 'admit' && before.leases.has(command.admission.requestId)) {
     const without = copyOf(before)
     without.leases.delete(command.admission.requestId)
@@ -100,8 +101,8 @@ export function outcomes(before: Account, command: Command): { account: Account;
 }
 
 /**
- * An admission that is refused for want of money is counted, waits for what may come back, and tries again. One that can do with less may ask
- * for all or nothing at first. Undefined for all else.
+ * The retry of an admission that is refused for money: it was counted and waits for money to come back. An
+ * admission with a lower floor may first ask for all or nothing. Undefined for any other command.
  */
 export function refusedOnce(before: Account, command: Command): { account: Account; command: Command } | undefined {
   if (command.kind !== 'admit' || command.admission.countedUntilEpochMs !== undefined) return undefined
@@ -184,7 +185,7 @@ const DAY_MS = 86_400_000
 function admit(account: Account, { admission, node, nowMs }: Extract<Command, { kind: 'admit' }>): AdmissionResult {
   const { limits, keyLimit, ask, requestId, modelId } = admission
   const thisMinute = Math.floor(nowMs / MINUTE_MS)
-  // A clock that steps back is followed only when it is more than two minutes.
+  // The windows follow a clock that steps back only when it does by more than two minutes.
   const minute = account.minute >= thisMinute && account.minute <= thisMinute + 2 ? account.minute : thisMinute
   const day = Math.max(Math.floor(nowMs / DAY_MS), account.day)
   if (minute !== account.minute) {
@@ -195,7 +196,7 @@ function admit(account: Account, { admission, node, nowMs }: Extract<Command, { 
     if (account.dayCap !== null) account.caps.set(account.day, account.dayCap)
     account.day = day
     account.dayRequests = 0
-    // Nothing, but what came late for it.
+    // Zero, except for late charges.
     account.daySpent = usedOfDay(account, day)
     account.dayCap = account.caps.get(day) ?? null
   }
@@ -268,7 +269,7 @@ function settle(account: Account, { settlement, keyLimit }: Extract<Command, { k
   const { requestId, costNanos } = settlement
   const lease = account.leases.get(requestId)
   account.leases.delete(requestId)
-  // A death that was only presumed gives way to what really happened.
+  // The settlement replaces a presumed death.
   const earlier = account.usage.get(requestId)
   if (earlier !== undefined && !(earlier.outcome === 'node_died' && lease === undefined)) return 'done'
   const hold = lease?.granted ?? settlement.holdNanos
@@ -305,14 +306,14 @@ function settle(account: Account, { settlement, keyLimit }: Extract<Command, { k
   return 'done'
 }
 
-/** Charged to requests that were admitted on that day, and held by them. */
+/** What requests admitted on that day were charged and hold. */
 function usedOfDay({ usage, leases }: Account, day: number): bigint {
   const ofDay = <Row extends { capDay: number | null }>(rows: Iterable<Row>) =>
     [...rows].filter(({ capDay }) => capDay === day)
   return sum(ofDay(usage.values()).map(row => row.cost)) + sum(ofDay(leases.values()).map(lease => lease.granted))
 }
 
-/** The spend of the day stays as it is: only the balance rises. */
+/** Raises the balance only. The spend of the day does not change. */
 function refund(account: Account, { requestId, amount }: Extract<Command, { kind: 'refund' }>): Seen {
   const row = account.usage.get(requestId)
   if (row === undefined) return 'no_request'

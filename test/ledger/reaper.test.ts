@@ -32,7 +32,7 @@ beforeEach(async () => {
 })
 afterEach(() => world.drop())
 
-test('the start after a kill -9 returns the money of the predecessor at once and leaves a free row for each request', async () => {
+test('the start after a kill -9 releases the money of the killed process at once and leaves a free row for each request', async () => {
   const [one, two] = [await world.addCustomer(1_000n), await world.addCustomer(1_000n)]
   const lost = [admissionOf(one, 300n), admissionOf(one, 200n), admissionOf(two, 100n)]
   const running = admissionOf(one, 50n)
@@ -67,8 +67,8 @@ test('the start after a kill -9 returns the money of the predecessor at once and
   expect(await world.violations()).toEqual([])
 })
 
-// Thousands of customers, a transaction each, held up the stop of the node that reaped them.
-test('a node that stops leaves the customers of a dead node that are left to the next', async () => {
+// Reaping thousands of customers, a transaction each, used to delay the stop of the node.
+test('a stopping node leaves the remaining customers of a dead node to the next reaper', async () => {
   const customers = await Promise.all(Array.from({ length: 3 }, () => world.addCustomer(1_000n)))
   await Promise.all(customers.map(customerId => dead.ledger.admit(admissionOf(customerId, 100n))))
   const stopping = new AbortController()
@@ -83,7 +83,7 @@ test('a node that stops leaves the customers of a dead node that are left to the
   expect(await reclaimDeadLeases(onlyFirst, { ...options, signal: stopping.signal })).toBe(1)
   expect(await reclaimDeadLeases(world.pool, options)).toBe(2)
 
-  // One that reaps until it is told to stop.
+  // Reclaims until it is aborted.
   const reclaim = ({ signal }: ReclaimOptions) =>
     new Promise<number>(resolve => signal!.addEventListener('abort', () => resolve(0)))
   const node = await startNode({
@@ -98,8 +98,8 @@ test('a node that stops leaves the customers of a dead node that are left to the
   await burying
 })
 
-// One whose balance was locked kept the money of all behind it, and the gateway from starting.
-test('a customer whose balance is locked keeps neither others from their money nor a node from starting', async () => {
+// One locked balance used to block the money of all later customers and the start of the gateway.
+test('a locked balance blocks neither the money of other customers nor the start of a node', async () => {
   await world.pool.query(`ALTER FUNCTION reclaim_leases SET lock_timeout = '50ms'`)
   const customers = await Promise.all(Array.from({ length: 8 }, () => world.addCustomer(1_000n)))
   await Promise.all(customers.map(customerId => dead.ledger.admit(admissionOf(customerId, 100n))))
@@ -107,7 +107,7 @@ test('a customer whose balance is locked keeps neither others from their money n
     const { rows } = await world.pool.query<{ customer_id: string }>('SELECT DISTINCT customer_id FROM lease')
     return rows.map(row => row.customer_id)
   }
-  // The reaper asks in the same words, and begins with the first.
+  // The reaper runs the same query and begins with the first customer.
   const [locked] = await openLeases()
   const other = await world.pool.pg.connect()
   await other.query('BEGIN')
@@ -132,7 +132,7 @@ test('a customer whose balance is locked keeps neither others from their money n
   expect(await world.violations()).toEqual([])
 })
 
-test('a settlement that comes after the reaper is charged to the free balance, and takes the place of the presumed death', async () => {
+test('a settlement after the reaper is charged to the free balance and replaces the presumed death', async () => {
   const customerId = await world.addCustomer(1_000n)
   const admission = admissionOf(customerId, 300n)
   await dead.ledger.admit(admission)
@@ -152,7 +152,7 @@ test.each([
   ['today', 0],
   ['a day that is over', 86_400_000],
 ])(
-  'a charge that comes after the reaper counts for the cap of its day, and is written off where others used that up: %s',
+  'a charge after the reaper counts for the cap of its day, and is written off when the cap is used up: %s',
   async (_, laterMs) => {
     let nowMs = Date.UTC(2026, 10, 21, 10, 30)
     const node = async () => world.addNode({ windowClock: () => nowMs })
@@ -172,7 +172,7 @@ test.each([
     await settle(dying.ledger, settlementOf(fits, 400n, 350n))
     await settle(dying.ledger, settlementOf(tooMuch, 400n, 151n))
     await settle(dying.ledger, settlementOf(free, 200n, 0n))
-    // 500 are held, 350 are spent.
+    // 500 are held and 350 spent.
     expect(await costsOf(customerId)).toEqual([0n, 0n, 350n])
     if (laterMs === 0) {
       expect(await other.ledger.admit(ask(151n))).toMatchObject({ kind: 'refused', code: 'in_flight_budget' })
@@ -183,7 +183,7 @@ test.each([
   },
 )
 
-test('so does one of a bulk lease, which the reaper knew nothing of', async () => {
+test('a late charge of a bulk lease counts for its day too, although the reaper did not know its request', async () => {
   const nowMs = Date.UTC(2026, 10, 21, 10, 30)
   const options = { windowClock: () => nowMs, bulkLeases: true }
   const [dying, other] = [await world.addNode(options), await world.addNode(options)]
@@ -215,7 +215,7 @@ async function costsOf(customerId: string): Promise<bigint[]> {
   return rows.map(row => row.cost)
 }
 
-test('a node is dead some time after its heartbeats ended, not before', async () => {
+test('a node is declared dead some time after its last heartbeat, not earlier', async () => {
   const customerId = await world.addCustomer(1_000n)
   await dead.ledger.admit(admissionOf(customerId, 300n))
   const reclaim = (graceMs?: number) =>
@@ -226,7 +226,7 @@ test('a node is dead some time after its heartbeats ended, not before', async ()
   expect(await reclaim(0)).toBe(1)
 })
 
-test('after a restart PostgreSQL waits for heartbeats to come back before it declares anybody dead', async () => {
+test('after a restart of PostgreSQL, no node is declared dead before heartbeats can arrive again', async () => {
   const customerId = await world.addCustomer(1_000n)
   await dead.ledger.admit(admissionOf(customerId, 300n))
   await world.pool.query(`UPDATE node SET expires_at = now() - interval '3 days' WHERE node_id = $1`, [dead.nodeId])
@@ -234,7 +234,7 @@ test('after a restart PostgreSQL waits for heartbeats to come back before it dec
   expect(await reclaimDeadLeases(world.pool, { nodeShard: 3, graceMs: aDayMs })).toBe(0)
 })
 
-test('leases of a node that nobody knows are reclaimed, and old nodes are forgotten', async () => {
+test('leases of an unknown node are reclaimed, and old nodes are forgotten', async () => {
   const customerId = await world.addCustomer(1_000n)
   const unknown = await world.addNode()
   await unknown.ledger.admit(admissionOf(customerId, 300n))
@@ -252,7 +252,7 @@ test('leases of a node that nobody knows are reclaimed, and old nodes are forgot
   expect(await world.violations()).toEqual([])
 })
 
-test('an admission that is under way is before the death of its node, whose reaper waits for it', async () => {
+test('an admission in flight is committed before the death of its node, because the reaper waits for it', async () => {
   const customerId = await world.addCustomer(1_000n)
   const holder = await world.pool.pg.connect()
   await holder.query('BEGIN')
@@ -273,7 +273,7 @@ test('an admission that is under way is before the death of its node, whose reap
   expect(await readBalance(world.pool, customerId)).toMatchObject({ leasedNanos: 0n })
 })
 
-test('two reapers at once reclaim each lease once', async () => {
+test('two concurrent reapers reclaim each lease once', async () => {
   const customers = await Promise.all(Array.from({ length: 8 }, () => world.addCustomer(1_000n)))
   await Promise.all(customers.flatMap(id => [1n, 2n, 3n].map(nanos => dead.ledger.admit(admissionOf(id, nanos)))))
   const counts = await Promise.all(

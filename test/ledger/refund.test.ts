@@ -58,7 +58,7 @@ const owedNanos = async (hosterId: string) => {
   return rows[0]!.owed
 }
 
-test('all that was charged comes back, and the hoster and the platform give back exactly what they earned', async () => {
+test('a full refund returns the whole charge, and the hoster and the platform give back exactly what they earned', async () => {
   const customerId = await world.addCustomer(1_000n)
   const requestId = await serve(customerId, 101n)
   const order = { customerId, requestId, amountNanos: null, reason: 'wrong language' }
@@ -73,13 +73,13 @@ test('all that was charged comes back, and the hoster and the platform give back
     { kind: 'hoster_payable', amount: -80n },
     { kind: 'platform_revenue', amount: -21n },
   ])
-  // The daily cap bounds what a customer sets in motion in a day, and that it did.
+  // The daily cap limits what a customer starts in a day, and the refunded request was started.
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 1_000n, daySpentNanos: 101n })
   expect(await refundOf(requestId)).toEqual('refund' in result && result.refund)
   expect(await world.violations()).toEqual([])
 })
 
-test('a part comes back in the proportion of the shares, whatever the amounts', async () => {
+test('a partial refund is split in the proportion of the shares, for any amounts', async () => {
   const customerId = await world.addCustomer(1_000_000n)
   const hosterId = randomUUIDv7()
   const cases = fc.sample(
@@ -110,7 +110,7 @@ test('a part comes back in the proportion of the shares, whatever the amounts', 
   expect(await world.violations()).toEqual([])
 })
 
-test('a request is refunded once, however many ask at once; the same amount again changes nothing, another is refused', async () => {
+test('concurrent refunds of a request refund it once; the same amount again changes nothing, another amount is refused', async () => {
   const customerId = await world.addCustomer(1_000n)
   const requestId = await serve(customerId, 100n)
   const order = { customerId, requestId, amountNanos: 40n, reason: 'first' }
@@ -130,7 +130,7 @@ test('a request is refunded once, however many ask at once; the same amount agai
   expect(await world.violations()).toEqual([])
 })
 
-test('what was not charged, not settled, or charged to somebody else is not given back', async () => {
+test('a request that was not charged, not settled, or charged to another customer is not refunded', async () => {
   const [customerId, other] = [await world.addCustomer(1_000n), await world.addCustomer(1_000n)]
   const [paid, free] = [await serve(customerId, 100n), await serve(customerId, 0n)]
   const running = admissionOf(customerId, 100n)
@@ -154,7 +154,7 @@ test('what was not charged, not settled, or charged to somebody else is not give
   expect(await world.violations()).toEqual([])
 })
 
-test('a refund rises over the leases of the customer, and what they hold stays held', async () => {
+test('a refund raises the free balance, and the holds of leases stay', async () => {
   const customerId = await world.addCustomer(1_000n)
   const requestId = await serve(customerId, 600n)
   const running = admissionOf(customerId, 400n)

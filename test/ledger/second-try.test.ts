@@ -1,4 +1,4 @@
-// What becomes of an admission that is refused for want of what may come back within a moment. The store is made up here, and so is time.
+// Admissions that are refused for money or slots that may come back soon. The store and the time are simulated.
 import { randomUUIDv7 } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { beforeEach, expect, test } from 'vitest'
@@ -17,10 +17,10 @@ const away = () => Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECO
 
 let nowMs: number
 let timers: { atMs: number; work: () => void }[]
-/** The strict admissions that reached the store, and when. */
+/** The strict admissions that reached the store, with their times. */
 let tries: { atMs: number; admission: Admission }[]
 let store: LedgerStore
-/** Answers a strict admission; undefined grants it. */
+/** Answers a strict admission. Undefined grants it. */
 let refuse: (admission: Admission) => Partial<Extract<LeaseVerdict, { kind: 'refused' }>> | undefined
 
 const scheduler: Scheduler = {
@@ -36,7 +36,7 @@ const scheduler: Scheduler = {
   },
 }
 
-/** Lets what is due happen, in order, and what follows from it. */
+/** Runs everything that is due, in order, and what follows from it. */
 async function pass(ms: number): Promise<void> {
   const untilMs = nowMs + ms
   for (;;) {
@@ -82,7 +82,7 @@ function startLedger(more: Partial<LedgerDeps> = {}): Ledger {
   return createLedger({ store, node, nodeShard: 1, scheduler, newId: randomUUIDv7, journal: null, ...more })
 }
 
-/** Admits from a bulk lease of its own, with one request of it still running; returns its id. */
+/** Gives the customer a bulk lease with one running request. Returns the id of the lease. */
 async function useBulkLease(ledger: Ledger): Promise<string> {
   for (;;) {
     const admitted = ledger.admit(admissionOf(customerId, 1_000n))
@@ -93,7 +93,10 @@ async function useBulkLease(ledger: Ledger): Promise<string> {
   }
 }
 
-/** A ledger without bulk leases that has just ended a request: its charge of 10 of 800 nano-USD is in the journal, and not committed yet. */
+/**
+ * A ledger without bulk leases that has just ended a request: its charge of 10 of 800 nano-USD is in the
+ * journal and not committed yet.
+ */
 async function serveOne() {
   const { journal } = openJournal({ disk: createMemoryDisk(), scheduler, fsync: false })
   const ledger = startLedger({ journal, bulkLeases: false })
@@ -101,7 +104,7 @@ async function serveOne() {
   return { ledger, journal }
 }
 
-/** Admits a request and ends it with a charge of 10 of 800 nano-USD, which is safe after so long. */
+/** Admits a request and ends it with a charge of 10 of 800 nano-USD. The charge is safe after `safeAfterMs`. */
 async function serve(ledger: Ledger, safeAfterMs: number): Promise<void> {
   const admission = admissionOf(customerId, 800n)
   const granted = ledger.admit(admission)
@@ -112,7 +115,7 @@ async function serve(ledger: Ledger, safeAfterMs: number): Promise<void> {
   await settled
 }
 
-test('the hold of an answer that has ended is no reason to refuse the next request, though its charge is not committed yet', async () => {
+test('the uncommitted hold of an ended answer does not refuse the next request', async () => {
   let settled = 0
   store.settle = async () => {
     settled++
@@ -128,7 +131,7 @@ test('the hold of an answer that has ended is no reason to refuse the next reque
   await journal.close()
 })
 
-test('a request that is refused all the same is refused after one more try', async () => {
+test('a request is refused after one retry', async () => {
   const { ledger } = await serveOne()
   refuse = () => ({ code: 'insufficient_credits' })
   const second = ledger.admit(admissionOf(customerId, 800n))
@@ -137,7 +140,7 @@ test('a request that is refused all the same is refused after one more try', asy
   expect(tries).toHaveLength(3)
 })
 
-test('who has too little whatever comes back is refused for that, however long the commits take', async () => {
+test('a customer with too little money is refused at once, however long the commits take', async () => {
   store.settle = () => Promise.reject(away())
   const { ledger, journal } = await serveOne()
   refuse = () => ({ code: 'insufficient_credits' })
@@ -148,7 +151,7 @@ test('who has too little whatever comes back is refused for that, however long t
   await journal.close()
 })
 
-test('what should come back and does not makes an answer shorter, where it may be', async () => {
+test('money that does not come back in time shortens an answer that may be shorter', async () => {
   store.settle = () => Promise.reject(away())
   const { ledger, journal } = await serveOne()
   const ask = { wantNanos: 800n, floorNanos: 100n }
@@ -164,7 +167,7 @@ test('what should come back and does not makes an answer shorter, where it may b
   await journal.close()
 })
 
-test('what other nodes hold is waited for, also where an own lease has nothing left to give', async () => {
+test('a request waits for the leases of other nodes even when a lease of its own node has nothing left to give', async () => {
   const ledger = startLedger()
   const leaseId = await useBulkLease(ledger)
   ledger.recall([leaseId])
@@ -176,14 +179,14 @@ test('what other nodes hold is waited for, also where an own lease has nothing l
   await pass(1_500)
   expect(await admitted).toMatchObject({ kind: 'granted' })
   expect(tries.slice(before).map(({ atMs }) => atMs)).toEqual([10, 1_210].map(ms => tries[before]!.atMs - 10 + ms))
-  // Once: then it is refused.
+  // It waits once. Then it is refused.
   backAtMs = Number.POSITIVE_INFINITY
   const refused = ledger.admit(admissionOf(customerId, 5_000_000n))
   await pass(1_500)
   expect(await refused).toMatchObject({ kind: 'refused', code: 'in_flight_budget' })
 })
 
-test('nobody waits for longer than for the database, when what should come back does not', async () => {
+test('a request never waits longer for money to come back than for the database', async () => {
   const ledger = startLedger()
   await useBulkLease(ledger)
   refuse = () => ({})
@@ -195,14 +198,14 @@ test('nobody waits for longer than for the database, when what should come back 
   expect(ledger.pending.admissions).toBe(0)
 })
 
-test('a charge that a stalled disk may keep is told free there too, for the next process to find', async () => {
+test('when a stalled disk may keep a charge, a free record follows it for the next process', async () => {
   const disk = createMemoryDisk()
   disk.pendingSyncs = []
   const { journal } = openJournal({ disk, scheduler, fsync: true })
   const ledger = startLedger({ journal, bulkLeases: false })
   const admission = admissionOf(customerId, 800n)
   const granted = ledger.admit(admission)
-  // Nothing else that waits is looked after by then.
+  // No other periodic check is due by then.
   await pass(1_000)
   await granted
   store.settle = () => Promise.reject(away())
@@ -228,13 +231,13 @@ test('a charge that a stalled disk may keep is told free there too, for the next
   expect(left.journal.entries).toBe(0)
 })
 
-test('a disk that takes no records is told once in ten seconds, with how many it refused', async () => {
+test('a disk that refuses records is logged once in ten seconds, with the number of refused records', async () => {
   const disk = createMemoryDisk()
   const { journal } = openJournal({ disk, scheduler, fsync: false })
-  const told: object[] = []
-  const log = { warn: () => {}, error: (facts: object) => void told.push(facts) }
+  const logged: object[] = []
+  const log = { warn: () => {}, error: (facts: object) => void logged.push(facts) }
   const ledger = startLedger({ journal, bulkLeases: false, log })
   disk.isReadOnly = true
   for (let n = 0; n < 12; n++) await serve(ledger, 1_000)
-  expect(told).toMatchObject([{ records: 1 }, { records: 10 }])
+  expect(logged).toMatchObject([{ records: 1 }, { records: 10 }])
 })

@@ -27,7 +27,7 @@ beforeAll(async () => {
 })
 afterAll(() => world.drop())
 
-test('a row PostgreSQL never takes fails alone: the rest of its batch is charged, its own lease is released', async () => {
+test('a row that PostgreSQL rejects fails alone: the rest of its batch is charged, and its lease is released', async () => {
   const customerId = await world.addCustomer(10_000n)
   const admissions = Array.from({ length: 40 }, () => admissionOf(customerId, 100n))
   await Promise.all(admissions.map(admission => node.ledger.admit(admission)))
@@ -43,7 +43,7 @@ test('a row PostgreSQL never takes fails alone: the rest of its batch is charged
   expect(await world.violations()).toEqual([])
 })
 
-test('of two settlements of one hold the first counts, and the second is sent nowhere', async () => {
+test('of two settlements of one hold the first counts, and the second is not sent', async () => {
   const customerId = await world.addCustomer(10_000n)
   const admission = admissionOf(customerId, 100n)
   const result = await node.ledger.admit(admission)
@@ -55,18 +55,18 @@ test('of two settlements of one hold the first counts, and the second is sent no
   await first
   expect(hold.isOpen).toBe(false)
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 9_990n, leasedNanos: 0n })
-  // PostgreSQL would have called it a duplicate, and that would be logged.
+  // PostgreSQL would return it as a duplicate, and that would be logged.
   expect(logged).not.toContainEqual(expect.objectContaining({ request: admission.requestId }))
 })
 
-test('requests whose leases are gone are charged while the free balance covers them, and then written off', async () => {
+test('requests without leases are charged while the free balance covers them, and then written off', async () => {
   const customerId = await world.addCustomer(500n)
   const late = [admissionOf(customerId, 200n), admissionOf(customerId, 200n)]
   await Promise.all(late.map(admission => node.ledger.admit(admission)))
   const lateIds = late.map(({ requestId }) => requestId)
   expect(await storeOf(world.pool).release(lateIds)).toEqual(new Set(lateIds))
   await node.ledger.admit(admissionOf(customerId, 250n))
-  // 250 are free. Sent together, so that the second must see what the first took.
+  // 250 are free. Sent together, so that the second must see the charge of the first.
   await Promise.all(late.map(admission => settle(node.ledger, settlementOf(admission, 200n, 150n))))
   expect(await readBalance(world.pool, customerId)).toMatchObject({ postedNanos: 350n, leasedNanos: 250n })
   const { rows } = await world.pool.query(
@@ -80,7 +80,7 @@ test('requests whose leases are gone are charged while the free balance covers t
   expect(await world.violations()).toEqual([])
 })
 
-test('a text that jsonb cannot hold costs the text and not the charge', async () => {
+test('a text that jsonb cannot store is replaced, and the charge is kept', async () => {
   const customerId = await world.addCustomer(500n)
   const admission = admissionOf(customerId, 200n)
   await node.ledger.admit(admission)
@@ -94,7 +94,7 @@ test('a text that jsonb cannot hold costs the text and not the charge', async ()
   expect(rows).toEqual([{ cost_nanos: 150n, routing: { ...routing, constraints: kept } }])
 })
 
-test('the usage row holds every field as it was given', async () => {
+test('the usage row has every field of the settlement', async () => {
   const customerId = await world.addCustomer(500n)
   const admission = admissionOf(customerId, 200n)
   await node.ledger.admit(admission)
@@ -157,7 +157,7 @@ test('the usage row holds every field as it was given', async () => {
   ])
 })
 
-test('odd texts come back, and their neighbours in the batch too', async () => {
+test('odd texts are stored unchanged, and so are the other rows of the batch', async () => {
   const customerId = await world.addCustomer(500n)
   const texts = ['plain', '', '(a,"b")\\,\'\n\t\u2028{}', 'a\x1eb\ud800', 'NULL']
   const settlements = await Promise.all(
@@ -200,7 +200,7 @@ test('a charge counts against the cap of the day its lease was granted', async (
   expect(await world.violations()).toEqual([])
 })
 
-test('a clock that was days ahead and comes back finds the day as it was left', async () => {
+test('after a clock was days ahead and is set back, the day is as it was', async () => {
   const customerId = await world.addCustomer(1_000n)
   const limits = { requestsPerMinute: 100, requestsPerDay: 100, dailySpendCapNanos: 300n }
   let nowMs = Date.UTC(2026, 10, 21, 12)
@@ -219,7 +219,7 @@ test('a clock that was days ahead and comes back finds the day as it was left', 
   expect(await world.violations()).toEqual([])
 })
 
-test('a clock that was set back by days and goes forward again finds the leases of the day', async () => {
+test('after a clock was set back by days and forward again, the day has its leases', async () => {
   const customerId = await world.addCustomer(1_000n)
   const limits = { requestsPerMinute: 100, requestsPerDay: 100, dailySpendCapNanos: 300n }
   let nowMs = Date.UTC(2026, 10, 21, 12)
@@ -237,10 +237,10 @@ test('a clock that was set back by days and goes forward again finds the leases 
   expect(await world.violations()).toEqual([])
 })
 
-test('a clock that was set back by days and goes forward again finds what the day was charged', async () => {
+test('after a clock was set back by days and forward again, the day has its charges', async () => {
   const customerId = await world.addCustomer(1_000n)
   const limits = { requestsPerMinute: 100, requestsPerDay: 100, dailySpendCapNanos: 300n }
-  // The real time, which is in the ids too.
+  // The real time, since the ids contain it too.
   let nowMs = Date.now()
   const { ledger } = await world.addNode({ windowClock: () => nowMs })
   const charged = admissionOf(customerId, 200n, { limits })
@@ -256,7 +256,7 @@ test('a clock that was set back by days and goes forward again finds what the da
   expect(await world.violations()).toEqual([])
 })
 
-test('a journal of another version is refused as a whole, before anything of it is settled', async () => {
+test('a journal of another version is refused as a whole, before any record is settled', async () => {
   const customerId = await world.addCustomer(500n)
   const admission = admissionOf(customerId, 200n)
   await node.ledger.admit(admission)

@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => world.drop())
 
-test('each hoster is owed exactly the sum of its shares, the platform the rest, the customer pays both', async () => {
+test('each hoster is owed exactly the sum of its shares, the platform gets the rest, and the customer pays both', async () => {
   const customerId = await world.addCustomer(1_000_000n)
   const hosters = [randomUUIDv7(), randomUUIDv7(), randomUUIDv7()]
   const charges = fc.sample(fc.record({ chargeNanos: fc.bigInt(0n, 999n), bps: fc.nat(10_000), hoster: fc.nat(2) }), {
@@ -56,7 +56,7 @@ test('each hoster is owed exactly the sum of its shares, the platform the rest, 
   expect(await world.violations()).toEqual([])
 })
 
-test('a cost above its lease is charged up to the lease, shared in the same proportion, and the rest is written off', async () => {
+test('a cost above its lease is charged up to the lease and shared in the same proportion, and the rest is written off', async () => {
   const customerId = await world.addCustomer(1_000n)
   const admission = admissionOf(customerId, 101n)
   await node.ledger.admit(admission)
@@ -65,7 +65,7 @@ test('a cost above its lease is charged up to the lease, shared in the same prop
     'SELECT hold_nanos, cost_nanos, hoster_share_nanos, fee_nanos, writeoff_nanos FROM usage_event WHERE customer_id = $1',
     [customerId],
   )
-  // floor(333 x 0.7777) = 258 of 333; of 101 that is floor(78.25).
+  // The share of 333 is floor(333 x 0.7777) = 258. The share of 101 is floor(258 x 101 / 333) = floor(78.25).
   expect(rows).toEqual([
     { hold_nanos: 101n, cost_nanos: 101n, hoster_share_nanos: 78n, fee_nanos: 23n, writeoff_nanos: 237n },
   ])

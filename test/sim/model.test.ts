@@ -20,8 +20,8 @@ import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
 import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 
-// What the simulator has in memory instead of PostgreSQL does what PostgreSQL does: random histories go through both, and after each step
-// the answers and all rows of the customers are the same.
+// The model database of the simulator behaves like PostgreSQL: random histories run in both, and after each
+// step the answers and all rows of the customers are the same.
 
 const HISTORIES = 30
 const STEPS = 36
@@ -31,9 +31,9 @@ let database: TestDatabase
 let store: LedgerStore
 let claims: ClaimStore
 let model: ModelDatabase
-/** The clock of the windows, for both. */
+/** The clock of the windows, for both databases. */
 let windowMs = 0
-/** 0 is the key of the customer that does not exist. */
+/** Id 0 is the key of the customer that does not exist. */
 let ids = 1
 
 beforeAll(async () => {
@@ -44,11 +44,11 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-test(`${HISTORIES} random histories end alike in the model and in PostgreSQL`, async () => {
+test(`${HISTORIES} random histories have the same results in the model and in PostgreSQL`, async () => {
   const kinds = new Map<string, number>()
   for (let seed = 1; seed <= HISTORIES; seed++)
     for (const kind of await runHistory(seed)) kinds.set(kind, (kinds.get(kind) ?? 0) + 1)
-  // A workload that never reaches a rule says nothing about it.
+  // A workload that never reaches a rule does not test it.
   const reached = [
     'granted',
     'bulk',
@@ -91,7 +91,7 @@ test(`${HISTORIES} random histories end alike in the model and in PostgreSQL`, a
   expect(reached.filter(kind => !kinds.has(kind))).toEqual([])
 }, 180_000)
 
-/** Returns what came up in it. */
+/** Returns the kinds of results that occurred. */
 async function runHistory(seed: number): Promise<string[]> {
   const history = createHistory(createRandom(seed))
   await history.begin()
@@ -193,7 +193,7 @@ function createHistory(random: Random) {
     else if (random.chance(0.7)) windowMs += random.between(0, 20_000)
   }
 
-  /** A request has one key from its admission to its settlement. */
+  /** A request has the same key from its admission to its settlement. */
   function keyOf(requestId: string, customerId: string): Key {
     const key =
       keyOfRequest.get(requestId) ?? random.pick(keys.get(customerId) ?? [{ keyId: idOf('key', 0), keyLimit: null }])
@@ -270,7 +270,7 @@ function createHistory(random: Random) {
       const leaseId = random.chance(0.2) ? idOf('lease', ids++) : late.requestId
       return settlement(late.requestId, leaseId, late.customerId, BigInt(random.between(0, 200_000)))
     })
-    // A request ends once: when it is in a batch twice, it is the same settlement.
+    // A request ends once: if it is in a batch twice, the settlement is the same.
     const items = [...new Map(drawn.map(item => [item.requestId, item])).values()]
     if (random.chance(0.1)) items.push(items[0]!)
     settled.push(...items)
@@ -282,7 +282,7 @@ function createHistory(random: Random) {
   }
 
   function settlement(requestId: string, leaseId: string, customerId: string, holdNanos: bigint): Settlement {
-    // Now and then more than is held.
+    // Sometimes more than the hold.
     const costNanos =
       (holdNanos * BigInt(random.pick([0, 1_000, 1_300, random.between(0, 1_000), random.between(0, 1_000)]))) / 1_000n
     return {
@@ -290,7 +290,7 @@ function createHistory(random: Random) {
       leaseId,
       customerId,
       keyId: keyOf(requestId, customerId).keyId,
-      // Some end in an hour by the real clock: their claims may be finished yet.
+      // Some end in an hour by the real clock, so their claims can still be finished.
       startedAtEpochMs: random.chance(0.2) ? Date.now() + 3_600_000 : Math.floor(windowMs - random.between(0, 10_000)),
       modelId: random.pick(['small', 'large']),
       provider: costNanos > 0n ? 'hoster' : 'none',
@@ -350,7 +350,7 @@ function createHistory(random: Random) {
     }
   }
 
-  /** A node dies, is buried by the lock on its journal, and another one takes its place. */
+  /** A node dies, the lock on its journal proves it, and another node takes its place. */
   function reclaimStep(): Step {
     const index = random.between(0, nodes.length - 1)
     const deadNodes = [nodes[index]!]
@@ -426,7 +426,7 @@ function createHistory(random: Random) {
     }
   }
 
-  /** What requests with an Idempotency-Key do, in any order. */
+  /** The operations of requests with an Idempotency-Key, in any order. */
   function claimStep(): Step {
     const own = [...model.tables.claims.values()].filter(({ customerId }) => customers.includes(customerId))
     const existing = own.length > 0 && random.chance(0.8) ? random.pick(own) : undefined
@@ -448,15 +448,15 @@ function createHistory(random: Random) {
     const name = `${kind} ${shown({ ...claim, bodyHash: claim.bodyHash[0], nodeId })}`
     switch (kind) {
       case 'take': {
-        const told = (isTaken: boolean) => (isTaken ? ['taken'] : ['not_taken'])
+        const resultOf = (isTaken: boolean) => (isTaken ? ['taken'] : ['not_taken'])
         return {
           name,
-          inModel: () => told(model.takeClaim(claim, nodeId)),
-          inPostgres: async () => told(await claims.take(claim, nodeId)),
+          inModel: () => resultOf(model.takeClaim(claim, nodeId)),
+          inPostgres: async () => resultOf(await claims.take(claim, nodeId)),
         }
       }
       case 'find': {
-        const told = (found: Awaited<ReturnType<typeof claims.find>>) => [
+        const resultOf = (found: Awaited<ReturnType<typeof claims.find>>) => [
           found,
           found && [
             found.isRunning ? 'running' : 'not_running',
@@ -467,17 +467,17 @@ function createHistory(random: Random) {
         ]
         return {
           name,
-          inModel: () => told(model.findClaim(claim)),
-          inPostgres: async () => told(await claims.find(claim)),
+          inModel: () => resultOf(model.findClaim(claim)),
+          inPostgres: async () => resultOf(await claims.find(claim)),
         }
       }
       case 'takeOver': {
         const earlier = existing === undefined || random.chance(0.3) ? requestId : existing.requestId
-        const told = (isTaken: boolean) => (isTaken ? ['taken_over'] : ['not_taken_over'])
+        const resultOf = (isTaken: boolean) => (isTaken ? ['taken_over'] : ['not_taken_over'])
         return {
           name: `${name} from ${earlier}`,
-          inModel: () => told(model.takeOverClaim(claim, earlier, nodeId)),
-          inPostgres: async () => told(await claims.takeOver(claim, earlier, nodeId)),
+          inModel: () => resultOf(model.takeOverClaim(claim, earlier, nodeId)),
+          inPostgres: async () => resultOf(await claims.takeOver(claim, earlier, nodeId)),
         }
       }
       case 'finish': {
@@ -562,7 +562,7 @@ function shown(value: unknown): string {
   )
 }
 
-// ---------------------------------------------------------------- all rows of some customers, in one form for both
+// ---------------------------------------------------------------- all rows of some customers, in the same form for both databases
 
 function rowsInModel(customers: readonly string[]) {
   const { balances, leases, usage, entries, dayCaps, keySpend, refunds, claims } = model.tables
@@ -597,7 +597,7 @@ function rowsInModel(customers: readonly string[]) {
           if (day !== null && day !== balances.get(customerId)?.day) spent.set(day, (spent.get(day) ?? 0n) + amount)
         }
         for (const row of usage.get(customerId)?.values() ?? []) add(row.capDay, row.cost)
-        // Not folded yet.
+        // Charges that are not folded yet.
         for (const lease of leases.values()) if (lease.customerId === customerId) add(lease.capDay, -lease.settled)
         for (const key of dayCaps.keys()) if (key.startsWith(customerId)) add(Number(key.split(' ')[1]), 0n)
         return [...spent]
@@ -663,7 +663,7 @@ SELECT customer_id AS "customerId", posted_nanos AS posted, leased_nanos AS leas
   day_spent_nanos AS "daySpent", day_leased_nanos AS "dayLeased", day_cap_nanos AS "dayCap"
 FROM balance WHERE customer_id = ANY ($1)`
 
-/** The window of a key's limit as a day since the epoch: what never starts again began at -infinity. */
+/** The window of a key's limit in days since the epoch. A limit that never starts again began at -infinity. */
 const WINDOW_DAY = `CASE WHEN isfinite(key_window) THEN key_window - date '1970-01-01' WHEN key_window IS NOT NULL THEN ${ALWAYS} END AS "keyWindow"`
 
 const LEASES = `
@@ -701,7 +701,10 @@ const ENTRIES = `
 SELECT account_kind || ' ' || account_id AS account, sum(amount_nanos)::bigint AS amount
 FROM ledger_entry WHERE account_id = ANY ($1) GROUP BY 1 HAVING sum(amount_nanos) <> 0`
 
-/** The sums by hour and by day. Rows of the reaper began by the real clock, which the two do not read in the same instant. */
+/**
+ * The sums by hour and by day. Rows of the reaper begin at the real time, which the two databases read at
+ * different moments.
+ */
 function sumsInModel(customers: readonly string[]) {
   const hours = new Map<string, bigint[]>()
   const days = new Map<string, bigint[]>()
@@ -787,7 +790,7 @@ function finite(value: number): number | null {
   return Number.isFinite(value) ? value : null
 }
 
-/** In an order that depends on the rows alone; names of columns too. */
+/** Sorts rows, and their columns, in an order that depends only on their content. */
 function byText(rows: readonly object[]): object[] {
   const texts = rows.map(row => {
     const sortedRow = Object.fromEntries(Object.entries(row).sort(([a], [b]) => (a < b ? -1 : 1)))
