@@ -112,7 +112,7 @@ export function createKeyOracle({
     const { key, body } = record.idempotency!
     const { usage } = serverOf().model.tables
     const ofCustomer = usage.get(record.customer.customerId)
-    if (result.kind === 'mine') {
+    if (result.kind === 'claimed') {
       record.holdsKey = true
       // The process slept and was superseded: its work stays free.
       if (supersededIds.has(record.admission.requestId)) return

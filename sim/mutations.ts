@@ -395,7 +395,7 @@ export const mutations: readonly Mutation[] = [
     id: 'key-taken-over-too-early',
     bug: 'a key is taken over from a lost node that may still charge its request from the journal',
     file: claims,
-    find: "if (!isOver && (await supersede(claim, requestId)) === 'too_late') return undefined",
+    find: "if (!hasEnded && (await supersede(claim, requestId)) === 'too_late') return undefined",
     replace: '',
   },
   {

@@ -4,6 +4,7 @@ import { clampReasons } from '../domain/handoff.ts'
 import { readInstant } from '../runtime/instant.ts'
 import { UUID } from '../runtime/uuid.ts'
 import { cursorParameter, readCursor } from './cursor.ts'
+import { priceFields } from './price-fields.ts'
 import { queryInteger } from './query-integer.ts'
 import { reportProviders } from './reports.ts'
 import { serverFields } from './server-fields.ts'
@@ -18,13 +19,13 @@ const isInstant = (text: string) => (readInstant(text) ?? -1) >= 0
 export const requestsQuery = z.object({
   limit: queryInteger({ max: 1000, example: 20 })
     .default(20)
-    .meta({ description: 'Most requests per page, 1 to 1000.', examples: [20] }),
+    .meta({ description: 'Maximum number of requests per page, 1 to 1000.', examples: [20] }),
   cursor: cursorParameter(UUID),
   model: z
     .string('must be sent once')
     .regex(modelId, 'must be a model id of 1 to 256 characters')
     .optional()
-    .meta({ description: 'Only requests that this model served, or that asked for it and were not served.' }),
+    .meta({ description: 'Only requests that this model served, or that requested it and were not served.' }),
   key: z
     .string('must be sent once')
     .regex(UUID, 'must be the UUID of a key')
@@ -94,7 +95,7 @@ const listedRequest = z.object({
   input_tokens: count.describe('Billed input tokens.'),
   output_tokens: count.describe('Billed output tokens.'),
   total_tokens: count.describe('`input_tokens` + `output_tokens`.'),
-  cost_usd: usdNumber.describe('What the request was charged, in USD: exact, with at most 9 decimals.'),
+  cost_usd: usdNumber.describe('Charge for the request in USD: exact, with at most 9 decimals.'),
   latency_ms: latencyMs,
   first_token_ms: firstTokenMs,
   success,
@@ -195,16 +196,7 @@ export const requestReceipt = z
     latency_ms: latencyMs,
     first_token_ms: firstTokenMs,
     served_by: z.object(serverFields).nullable().describe('The server that served the request; null if none did.'),
-    price: z
-      .object({
-        version: z
-          .int()
-          .nullable()
-          .describe('Version of the price list of the hoster; null for prices of the operator.'),
-        input_usd_per_million: usdNumber.describe('USD per million input tokens.'),
-        output_usd_per_million: usdNumber.describe('USD per million output tokens.'),
-      })
-      .describe('The price at admission.'),
+    price: z.object(priceFields).describe('The price at admission.'),
     tokens: z.object({
       source: z
         .enum(['upstream', 'gateway', 'none'])
@@ -213,10 +205,8 @@ export const requestReceipt = z
       counted: tokens('Tokens counted by the gateway'),
       reported: tokens('Tokens reported by the server'),
     }),
-    hold_usd: usdNumber.describe('USD held before the request was sent: the most it could cost.'),
-    cost_usd: usdNumber.describe(
-      'What the request was charged, in USD: exactly `platform_fee_usd` + `hoster_share_usd`.',
-    ),
+    hold_usd: usdNumber.describe('USD held before the request was sent: the maximum it could cost.'),
+    cost_usd: usdNumber.describe('Charge for the request in USD: exactly `platform_fee_usd` + `hoster_share_usd`.'),
     platform_fee_usd: usdNumber.describe('Share of the platform, in USD.'),
     hoster_share_usd: usdNumber.describe('Share of the hoster, in USD; 0 for local servers and clouds.'),
     written_off_usd: usdNumber.describe('USD measured beyond the hold, or after its lease expired. It is not charged.'),
@@ -253,7 +243,7 @@ export const requestReceipt = z
       .describe('The routing constraints of the request.'),
     max_tokens_clamp: z
       .object({
-        asked: z.int().nullable().describe('The `max_tokens` of the request; null if it had none and got the default.'),
+        asked: z.int().nullable().describe('The `max_tokens` of the request; null if the default applied.'),
         allowed: z.int().describe('The `max_tokens` that was enforced.'),
         by: z.enum(clampReasons).describe('The field that lowered it.'),
       })
@@ -271,7 +261,7 @@ export const requestReceipt = z
             .string()
             .nullable()
             .describe('Why the candidate failed, was excluded, or was ranked below the first; otherwise null.'),
-          rank: z.int().positive().nullable().describe('Position in the order, from 1; null if excluded.'),
+          rank: z.int().positive().nullable().describe('Position in the order of attempts, from 1; null if excluded.'),
           expected_cost_usd: usdNumber.nullable().describe('Cost expected before the request ran, in USD.'),
           predicted_ms: count
             .nullable()

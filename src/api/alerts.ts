@@ -11,7 +11,7 @@ import {
 import { type Nanos, usd } from '../domain/money.ts'
 import { readUsdAmount } from './usd-amount.ts'
 
-/** Longest accepted webhook URL, as long as the longest in use. */
+/** The maximum length of a webhook URL: the longest that is in use. */
 const TARGET_CHARACTERS_MAX = 2_048
 const thresholdText = 'USD above zero and below a billion, such as 5 or "0.50", with at most 9 decimals'
 const targetText = `text of 1 to ${TARGET_CHARACTERS_MAX} characters`
@@ -128,10 +128,10 @@ export function parseAlertRequest(bytes: Buffer): NewAlertRule {
   const parsed = alertRequest.safeParse(body)
   if (!parsed.success) throw bodyRefusal(parsed.error, body, { what: 'an alert rule', schema: alertRequest })
   const { kind, threshold_usd, channel, target } = parsed.data
-  return { kind, thresholdNanos: thresholdOf(threshold_usd ?? null), channel, target: target ?? null }
+  return { kind, thresholdNanos: parseThreshold(threshold_usd ?? null), channel, target: target ?? null }
 }
 
-function thresholdOf(amount: number | string | null): Nanos | null {
+function parseThreshold(amount: number | string | null): Nanos | null {
   if (amount === null) return null
   const nanos = readUsdAmount(amount)
   if (nanos !== undefined) return nanos

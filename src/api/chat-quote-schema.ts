@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { priceFields } from './price-fields.ts'
 import { serverFields } from './server-fields.ts'
 
 const usdNumber = z.number().nonnegative().describe('USD.')
@@ -36,14 +37,7 @@ export const chatQuoteSchema = z
         z.object({
           rank: z.int().positive(),
           ...server,
-          price: z.object({
-            version: z
-              .int()
-              .nullable()
-              .describe('Version of the price list of the hoster; null for prices of the operator.'),
-            input_usd_per_million: usdNumber.describe('USD per million input tokens.'),
-            output_usd_per_million: usdNumber.describe('USD per million output tokens.'),
-          }),
+          price: z.object(priceFields),
           expected_cost_usd: usdNumber,
           worst_case_cost_usd: usdNumber,
           predicted_ms: count
@@ -52,7 +46,7 @@ export const chatQuoteSchema = z
               'Predicted milliseconds to the first content of a stream, otherwise to the complete answer; null without enough measurements.',
             ),
           trust_score: z.number().nullable().describe('0 to 1; null for local servers and clouds.'),
-          in_flight: count.describe('Requests the server runs now for this gateway process.'),
+          in_flight: count.describe('Requests that the server is running for this gateway process.'),
           state: z.enum(['open', 'probing', 'ejected']),
         }),
       )

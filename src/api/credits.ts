@@ -22,7 +22,7 @@ export function writeTransactionsCursor({ day, txId }: TransactionsCursor): stri
 export const transactionsQuery = z.object({
   limit: queryInteger({ max: 100, example: 50 })
     .default(50)
-    .meta({ description: 'Most transactions in the answer, 1 to 100.', examples: [50] }),
+    .meta({ description: 'Maximum number of transactions per page, 1 to 100.', examples: [50] }),
   cursor: cursorParameter(cursorKey),
 })
 

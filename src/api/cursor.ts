@@ -6,8 +6,8 @@ export function writeCursor(key: string): string {
 }
 
 /**
- * Decodes the key of a cursor. Returns undefined if `writeCursor` cannot have made the cursor from a key that
- * matches `pattern`.
+ * Decodes the key of a cursor. Returns undefined unless `writeCursor` made the cursor from a key that matches
+ * `pattern`.
  */
 export function readCursor(cursor: string, pattern: RegExp): string | undefined {
   const key = Buffer.from(cursor, 'base64url').toString('latin1')

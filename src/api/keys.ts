@@ -38,7 +38,7 @@ const fields = {
   allowed_models: z.array(z.string()).nullable().describe('Models that the key may use; null if all.'),
   limit_usd: usdAmount
     .nullable()
-    .describe('Most the key may spend in each window of `limit_reset`, in USD; null if it has no limit of its own.'),
+    .describe('Maximum the key may spend in each window of `limit_reset`, in USD; null if it has no limit of its own.'),
   limit_reset: z
     .enum(limitResets)
     .describe(
@@ -83,7 +83,9 @@ export const keyReport = z
     tier: z.string().describe('Account tier of the customer. It sets the limits that all keys of the customer share.'),
     limit_remaining_usd: usdAmount
       .nullable()
-      .describe('Rest of `limit_usd`, in USD, including money held for running requests; null without a limit.'),
+      .describe(
+        'Remaining part of `limit_usd`, in USD, including money held for running requests; null without a limit.',
+      ),
     limit_resets_at: time
       .nullable()
       .describe('When the spent amount returns to zero, ISO 8601 in UTC; null if never or without a limit.'),
@@ -143,8 +145,8 @@ const nameText = 'a text of 1 to 200 characters without control characters or te
 const limitText = 'USD above zero and below a billion, with at most 9 decimals, as a number or as text'
 const expiryText = 'a time in the future, such as 2030-01-31T12:00:00Z'
 /**
- * Limits the model ids of one key together: a list returns up to a thousand keys, and ten thousand keys are
- * cached in memory.
+ * Limits the total length of the model ids of one key: a list returns up to a thousand keys, and ten thousand
+ * keys are cached in memory.
  */
 const MODEL_CHARACTERS_MAX = 8_192
 const modelsText = `null, or an array of 1 to 256 model ids with at most ${MODEL_CHARACTERS_MAX} characters in total`
@@ -164,7 +166,7 @@ export const keyRequest = z
         .union([z.number(), z.string()], { error: limitText })
         .nullish()
         .describe(
-          'Most the key may spend in each window of `limit_reset`, in USD with at most 9 decimals. Default: no limit of its own.',
+          'Maximum the key may spend in each window of `limit_reset`, in USD with at most 9 decimals. Default: no limit of its own.',
         ),
       limit_reset: z
         .enum(limitResets, { error: `one of ${limitResets.join(', ')}` })
@@ -231,14 +233,14 @@ export function parseKeyRequest(body: Buffer, nowEpochMs: number): RequestedKey 
   if (expiresAtMs !== null && !(expiresAtMs > nowEpochMs)) throw invalidField('expires_at', expiryText, expires_at)
   return {
     name,
-    limit: spend_limit_usd == null ? null : { limitNanos: limitNanosOf(spend_limit_usd), reset },
+    limit: spend_limit_usd == null ? null : { limitNanos: parseLimit(spend_limit_usd), reset },
     allowedModels: allowed_models == null ? null : [...new Set(allowed_models)],
     scopes: scopes ?? [],
     expiresAt: expiresAtMs === null ? null : new Date(expiresAtMs),
   }
 }
 
-function limitNanosOf(amount: number | string): Nanos {
+function parseLimit(amount: number | string): Nanos {
   const nanos = readUsdAmount(amount)
   if (nanos === undefined) throw invalidField('spend_limit_usd', limitText, amount)
   return nanos

@@ -3,7 +3,7 @@ import { type Feature, features } from '../domain/chat-job.ts'
 import { type TokenPrice, usdPerMillion } from '../domain/money.ts'
 import { type ProviderKind, providerKinds } from '../domain/offer.ts'
 
-/** One model that is offered, combined from all its offers. */
+/** An available model, combined from all its offers. */
 export interface ListedModel {
   readonly id: string
   /** The largest context of any of its offers. */
@@ -34,7 +34,10 @@ export const model = z
       .int()
       .positive()
       .describe('Largest context of any server that offers the model, in tokens of input and output together.'),
-    max_output_tokens: z.int().positive().describe('Most output tokens of any server that offers the model.'),
+    max_output_tokens: z
+      .int()
+      .positive()
+      .describe('Largest number of output tokens of any server that offers the model.'),
     pricing: z
       .object({
         ...price,

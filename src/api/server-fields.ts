@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { providerKinds } from '../domain/offer.ts'
 
-/** The fields that name a server in quotes and receipts. */
+/** The fields that identify a server in quotes and receipts. */
 export const serverFields = {
   provider: z.enum(providerKinds).describe('Kind of provider that runs the server.'),
   endpoint: z.string().describe('Name of the endpoint; for a hoster, the UUID of its endpoint.'),

@@ -3,17 +3,17 @@ import { type Nanos, usd, usdText } from '../domain/money.ts'
 import type { SettlementWatch } from '../settle/settle.ts'
 import type { CompletionRequest, EventSink, Served, ServedBy } from './completion-request.ts'
 import type { Claim } from './idempotency/claim-store.ts'
-import { ANSWER_BYTES_MAX, type Claims, type KeptAnswer } from './idempotency/claims.ts'
+import { ANSWER_BYTES_MAX, type Claims, type StoredAnswer } from './idempotency/claims.ts'
 
 export interface CompleteOnceDeps {
   readonly claims: Pick<Claims, 'claim' | 'finish' | 'release'>
   /** Runs the request: `complete`. */
   readonly complete: (request: CompletionRequest, events: EventSink) => Promise<Served>
-  /** Throws 429 when the window is known to be exhausted without asking the database. */
+  /** Throws 429 if the rate window is already known to be exhausted, without querying the database. */
   readonly refuseExhausted: (request: CompletionRequest) => void
-  /** Counts a request that does not run against the windows. Throws what refuses it. */
+  /** Counts a request that is not run against the rate windows. Throws an ApiError if a limit refuses it. */
   readonly count: (request: CompletionRequest) => Promise<void>
-  /** Receives faults that the client is not told about. */
+  /** Receives faults for the log. */
   readonly onFault: (requestId: string, fault: unknown) => void
 }
 
@@ -25,10 +25,12 @@ export interface OnceRequest extends CompletionRequest {
 }
 
 /**
- * Completes a request once for its Idempotency-Key, however often and to whatever node it is sent. If it was served or charged before, the
- * kept answer is sent again, or 409 `already_completed` when the answer was not kept. If it cost nothing, it runs again.
+ * Completes a request once per Idempotency-Key, however often and to whichever node it is sent. If an earlier
+ * request with the key was served or charged, its stored answer is sent again; if no answer was stored, that
+ * is 409 `already_completed`. If the earlier request cost nothing, this one runs.
  *
- * Throws `idempotency_key_in_use`, `already_completed`, `idempotency_key_reused`, `model_not_allowed` and what `complete` throws.
+ * Throws `idempotency_key_in_use`, `already_completed`, `idempotency_key_reused`, `model_not_allowed` and the
+ * errors of `complete`.
  */
 export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest, events: EventSink): Promise<Served> {
   const { caller, job, requestId, key } = request
@@ -40,10 +42,11 @@ export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest,
     requestId,
     modelId: job.model,
   }
-  // A claim is made and released in PostgreSQL: a caller over its limit must not cause that with every attempt.
+  // Claiming and releasing a key writes to PostgreSQL. A caller over its limit must not cause that with every
+  // attempt.
   deps.refuseExhausted(request)
   const claimed = await deps.claims.claim(claim)
-  if (claimed.kind === 'mine') return run(deps, claim, request, events)
+  if (claimed.kind === 'claimed') return run(deps, claim, request, events)
   await deps.count(request)
   switch (claimed.kind) {
     case 'done': {
@@ -52,7 +55,7 @@ export async function completeOnce(deps: CompleteOnceDeps, request: OnceRequest,
       throw new ApiError('already_completed', {
         param: HEADER,
         facts: { request_id: claimed.requestId, cost_usd: usd(costNanos) },
-        message: `The request with this Idempotency-Key was completed as ${claimed.requestId}, and charged ${usdText(costNanos)} USD once; its answer is not kept. Send a new key for a new answer.`,
+        message: `The request with this Idempotency-Key was completed as ${claimed.requestId} and charged ${usdText(costNanos)} USD once. Its answer was not stored. Send a new key for a new answer.`,
       })
     }
     case 'running':
@@ -66,13 +69,13 @@ const HEADER = 'Idempotency-Key'
 
 /** Sends the answer of the earlier request `replayOf` again. */
 async function replay(
-  { body, servedBy }: KeptAnswer,
+  { body, servedBy }: StoredAnswer,
   replayOf: string,
   costNanos: Nanos,
   { caller, job }: CompletionRequest,
   events: EventSink,
 ): Promise<Served> {
-  // Another key of the customer may have made the earlier request.
+  // The earlier request may have used another API key of the customer, with other allowed models.
   const { allowedModels } = caller.access
   if (allowedModels !== null && !allowedModels.has(servedBy.modelId)) throw modelNotAllowed(servedBy.modelId)
   if (!job.stream) return { servedBy, replayOf, whole: { body, costNanos } }
@@ -81,7 +84,7 @@ async function replay(
   return { servedBy, replayOf, whole: null }
 }
 
-/** Runs the request and ends its claim with what came of it. */
+/** Runs the request, then finishes or releases its claim. */
 async function run(
   deps: CompleteOnceDeps,
   claim: Claim,
@@ -90,7 +93,7 @@ async function run(
 ): Promise<Served> {
   const watch = new ClaimWatch()
   const recording = new RecordingSink(events)
-  let answer: KeptAnswer | null = null
+  let answer: StoredAnswer | null = null
   try {
     const served = await deps.complete({ ...request, watch }, recording)
     const body = served.whole?.body ?? recording.complete(request.dialect.stream)
@@ -103,20 +106,21 @@ async function run(
 }
 
 /**
- * When ending the claim fails, or when nobody knows whether the request was charged, the claim stays and its usage row explains it to the next
- * request with the key: a key that is released too early would be charged twice.
+ * Finishes the claim if the request was served or charged, and releases it if the request was free. If that
+ * fails, or if it is unknown whether the request was charged, the claim stays. Its usage row then decides
+ * about the next request with the key: a key that is released too early would be charged twice.
  */
 async function endClaim(
   { claims, onFault }: CompleteOnceDeps,
   claim: Claim,
   { job }: CompletionRequest,
   { settled, isOutcomeUnknown }: ClaimWatch,
-  answer: KeptAnswer | null,
+  answer: StoredAnswer | null,
 ): Promise<void> {
   try {
     if (settled !== undefined && (settled.success || settled.costNanos > 0n)) {
-      const mayKeep = settled.success && !job.constraints.privacyMode
-      await claims.finish(claim, { costNanos: settled.costNanos, answer: mayKeep ? answer : null })
+      const mayStore = settled.success && !job.constraints.privacyMode
+      await claims.finish(claim, { costNanos: settled.costNanos, answer: mayStore ? answer : null })
     } else if (!isOutcomeUnknown) {
       await claims.release(claim)
     }
@@ -141,7 +145,7 @@ class ClaimWatch implements SettlementWatch {
 /** Passes events on and records them, up to ANSWER_BYTES_MAX characters. */
 class RecordingSink implements EventSink {
   readonly #events: EventSink
-  readonly #kept: string[] = []
+  readonly #recorded: string[] = []
   #chars = 0
 
   constructor(events: EventSink) {
@@ -154,13 +158,13 @@ class RecordingSink implements EventSink {
 
   readonly write = (events: string): void | Promise<void> => {
     this.#chars += events.length
-    if (this.#chars <= ANSWER_BYTES_MAX) this.#kept.push(events)
+    if (this.#chars <= ANSWER_BYTES_MAX) this.#recorded.push(events)
     return this.#events.write(events)
   }
 
-  /** The recorded stream if it is complete and not too large to keep, otherwise null. */
+  /** Returns the recorded stream if it is complete and not too large to store, otherwise null. */
   complete({ isComplete }: CompletionRequest['dialect']['stream']): string | null {
-    const text = this.#kept.join('')
+    const text = this.#recorded.join('')
     return this.#chars <= ANSWER_BYTES_MAX && isComplete(text) ? text : null
   }
 }

@@ -22,10 +22,12 @@ export interface CompleteDeps extends RunningTicketDeps {
 }
 
 /**
- * The conductor: every step of a generation request, in order. Steps hand on immutable values and do not know each other.
- * From the ticket on, every path ends in exactly one settlement, whatever throws; after a crash the reaper settles.
+ * The conductor: every step of a generation request, in order. Steps pass on immutable values and do not know
+ * each other. From the ticket on, every path ends in exactly one settlement, whatever throws; after a crash
+ * the reaper settles.
  *
- * Resolves when a whole answer is ready to be sent, or when a stream has ended. Throws ApiError, and what `events` throws.
+ * Resolves when a whole answer is ready to be sent, or when a stream has ended. Throws ApiError, and whatever
+ * `events` throws.
  */
 export async function complete(deps: CompleteDeps, request: CompletionRequest, events: EventSink): Promise<Served> {
   const { caller, job, requestId, dialect, signal } = request
@@ -54,7 +56,7 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
     await events.open(servedBy(ticket, answer.offer))
     const relayed = await relayStream(context, answer, events.write)
     if (relayed.receipt.outcome === 'interrupted') running.reportFault(relayed.failure)
-    // The last events leave when the charge is in the journal, or committed.
+    // The last events are sent once the charge is in the journal, or committed.
     const last = await running.settle(relayed.receipt).then(relayed.lastEvents, fault => {
       if (!(fault instanceof ApiError)) running.reportFault(fault)
       return relayed.unsettledEvents(fault)

@@ -13,7 +13,7 @@ export interface CompletionRequest {
   readonly requestId: string
   readonly dialect: ClientDialect
   readonly signal: CancelSignal
-  /** Hears of the settlement of this request. */
+  /** Notified of the settlement of this request. */
   readonly watch?: SettlementWatch
 }
 
@@ -24,20 +24,23 @@ export interface EventSink {
   readonly write: WriteEvents
 }
 
-/** What the headers of an answer say. The model decides which keys may be given a kept answer. */
+/**
+ * The server that answered, for the response headers. `modelId` decides which API keys may receive a stored
+ * answer.
+ */
 export interface ServedBy {
   readonly modelId: string
   readonly provider: ProviderKind
   readonly hosterId: string | null
-  /** What `max_tokens` was lowered to; null when it was not. */
+  /** The value that `max_tokens` was lowered to; null when it was not lowered. */
   readonly maxTokens: number | null
 }
 
-/** A request that was answered. */
+/** The result of a request that was answered. */
 export interface Served {
   readonly servedBy: ServedBy
-  /** Set when an earlier request with the same Idempotency-Key was answered: its id. */
+  /** The id of the earlier request with the same Idempotency-Key, when its answer is repeated. */
   readonly replayOf?: string
-  /** Null for a stream, which has gone to its EventSink. */
+  /** Null for a stream, which was written to its EventSink. */
   readonly whole: { readonly body: string; readonly costNanos: Nanos } | null
 }

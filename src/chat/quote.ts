@@ -11,8 +11,9 @@ import { expectedUse, route } from '../route/route.ts'
 import type { CompleteDeps } from './complete.ts'
 
 /**
- * Answers a `dry_run`: which servers would serve the request, in which order, and at what cost. Takes the same steps as `complete` up to the hold;
- * its only effect is that the request counts against the limits. The order of `balanced` and `fastest` is random, and this is one draw.
+ * Answers a `dry_run`: which servers would serve the request, in which order, and at what cost. Takes the same
+ * steps as `complete` up to the hold. Its only effect is that the request counts against the limits. The order
+ * of `balanced` and `fastest` is random, so a quote shows one possible order.
  */
 export async function quote(
   deps: Pick<CompleteDeps, 'admit' | 'route' | 'affinity' | 'random'>,
@@ -23,7 +24,7 @@ export async function quote(
   const { models, candidates, eligible, excluded, verdict } = await previewAdmission(deps.admit, caller, job, requestId)
   const offers = new Map(candidates.map(offer => [offer.offerId, offer]))
   const common = { object: 'chat.completion.quote' as const, id: requestId, model: job.model }
-  const notEligible = excluded.map(({ offerId, reason }) => ({ ...serverOf(offers.get(offerId)!), reason }))
+  const notEligible = excluded.map(({ offerId, reason }) => ({ ...describeServer(offers.get(offerId)!), reason }))
   if (verdict instanceof ApiError) {
     const { code, message, param } = verdict
     const noCost = { max_tokens: null, max_tokens_clamped_by: null, expected: null, worst_case_cost_usd: null }
@@ -66,7 +67,7 @@ export async function quote(
     hold_usd: usd(wantNanos),
     candidates: ranks.map(({ offer, predictedMs, trust, inFlight, state }, index) => ({
       rank: index + 1,
-      ...serverOf(offer),
+      ...describeServer(offer),
       price: {
         version: offer.priceVersion ?? null,
         input_usd_per_million: usdPerMillion(offer.price.inputPicoPerToken),
@@ -84,7 +85,7 @@ export async function quote(
   }
 }
 
-function serverOf({ endpoint, modelId }: Offer) {
+function describeServer({ endpoint, modelId }: Offer) {
   return {
     model: modelId,
     provider: endpoint.kind,

@@ -11,13 +11,19 @@ import type { CompletionRequest } from './completion-request.ts'
 export interface RunningTicketDeps {
   readonly route: { readonly cloudCompetes?: boolean }
   readonly settle: SettleDeps
-  /** Notes that a client left before its first token. True when its free departures are used up and it pays for its input, worth `inputNanos`. */
+  /**
+   * Records that a client left before its first token. Returns true when its free departures are used up, so
+   * that it pays for its input, worth `inputNanos`.
+   */
   readonly isEarlyLeaveCharged: (customerId: string, inputNanos: Nanos) => boolean
-  /** Receives faults that the client is not told about: a stream that broke off, a failure that could not be settled. */
+  /** Receives faults for the log: a stream that broke off, a failure that could not be settled. */
   readonly onFault: (requestId: string, fault: unknown) => void
 }
 
-/** An admitted request until its one settlement: whichever of these methods settles first counts, later ones do nothing. */
+/**
+ * An admitted request until its settlement. The first of these methods to settle counts; later ones do
+ * nothing.
+ */
 export class RunningTicket {
   readonly #deps: RunningTicketDeps
   readonly #request: CompletionRequest
@@ -32,13 +38,16 @@ export class RunningTicket {
     this.#ticket = ticket
   }
 
-  /** Keeps for the receipt how the offers were ranked. */
+  /** Records how the offers were ranked, for the receipt. */
   noteRanking(ranks: readonly Rank[], stickyOfferId: string | null): void {
     this.#ranks = ranks
     this.#stickyOfferId = stickyOfferId
   }
 
-  /** Settles; resolves with the charge once it is in the journal, or committed. Throws `settlement_unavailable` when that takes too long. */
+  /**
+   * Settles the request and resolves with the charge once it is in the journal, or committed. Throws
+   * `settlement_unavailable` when that takes too long.
+   */
   settle(receipt: Receipt): Promise<Nanos> {
     const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes: this.#deps.route.cloudCompetes ?? false }
     const note = routingNote(this.#ticket, this.#request.job, this.#ranks, view)
@@ -57,7 +66,10 @@ export class RunningTicket {
     }
   }
 
-  /** Last resort: settles what is still open as a free internal error. Its receipt has so few parts that it cannot be refused again. */
+  /**
+   * Last resort: settles a ticket that is still open as a free internal error. The receipt is so simple that
+   * it cannot be refused again.
+   */
   async close(): Promise<void> {
     if (!this.#ticket.hold.isOpen) return
     await settle(this.#deps.settle, this.#ticket, faultReceipt, null, this.#request.watch).catch(fault =>
@@ -65,7 +77,10 @@ export class RunningTicket {
     )
   }
 
-  /** Notes that the client left before its first token. True when it must pay for its input this time. */
+  /**
+   * Records that the client left before its first token. Returns true when it must pay for its input this
+   * time.
+   */
   chargeEarlyLeave(offer: Offer): boolean {
     const { caller, job } = this.#request
     return this.#deps.isEarlyLeaveCharged(caller.customerId, inputCostNanos(job, offer))

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test } from 'vitest'
 import { systemClock } from '../runtime/clock.ts'
-import { type Answer, answerAtOnce, answerInChunks } from './answer-chat.ts'
+import { type Answer, answerInChunks, answerWhole } from './answer-chat.ts'
 import { parseChatRequest } from './chat-request.ts'
 import { loadDemoLanguage, textPieces } from './demo-language.ts'
 
@@ -38,7 +38,7 @@ function endlessAnswer(speed: Answer['speed']) {
 test.each([
   ['a stream', answerInChunks, 1_000],
   ['an unread stream', answerInChunks, 1_000_000],
-  ['a complete answer', answerAtOnce, 1_000],
+  ['a complete answer', answerWhole, 1_000],
 ])('stops generating %s when its client disconnects', async (name, give, tokensPerSecond) => {
   const { answer, begun, ended } = endlessAnswer({ tokensPerSecond, firstTokenMs: 0 })
   const server = createServer((_request, response) => {

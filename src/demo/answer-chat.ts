@@ -51,7 +51,7 @@ export function answerInChunks(answer: Answer, response: ServerResponse): Promis
           text += chunk(lastDelta(reply, value))
           return false
         }
-        if (value.text !== '') text += chunk(pieceDelta(reply, value, logprobsOf(answer, reply, value)))
+        if (value.text !== '') text += chunk(pieceDelta(reply, value, pieceLogprobs(answer, reply, value)))
       }
       return true
     })
@@ -65,7 +65,7 @@ export function answerInChunks(answer: Answer, response: ServerResponse): Promis
 }
 
 /** Sends the complete answer in one body, after the time it takes to generate it. */
-export function answerAtOnce(answer: Answer, response: ServerResponse): Promise<void> {
+export function answerWhole(answer: Answer, response: ServerResponse): Promise<void> {
   const drafts = answer.replies.map(reply => ({ reply, text: '', logprobs: [] as LogprobRow[] }))
   const finished: Parameters<typeof completionBody>[1][number][] = []
   let open = drafts
@@ -80,7 +80,7 @@ export function answerAtOnce(answer: Answer, response: ServerResponse): Promise<
           return false
         }
         draft.text += value.text
-        const row = logprobsOf(answer, draft.reply, value)
+        const row = pieceLogprobs(answer, draft.reply, value)
         if (row) draft.logprobs.push(row)
       }
       return true
@@ -105,7 +105,7 @@ function untilDone(
   return new Promise((resolve, reject) => {
     if (response.destroyed) return resolve()
     const stop = pace(answer.clock, answer.speed, step, reject)
-    // Not the 'close' of the request, which fires as soon as its body is read.
+    // Listen on the response: the 'close' event of the request fires as soon as its body is read.
     response.once('close', () => {
       stop()
       for (const reply of answer.replies) reply.pieces.return('stop')
@@ -114,7 +114,7 @@ function untilDone(
   })
 }
 
-/** Writes `text` and waits while the socket is full, so that a slow reader does not fill the memory of the server. */
+/** Writes `text` and waits while the socket is full, so that a slow reader does not fill the server's memory. */
 async function writeAll(response: ServerResponse, text: string): Promise<boolean> {
   if (text === '' || response.write(text)) return true
   await new Promise<void>(resolve => {
@@ -128,7 +128,7 @@ async function writeAll(response: ServerResponse, text: string): Promise<boolean
   return !response.destroyed
 }
 
-function logprobsOf(answer: Answer, reply: Reply, piece: Piece): LogprobRow | null {
+function pieceLogprobs(answer: Answer, reply: Reply, piece: Piece): LogprobRow | null {
   const { topLogprobs } = answer.request
   return topLogprobs === null || reply.toolCall !== null ? null : logprobRow(answer.language, piece, topLogprobs)
 }

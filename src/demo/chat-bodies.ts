@@ -12,7 +12,7 @@ export interface AnswerHead {
 
 export const systemFingerprint = 'switchyard-demo'
 
-/** @param usage null if the client asked for usage but it comes later, undefined if the client did not ask */
+/** @param usage null if usage was requested but follows later, undefined if it was not requested */
 export function chunkBody(head: AnswerHead, choices: ChunkChoice[], usage: TokenUsage | null | undefined): ChatChunk {
   const chunk = {
     id: head.id,
@@ -48,7 +48,7 @@ export function lastDelta(reply: Reply, finish: FinishReason): ChunkChoice {
   return { index: reply.index, delta: {}, finish_reason: finish }
 }
 
-/** A choice that is completely generated. */
+/** A choice that has been generated completely. */
 export interface FinishedReply {
   readonly reply: Reply
   readonly text: string

@@ -31,7 +31,7 @@ export interface FunctionTool {
 
 export interface ToolChoice {
   readonly mode: 'none' | 'auto' | 'required'
-  /** Only these may be called; null allows all. */
+  /** The only functions that may be called; null allows all. */
   readonly names: readonly string[] | null
 }
 

@@ -2,9 +2,9 @@ import { countTokens } from '../dialects/tokens/count-tokens.ts'
 import { type ChatRequest, messageText } from './chat-request.ts'
 
 /**
- * Counts the tokens of a prompt by OpenAI's published rule: 3 for each message plus its role, text and name
- * (1 more for a name), and 3 for the start of the answer. Tool calls and tool definitions count as their
- * JSON. Images cost nothing, since the demo ignores them.
+ * Counts the tokens of a prompt by OpenAI's published rule: 3 for each message plus its role, text and name (1
+ * more for a name), and 3 for the start of the answer. Tool calls and tool definitions count as their JSON.
+ * Images cost nothing, because the demo ignores them.
  * @param stopAbove counting stops above this, so that a prompt far beyond the context window takes no longer
  * than the window
  */

@@ -4,12 +4,12 @@ export class DemoError extends Error {
   readonly param: string | null
   readonly code: string | null
 
-  constructor(status: number, message: string, more: { param?: string | null; code?: string | null } = {}) {
+  constructor(status: number, message: string, details: { param?: string | null; code?: string | null } = {}) {
     super(message)
     this.name = 'DemoError'
     this.status = status
-    this.param = more.param ?? null
-    this.code = more.code ?? null
+    this.param = details.param ?? null
+    this.code = details.code ?? null
   }
 
   /** Returns `{"error":{...}}` as JSON text. */

@@ -6,7 +6,7 @@ import { type Candidate, type NgramModel, trainNgram } from './ngram-model.ts'
 export interface Piece {
   readonly token: number
   readonly text: string
-  /** 0..1, as the model gives it, before temperature; 1 for fixed text (label, tool result, JSON). */
+  /** 0..1, as the model predicts it, before temperature; 1 for fixed text (label, tool result, JSON). */
   readonly probability: number
   /** The tokens the model could have chosen, most likely first; empty for fixed text. */
   readonly candidates: readonly Candidate[]
@@ -27,15 +27,15 @@ export interface DemoLanguage {
 /** Reads the corpus and trains the model, which takes a few milliseconds. */
 export function loadDemoLanguage(): DemoLanguage {
   const corpus = readFileSync(new URL('./corpus.txt', import.meta.url), 'utf8')
-  // With a space before the first word, a word is the same token everywhere.
+  // The leading space makes every word the same token, wherever it occurs.
   const pieces = [...textPieces(` ${corpus.trim().replaceAll(/\s+/g, ' ')}`)]
   const texts = new Map(pieces.map(piece => [piece.token, piece.text]))
   const tokens = pieces.map(piece => piece.token)
   const sentenceEnds = new Set([...texts].filter(([, text]) => text === '.').map(([token]) => token))
   const [fullStop] = sentenceEnds
   if (fullStop === undefined) throw new Error('The demo corpus has no sentence.')
-  const openings = tokens.flatMap((token, at): [number, number][] =>
-    sentenceEnds.has(tokens.at(at - 1)!) ? [[token, tokens[at + 1]!]] : [],
+  const openings = tokens.flatMap((token, index): [number, number][] =>
+    sentenceEnds.has(tokens.at(index - 1)!) ? [[token, tokens[index + 1]!]] : [],
   )
   return {
     model: trainNgram(tokens),

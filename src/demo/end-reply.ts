@@ -2,18 +2,18 @@ import type { FinishReason } from '../domain/completion.ts'
 import type { Piece } from './demo-language.ts'
 
 export interface ReplyLimits {
-  /** Most tokens of the reply, at least 0. */
+  /** The maximum number of tokens of the reply, at least 0. */
   readonly maxTokens: number
   /** The reply ends before the first of these texts. */
   readonly stop: readonly string[]
-  /** Finish reason of a reply that reaches its own end. */
+  /** The finish reason of a reply that ends naturally. */
   readonly endReason: FinishReason
 }
 
 /**
  * Yields pieces until the reply ends, and returns the finish reason. Holds back pieces that may begin a stop
  * text, so that no part of a stop text is ever shown.
- * @param onToken called for each generated token, shown or not, since the tokens of a stop text count
+ * @param onToken called for each generated token, shown or not, because the tokens of a stop text count
  */
 export function* endReply(
   pieces: Iterable<Piece>,

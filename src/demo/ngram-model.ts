@@ -5,7 +5,7 @@ export interface Candidate {
   readonly probability: number
 }
 
-/** Token probabilities after the two tokens before, learned by counting. */
+/** Predicts the next token from the previous two, with probabilities learned by counting. */
 export interface NgramModel {
   /** Returns every possible next token, most probable first. Only the last two tokens of `before` matter. */
   after(before: readonly number[]): readonly Candidate[]
@@ -21,34 +21,34 @@ export interface NgramModel {
  */
 export function trainNgram(sequence: readonly number[], discount = 0.15): NgramModel {
   if (sequence.length < 3) throw new RangeError('An n-gram model needs at least three tokens.')
-  const anywhere: Counts = new Map()
+  const allCounts: Counts = new Map()
   const afterOne = new Map<number, Counts>()
   const afterTwo = new Map<string, Counts>()
   for (let at = 0; at < sequence.length; at += 1) {
     const first = sequence.at(at - 2)!
     const second = sequence.at(at - 1)!
     const token = sequence[at]!
-    increment(anywhere, token)
-    increment(countsOf(afterOne, second), token)
-    increment(countsOf(afterTwo, pairKey(first, second)), token)
+    increment(allCounts, token)
+    increment(getOrAddCounts(afterOne, second), token)
+    increment(getOrAddCounts(afterTwo, pairKey(first, second)), token)
   }
-  const frequencies = ranked(shares(anywhere))
-  const ofOne = new Map([...afterOne].map(([token, counts]) => [token, shares(counts)]))
-  const ofOneRanked = new Map([...ofOne].map(([token, probabilities]) => [token, ranked(probabilities)]))
-  const ofTwo = new Map<string, readonly Candidate[]>()
+  const frequencies = ranked(shares(allCounts))
+  const sharesAfterOne = new Map([...afterOne].map(([token, counts]) => [token, shares(counts)]))
+  const rankedAfterOne = new Map([...sharesAfterOne].map(([token, probabilities]) => [token, ranked(probabilities)]))
+  const rankedAfterTwo = new Map<string, readonly Candidate[]>()
 
   return {
     after(before) {
       const last = before.at(-1)
-      const lastShares = last === undefined ? undefined : ofOne.get(last)
+      const lastShares = last === undefined ? undefined : sharesAfterOne.get(last)
       if (last === undefined || lastShares === undefined) return frequencies
       const key = pairKey(before.at(-2), last)
       const counts = afterTwo.get(key)
-      if (counts === undefined) return ofOneRanked.get(last)!
-      let candidates = ofTwo.get(key)
+      if (counts === undefined) return rankedAfterOne.get(last)!
+      let candidates = rankedAfterTwo.get(key)
       if (candidates === undefined) {
         candidates = ranked(discounted(counts, lastShares, discount))
-        ofTwo.set(key, candidates)
+        rankedAfterTwo.set(key, candidates)
       }
       return candidates
     },
@@ -61,7 +61,7 @@ function pairKey(first: number | undefined, second: number): string {
   return `${first} ${second}`
 }
 
-function countsOf<K>(table: Map<K, Counts>, key: K): Counts {
+function getOrAddCounts<K>(table: Map<K, Counts>, key: K): Counts {
   let counts = table.get(key)
   if (counts === undefined) {
     counts = new Map()
@@ -81,12 +81,13 @@ function shares(counts: Counts): Map<number, number> {
 
 function discounted(counts: Counts, lower: ReadonlyMap<number, number>, discount: number): Map<number, number> {
   const total = sum(counts)
-  const given = (discount * counts.size) / total
-  // A token that followed the pair also followed its last token, so `lower` covers every candidate.
+  const backoffShare = (discount * counts.size) / total
+  // A token that followed the pair also followed the last token of the pair, so `lower` covers every
+  // candidate.
   return new Map(
     [...lower].map(([token, probability]) => {
       const count = counts.get(token)
-      return [token, (count === undefined ? 0 : (count - discount) / total) + given * probability]
+      return [token, (count === undefined ? 0 : (count - discount) / total) + backoffShare * probability]
     }),
   )
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '../runtime/clock.ts'
 
 export interface Speed {
-  /** Tokens a second for each choice; `Infinity` sends everything at once. */
+  /** Tokens per second for each choice; `Infinity` sends everything immediately. */
   readonly tokensPerSecond: number
   /** Milliseconds before the first token. */
   readonly firstTokenMs: number
@@ -11,7 +11,7 @@ export interface Speed {
  * Calls `step(due)` with the number of tokens that have become due, until it returns false. Uses one timer;
  * the step after a late timer catches up, so the speed holds under load. If `step` returns a promise, for
  * example for a full socket, the next step waits for it. Errors go to `onError`.
- * @returns a function that stops at once and is harmless after the end
+ * @returns a function that stops immediately and does nothing after the end
  */
 export function pace(
   clock: Clock,
@@ -48,7 +48,7 @@ export function pace(
   }
 }
 
-/** Returns the number of tokens due after `elapsedMs`. The first one is due at once. */
+/** Returns the number of tokens due after `elapsedMs`. The first token is due immediately. */
 function dueAfter(elapsedMs: number, tokensPerSecond: number): number {
   return tokensPerSecond === Number.POSITIVE_INFINITY
     ? tokensPerSecond

@@ -19,7 +19,7 @@ export interface Reply {
   tokens(): number
 }
 
-/** The start of every text of the demo. */
+/** Every text of the demo starts with this label. */
 export const demoLabel = '[demo model]'
 
 /**
@@ -29,7 +29,7 @@ export const demoLabel = '[demo model]'
 export function planReply(language: DemoLanguage, request: ChatRequest): Reply[] {
   const tool = chooseTool(request)
   return Array.from({ length: request.choices }, (_, index) => {
-    const random = seededRandom(seedOf(request, index))
+    const random = seededRandom(deriveSeed(request, index))
     const sentence = () => `${demoLabel}${firstSentence(language, request, random)}`
     if (tool !== null) {
       const callArguments = JSON.stringify(schemaInstance(objectRules(tool.parameters), sentence))
@@ -96,7 +96,7 @@ function objectRules(parameters: unknown): unknown {
   return isRules ? { type: 'object', ...parameters } : { type: 'object' }
 }
 
-function seedOf(request: ChatRequest, index: number): number {
+function deriveSeed(request: ChatRequest, index: number): number {
   const turn = request.temperature === 0 ? '' : `${request.seed} ${index}`
   return createHash('sha256')
     .update(`${turn}\n${JSON.stringify(request.messages)}`)

@@ -6,9 +6,9 @@ export type Json = null | boolean | number | string | Json[] | { [key: string]: 
  * const, length, count and number bounds, the common string formats, anyOf/oneOf (their first branch), allOf,
  * and local `$ref`. Ignores `pattern`, `not` and conditionals.
  *
- * Ends soon and never throws for any schema, since schemas are untrusted. Builds at most 500 values, then
- * only the empty value of each type. Every 100 names or characters read count as one value. Arrays are capped
- * at 64 items and strings at 4,096 characters.
+ * Terminates quickly and never throws for any schema, because schemas are untrusted. Builds at most 500
+ * values, then only the empty value of each type. Every 100 names or characters read count as one value.
+ * Arrays are capped at 64 items and strings at 4,096 characters.
  * @param nextText returns a short text for each free string
  */
 export function schemaInstance(schema: unknown, nextText: () => string): Json {
@@ -30,7 +30,7 @@ function build(schema: unknown, work: Work, depth: number): Json {
   work.valuesLeft -= 1
   if ('const' in rules) return literal(rules.const as Json, work)
   if (Array.isArray(rules.enum) && rules.enum.length > 0) return literal(rules.enum[0] as Json, work)
-  const type = typeOf(rules)
+  const type = schemaType(rules)
   const mayNest = work.valuesLeft > 0 && depth < maxDepth
   if (type === 'object') return mayNest ? buildObject(rules, work, depth) : {}
   if (type === 'array') return mayNest ? buildArray(rules, work, depth) : []
@@ -40,7 +40,7 @@ function build(schema: unknown, work: Work, depth: number): Json {
   return null
 }
 
-/** Returns a value of the schema. It may be as large as the body, so it must not be repeated 500 times. */
+/** Returns a value from the schema. It may be as large as the body, so it must not be repeated 500 times. */
 function literal(value: Json, work: Work): Json {
   spend(work, JSON.stringify(value).length)
   return value
@@ -61,8 +61,8 @@ function resolve(schema: unknown, work: Work): Rules {
       spend(work, rules.$ref.length)
       rules = asRules(lookUp(work.root, rules.$ref))
     } else if (Array.isArray(rules.allOf)) {
-      const { allOf, ...own } = rules
-      rules = own
+      const { allOf, ...rest } = rules
+      rules = rest
       for (const part of (allOf as unknown[]).slice(0, maxItems)) {
         if (work.valuesLeft <= 0) break
         rules = merge(rules, asRules(part), work)
@@ -70,8 +70,8 @@ function resolve(schema: unknown, work: Work): Rules {
     } else {
       const branch = [rules.anyOf, rules.oneOf].find(branches => Array.isArray(branches) && branches.length > 0)
       if (branch === undefined) return rules
-      const { anyOf: _anyOf, oneOf: _oneOf, ...own } = rules
-      rules = merge(own, asRules((branch as unknown[])[0]), work)
+      const { anyOf: _anyOf, oneOf: _oneOf, ...rest } = rules
+      rules = merge(rest, asRules((branch as unknown[])[0]), work)
     }
   }
   return {}
@@ -104,7 +104,7 @@ function lookUp(root: unknown, reference: string): unknown {
   return found
 }
 
-function typeOf(rules: Rules): unknown {
+function schemaType(rules: Rules): unknown {
   const { type } = rules
   if (Array.isArray(type)) return type.find(name => name !== 'null') ?? 'null'
   if (type !== undefined) return type
@@ -181,8 +181,8 @@ function margin(bound: number, other: number | undefined): number {
 }
 
 function bound(value: unknown, otherwise: number): number {
-  const given = number(value)
-  return given === undefined || given < 0 ? otherwise : given
+  const limit = number(value)
+  return limit === undefined || limit < 0 ? otherwise : limit
 }
 
 function number(value: unknown): number | undefined {

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { DEMO_MODEL } from '../domain/offer.ts'
 import { type Clock, systemClock } from '../runtime/clock.ts'
 import { http } from '../runtime/node-http.ts'
-import { answerAtOnce, answerInChunks } from './answer-chat.ts'
+import { answerInChunks, answerWhole } from './answer-chat.ts'
 import { systemFingerprint } from './chat-bodies.ts'
 import { parseChatRequest } from './chat-request.ts'
 import { countPrompt } from './count-prompt.ts'
@@ -14,7 +14,7 @@ import { loadDemoLanguage } from './demo-language.ts'
 import type { Speed } from './pace.ts'
 import { planReply } from './plan-reply.ts'
 
-/** The one model of the demo upstream. */
+/** The only model of the demo upstream. */
 export const demoModel = {
   id: DEMO_MODEL,
   ownedBy: systemFingerprint,
@@ -103,7 +103,7 @@ export async function startDemoUpstream(
       clock,
       speed: options,
     }
-    await (chatRequest.stream ? answerInChunks(answer, response) : answerAtOnce(answer, response))
+    await (chatRequest.stream ? answerInChunks(answer, response) : answerWhole(answer, response))
   }
 
   const server = http.createServer((request, response) => {
@@ -165,7 +165,8 @@ function sendJson(response: ServerResponse, body: unknown): void {
 }
 
 function sendError(response: ServerResponse, error: unknown): void {
-  // After the first chunk the status is sent. End with an error chunk and no [DONE], as OpenAI's clients expect.
+  // After the first chunk the status has been sent. End with an error chunk and no [DONE], as OpenAI's clients
+  // expect.
   const refusal = error instanceof DemoError ? error : new DemoError(500, 'The demo upstream failed.')
   if (response.destroyed) return
   if (response.headersSent) {

@@ -45,6 +45,6 @@ function withoutLoops(
   recent: string,
   used: ReadonlySet<string>,
 ): readonly Candidate[] {
-  const fresh = candidates.filter(({ token }) => !used.has(`${recent} ${token}`))
-  return fresh.length === 0 ? candidates : fresh
+  const unused = candidates.filter(({ token }) => !used.has(`${recent} ${token}`))
+  return unused.length === 0 ? candidates : unused
 }

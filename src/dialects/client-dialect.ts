@@ -32,8 +32,8 @@ export interface DialectOperation {
 }
 
 /**
- * Non-streaming answers. Encoding has two steps, because the charge is settled only after the answer is known
- * to be encodable.
+ * The format of non-streaming answers. Encoding has two steps, because the charge is settled only after the
+ * answer is known to be encodable.
  */
 export interface AnswerFormat {
   /** Encodes the answer without its usage. Throws if the answer is nested too deeply. */
@@ -42,11 +42,11 @@ export interface AnswerFormat {
   withUsage(text: string, usage: TokenUsage): string
 }
 
-/** Streamed answers. Every function returns complete events, ready to be sent. */
+/** The format of streamed answers. Every function returns complete events, ready to be sent. */
 export interface StreamFormat {
   /** Keeps proxies from closing a silent connection; clients ignore it. */
   readonly ping: string
-  /** Returns the encoder of one answer. `includeUsage` is true if the client asked for usage in the stream. */
+  /** Returns the encoder of one answer. `includeUsage` is true if the client requested usage in the stream. */
   encoder(envelope: Envelope, includeUsage: boolean): StreamEncoder
   /** Returns the last event of a stream that failed after its first content. */
   errorEvent(error: ApiError): string
@@ -61,6 +61,6 @@ export interface StreamEncoder {
   chunk(chunk: ChatChunk): string
   /** Returns the chunk that `text` would encode, for callers that add more fields to it. */
   chunkOf(content: string): ChatChunk
-  /** Ends a successful stream. `usage` is written only if the client asked for it. */
+  /** Ends a successful stream. `usage` is written only if the client requested it. */
   end(usage: TokenUsage): string
 }

@@ -1,6 +1,6 @@
 import type { ExpectedAnswer } from '../dialects/chat/empty-answer.ts'
 import { normaliseCompletion } from '../dialects/chat/upstream-completion.ts'
-import { CHAT_COMPLETIONS_PATH, envelopeOf, upstreamRequestBody } from '../dialects/chat/upstream-request.ts'
+import { CHAT_COMPLETIONS_PATH, createEnvelope, upstreamRequestBody } from '../dialects/chat/upstream-request.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { ChatCompletion, Envelope } from '../domain/completion.ts'
 import { ApiError } from '../domain/errors.ts'
@@ -15,26 +15,30 @@ import { failpoint } from '../runtime/failpoint.ts'
 import { rejectUnreadable } from '../upstreams/response-head.ts'
 import type { UpstreamClient, UpstreamRequest } from '../upstreams/upstream-client.ts'
 import type { UpstreamExchange } from '../upstreams/upstream-exchange.ts'
-import { failureOfResponse } from './classify-response.ts'
+import { classifyResponse } from './classify-response.ts'
 import { openStream } from './open-stream.ts'
 
 export interface DispatchDeps {
   readonly upstream: UpstreamClient
   readonly health: CustomerBreakers
   readonly clock: Clock
-  /** Most servers that are tried for one model, including the first. The fallback models together get as many again. */
+  /**
+   * The maximum number of servers to try for one model, including the first. All fallback models together get
+   * the same number again.
+   */
   readonly attemptsMax: number
 }
 
-/** With less time left than this, an attempt could only time out. */
+/** With less time left than this, an attempt would certainly time out. */
 const REMAINING_MS_MIN = 50
 
 /**
- * Tries the offers of the plan in order until one gives its first content. The client sees nothing of the failures before that, so failing over is
- * silent; after the first content it is no longer possible. All attempts share one deadline: the longest total limit among the offers.
+ * Tries the offers of the plan in order until one gives its first content. Failing over is silent, because the
+ * client has seen nothing until then; after the first content it is no longer possible. All attempts share one
+ * deadline: the longest total time limit among the offers.
  *
- * Throws Unserved: `upstream_rejected` or `context_length_exceeded` when an upstream rejects the request itself, `all_hosters_failed` when no offer
- * is left, and the reason of `signal` when it is aborted.
+ * Throws Unserved: `upstream_rejected` or `context_length_exceeded` when an upstream rejects the request
+ * itself, `all_hosters_failed` when no offer is left, and the reason of `signal` when it is aborted.
  */
 export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, signal: CancelSignal): Promise<Answer> {
   const { clock, attemptsMax } = deps
@@ -50,11 +54,11 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
     if (!isWorthTrying(offer, plan.offers, attempts, attemptsMax)) continue
     const { endpoint, modelId } = offer
     const body = upstreamRequestBody(job, offer, outputCap(offer, job, plan.ticket.maxTokens))
-    const attempt: Attempting = {
+    const attempt: AttemptContext = {
       offer,
       health,
       request: { endpoint, path: CHAT_COMPLETIONS_PATH, body, stream: job.stream, remainingMs, signal },
-      envelope: envelopeOf(plan.ticket, modelId),
+      envelope: createEnvelope(plan.ticket, modelId),
       expected: { choices: job.choices, hasStop: job.hasStop },
       startedMs,
       attempts,
@@ -65,7 +69,7 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
     } catch (failure) {
       if (!(failure instanceof UpstreamFailure)) throw failure
       const { outcome, retryAfterS } = failure
-      attempts.push({ ...name(offer), outcome, elapsedMs: Math.round(clock.monotonicMs() - startedMs) })
+      attempts.push({ ...identify(offer), outcome, elapsedMs: Math.round(clock.monotonicMs() - startedMs) })
       failures.push(failure)
       if (failure instanceof Cancelled) throw abortedError(signal, attempts)
       if (outcome === 'request_rejected') throw rejectedError(failure, attempts)
@@ -76,7 +80,7 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
   throw failedError(attempts, failures)
 }
 
-interface Attempting {
+interface AttemptContext {
   readonly offer: Offer
   readonly health: Health
   readonly request: UpstreamRequest
@@ -87,7 +91,7 @@ interface Attempting {
   readonly attempts: readonly Attempt[]
 }
 
-async function tryWhole({ upstream, clock }: DispatchDeps, attempt: Attempting): Promise<WholeAnswer> {
+async function tryWhole({ upstream, clock }: DispatchDeps, attempt: AttemptContext): Promise<WholeAnswer> {
   const { startedMs, health } = attempt
   const { offerId } = attempt.offer
   health.beginRequest(offerId)
@@ -96,24 +100,24 @@ async function tryWhole({ upstream, clock }: DispatchDeps, attempt: Attempting):
     const totalMs = clock.monotonicMs() - startedMs
     const outputTokens = completion.usage?.completion_tokens
     health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens }, startedMs)
-    return answered(attempt, totalMs, { kind: 'whole', completion })
+    return withAttempts(attempt, totalMs, { kind: 'whole', completion })
   } finally {
     health.endRequest(offerId)
   }
 }
 
-/** The completion in a whole answer that has arrived. Throws UpstreamFailure. */
+/** Returns the completion in a whole answer. Throws UpstreamFailure. */
 function readWhole({ head, text }: UpstreamExchange, envelope: Envelope, expected: ExpectedAnswer): ChatCompletion {
-  if (head.status !== 200) throw failureOfResponse(head, text)
+  if (head.status !== 200) throw classifyResponse(head, text)
   rejectUnreadable(head)
   return normaliseCompletion(text, envelope, expected)
 }
 
-/** The offer counts as busy until the answer has ended, long after this function returns. */
-async function tryStream({ upstream, clock }: DispatchDeps, attempt: Attempting): Promise<StreamAnswer> {
+/** Counts as a request in flight at the offer until the answer has ended, long after this function returns. */
+async function tryStream({ upstream, clock }: DispatchDeps, attempt: AttemptContext): Promise<StreamAnswer> {
   const { startedMs, health } = attempt
   const { offerId } = attempt.offer
-  // Captures no `attempt`: its request body would stay in memory while the answer streams.
+  // Must not capture `attempt`: its request body would stay in memory while the answer streams.
   const elapsedMs = () => clock.monotonicMs() - startedMs
   let firstTokenMs = 0
   health.beginRequest(offerId)
@@ -136,23 +140,26 @@ async function tryStream({ upstream, clock }: DispatchDeps, attempt: Attempting)
         }
       },
     })
-    return answered(attempt, firstTokenMs, { kind: 'stream', chunks })
+    return withAttempts(attempt, firstTokenMs, { kind: 'stream', chunks })
   } catch (failure) {
     health.endRequest(offerId)
     throw failure
   }
 }
 
-function answered<Given extends object>(
-  { offer, envelope, attempts }: Attempting,
+function withAttempts<Part extends object>(
+  { offer, envelope, attempts }: AttemptContext,
   firstTokenMs: number,
-  answer: Given,
+  answer: Part,
 ) {
-  const last: Attempt = { ...name(offer), outcome: 'answered', elapsedMs: Math.round(firstTokenMs) }
+  const last: Attempt = { ...identify(offer), outcome: 'answered', elapsedMs: Math.round(firstTokenMs) }
   return { ...answer, offer, envelope, firstTokenMs, attempts: [...attempts, last] }
 }
 
-/** At most `attemptsMax` attempts per model, one per endpoint and model, and no second one at an endpoint that could not be reached. */
+/**
+ * Allows at most `attemptsMax` attempts per model, one per endpoint and model, and no second attempt at an
+ * endpoint that could not be reached.
+ */
 function isWorthTrying(
   offer: Offer,
   offers: readonly Offer[],
@@ -160,16 +167,19 @@ function isWorthTrying(
   attemptsMax: number,
 ): boolean {
   if (attempts.length === 0) return true
-  const modelOf = new Map(offers.map(candidate => [candidate.offerId, candidate.modelId]))
-  const attemptsForModel = attempts.filter(done => modelOf.get(done.offerId) === offer.modelId)
+  const modelByOffer = new Map(offers.map(candidate => [candidate.offerId, candidate.modelId]))
+  const attemptsForModel = attempts.filter(attempt => modelByOffer.get(attempt.offerId) === offer.modelId)
   return (
     attemptsForModel.length < attemptsMax &&
-    attemptsForModel.every(done => done.endpointId !== offer.endpoint.endpointId) &&
-    attempts.every(done => done.outcome !== 'connect_failed' || done.endpointId !== offer.endpoint.endpointId)
+    attemptsForModel.every(attempt => attempt.endpointId !== offer.endpoint.endpointId) &&
+    attempts.every(attempt => attempt.outcome !== 'connect_failed' || attempt.endpointId !== offer.endpoint.endpointId)
   )
 }
 
-/** The error of an aborted request: the client left and sees none, or the gateway is shutting down and says so. */
+/**
+ * Returns the error of an aborted request. A client that left does not see it; a gateway that is shutting down
+ * reports the shutdown.
+ */
 function abortedError({ reason }: CancelSignal, attempts: readonly Attempt[]): Unserved {
   if (!(reason instanceof ApiError)) return new Unserved('upstream_unavailable', attempts)
   return new Unserved(reason.code, attempts, { retryAfterS: reason.retryAfterS })
@@ -194,6 +204,6 @@ function failedError(attempts: readonly Attempt[], failures: readonly UpstreamFa
   })
 }
 
-function name(offer: Offer): Pick<Attempt, 'offerId' | 'endpointId' | 'provider'> {
+function identify(offer: Offer): Pick<Attempt, 'offerId' | 'endpointId' | 'provider'> {
   return { offerId: offer.offerId, endpointId: offer.endpoint.endpointId, provider: offer.endpoint.kind }
 }

@@ -9,30 +9,34 @@ import { ByteQueue } from '../runtime/byte-queue.ts'
 import { rejectUnreadable } from '../upstreams/response-head.ts'
 import type { UpstreamClient, UpstreamRequest } from '../upstreams/upstream-client.ts'
 import { tooLarge, type UpstreamExchange, WHOLE_BYTES_MAX } from '../upstreams/upstream-exchange.ts'
-import { failureOfResponse } from './classify-response.ts'
+import { classifyResponse } from './classify-response.ts'
 
-/** How a stream ended: `complete`, `left` by its reader, or what broke it. */
+/** How a stream ended: `complete`, `left` by its reader, or the failure that broke it. */
 export type StreamEnding = 'complete' | 'left' | UpstreamFailure
 
 export interface StreamWatcher {
   /** Called at the first content: from now on the stream is an answer. */
   onContent(): void
-  /** Called once, after `onContent`, with the last usage report. Not called when the chunks are never read or left. */
+  /**
+   * Called once, after `onContent`, with the last usage report. Not called when the chunks are neither read
+   * nor left.
+   */
   onEnd(ending: StreamEnding, usage: TokenUsage | null): void
 }
 
 /**
- * Opens a stream and waits for its first content. A failure before that is thrown here as UpstreamFailure, while the client has seen nothing.
- * Resolves with all chunks from the first one. Leaving them early aborts the upstream; a failure after the first content is thrown to their reader.
+ * Opens a stream and waits for its first content. Throws UpstreamFailure for a failure before that, while the
+ * client has seen nothing. Resolves with all chunks from the first one. Leaving them early aborts the
+ * upstream; a failure after the first content rejects `read`.
  */
 export async function openStream(
   upstream: UpstreamClient,
-  ask: UpstreamRequest,
+  request: UpstreamRequest,
   envelope: Envelope,
   expected: ExpectedAnswer,
   watcher: StreamWatcher,
 ): Promise<ChunkSource> {
-  const reader = new ChunkReader(await upstream.send(ask), envelope, expected, watcher)
+  const reader = new ChunkReader(await upstream.send(request), envelope, expected, watcher)
   await reader.answering
   return reader
 }
@@ -50,7 +54,10 @@ class ChunkReader implements ChunkSource {
   #take: TakeParts | null = null
   #isAnswering = false
   #hasLeft = false
-  /** While this is pending no chunks may be handed over: until `read` is called, or until its reader is ready for more. */
+  /**
+   * While this is pending, no chunks may be delivered: `read` was not called yet, or its reader is not ready
+   * for more.
+   */
   #pause: void | Promise<void> = undefined
   readonly #answering = Promise.withResolvers<void>()
   readonly #reading = Promise.withResolvers<void>()
@@ -70,7 +77,7 @@ class ChunkReader implements ChunkSource {
     this.#take = take
     const peeked = this.#peeked
     this.#peeked = []
-    // Called within a promise, so that an exception of `take` becomes a rejection.
+    // Called in an async function, so that an exception of `take` becomes a rejection.
     this.#reading.resolve((async () => take(peeked))())
     return this.#ended
   }
@@ -91,14 +98,14 @@ class ChunkReader implements ChunkSource {
     let ending: StreamEnding = 'left'
     try {
       try {
-        if (exchange.head.status !== 200) throw failureOfResponse(exchange.head, await exchange.readText())
+        if (exchange.head.status !== 200) throw classifyResponse(exchange.head, await exchange.readText())
         rejectUnreadable(exchange.head)
         await this.#readBody(expected)
       } catch (error) {
         const isWhole = normaliser.complete && (this.#isAnswering || !(error instanceof Cancelled))
         if (!(isWhole && error instanceof UpstreamFailure) || this.#hasLeft) throw error
       }
-      await this.#hand(normaliser.end())
+      await this.#deliver(normaliser.end())
       if (!this.#isAnswering) await this.#endEmpty(expected)
       ending = 'complete'
     } catch (error) {
@@ -119,17 +126,17 @@ class ChunkReader implements ChunkSource {
    */
   async #readBody(expected: ExpectedAnswer): Promise<void> {
     const decoder = new SseDecoder()
-    const begun = new ByteQueue()
+    const body = new ByteQueue()
     let form: Form = null
     await this.#exchange.read(piece => {
       if (form === 'events') return this.#readEvents(decoder.push(piece))
-      form ??= formOf(piece)
-      begun.add(piece)
-      if (form === 'events') return this.#readEvents(decoder.push(begun.take(begun.length)))
-      if (begun.length > WHOLE_BYTES_MAX) throw tooLarge(WHOLE_BYTES_MAX)
+      form ??= detectForm(piece)
+      body.add(piece)
+      if (form === 'events') return this.#readEvents(decoder.push(body.take(body.length)))
+      if (body.length > WHOLE_BYTES_MAX) throw tooLarge(WHOLE_BYTES_MAX)
     })
     await this.#pause
-    if (form === 'whole') await this.#hand(wholeAsStream(begun.toString(), this.#normaliser, expected))
+    if (form === 'whole') await this.#deliver(wholeAsStream(body.toString(), this.#normaliser, expected))
     else await this.#readEvents(decoder.end())
   }
 
@@ -144,13 +151,13 @@ class ChunkReader implements ChunkSource {
         else parts.push(...normaliser.push(event))
       }
     } catch (error) {
-      // Parts that came before the failure in the same read still count.
+      // Parts before the failure in the same read still count.
       return (async () => {
-        await this.#hand(parts)
+        await this.#deliver(parts)
         throw error
       })()
     }
-    this.#pause = this.#hand(parts)
+    this.#pause = this.#deliver(parts)
     if (wasComplete && parts.length > 0) this.#exchange.answerResumed()
     if (normaliser.done) this.#exchange.release()
     // Some servers send finish_reason in every chunk, including the role chunk. Before the first content the first-token limit stays in force.
@@ -158,8 +165,8 @@ class ChunkReader implements ChunkSource {
     return this.#pause
   }
 
-  #hand(parts: readonly StreamPart[]): void | Promise<void> {
-    // A reader may leave after everything has arrived; it wants no further parts.
+  #deliver(parts: readonly StreamPart[]): void | Promise<void> {
+    // A reader may leave after everything has arrived and wants no further parts.
     if (parts.length === 0 || this.#hasLeft) return
     if (this.#take !== null) return this.#take(parts)
     this.#peeked.push(...parts)
@@ -185,8 +192,8 @@ class ChunkReader implements ChunkSource {
 
 type Form = 'events' | 'whole' | null
 
-/** The form of a body, decided by its first byte that is not blank; null when there is none. */
-function formOf(bytes: Buffer): Form {
+/** Decides the form of a body by its first byte that is not blank. Returns null when there is none. */
+function detectForm(bytes: Buffer): Form {
   for (const byte of bytes)
     if (!blankBytes.has(byte)) return byte === OPENING_BRACE || byte === OPENING_BRACKET ? 'whole' : 'events'
   return null

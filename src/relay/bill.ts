@@ -6,7 +6,7 @@ import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
 import { costNanos, type Nanos, usd } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 
-/** What the relay has seen of an answer by its end. */
+/** The facts about an ended answer that decide its bill. */
 export interface Delivered {
   readonly outcome: Outcome
   /** Everything that the model generated and the gateway received: content, reasoning, refusals, tool names and arguments. */
@@ -14,17 +14,21 @@ export interface Delivered {
   /** The last usage report of the upstream. */
   readonly reported: TokenUsage | null
   readonly finishReason: string | null
-  /** Charges the input although there was no output: the customer has used up its free early departures of the day. */
+  /**
+   * Charges the input although there was no output, because the customer has used up its free early departures
+   * of the day.
+   */
   readonly chargeInputOnly?: boolean
 }
 
 /**
- * Pure: computes what is billed for an answer. The rows of the table in docs/money.md:
+ * Computes what is billed for an answer, without side effects. The rows of the table in docs/money.md:
  * - served, or left by the client mid-stream: measured tokens;
  * - no output, interrupted, shut down: nothing;
- * - no usage report, or a report of 0 for something that exists: the gateway's own count;
- * - a hoster that reports more than the gateway's count x 1.05 + 8: the gateway's count. A hoster is paid by its report, so the report is
- *   evidence, not authority. Local and cloud servers are the operator's own choice and use tokenizers that the gateway may not have.
+ * - no usage report, or a report of 0 for a text that exists: the gateway's count;
+ * - a hoster that reports more than the gateway's count x 1.05 + 8: the gateway's count. A hoster is paid by
+ * its report, so its report alone is not trusted. Local and cloud servers are the operator's choice and use
+ * tokenizers that the gateway may not have.
  */
 export function bill(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delivered): Receipt {
   const measured = measure(ticket, job, answer, delivered)
@@ -45,7 +49,7 @@ export function bill(ticket: Ticket, job: ChatJob, answer: Answer, delivered: De
   }
 }
 
-/** The cost of the prompt alone at this offer, by the gateway's own count. */
+/** Returns the cost of the prompt alone at this offer, by the gateway's count. */
 export function inputCostNanos(job: ChatJob, offer: Offer): Nanos {
   return costNanos(offer.price, countPromptTokens(job), 0)
 }
@@ -54,33 +58,34 @@ interface Measured {
   readonly inputTokens: number
   readonly outputTokens: number
   readonly source: Receipt['usageSource']
-  /** The gateway's own count; null where the report made it unnecessary. */
+  /** The gateway's count; null where the report made it unnecessary. */
   readonly countedInput: number | null
   readonly countedOutput: number | null
 }
 
-const nothing: Measured = { inputTokens: 0, outputTokens: 0, source: 'none', countedInput: null, countedOutput: null }
+const notBilled: Measured = { inputTokens: 0, outputTokens: 0, source: 'none', countedInput: null, countedOutput: null }
 
 function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delivered): Measured {
   const { outcome, reported, text } = delivered
-  if (outcome !== 'served' && outcome !== 'client_gone') return nothing
+  if (outcome !== 'served' && outcome !== 'client_gone') return notBilled
   if (text.length === 0 && !(reported !== null && reported.completion_tokens > 0 && outcome === 'served')) {
-    if (delivered.chargeInputOnly !== true) return nothing
+    if (delivered.chargeInputOnly !== true) return notBilled
     const countedInput = countPromptTokens(job)
     return { inputTokens: countedInput, outputTokens: 0, source: 'gateway', countedInput, countedOutput: 0 }
   }
   const isHoster = answer.offer.endpoint.kind === 'hoster'
-  // No prompt and no text has 0 tokens: a server that reports 0 has not counted (auto_ai_router pull request 142).
+  // Every prompt and every text has at least one token: a server that reports 0 has not counted
+  // (auto_ai_router pull request 142).
   const reportedInput = reported?.prompt_tokens || null
   const reportedOutput = reported?.completion_tokens || null
-  // Counting takes long for a long text, so the result is kept: it is needed up to twice.
+  // Counting a long text is slow, so the result is cached: it is needed up to twice.
   let countedOutput: number | undefined
   const countOutput = () => {
     countedOutput ??= estimateTokens(text.toString())
     return countedOutput
   }
-  const input = judged(reportedInput, () => countPromptTokens(job), isHoster)
-  const output = judged(
+  const input = chooseCount(reportedInput, () => countPromptTokens(job), isHoster)
+  const output = chooseCount(
     outcome === 'client_gone' && isOutdated(reportedOutput, countOutput) ? null : reportedOutput,
     countOutput,
     isHoster,
@@ -88,38 +93,42 @@ function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delive
   return {
     inputTokens: Math.min(input.tokens, job.inputTokensBound),
     outputTokens: Math.min(output.tokens, ticket.maxTokens * job.choices),
-    source: input.isOurs || output.isOurs ? 'gateway' : 'upstream',
+    source: input.isGatewayCount || output.isGatewayCount ? 'gateway' : 'upstream',
     countedInput: input.counted,
     countedOutput: output.counted,
   }
 }
 
-interface Judged {
+interface ChosenCount {
   readonly tokens: number
-  /** The gateway's own count; null where the report made it unnecessary. */
+  /** The gateway's count; null where the report made it unnecessary. */
   readonly counted: number | null
-  readonly isOurs: boolean
-}
-
-/** The slack of 5 % and 8 tokens covers honest differences between tokenizers and chat templates. */
-function judged(reported: number | null, count: () => number, isHoster: boolean): Judged {
-  if (reported !== null && !isHoster) return { tokens: reported, counted: null, isOurs: false }
-  const counted = count()
-  const isOurs = reported === null || reported > counted * 1.05 + 8
-  return { tokens: isOurs ? counted : reported, counted, isOurs }
+  readonly isGatewayCount: boolean
 }
 
 /**
- * Some servers report usage with the first chunk and again at the end. A client that leaves in between has received much more than the first report
- * says. The slack is that of `OutputMeter`, for tokenizers that make fewer tokens of a text than the gateway's.
+ * Chooses the upstream's report or the gateway's count. The slack of 5 % and 8 tokens covers honest
+ * differences between tokenizers and chat templates.
+ */
+function chooseCount(reported: number | null, count: () => number, isHoster: boolean): ChosenCount {
+  if (reported !== null && !isHoster) return { tokens: reported, counted: null, isGatewayCount: false }
+  const counted = count()
+  const isGatewayCount = reported === null || reported > counted * 1.05 + 8
+  return { tokens: isGatewayCount ? counted : reported, counted, isGatewayCount }
+}
+
+/**
+ * Some servers report usage with the first chunk and again at the end. A client that leaves in between has
+ * received much more than the first report covers. The slack equals that of `OutputMeter`: some tokenizers
+ * produce fewer tokens than the gateway's.
  */
 function isOutdated(reported: number | null, count: () => number): boolean {
   return reported !== null && count() > reported * 1.25 + 8
 }
 
 /**
- * The usage that the client sees: the tokens that are billed, and the charge. The upstream's details (cached, reasoning) are kept, each at most
- * as large as the sum that it is part of, because clients subtract them.
+ * Returns the usage that the client sees: the billed tokens and the charge. Details of the upstream (cached,
+ * reasoning) are capped at the sum that they belong to, because clients subtract them.
  */
 export function billedUsage(reported: TokenUsage | undefined, receipt: Receipt, costNanos: Nanos): TokenUsage {
   const { billedInputTokens, billedOutputTokens } = receipt
@@ -131,12 +140,12 @@ export function billedUsage(reported: TokenUsage | undefined, receipt: Receipt, 
     cost_usd: usd(costNanos),
   }
   const { prompt_tokens_details: inputDetails, completion_tokens_details: outputDetails } = usage
-  if (inputDetails) usage.prompt_tokens_details = atMost(inputDetails, billedInputTokens)
-  if (outputDetails) usage.completion_tokens_details = atMost(outputDetails, billedOutputTokens)
+  if (inputDetails) usage.prompt_tokens_details = capCounts(inputDetails, billedInputTokens)
+  if (outputDetails) usage.completion_tokens_details = capCounts(outputDetails, billedOutputTokens)
   return usage
 }
 
-function atMost(counts: object, max: number): Record<string, number> {
+function capCounts(counts: object, max: number): Record<string, number> {
   const bounded: Record<string, number> = {}
   for (const [name, count] of Object.entries(counts)) bounded[name] = Math.min(count, max)
   return bounded

@@ -1,6 +1,6 @@
 import type { ChunkDelta } from '../domain/completion.ts'
 
-/** The generated text of a whole answer, all choices joined. */
+/** Returns the generated text of a whole answer, all choices joined. */
 export function generatedText(messages: readonly ChunkDelta[]): string {
   let all = ''
   for (const message of messages) {
@@ -11,24 +11,27 @@ export function generatedText(messages: readonly ChunkDelta[]): string {
   return all
 }
 
-/** Passes every generated text of a delta or message to `take`: content, reasoning, refusal, names and arguments of tool calls. */
-export function eachGeneratedText(delta: ChunkDelta, take: (text: string) => void): void {
+/**
+ * Passes every generated text of a delta or message to `onText`: content, reasoning, refusal, names and
+ * arguments of tool calls.
+ */
+export function eachGeneratedText(delta: ChunkDelta, onText: (text: string) => void): void {
   const { content } = delta
-  if (typeof content === 'string' && content !== '') take(content)
+  if (typeof content === 'string' && content !== '') onText(content)
   for (const field of ['reasoning_content', 'reasoning', 'refusal'] as const) {
     const text = delta[field]
     if (typeof text === 'string' && text !== '') {
-      take(text)
+      onText(text)
       break
     }
   }
-  // The older form of a tool call, which some servers still speak.
+  // The older form of a tool call, which some servers still send.
   const { function_call: call } = delta as { function_call?: Call | null }
-  if (call) eachTextOfCall(call, take)
+  if (call) eachCallText(call, onText)
   if (delta.tool_calls) {
     for (const call of delta.tool_calls) {
-      eachTextOfCall(call.function, take)
-      eachTextOfCall(call.custom as Call | undefined, take)
+      eachCallText(call.function, onText)
+      eachCallText(call.custom as Call | undefined, onText)
     }
   }
 }
@@ -36,8 +39,8 @@ export function eachGeneratedText(delta: ChunkDelta, take: (text: string) => voi
 type Call = { name?: unknown; arguments?: unknown; input?: unknown }
 
 /** Upstreams send values of any type as names and arguments; only strings are generated text. */
-function eachTextOfCall(call: Call | null | undefined, take: (text: string) => void): void {
-  if (typeof call?.name === 'string') take(call.name)
-  if (typeof call?.arguments === 'string') take(call.arguments)
-  if (typeof call?.input === 'string') take(call.input)
+function eachCallText(call: Call | null | undefined, onText: (text: string) => void): void {
+  if (typeof call?.name === 'string') onText(call.name)
+  if (typeof call?.arguments === 'string') onText(call.arguments)
+  if (typeof call?.input === 'string') onText(call.input)
 }

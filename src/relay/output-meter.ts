@@ -4,12 +4,13 @@ import { eachGeneratedText } from './generated-text.ts'
 import { TextBuffer } from './text-buffer.ts'
 
 /**
- * Keeps the generated text, so that its tokens can be counted when the upstream reports none, and detects an answer that exceeds its limit.
- * Counting costs about 0.1 us per character, so it happens only when a cheap test says that the limit may be exceeded: more pieces than
- * allowed tokens, or more than eight characters per allowed token.
+ * Collects the generated text, so that its tokens can be counted when the upstream reports none, and detects
+ * an answer that exceeds its limit. Counting costs about 0.1 us per character, so it happens only when a cheap
+ * test shows that the limit may be exceeded: more pieces than allowed tokens, or more than eight characters
+ * per allowed token.
  */
 export class OutputMeter {
-  /** Everything so far. */
+  /** The text so far. */
   readonly text = new TextBuffer()
   #pieces = 0
   #countedChars = 0
@@ -20,7 +21,7 @@ export class OutputMeter {
     this.#tokensMax = tokensMax
   }
 
-  /** Adds what one delta carries. */
+  /** Adds the generated text of one delta. */
   add(delta: ChunkDelta): void {
     eachGeneratedText(delta, text => this.addText(text))
   }
@@ -31,14 +32,15 @@ export class OutputMeter {
   }
 
   /**
-   * True once the text clearly has more tokens than allowed. The slack (a quarter plus eight tokens) is for upstreams whose tokenizer
-   * makes fewer tokens of the same text than the gateway's; the bill stays within the limit in any case.
+   * Returns true once the text clearly has more tokens than allowed. The slack (a quarter plus eight tokens)
+   * is for upstreams whose tokenizer produces fewer tokens than the gateway's. The bill stays within the limit
+   * in any case.
    */
   isOverLimit(): boolean {
     const { length } = this.text
     if (this.#pieces <= this.#tokensMax && length <= this.#tokensMax * 8) return false
     const clearlyOver = this.#tokensMax * 1.25 + 8
-    // Stops counting as soon as the result is certain: a hostile megabyte takes seconds.
+    // Stops counting as soon as the result is certain: counting a hostile megabyte takes seconds.
     while (this.#countedTokens <= clearlyOver && length - this.#countedChars >= SLICE_CHARS) {
       this.#countedTokens += countTokens(this.text.slice(this.#countedChars, this.#countedChars + SLICE_CHARS))
       this.#countedChars += SLICE_CHARS

@@ -5,16 +5,19 @@ import { Cancelled, type CancelReason, UpstreamFailure } from '../domain/upstrea
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import { bill, billedUsage } from './bill.ts'
-import { PassingStream } from './passing-stream.ts'
+import { MeteredStream } from './metered-stream.ts'
 import type { RelayContext } from './relay-whole.ts'
 
-/** Takes complete events, one or more. While a promise that it returned is pending, nothing more is written. */
+/** Writes one or more complete events. While the returned promise is pending, nothing more is written. */
 export type WriteEvents = (events: string) => void | Promise<void>
 
-/** A stream that has ended, except for its last events: they are sent when the charge is in the journal, or committed. */
+/**
+ * A stream that has ended, except for its last events, which are sent once the charge is in the journal, or
+ * committed.
+ */
 export interface RelayedStream {
   readonly receipt: Receipt
-  /** What broke the stream; undefined when nothing did. */
+  /** The error that broke the stream; undefined when it did not break. */
   readonly failure: unknown
   /** The last events for the client when the receipt is settled. Empty for a client that is gone. */
   lastEvents(costNanos: Nanos): string
@@ -22,7 +25,10 @@ export interface RelayedStream {
   unsettledEvents(fault: unknown): string
 }
 
-/** Passes a stream on to the client event by event, counting what passes. Resolves however the stream ends. */
+/**
+ * Passes a stream on to the client event by event and records what billing needs. Resolves however the stream
+ * ends.
+ */
 export async function relayStream(
   context: RelayContext,
   answer: StreamAnswer,
@@ -30,13 +36,13 @@ export async function relayStream(
 ): Promise<RelayedStream> {
   const { ticket, job, dialect, signal } = context
   const encoder = dialect.stream.encoder(answer.envelope, job.includeUsage)
-  const passing = new PassingStream(encoder, job, ticket.maxTokens)
+  const stream = new MeteredStream(encoder, job, ticket.maxTokens)
   let failure: unknown
   let outcome: Outcome = 'served'
   try {
     await answer.chunks.read(parts => {
-      const events = passing.eventsOf(parts)
-      if (passing.isCut) answer.chunks.leave()
+      const events = stream.encode(parts)
+      if (stream.isCut) answer.chunks.leave()
       failpoint('relay-mid-stream')
       return events === '' ? undefined : write(events)
     })
@@ -45,10 +51,10 @@ export async function relayStream(
     outcome = outcomeOf(error)
   }
 
-  const { text, finishReason } = passing
-  // A client that left mid-stream has no text from which thinking tokens could be counted. Gemini reports them in every chunk (ogx issue 5122),
-  // so the latest report is used.
-  const reported = outcome === 'client_gone' ? answer.chunks.usage : passing.reported
+  const { text, finishReason } = stream
+  // Thinking tokens cannot be counted in the text that a client received before it left. Gemini reports them
+  // in every chunk (ogx issue 5122), so the latest report is used.
+  const reported = outcome === 'client_gone' ? answer.chunks.usage : stream.reported
   const receipt = bill(ticket, job, answer, {
     outcome,
     text,
@@ -69,8 +75,8 @@ export async function relayStream(
 }
 
 /**
- * Decided by what ended the stream, not by the state of the client: when an upstream fails and the client leaves while it still reads earlier
- * events, the failure is the upstream's and the answer is free.
+ * Depends on what ended the stream, not on the state of the client: when an upstream fails and the client
+ * leaves while it still reads earlier events, the failure is the upstream's and the answer is free.
  */
 function outcomeOf(error: unknown): Outcome {
   return error instanceof Cancelled ? outcomeByReason[error.reason] : 'interrupted'
@@ -80,7 +86,7 @@ const outcomeByReason: Record<CancelReason, Outcome> = {
   client_left: 'client_gone',
   read_too_slowly: 'client_gone',
   gateway_stopping: 'shutdown',
-  // Only the gateway's own code leaves a stream, and it does not ask how it ended.
+  // Does not occur here: when the gateway itself leaves a stream, `read` does not reject.
   not_wanted: 'interrupted',
 }
 
@@ -93,7 +99,7 @@ function clientErrorOf(failure: unknown, signal: CancelSignal): ApiError {
   if (reason === 'read_too_slowly') {
     return new ApiError('stream_interrupted', {
       message:
-        'The answer was read too slowly and reached its time limit. The part that was generated is charged. Read faster or ask for less.',
+        'The answer was read too slowly and reached its time limit. The generated part is charged. Read faster, or request less output.',
       internal: failure,
     })
   }

@@ -12,21 +12,27 @@ export interface RelayContext {
   readonly ticket: Ticket
   readonly job: ChatJob
   readonly dialect: ClientDialect
-  /** Aborted when the client leaves (any reason) or when the drain limit of the gateway passes (reason: ApiError `server_shutdown`). */
+  /**
+   * Aborted when the client leaves, or when the drain time of the gateway is over. The reason is then the
+   * ApiError `server_shutdown`.
+   */
   readonly signal: CancelSignal
-  /** Notes that the client left before its first token; true when it must pay for its input this time. */
+  /**
+   * Records that the client left before its first token. Returns true when it must pay for its input this
+   * time.
+   */
   readonly chargeEarlyLeave: () => boolean
 }
 
 export interface RelayedAnswer {
   readonly receipt: Receipt
-  /** The body for the client, once the charge is known. */
+  /** Returns the body for the client, once the charge is known. */
   body(costNanos: Nanos): string
 }
 
 /**
- * Bills a whole answer and encodes it for the client, without usage. An answer that cannot be encoded (nested too deeply) is never sent, so this
- * throws before anything is charged.
+ * Bills a whole answer and encodes it for the client, without usage. Throws before anything is charged if the
+ * answer cannot be encoded because it is nested too deeply.
  */
 export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedAnswer {
   const { ticket, job, dialect, signal } = context
@@ -35,7 +41,7 @@ export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedA
   const isGone = hasClientLeft(signal)
   const receipt = bill(ticket, job, answer, {
     outcome: isGone ? 'client_gone' : 'served',
-    // A client that left before the whole answer was ready received nothing, however much was generated.
+    // A client that left before the whole answer was ready received nothing, no matter how much was generated.
     text: isGone ? '' : generatedText(completion.choices.map(({ message }) => message as ChunkDelta)),
     reported: reported ?? null,
     finishReason: completion.choices[0]?.finish_reason ?? null,

@@ -1,6 +1,6 @@
 /**
- * A text that grows by small pieces, stored outside the JavaScript heap. As a string it would be a rope of two objects per piece, and a thousand
- * streams would have sixty thousand of them for the garbage collector to visit.
+ * A text that grows in small pieces, stored outside the JavaScript heap. A string would be a rope of two
+ * objects per piece, and a thousand streams would give the garbage collector sixty thousand of them to visit.
  */
 export class TextBuffer {
   #bytes = nothing

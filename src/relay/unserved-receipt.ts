@@ -7,8 +7,9 @@ import { hasClientLeft, Unserved } from '../domain/upstream-failure.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 
 /**
- * The receipt of a request that got no answer. It is free, with one exception: a client that left while a server was working on its prompt, and has
- * used up its free departures, pays for the input tokens at that server.
+ * Returns the receipt of a request that got no answer. It is free, with one exception: a client that left
+ * while a server was working on its prompt, and that has used up its free departures, pays for the input
+ * tokens at that server.
  */
 export function unservedReceipt(
   failure: unknown,
@@ -20,17 +21,17 @@ export function unservedReceipt(
   const attempts = failure instanceof Unserved ? failure.attempts : []
   const outcome = outcomeOf(failure, signal)
   const last = attempts.at(-1)
-  // With any other outcome of the last attempt, no server was working when the client left: it had failed, or had not been sent a byte. The work
-  // of servers before it came to nothing and is not charged.
-  const isWorking = last?.outcome === 'cancelled'
-  const working = isWorking ? (ticket.eligible.find(offer => offer.offerId === last.offerId) ?? null) : null
-  const charged = outcome === 'client_gone' && working !== null && chargeEarlyLeave(working)
+  // With any other outcome of the last attempt, no server was working when the client left: the attempt had
+  // failed, or nothing had been sent. Earlier attempts failed and are not charged.
+  const wasCancelled = last?.outcome === 'cancelled'
+  const workingOffer = wasCancelled ? (ticket.eligible.find(offer => offer.offerId === last.offerId) ?? null) : null
+  const charged = outcome === 'client_gone' && workingOffer !== null && chargeEarlyLeave(workingOffer)
   const free = { ...faultReceipt, outcome, attempts }
   if (!charged) return free
   const inputTokens = countPromptTokens(job)
   return {
     ...free,
-    offer: working,
+    offer: workingOffer,
     billedInputTokens: inputTokens,
     countedInputTokens: inputTokens,
     usageSource: 'gateway',

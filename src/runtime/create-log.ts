@@ -20,7 +20,7 @@ export function createLog(level: string, destination: DestinationStream = standa
 const WAITING_BYTES_MAX = 1024 * 1024
 
 /**
- * Opens standard error, which may be a file on a full disk. The gateway must keep serving then. At exit, pino
+ * Opens standard error, which may be a file on a full disk. The gateway must then keep serving. At exit, pino
  * would try to flush the rest in an endless loop, so flushing is skipped while writes fail.
  */
 function standardError(): DestinationStream {

@@ -5,8 +5,8 @@ let waiting: (() => void)[] = []
  * registration.
  *
  * Requests that wait for this run in lockstep: all take the first step before any takes the second, so the
- * code of each step stays in the processor's caches. Running each request as far as possible as soon as it
- * was read cost a quarter more CPU at 128 connections.
+ * code of each step stays in the processor's caches. Running each request as far as possible right after its
+ * read cost a quarter more CPU at 128 connections.
  *
  * `Scheduler.soon` schedules independent work. Here a single callback of the event loop runs all waiting
  * requests, because between two callbacks each request would run as far as it can.

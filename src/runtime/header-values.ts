@@ -1,7 +1,7 @@
 /**
  * Returns every value of a header. Node's merged headers hide that a header was sent twice.
  *
- * @param rawHeaders names and values in turn, as Node's `request.rawHeaders`
+ * @param rawHeaders alternating names and values, as Node's `request.rawHeaders`
  * @param name in lower case
  */
 export function headerValues(rawHeaders: readonly string[], name: string): string[] {

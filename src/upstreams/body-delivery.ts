@@ -1,7 +1,7 @@
 import type { UpstreamFailure } from '../domain/upstream-failure.ts'
 import { ByteQueue } from '../runtime/byte-queue.ts'
 
-/** Most queued bytes handed over at once. The sink may ask for a pause before the rest. */
+/** The maximum number of queued bytes in one piece. The sink may request a pause before the rest. */
 const PIECE_BYTES_MAX = 64 * 1024
 
 /**
@@ -23,7 +23,7 @@ export class BodyDelivery {
   #hasEnded = false
   #failure: UpstreamFailure | null = null
 
-  /** Calls `onCaughtUp` when the sink has taken every queued byte and more may come. */
+  /** @param onCaughtUp called when the sink has taken every queued byte and more may come */
   constructor(onCaughtUp: () => void) {
     this.#onCaughtUp = onCaughtUp
   }
@@ -38,8 +38,8 @@ export class BodyDelivery {
   }
 
   /**
-   * Attaches the sink. The promise settles with `end`, `stop`, `fail` or `abandon`, or rejects with what the
-   * sink throws. Call once.
+   * Attaches the sink. The promise settles with `end`, `stop`, `fail` or `abandon`, or rejects with the error
+   * that the sink throws. Call it once.
    */
   deliverTo(sink: BodySink): Promise<void> {
     this.#sink = sink
@@ -54,19 +54,19 @@ export class BodyDelivery {
     else this.#queue.add(piece)
   }
 
-  /** The body is complete: resolves the promise once the queued bytes are delivered. */
+  /** Called when the body is complete. Resolves the promise once the queued bytes are delivered. */
   end(): void {
     this.#hasEnded = true
     if (this.#isCaughtUp) this.#done?.resolve()
   }
 
-  /** No more bytes will arrive: rejects the promise once the queued bytes are delivered. */
+  /** Called when no more bytes will arrive. Rejects the promise once the queued bytes are delivered. */
   fail(failure: UpstreamFailure): void {
     this.#failure = failure
     if (this.#isCaughtUp) this.#done?.reject(failure)
   }
 
-  /** The sink wants no more bytes: resolves the promise now. */
+  /** Stops the delivery because the sink wants no more bytes. Resolves the promise now. */
   stop(): void {
     this.#sink = null
     this.#done?.resolve()

@@ -4,18 +4,18 @@ import { endOfTurn } from '../runtime/end-of-turn.ts'
 import { Connection, type ConnectionKeeper, type Exchange } from './connection.ts'
 import type { Deadlines } from './deadlines.ts'
 
-/** Idle time before TCP probes the other side: a load balancer may have dropped the connection silently. */
+/** The idle time before TCP probes the other side: a load balancer may have dropped the connection silently. */
 const KEEPALIVE_PROBE_MS = 60_000
 /**
- * How long each address of a host name is tried before the next one. Node tries each for half a second (issue
- * 54359) and fails after the last one, so it never reached a distant server, or one whose first packet was
- * lost, which TCP sends again after a second.
+ * How long each address of a host name is tried before the next one. Node's default of half a second (issue
+ * 54359) never reached a distant server, or one whose first packet was lost: TCP resends that packet after a
+ * second, and Node fails after the last address.
  */
 const ADDRESS_ATTEMPT_MS = 1_500
 
 /**
- * Connections to one origin, as many as there are concurrent requests. Reuses the connection that became idle
- * last, so that after a burst the others expire.
+ * The connections to one origin, as many as there are concurrent requests. Reuses the connection that became
+ * idle last, so that after a burst the others expire.
  */
 export class ConnectionPool implements ConnectionKeeper {
   readonly #url: URL

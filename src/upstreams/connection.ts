@@ -16,31 +16,34 @@ export interface Exchange {
   onResponseError(error: Error): void
 }
 
-/** The upstream closed the connection before its answer was complete. */
+/** Thrown when the upstream closed the connection before its answer was complete. */
 class ConnectionLost extends Error {
   override readonly name = 'ConnectionLost'
   readonly code = 'ECONNRESET'
 }
 
-/** Without a `keep-alive` header: most servers close an idle connection after 5 s. */
+/** Used when the response has no `keep-alive` header: most servers close an idle connection after 5 s. */
 const KEEP_IDLE_S_DEFAULT = 4
 /** Some servers offer ten minutes, which would leave a thousand idle connections after a burst. */
 const KEEP_IDLE_S_MAX = 30
-/** Stop using a connection this much earlier than the server, or a request could cross its close. */
+/**
+ * A connection is no longer reused this long before the server's limit. Otherwise a request could cross the
+ * server's close.
+ */
 const KEEP_IDLE_S_MARGIN = 1
 /**
- * All sockets read into the same memory, since each read is processed before the next one. A buffer per read
+ * All sockets read into the same memory, because each read is processed before the next one. A buffer per read
  * would be 64 KB to allocate, slice and collect.
  */
 const readBuffer = Buffer.allocUnsafeSlow(64 * 1024)
 
 export interface ConnectionKeeper {
-  /** The connection can serve another request. */
+  /** Called when the connection can serve another request. */
   onIdle(connection: Connection): void
   onClosed(connection: Connection): void
 }
 
-/** A connection to an upstream: one request at a time, then the next. */
+/** A connection to an upstream. It serves one request at a time. */
 export class Connection implements ResponseHandler, TimeLimited {
   older: TimeLimited | undefined = undefined
   newer: TimeLimited | undefined = undefined
@@ -147,7 +150,7 @@ export class Connection implements ResponseHandler, TimeLimited {
     return true
   }
 
-  /** The response is complete, and no byte followed it. */
+  /** Called when the response is complete and no byte followed it. */
   #becomeIdle(): void {
     const { keepsAlive, keepAliveS } = this.#parser
     const idleS = keepAliveS === null ? KEEP_IDLE_S_DEFAULT : Math.min(keepAliveS - KEEP_IDLE_S_MARGIN, KEEP_IDLE_S_MAX)

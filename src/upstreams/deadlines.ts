@@ -20,8 +20,8 @@ export class Deadlines {
 
   add(item: TimeLimited): void {
     this.#watched.add(item)
-    // After a stall of this process the timer fires before waiting data is read. Check at the end of the
-    // turn, or the server would be blamed.
+    // After a stall of this process the timer fires before waiting data is read. Checking at the end of the
+    // turn avoids blaming the server.
     this.#timer ??= setInterval(() => endOfTurn(() => this.#check()), CHECK_INTERVAL_MS)
   }
 
@@ -29,7 +29,7 @@ export class Deadlines {
     this.#watched.remove(item)
   }
 
-  /** Stops the timer here and not in `remove`, or a busy gateway would start one for each request. */
+  /** Stops the timer here and not in `remove`: a busy gateway would otherwise start a timer for each request. */
   #check(): void {
     const nowMs = performance.now()
     for (const item of this.#watched) item.checkDeadline(nowMs)

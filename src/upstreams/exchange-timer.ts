@@ -1,12 +1,15 @@
 import type { Timeouts } from '../domain/offer.ts'
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 
-/** What an exchange is doing. Each phase has its own time limit. */
+/** The phase of an exchange. Each phase has a separate time limit. */
 export type Phase = 'connecting' | 'waiting' | 'streaming' | 'completing' | 'draining' | 'closed'
 
-/** Longest wait for the usage report of a finished answer, or for the body of an error. */
+/** The longest wait for the usage report of a finished answer, or for the body of an error. */
 const COMPLETING_MS = 3_000
-/** Longest wait for the rest of an unwanted response, which is read only to keep its connection. */
+/**
+ * The longest wait for the rest of an unwanted response, which is read only so that its connection can be
+ * reused.
+ */
 const DRAINING_MS = 1_000
 
 /**
@@ -52,12 +55,12 @@ export class ExchangeTimer {
     this.#phase = 'closed'
   }
 
-  /** Restarts the idle limit: bytes of the response arrived. */
+  /** Restarts the idle limit when bytes of the response arrive. */
   onData(): void {
     this.#lastDataMs = performance.now()
   }
 
-  /** The upstream must wait for a slow reader. */
+  /** Called when the upstream must wait for a slow reader. */
   onPause(): void {
     this.#pausedSinceMs = performance.now()
   }
@@ -70,8 +73,8 @@ export class ExchangeTimer {
   }
 
   /**
-   * Returns the failure for an exceeded limit, or null. `nowMs` is performance.now(); `isReaderBehind` says
-   * that received bytes wait for the reader.
+   * Returns the failure for an exceeded limit, or null. `nowMs` is performance.now(). `isReaderBehind`:
+   * received bytes are waiting for the reader.
    */
   check(nowMs: number, isReaderBehind: boolean): UpstreamFailure | null {
     // The upstream sent these bytes in time; the gateway or its client is slow.
@@ -89,8 +92,9 @@ export class ExchangeTimer {
   }
 
   /**
-   * Total time that the upstream was paused. The state at the moment of a time limit proves nothing: a quick
-   * reader is behind for an instant after any burst, and a slow reader may have just caught up.
+   * Returns the total time that the upstream was paused. Whether it is paused at the moment of a time limit
+   * proves nothing: a quick reader is behind for an instant after any burst, and a slow reader may have just
+   * caught up.
    */
   #pausedUntil(nowMs: number): number {
     return this.#pausedMs + (this.#pausedSinceMs === null ? 0 : nowMs - this.#pausedSinceMs)
@@ -121,7 +125,8 @@ export class ExchangeTimer {
       case 'waiting':
         return new UpstreamFailure('first_token_timeout', 'No answer within the first-token or total limit.')
       default:
-        // The upstream's fault even after a slow reader: this limit does not run while received bytes wait.
+        // This is the upstream's fault even after a slow reader: the limit does not run while received bytes
+        // wait.
         if (this.#phaseDeadlineMs() <= nowMs) {
           return new UpstreamFailure('server_error', 'The upstream sent nothing within the idle limit.')
         }

@@ -37,7 +37,7 @@ interface ParsedHead {
   readonly keepAliveS: number | null
 }
 
-/** The bytes are not HTTP/1.1, or two readers could understand them differently. */
+/** Thrown for bytes that are not HTTP/1.1, or that two parsers could interpret differently. */
 export class MalformedResponse extends Error {
   override readonly name = 'MalformedResponse'
 }
@@ -47,14 +47,16 @@ export const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 /** Characters allowed in a field value. */
 export const fieldText = String.raw`[\t\x20-\x7e\x80-\xff]`
 /**
- * Stricter than RFC 9112 requires of a recipient: rejects a bare LF, folded lines, blanks before the colon
- * and control characters, because they let two readers of one response find different ends of it.
+ * Stricter than RFC 9112 requires of a recipient: rejects a bare LF, folded lines, blanks before the colon and
+ * control characters, because with them two parsers could disagree about where the response ends.
  */
 const headPattern = new RegExp(String.raw`^HTTP/1\.[01] [1-9]\d\d(?: ${fieldText}*)?(?:\r\n${token}:${fieldText}*)*$`)
-/** Options of the joined connection headers; a comma follows each of them. */
+/** Match options of the joined connection headers; a comma follows each option. */
 const closePattern = /(?:^|,)[\t ]*close[\t ]*,/
 const keepPattern = /(?:^|,)[\t ]*keep-alive[\t ]*,/
-/** Length of `HTTP/1.1 200`. Error texts quote no more of a head, since the rest may contain anything. */
+/**
+ * The length of `HTTP/1.1 200`. Error messages quote no more of a head, because the rest may contain anything.
+ */
 const STATUS_CHARACTERS = 12
 const SPACE = 32
 
@@ -109,7 +111,7 @@ export function parseResponseHead(head: string): ParsedHead {
   // HTTP/1.0 has no chunked coding.
   if (isChunked && isHttp10) throw new MalformedResponse('HTTP/1.0 with a transfer-encoding.')
   if (isChunked && length !== null) throw new MalformedResponse('Both content-length and transfer-encoding.')
-  if (status === 101) throw new MalformedResponse('The upstream switched protocols without being asked.')
+  if (status === 101) throw new MalformedResponse('The upstream switched protocols although no request asked for it.')
   const hasNoBody = status === 204 || status === 304
   // A server that announces a body where none is allowed may send it anyway.
   const announcesWrongBody = hasNoBody && (isChunked || (length ?? 0) > 0)
@@ -122,7 +124,7 @@ export function parseResponseHead(head: string): ParsedHead {
 }
 
 /**
- * Slices `text` without the spaces at both ends. trim() would remove more than other readers do: a no-break
+ * Slices `text` without the spaces at both ends. trim() would remove more than other parsers do: a no-break
  * space around a length, and a tab after `chunked`, which llhttp reads as part of the name of another coding.
  */
 function trimSpaces(text: string, from: number, to: number): string {

@@ -9,7 +9,10 @@ export interface ResponseHandler {
   onEnd(): void
 }
 
-/** What the next byte belongs to. The states from `size` on belong to the chunked coding. */
+/**
+ * The part of a response that the next byte belongs to. The states from `size` on belong to the chunked
+ * coding.
+ */
 type State =
   | 'idle'
   | 'head'
@@ -37,12 +40,12 @@ const versionPrefix = 'HTTP/1.'
 
 const quoted = String.raw`"(?:[\t\x20\x21\x23-\x5b\x5d-\x7e\x80-\xff]|\\${fieldText})*"`
 const extensionsPattern = new RegExp(`^(?:;${token}(?:=(?:${token}|${quoted}))?)+$`)
-/** Rejects a trailer about the body's length, which would be one more way to read the body. */
+/** Rejects trailers about the body's length, with which two parsers could read different bodies. */
 const trailerPattern = new RegExp(`^(?!(?:content-length|transfer-encoding):)${token}:${fieldText}*$`, 'i')
 
 /**
- * Parses the responses of one connection, however their bytes are split. Strict: everything that RFC 9112
- * calls an error is one, and so is a byte that belongs to no request.
+ * Parses the responses of one connection, however their bytes are split. Strict: rejects everything that RFC
+ * 9112 calls an error, and bytes that belong to no response.
  */
 export class ResponseParser {
   readonly #handler: ResponseHandler
@@ -72,7 +75,7 @@ export class ResponseParser {
     return this.#keepAliveS
   }
 
-  /** Expects a response: a request was sent. */
+  /** Expects a response. Call it when a request was sent. */
   expect(): void {
     this.#state = 'head'
   }
@@ -173,15 +176,15 @@ export class ResponseParser {
         this.#readIgnored(byte, extensionsPattern, 'size-lf')
         break
       case 'size-lf':
-        mustBe(byte, LF)
+        expectByte(byte, LF)
         this.#state = this.#remaining === 0 ? 'trailer' : 'chunk'
         break
       case 'chunk-cr':
-        mustBe(byte, CR)
+        expectByte(byte, CR)
         this.#state = 'chunk-lf'
         break
       case 'chunk-lf':
-        mustBe(byte, LF)
+        expectByte(byte, LF)
         this.#expectSize()
         break
       case 'trailer':
@@ -189,11 +192,11 @@ export class ResponseParser {
         else this.#readIgnored(byte, trailerPattern, 'trailer-lf')
         break
       case 'trailer-lf':
-        mustBe(byte, LF)
+        expectByte(byte, LF)
         this.#state = 'trailer'
         break
       case 'end-lf':
-        mustBe(byte, LF)
+        expectByte(byte, LF)
         this.#finish()
         break
     }
@@ -224,7 +227,7 @@ export class ResponseParser {
   }
 }
 
-/** Fails now: the end of a head with bare line feeds would be awaited until the time limit. */
+/** Fails immediately. Otherwise the parser would wait for the end of such a head until the time limit. */
 function rejectBareLineFeeds(head: Buffer, from: number): void {
   for (let at = head.indexOf(LF, from); at !== -1; at = head.indexOf(LF, at + 1)) {
     if (head[at - 1] !== CR) throw new MalformedResponse('A line of the head ends without a carriage return.')
@@ -237,7 +240,7 @@ function hexDigit(byte: number): number {
   return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : -1
 }
 
-function mustBe(byte: number, expected: number): void {
+function expectByte(byte: number, expected: number): void {
   if (byte !== expected) throw badChunk()
 }
 

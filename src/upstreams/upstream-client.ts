@@ -22,12 +22,12 @@ export interface UpstreamRequest {
   /** JSON. */
   readonly body: string
   readonly stream: boolean
-  /** Limits the attempt in addition to the endpoint's own timeouts, in ms from now. */
+  /** Limits the attempt in addition to the timeouts of the endpoint, in ms from now. */
   readonly remainingMs: number
   readonly signal: CancelSignal
 }
 
-/** The parts of a request that are the same for every request to one endpoint. */
+/** The parts that are the same for every request to one path of an endpoint. */
 interface Target {
   readonly pool: ConnectionPool
   readonly wholeHead: string
@@ -39,8 +39,8 @@ const headerValuePattern = /^[\t\x20-\x7e]*$/
 
 /**
  * Speaks HTTP/1.1 to upstreams: one keep-alive pool for each origin, no pipelining, no redirects, no proxy
- * from the environment. Sends only the headers written here. No header of the customer's request reaches an
- * upstream, and no header of its response reaches the customer.
+ * from the environment. Sends only the headers that are listed here. No header of the customer's request
+ * reaches an upstream, and no header of its response reaches the customer.
  */
 export class UpstreamClient {
   readonly #options: UpstreamClientOptions

@@ -5,7 +5,7 @@ import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import { endOfTurn } from '../runtime/end-of-turn.ts'
 import { BodyDelivery, type BodySink } from './body-delivery.ts'
 import type { Connection, Exchange } from './connection.ts'
-import { failureOfException } from './connection-failure.ts'
+import { toUpstreamFailure } from './connection-failure.ts'
 import type { Deadlines, TimeLimited } from './deadlines.ts'
 import { ExchangeTimer } from './exchange-timer.ts'
 import type { ResponseHead } from './response-head.ts'
@@ -14,13 +14,13 @@ import type { ResponseHead } from './response-head.ts'
 const QUEUE_BYTES_MAX = 256 * 1024
 export const WHOLE_BYTES_MAX = 16 * 1024 * 1024
 /**
- * A last resort against an upstream that never stops: the reader enforces max_tokens and the time limits
- * bound the rest. Far above what a request can ask for (16 choices with 20 logprobs for each of 10,000 tokens
+ * A last resort against an upstream that never stops: the reader enforces max_tokens, and the time limits
+ * bound the rest. Far above what a request can need (16 choices with 20 logprobs for each of 10,000 tokens
  * make 400 MB), because an interrupted stream is free.
  */
 const STREAM_BYTES_MAX = 1024 * 1024 * 1024
 const ERROR_BYTES_MAX = 64 * 1024
-/** Most bytes of an unwanted response read only to keep its connection. */
+/** The maximum number of bytes of an unwanted response that are read so that its connection can be reused. */
 const DRAINING_BYTES_MAX = 64 * 1024
 /** A server that was already closing the connection answers a request with a reset within a round trip. */
 const LOST_BEFORE_RESPONSE_MS = 1_000
@@ -44,8 +44,8 @@ export class UpstreamExchange implements Exchange, TimeLimited {
    */
   readonly arrived: Promise<UpstreamExchange>
   /**
-   * A reused connection was lost right after the request was sent, before any response byte: the server may
-   * have been closing it.
+   * Whether a reused connection was lost right after the request was sent, before any response byte: the
+   * server may have been closing it.
    */
   lostBeforeResponse = false
 
@@ -71,15 +71,15 @@ export class UpstreamExchange implements Exchange, TimeLimited {
   }
 
   /**
-   * Delivers the body of a stream to `sink`: first the bytes received so far, then each piece in the call
-   * that reads it. An async iterator would cost three promises per piece. Resolves at the end of the body or
-   * after `release`; rejects with UpstreamFailure, or with what `sink` throws. Call once.
+   * Delivers the body of a stream to `sink`: first the bytes received so far, then each piece in the call that
+   * reads it. An async iterator would cost three promises per piece. Resolves at the end of the body or after
+   * `release`; rejects with UpstreamFailure, or with the error that `sink` throws. Call it once.
    */
   read(sink: BodySink): Promise<void> {
     return this.#body.deliverTo(sink)
   }
 
-  /** The body of a complete answer. For an error, the part that arrived: its status alone decides enough. */
+  /** The body of a complete answer. For an error, the part that arrived, because the status matters most. */
   get text(): string {
     return this.#body.queuedText
   }
@@ -101,18 +101,18 @@ export class UpstreamExchange implements Exchange, TimeLimited {
     return body.toString()
   }
 
-  /** Replaces the first-token limit with the idle limit: content has arrived. */
+  /** Replaces the first-token limit with the idle limit. Call it when content has arrived. */
   contentStarted(): void {
     if (this.#timer.phase === 'waiting') this.#timer.enter('streaming')
   }
 
-  /** Limits the wait for the usage report: the answer itself is complete. */
+  /** Limits the wait for the usage report. Call it when the answer itself is complete. */
   answerComplete(): void {
     const { phase } = this.#timer
     if (phase === 'waiting' || phase === 'streaming') this.#timer.enter('completing')
   }
 
-  /** Undoes `answerComplete`: more content arrived. */
+  /** Undoes `answerComplete`. Call it when more content arrives. */
   answerResumed(): void {
     if (this.#timer.phase === 'completing') this.#timer.enter('streaming')
   }
@@ -132,7 +132,7 @@ export class UpstreamExchange implements Exchange, TimeLimited {
     this.#resume()
   }
 
-  /** Returns the failure that stands for the aborted signal. */
+  /** Returns the failure for the aborted signal. */
   cancellation(): Cancelled {
     return new Cancelled(hasClientLeft(this.#signal) ? 'client_left' : 'gateway_stopping', this.#isSent)
   }
@@ -154,7 +154,7 @@ export class UpstreamExchange implements Exchange, TimeLimited {
 
   onResponseStart(head: ResponseHead): void {
     this.head = head
-    // Do not delay the next server for an error body that never ends: the status says enough.
+    // Do not let an error body that never ends delay the next server: the status is enough.
     if (this.#isError) this.#timer.enter('completing')
     if (this.#stream) this.#arrived.resolve(this)
   }
@@ -191,7 +191,7 @@ export class UpstreamExchange implements Exchange, TimeLimited {
     const mayHaveBeenClosing = this.#connection?.mayBeClosing ?? false
     this.#connection = null
     this.lostBeforeResponse = mayHaveBeenClosing && this.#timer.phase === 'waiting' && this.#isLoss(error)
-    this.#fail(failureOfException(error, this.#isSent))
+    this.#fail(toUpstreamFailure(error, this.#isSent))
   }
 
   /** Called by Deadlines: fails the exchange when one of its time limits is exceeded. */

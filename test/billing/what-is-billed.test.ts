@@ -403,7 +403,7 @@ describe('what is billed', () => {
       expect(row).toMatchObject({ outcome: 'client_gone', usage_source: 'gateway', input_tokens: inputTokens })
       expect(row!.cost_nanos).toBe(inputNanos + (BigInt(row!.output_tokens) + 999n) / 1_000n)
       expect(row!.output_tokens).toBeGreaterThan(100_000)
-      await expect.poll(() => tail).toContain('The part that was generated is charged')
+      await expect.poll(() => tail).toContain('The generated part is charged')
     } finally {
       socket.destroy()
       await slow.close()

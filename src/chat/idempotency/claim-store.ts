@@ -13,9 +13,9 @@ export interface Claim {
 }
 
 /**
- * The table of Idempotency-Keys: in PostgreSQL (postgres-claim-store.ts) or, for the simulator, in memory. Each call is one transaction; a call that
- * rejects may or may not have been committed. Writes change only the entry of the claim's own request: once another request has taken over the
- * key, they do nothing.
+ * The table of Idempotency-Keys: in PostgreSQL (postgres-claim-store.ts) or, for the simulator, in memory.
+ * Each call is one transaction; a call that rejects may or may not have been committed. Writes change only the
+ * entry of the claim's request. Once another request has taken over the key, they do nothing.
  */
 export interface ClaimStore {
   /** Claims a key that is unused or expired. Returns false when the key is in use. */
@@ -33,8 +33,11 @@ export interface StoredClaim {
   readonly isSameBody: boolean
   /** Null until the request has finished. */
   readonly done: { readonly costNanos: Nanos; readonly answerSealed: Buffer | null } | null
-  /** Its node is alive, the claim is not older than any answer can last, and its usage row, if it exists, was written only seconds ago. */
+  /**
+   * Whether the request may still be running: its node is alive, the claim is younger than the longest
+   * possible answer, and its usage row, if any, was written only seconds ago.
+   */
   readonly isRunning: boolean
-  /** The usage row of the request. */
+  /** The usage row of the request; null when there is none. */
   readonly row: { readonly outcome: string; readonly success: boolean; readonly costNanos: Nanos } | null
 }

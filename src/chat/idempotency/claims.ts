@@ -12,16 +12,21 @@ import type { Claim, ClaimStore, StoredClaim } from './claim-store.ts'
 import { RetryQueue } from './retry-queue.ts'
 
 export type Claimed =
-  /** Run it, then call `finish` or `release`. */
-  | { readonly kind: 'mine' }
+  /** The key is claimed: run the request, then call `finish` or `release`. */
+  | { readonly kind: 'claimed' }
   /** An earlier request with this key is still running. */
   | { readonly kind: 'running' }
-  /** An earlier request was served or charged. `answer` is what its client received, null when it was not kept. */
-  | { readonly kind: 'done'; readonly requestId: string; readonly costNanos: Nanos; readonly answer: KeptAnswer | null }
+  /** An earlier request was served or charged. `answer` is null when it was not stored. */
+  | {
+      readonly kind: 'done'
+      readonly requestId: string
+      readonly costNanos: Nanos
+      readonly answer: StoredAnswer | null
+    }
   | { readonly kind: 'other_body' }
 
-/** What a client received. */
-export interface KeptAnswer {
+/** An answer as its client received it. */
+export interface StoredAnswer {
   /** A whole answer, or the events of a stream. */
   readonly body: string
   readonly servedBy: ServedBy
@@ -32,13 +37,13 @@ export interface Claims {
   /** Rejects with `database_unavailable`. */
   claim(claim: Claim): Promise<Claimed>
   /**
-   * Records that the request was served or charged. `answer` is null when it must not be kept. Rejects when the database is unavailable; the
-   * write is then retried until it succeeds.
+   * Records that the request was served or charged. `answer` is null when it must not be stored. Rejects when
+   * the database is unavailable; the write is then retried until it succeeds.
    */
-  finish(claim: Claim, ending: { readonly costNanos: Nanos; readonly answer: KeptAnswer | null }): Promise<void>
+  finish(claim: Claim, ending: { readonly costNanos: Nanos; readonly answer: StoredAnswer | null }): Promise<void>
   /** Frees the key of a request that cost nothing. Rejects when the database is unavailable; the write is then retried until it succeeds. */
   release(claim: Claim): Promise<void>
-  /** Gives up the writes that are still waiting for the database. */
+  /** Drops the writes that are still waiting for the database. */
   stop(): void
 }
 
@@ -51,42 +56,46 @@ export interface ClaimsDeps {
   readonly masterKey: Buffer
 }
 
-/** Larger answers are not kept. */
+/** Larger answers are not stored. */
 export const ANSWER_BYTES_MAX = 256 * 1024
-/** An attempt fails when another request with the same key changes the entry in between. */
+/**
+ * Limits the attempts to claim a key. An attempt fails when another request with the key changes the entry in
+ * between.
+ */
 const ATTEMPTS_MAX = 5
 
 export function createClaims(deps: ClaimsDeps): Claims {
   const { store, ledgerStore, nodeShard, node, scheduler, masterKey } = deps
-  // A claim that is neither finished nor released keeps its key in use for an hour while its node is alive.
+  // A claim that is neither finished nor released keeps its key in use for more than an hour while its node is
+  // alive.
   const endings = new RetryQueue(scheduler, isTransient)
   return {
     async claim(claim) {
       try {
         for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-          const claimed = (await store.take(claim, node.nodeId)) ? mine : await claimOld(claim)
+          const claimed = (await store.take(claim, node.nodeId)) ? newClaim : await resolveExisting(claim)
           if (claimed !== undefined) return claimed
         }
         return { kind: 'running' }
       } catch (error) {
         if (!isTransient(error)) throw error
-        // This request will not run, but its claim may have been committed, or may still be.
+        // This request will not run, but its claim may have been committed, or may still be committed later.
         endings.add(() => store.release(claim))
         endings.addLater(UNCONFIRMED_WATCH_MS, () => store.release(claim))
         throw new ApiError('database_unavailable', { retryAfterS: 2, internal: error })
       }
     },
     finish(claim, { costNanos, answer }) {
-      const isKept = answer !== null && Buffer.byteLength(answer.body) <= ANSWER_BYTES_MAX
+      const mayStore = answer !== null && Buffer.byteLength(answer.body) <= ANSWER_BYTES_MAX
       const owner = { ownerId: claim.requestId, purpose: 'stored_answer' } as const
-      const answerSealed = isKept ? sealSecret(masterKey, textOf(answer), owner) : null
-      return end(() => store.finish(claim, { costNanos, answerSealed }))
+      const answerSealed = mayStore ? sealSecret(masterKey, encodeAnswer(answer), owner) : null
+      return writeOrRetry(() => store.finish(claim, { costNanos, answerSealed }))
     },
-    release: claim => end(() => store.release(claim)),
+    release: claim => writeOrRetry(() => store.release(claim)),
     stop: () => endings.stop(),
   }
 
-  async function end(write: () => Promise<void>): Promise<void> {
+  async function writeOrRetry(write: () => Promise<void>): Promise<void> {
     try {
       await write()
     } catch (error) {
@@ -95,22 +104,23 @@ export function createClaims(deps: ClaimsDeps): Claims {
     }
   }
 
-  /** Decides about a key that is in use; undefined when its entry has changed in between. */
-  async function claimOld(claim: Claim): Promise<Claimed | undefined> {
+  /** Resolves a claim on a key that is in use. Returns undefined when the entry has changed in between. */
+  async function resolveExisting(claim: Claim): Promise<Claimed | undefined> {
     const stored = await store.find(claim)
     if (stored === undefined) return undefined
     if (!stored.isSameBody) return { kind: 'other_body' }
     const { requestId, done, row } = stored
-    if (done !== null) return { kind: 'done', requestId, costNanos: done.costNanos, answer: answerOf(stored) }
+    if (done !== null) return { kind: 'done', requestId, costNanos: done.costNanos, answer: openAnswer(stored) }
     if (stored.isRunning) return { kind: 'running' }
     // The node of the earlier request is dead or could not record the end. The usage row shows how the request ended.
     if (row !== null && (row.success || row.costNanos > 0n)) {
       return { kind: 'done', requestId, costNanos: row.costNanos, answer: null }
     }
-    const isOver = row !== null && row.outcome !== 'node_died'
-    // The journal of its node may still charge it, unless a free row is written first. The first commit wins.
-    if (!isOver && (await supersede(claim, requestId)) === 'too_late') return undefined
-    return (await store.takeOver(claim, requestId, node.nodeId)) ? mine : undefined
+    const hasEnded = row !== null && row.outcome !== 'node_died'
+    // The journal of the earlier node may still charge the request, unless a free row is written first. The
+    // first commit wins.
+    if (!hasEnded && (await supersede(claim, requestId)) === 'too_late') return undefined
+    return (await store.takeOver(claim, requestId, node.nodeId)) ? newClaim : undefined
   }
 
   async function supersede(claim: Claim, requestId: string): Promise<'superseded' | 'too_late'> {
@@ -118,11 +128,11 @@ export function createClaims(deps: ClaimsDeps): Claims {
     return effects.get(requestId) === 'duplicate' ? 'too_late' : 'superseded'
   }
 
-  function answerOf({ done, requestId: ownerId }: StoredClaim): KeptAnswer | null {
+  function openAnswer({ done, requestId: ownerId }: StoredClaim): StoredAnswer | null {
     const sealed = done?.answerSealed ?? null
     if (sealed === null) return null
     try {
-      return keptIn(openSecret(masterKey, sealed, { ownerId, purpose: 'stored_answer' }))
+      return decodeAnswer(openSecret(masterKey, sealed, { ownerId, purpose: 'stored_answer' }))
     } catch {
       // The answer was sealed with an earlier master key.
       return null
@@ -130,26 +140,29 @@ export function createClaims(deps: ClaimsDeps): Claims {
   }
 }
 
-const mine: Claimed = { kind: 'mine' }
+const newClaim: Claimed = { kind: 'claimed' }
 
-/** One line of JSON, then the body as it is: encoding the body as JSON would make it a tenth longer. */
-function textOf({ body, servedBy }: KeptAnswer): string {
+/**
+ * Encodes `servedBy` as one line of JSON, followed by the unencoded body: as JSON the body would be a tenth
+ * longer.
+ */
+function encodeAnswer({ body, servedBy }: StoredAnswer): string {
   return `${JSON.stringify(servedBy)}\n${body}`
 }
 
-function keptIn(text: string): KeptAnswer {
+function decodeAnswer(text: string): StoredAnswer {
   const end = text.indexOf('\n')
   return { servedBy: JSON.parse(text.slice(0, end)), body: text.slice(end + 1) }
 }
 
-/** A free row that prevents a request of a lost node from being charged later. */
+/** Returns a free settlement, which prevents a request of a lost node from being charged later. */
 function supersededSettlement({ customerId, keyId, modelId }: Claim, requestId: string): Settlement {
   return {
     requestId,
     leaseId: requestId,
     customerId,
     keyId,
-    startedAtEpochMs: epochMsOf(requestId),
+    startedAtEpochMs: uuidEpochMs(requestId),
     modelId,
     provider: 'none',
     endpointId: null,
@@ -179,6 +192,6 @@ function supersededSettlement({ customerId, keyId, modelId }: Claim, requestId: 
 }
 
 /** RFC 9562: a UUIDv7 begins with 48 bits of milliseconds. */
-function epochMsOf(requestId: string): number {
+function uuidEpochMs(requestId: string): number {
   return Number.parseInt(requestId.slice(0, 8) + requestId.slice(9, 13), 16)
 }

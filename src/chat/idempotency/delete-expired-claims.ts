@@ -2,7 +2,10 @@ import type { Sql } from '../../db/pool.ts'
 
 const BATCH = 1_000
 
-/** Deletes expired Idempotency-Keys with their kept answers, in small batches of one transaction each. Returns how many were deleted. */
+/**
+ * Deletes expired Idempotency-Keys and their stored answers, in small batches of one transaction each. Returns
+ * how many were deleted.
+ */
 export async function deleteExpiredClaims(sql: Sql): Promise<number> {
   for (let deleted = 0; ; ) {
     const { rowCount } = await sql.query(

@@ -1,10 +1,10 @@
 import type { Sql } from '../../db/pool.ts'
 import type { ClaimStore } from './claim-store.ts'
 
-const KEPT = `interval '24 hours'`
-/** Added to the longest answer for a client that is still reading it. A claim that runs for longer was abandoned. */
+const STORED_FOR = `interval '24 hours'`
+/** Added to the longest answer time, for a client that is still reading. An older claim was abandoned. */
 const ABANDONED_AFTER_MS = 3_600_000
-/** Longest time from the commit of a charge until its claim is finished. */
+/** The longest time from the commit of a charge until its claim is finished. */
 const FINISHED_WITHIN = `interval '10 s'`
 
 /** Implements ClaimStore with the table of migrations/0003_idempotency.sql. `longestAnswerMs`: the longest total time limit of any endpoint. */
@@ -13,7 +13,7 @@ export function createPostgresClaimStore(sql: Sql, longestAnswerMs: number): Cla
     async take({ customerId, key, bodyHash, requestId }, nodeId) {
       const { rowCount } = await sql.query(
         `INSERT INTO idempotency AS i (customer_id, key, body_hash, request_id, node_id, expires_at)
-         VALUES ($1, $2, $3, $4, $5, now() + ${KEPT})
+         VALUES ($1, $2, $3, $4, $5, now() + ${STORED_FOR})
          ON CONFLICT (customer_id, key) DO UPDATE
            SET body_hash = excluded.body_hash, request_id = excluded.request_id, node_id = excluded.node_id, state = 'running',
              cost_nanos = NULL, answer_sealed = NULL, claimed_at = now(), expires_at = excluded.expires_at
@@ -47,7 +47,7 @@ export function createPostgresClaimStore(sql: Sql, longestAnswerMs: number): Cla
     },
     async takeOver({ customerId, key, requestId }, earlierRequestId, nodeId) {
       const { rowCount } = await sql.query(
-        `UPDATE idempotency SET request_id = $4, node_id = $5, claimed_at = now(), expires_at = now() + ${KEPT}
+        `UPDATE idempotency SET request_id = $4, node_id = $5, claimed_at = now(), expires_at = now() + ${STORED_FOR}
          WHERE customer_id = $1 AND key = $2 AND request_id = $3 AND state = 'running'`,
         [customerId, key, earlierRequestId, requestId, nodeId],
       )

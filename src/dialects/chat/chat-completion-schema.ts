@@ -9,7 +9,7 @@ export const chatCompletionSchema = z
     id: z.string().describe('`chatcmpl-` followed by the request id of the `x-request-id` header.'),
     object: z.literal('chat.completion'),
     created: z.int().describe('When the request was received, in Unix seconds.'),
-    model: z.string().describe('Id of the model that answered, also for `auto` and after a fallback.'),
+    model: z.string().describe('Id of the model that answered, even for `auto` and after a fallback.'),
     choices: z.array(
       z.looseObject({
         index: z.int(),
@@ -24,7 +24,7 @@ export const chatCompletionSchema = z
       cost_usd: z
         .number()
         .nonnegative()
-        .describe('What the request was charged, in USD: exact, with at most 9 decimals. 0 if it was free.'),
+        .describe('Charge for the request in USD: exact, with at most 9 decimals. 0 if it was free.'),
     }),
   })
   .meta({ id: 'ChatCompletion' })

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { insufficientChoices, serviceTiers } from '../../domain/chat-job.ts'
+import { UUID } from '../../runtime/uuid.ts'
 
 /** Limits of a chat request. The server limits the size of the whole body before these apply. */
 export const bounds = {
@@ -17,7 +18,6 @@ export const bounds = {
 // Each `error` text completes the sentence "`param` must be ...". In an optional field, `null` means the same
 // as leaving it out.
 
-const uuidPattern = /^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: a model id must not contain them
 const noControlCharacters = /^[^\u0000-\u001f\u007f-\u009f]*$/
 
@@ -37,7 +37,7 @@ export const modelId = (() => {
     .refine(text => text.isWellFormed(), { error })
 })()
 const hosterIds = list(
-  z.string({ error: 'a hoster UUID' }).regex(uuidPattern, { error: 'a hoster UUID' }),
+  z.string({ error: 'a hoster UUID' }).regex(UUID, { error: 'a hoster UUID' }),
   bounds.hosters,
   'hoster UUIDs',
 )
@@ -114,7 +114,7 @@ export const chatFieldsSchema = z.looseObject(
       'Id of a model from `GET /v1/models`, or `auto` to let the gateway choose the model as well. 1 to 256 characters.',
     ),
     max_tokens: tokenLimit().describe(
-      'Most tokens to generate for each choice. Default: 4,096 unless the operator configured another value, or less if the model generates fewer or the balance pays for fewer.',
+      'Maximum number of tokens to generate for each choice. Default: 4,096 unless the operator configured another value, or less if the model generates fewer or the balance pays for fewer.',
     ),
     max_completion_tokens: tokenLimit().describe(
       'Newer name of `max_tokens`. Sending both with different values is an error.',
@@ -179,7 +179,7 @@ export const chatFieldsSchema = z.looseObject(
     })()
       .nullish()
       .describe(
-        'Most the request may cost, in USD, rounded down to 9 decimals. 0.000000001 to 1,000,000. `max_tokens` is lowered to what this amount pays for. Default: no limit.',
+        'Maximum cost of the request in USD, rounded down to 9 decimals. 0.000000001 to 1,000,000. `max_tokens` is lowered to what this amount can pay for. Default: no limit.',
       ),
     dry_run: boolean
       .nullish()
@@ -219,7 +219,7 @@ function between(min: number, max: number, type: typeof z.int | typeof z.number)
   return type({ error }).min(min, { error }).max(max, { error })
 }
 
-function list<Item extends z.ZodType>(item: Item, max: number, ofWhat: string) {
-  const error = `an array of at most ${max} ${ofWhat}`
+function list<Item extends z.ZodType>(item: Item, max: number, itemsText: string) {
+  const error = `an array of at most ${max} ${itemsText}`
   return z.array(item, { error }).max(max, { error })
 }

@@ -13,7 +13,7 @@ const noHosters: ReadonlySet<string> = new Set()
 
 /**
  * Parses the body of `POST /v1/chat/completions`. Checks the documented fields strictly, keeps every other
- * OpenAI field for the upstream, and takes the gateway's own fields out. Throws ApiError `invalid_json`,
+ * OpenAI field for the upstream, and removes the gateway's fields. Throws ApiError `invalid_json`,
  * `missing_parameter` or `invalid_value`, with the `param` at fault where there is one.
  */
 export function parseChatRequest(body: Buffer): ChatJob {
@@ -36,13 +36,13 @@ export function parseChatRequest(body: Buffer): ChatJob {
     },
     stream: fields.stream ?? false,
     includeUsage: fields.stream_options?.include_usage ?? false,
-    maxTokens: maxTokensOf(fields),
+    maxTokens: readMaxTokens(fields),
     onInsufficient: fields.on_insufficient ?? 'refuse',
-    maxCostNanos: fields.max_cost_usd ? wholeNanosOf(fields.max_cost_usd) : null,
+    maxCostNanos: fields.max_cost_usd ? floorToNanos(fields.max_cost_usd) : null,
     dryRun: fields.dry_run ?? false,
     choices: fields.n ?? 1,
     hasStop: hasStop(input.stop),
-    features: featuresOf(messages, input),
+    features: requiredFeatures(messages, input),
     inputTokensBound: size.tokensBound,
     promptText: () => promptText(messages, input),
     mediaTokensBound: size.mediaTokensBound,
@@ -57,13 +57,13 @@ function hasStop(stop: unknown): boolean {
 }
 
 /** Rounds an amount with more than nine decimals down, so that a cap is never raised. */
-function wholeNanosOf(amountUsd: number): Nanos {
+function floorToNanos(amountUsd: number): Nanos {
   const nearest = amountUsd.toFixed(9)
   const nanos = parseUsd(nearest)!
   return Number(nearest) > amountUsd ? nanos - 1n : nanos
 }
 
-function maxTokensOf({ max_tokens: older, max_completion_tokens: newer }: ChatFields): number | null {
+function readMaxTokens({ max_tokens: older, max_completion_tokens: newer }: ChatFields): number | null {
   if (typeof older === 'number' && typeof newer === 'number' && older !== newer) {
     throw new ApiError('invalid_value', {
       message: `"max_tokens" (${older}) and "max_completion_tokens" (${newer}) set the same limit but differ. Send one of them.`,
@@ -73,7 +73,7 @@ function maxTokensOf({ max_tokens: older, max_completion_tokens: newer }: ChatFi
   return newer ?? older ?? null
 }
 
-function featuresOf(messages: readonly ChatMessage[], input: JsonObject): Set<Feature> {
+function requiredFeatures(messages: readonly ChatMessage[], input: JsonObject): Set<Feature> {
   const features = new Set<Feature>()
   if (isNonEmptyList(input.tools) || isNonEmptyList(input.functions)) features.add('tools')
   if (isJsonObject(input.response_format) && input.response_format.type === 'json_schema') features.add('json_schema')

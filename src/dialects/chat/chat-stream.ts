@@ -7,8 +7,8 @@ const DONE = 'data: [DONE]\n\n'
 
 /** OpenAI's chat completion chunks as server-sent events. */
 export const chatStream: StreamFormat = {
-  // openai-go before its pull request 621 (2026) fails at the blank line, but without it clients that split
-  // the stream at blank lines would treat the next event as part of the comment.
+  // openai-go before its pull request 621 (2026) fails at the blank line. Without it, clients that split the
+  // stream at blank lines would treat the next event as part of the comment.
   ping: ': ping\n\n',
   encoder: (envelope, includeUsage) => new ChatStreamEncoder(envelope, includeUsage),
   // The event has only an `error`, as OpenAI sends it. With `choices` in the same object, as OpenRouter sends it,
@@ -30,9 +30,9 @@ class ChatStreamEncoder implements StreamEncoder {
     this.#envelope = envelope
     this.#includeUsage = includeUsage
     const empty = this.chunk({ ...this.chunkOf(''), ...(includeUsage && { usage: null }) })
-    const at = empty.lastIndexOf('""')
-    this.#textHead = empty.slice(0, at)
-    this.#textTail = empty.slice(at + 2)
+    const gap = empty.lastIndexOf('""')
+    this.#textHead = empty.slice(0, gap)
+    this.#textTail = empty.slice(gap + 2)
   }
 
   text(content: string): string {
@@ -58,7 +58,7 @@ function textChunk({ id, created, model }: Envelope, content: string): ChatChunk
   return { id, object: 'chat.completion.chunk', created, model, choices }
 }
 
-/** Returns the chunk with the usage, which follows the last finish_reason if the client asked for it. */
+/** Returns the chunk with the usage, which follows the last finish_reason if the client requested it. */
 export function usageChunk({ id, created, model }: Envelope, usage: TokenUsage): ChatChunk {
   return { id, object: 'chat.completion.chunk', created, model, choices: [], usage }
 }

@@ -20,7 +20,7 @@ const listBounds: ReadonlyArray<readonly [field: string, max: number]> = [
 /** OpenAI defines about 40 fields. A body with 300,000 would block the event loop for a second. */
 const KEYS_MAX = 256
 
-/** Messages with these roles need a text as their content and nothing else. */
+/** Messages with these roles need only a text as their content. */
 const plainRoles = new Set<unknown>(['system', 'developer', 'user', 'assistant'])
 
 const fieldChecks = new Map(
@@ -67,9 +67,9 @@ export function checkMessages(value: unknown): ChatMessage[] {
 }
 
 /**
- * SDKs send answers back unchanged, with `refusal: null`; Mistral and Groq reject fields they do not know,
- * null or not. Null content is kept: upstreams require it next to tool calls. OpenAI rejects an empty list of
- * tool calls.
+ * Drops null fields and empty lists of tool calls. SDKs send answers back unchanged, with `refusal: null`;
+ * Mistral and Groq reject fields they do not know, null or not. OpenAI rejects an empty list of tool calls.
+ * Null content stays: upstreams require it next to tool calls.
  */
 function dropNulls(message: JsonObject): void {
   for (const key in message) if (message[key] === null && key !== 'content') delete message[key]
@@ -77,8 +77,8 @@ function dropNulls(message: JsonObject): void {
 }
 
 /**
- * True for a message of only a role and a text, as most are. It needs no check by the schema, which takes
- * longer than parsing.
+ * True for a message of only a role and a text, as most are. It skips the schema, whose check takes longer
+ * than parsing.
  */
 function isPlainMessage(message: unknown): boolean {
   if (!isJsonObject(message) || typeof message.content !== 'string' || !plainRoles.has(message.role)) return false

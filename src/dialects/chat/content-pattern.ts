@@ -25,12 +25,12 @@ export class ContentPattern {
     const tail = data.slice(start + literal.length)
     // Proof that this is the content: putting another text there must change the content to that text.
     const probe = `${text}.`
-    return contentOf(head + JSON.stringify(probe) + tail) === probe ? new ContentPattern(head, tail) : null
+    return parseContent(head + JSON.stringify(probe) + tail) === probe ? new ContentPattern(head, tail) : null
   }
 
   /**
-   * Returns the content of an event that matches the pattern, or null. One JSON string must stand between the
-   * two parts.
+   * Returns the content of an event that matches the pattern, or null. Exactly one JSON string must be between
+   * the two parts.
    */
   read(data: string): string | null {
     const start = this.#head.length
@@ -63,7 +63,7 @@ function isPlainString(data: string, start: number, end: number): boolean {
   return true
 }
 
-function contentOf(data: string): unknown {
+function parseContent(data: string): unknown {
   try {
     const { choices } = JSON.parse(data)
     // With several choices, one of them may exceed `n` and must be dropped.

@@ -25,8 +25,8 @@ const known = new Map<string, FinishReason>([
 ])
 
 /**
- * Reasons that report a broken-off answer: OpenRouter and Mistral send `error`, vLLM and SGLang `abort` (vLLM
- * issue 57082, SGLang pull request 2956), Zhipu `network_error` (LiteLLM issue 23386), DeepSeek
+ * Reasons of a broken-off answer: OpenRouter and Mistral send `error`, vLLM and SGLang `abort` (vLLM issue
+ * 57082, SGLang pull request 2956), Zhipu `network_error` (LiteLLM issue 23386), DeepSeek
  * `insufficient_system_resource`.
  */
 const failures = new Set(['error', 'abort', 'aborted', 'cancelled', 'network_error', 'insufficient_system_resource'])

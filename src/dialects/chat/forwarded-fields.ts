@@ -20,16 +20,16 @@ const notForwarded = new Set([
 const plainName = /^[a-z\d_]*$/
 
 /**
- * Returns the fields of a request body that upstreams get: no nulls, none of the gateway's own fields,
- * nothing without effect.
+ * Returns the fields of a request body that upstreams get, without nulls, the gateway's fields and fields
+ * without effect.
  */
 export function forwardedFields(input: JsonObject): JsonObject {
-  const kept: JsonObject = {}
+  const forwarded: JsonObject = {}
   for (const key of Object.keys(input)) {
-    if (input[key] !== null && isForwarded(key)) kept[key] = input[key]
+    if (input[key] !== null && isForwarded(key)) forwarded[key] = input[key]
   }
-  dropWithoutEffect(kept)
-  return kept
+  dropWithoutEffect(forwarded)
+  return forwarded
 }
 
 function isForwarded(key: string): boolean {
@@ -48,16 +48,16 @@ function isForwarded(key: string): boolean {
  * reads an empty list of stop sequences as "never stop" (issue 3629). Whether a request is valid must not
  * depend on the server that gets it.
  */
-function dropWithoutEffect(kept: JsonObject): void {
-  if (isEmptyList(kept.tools)) delete kept.tools
-  if (isEmptyList(kept.functions)) delete kept.functions
-  if (kept.tools === undefined) {
-    delete kept.parallel_tool_calls
-    if (isAutoOrNone(kept.tool_choice)) delete kept.tool_choice
+function dropWithoutEffect(forwarded: JsonObject): void {
+  if (isEmptyList(forwarded.tools)) delete forwarded.tools
+  if (isEmptyList(forwarded.functions)) delete forwarded.functions
+  if (forwarded.tools === undefined) {
+    delete forwarded.parallel_tool_calls
+    if (isAutoOrNone(forwarded.tool_choice)) delete forwarded.tool_choice
   }
-  if (kept.functions === undefined && isAutoOrNone(kept.function_call)) delete kept.function_call
-  if (kept.stop === '' || isEmptyList(kept.stop)) delete kept.stop
-  if (kept.store !== true) delete kept.metadata
+  if (forwarded.functions === undefined && isAutoOrNone(forwarded.function_call)) delete forwarded.function_call
+  if (forwarded.stop === '' || isEmptyList(forwarded.stop)) delete forwarded.stop
+  if (forwarded.store !== true) delete forwarded.metadata
 }
 
 /** Neither choice demands a tool call. */

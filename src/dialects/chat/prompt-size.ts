@@ -17,7 +17,7 @@ const FILE_TOKENS_MIN = 2_048
 const AUDIO_BYTES_PER_TOKEN = 16
 const FILE_BYTES_PER_TOKEN = 4
 
-/** Fields besides the messages that every upstream renders into the prompt. */
+/** The fields besides the messages that every upstream renders into the prompt. */
 const promptFields = ['tools', 'functions', 'response_format', 'tool_choice'] as const
 /**
  * Fields that no upstream renders into the prompt. Any other forwarded field (vLLM's `documents` and

@@ -1,7 +1,7 @@
 import type { ToolCallDelta } from '../../domain/completion.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../../runtime/json-object.ts'
 
-/** Most tool calls of one choice. */
+/** The maximum number of tool calls of one choice. */
 export const TOOL_CALLS_MAX = 128
 
 interface OpenCall {
@@ -21,12 +21,12 @@ export class ToolCalls {
   readonly #idPrefix: string
   readonly #calls: OpenCall[] = []
   /**
-   * The start of a call without a name. It is sent once its name arrives, since clients look the name up.
+   * The start of a call without a name. It is sent once its name arrives, because clients look the name up.
    * Some never get one (LM Studio issue 830).
    */
   #unnamed: JsonObject | null = null
 
-  /** `idPrefix` begins the ids of calls that arrive without one. It must be unique per choice. */
+  /** @param idPrefix starts the ids of calls that arrive without one. It must be unique per choice. */
   constructor(idPrefix: string) {
     this.#idPrefix = idPrefix
   }
@@ -45,7 +45,7 @@ export class ToolCalls {
       .map(({ index }) => ({ index, function: { arguments: '{}' } }))
   }
 
-  /** Normalises the `tool_calls` of one delta. Returns an empty array if nothing is to be sent. */
+  /** Normalises the `tool_calls` of one delta. Returns an empty array if there is nothing to send. */
   read(value: unknown): ToolCallDelta[] {
     if (!Array.isArray(value)) return []
     const deltas: ToolCallDelta[] = []
@@ -84,7 +84,7 @@ export class ToolCalls {
     const id = nonEmptyText(item.id) ?? nonEmptyText(start?.id) ?? `${this.#idPrefix}${index}`
     const call: OpenCall = { index, upstreamIndex: item.index, id, nameSent: false, hasArguments: false }
     this.#calls.push(call)
-    return { index, id, type: nonEmptyText(item.type) ?? 'function', ...rest(item, call, '') }
+    return { index, id, type: nonEmptyText(item.type) ?? 'function', ...otherFields(item, call, '') }
   }
 }
 
@@ -98,27 +98,31 @@ function namesTool({ type, function: called }: JsonObject): boolean {
 }
 
 function continuation(item: JsonObject, call: OpenCall): ToolCallDelta | null {
-  const delta: ToolCallDelta = { index: call.index, ...rest(item, call, undefined) }
+  const delta: ToolCallDelta = { index: call.index, ...otherFields(item, call, undefined) }
   return Object.keys(delta).length > 1 ? delta : null
 }
 
 /** Returns the function part and unknown fields such as Gemini's `extra_content`, which clients must send back. */
-function rest(item: JsonObject, call: OpenCall, argumentsDefault: string | undefined): Omit<ToolCallDelta, 'index'> {
-  const kept: Omit<ToolCallDelta, 'index'> = {}
+function otherFields(
+  item: JsonObject,
+  call: OpenCall,
+  argumentsDefault: string | undefined,
+): Omit<ToolCallDelta, 'index'> {
+  const fields: Omit<ToolCallDelta, 'index'> = {}
   for (const [key, value] of Object.entries(item)) {
     if (value === null || isPrototypeKey(key) || key === 'index' || key === 'id' || key === 'type') continue
-    if (key !== 'function') kept[key] = value
+    if (key !== 'function') fields[key] = value
   }
   const called = isJsonObject(item.function) ? item.function : {}
   const name = call.nameSent ? null : nonEmptyText(called.name)
   if (name !== null) call.nameSent = true
   const args = argumentsText(called.arguments) ?? argumentsDefault
   if (args !== undefined && args.trim() !== '') call.hasArguments = true
-  if (item.type === 'custom' && called.name === undefined) return kept
+  if (item.type === 'custom' && called.name === undefined) return fields
   if (name !== null || args !== undefined) {
-    kept.function = { ...(name !== null && { name }), ...(args !== undefined && { arguments: args }) }
+    fields.function = { ...(name !== null && { name }), ...(args !== undefined && { arguments: args }) }
   }
-  return kept
+  return fields
 }
 
 /** Returns arguments as JSON text. Some upstreams send the object itself. */

@@ -4,8 +4,8 @@ import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import { usageChunk } from './chat-stream.ts'
 import { readDelta } from './chunk-delta.ts'
+import { classifyError } from './classify-error.ts'
 import { ContentPattern } from './content-pattern.ts'
-import { failureOfError } from './failure-of-error.ts'
 import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
 import { parseStreamEvent } from './parse-stream-event.ts'
 import { readUsage } from './read-usage.ts'
@@ -25,16 +25,16 @@ interface ChoiceState {
  * state of one stream and cannot be reused.
  *
  * With one choice, the finish_reason is held back until the stream ends. Some servers send it in every chunk
- * (new-api issue 378, gcli2api issue 403) or in the first one (open-webui issue 23921), and sending it on at
- * once would cut their answers off. Such servers do not support `n`, so with several choices each one ends at
- * its own finish_reason. Code that cuts off the unfinished choices then never ends a finished one twice.
+ * (new-api issue 378, gcli2api issue 403) or in the first one (open-webui issue 23921), and forwarding it
+ * immediately would cut their answers off. Such servers do not support `n`, so with several choices each one
+ * ends at its finish_reason. Code that cuts off the unfinished choices then never ends a finished one twice.
  */
 export class ChunkNormaliser {
   readonly #envelope: Envelope
   readonly #choicesMax: number
   readonly #choices = new Map<number, ChoiceState>()
   #unfinished = 0
-  /** A choice continued after its finish_reason, so this server's finish_reason means nothing. */
+  /** A choice continued after its finish_reason, so the finish_reason of this server means nothing. */
   #continuedAfterFinish = false
   /**
    * The finish_reason came with the first content: a one-chunk answer, or a server that sends it in every
@@ -48,7 +48,7 @@ export class ChunkNormaliser {
   /** True until a pattern is learned, and again once an event matches it. */
   #mayLearnPattern = true
 
-  /** `choicesMax` is the request's `n`. Choices beyond it are dropped, since they would be billed. */
+  /** @param choicesMax the request's `n`. Choices beyond it are dropped, because they would be billed. */
   constructor(envelope: Envelope, choicesMax: number) {
     this.#envelope = envelope
     this.#choicesMax = choicesMax
@@ -103,9 +103,9 @@ export class ChunkNormaliser {
     const body = parseStreamEvent(event)
     if (event.event === 'error' || body.error || body.object === 'error') {
       const error = readUpstreamError(body, event.event === 'error')
-      if (error) throw failureOfError(null, error)
+      if (error) throw classifyError(null, error)
     }
-    // Keep the last report and never add reports up: vLLM's are cumulative, and some servers send theirs twice.
+    // Keep the last report and never sum reports: vLLM's are cumulative, and some servers send theirs twice.
     if (body.usage) this.#usage = readUsage(body.usage) ?? this.#usage
     if (!Array.isArray(body.choices)) return []
     const chunks = this.#readChoices(body.choices)
@@ -114,8 +114,8 @@ export class ChunkNormaliser {
   }
 
   /**
-   * Stops learning when no event matched the last pattern: every event of such a stream differs in more than
-   * its text.
+   * Learns the pattern of an event. Stops learning when no event matched the last pattern: every event of such
+   * a stream differs in more than its text.
    */
   #learnPattern(event: SseEvent, chunks: readonly ChatChunk[]): void {
     if (!this.#mayLearnPattern || event.event !== '' || chunks.length !== 1) return

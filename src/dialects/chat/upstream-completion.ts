@@ -2,8 +2,8 @@ import type { ChatChunk, ChatCompletion, CompletionChoice, Envelope } from '../.
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../../runtime/json-object.ts'
 import { parseUpstreamJson } from '../json/parse-json.ts'
+import { classifyError } from './classify-error.ts'
 import { type ExpectedAnswer, isEmptyAnswer } from './empty-answer.ts'
-import { failureOfError } from './failure-of-error.ts'
 import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
 import { messageText, thinkingText } from './message-text.ts'
 import { readUsage } from './read-usage.ts'
@@ -18,7 +18,7 @@ import { readUpstreamError } from './upstream-error.ts'
 export function normaliseCompletion(text: string, envelope: Envelope, expected: ExpectedAnswer): ChatCompletion {
   const body = parse(text)
   const error = readUpstreamError(body)
-  if (error) throw failureOfError(null, error)
+  if (error) throw classifyError(null, error)
   if (!Array.isArray(body.choices)) throw new UpstreamFailure('malformed', 'The answer has no choices.')
   const choices: CompletionChoice[] = []
   for (const raw of body.choices.slice(0, expected.choices)) {
@@ -87,7 +87,7 @@ function readChoice(raw: JsonObject, index: number, envelope: Envelope): Complet
 }
 
 /**
- * Normalises tool calls for OpenAI's SDKs, at most as many as in a stream. Drops calls without a name, since
+ * Normalises tool calls for OpenAI's SDKs, at most as many as in a stream. Drops calls without a name, because
  * clients look the name up.
  */
 function readToolCalls(value: unknown, idPrefix: string): JsonObject[] {
@@ -96,9 +96,9 @@ function readToolCalls(value: unknown, idPrefix: string): JsonObject[] {
   for (const call of value.slice(0, TOOL_CALLS_MAX)) {
     if (!isJsonObject(call)) continue
     const id = nonEmptyText(call.id) ?? `${idPrefix}${calls.length}`
-    const kept: JsonObject = {}
+    const fields: JsonObject = {}
     for (const [key, field] of Object.entries(call)) {
-      if (key !== 'index' && field !== null && !isPrototypeKey(key)) kept[key] = field
+      if (key !== 'index' && field !== null && !isPrototypeKey(key)) fields[key] = field
     }
     if (isJsonObject(call.function)) {
       const name = nonEmptyText(call.function.name)
@@ -106,10 +106,10 @@ function readToolCalls(value: unknown, idPrefix: string): JsonObject[] {
       const args = argumentsText(call.function.arguments) ?? ''
       // OpenAI sends `{}` for a call without arguments, and clients fail to parse an empty string.
       const called = { name, arguments: args.trim() === '' ? '{}' : args }
-      calls.push({ ...kept, id, type: 'function', function: called })
+      calls.push({ ...fields, id, type: 'function', function: called })
     } else if (typeof call.type === 'string' && isJsonObject(call[call.type])) {
       // Other tools carry their data in a field named after their type: `{type: "custom", custom: {name, input}}`.
-      calls.push({ ...kept, id })
+      calls.push({ ...fields, id })
     }
   }
   return calls

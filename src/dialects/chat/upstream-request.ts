@@ -7,8 +7,8 @@ import { withToolCallIds } from './tool-call-ids.ts'
 /** Appended to the base URL of an endpoint. */
 export const CHAT_COMPLETIONS_PATH = '/chat/completions'
 
-/** The identity of an answer. It contains the request id, so that an answer leads to its usage row. */
-export function envelopeOf(request: { requestId: string; startedAtEpochMs: number }, model: string): Envelope {
+/** Returns the identity of an answer. It contains the request id, so that an answer leads to its usage row. */
+export function createEnvelope(request: { requestId: string; startedAtEpochMs: number }, model: string): Envelope {
   // `join` makes one flat string. A template literal makes a rope, for which JSON.stringify takes its slow
   // path for the whole answer.
   const id = ['chatcmpl-', request.requestId].join('')
@@ -17,7 +17,7 @@ export function envelopeOf(request: { requestId: string; startedAtEpochMs: numbe
 
 /**
  * Returns the JSON body for one upstream: the forwarded fields of the job, adapted to the dialect of the
- * endpoint. `maxTokens` is the limit of the ticket, per choice. A stream always asks for usage if the dialect
+ * endpoint. `maxTokens` is the limit of the ticket, per choice. A stream always requests usage if the dialect
  * allows it.
  */
 export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: number): string {
@@ -38,7 +38,7 @@ export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: numbe
   return JSON.stringify(body)
 }
 
-/** `dropFields` prefixes: a field of each message, and within it a field of each tool call. */
+/** Prefixes in `dropFields`: a field of each message, and within it a field of each tool call. */
 const MESSAGE_PREFIX = 'messages[].'
 const TOOL_CALL_PREFIX = 'tool_calls[].'
 

@@ -3,8 +3,8 @@ import { ApiError } from '../../domain/errors.ts'
 import { isJsonObject } from '../../runtime/json-object.ts'
 import { keyPath } from '../../runtime/key-path.ts'
 
-// Error texts about the fields of a JSON body, worded the same for every endpoint. `allowed` completes the
-// sentence "`param` must be ...".
+// Errors about the fields of a JSON body, worded the same for every endpoint. `allowed` completes the sentence
+// "`param` must be ...".
 
 export function missingField(param: string, allowed?: string): ApiError {
   const message = `"${param}" is required${allowed === undefined ? '' : `: it must be ${allowed}`}.`
@@ -16,8 +16,8 @@ export function invalidField(param: string, allowed: string, found: unknown): Ap
 }
 
 /**
- * Returns the error for the first issue in a body that allows no unknown fields. `what` names what the body
- * describes, such as `a key`.
+ * Returns the error for the first issue in a body that allows no unknown fields. `what` names the thing that
+ * the body describes, such as `a key`.
  */
 export function bodyRefusal(
   { issues }: z.ZodError,

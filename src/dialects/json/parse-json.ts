@@ -2,13 +2,16 @@ import { ApiError } from '../../domain/errors.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
 
-/** JSON.parse accepts millions of levels, but code that recurses over the result would overflow the stack. */
+/**
+ * The maximum depth. JSON.parse accepts millions of levels, but code that recurses over the result would
+ * overflow the stack.
+ */
 const DEPTH_MAX = 64
 
 /**
- * Most opening brackets, colons and commas outside strings. The largest valid body (2,048 messages with tool
- * calls, 512 tools) has about 80,000. Distinct names are the expensive part: 65,000 take about 100 ms to
- * parse, and 4 MiB of them blocked the event loop for two seconds.
+ * The maximum number of opening brackets, colons and commas outside strings. The largest valid body (2,048
+ * messages with tool calls, 512 tools) has about 80,000. Distinct names are the expensive part: 65,000 take
+ * about 100 ms to parse, and 4 MiB of them blocked the event loop for two seconds.
  */
 const REQUEST_DELIMITERS_MAX = 131_072
 /** Matches the key itself, or one of its letters written as an escape, which encoders never do. */
@@ -75,7 +78,10 @@ function invalidJson(message: string): ApiError {
   return new ApiError('invalid_json', { message })
 }
 
-/** Most opening brackets, colons and commas outside strings. 16 MiB of log probabilities have about 3 million. */
+/**
+ * The maximum number of opening brackets, colons and commas outside strings. 16 MiB of log probabilities have
+ * about 3 million.
+ */
 const ANSWER_DELIMITERS_MAX = 4_194_304
 /** Shorter texts, in UTF-16 units, are safe without a check. Nearly all texts are. */
 const UNCHECKED_UNITS_MAX = 4_096
@@ -142,7 +148,7 @@ function measureJson(json: Buffer): { readonly depth: number; readonly delimiter
 }
 
 /**
- * Returns the index of the closing quote, or of the end. A separate loop halves the time, since most bytes
+ * Returns the index of the closing quote, or of the end. A separate loop halves the time, because most bytes
  * are in strings.
  */
 function endOfString(json: Buffer, from: number): number {

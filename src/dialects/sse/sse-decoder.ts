@@ -56,7 +56,7 @@ export class SseDecoder {
     return events
   }
 
-  /** Returns the event that the end of the stream completes, since some upstreams omit the last blank line. */
+  /** Returns the event that the end of the stream completes: some upstreams omit the last blank line. */
   end(): SseEvent[] {
     const events: SseEvent[] = []
     if (this.#partialLine.length > 0) this.#completeLine(nothing, 0, 0, events)

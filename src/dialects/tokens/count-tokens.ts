@@ -3,8 +3,9 @@ import { createRequire } from 'node:module'
 type Tokenizer = typeof import('gpt-tokenizer/encoding/o200k_base')
 
 /**
- * Longest text passed to the tokenizer at once, in UTF-16 units. BPE is quadratic in a run without spaces:
- * 200,000 times "a" takes 17 s unsliced and 2 ms in slices. 512 costs a third less than 1,000 on random CJK.
+ * The longest text passed to the tokenizer in one call, in UTF-16 units. BPE is quadratic in a run without
+ * spaces: 200,000 times "a" takes 17 s unsliced and 2 ms in slices. 512 costs a third less than 1,000 on
+ * random CJK.
  */
 export const sliceUnits = 512
 
@@ -32,9 +33,9 @@ function loadTokenizer(): Tokenizer {
 /**
  * Counts the tokens of `text` in the o200k_base vocabulary, slice by slice.
  *
- * Against the unsliced count: exact for text with a space at least every 512 characters, because slices end
- * before spaces and no token spans one; below 1 % too many on longer unbroken runs (at most one token per
- * slice). Other vocabularies (Llama, Qwen, Mistral) differ from o200k_base by 10 to 20 %.
+ * The result equals the unsliced count for text with a space at least every 512 characters, because slices end
+ * before spaces and no token spans one. For longer unbroken runs it is less than 1 % too high (at most one
+ * token per slice). Other vocabularies (Llama, Qwen, Mistral) differ from o200k_base by 10 to 20 %.
  *
  * Blocks the calling thread for about 0.1 ms per 1,000 characters of prose, 1 ms of random letters, 2 ms of
  * random CJK. Pass `stopAbove` to count megabytes of untrusted text.

@@ -1,6 +1,9 @@
 import { countTokens, sliceUnits } from './count-tokens.ts'
 
-/** Longest text counted exactly, in UTF-16 units: 7 ms for prose, 140 ms for text written to be slow. */
+/**
+ * The longest text that is counted exactly, in UTF-16 units: 7 ms for prose, 140 ms for text written to be
+ * slow.
+ */
 const EXACT_UNITS_MAX = 65_536
 const SAMPLES = 128
 

@@ -5,33 +5,39 @@ import type { StreamPart } from '../domain/handoff.ts'
 import { OutputMeter } from './output-meter.ts'
 import type { TextBuffer } from './text-buffer.ts'
 
-/** A stream on its way to the client: encodes its parts as events and keeps what the bill needs. */
-export class PassingStream {
+/** Encodes a stream for the client and records what billing needs. */
+export class MeteredStream {
   /** The upstream's last usage report. */
   reported: TokenUsage | null = null
   finishReason: string | null = null
-  /** The text outgrew max_tokens because the upstream ignores the limit. The hold covers no more, so the answer ends here with `length`. */
+  /**
+   * Set when the text exceeds max_tokens because the upstream ignores the limit. The hold covers no more, so
+   * the answer ends with `length`.
+   */
   isCut = false
   readonly #encoder: StreamEncoder
   readonly #includeUsage: boolean
   readonly #meter: OutputMeter
-  /** Choices that have begun and not ended. */
+  /** Choices that have started and not ended. */
   readonly #open = new Set<number>()
 
-  /** `maxTokens`: what the ticket allows per choice. */
+  /** @param maxTokens the limit of the ticket, per choice */
   constructor(encoder: StreamEncoder, job: ChatJob, maxTokens: number) {
     this.#encoder = encoder
     this.#includeUsage = job.includeUsage
     this.#meter = new OutputMeter(maxTokens * job.choices)
   }
 
-  /** Everything that was generated so far. */
+  /** All text generated so far. */
   get text(): TextBuffer {
     return this.#meter.text
   }
 
-  /** The events of these parts, up to where the answer is cut. Must not be called again after `isCut`. */
-  eventsOf(parts: readonly StreamPart[]): string {
+  /**
+   * Encodes the parts as events, up to the point where the answer is cut. Must not be called again after
+   * `isCut`.
+   */
+  encode(parts: readonly StreamPart[]): string {
     let events = ''
     for (const part of parts) {
       if (typeof part === 'string') this.#meter.addText(part)
@@ -63,7 +69,10 @@ export class PassingStream {
     }
   }
 
-  /** Makes this chunk the last of its choices, and ends every other open choice with a chunk: SDKs fail on a choice that never ends. */
+  /**
+   * Ends the answer with this chunk. Every other open choice gets a last chunk too, because SDKs fail on a
+   * choice that never ends.
+   */
   #cutOff(chunk: ChatChunk): string {
     const usage = this.#includeUsage ? { usage: null } : {}
     for (const { index } of chunk.choices) this.#open.delete(index)

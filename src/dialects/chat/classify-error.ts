@@ -6,11 +6,11 @@ import type { UpstreamError } from './upstream-error.ts'
  * Decides what an upstream's error means for the attempt. `status` is null for an error inside a 200 answer;
  * the error's own code or type then determines the status.
  */
-export function failureOfError(status: number | null, error: UpstreamError, retryAfterS?: number): UpstreamFailure {
-  const effectiveStatus = status ?? statusOf(error)
-  const summary = summaryOf(status, error)
+export function classifyError(status: number | null, error: UpstreamError, retryAfterS?: number): UpstreamFailure {
+  const effectiveStatus = status ?? impliedStatus(error)
+  const summary = summarize(status, error)
   const upstreamMessage = safeMessage(error.message)
-  switch (meaningOf(effectiveStatus, error, retryAfterS)) {
+  switch (readMeaning(effectiveStatus, error, retryAfterS)) {
     case 'context_too_long':
       return rejected(summary, upstreamMessage, error, 'context_length_exceeded')
     case 'request_rejected':
@@ -25,10 +25,10 @@ export function failureOfError(status: number | null, error: UpstreamError, retr
 }
 
 /**
- * Returns the status and the names the upstream gave the error. It goes into the log, so it must not quote
- * the message.
+ * Returns the status and the names that the upstream gave the error. The result is logged, so it must not
+ * quote the message.
  */
-function summaryOf(status: number | null, { type, code }: UpstreamError): string {
+function summarize(status: number | null, { type, code }: UpstreamError): string {
   const names = new Set(
     [type, code].filter(name => name !== null && name !== String(status) && /^[\w.-]{1,64}$/.test(name)),
   )
@@ -37,15 +37,15 @@ function summaryOf(status: number | null, { type, code }: UpstreamError): string
 
 type Meaning = 'context_too_long' | 'request_rejected' | 'busy' | 'credential_rejected' | 'server_error'
 
-function meaningOf(status: number, error: UpstreamError, retryAfterS: number | undefined): Meaning {
-  if (isAboutOurAccount(error)) return 'credential_rejected'
+function readMeaning(status: number, error: UpstreamError, retryAfterS: number | undefined): Meaning {
+  if (isAccountProblem(error)) return 'credential_rejected'
   if (isForbiddenContent(error) || isUnfitConversation(error)) return 'request_rejected'
   // Groq: the request exceeds our account's tokens per minute. Another server has another limit (openclaw
   // issue 147644).
   if (status === 413 && error.code === 'rate_limit_exceeded') return 'busy'
   // Together answers 403 to a prompt that is too long.
   if ([400, 403, 413, 422].includes(status) && isContextTooLong(error)) return 'context_too_long'
-  // The endpoint lacks a model it is listed with. That is its fault, whatever the status.
+  // The endpoint lacks a model that it is listed with. That is its fault, whatever the status.
   if (isModelMissing(error)) return 'server_error'
   // Cloudflare's AI gateway sends this with 400 when the server behind it gave no answer.
   if (/^failed to get response from provider/i.test(error.message)) return 'server_error'
@@ -61,7 +61,7 @@ const accountCodes = new Set<string | null>([
   'Arrearage',
   'invalid_api_key',
 ])
-/** Matches only at the start: further on, the text may quote the caller. */
+/** Matches only at the start: later parts of the text may quote the caller. */
 const accountMessage = new RegExp(
   [
     '^(api.?key (not valid|invalid|expired)|(invalid|incorrect) api.?key|user location is not supported|gemini api free tier is not available',
@@ -77,7 +77,7 @@ const accountMessage = new RegExp(
  * llmgateway pull request 4012), DashScope (spring-ai-alibaba issue 1146) and, for an organization that may
  * not stream, OpenAI (LibreChat issue 6926) with 400.
  */
-function isAboutOurAccount(error: UpstreamError): boolean {
+function isAccountProblem(error: UpstreamError): boolean {
   return isNamed(error, accountCodes) || accountMessage.test(error.message)
 }
 
@@ -155,7 +155,7 @@ function isContextTooLong(error: UpstreamError): boolean {
   )
 }
 
-function statusOf(error: UpstreamError): number {
+function impliedStatus(error: UpstreamError): number {
   const code = Number(error.code)
   if (Number.isInteger(code) && code >= 400 && code <= 599) return code
   const named = `${error.type ?? ''} ${error.code ?? ''}`

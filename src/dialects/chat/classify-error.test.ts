@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { failureOfError } from './failure-of-error.ts'
+import { classifyError } from './classify-error.ts'
 
-describe('failureOfError', () => {
+describe('classifyError', () => {
   const error = (fields: object) => ({ message: '', type: null, param: null, code: null, ...fields })
 
   it.each<[status: number | null, fields: object, retryAfterS: number | undefined, outcome: string]>([
@@ -105,7 +105,7 @@ describe('failureOfError', () => {
     [null, { type: 'invalid_request_error' }, undefined, 'request_rejected'],
     [null, {}, undefined, 'server_error'],
   ])('%s %o (retry after %s) means %s', (status, fields, retryAfterS, outcome) => {
-    expect(failureOfError(status, error(fields), retryAfterS)).toMatchObject({ outcome })
+    expect(classifyError(status, error(fields), retryAfterS)).toMatchObject({ outcome })
   })
 
   it.each([
@@ -123,11 +123,11 @@ describe('failureOfError', () => {
     'input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000',
     'Prompt exceeds max length',
   ])('recognises a context that is too long: %s', message => {
-    expect(failureOfError(400, error({ message })).rejection?.code).toBe('context_length_exceeded')
+    expect(classifyError(400, error({ message })).rejection?.code).toBe('context_length_exceeded')
   })
 
   it('passes on a parameter only if it looks like one', () => {
-    expect(failureOfError(400, error({ param: 'messages[0].role' })).rejection?.param).toBe('messages[0].role')
-    expect(failureOfError(400, error({ param: 'http://10.0.0.1/x' })).rejection?.param).toBeNull()
+    expect(classifyError(400, error({ param: 'messages[0].role' })).rejection?.param).toBe('messages[0].role')
+    expect(classifyError(400, error({ param: 'http://10.0.0.1/x' })).rejection?.param).toBeNull()
   })
 })
