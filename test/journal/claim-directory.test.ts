@@ -5,8 +5,8 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { tryFileLock } from '../../src/db/file-lock.ts'
 import {
   type ClaimedDirectory,
+  claimAbandonedDirectories,
   claimDirectory,
-  claimLeftDirectories,
 } from '../../src/ledger/journal/claim-directory.ts'
 import { createFileDisk } from '../../src/ledger/journal/file-disk.ts'
 import { openJournal } from '../../src/ledger/journal/journal.ts'
@@ -33,7 +33,7 @@ async function claim(): Promise<ClaimedDirectory> {
 }
 
 async function claimLeft(): Promise<ClaimedDirectory[]> {
-  const claimed = await claimLeftDirectories(root)
+  const claimed = await claimAbandonedDirectories(root)
   claims.push(...claimed)
   return claimed
 }
@@ -181,7 +181,7 @@ describe('the directory of a dead process', () => {
     await mkdir(join(root, '1'), { recursive: true })
     await writeFile(join(root, '1', '00000001.log'), '')
     await mkdir(join(root, '2', 'lock'), { recursive: true })
-    await expect(claimLeftDirectories(root)).rejects.toThrow('SWITCHYARD_DATA')
+    await expect(claimAbandonedDirectories(root)).rejects.toThrow('SWITCHYARD_DATA')
     expect(numbers([await claim()])).toEqual([1])
   })
 })

@@ -34,7 +34,7 @@ export async function claimDirectory(root: string): Promise<ClaimedDirectory> {
  * Claims every free directory in `root` that has segments or node ids in it. Those belonged to processes that
  * died and have no successor. Throws like claimDirectory, and then holds none of them.
  */
-export async function claimLeftDirectories(root: string): Promise<ClaimedDirectory[]> {
+export async function claimAbandonedDirectories(root: string): Promise<ClaimedDirectory[]> {
   using _ = await takeTurn(root)
   const claimed: ClaimedDirectory[] = []
   try {

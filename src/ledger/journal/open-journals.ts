@@ -1,6 +1,6 @@
 import type { Log } from '../../runtime/log.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
-import { type ClaimedDirectory, claimDirectory, claimLeftDirectories } from './claim-directory.ts'
+import { type ClaimedDirectory, claimAbandonedDirectories, claimDirectory } from './claim-directory.ts'
 import { createFileDisk, type FileDisk } from './file-disk.ts'
 import { type Journal, openJournal } from './journal.ts'
 
@@ -40,7 +40,7 @@ export interface JournalsOptions {
 /** Throws an error that says what to do when the directories cannot be used. */
 export async function openJournals({ root, scheduler, fsync, maxBytes, log }: JournalsOptions): Promise<Journals> {
   const ownDirectory = await claimDirectory(root)
-  const directories = [ownDirectory, ...(await claimLeftDirectories(root))]
+  const directories = [ownDirectory, ...(await claimAbandonedDirectories(root))]
   const opened = directories.map(directory => {
     const disk = createFileDisk(directory.path)
     const journal = openJournal({ disk, scheduler, fsync, maxBytes, segmentBytes: segmentBytesOf(maxBytes) })
@@ -65,7 +65,7 @@ export async function openJournals({ root, scheduler, fsync, maxBytes, log }: Jo
   // An id that is here needlessly is declared dead again.
   const logFailure = (error: unknown) =>
     log.error({ err: error, journal: ownDirectory.path }, 'the ids of this node could not be recorded in its journal')
-  const [own, ...left] = opened as [(typeof opened)[number], ...typeof opened]
+  const [own, ...abandoned] = opened as [(typeof opened)[number], ...typeof opened]
 
   return {
     own: own.journal,
@@ -85,7 +85,7 @@ export async function openJournals({ root, scheduler, fsync, maxBytes, log }: Jo
     },
     async settled() {
       for (const { directory, nodeIds } of deadNodes) for (const nodeId of nodeIds) directory.removeNode(nodeId)
-      await Promise.all(left.map(closeDirectory))
+      await Promise.all(abandoned.map(closeDirectory))
     },
     async close({ retired }) {
       try {

@@ -11,9 +11,9 @@ import { NODE_TTL_MS, type ReclaimOptions } from '../ledger-store.ts'
  */
 export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promise<number> {
   const { onlyNodeAlive, deadNodes = [], graceMs = GRACE_MS } = options
-  if (onlyNodeAlive !== undefined) await bury(db, 'node_id <> $1', onlyNodeAlive)
-  if (deadNodes.length > 0) await bury(db, 'node_id = ANY ($1)', deadNodes)
-  await buryExpiredNodes(db, graceMs)
+  if (onlyNodeAlive !== undefined) await declareDead(db, 'node_id <> $1', onlyNodeAlive)
+  if (deadNodes.length > 0) await declareDead(db, 'node_id = ANY ($1)', deadNodes)
+  await declareExpiredNodesDead(db, graceMs)
   failpoint('reap-buried')
   let reclaimed = 0
   const failures: unknown[] = []
@@ -47,14 +47,14 @@ const lockedCodes: ReadonlySet<unknown> = new Set(['55P03', '40P01', '57014'])
 
 const GRACE_MS = 60_000
 
-async function buryExpiredNodes(db: Sql, graceMs: number): Promise<void> {
+async function declareExpiredNodesDead(db: Sql, graceMs: number): Promise<void> {
   // PostgreSQL's clock was set back. A dead node must not count as alive until the old time; a live one sends
   // a heartbeat within a second.
   await db.query(
     `UPDATE node SET expires_at = now() + $1 * interval '1 ms' WHERE state = 'alive' AND expires_at > now() + 2 * $1 * interval '1 ms'`,
     [NODE_TTL_MS],
   )
-  await bury(
+  await declareDead(
     db,
     `(SELECT expires_at < before AND (pg_postmaster_start_time() < before OR pg_postmaster_start_time() > now())
       FROM (SELECT now() - $1 * interval '1 ms' AS before) AS grace)`,
@@ -66,7 +66,7 @@ async function buryExpiredNodes(db: Sql, graceMs: number): Promise<void> {
  * Declares nodes dead. Waits for their admissions in flight, so that no lease is granted after the death: see
  * lock_live_node.
  */
-async function bury(db: Sql, condition: string, value: unknown): Promise<void> {
+async function declareDead(db: Sql, condition: string, value: unknown): Promise<void> {
   await db.query(
     `UPDATE node SET state = 'dead' WHERE node_id IN (SELECT node_id FROM node WHERE state = 'alive' AND ${condition} FOR UPDATE)`,
     [value],
