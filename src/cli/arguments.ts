@@ -7,8 +7,8 @@ import { isEmail } from '../runtime/email.ts'
 import { readInstant } from '../runtime/instant.ts'
 import { isPlain, PLAIN_TEXT } from '../runtime/plain-text.ts'
 
-// Parsers of command-line arguments. Each throws InvalidArgumentError, and commander adds the name of the argument to
-// its message.
+// Parsers of command-line arguments. Each throws InvalidArgumentError, and commander adds the name of the
+// argument to its message.
 
 export function emailArgument(text: string): string {
   if (!isEmail(text)) throw new InvalidArgumentError('It must be an e-mail address.')

@@ -23,8 +23,8 @@ export function createCommand(name: string, summary: string, examples: readonly 
 }
 
 /**
- * Lists missing arguments before a missing option: commander would report the option first and the arguments only on
- * the next try.
+ * Lists missing arguments before a missing option: commander would report the option first and the arguments
+ * only on the next try.
  */
 function missingArguments({ args, registeredArguments }: Command, text: string): string {
   if (!text.startsWith('error: required option')) return ''

@@ -2,7 +2,10 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Config } from '../config/config.ts'
 
-/** Returns false if the first start would create an embedded PostgreSQL. A database given as a URL is assumed to exist. */
+/**
+ * Returns false if the first start would create an embedded PostgreSQL. A database given as a URL is assumed
+ * to exist.
+ */
 export function hasDatabase({ databaseUrl, dataDir }: Pick<Config, 'databaseUrl' | 'dataDir'>): boolean {
   return databaseUrl !== null || hasFiles(join(dataDir, 'postgres'))
 }

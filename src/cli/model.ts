@@ -54,7 +54,8 @@ function list(): Command {
 
 /** Returns the configured, detected and demo offers, as startup would find them. */
 async function gatheredOffers({ config }: Session): Promise<readonly Offer[]> {
-  // Imported on demand, because the demo's tokenizer takes longer to load than everything else in the command line.
+  // Imported on demand, because the demo's tokenizer takes longer to load than everything else in the command
+  // line.
   const { gatherSupply } = await import('../start/gather-supply.ts')
   const supply = await gatherSupply(config)
   await supply.close()

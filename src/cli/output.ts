@@ -14,8 +14,8 @@ export interface Output {
 }
 
 /**
- * Resolves once the result is written or can no longer be written. A pipe accepts 64 KiB immediately and the rest as
- * its reader catches up, so exiting earlier would truncate a longer result.
+ * Resolves once the result is written or can no longer be written. A pipe accepts 64 KiB immediately and the
+ * rest as its reader catches up, so exiting earlier would truncate a longer result.
  */
 export function resultWritten(): Promise<void> {
   return written
@@ -38,7 +38,10 @@ export function createOutput({ json }: { json: boolean }): Output {
   }
 }
 
-/** Returns aligned columns with a header. Numeric columns are right-aligned. Returns `emptyText` if there are no rows. */
+/**
+ * Returns aligned columns with a header. Numeric columns are right-aligned. Returns `emptyText` if there are
+ * no rows.
+ */
 export function table(columns: readonly string[], rows: readonly (readonly string[])[], emptyText: string): string {
   if (rows.length === 0) return emptyText
   const widths = columns.map((name, index) => Math.max(name.length, ...rows.map(row => row[index]!.length)))
@@ -56,7 +59,10 @@ export function timeText(time: Date | null): string {
   return time === null ? '-' : time.toISOString().slice(0, 16).replace('T', ' ')
 }
 
-/** Formats picodollars per token as USD per million tokens: one picodollar per token is one microdollar per million. */
+/**
+ * Formats picodollars per token as USD per million tokens: one picodollar per token is one microdollar per
+ * million.
+ */
 export function priceText(picoPerToken: bigint): string {
   return usdText(picoPerToken * 1_000n)
 }

@@ -6,9 +6,9 @@ import type { Session } from './command.ts'
 import { Failure } from './failure.ts'
 
 /**
- * Returns the master key, which seals the credentials of hosters. Creates it in the data directory if the database
- * has no mark of one yet. Throws Failure if it is missing or differs from the servers' key, because no server could
- * open what it seals.
+ * Returns the master key, which seals the credentials of hosters. Creates it in the data directory if the
+ * database has no mark of one yet. Throws Failure if it is missing or differs from the servers' key, because
+ * no server could open what it seals.
  */
 export async function requireMasterKey({ config }: Session, sql: Sql): Promise<Buffer> {
   const mark = await readMark(sql)

@@ -6,12 +6,12 @@ import { Failure } from './failure.ts'
 import { hasDatabase } from './has-database.ts'
 
 /**
- * Runs `work` on the configured database, with or without a running server. Starts the embedded PostgreSQL if it is
- * not running, and stops it afterwards. Applies pending migrations first; throws Failure if a server of an older
- * version is running.
+ * Runs `work` on the configured database, with or without a running server. Starts the embedded PostgreSQL if
+ * it is not running, and stops it afterwards. Applies pending migrations first; throws Failure if a server of
+ * an older version is running.
  *
- * @param mayCreate whether to create a missing embedded PostgreSQL. Without it a missing one is a Failure, because
- * it usually means the wrong directory.
+ * @param mayCreate whether to create a missing embedded PostgreSQL. Without it a missing one is a Failure,
+ * because it usually means the wrong directory.
  */
 export async function withDatabase<T>(
   { config, output }: Session,
@@ -50,7 +50,10 @@ export async function withDatabase<T>(
   }
 }
 
-/** Throws Failure if a server of an older version is running: until its restart it needs the tables of that version. */
+/**
+ * Throws Failure if a server of an older version is running: until its restart it needs the tables of that
+ * version.
+ */
 async function requireNoOlderServer(pool: Pool): Promise<void> {
   const pending = await pendingMigrations(pool)
   if (pending.length === 0) return

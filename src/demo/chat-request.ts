@@ -36,7 +36,8 @@ export interface ToolChoice {
 }
 
 /**
- * Parses the body of POST /v1/chat/completions. Ignores unknown fields and treats null as absent, as most servers do.
+ * Parses the body of POST /v1/chat/completions. Ignores unknown fields and treats null as absent, as most
+ * servers do.
  * @throws DemoError 400, naming the parameter.
  */
 export function parseChatRequest(body: unknown): ChatRequest {

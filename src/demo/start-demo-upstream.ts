@@ -132,7 +132,8 @@ async function readJson(request: IncomingMessage): Promise<unknown> {
   let bytes = 0
   for await (const part of request) {
     bytes += part.length
-    // Discard the rest instead of closing the connection: a client that is still sending would not read the error.
+    // Discard the rest instead of closing the connection: a client that is still sending would not read the
+    // error.
     if (bytes <= BODY_BYTES_MAX) parts.push(part)
   }
   if (bytes > BODY_BYTES_MAX) throw new DemoError(413, 'The body is too large.', { code: 'request_too_large' })

@@ -75,7 +75,10 @@ function jsonOrText(body: string, head: ResponseHead): unknown {
   }
 }
 
-/** Also recognises gzip without a content-encoding, by its first two bytes; the second is not UTF-8 (claude-relay-service pull request 1039). */
+/**
+ * Also recognises gzip without a content-encoding, by its first two bytes; the second is not UTF-8
+ * (claude-relay-service pull request 1039).
+ */
 function isCompressed(body: string, { contentEncoding }: ResponseHead): boolean {
   return (contentEncoding !== '' && contentEncoding !== 'identity') || body.startsWith('\u001f\ufffd')
 }

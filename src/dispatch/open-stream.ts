@@ -121,8 +121,9 @@ class ChunkReader implements ChunkSource {
   }
 
   /**
-   * The first bytes of the body decide whether it is a stream, not its content type: proxies label event streams `application/json` (vLLM Ascend pull
-   * request 6985, foundry-dev-tools issue 195) and whole answers `text/event-stream` (9router pull request 3301).
+   * The first bytes of the body decide whether it is a stream, not its content type: proxies label event
+   * streams `application/json` (vLLM Ascend pull request 6985, foundry-dev-tools issue 195) and whole answers
+   * `text/event-stream` (9router pull request 3301).
    */
   async #readBody(expected: ExpectedAnswer): Promise<void> {
     const decoder = new SseDecoder()
@@ -160,7 +161,8 @@ class ChunkReader implements ChunkSource {
     this.#pause = this.#deliver(parts)
     if (wasComplete && parts.length > 0) this.#exchange.answerResumed()
     if (normaliser.done) this.#exchange.release()
-    // Some servers send finish_reason in every chunk, including the role chunk. Before the first content the first-token limit stays in force.
+    // Some servers send finish_reason in every chunk, including the role chunk. Before the first content the
+    // first-token limit stays in force.
     else if (normaliser.awaitsUsage && this.#isAnswering) this.#exchange.answerComplete()
     return this.#pause
   }

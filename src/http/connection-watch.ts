@@ -6,11 +6,14 @@ import { flushedBytes } from './flushed-bytes.ts'
 
 export interface ConnectionWatchOptions {
   /**
-   * Disconnect a client that reads none of its pending bytes for this long, counted from the first check that sees
-   * it stall.
+   * Disconnect a client that reads none of its pending bytes for this long, counted from the first check that
+   * sees it stall.
    */
   readonly slowReaderMs: number
-  /** Create the doors before the watch: a door takes over the 'connection' listeners that the server already has. */
+  /**
+   * Create the doors before the watch: a door takes over the 'connection' listeners that the server already
+   * has.
+   */
   readonly doors: readonly ConnectionDoor[]
 }
 
@@ -36,8 +39,8 @@ const CLOSING_MS_MAX = 5_000
 const CLOSING_CHECK_INTERVAL_MS = 200
 
 /**
- * Watches all connections of a server: disconnects clients that stop reading, and limits how long the server takes
- * to close.
+ * Watches all connections of a server: disconnects clients that stop reading, and limits how long the server
+ * takes to close.
  */
 export class ConnectionWatch {
   readonly #open = new LinkedSet<WatchedConnection>()
@@ -73,9 +76,9 @@ export class ConnectionWatch {
   }
 
   /**
-   * Closes idle connections immediately and the others after their responses. Connections that are still open after
-   * five seconds are cut off: a response that never ends, or a client that stops reading or sending, would otherwise
-   * keep the server from closing.
+   * Closes idle connections immediately and the others after their responses. Connections that are still open
+   * after five seconds are cut off: a response that never ends, or a client that stops reading or sending,
+   * would otherwise keep the server from closing.
    */
   close(): void {
     this.#closedMs = performance.now()
@@ -85,8 +88,8 @@ export class ConnectionWatch {
   }
 
   /**
-   * Checks at the end of an event-loop turn: after the process was suspended, it must first read what clients have
-   * sent.
+   * Checks at the end of an event-loop turn: after the process was suspended, it must first read what clients
+   * have sent.
    */
   #checkEvery(intervalMs: number): NodeJS.Timeout {
     const checkAll = () => {

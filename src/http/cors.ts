@@ -12,7 +12,10 @@ export const corsHeaders = {
 
 export const corsHeaderList: readonly string[] = Object.entries(corsHeaders).flat()
 
-/** Answers a preflight and allows all headers it requests: OpenAI's SDK sends its own X-Stainless-* headers with every request. */
+/**
+ * Answers a preflight and allows all headers it requests: OpenAI's SDK sends its own X-Stainless-* headers
+ * with every request.
+ */
 export async function answerPreflight(request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const requested = request.headers['access-control-request-headers']
   reply.headers({

@@ -14,7 +14,10 @@ interface EndpointRow {
   readonly method: 'GET' | 'POST' | 'DELETE'
   /** Fastify's notation: `/v1/models/*`, `/v1/alerts/:id`. */
   readonly path: string
-  /** `key`: requires an API key. `open`: requires nothing. `loopback`: only direct connections from this machine, 404 otherwise. */
+  /**
+   * `key`: requires an API key. `open`: requires nothing. `loopback`: only direct connections from this
+   * machine, 404 otherwise.
+   */
   readonly access: 'key' | 'open' | 'loopback'
   /** Each request counts against `reports.requests_per_minute`. Requires `access: 'key'`. */
   readonly isReport?: true
@@ -25,8 +28,8 @@ interface EndpointRow {
 
 export interface ReplyingEndpoint extends EndpointRow {
   /**
-   * Returns the body. An object is sent as JSON; a string or stream is sent unchanged, with the content type set on `reply`.
-   * Throws an ApiError to refuse the request.
+   * Returns the body. An object is sent as JSON; a string or stream is sent unchanged, with the content type
+   * set on `reply`. Throws an ApiError to refuse the request.
    */
   handle(context: EndpointContext): unknown
 }

@@ -36,16 +36,16 @@ export class EventStream implements EventSink {
   }
 
   /**
-   * Sends status and headers, unless a ping has already sent them. Never rejects: the answer must be settled even if
-   * the client is gone.
+   * Sends status and headers, unless a ping has already sent them. Never rejects: the answer must be settled
+   * even if the client is gone.
    */
   open(servedBy: ServedBy, replayOf?: string): Promise<void> {
     return this.#open(servedByHeaders(servedBy, replayOf), replayOf).catch(() => this.#response.destroy())
   }
 
   /**
-   * Sends complete events. Returns a promise when the client is behind; it resolves once the client has caught up. A
-   * client that never catches up is disconnected by the server, which aborts the signal.
+   * Sends complete events. Returns a promise when the client is behind; it resolves once the client has caught
+   * up. A client that never catches up is disconnected by the server, which aborts the signal.
    */
   readonly write = (events: string): void | Promise<void> => {
     if (!this.#send(events)) return this.#response.drained(this.#options.signal)
@@ -108,8 +108,8 @@ const streamHeaders: readonly string[] = [
 ]
 
 /**
- * Returns the headers that identify the server that answered. `replayOf`: the id of the earlier request whose answer
- * is repeated.
+ * Returns the headers that identify the server that answered. `replayOf`: the id of the earlier request whose
+ * answer is repeated.
  */
 export function servedByHeaders({ provider, hosterId, maxTokens }: ServedBy, replayOf?: string): HeaderList {
   const headers = ['x-switchyard-provider', provider]

@@ -2,7 +2,10 @@ import type { Writable } from 'node:stream'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import type { HeaderList } from './header-list.ts'
 
-/** One request to a generation endpoint. Implemented for node:http (node-exchange.ts) and for the plain door (plain/). */
+/**
+ * One request to a generation endpoint. Implemented for node:http (node-exchange.ts) and for the plain door
+ * (plain/).
+ */
 export interface GenerationRequest {
   readonly httpVersion: string
   /** Alternating names and values, as the client sent them. */
@@ -13,9 +16,9 @@ export interface GenerationRequest {
    */
   header(name: GenerationHeader): string | undefined
   /**
-   * Reads the body. Call it once. Rejects with `request_too_large` as soon as the size is known to exceed the limit
-   * (the rest is discarded), and with `invalid_json` when the client disconnects before the end. `receiveBody`
-   * checks the media type first.
+   * Reads the body. Call it once. Rejects with `request_too_large` as soon as the size is known to exceed the
+   * limit (the rest is discarded), and with `invalid_json` when the client disconnects before the end.
+   * `receiveBody` checks the media type first.
    */
   readBody(limitBytes: number): Promise<Buffer>
 }
@@ -38,7 +41,10 @@ export interface GenerationResponse {
   readonly isClosed: boolean
   /** Sends a complete answer. `headers` must contain its `content-length`. */
   send(status: number, headers: HeaderList, body: string): void
-  /** Sends the head of a stream with status 200. Text written in the same turn of the event loop shares its packet. */
+  /**
+   * Sends the head of a stream with status 200. Text written in the same turn of the event loop shares its
+   * packet.
+   */
   startStream(headers: HeaderList): void
   /**
    * Sends a part of the stream, which must not be empty. Returns false when the client is behind; then wait for

@@ -34,9 +34,9 @@ export function generationRoutes(
 }
 
 /**
- * Returns a listener that serves generation requests directly and passes all others to Fastify: Fastify's routing,
- * request and reply objects, hooks and body parser cost 10 us of CPU per request, compared with 25 us for the rest
- * of the gateway.
+ * Returns a listener that serves generation requests directly and passes all others to Fastify: Fastify's
+ * routing, request and reply objects, hooks and body parser cost 10 us of CPU per request, compared with 25 us
+ * for the rest of the gateway.
  */
 export function bypassFastify(routes: readonly GenerationRoute[], fastify: RequestListener): RequestListener {
   return (request, response) => {

@@ -10,8 +10,9 @@ export interface Guard {
 }
 
 /**
- * Creates the access check of all Fastify endpoints. Generation endpoints bypass Fastify and call the same authenticator themselves. The check
- * runs before the body is read, so that a request without a key cannot make the gateway read 4 MiB.
+ * Creates the access check of all Fastify endpoints. Generation endpoints bypass Fastify and call the same
+ * authenticator themselves. The check runs before the body is read, so that a request without a key cannot
+ * make the gateway read 4 MiB.
  */
 export function createGuard(deps: { authenticator: Authenticator; reportLimiter: ReportLimiter }): Guard {
   return {

@@ -4,7 +4,10 @@ import type { GenerationRequest } from './generation-exchange.ts'
 
 const KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/
 
-/** Returns the Idempotency-Key of a request. Throws `invalid_header` unless it is 1 to 255 printable ASCII characters, sent once. */
+/**
+ * Returns the Idempotency-Key of a request. Throws `invalid_header` unless it is 1 to 255 printable ASCII
+ * characters, sent once.
+ */
 export function readIdempotencyKey(request: Pick<GenerationRequest, 'header' | 'rawHeaders'>): string | undefined {
   const key = request.header('idempotency-key')
   if (key === undefined) return

@@ -2,7 +2,10 @@ import { ApiError } from '../domain/errors.ts'
 import { type CancelSignal, CancelSource } from '../runtime/cancel-signal.ts'
 import { type LinkedItem, LinkedSet } from '../runtime/linked-set.ts'
 
-/** The generation requests that run on this node. Limits their number, and aborts them when the gateway must stop. */
+/**
+ * The generation requests that run on this node. Limits their number, and aborts them when the gateway must
+ * stop.
+ */
 export interface InFlight {
   enter(): Running
   readonly count: number
@@ -11,7 +14,10 @@ export interface InFlight {
   readonly isClosed: boolean
   /** Ends all running requests; streams get an error event. */
   abortAll(): void
-  /** Resolves when no request is running, after `timeoutMs`, or when `signal` is aborted, whichever comes first. */
+  /**
+   * Resolves when no request is running, after `timeoutMs`, or when `signal` is aborted, whichever comes
+   * first.
+   */
   idleWithin(timeoutMs: number, signal?: AbortSignal): Promise<void>
 }
 

@@ -4,8 +4,8 @@ import type { Nanos } from '../domain/money.ts'
 import { type ProviderKind, providerKinds } from '../domain/offer.ts'
 
 /**
- * The metrics of the gateway. No label holds a customer, key or model: their number is unbounded, and reports cover
- * them.
+ * The metrics of the gateway. No label holds a customer, key or model: their number is unbounded, and reports
+ * cover them.
  */
 export interface Metrics {
   readonly registry: Registry
@@ -55,7 +55,8 @@ export function createMetrics(gauges: {
     'provider',
     'outcome',
   ])
-  // An alert watches this series. Prometheus sees no increase in a series that begins with 1, so it begins with 0.
+  // An alert watches this series. Prometheus sees no increase in a series that begins with 1, so it begins
+  // with 0.
   for (const provider of providerKinds) attempts(0, provider, 'credential_rejected')
   const charges = batchedCounter(
     registry,

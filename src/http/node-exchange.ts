@@ -94,8 +94,8 @@ export class NodeResponse implements GenerationResponse {
     // A pipelined response has no socket until its turn comes; HTTP/1.0 has no chunks.
     if (socket === null || !response.chunkedEncoding) return response.write(text)
     if (!socket.writable) return true
-    // `response.write` splits a chunk into four writes, corks them until the next tick and joins them with writev.
-    // That costs 5 us per chunk, out of 35.
+    // `response.write` splits a chunk into four writes, corks them until the next tick and joins them with
+    // writev. That costs 5 us per chunk, out of 35.
     return socket.write(encodeChunk(text))
   }
 

@@ -11,9 +11,9 @@ export const HEAD_BYTES_MAX = 16 * 1024
 export const KEEP_ALIVE_MS = 75_000
 
 /**
- * TCP probes a client after this long without traffic; the client has ten seconds to respond. Without probes, a
- * request would run, and be billed, to the end after its client's machine has failed. Streams are never silent for
- * this long.
+ * TCP probes a client after this long without traffic; the client has ten seconds to respond. Without probes,
+ * a request would run, and be billed, to the end after its client's machine has failed. Streams are never
+ * silent for this long.
  */
 const TCP_PROBE_AFTER_MS = 60_000
 

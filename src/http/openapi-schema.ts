@@ -6,8 +6,8 @@ export type Json = Record<string, unknown>
 export const header = (type: string, description: string) => ({ description, schema: { type } })
 
 /**
- * Returns the OpenAPI media type of a body, with the example of its schema if it has one. Parts with an id move to
- * `schemas`.
+ * Returns the OpenAPI media type of a body, with the example of its schema if it has one. Parts with an id
+ * move to `schemas`.
  */
 export function media(schema: ZodType, schemas: Record<string, Json>): Json {
   const { examples, ...rest } = jsonSchema(schema, schemas, 'input')
@@ -18,7 +18,10 @@ export function media(schema: ZodType, schemas: Record<string, Json>): Json {
 
 const COMPONENTS = '#/components/schemas/'
 
-/** Returns the JSON schema of `schema`. Parts with an id in their metadata move to `schemas` and are referenced. */
+/**
+ * Returns the JSON schema of `schema`. Parts with an id in their metadata move to `schemas` and are
+ * referenced.
+ */
 export function jsonSchema(schema: ZodType, schemas: Record<string, Json>, io: 'input' | 'output'): Json {
   const raw = z.toJSONSchema(schema, {
     target: 'draft-2020-12',

@@ -4,11 +4,14 @@ import type { Socket } from 'node:net'
 import { errorBody } from '../dialects/openai-error-body.ts'
 import { ApiError } from '../domain/errors.ts'
 
-/** Answers a request that node:http cannot parse. Such a request has no response object: the answer is written to the socket. */
+/**
+ * Answers a request that node:http cannot parse. Such a request has no response object: the answer is written
+ * to the socket.
+ */
 export function refuseUnparsable(error: Error & { code?: string }, socket: Socket): void {
-  // This is the rest of a request that was already refused. Closing with unread bytes would send a reset, and a proxy
-  // that is still sending would drop the refusal and count this node as failed. `ConnectionWatch` closes the
-  // connection if the client does not.
+  // This is the rest of a request that was already refused. Closing with unread bytes would send a reset, and
+  // a proxy that is still sending would drop the refusal and count this node as failed. `ConnectionWatch`
+  // closes the connection if the client does not.
   if (socket.writableEnded && error.code !== 'ECONNRESET') return
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
@@ -30,8 +33,8 @@ function unparsableCode(code: string | undefined) {
 }
 
 /**
- * Refuses an expectation other than `100-continue`, which node:http answers (RFC 9110, 10.1.1). node:http reports it
- * before routing.
+ * Refuses an expectation other than `100-continue`, which node:http answers (RFC 9110, 10.1.1). node:http
+ * reports it before routing.
  */
 export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
   const refusal = new ApiError('invalid_header', {

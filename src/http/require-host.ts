@@ -2,7 +2,10 @@ import { ApiError } from '../domain/errors.ts'
 import { headerValues } from '../runtime/header-values.ts'
 import type { GenerationRequest } from './generation-exchange.ts'
 
-/** Throws `invalid_header` unless there is exactly one Host (RFC 9112, 3.2). HTTP/1.0, which some health checks use, may omit it. */
+/**
+ * Throws `invalid_header` unless there is exactly one Host (RFC 9112, 3.2). HTTP/1.0, which some health checks
+ * use, may omit it.
+ */
 export function requireHost({ rawHeaders, httpVersion }: Pick<GenerationRequest, 'rawHeaders' | 'httpVersion'>): void {
   const hosts = headerValues(rawHeaders, 'host').length
   if (hosts === 1 || (hosts === 0 && httpVersion === '1.0')) return

@@ -23,12 +23,18 @@ function retryAfterMs(seconds: number): string {
   return String(Math.min(seconds * 1000, 59_999))
 }
 
-/** Whether to log an error for the operator: a 5xx, unless the gateway is draining or full or has no eligible offer. */
+/**
+ * Whether to log an error for the operator: a 5xx, unless the gateway is draining or full or has no eligible
+ * offer.
+ */
 export function isFault({ row, code }: ApiError): boolean {
   return row.status >= 500 && code !== 'server_shutdown' && code !== 'overloaded' && code !== 'no_eligible_offer'
 }
 
-/** Converts anything thrown into an error for the client. Unknown errors become `internal_error`, which reveals no internals. */
+/**
+ * Converts anything thrown into an error for the client. Unknown errors become `internal_error`, which reveals
+ * no internals.
+ */
 export function toApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown
   switch ((thrown as { code?: unknown } | null)?.code) {

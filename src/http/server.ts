@@ -36,16 +36,17 @@ export interface ServerOptions {
   /** A client that reads none of its pending bytes for this long is disconnected. */
   readonly slowReaderMs: number
   /**
-   * How long a closing server still answers on open connections after it has stopped listening. Default 0. A proxy whose request meets a
-   * closing connection cannot know that the request was never read, and answers 502; a proxy that cannot connect tries another node.
+   * How long a closing server still answers on open connections after it has stopped listening. Default 0. A
+   * proxy whose request meets a closing connection cannot know that the request was never read, and answers
+   * 502; a proxy that cannot connect tries another node.
    */
   readonly closingGraceMs?: number
   readonly onResponse?: OnResponse
 }
 
 /**
- * Creates the HTTP server: one route per endpoint, one guard for all endpoints except generation, and one renderer
- * of errors.
+ * Creates the HTTP server: one route per endpoint, one guard for all endpoints except generation, and one
+ * renderer of errors.
  */
 export function createServer(options: ServerOptions): FastifyInstance {
   const routes = generationRoutes(options.endpoints, options.onResponse)
@@ -102,8 +103,8 @@ function addHooks(app: FastifyInstance, { endpoints, onResponse }: ServerOptions
     requireHost(request.raw)
     // Only browsers send an Origin, and only they need these headers.
     if (request.headers.origin !== undefined && request.url.startsWith('/v1/')) reply.headers(corsHeaders)
-    // A not-found handler would run after Fastify's content-type check, which turned a QUERY request without a type
-    // into an internal error.
+    // A not-found handler would run after Fastify's content-type check, which turned a QUERY request without a
+    // type into an internal error.
     if (request.is404) refuseAddress(endpoints, request, reply)
     done()
   })

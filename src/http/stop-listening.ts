@@ -6,9 +6,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 const ACCEPTING_MS_MAX = 1_000
 
 /**
- * Closes the port and keeps all connections, including idle ones, which `http.Server.close` would close. Closing the
- * port resets connections that wait in the kernel's accept queue, so they are accepted first: node accepts one per
- * turn of the event loop, and a turn without one proves that the queue is empty.
+ * Closes the port and keeps all connections, including idle ones, which `http.Server.close` would close.
+ * Closing the port resets connections that wait in the kernel's accept queue, so they are accepted first: node
+ * accepts one per turn of the event loop, and a turn without one proves that the queue is empty.
  */
 export async function stopListening(server: Server): Promise<void> {
   let hasAccepted = true

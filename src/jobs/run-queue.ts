@@ -26,7 +26,8 @@ export async function runQueue({ queuePool, taskList, onPoolId, log }: QueueOpti
   const events: WorkerEvents = new EventEmitter()
   const ended = Promise.withResolvers<void>()
   events.on('pool:create', ({ workerPool }) => onPoolId(workerPool.id))
-  // The runner's promise would also wait for the timetable, which sleeps for up to a minute and a half after errors.
+  // The runner's promise would also wait for the timetable, which sleeps for up to a minute and a half after
+  // errors.
   events.on('pool:release', () => ended.resolve())
   const runner = await run({
     pgPool: queuePool.pg,
@@ -34,8 +35,8 @@ export async function runQueue({ queuePool, taskList, onPoolId, log }: QueueOpti
     // An audit may take long, and webhook receivers may be slow.
     concurrency: 3,
     noHandleSignals: true,
-    // PostgreSQL announces new jobs. Polling finds jobs that wait for a retry, and jobs announced while PostgreSQL
-    // was down.
+    // PostgreSQL announces new jobs. Polling finds jobs that wait for a retry, and jobs announced while
+    // PostgreSQL was down.
     pollInterval: 5_000,
     // 0 instead of the default -1 makes the queue handle errors of the statement that records the end of a job.
     // With -1, when PostgreSQL is down, that error is an unhandled rejection, which ends the process.

@@ -14,8 +14,8 @@ export interface JobsDeps extends TaskDeps {
 }
 
 /**
- * Starts the scheduled jobs and the delivery of alerts. However many nodes there are, graphile-worker gives each job
- * to one of them. A job runs again if PostgreSQL could not record its end.
+ * Starts the scheduled jobs and the delivery of alerts. However many nodes there are, graphile-worker gives
+ * each job to one of them. A job runs again if PostgreSQL could not record its end.
  */
 export async function startJobs(deps: JobsDeps): Promise<Jobs> {
   const { pool, queuePool, log } = deps
@@ -42,8 +42,8 @@ async function addFirstPartitions({ pool, clock, log }: JobsDeps): Promise<void>
     await addUsagePartitions(pool, clock.epochMs())
   } catch (error) {
     if ((error as { code?: unknown }).code !== LOCK_NOT_AVAILABLE) throw error
-    // A backup can read the table for hours, and startup does not wait for it. The partitions that are needed first
-    // already exist: on the first day of a month only the one for two months later is missing.
+    // A backup can read the table for hours, and startup does not wait for it. The partitions that are needed
+    // first already exist: on the first day of a month only the one for two months later is missing.
     log.warn(
       { err: error },
       'no partitions for usage rows can be created now, because a backup or an audit is reading them; trying again tonight',

@@ -17,10 +17,10 @@ export interface NodeDeps {
 
 export interface RunningNode extends NodeLife {
   /**
-   * Ends the leases of dead nodes immediately. `nodeIds` are nodes that a lock proves dead; `'all'` means every node
-   * except this one. Call it after their journals were replayed, so that the replayed charges find their leases. If
-   * the balance of a customer is locked, that is logged and its leases are ended later. Rejects when PostgreSQL
-   * cannot be reached.
+   * Ends the leases of dead nodes immediately. `nodeIds` are nodes that a lock proves dead; `'all'` means
+   * every node except this one. Call it after their journals were replayed, so that the replayed charges find
+   * their leases. If the balance of a customer is locked, that is logged and its leases are ended later.
+   * Rejects when PostgreSQL cannot be reached.
    */
   reclaimLeases(nodeIds: readonly string[] | 'all'): Promise<void>
 }
@@ -57,8 +57,8 @@ interface ReclaimerDeps extends Pick<NodeDeps, 'store' | 'nodeShard' | 'log'> {
 class Reclaimer {
   readonly #deps: ReclaimerDeps
   /**
-   * Aborts a reclaim: a dead node may have had thousands of customers, with one transaction each. Another node, or
-   * the next start, reclaims the rest.
+   * Aborts a reclaim: a dead node may have had thousands of customers, with one transaction each. Another
+   * node, or the next start, reclaims the rest.
    */
   readonly #stopping = new AbortController()
   #beats = 0

@@ -9,7 +9,10 @@ import type { Offer } from '../domain/offer.ts'
 /** The facts about an ended answer that decide its bill. */
 export interface Delivered {
   readonly outcome: Outcome
-  /** Everything that the model generated and the gateway received: content, reasoning, refusals, tool names and arguments. */
+  /**
+   * Everything that the model generated and the gateway received: content, reasoning, refusals, tool names and
+   * arguments.
+   */
   readonly text: { readonly length: number; toString(): string }
   /** The last usage report of the upstream. */
   readonly reported: TokenUsage | null
@@ -27,8 +30,8 @@ export interface Delivered {
  * - no output, interrupted, shut down: nothing;
  * - no usage report, or a report of 0 for a text that exists: the gateway's count;
  * - a hoster that reports more than the gateway's count x 1.05 + 8: the gateway's count. A hoster is paid by
- * its report, so its report alone is not trusted. Local and cloud servers are the operator's choice and use
- * tokenizers that the gateway may not have.
+ *   its report, so its report alone is not trusted. Local and cloud servers are the operator's choice and use
+ *   tokenizers that the gateway may not have.
  */
 export function bill(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delivered): Receipt {
   const measured = measure(ticket, job, answer, delivered)

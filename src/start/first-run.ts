@@ -16,9 +16,9 @@ export interface FirstRun {
 }
 
 /**
- * Creates the operator, a first customer with the signup credit and its first API key, in one transaction, on a new
- * installation only. When several nodes start at the same time, one of them creates these. Returns undefined when
- * they already exist.
+ * Creates the operator, a first customer with the signup credit and its first API key, in one transaction, on
+ * a new installation only. When several nodes start at the same time, one of them creates these. Returns
+ * undefined when they already exist.
  */
 export async function ensureFirstRun({
   pool,
@@ -49,8 +49,8 @@ async function isDone(sql: Sql): Promise<boolean> {
 }
 
 /**
- * Returns the id of the customer with this email. The operator may have added the customer by hand before the first
- * start.
+ * Returns the id of the customer with this email. The operator may have added the customer by hand before the
+ * first start.
  */
 async function ensureCustomer(sql: Sql, config: Pick<Config, 'signup'>, email: string): Promise<string> {
   const created = await createCustomer(sql, config, { email })

@@ -17,7 +17,10 @@ import { gatherSupply } from './gather-supply.ts'
  */
 export interface Foundation extends AsyncDisposable {
   readonly connection: Connection
-  /** Whether PostgreSQL runs from the data directory. If so, the server lock proves that no other gateway uses it. */
+  /**
+   * Whether PostgreSQL runs from the data directory. If so, the server lock proves that no other gateway uses
+   * it.
+   */
   readonly embedded: boolean
   readonly masterKey: Buffer
   /** Local and cloud offers: configured, detected and the demo. */
@@ -64,8 +67,8 @@ export async function prepare({
     })
     started.defer(() => lock.release())
   }
-  // The lock comes first: a running server may have an older version, and a second server that is refused must not
-  // migrate its database.
+  // The lock comes first: a running server may have an older version, and a second server that is refused must
+  // not migrate its database.
   await migrate(database.connection, migrationsDir, () =>
     log.info('waiting for another process that is migrating the database'),
   )
@@ -96,7 +99,10 @@ export async function prepare({
   }
 }
 
-/** Warns at startup about a wrong master key, for example after a restore, before the first secret cannot be opened. */
+/**
+ * Warns at startup about a wrong master key, for example after a restore, before the first secret cannot be
+ * opened.
+ */
 async function compareMasterKey(sql: Sql, masterKey: Buffer, log: FastifyBaseLogger): Promise<void> {
   if (await noteMasterKey(sql, masterKey)) return
   log.warn(

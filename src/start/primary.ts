@@ -8,10 +8,10 @@ import type { WorkerTask } from './worker-task.ts'
 import { startWorkers } from './workers/start-workers.ts'
 
 /**
- * Runs `config.server.workers` nodes behind one port, each in its own process, until SIGTERM, SIGINT or SIGHUP; then
- * all of them drain. The primary runs the parts that a gateway has only once: embedded PostgreSQL, demo upstream,
- * detection, first run and welcome text. Throws an Error with a message for the operator when it cannot start, or
- * when its workers cannot be kept alive.
+ * Runs `config.server.workers` nodes behind one port, each in its own process, until SIGTERM, SIGINT or
+ * SIGHUP; then all of them drain. The primary runs the parts that a gateway has only once: embedded
+ * PostgreSQL, demo upstream, detection, first run and welcome text. Throws an Error with a message for the
+ * operator when it cannot start, or when its workers cannot be kept alive.
  */
 export async function primary(config: Config): Promise<void> {
   const stop = shutdownSignals()

@@ -10,7 +10,9 @@ import type { ComposeInput } from './compose/compose-context.ts'
 import { lowerGcPriority } from './lower-gc-priority.ts'
 import { runFullGc } from './run-full-gc.ts'
 
-/** Builds the gateway of this process and listens on its port. Throws an Error with a message for the operator. */
+/**
+ * Builds the gateway of this process and listens on its port. Throws an Error with a message for the operator.
+ */
 export async function serve(input: Omit<ComposeInput, 'version'>): Promise<{ app: App; port: number }> {
   const { failpoints } = input.config
   armFailpoints(failpoints)

@@ -7,8 +7,8 @@ export interface ShutdownSignals {
   /** Requests a shutdown, as a signal does. */
   now(): void
   /**
-   * Call it once there is something to drain. Until then a second signal ends the process, because startup can wait
-   * for other processes without a time limit.
+   * Call it once there is something to drain. Until then a second signal ends the process, because startup can
+   * wait for other processes without a time limit.
    */
   serving(): void
 }
@@ -16,7 +16,10 @@ export interface ShutdownSignals {
 /** npm and the terminal both forward Ctrl-C, so one key press can arrive twice. */
 const SAME_KEY_PRESS_MS = 1_000
 
-/** Handles SIGTERM, SIGINT and SIGHUP from now on: the first signal requests a drain, a later one cuts it short. */
+/**
+ * Handles SIGTERM, SIGINT and SIGHUP from now on: the first signal requests a drain, a later one cuts it
+ * short.
+ */
 export function shutdownSignals(): ShutdownSignals {
   const requested = Promise.withResolvers<void>()
   const force = new AbortController()

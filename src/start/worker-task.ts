@@ -3,8 +3,8 @@ import type { Connection } from '../db/embedded.ts'
 import type { Offer } from '../domain/offer.ts'
 
 /**
- * Everything that a worker needs. A worker reads no file and no environment, so a worker that restarts a week later
- * behaves like the others, even if the configuration was edited.
+ * Everything that a worker needs. A worker reads no file and no environment, so a worker that restarts a week
+ * later behaves like the others, even if the configuration was edited.
  */
 export interface WorkerTask {
   readonly number: number
@@ -13,8 +13,8 @@ export interface WorkerTask {
   readonly masterKey: Uint8Array
   readonly offers: readonly Offer[]
   /**
-   * Whether the leases of earlier nodes can be returned immediately: no other worker runs yet, and the primary holds
-   * the server lock.
+   * Whether the leases of earlier nodes can be returned immediately: no other worker runs yet, and the primary
+   * holds the server lock.
    */
   readonly isOnlyNode: boolean
 }

@@ -60,7 +60,10 @@ const keepPattern = /(?:^|,)[\t ]*keep-alive[\t ]*,/
 const STATUS_CHARACTERS = 12
 const SPACE = 32
 
-/** Parses a response head, without the blank line that ends it. Throws MalformedResponse for anything ambiguous. */
+/**
+ * Parses a response head, without the blank line that ends it. Throws MalformedResponse for anything
+ * ambiguous.
+ */
 export function parseResponseHead(head: string): ParsedHead {
   if (!headPattern.test(head)) throw notHttp(head.slice(0, STATUS_CHARACTERS))
   let contentType = ''

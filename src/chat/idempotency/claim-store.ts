@@ -22,7 +22,10 @@ export interface ClaimStore {
   take(claim: Claim, nodeId: string): Promise<boolean>
   /** Returns the entry of a key; undefined when there is none. */
   find(claim: Claim): Promise<StoredClaim | undefined>
-  /** Transfers the key from an earlier request to this one. Returns false when the earlier request no longer has it. */
+  /**
+   * Transfers the key from an earlier request to this one. Returns false when the earlier request no longer
+   * has it.
+   */
   takeOver(claim: Claim, earlierRequestId: string, nodeId: string): Promise<boolean>
   finish(claim: Claim, ending: { readonly costNanos: Nanos; readonly answerSealed: Buffer | null }): Promise<void>
   release(claim: Claim): Promise<void>

@@ -41,7 +41,10 @@ export interface Claims {
    * the database is unavailable; the write is then retried until it succeeds.
    */
   finish(claim: Claim, ending: { readonly costNanos: Nanos; readonly answer: StoredAnswer | null }): Promise<void>
-  /** Frees the key of a request that cost nothing. Rejects when the database is unavailable; the write is then retried until it succeeds. */
+  /**
+   * Frees the key of a request that cost nothing. Rejects when the database is unavailable; the write is then
+   * retried until it succeeds.
+   */
   release(claim: Claim): Promise<void>
   /** Drops the writes that are still waiting for the database. */
   stop(): void
@@ -112,7 +115,8 @@ export function createClaims(deps: ClaimsDeps): Claims {
     const { requestId, done, row } = stored
     if (done !== null) return { kind: 'done', requestId, costNanos: done.costNanos, answer: openAnswer(stored) }
     if (stored.isRunning) return { kind: 'running' }
-    // The node of the earlier request is dead or could not record the end. The usage row shows how the request ended.
+    // The node of the earlier request is dead or could not record the end. The usage row shows how the request
+    // ended.
     if (row !== null && (row.success || row.costNanos > 0n)) {
       return { kind: 'done', requestId, costNanos: row.costNanos, answer: null }
     }

@@ -7,7 +7,10 @@ const ABANDONED_AFTER_MS = 3_600_000
 /** The longest time from the commit of a charge until its claim is finished. */
 const FINISHED_WITHIN = `interval '10 s'`
 
-/** Implements ClaimStore with the table of migrations/0003_idempotency.sql. `longestAnswerMs`: the longest total time limit of any endpoint. */
+/**
+ * Implements ClaimStore with the table of migrations/0003_idempotency.sql. `longestAnswerMs`: the longest
+ * total time limit of any endpoint.
+ */
 export function createPostgresClaimStore(sql: Sql, longestAnswerMs: number): ClaimStore {
   return {
     async take({ customerId, key, bodyHash, requestId }, nodeId) {

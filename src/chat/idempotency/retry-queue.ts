@@ -4,7 +4,10 @@ const RETRY_MS = 1_000
 /** Work beyond this is dropped, so that an outage does not fill the memory. */
 const QUEUED_MAX = 10_000
 
-/** Runs database writes one at a time and retries each until it succeeds, however long the database is unavailable. */
+/**
+ * Runs database writes one at a time and retries each until it succeeds, however long the database is
+ * unavailable.
+ */
 export class RetryQueue {
   readonly #scheduler: Pick<Scheduler, 'after'>
   readonly #isRetryable: (error: unknown) => boolean

@@ -13,7 +13,10 @@ import { masterKeyProblem } from '../require-master-key.ts'
 import { checkEndpoints } from './check-endpoints.ts'
 import { type Finding, runCheck } from './finding.ts'
 
-/** Checks the database and everything that depends on its contents: clock, account tiers, master key and active hosters. */
+/**
+ * Checks the database and everything that depends on its contents: clock, account tiers, master key and active
+ * hosters.
+ */
 export async function checkDatabase({ config, output }: Session): Promise<Finding[]> {
   if (!hasDatabase(config)) {
     return [

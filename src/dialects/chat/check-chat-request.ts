@@ -47,7 +47,10 @@ function fieldCheck(field: string, schema: z.ZodType): (value: unknown) => void 
   }
 }
 
-/** Checks the messages, and drops null fields from them in place. Throws ApiError for the first invalid message. */
+/**
+ * Checks the messages, and drops null fields from them in place. Throws ApiError for the first invalid
+ * message.
+ */
 export function checkMessages(value: unknown): ChatMessage[] {
   if (value === undefined || value === null) throw missingField('messages')
   if (!Array.isArray(value) || value.length === 0) {
@@ -118,7 +121,9 @@ function check(schema: z.ZodType, value: unknown, at: string): void {
   throw found === undefined ? missingField(param, message) : invalidField(param, message, found)
 }
 
-/** Returns the first issue. For a union it prefers an issue inside one of the branches, which is more specific. */
+/**
+ * Returns the first issue. For a union it prefers an issue inside one of the branches, which is more specific.
+ */
 function firstIssue(
   issues: readonly z.core.$ZodIssue[],
   at: readonly PropertyKey[] = [],

@@ -35,7 +35,8 @@ export class ContentPattern {
   read(data: string): string | null {
     const start = this.#head.length
     const end = data.length - this.#tail.length
-    // Not `startsWith`, which compares character by character: docs/decisions/2026-11-22-what-is-expensive-in-v8.md.
+    // Not `startsWith`, which compares character by character:
+    // docs/decisions/2026-11-22-what-is-expensive-in-v8.md.
     if (end <= start || data.slice(0, start) !== this.#head || data.slice(end) !== this.#tail) return null
     // Avoid JSON.parse: V8 internalizes strings of up to ten characters that it parses, which puts them into
     // its string table and old space.

@@ -102,7 +102,9 @@ function continuation(item: JsonObject, call: OpenCall): ToolCallDelta | null {
   return Object.keys(delta).length > 1 ? delta : null
 }
 
-/** Returns the function part and unknown fields such as Gemini's `extra_content`, which clients must send back. */
+/**
+ * Returns the function part and unknown fields such as Gemini's `extra_content`, which clients must send back.
+ */
 function otherFields(
   item: JsonObject,
   call: OpenCall,

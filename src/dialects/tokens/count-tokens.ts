@@ -49,7 +49,8 @@ export function countTokens(text: string, stopAbove = Number.POSITIVE_INFINITY):
     count += countSlice(slice, specialTokensAsText)
     if (count > stopAbove) break
   }
-  // Cached runs are substrings, and a V8 substring keeps its whole parent alive. Clear the cache after a large text.
+  // Cached runs are substrings, and a V8 substring keeps its whole parent alive. Clear the cache after a large
+  // text.
   if (text.length > 16_384) clearMergeCache()
   return count
 }

@@ -5,8 +5,8 @@ import Fastify from 'fastify'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 
 /**
- * GET /docs and its script: the API reference. Scalar renders it in the browser from /openapi.json and contacts no
- * other server.
+ * GET /docs and its script: the API reference. Scalar renders it in the browser from /openapi.json and
+ * contacts no other server.
  */
 export function docs(): Endpoint[] {
   let scalar: Promise<Buffer> | undefined
@@ -69,8 +69,8 @@ const PAGE = `<!doctype html>
 `
 
 /**
- * Keeps the browser from reaching Scalar's own services, which the settings also switch off. Inline styles are allowed because Scalar
- * writes styles into the page.
+ * Keeps the browser from reaching Scalar's own services, which the settings also switch off. Inline styles are
+ * allowed because Scalar writes styles into the page.
  */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",

@@ -4,7 +4,10 @@ import type { Endpoint } from '../endpoint.ts'
 
 const status = z.object({ status: z.literal('ok') }).meta({ id: 'Health', examples: [{ status: 'ok' }] })
 
-/** GET /healthz: the process is alive. Depends on nothing else, so that a database outage does not cause a restart. */
+/**
+ * GET /healthz: the process is alive. Depends on nothing else, so that a database outage does not cause a
+ * restart.
+ */
 export function healthz(): Endpoint {
   return {
     method: 'GET',
@@ -20,7 +23,10 @@ export function healthz(): Endpoint {
   }
 }
 
-/** GET /readyz: 503 while the process drains or cannot reach the database, so that load balancers choose another node. */
+/**
+ * GET /readyz: 503 while the process drains or cannot reach the database, so that load balancers choose
+ * another node.
+ */
 export function readyz(deps: { isDraining: () => boolean; pingDatabase: () => Promise<unknown> }): Endpoint {
   return {
     method: 'GET',

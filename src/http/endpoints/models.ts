@@ -35,7 +35,10 @@ export function modelsList(deps: ModelsDeps): Endpoint {
   }
 }
 
-/** GET /v1/models/{id}. The path is a wildcard because ids such as `meta/llama-3` contain slashes, which not every client encodes. */
+/**
+ * GET /v1/models/{id}. The path is a wildcard because ids such as `meta/llama-3` contain slashes, which not
+ * every client encodes.
+ */
 export function modelShow(deps: ModelsDeps): Endpoint {
   return {
     method: 'GET',

@@ -41,7 +41,10 @@ export interface GenerationDeps {
   readonly pingMs: number
 }
 
-/** Serves one request of a generation endpoint, whatever dialect its client speaks. Always answers and never rejects. */
+/**
+ * Serves one request of a generation endpoint, whatever dialect its client speaks. Always answers and never
+ * rejects.
+ */
 export function serveGeneration(
   deps: GenerationDeps,
   dialect: ClientDialect,
@@ -128,8 +131,8 @@ class GenerationCall {
   }
 
   /**
-   * The status is sent with the first content, so a failure before it has its true status. After `pingMs` of waiting, the stream is opened with a
-   * comment instead, and a failure becomes the last event.
+   * The status is sent with the first content, so a failure before it has its true status. After `pingMs` of
+   * waiting, the stream is opened with a comment instead, and a failure becomes the last event.
    */
   async #answerStream<R extends CompletionRequest>(
     request: R,
@@ -182,8 +185,9 @@ class GenerationCall {
     const body = this.#dialect.errorBody(error)
     const headers = await this.#headers()
     headers.push(...jsonHeaders(body), ...Object.entries(errorHeaders(error)).flat())
-    // Node reads the rest of a refused body for at most the 30 s of its `requestTimeout`. Closing the connection of a
-    // 413 instead would send a reset, and nginx would discard the answer and mark this node as failed.
+    // Node reads the rest of a refused body for at most the 30 s of its `requestTimeout`. Closing the
+    // connection of a 413 instead would send a reset, and nginx would discard the answer and mark this node as
+    // failed.
     response.send(error.row.status, headers, body)
   }
 

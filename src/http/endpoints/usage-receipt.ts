@@ -2,7 +2,10 @@ import { requestReceipt } from '../../api/activity.ts'
 import type { Activity } from '../../usage/activity.ts'
 import type { Endpoint } from '../endpoint.ts'
 
-/** GET /v1/usage/requests/{id}. The path is a wildcard so that any text counts as an unknown request, not as an unknown address. */
+/**
+ * GET /v1/usage/requests/{id}. The path is a wildcard so that any text counts as an unknown request, not as an
+ * unknown address.
+ */
 export function usageReceipt(deps: { activity: Activity }): Endpoint {
   return {
     method: 'GET',

@@ -17,13 +17,13 @@ export interface ConnectionContext {
 }
 
 /**
- * An incomplete request is handed to node:http at the first check after this long. The timeouts of node:http start
- * then.
+ * An incomplete request is handed to node:http at the first check after this long. The timeouts of node:http
+ * start then.
  */
 const PART_MS_MAX = 5_000
 /**
- * A request in more pieces is also handed over: each piece is joined to the ones before it, which is too expensive
- * for many small pieces.
+ * A request in more pieces is also handed over: each piece is joined to the ones before it, which is too
+ * expensive for many small pieces.
  */
 const PIECES_MAX = 16
 /**
@@ -47,7 +47,10 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
   #partBytesMin = 0
   /** The bytes that arrived during the current answer. */
   readonly #pipelined = new ByteQueue()
-  /** performance.now() when the connection was opened, last answered, or received the first byte of the current part. */
+  /**
+   * performance.now() when the connection was opened, last answered, or received the first byte of the current
+   * part.
+   */
   #sinceMs = performance.now()
   #hasServed = false
   #phase: Phase = 'serving'
@@ -70,7 +73,10 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
     else if (this.#pipelined.length > 0) this.#beginRequest(this.#pipelined.take(Number.POSITIVE_INFINITY))
   }
 
-  /** Closes the connection when it has been idle for too long. Hands it over when its request is slow to arrive. */
+  /**
+   * Closes the connection when it has been idle for too long. Hands it over when its request is slow to
+   * arrive.
+   */
   check(nowMs: number): void {
     const { socket } = this
     if (this.#response !== null || this.#phase === 'closing' || socket.destroyed) return
@@ -142,8 +148,8 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
   }
 
   /**
-   * Ends the server's side after the answer, and reads on until the client ends its side. Closing with unread bytes
-   * in the kernel would send a reset, and the client's kernel would discard an answer that was paid for.
+   * Ends the server's side after the answer, and reads on until the client ends its side. Closing with unread
+   * bytes in the kernel would send a reset, and the client's kernel would discard an answer that was paid for.
    */
   #endAfterAnswer(): void {
     this.#phase = 'closing'
@@ -162,8 +168,8 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
     this.#phase = 'closing'
     this.#discardInput()
     if (isTruncated) {
-      // The error code of node:http's parser, so that the client gets the same answer. A socket that has ended cannot
-      // be handed over.
+      // The error code of node:http's parser, so that the client gets the same answer. A socket that has ended
+      // cannot be handed over.
       const error = Object.assign(new Error('The request is incomplete.'), { code: 'HPE_INVALID_EOF_STATE' })
       this.#context.refuse(error, this.socket)
     } else this.socket.end()
@@ -178,8 +184,8 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
 }
 
 /**
- * `last answer`: the connection closes after the current answer. `closing`: the server's side has ended and input is
- * discarded.
+ * `last answer`: the connection closes after the current answer. `closing`: the server's side has ended and
+ * input is discarded.
  */
 type Phase = 'serving' | 'last answer' | 'closing'
 

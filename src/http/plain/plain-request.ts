@@ -70,11 +70,12 @@ const FIELDS_MAX = 100
 const FIELD_LINES = /^(?:[\w!#$%&'*+.^`|~-]+:[\t\x20-\x7e]*\r\n)+$/
 
 /**
- * Parses a plain request: one of the request lines, unambiguous fields, a body with a Content-Length, and nothing
- * after it.
+ * Parses a plain request: one of the request lines, unambiguous fields, a body with a Content-Length, and
+ * nothing after it.
  *
- * Everything else is `other` and is handed to node:http. That includes everything that could smuggle a request: two
- * lengths, chunks, bare line ends, folded lines. A test compares this parser with node:http on mutated requests.
+ * Everything else is `other` and is handed to node:http. That includes everything that could smuggle a
+ * request: two lengths, chunks, bare line ends, folded lines. A test compares this parser with node:http on
+ * mutated requests.
  *
  * @returns the request; for an incomplete one, the least number of bytes that it can have
  */

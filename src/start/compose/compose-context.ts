@@ -14,15 +14,18 @@ export interface ComposeInput {
   readonly log: FastifyBaseLogger
   /** The version of this package, sent to upstreams. */
   readonly version: string
-  /** The server lock proves that no other node is alive, so the leases of earlier nodes can be returned immediately. */
+  /**
+   * The server lock proves that no other node is alive, so the leases of earlier nodes can be returned
+   * immediately.
+   */
   readonly isOnlyNode: boolean
   readonly clock?: Clock
   /** Uniform in [0, 1). */
   readonly random?: () => number
   readonly timeouts?: Partial<NodeTimeouts>
   /**
-   * Returns the text of GET /metrics when several nodes share a port. By default GET /metrics returns the metrics of
-   * this node.
+   * Returns the text of GET /metrics when several nodes share a port. By default GET /metrics returns the
+   * metrics of this node.
    */
   readonly metricsOfAll?: () => Promise<string>
 }

@@ -29,9 +29,9 @@ export interface App {
 }
 
 /**
- * Builds one node by hand. Each part has its own file, and each feature returns its endpoints: add a feature with a
- * new file, a line that creates it and its name in `features`. Parts stop in the reverse order of their start, even
- * when another part fails to start or to stop.
+ * Builds one node by hand. Each part has its own file, and each feature returns its endpoints: add a feature
+ * with a new file, a line that creates it and its name in `features`. Parts stop in the reverse order of their
+ * start, even when another part fails to start or to stop.
  */
 export async function compose(input: ComposeInput): Promise<App> {
   await using started = new AsyncDisposableStack()

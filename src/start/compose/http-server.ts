@@ -9,7 +9,10 @@ import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Service } from './service.ts'
 
-/** Creates the HTTP server for the endpoints of all features and the API documentation. The caller makes it listen. */
+/**
+ * Creates the HTTP server for the endpoints of all features and the API documentation. The caller makes it
+ * listen.
+ */
 export function createHttpServer(
   { config, clock, timeouts, log, started }: ComposeContext,
   { authenticator }: Callers,

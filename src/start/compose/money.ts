@@ -71,8 +71,8 @@ async function stopMoney({ config, log }: ComposeContext, { ledger, node, journa
   ledger.stop()
   await node.stop()
   failpoint('drain-before-retire')
-  // The next start settles the charges that remain in the journal. Until then their leases must stay, so the node is
-  // not retired.
+  // The next start settles the charges that remain in the journal. Until then their leases must stay, so the
+  // node is not retired.
   const retired = unsettled === 0 && (await node.retire())
   if (unsettled > 0)
     log.error({ unsettled, settlement: config.settlement }, 'charges could not be committed before shutdown')

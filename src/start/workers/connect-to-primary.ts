@@ -2,8 +2,8 @@ import type { Registry } from 'prom-client'
 import type { FromWorker, ToWorker } from './messages.ts'
 
 /**
- * A worker's connection to its primary. When it breaks, Node ends the worker: without a primary no connections are
- * accepted.
+ * A worker's connection to its primary. When it breaks, Node ends the worker: without a primary no connections
+ * are accepted.
  */
 export interface PrimaryConnection<Task> {
   /** The task of this worker; arrives once. */

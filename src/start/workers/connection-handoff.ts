@@ -2,9 +2,9 @@ import type { ChildProcess } from 'node:child_process'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /**
- * Undocumented messages of Node's cluster module: `act: 'newconn'` hands a connection over, `ack` confirms it, `key`
- * names the port. If Node changes them, connections are lost when a worker dies and when the port closes;
- * test/nodes/workers.test.ts covers both.
+ * Undocumented messages of Node's cluster module: `act: 'newconn'` hands a connection over, `ack` confirms it,
+ * `key` names the port. If Node changes them, connections are lost when a worker dies and when the port
+ * closes; test/nodes/workers.test.ts covers both.
  */
 interface HandoffMessage {
   readonly act?: string
@@ -65,15 +65,15 @@ export function trackHandoffs(worker: ChildProcess): ConnectionHandoffs {
 }
 
 /**
- * Upper limit for the wait in `closePort`, because under a flood new connections never pause. Enough for a hundred
- * connections on a busy machine: each waits until the worker has confirmed the previous one.
+ * Upper limit for the wait in `closePort`, because under a flood new connections never pause. Enough for a
+ * hundred connections on a busy machine: each waits until the worker has confirmed the previous one.
  */
 const QUIET_MS_MAX = 5_000
 
 /**
  * Closes the port once every accepted connection is with a worker or on its way to one, then resolves. If the
- * workers stopped listening instead, connections that the primary accepts before it notices would be reset together
- * with their requests.
+ * workers stopped listening instead, connections that the primary accepts before it notices would be reset
+ * together with their requests.
  */
 export async function closePort(workers: readonly ConnectionHandoffs[]): Promise<void> {
   // Prefer a worker that has confirmed its connections: one that has not may be hanging.

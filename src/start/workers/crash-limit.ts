@@ -1,8 +1,8 @@
 /** Decides whether a crashed worker is started again. */
 export interface CrashLimit {
   /**
-   * Records a crash of `worker` at `atMs`, monotonic. Returns the delay before its next start, ms, or null when the
-   * workers crash too often.
+   * Records a crash of `worker` at `atMs`, monotonic. Returns the delay before its next start, ms, or null
+   * when the workers crash too often.
    */
   crashed(worker: number, atMs: number): number | null
 }
@@ -13,9 +13,9 @@ const DELAY_MAX_MS = 5_000
 const SPARE_CRASHES = 4
 
 /**
- * Each crash of the same worker within a minute doubles its delay, from 100 ms up to 5 s. All workers together may
- * crash `workers + 4` times a minute. That covers one crash each, as when the machine runs out of memory, and a few
- * more.
+ * Each crash of the same worker within a minute doubles its delay, from 100 ms up to 5 s. All workers together
+ * may crash `workers + 4` times a minute. That covers one crash each, as when the machine runs out of memory,
+ * and a few more.
  */
 export function createCrashLimit({ workers }: { workers: number }): CrashLimit {
   let recent: { readonly worker: number; readonly atMs: number }[] = []

@@ -20,14 +20,14 @@ interface DrainOptions {
 }
 
 /**
- * A worker aborts its remaining requests within five seconds after its drain. The port then closes even if a worker
- * hangs.
+ * A worker aborts its remaining requests within five seconds after its drain. The port then closes even if a
+ * worker hangs.
  */
 const CLOSE_PORT_MS = 6_000
 
 /**
- * A worker commits its charges and closes after that. It is killed this long after the end of its drain; the journal
- * keeps the charges that it did not commit.
+ * A worker commits its charges and closes after that. It is killed this long after the end of its drain; the
+ * journal keeps the charges that it did not commit.
  */
 const KILL_MS = 25_000
 

@@ -23,8 +23,8 @@ export interface Workers {
 
 /**
  * Starts the first worker and, once it serves, the others. The primary accepts the connections and hands them
- * to the workers (docs/decisions/2026-11-21-primary-accepts-connections.md). A worker that crashes is started again,
- * after a delay that grows with each crash.
+ * to the workers (docs/decisions/2026-11-21-primary-accepts-connections.md). A worker that crashes is started
+ * again, after a delay that grows with each crash.
  */
 export function startWorkers<Task>(options: WorkersOptions<Task>): Workers {
   cluster.schedulingPolicy = cluster.SCHED_RR

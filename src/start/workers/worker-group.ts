@@ -10,9 +10,9 @@ export interface WorkersOptions<Task> {
   /** The program of a worker; it calls `connectToPrimary`. */
   readonly program: URL
   /**
-   * Returns the task of a worker. `first` is true until one worker has served. Until then no other worker runs, so
-   * that this one can clean up after earlier processes. Several workers starting together could mistake each other
-   * for earlier processes.
+   * Returns the task of a worker. `first` is true until one worker has served. Until then no other worker
+   * runs, so that this one can clean up after earlier processes. Several workers starting together could
+   * mistake each other for earlier processes.
    */
   readonly task: (facts: { number: number; first: boolean }) => Task
   /** How long a worker may drain, ms. */
@@ -132,8 +132,8 @@ export class WorkerGroup<Task> {
 
   #retryStart(number: number, logFields: object, reason: string | undefined): void {
     this.#options.log.error({ ...logFields, reason }, 'a worker could not start')
-    // While others serve, the cause may pass, for example when the database is down. When none serves, the operator
-    // must act.
+    // While others serve, the cause may pass, for example when the database is down. When none serves, the
+    // operator must act.
     if (this.#serving.length > 0) this.#startLater(number, RETRY_START_MS)
     else this.#giveUp(reason ?? 'A worker ended before it could serve. Its errors are in the log above.')
   }

@@ -11,7 +11,8 @@ export class WorkerMetrics {
   #sampling: Promise<void> | undefined
 
   /**
-   * @param serving returns the workers that are serving; each passes its sample to `update` before `sample` resolves
+   * @param serving returns the workers that are serving; each passes its sample to `update` before `sample`
+   * resolves
    */
   constructor(serving: () => readonly { sample(): Promise<void> }[]) {
     this.#serving = serving
@@ -46,7 +47,10 @@ export class WorkerMetrics {
     this.#crashes.inc()
   }
 
-  /** Returns the text for Prometheus, from new samples of all workers. Concurrent calls share one round of samples. */
+  /**
+   * Returns the text for Prometheus, from new samples of all workers. Concurrent calls share one round of
+   * samples.
+   */
   async text(): Promise<string> {
     this.#sampling ??= this.#sampleAll().finally(() => {
       this.#sampling = undefined
