@@ -11,7 +11,7 @@ import {
 import { type Nanos, usd } from '../domain/money.ts'
 import { readUsdAmount } from './usd-amount.ts'
 
-/** The maximum length of a webhook URL: the longest that is in use. */
+/** The maximum length of a webhook URL. Longer URLs are not in practical use. */
 const TARGET_CHARACTERS_MAX = 2_048
 const thresholdText = 'USD above zero and below a billion, such as 5 or "0.50", with at most 9 decimals'
 const targetText = `text of 1 to ${TARGET_CHARACTERS_MAX} characters`

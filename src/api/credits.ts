@@ -3,8 +3,8 @@ import { cursorParameter, readCursor, writeCursor } from './cursor.ts'
 import { queryInteger } from './query-integer.ts'
 
 /**
- * The end of a page of transactions. The page contained usage from `day` on, and other transactions from
- * `txId` on.
+ * The end of a page of transactions, which are listed newest first. The page went back to the usage of `day`
+ * and to the transaction `txId`.
  */
 export interface TransactionsCursor {
   /** UTC days since 1970. */

@@ -11,7 +11,7 @@ export interface ListedModel {
   readonly maxOutputTokens: number
   /** Every feature that at least one offer supports. */
   readonly features: ReadonlySet<Feature>
-  /** At least one, each with its price range. */
+  /** At least one. Each has a price range in `prices`. */
   readonly providerKinds: readonly ProviderKind[]
   readonly prices: Partial<Record<ProviderKind, { readonly cheapest: TokenPrice; readonly dearest: TokenPrice }>>
   /** When it was first offered, in Unix seconds. */

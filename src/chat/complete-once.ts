@@ -11,7 +11,10 @@ export interface CompleteOnceDeps {
   readonly complete: (request: CompletionRequest, events: EventSink) => Promise<Served>
   /** Throws 429 if the rate window is already known to be exhausted, without querying the database. */
   readonly refuseExhausted: (request: CompletionRequest) => void
-  /** Counts a request that is not run against the rate windows. Throws an ApiError if a limit refuses it. */
+  /**
+   * Counts a request against the rate windows even though it does not run. Throws an ApiError if a limit
+   * refuses it.
+   */
   readonly count: (request: CompletionRequest) => Promise<void>
   /** Receives faults for the log. */
   readonly onFault: (requestId: string, fault: unknown) => void
@@ -107,8 +110,8 @@ async function run(
 
 /**
  * Finishes the claim if the request was served or charged, and releases it if the request was free. If that
- * fails, or if it is unknown whether the request was charged, the claim stays. Its usage row then decides
- * about the next request with the key: a key that is released too early would be charged twice.
+ * fails, or if it is unknown whether the request was charged, the claim stays, and the usage row decides about
+ * the next request with the key. If the key were released too early, the customer would be charged twice.
  */
 async function endClaim(
   { claims, onFault }: CompleteOnceDeps,

@@ -1,8 +1,8 @@
 import { type Pool, type Sql, transaction } from '../db/pool.ts'
 
 /**
- * Runs `work` in a transaction and returns its result. A dry run rolls the transaction back, so its result shows
- * exactly what would happen.
+ * Runs `work` in a transaction and returns its result. A dry run rolls the transaction back, so its result
+ * shows exactly what would happen.
  */
 export async function transactionOrDryRun<T>(pool: Pool, dryRun: boolean, work: (sql: Sql) => Promise<T>): Promise<T> {
   if (!dryRun) return transaction(pool, work)

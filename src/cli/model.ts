@@ -56,8 +56,8 @@ function list(): Command {
 async function gatheredOffers({ config }: Session): Promise<readonly Offer[]> {
   // Imported on demand, because the demo's tokenizer takes longer to load than everything else in the command
   // line.
-  const { gatherSupply } = await import('../start/gather-supply.ts')
-  const supply = await gatherSupply(config)
+  const { gatherOffers } = await import('../start/gather-offers.ts')
+  const supply = await gatherOffers(config)
   await supply.close()
   return supply.offers
 }

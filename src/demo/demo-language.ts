@@ -50,8 +50,8 @@ export function loadDemoLanguage(): DemoLanguage {
 export function* textPieces(text: string): Generator<Piece, void, undefined> {
   const { decode, encode } = tokenizer()
   for (const slice of tokenizerSlices(text)) {
-    // Decode each slice in one go: `decode` keeps the first bytes of a split character for its next call,
-    // whichever text that is for.
+    // Decode each slice completely before yielding: `decode` keeps the first bytes of a split character for
+    // its next call, even if that call is for another text.
     yield* encode(slice, specialTokensAsText).map(token => ({
       token,
       text: decode([token]),

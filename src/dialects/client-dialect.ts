@@ -8,7 +8,7 @@ import type { ApiError } from '../domain/errors.ts'
  * written. Admission, routing, dispatch, metering and settlement are the same for every dialect.
  */
 export interface ClientDialect {
-  /** Request target of the endpoint, for example `/v1/chat/completions`. */
+  /** The path of the endpoint, for example `/v1/chat/completions`. */
   readonly path: string
   readonly operation: DialectOperation
   /** Parses a request body. Throws ApiError `invalid_json` or `invalid_value`, which names the field. */

@@ -113,7 +113,10 @@ function readWhole({ head, text }: UpstreamExchange, envelope: Envelope, expecte
   return normaliseCompletion(text, envelope, expected)
 }
 
-/** Counts as a request in flight at the offer until the answer has ended, long after this function returns. */
+/**
+ * Tries a streamed request. It counts as in flight at the offer until the answer has ended, long after this
+ * function returns.
+ */
 async function tryStream({ upstream, clock }: DispatchDeps, attempt: AttemptContext): Promise<StreamAnswer> {
   const { startedMs, health } = attempt
   const { offerId } = attempt.offer

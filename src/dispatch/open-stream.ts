@@ -168,7 +168,7 @@ class ChunkReader implements ChunkSource {
   }
 
   #deliver(parts: readonly StreamPart[]): void | Promise<void> {
-    // A reader may leave after everything has arrived and wants no further parts.
+    // A reader that left after everything had arrived gets no further parts.
     if (parts.length === 0 || this.#hasLeft) return
     if (this.#take !== null) return this.#take(parts)
     this.#peeked.push(...parts)

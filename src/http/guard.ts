@@ -32,7 +32,7 @@ export function createGuard(deps: { authenticator: Authenticator; reportLimiter:
   }
 }
 
-/** Refuses forwarded requests: a local proxy sends them from loopback for remote clients. */
+/** Returns false for a forwarded request: a local proxy sends it from loopback for a remote client. */
 function isLoopbackPeer({ socket, headers }: FastifyRequest): boolean {
   const address = socket.remoteAddress ?? ''
   const isLocal = address.startsWith('127.') || address === '::1' || address.startsWith('::ffff:127.')

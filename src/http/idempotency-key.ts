@@ -11,8 +11,8 @@ const KEY = /^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$/
 export function readIdempotencyKey(request: Pick<GenerationRequest, 'header' | 'rawHeaders'>): string | undefined {
   const key = request.header('idempotency-key')
   if (key === undefined) return
-  // node:http joins two keys into one that neither side chose; proxies and other nodes may pick one of the two
-  // instead.
+  // node:http joins two keys into one that the client never sent; proxies and other nodes may pick one of the
+  // two instead.
   const isSingle = headerValues(request.rawHeaders, 'idempotency-key').length === 1
   if (isSingle && KEY.test(key)) return key
   throw new ApiError('invalid_header', {

@@ -44,7 +44,7 @@ export class NodeRequest implements GenerationRequest {
       })
       request.on('end', () => {
         resolve(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces))
-        // The request keeps this listener until its answer ends, which may be a long stream.
+        // Frees the pieces: the request keeps this listener until its answer ends, which may be a long stream.
         pieces = []
       })
       const rejectIncomplete = () =>

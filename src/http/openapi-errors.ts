@@ -72,7 +72,7 @@ const withRetryAfter = new Set<ErrorCode>([
 
 const usdField = (description: string) => ({ type: 'number', description: `With 402, in USD: ${description}.` })
 
-/** Set by src/admit/refusal.ts. */
+/** The fields that src/admit/refusal.ts adds to errors. */
 const moneyFields = {
   balance_usd: usdField('the credit balance, including the holds of running requests'),
   available_usd: usdField('the amount that a request may hold now'),
@@ -91,7 +91,7 @@ const moneyFields = {
   },
 }
 
-/** Set by src/chat/complete-once.ts. */
+/** The fields that src/chat/complete-once.ts adds to errors. */
 const completedFields = {
   request_id: {
     type: 'string',

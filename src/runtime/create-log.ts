@@ -10,7 +10,7 @@ export function createLog(level: string, destination: DestinationStream = standa
       level,
       // Leave out pid and host: the service manager adds them.
       base: null,
-      serializers: { err: errorFacts },
+      serializers: { err: errorFields },
     },
     destination,
   )
@@ -40,7 +40,7 @@ function standardError(): DestinationStream {
 }
 
 /** Picks the fields that explain an error: drivers attach whole connections to theirs, passwords included. */
-function errorFacts(error: unknown): object {
+function errorFields(error: unknown): object {
   if (!(error instanceof Error)) return typeof error === 'object' && error !== null ? error : { message: String(error) }
   const { name, message, stack, cause } = error
   const code = 'code' in error ? error.code : undefined
@@ -49,6 +49,6 @@ function errorFacts(error: unknown): object {
     message,
     ...(code !== undefined && { code }),
     stack,
-    ...(cause !== undefined && { cause: errorFacts(cause) }),
+    ...(cause !== undefined && { cause: errorFields(cause) }),
   }
 }

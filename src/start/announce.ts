@@ -6,7 +6,7 @@ import { readHosterOffers } from '../supply/hosters/hoster-offers.ts'
 import { ensureFirstRun } from './first-run.ts'
 import { welcome } from './welcome.ts'
 
-export interface AnnounceFacts {
+export interface AnnounceInput {
   readonly config: Config
   readonly connection: Connection
   readonly masterKey: Buffer
@@ -19,7 +19,7 @@ export interface AnnounceFacts {
  * Prints to stdout that the gateway is ready. On a new installation it first creates the customer and the API key
  * that it prints.
  */
-export async function announce({ config, connection, masterKey, port, findings }: AnnounceFacts): Promise<void> {
+export async function announce({ config, connection, masterKey, port, findings }: AnnounceInput): Promise<void> {
   const setup = createPool(connection, { max: 1, applicationName: 'switchyard first run' })
   try {
     const created = await ensureFirstRun({ pool: setup, config })

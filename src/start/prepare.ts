@@ -9,7 +9,7 @@ import type { Offer } from '../domain/offer.ts'
 import { loadMasterKey } from '../secrets/master-key.ts'
 import { noteMasterKey } from '../secrets/master-key-mark.ts'
 import type { Finding } from '../supply/detection/detect-local.ts'
-import { gatherSupply } from './gather-supply.ts'
+import { gatherOffers } from './gather-offers.ts'
 
 /**
  * The resources that all processes of a gateway share, created once at startup. Disposal stops them, PostgreSQL
@@ -34,7 +34,7 @@ export interface Foundation extends AsyncDisposable {
 export interface PrepareOptions {
   readonly config: Config
   readonly log: FastifyBaseLogger
-  /** How many connections the nodes may open at once, see `connectionsNeeded`. */
+  /** How many connections the nodes may open at the same time, see `connectionsNeeded`. */
   readonly connections: number
   /** Settings for the embedded PostgreSQL. They apply only if this call starts it. */
   readonly settings?: Readonly<Record<string, string>>
@@ -80,7 +80,7 @@ export async function prepare({
   } finally {
     await pool.end()
   }
-  const supply = await gatherSupply(config)
+  const supply = await gatherOffers(config)
   started.defer(() => supply.close())
   const running = started.move()
   return {
@@ -100,8 +100,8 @@ export async function prepare({
 }
 
 /**
- * Warns at startup about a wrong master key, for example after a restore, before the first secret cannot be
- * opened.
+ * Warns at startup about a wrong master key, for example after a restore. Without the warning, the first sign
+ * would be a secret that cannot be opened.
  */
 async function compareMasterKey(sql: Sql, masterKey: Buffer, log: FastifyBaseLogger): Promise<void> {
   if (await noteMasterKey(sql, masterKey)) return

@@ -8,7 +8,7 @@ import { quoteForShell } from '../runtime/quote-for-shell.ts'
 import type { Finding } from '../supply/detection/detect-local.ts'
 import type { FirstRun } from './first-run.ts'
 
-export interface WelcomeFacts {
+export interface WelcomeInput {
   readonly config: Config
   /** The port that the server listens on. */
   readonly port: number
@@ -21,7 +21,7 @@ export interface WelcomeFacts {
 }
 
 /** Returns the text that a start prints for the operator. Contains the API key only if this start created it. */
-export function welcome({ config, port, created, findings, hosters }: WelcomeFacts): string {
+export function welcome({ config, port, created, findings, hosters }: WelcomeInput): string {
   const baseUrl = baseUrlOf(config, port)
   return [
     '',

@@ -25,7 +25,7 @@ try {
     offers,
     log: createLog(config.log.level).child({ worker: number }),
     isOnlyNode,
-    metricsOfAll: primary.metricsOfAll,
+    combinedMetrics: primary.combinedMetrics,
   })
   primary.serving({ port, registry: app.metrics })
   await primary.drain

@@ -19,7 +19,7 @@ export interface UpstreamRequest {
   readonly endpoint: Endpoint
   /** Appended to the base URL of the endpoint, for example `/chat/completions`. */
   readonly path: string
-  /** JSON. */
+  /** JSON text. */
   readonly body: string
   readonly stream: boolean
   /** Limits the attempt in addition to the timeouts of the endpoint, in ms from now. */

@@ -185,7 +185,7 @@ test('an answer waits for a database that comes back in time, and is charged onc
 })
 
 test('settlement_unavailable: an answer whose charge cannot be committed is discarded and free', async () => {
-  const { upstream, gateway } = await start({ mayBeCutOff: true, timeouts: { commitMs: 500 } })
+  const { upstream, gateway } = await start({ mayBeCutOff: true, timeouts: { commitWaitMs: 500 } })
   const customer = await gateway.customer()
   const gate = Promise.withResolvers<void>()
   upstream.respondWith(gated(gate.promise), async (request, response) => {

@@ -397,7 +397,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
       database,
       offers: [testOffer(upstream.baseUrl)],
       clock: late,
-      timeouts: { commitMs: 1 },
+      timeouts: { commitWaitMs: 1 },
     })
     const holder = await database.pool.pg.connect()
     try {

@@ -275,7 +275,7 @@ const provocations: Record<number, (endpoint: Endpoint) => Promise<Answer[]>> = 
     const app = await startTestApp({
       mayBeCutOff: true,
       offers: [testOffer(upstream.baseUrl)],
-      timeouts: { commitMs: 500 },
+      timeouts: { commitWaitMs: 500 },
     })
     try {
       const caller = await app.customer()

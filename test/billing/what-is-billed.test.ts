@@ -499,7 +499,7 @@ describe('what is billed', () => {
     const SHORT_TIMEOUTS = await startTestApp({
       yaml: 'hosters: { allow_private_urls: true }',
       mayBeCutOff: true,
-      timeouts: { commitMs: 200 },
+      timeouts: { commitWaitMs: 200 },
     })
     try {
       const { chat, ended } = await sale({ at: SHORT_TIMEOUTS })

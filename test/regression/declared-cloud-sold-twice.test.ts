@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { loadConfig } from '../../src/config/config.ts'
-import { gatherSupply } from '../../src/start/gather-supply.ts'
+import { gatherOffers } from '../../src/start/gather-offers.ts'
 
 // Went wrong: detection offered an endpoint again, at its own prices, if the configuration declared it under another name (fixed in 8b629eb).
 test('a cloud that the configuration declares under another name is not offered a second time', async () => {
@@ -20,7 +20,7 @@ endpoints:
   await writeFile(join(cwd, 'switchyard.yaml'), file)
   try {
     const env = { OPENAI_API_KEY: 'sk-x', GROQ_API_KEY: 'gsk-x' }
-    const supply = await gatherSupply(loadConfig({ env, cwd }))
+    const supply = await gatherOffers(loadConfig({ env, cwd }))
     const clouds = supply.offers.filter(({ endpoint }) => endpoint.kind === 'cloud')
     expect(new Set(clouds.map(({ endpoint }) => endpoint.name))).toEqual(new Set(['mine', 'groq']))
     await supply.close()

@@ -69,8 +69,8 @@ const ATTEMPTS_MAX = 5
 
 export function createClaims(deps: ClaimsDeps): Claims {
   const { store, ledgerStore, nodeShard, node, scheduler, masterKey } = deps
-  // A claim that is neither finished nor released keeps its key in use for more than an hour while its node is
-  // alive.
+  // Retries failed writes: a claim that is neither finished nor released keeps its key in use for more than an
+  // hour while its node is alive.
   const endings = new RetryQueue(scheduler, isTransient)
   return {
     async claim(claim) {

@@ -2,7 +2,10 @@ import type { Sql } from '../../db/pool.ts'
 import type { ClaimStore } from './claim-store.ts'
 
 const STORED_FOR = `interval '24 hours'`
-/** Added to the longest answer time, for a client that is still reading. An older claim was abandoned. */
+/**
+ * Added to the longest answer time, for a client that is still reading. A claim older than the sum was
+ * abandoned.
+ */
 const ABANDONED_AFTER_MS = 3_600_000
 /** The longest time from the commit of a charge until its claim is finished. */
 const FINISHED_WITHIN = `interval '10 s'`

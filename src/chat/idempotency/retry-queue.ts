@@ -1,7 +1,7 @@
 import type { Scheduler } from '../../runtime/scheduler.ts'
 
 const RETRY_MS = 1_000
-/** Work beyond this is dropped, so that an outage does not fill the memory. */
+/** Work added to a full queue is dropped, so that an outage does not fill the memory. */
 const QUEUED_MAX = 10_000
 
 /**

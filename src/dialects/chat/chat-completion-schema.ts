@@ -1,8 +1,8 @@
 import { z } from 'zod'
 
 /**
- * For the OpenAPI document only. upstream-completion.ts builds the answers and keeps further fields of the
- * upstream.
+ * Describes answers in the OpenAPI document, and is used nowhere else. upstream-completion.ts builds the
+ * answers and keeps further fields of the upstream.
  */
 export const chatCompletionSchema = z
   .looseObject({

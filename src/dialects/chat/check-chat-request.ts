@@ -7,7 +7,10 @@ import { bounds, type ChatMessage, chatFieldsSchema, messageSchema } from './cha
 
 export type ChatFields = z.infer<typeof chatFieldsSchema>
 
-/** Checked before the items of these lists: a million invalid items would produce a million issues. */
+/**
+ * The longest lists allowed. They are checked before their items: a million invalid items would produce a
+ * million issues.
+ */
 const listBounds: ReadonlyArray<readonly [field: string, max: number]> = [
   ['messages', bounds.messages],
   ['tools', bounds.tools],

@@ -1,7 +1,7 @@
 /**
- * The constant parts of a stream's events. Most events differ from the one before only in the text of
- * `delta.content`, so this reads the text from between the parts that stay the same. In a tight loop, parsing
- * the event, building a chunk and serializing it took more than twice as long, with more garbage.
+ * The constant parts of a stream's events. Most events differ from the previous one only in the text of
+ * `delta.content`, so this class reads the text between the constant parts. In a tight loop, parsing the
+ * event, building a chunk and serializing it took more than twice as long, with more garbage.
  */
 export class ContentPattern {
   readonly #head: string

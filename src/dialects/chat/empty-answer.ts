@@ -22,7 +22,7 @@ export function isEmptyAnswer(
   return outputTokens > 0 && (finishReasons.includes('length') || (hasStop && finishReasons.includes('stop')))
 }
 
-/** The same for the parts of a stream that has ended. */
+/** Like `isEmptyAnswer`, for the parts of a stream that has ended. */
 export function isEmptyStream(parts: readonly StreamPart[], expected: ExpectedAnswer): boolean {
   const chunks = parts.filter(part => typeof part !== 'string')
   const reasons = chunks.flatMap(chunk => chunk.choices.map(choice => choice.finish_reason))

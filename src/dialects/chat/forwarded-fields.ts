@@ -60,7 +60,7 @@ function dropWithoutEffect(forwarded: JsonObject): void {
   if (forwarded.store !== true) delete forwarded.metadata
 }
 
-/** Neither choice demands a tool call. */
+/** True for a choice that demands no tool call. */
 function isAutoOrNone(choice: unknown): boolean {
   return choice === 'auto' || choice === 'none'
 }

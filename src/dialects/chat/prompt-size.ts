@@ -11,8 +11,8 @@ const IMAGE_TOKENS = 2_048
 const AUDIO_TOKENS_MIN = 64
 const FILE_TOKENS_MIN = 2_048
 /**
- * A second of 16 kHz mono WAV is about 43 kB of base64, of MP3 at 32 kbit/s 5 kB. Models charge up to 32
- * tokens for it.
+ * One second of audio is about 43 kB of base64 as 16 kHz mono WAV, and 5 kB as MP3 at 32 kbit/s. Models charge
+ * up to 32 tokens for it.
  */
 const AUDIO_BYTES_PER_TOKEN = 16
 const FILE_BYTES_PER_TOKEN = 4
@@ -43,8 +43,8 @@ const settings = new Set([
 const partFields = new Set(['type', 'text', 'refusal', 'image_url', 'input_audio', 'file'])
 
 /**
- * Returns an upper bound of the prompt's tokens without a tokenizer: no tokenizer makes more than one token
- * of a byte of UTF-8. Media count flat or by size, never as text.
+ * Returns an upper bound of the prompt's tokens without a tokenizer: no tokenizer produces more than one token
+ * per byte of UTF-8. Media count flat or by size, never as text.
  *
  * @param forwarded all fields that upstreams receive
  */

@@ -14,7 +14,7 @@ import { readUpstreamError } from './upstream-error.ts'
 
 interface ChoiceState {
   readonly toolCalls: ToolCalls
-  /** The last one received. */
+  /** The last finish_reason received. */
   finishReason: FinishReason | null
   hasContent: boolean
 }

@@ -108,8 +108,7 @@ function readToolCalls(value: unknown, idPrefix: string): JsonObject[] {
       const called = { name, arguments: args.trim() === '' ? '{}' : args }
       calls.push({ ...fields, id, type: 'function', function: called })
     } else if (typeof call.type === 'string' && isJsonObject(call[call.type])) {
-      // Other tools carry their data in a field named after their type: `{type: "custom", custom: {name,
-      // input}}`.
+      // Other tools carry their data in a field named after their type, such as `custom`.
       calls.push({ ...fields, id })
     }
   }

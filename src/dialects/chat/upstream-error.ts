@@ -76,8 +76,8 @@ function isStep(step: unknown): step is string | number {
 }
 
 /**
- * Longest text, in UTF-16 units, that is matched against patterns. Unbounded, `input token count` repeated to
- * 600 KiB blocked the event loop for 8.6 s.
+ * The longest text, in UTF-16 units, that is matched against patterns. Without the limit, `input token count`
+ * repeated to 600 KiB blocked the event loop for 8.6 s.
  */
 const TEXT_UNITS_MAX = 2_000
 

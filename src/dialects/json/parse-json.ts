@@ -83,7 +83,7 @@ function invalidJson(message: string): ApiError {
  * about 3 million.
  */
 const ANSWER_DELIMITERS_MAX = 4_194_304
-/** Shorter texts, in UTF-16 units, are safe without a check. Nearly all texts are. */
+/** Texts up to this length, in UTF-16 units, are parsed without a check. Nearly all texts are shorter. */
 const UNCHECKED_UNITS_MAX = 4_096
 
 /**

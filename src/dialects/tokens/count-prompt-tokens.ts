@@ -5,7 +5,7 @@ const TOKENS_PER_MESSAGE = 3
 
 /**
  * Counts prompt tokens for an upstream that reports none: text with the tokenizer, media at their flat bound.
- * Long texts are sampled, so the result is capped at `inputTokensBound`, which the hold was made for.
+ * Long texts are sampled, so the result is capped at `inputTokensBound`, which the hold covers.
  */
 export function countPromptTokens(job: ChatJob): number {
   const textTokens = estimateTokens(job.promptText()) + (job.messageCount + 1) * TOKENS_PER_MESSAGE

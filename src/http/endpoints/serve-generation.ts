@@ -94,7 +94,7 @@ class GenerationCall {
       failpoint('chat-authenticated')
       const job = this.#dialect.parseRequest(body)
       const key = job.dryRun ? undefined : readIdempotencyKey(this.#request)
-      const bodyHash = key === undefined ? null : this.#hashOf(body)
+      const bodyHash = key === undefined ? null : this.#hashRequest(body)
       // A long prompt must not stay in memory while its answer streams.
       body = null
       const common = { caller, job, requestId: this.#requestId, dialect: this.#dialect, signal: running.signal }
@@ -109,8 +109,11 @@ class GenerationCall {
     }
   }
 
-  /** What an Idempotency-Key stands for: the same body means something else at another endpoint. */
-  #hashOf(body: Buffer): Buffer {
+  /**
+   * Hashes the request that an Idempotency-Key identifies. The path is included, because the same body means
+   * something else at another endpoint.
+   */
+  #hashRequest(body: Buffer): Buffer {
     return createHash('sha256').update(this.#dialect.path).update(body).digest()
   }
 

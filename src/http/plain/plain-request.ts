@@ -49,7 +49,7 @@ export class PlainRequest implements GenerationRequest {
 
   readBody(limitBytes: number): Promise<Buffer> {
     const body = this.#body!
-    // The request lives until its answer ends, which may be a long stream.
+    // Frees the body: the request lives until its answer ends, which may be a long stream.
     this.#body = null
     return body.length > limitBytes ? Promise.reject(bodyTooLarge(limitBytes)) : Promise.resolve(body)
   }

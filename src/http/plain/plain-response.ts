@@ -86,9 +86,9 @@ export class PlainResponse implements GenerationResponse {
   }
 
   /**
-   * Returns the head without its last line. Throws a TypeError for a value that is not visible ASCII;
-   * node:http would send Latin-1, which no header of the gateway contains. Names are constants and are not
-   * checked.
+   * Returns the head without the blank line that ends it. Throws a TypeError for a value that is not visible
+   * ASCII; node:http would send Latin-1, which no header of the gateway contains. Names are constants and are
+   * not checked.
    */
   #head(status: number, headers: HeaderList): string {
     let head = `HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\n`

@@ -22,7 +22,7 @@ export function startCallers(
   { catalog }: Supply,
 ): Callers {
   const changes = watchControlVersions(lookups, {
-    onError: error => log.warn({ err: error }, 'changes of keys or hosters could not be read; trying again'),
+    onError: error => log.warn({ err: error }, 'changes to keys or hosters could not be read; trying again'),
   })
   started.defer(() => changes.stop())
   changes.onChange('supply', () => catalog.refresh())

@@ -27,7 +27,7 @@ export interface ComposeInput {
    * Returns the text of GET /metrics when several nodes share a port. By default GET /metrics returns the
    * metrics of this node.
    */
-  readonly metricsOfAll?: () => Promise<string>
+  readonly combinedMetrics?: () => Promise<string>
 }
 
 /** Intervals that tests shorten. */
@@ -36,7 +36,7 @@ export interface NodeTimeouts {
    * How long the end of an answer waits until its charge is in the journal, or committed when there is no
    * journal, ms. After that the answer fails and is free.
    */
-  readonly commitMs: number
+  readonly commitWaitMs: number
   /** How long a client may read nothing before its connection is closed, ms. */
   readonly slowReaderMs: number
   /** How long a closing server still answers on open connections after a drain, ms. */

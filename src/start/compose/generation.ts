@@ -28,7 +28,7 @@ interface GenerationParts {
   readonly service: Service
 }
 
-/** Chat completions, with and without an Idempotency-Key. */
+/** Creates the generation endpoints. They serve requests with and without an Idempotency-Key. */
 export function startGeneration(
   context: ComposeContext,
   parts: GenerationParts,

@@ -35,7 +35,7 @@ export async function startMoney(context: ComposeContext, database: Database): P
     scheduler,
     newId: randomUUID,
     journal: config.settlement === 'journal' ? journals.own : null,
-    ...(timeouts.commitMs !== undefined && { commitWaitMs: timeouts.commitMs }),
+    ...(timeouts.commitWaitMs !== undefined && { commitWaitMs: timeouts.commitWaitMs }),
     log,
   })
   context.started.defer(() => stopMoney(context, { ledger, node, journals }))

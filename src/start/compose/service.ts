@@ -16,7 +16,7 @@ export interface Service {
 }
 
 export function createService(
-  { config, scheduler, metricsOfAll }: ComposeContext,
+  { config, scheduler, combinedMetrics }: ComposeContext,
   { general, lookups }: Database,
   { ledger }: Money,
 ): Service {
@@ -34,7 +34,7 @@ export function createService(
       readyz({ isDraining: () => inFlight.isClosed, pingDatabase: () => lookups.query('SELECT 1') }),
       metricsText({
         contentType: metrics.registry.contentType,
-        text: metricsOfAll ?? (() => metrics.registry.metrics()),
+        text: combinedMetrics ?? (() => metrics.registry.metrics()),
       }),
     ],
   }

@@ -18,7 +18,7 @@ import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Limits } from './limits.ts'
 
-/** Reports on usage and credit. */
+/** Creates the endpoints of usage and credit reports. */
 export function createUsage(
   { clock }: ComposeContext,
   { general }: Database,

@@ -21,7 +21,7 @@ export interface PrimaryConnection<Task> {
   /** Resolves when `reason` has been sent. */
   failed(reason: string): Promise<void>
   /** The metrics of all workers as text for Prometheus. */
-  metricsOfAll(): Promise<string>
+  combinedMetrics(): Promise<string>
 }
 
 /** Call it once, in a process that `startWorkers` started. */
@@ -76,7 +76,7 @@ export function connectToPrimary<Task>(): PrimaryConnection<Task> {
       await mayClose.promise
     },
     failed: reason => send({ kind: 'failed', reason }),
-    metricsOfAll() {
+    combinedMetrics() {
       const id = ++lastRequestId
       const text = Promise.withResolvers<string>()
       metricsRequests.set(id, text.resolve)

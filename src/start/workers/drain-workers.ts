@@ -26,8 +26,8 @@ interface DrainOptions {
 const CLOSE_PORT_MS = 6_000
 
 /**
- * A worker commits its charges and closes after that. It is killed this long after the end of its drain; the
- * journal keeps the charges that it did not commit.
+ * A drained worker commits its charges and closes. It is killed if it still runs this long after the end of
+ * its drain; the journal keeps the charges that it did not commit.
  */
 const KILL_MS = 25_000
 

@@ -12,8 +12,9 @@ export interface MetricsSum {
 }
 
 /**
- * Counters and histograms never go down when a worker is replaced: Prometheus would treat the drop as a restart
- * and count the remainder a second time. Counts between the last sample of a worker and its crash are lost.
+ * Creates empty sums. Counters and histograms must not go down when a worker is replaced: Prometheus would
+ * treat the drop as a restart and count the remainder a second time. Counts between the last sample of a
+ * worker and its crash are lost.
  */
 export function createMetricsSum(): MetricsSum {
   const latest = new Map<number, Sample>()

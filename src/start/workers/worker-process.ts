@@ -4,7 +4,7 @@ import { dirname } from 'node:path'
 import { type ConnectionHandoffs, trackHandoffs } from './connection-handoff.ts'
 import type { FromWorker, Sample, ToWorker } from './messages.ts'
 
-/** Called when a worker reports something. */
+/** The callbacks of a worker process. */
 export interface WorkerListener<Task> {
   /** The worker is listening for messages. */
   onReady(worker: WorkerProcess<Task>): void

@@ -18,7 +18,7 @@ export interface GatheredOffers {
  * Starts the demo model, reads the configured endpoints, and detects local servers and cloud keys that are not
  * configured.
  */
-export async function gatherSupply(config: Config): Promise<GatheredOffers> {
+export async function gatherOffers(config: Config): Promise<GatheredOffers> {
   const configured = configuredOffers(config)
   const declared = declaredNames(config.endpoints)
   const { detect } = config
