@@ -1,13 +1,9 @@
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import { createLedgerWorld, type LedgerWorld } from '../ledger/ledger-world.ts'
+import { expect, test } from 'vitest'
+import { useLedgerWorld } from '../ledger/ledger-world.ts'
 import { lastDollars, storms, threeNodes } from './last-dollar.ts'
 
-let world: LedgerWorld
 // One world per test, since live nodes share the money for bulk leases.
-beforeEach(async () => {
-  world = await createLedgerWorld()
-})
-afterEach(() => world.drop())
+const world = useLedgerWorld('test')
 
 test.each(storms)(
   '500 concurrent requests on three nodes never exceed balance, daily cap or minute limit; used: %s',

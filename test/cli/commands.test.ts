@@ -1,9 +1,8 @@
 import { execFile } from 'node:child_process'
 import { closeSync, existsSync, openSync } from 'node:fs'
-import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -11,16 +10,13 @@ import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hasValidChecksum, hintOf, mintApiKey } from '../../src/auth/api-key.ts'
 import { startWebhookReceiver, type WebhookReceiver } from '../alerts/webhook-receiver.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
-import { type CliRun, databaseUrl, runCli } from './run-cli.ts'
+import { createTestDatabase } from '../harness/database.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
+import { type CliRun, databaseUrl } from './run-cli.ts'
+import { useCli } from './use-cli.ts'
 
-let database: TestDatabase
-let directory: string
-
-beforeAll(async () => {
-  ;[database, directory] = await Promise.all([createTestDatabase(), mkdtemp(join(tmpdir(), 'switchyard-cli-'))])
-})
-afterAll(() => Promise.all([database.drop(), rm(directory, { recursive: true })]))
+const database = useTestDatabase()
+const cli = useCli(database)
 
 interface RunOptions {
   env?: Record<string, string>
@@ -30,8 +26,7 @@ interface RunOptions {
 
 function switchyard(line: string, options: RunOptions = {}): Promise<CliRun> {
   const args = [...line.matchAll(/"([^"]*)"|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain!)
-  const env = { DATABASE_URL: databaseUrl(database.connection), SWITCHYARD_DATA: directory, ...options.env }
-  return runCli(args, { ...options, cwd: directory, env })
+  return cli.run(args, options)
 }
 
 /** Runs a command that must succeed. Returns its JSON. */
@@ -79,7 +74,7 @@ describe('customers, keys and credit', () => {
   })
 
   test('without a database a command fails and creates none', async () => {
-    const env = { DATABASE_URL: '', SWITCHYARD_DATA: join(directory, 'elsewhere') }
+    const env = { DATABASE_URL: '', SWITCHYARD_DATA: join(cli.directory, 'elsewhere') }
     const { code, stdout, stderr } = await switchyard('customer list', { env })
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
     const message = `There is no database in ${env.SWITCHYARD_DATA}. If this is not the server's data directory, set`
@@ -239,7 +234,7 @@ describe('hosters and models', () => {
   })
 
   test('a command without the master key of the servers seals nothing and creates no key', async () => {
-    const elsewhere = join(directory, 'elsewhere')
+    const elsewhere = join(cli.directory, 'elsewhere')
     await mkdir(elsewhere)
     const env = { SWITCHYARD_DATA: elsewhere }
     for (const line of ['hoster add other https://models.acme.dev/v1', 'hoster key acme --key new', 'model list'])
@@ -266,7 +261,7 @@ describe('alerts', () => {
   let receiver: WebhookReceiver
   beforeAll(async () => {
     receiver = await startWebhookReceiver()
-    await writeFile(join(directory, 'alerts.yaml'), 'alerts: { allow_private_urls: true }\n')
+    await writeFile(join(cli.directory, 'alerts.yaml'), 'alerts: { allow_private_urls: true }\n')
   })
   afterAll(() => receiver.close())
 
@@ -342,7 +337,7 @@ describe('usage errors exit with 2 and say what to do', () => {
 })
 
 test('a configuration error is printed on stderr with its line', async () => {
-  await writeFile(join(directory, 'broken.yaml'), 'server:\n  prot: 1\n')
+  await writeFile(join(cli.directory, 'broken.yaml'), 'server:\n  prot: 1\n')
   const run = await switchyard('customer list --config broken.yaml')
   expect(run).toEqual({ code: 1, stdout: '', stderr: 'broken.yaml:2: server.prot is not a key; did you mean port?\n' })
 })
@@ -354,7 +349,7 @@ test('--json and --config work before a command too; after it they win', async (
   }
   const broken = await switchyard('--config broken.yaml customer list')
   expect(broken).toMatchObject({ code: 1, stderr: expect.stringContaining('broken.yaml:2') })
-  await writeFile(join(directory, 'whole.yaml'), '')
+  await writeFile(join(cli.directory, 'whole.yaml'), '')
   expect(await switchyard('--config broken.yaml customer list --config whole.yaml')).toMatchObject({ code: 0 })
 })
 
@@ -392,7 +387,7 @@ test.skipIf(!existsSync('/dev/full'))('a result that cannot be written is a fail
 })
 
 test('a space in the path of the clone creates no second directory', async () => {
-  const parent = join(directory, 'spaces')
+  const parent = join(cli.directory, 'spaces')
   await mkdir(join(parent, 'my gateway'), { recursive: true })
   await symlink(fileURLToPath(new URL('../..', import.meta.url)), join(parent, 'my gateway', 'switchyard'))
   const program = join(parent, 'my gateway', 'switchyard', 'src', 'cli.js')
@@ -429,7 +424,7 @@ describe('doctor', () => {
     models:
       - { id: ${model}, price_per_million_usd: { input: 0, output: 0 } }
 `
-    await writeFile(join(directory, 'doctor.yaml'), yaml)
+    await writeFile(join(cli.directory, 'doctor.yaml'), yaml)
     const { code, stdout, stderr } = await switchyard('doctor --json --config doctor.yaml', { env })
     const { ok, checks } = JSON.parse(stdout) as {
       ok: boolean
@@ -463,7 +458,7 @@ describe('doctor', () => {
   })
 
   test('reports everything that would prevent a start', async () => {
-    const broken = join(directory, 'broken')
+    const broken = join(cli.directory, 'broken')
     await mkdir(broken)
     await writeFile(join(broken, 'master.key'), 'half')
     await database.pool.query("UPDATE migration SET checksum = 'edited' || checksum WHERE version = 2")
@@ -496,7 +491,7 @@ describe('doctor', () => {
     const mark = "FROM installation WHERE name = 'master_key_mark'"
     await database.pool.query(`DELETE ${mark}`)
     await database.pool.query("UPDATE hoster SET state = 'active'")
-    const empty = join(directory, 'empty')
+    const empty = join(cli.directory, 'empty')
     await mkdir(empty)
     expect(await doctorIn({ SWITCHYARD_DATA: empty })).toMatchObject({
       'master key': 'none yet; the first start creates it in the data directory',

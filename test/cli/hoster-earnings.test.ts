@@ -1,34 +1,19 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
-import {
-  admissionOf,
-  createLedgerWorld,
-  HOSTER_ID,
-  type LedgerWorld,
-  settle,
-  settlementOf,
-} from '../ledger/ledger-world.ts'
-import { databaseUrl, runCli } from './run-cli.ts'
+import { admissionOf, HOSTER_ID, settle, settlementOf, useLedgerWorld } from '../ledger/ledger-world.ts'
+import { useCli } from './use-cli.ts'
 
-let world: LedgerWorld
-let directory: string
+const world = useLedgerWorld()
+const cli = useCli(world)
 
 beforeAll(async () => {
-  ;[world, directory] = await Promise.all([createLedgerWorld(), mkdtemp(join(tmpdir(), 'switchyard-cli-'))])
   await world.pool.query(
     `INSERT INTO hoster (hoster_id, name, share_bps) VALUES ($1, 'acme', 8000), (gen_random_uuid(), 'idle', 8000)`,
     [HOSTER_ID],
   )
 })
-afterAll(() => Promise.all([world.drop(), rm(directory, { recursive: true })]))
 
-function earnings(...args: string[]) {
-  const env = { DATABASE_URL: databaseUrl(world.connection), SWITCHYARD_DATA: directory }
-  return runCli(['hoster', 'earnings', ...args], { cwd: directory, env })
-}
+const earnings = (...args: string[]) => cli.run(['hoster', 'earnings', ...args])
 
 test('earnings equal the ledger, by the period of each booking', async () => {
   const node = await world.addNode()

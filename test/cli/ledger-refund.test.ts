@@ -1,30 +1,17 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
-import {
-  admissionOf,
-  createLedgerWorld,
-  type LedgerWorld,
-  settle,
-  settlementOf,
-  type TestNode,
-} from '../ledger/ledger-world.ts'
-import { databaseUrl, runCli } from './run-cli.ts'
+import { admissionOf, settle, settlementOf, useLedgerWorld, useNode } from '../ledger/ledger-world.ts'
+import { useCli } from './use-cli.ts'
 
-let world: LedgerWorld
-let node: TestNode
+const world = useLedgerWorld()
+const node = useNode(world)
+const cli = useCli(world)
 let customerId: string
-let directory: string
 
 beforeAll(async () => {
-  ;[world, directory] = await Promise.all([createLedgerWorld(), mkdtemp(join(tmpdir(), 'switchyard-cli-'))])
-  node = await world.addNode()
   customerId = await world.addCustomer(1_000n)
 })
-afterAll(() => Promise.all([world.drop(), rm(directory, { recursive: true })]))
 
 async function serve(chargeNanos: bigint): Promise<string> {
   const admission = admissionOf(customerId, 101n)
@@ -33,10 +20,7 @@ async function serve(chargeNanos: bigint): Promise<string> {
   return admission.requestId
 }
 
-function refund(...args: string[]) {
-  const env = { DATABASE_URL: databaseUrl(world.connection), SWITCHYARD_DATA: directory }
-  return runCli(['ledger', 'refund', ...args], { cwd: directory, env, input: '' })
-}
+const refund = (...args: string[]) => cli.run(['ledger', 'refund', ...args])
 
 const postedNanos = async () => (await readBalance(world.pool, customerId))!.postedNanos
 

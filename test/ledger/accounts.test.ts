@@ -1,17 +1,12 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { transaction } from '../../src/db/pool.ts'
 import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
 import { openAccount } from '../../src/ledger/accounts/open-account.ts'
 import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
 import { addUsagePartitions } from '../../src/ledger/settlement/add-usage-partitions.ts'
-import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf } from './ledger-world.ts'
+import { admissionOf, settle, settlementOf, useLedgerWorld } from './ledger-world.ts'
 
-let world: LedgerWorld
-
-beforeAll(async () => {
-  world = await createLedgerWorld()
-})
-afterAll(() => world.drop())
+const world = useLedgerWorld()
 
 test('the signup credit is granted once, even by repeated and concurrent calls', async () => {
   const customerId = await world.addCustomer()

@@ -5,27 +5,24 @@ import { createPool, type Pool } from '../../src/db/pool.ts'
 import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
 import { createLedger, type Ledger } from '../../src/ledger/ledger.ts'
 import { type Scheduler, systemScheduler } from '../../src/runtime/scheduler.ts'
-import { type FaultProxy, startFaultProxy } from '../harness/fault-proxy.ts'
+import { startFaultProxy } from '../harness/fault-proxy.ts'
 import { storeOf } from '../harness/store-of.ts'
-import { admissionOf, createLedgerWorld, type LedgerWorld, settle, settlementOf, unlimited } from './ledger-world.ts'
+import { useResource } from '../harness/use-resource.ts'
+import { admissionOf, settle, settlementOf, unlimited, useLedgerWorld } from './ledger-world.ts'
 
-let world: LedgerWorld
-let proxy: FaultProxy
+const world = useLedgerWorld()
+const proxy = useResource(
+  () => startFaultProxy(world.connection),
+  proxy => proxy.close(),
+)
+const nodeId = randomUUIDv7()
 let pool: Pool
-let nodeId: string
 
 beforeAll(async () => {
-  world = await createLedgerWorld()
-  proxy = await startFaultProxy(world.connection)
   pool = createPool(proxy.connection, { max: 4, applicationName: 'cut off' })
-  nodeId = randomUUIDv7()
   await storeOf(world.pool).registerNode(nodeId)
 })
-afterAll(async () => {
-  await pool.end()
-  await proxy.close()
-  await world.drop()
-})
+afterAll(() => pool?.end())
 
 let ledger: Ledger
 let warnings: string[]

@@ -1,5 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { Hold } from '../../src/domain/handoff.ts'
 import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
 import { openJournal } from '../../src/ledger/journal/journal.ts'
@@ -10,23 +10,12 @@ import { encodeSettlements } from '../../src/ledger/settlement/settlement-record
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { storeOf } from '../harness/store-of.ts'
 import { createMemoryDisk } from '../journal/memory-disk.ts'
-import {
-  admissionOf,
-  createLedgerWorld,
-  type LedgerWorld,
-  settlementOf,
-  type TestNode,
-  unlimited,
-} from './ledger-world.ts'
+import { admissionOf, settlementOf, type TestNode, unlimited, useLedgerWorld } from './ledger-world.ts'
 
 const USD = 1_000_000_000n
 const HOLD = USD / 100n
 
-let world: LedgerWorld
-beforeEach(async () => {
-  world = await createLedgerWorld()
-})
-afterEach(() => world.drop())
+const world = useLedgerWorld('test')
 
 test('after a few requests a customer with a large balance is admitted in memory, without updates of the balance row', async () => {
   const node = await world.addNode({ bulkLeases: true })
@@ -347,6 +336,8 @@ async function warmUp(node: TestNode, customerId: string, holdNanos = HOLD): Pro
 async function holdBalance(customerId: string): Promise<AsyncDisposable> {
   const holder = await world.pool.pg.connect()
   await holder.query('BEGIN')
+  // On a busy machine, a test can keep the event loop busy for longer than the timeout of the pool.
+  await holder.query('SET LOCAL idle_in_transaction_session_timeout = 0')
   await holder.query('SELECT FROM balance WHERE customer_id = $1 FOR UPDATE', [customerId])
   return {
     async [Symbol.asyncDispose]() {

@@ -1,8 +1,8 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
 import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
-import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, unlimited } from './ledger-world.ts'
+import { admissionOf, settlementOf, unlimited, useLedgerWorld } from './ledger-world.ts'
 
 // The balance row has the spend of one day. A charge of another day counts for its own day all the same.
 
@@ -10,11 +10,7 @@ const DAY_MS = 86_400_000
 const NOON = Date.UTC(2026, 10, 21, 12)
 const SHARD = 1
 
-let world: LedgerWorld
-beforeAll(async () => {
-  world = await createLedgerWorld()
-})
-afterAll(() => world.drop())
+const world = useLedgerWorld()
 
 test.each(['handed back', 'reclaimed'])(
   'charges of a bulk lease count for the day of its grant when it is %s on a later day',

@@ -1,32 +1,18 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { issueKey } from '../../src/auth/keys.ts'
 import type { KeyLimit, LimitReset } from '../../src/domain/caller.ts'
 import type { Admission } from '../../src/ledger/leases/admission.ts'
 import { reclaimDeadLeases } from '../../src/ledger/leases/reclaim-dead-leases.ts'
 import { storeOf } from '../harness/store-of.ts'
-import {
-  admissionOf,
-  createLedgerWorld,
-  type LedgerWorld,
-  settle,
-  settlementOf,
-  type TestNode,
-} from './ledger-world.ts'
+import { admissionOf, settle, settlementOf, useLedgerWorld, useNodes } from './ledger-world.ts'
 
 const HOLD = 1_000n
 /** A Saturday, the last day but one of an ISO week. */
 const SATURDAY_MS = Date.UTC(2026, 10, 21, 23, 59, 30)
 
-let world: LedgerWorld
-let nodes: TestNode[]
 let nowMs = SATURDAY_MS
-
-beforeAll(async () => {
-  world = await createLedgerWorld()
-  const options = { bulkLeases: true, windowClock: () => nowMs }
-  nodes = await Promise.all([world.addNode(options), world.addNode(options), world.addNode(options)])
-})
-afterAll(() => world.drop())
+const world = useLedgerWorld()
+const nodes = useNodes(world, 3, { bulkLeases: true, windowClock: () => nowMs })
 
 async function limitedKey(limitNanos: bigint, reset: LimitReset = 'none') {
   const customerId = await world.addCustomer(1_000_000_000_000n)

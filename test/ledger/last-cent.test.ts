@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
 import { openJournal } from '../../src/ledger/journal/journal.ts'
 import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
@@ -6,22 +6,16 @@ import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { createMemoryDisk } from '../journal/memory-disk.ts'
 import {
   admissionOf,
-  createLedgerWorld,
-  type LedgerWorld,
   settle,
   settlementOf,
   type TestNode,
   unlimited,
+  useLedgerWorld,
+  useNodes,
 } from './ledger-world.ts'
 
-let world: LedgerWorld
-let nodes: TestNode[]
-
-beforeAll(async () => {
-  world = await createLedgerWorld()
-  nodes = await Promise.all([world.addNode(), world.addNode(), world.addNode()])
-})
-afterAll(() => world.drop())
+const world = useLedgerWorld()
+const nodes = useNodes(world, 3)
 
 const HOLD = 1_000_000n
 const nodeOf = (i: number) => nodes[i % nodes.length]!

@@ -10,11 +10,12 @@ import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
 import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { useResource } from '../harness/use-resource.ts'
 
 /** A database with everything a ledger test needs. */
 export interface LedgerWorld extends TestDatabase {
   /** A ledger with its own pool and registered node, like another process. */
-  addNode(more?: Partial<LedgerDeps> & { windowClock?: () => number }): Promise<TestNode>
+  addNode(more?: NodeOptions): Promise<TestNode>
   /** Like addNode, with heartbeats: other nodes do not declare it dead, and it learns of recalls. */
   addLivingNode(more?: Partial<LedgerDeps>): Promise<TestNode>
   /** A customer with an account of exactly this credit. Undefined makes a customer without an account. */
@@ -25,10 +26,34 @@ export interface LedgerWorld extends TestDatabase {
   drop(): Promise<void>
 }
 
+export type NodeOptions = Partial<LedgerDeps> & { windowClock?: () => number }
+
 export interface TestNode {
   readonly nodeId: string
   readonly pool: Pool
   readonly ledger: Ledger
+}
+
+/** A ledger world for the tests of this file or describe block, or a new one for each test. */
+export function useLedgerWorld(scope?: 'file' | 'test'): LedgerWorld {
+  return useResource(
+    () => createLedgerWorld(),
+    world => world.drop(),
+    scope,
+  )
+}
+
+/** A node of the ledger world; see `LedgerWorld.addNode`. */
+export function useNode(world: LedgerWorld, more?: NodeOptions, scope?: 'file' | 'test'): TestNode {
+  return useResource(
+    () => world.addNode(more),
+    () => {},
+    scope,
+  )
+}
+
+export function useNodes(world: LedgerWorld, count: number, more?: NodeOptions): readonly TestNode[] {
+  return Array.from({ length: count }, () => useNode(world, more))
 }
 
 export async function createLedgerWorld(given?: TestDatabase): Promise<LedgerWorld> {

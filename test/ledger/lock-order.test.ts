@@ -1,18 +1,14 @@
 // Every function that locks several bulk leases does so in the order of their ids. Settlements lock them
 // without the balance row, so that row cannot order them.
 import { randomUUIDv7 } from 'node:crypto'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
 import { storeOf } from '../harness/store-of.ts'
-import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, unlimited } from './ledger-world.ts'
+import { admissionOf, settlementOf, unlimited, useLedgerWorld } from './ledger-world.ts'
 
 const USD = 1_000_000_000n
 
-let world: LedgerWorld
-beforeEach(async () => {
-  world = await createLedgerWorld()
-})
-afterEach(() => world.drop())
+const world = useLedgerWorld('test')
 
 /** Adds a node with two bulk leases of one customer. Their rows are in the table in this order. */
 async function addBusyNode(order: 'rising' | 'falling') {

@@ -1,5 +1,5 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import type { Sql } from '../../src/db/pool.ts'
 import type { Hold } from '../../src/domain/handoff.ts'
 import { startNode } from '../../src/jobs/start-node.ts'
@@ -9,28 +9,12 @@ import { reclaimDeadLeases } from '../../src/ledger/leases/reclaim-dead-leases.t
 import type { ReclaimOptions } from '../../src/ledger/ledger-store.ts'
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { storeOf } from '../harness/store-of.ts'
-import {
-  admissionOf,
-  createLedgerWorld,
-  type LedgerWorld,
-  settle,
-  settlementOf,
-  type TestNode,
-  unlimited,
-} from './ledger-world.ts'
+import { admissionOf, settle, settlementOf, unlimited, useLedgerWorld, useNode } from './ledger-world.ts'
 
 const USD = 1_000_000_000n
 
-let world: LedgerWorld
-let dead: TestNode
-let alive: TestNode
-
-beforeEach(async () => {
-  world = await createLedgerWorld()
-  dead = await world.addNode()
-  alive = await world.addNode()
-})
-afterEach(() => world.drop())
+const world = useLedgerWorld('test')
+const [dead, alive] = [useNode(world, {}, 'test'), useNode(world, {}, 'test')]
 
 test('the start after a kill -9 releases the money of the killed process at once and leaves a free row for each request', async () => {
   const [one, two] = [await world.addCustomer(1_000n), await world.addCustomer(1_000n)]

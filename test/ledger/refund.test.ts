@@ -1,27 +1,14 @@
 import { randomUUIDv7 } from 'node:crypto'
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { splitCost } from '../../src/domain/money.ts'
 import { payerOfRequest } from '../../src/ledger/accounts/payer-of-request.ts'
 import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
 import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
-import {
-  admissionOf,
-  createLedgerWorld,
-  type LedgerWorld,
-  settle,
-  settlementOf,
-  type TestNode,
-} from './ledger-world.ts'
+import { admissionOf, settle, settlementOf, useLedgerWorld, useNode } from './ledger-world.ts'
 
-let world: LedgerWorld
-let node: TestNode
-
-beforeAll(async () => {
-  world = await createLedgerWorld()
-  node = await world.addNode()
-})
-afterAll(() => world.drop())
+const world = useLedgerWorld()
+const node = useNode(world)
 
 /** Serves one request and returns its id. */
 async function serve(customerId: string, chargeNanos: bigint, more: { bps?: number; hosterId?: string } = {}) {

@@ -1,31 +1,17 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import type { RoutingNote } from '../../src/domain/routing-note.ts'
 import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
 import { encodeSettlement } from '../../src/ledger/settlement/settlement-record.ts'
 import { storeOf } from '../harness/store-of.ts'
-import {
-  admissionOf,
-  createLedgerWorld,
-  type LedgerWorld,
-  settle,
-  settlementOf,
-  type TestNode,
-} from './ledger-world.ts'
+import { admissionOf, settle, settlementOf, useLedgerWorld, useNode } from './ledger-world.ts'
 
-let world: LedgerWorld
-let node: TestNode
-let logged: unknown[]
-
-beforeAll(async () => {
-  world = await createLedgerWorld()
-  const log = {
-    warn: (facts: object) => logged.push(facts),
-    error: (facts: object) => logged.push(facts),
-  }
-  logged = []
-  node = await world.addNode({ log })
-})
-afterAll(() => world.drop())
+const logged: unknown[] = []
+const log = {
+  warn: (facts: object) => logged.push(facts),
+  error: (facts: object) => logged.push(facts),
+}
+const world = useLedgerWorld()
+const node = useNode(world, { log })
 
 test('a row that PostgreSQL rejects fails alone: the rest of its batch is charged, and its lease is released', async () => {
   const customerId = await world.addCustomer(10_000n)

@@ -1,24 +1,11 @@
 import { randomUUIDv7 } from 'node:crypto'
 import fc from 'fast-check'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { splitCost } from '../../src/domain/money.ts'
-import {
-  admissionOf,
-  createLedgerWorld,
-  type LedgerWorld,
-  settle,
-  settlementOf,
-  type TestNode,
-} from './ledger-world.ts'
+import { admissionOf, settle, settlementOf, useLedgerWorld, useNode } from './ledger-world.ts'
 
-let world: LedgerWorld
-let node: TestNode
-
-beforeAll(async () => {
-  world = await createLedgerWorld()
-  node = await world.addNode()
-})
-afterAll(() => world.drop())
+const world = useLedgerWorld()
+const node = useNode(world)
 
 test('each hoster is owed exactly the sum of its shares, the platform gets the rest, and the customer pays both', async () => {
   const customerId = await world.addCustomer(1_000_000n)

@@ -1,25 +1,17 @@
 import { randomUUIDv7 } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
-import { databaseUrl, runCli } from '../cli/run-cli.ts'
+import { useCli } from '../cli/use-cli.ts'
 import { storeOf } from '../harness/store-of.ts'
-import { admissionOf, createLedgerWorld, type LedgerWorld, settlementOf, unlimited } from '../ledger/ledger-world.ts'
+import { admissionOf, settlementOf, unlimited, useLedgerWorld } from '../ledger/ledger-world.ts'
 
 const USD = 1_000_000_000n
 
-let world: LedgerWorld
-let directory: string
-beforeAll(async () => {
-  ;[world, directory] = await Promise.all([createLedgerWorld(), mkdtemp(join(tmpdir(), 'switchyard-cli-'))])
-})
-afterAll(() => Promise.all([world.drop(), rm(directory, { recursive: true })]))
+const world = useLedgerWorld()
+const cli = useCli(world)
 
 async function json(...args: string[]) {
-  const env = { DATABASE_URL: databaseUrl(world.connection), SWITCHYARD_DATA: directory }
-  const { code, stdout, stderr } = await runCli([...args, '--json'], { cwd: directory, env, input: '' })
+  const { code, stdout, stderr } = await cli.run([...args, '--json'])
   expect(code, stderr).toBe(0)
   return JSON.parse(stdout)
 }
