@@ -65,7 +65,7 @@ test('earnings equal the ledger, by the period of each booking', async () => {
 test('an invalid period is refused', async () => {
   expect(await earnings('--from', '2026-02-30')).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('a UTC date'),
+    stderr: expect.stringContaining('a valid UTC date'),
   })
   expect(await earnings('--from', '2026-12-01', '--to', '2026-11-01')).toMatchObject({
     code: 2,
