@@ -17,9 +17,22 @@ interface CommonOptions {
 export function createCommand(name: string, summary: string, examples: readonly string[]): Command {
   const command = addCommonOptions(new Command(name).description(summary))
   return command
-    .configureOutput({ outputError: (text, write) => write(missingArguments(command, text) + text) })
+    .configureOutput({ outputError: (text, write) => write(usageErrorText(command, text)) })
     .hook('preAction', (_, command) => inheritCommonOptions(command))
     .addHelpText('after', `\nExamples:\n${examples.map(example => `  $ switchyard ${example}`).join('\n')}`)
+}
+
+/** Words commander's error text plainly and adds how to get help. */
+function usageErrorText(command: Command, text: string): string {
+  const plain = text.replace(
+    /^error: command-argument value '(.*)' is invalid for argument '(.*?)'\./s,
+    "error: argument '$2' is '$1'.",
+  )
+  return `${missingArguments(command, text)}${plain}See: ${commandPath(command)} --help\n`
+}
+
+function commandPath(command: Command): string {
+  return command.parent === null ? command.name() : `${commandPath(command.parent)} ${command.name()}`
 }
 
 /**
@@ -44,7 +57,9 @@ export function createCommandGroup(name: string, summary: string, commands: read
 
 /** Lets a group accept the common options before the name of a subcommand: `switchyard --json doctor`. */
 export function addGroupOptions(group: Command): Command {
-  return addCommonOptions(group).enablePositionalOptions()
+  return addCommonOptions(group)
+    .enablePositionalOptions()
+    .configureOutput({ outputError: (text, write) => write(usageErrorText(group, text)) })
 }
 
 const commonOptions = ['json', 'config'] as const

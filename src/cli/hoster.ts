@@ -5,6 +5,7 @@ import { usdText } from '../domain/money.ts'
 import { SupplyError } from '../domain/supply-error.ts'
 import { hosterEarnings } from '../ledger/accounts/hoster-earnings.ts'
 import { quoteForShell } from '../runtime/quote-for-shell.ts'
+import { systemErrorText } from '../runtime/system-error-text.ts'
 import { addHoster } from '../supply/hosters/add-hoster.ts'
 import {
   activateHoster,
@@ -257,7 +258,7 @@ function readKey({ key, keyFile }: { key?: string; keyFile?: string }): string |
   try {
     return readFileSync(keyFile === '-' ? 0 : keyFile, 'utf8').trim()
   } catch (error) {
-    throw new UsageError(`Cannot read --key-file: ${(error as Error).message}`)
+    throw new UsageError(`Cannot read --key-file ${keyFile}: ${systemErrorText(error)}.`)
   }
 }
 

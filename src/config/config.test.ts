@@ -128,9 +128,9 @@ test('a tier that was removed from the file has the limits of free', () => {
 })
 
 test.each([
-  ['server:\n  prot: 1', 'switchyard.yaml:2: server.prot is not a key; did you mean port?'],
-  ['srever: {}', 'switchyard.yaml:1: srever is not a key; did you mean server?'],
-  ['log: { xyzzy: 1 }', 'switchyard.yaml:1: log.xyzzy is not a key; allowed are level'],
+  ['server:\n  prot: 1', 'switchyard.yaml:2: server.prot is not a setting; did you mean port?'],
+  ['srever: {}', 'switchyard.yaml:1: srever is not a setting; did you mean server?'],
+  ['log: { xyzzy: 1 }', 'switchyard.yaml:1: log.xyzzy is not a setting; use one of level'],
   ['\nserver: []', 'switchyard.yaml:2: server must contain keys'],
   ['server: 5', 'switchyard.yaml:1: server must contain keys'],
   ['server: word', 'switchyard.yaml:1: server must contain keys'],
@@ -147,14 +147,11 @@ test.each([
   ['- a', 'switchyard.yaml:1: must contain keys such as server:, not a list, a text or a number'],
   ['5', 'switchyard.yaml:1: must contain keys such as server:, not a list, a text or a number'],
   ['endpoints: {}', 'switchyard.yaml:1: endpoints must be a list'],
-  ['server: { port: 1e3 }', 'switchyard.yaml:1: server.port is 1e3; allowed is a whole number, 0 to 65535'],
-  ['server: { port: 65536 }', 'switchyard.yaml:1: server.port is 65536; allowed is a whole number, 0 to 65535'],
-  ['demo:\n  enabled: maybe', 'switchyard.yaml:2: demo.enabled is "maybe"; allowed is true or false'],
-  ['signup: { credit_usd: -1 }', 'switchyard.yaml:1: signup.credit_usd is -1; allowed is USD, at most 9 decimals'],
-  [
-    'signup: { tier: gold }',
-    'switchyard.yaml:1: signup.tier is not an account tier; allowed are free, standard, scale',
-  ],
+  ['server: { port: 1e3 }', 'switchyard.yaml:1: server.port is 1e3; it must be a whole number, 0 to 65535'],
+  ['server: { port: 65536 }', 'switchyard.yaml:1: server.port is 65536; it must be a whole number, 0 to 65535'],
+  ['demo:\n  enabled: maybe', 'switchyard.yaml:2: demo.enabled is "maybe"; it must be true or false'],
+  ['signup: { credit_usd: -1 }', 'switchyard.yaml:1: signup.credit_usd is -1; it must be USD, at most 9 decimals'],
+  ['signup: { tier: gold }', 'switchyard.yaml:1: signup.tier is not an account tier; use one of free, standard, scale'],
   [
     `log: { level: '\${NOPE}' }`,
     `switchyard.yaml:1: log.level needs the environment variable NOPE, which is not set; set it or write \${NOPE:-default}`,
@@ -181,11 +178,11 @@ test.each([
   ],
   [
     endpoint.replace('id: llama', 'id: auto'),
-    'switchyard.yaml:6: endpoints[0].models[0].id is "auto"; allowed is a model id without blanks, not auto or demo',
+    'switchyard.yaml:6: endpoints[0].models[0].id is "auto"; it must be a model id without blanks, not auto or demo',
   ],
   [
     endpoint.replace('http://', 'http://me:secret@'),
-    'switchyard.yaml:4: endpoints[0].base_url is "http://***@10.0.0.5:8000/v1/"; allowed is an http or https URL',
+    'switchyard.yaml:4: endpoints[0].base_url is "http://***@10.0.0.5:8000/v1/"; it must be an http or https URL',
   ],
   [
     `${endpoint}        context_tokens: 4096\n        max_output_tokens: 4097\n`,
@@ -206,7 +203,7 @@ test.each([
   [
     'fooo: *x',
     'switchyard.yaml:1:7: fooo is *x, but there is no anchor &x above; there are no anchors',
-    expect.stringMatching(/^switchyard.yaml:1: fooo is not a key; allowed are server, /),
+    expect.stringMatching(/^switchyard.yaml:1: fooo is not a setting; use one of server, /),
   ],
   ['*x', 'switchyard.yaml:1:1: is *x, but there is no anchor &x above; there are no anchors'],
   ['endpoints: *x', 'switchyard.yaml:1:12: endpoints is *x, but there is no anchor &x above; there are no anchors'],
@@ -273,7 +270,7 @@ test('an anchor can be used in several places', () => {
 
 test.each(['ключ', '"a\\u0001b"', '"a b"'])('a key that a header cannot contain is refused at the start: %s', key => {
   expect(faultsOf(`${endpoint}    api_key: ${key}\n`)).toEqual([
-    expect.stringMatching(/api_key is not usable .* allowed is ASCII text without blanks$/),
+    expect.stringMatching(/api_key is invalid .* it must be ASCII text without blanks$/),
   ])
 })
 
@@ -284,6 +281,6 @@ test('the password of a mail server may contain blanks', () => {
 test('a malformed secret is not repeated', () => {
   const [fault] = faultsOf('', { SWITCHYARD_MASTER_KEY: 'hunter2' })
   expect(fault).toBe(
-    'environment: SWITCHYARD_MASTER_KEY is not usable (not shown, since it is a secret); allowed is 32 bytes as hex or base64',
+    'environment: SWITCHYARD_MASTER_KEY is invalid (not shown, because it is a secret); it must be 32 bytes as hex or base64',
   )
 })

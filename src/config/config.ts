@@ -5,6 +5,7 @@ import type { AccountLimits } from '../domain/caller.ts'
 import type { Nanos, TokenPrice } from '../domain/money.ts'
 import type { ArmedFailpoint } from '../runtime/failpoint.ts'
 import { keyPath } from '../runtime/key-path.ts'
+import { systemErrorText } from '../runtime/system-error-text.ts'
 import { readSettings } from './read-settings.ts'
 import type { ConfigProblem } from './read-yaml.ts'
 import {
@@ -217,9 +218,12 @@ function readFileText(path: string, explicit: boolean, problems: ConfigProblem[]
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException
+    const { code } = error as NodeJS.ErrnoException
     if (code === 'ENOENT' && !explicit) return undefined
-    const what = code === 'ENOENT' ? 'does not exist' : `cannot be read: ${message}`
+    const what =
+      code === 'ENOENT'
+        ? 'does not exist; check --config or SWITCHYARD_CONFIG'
+        : `cannot be read: ${systemErrorText(error)}`
     problems.push({ where: path, line: null, key: null, message: what })
     return undefined
   }

@@ -74,7 +74,7 @@ function unknownKeyText(key: string, allowed: readonly string[]): string {
     .map(name => ({ name, distance: editDistance(key, name) }))
     .filter(({ name, distance }) => distance <= Math.max(2, Math.floor(name.length / 3)))
     .sort((a, b) => a.distance - b.distance)[0]
-  return near ? `is not a key; did you mean ${near.name}?` : `is not a key; allowed are ${allowed.join(', ')}`
+  return near ? `is not a setting; did you mean ${near.name}?` : `is not a setting; use one of ${allowed.join(', ')}`
 }
 
 /** Finds values that contradict each other. Skips values that are invalid themselves. */
@@ -84,7 +84,7 @@ function contradictions(written: unknown): PlacedProblem[] {
   const tierNames = new Set([...keysAt(['account_tiers']), ...Object.keys(tiers)])
   const tier = valueAt(written, ['signup', 'tier'])
   if (isJsonObject(tiers) && typeof tier === 'string' && !tierNames.has(tier)) {
-    const message = `is not an account tier; allowed are ${[...tierNames].join(', ')}`
+    const message = `is not an account tier; use one of ${[...tierNames].join(', ')}`
     problems.push({ path: ['signup', 'tier'], message })
   }
   const endpoints = itemsAt(written, ['endpoints'])

@@ -23,7 +23,7 @@ export function secret(type: string, allowed: RegExp) {
       const found = written instanceof WrittenNumber ? written.source : written
       return typeof found === 'string' && allowed.test(found) ? found : undefined
     },
-    'not usable (not shown, since it is a secret)',
+    'invalid (not shown, because it is a secret)',
   )
 }
 
@@ -105,7 +105,7 @@ function value<Value>(type: string, read: (written: unknown) => Value | undefine
     .transform((written, context) => {
       const found = read(written)
       if (found !== undefined) return found
-      const problem = written === undefined ? 'is missing; write' : `is ${fault ?? shown(written)}; allowed is`
+      const problem = written === undefined ? 'is missing; write' : `is ${fault ?? shown(written)}; it must be`
       context.issues.push({ code: 'custom', message: `${problem} ${article(type)}`, input: written })
       return z.NEVER
     })

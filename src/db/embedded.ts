@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { systemErrorText } from '../runtime/system-error-text.ts'
 import { codeOf, connectionErrorMessage, isTransient, TOO_MANY_CONNECTIONS } from './connection-error.ts'
 import { type ConnectionFile, connectionFilePath, readConnectionFile, writeConnectionFile } from './connection-file.ts'
 import { type Cluster, embeddedCluster, type Login } from './embedded-cluster.ts'
@@ -97,7 +98,7 @@ function makeDataDir(dataDir: string): string {
     return dataDir
   } catch (error) {
     throw new Error(
-      `Cannot create the data directory ${dataDir} (${codeOf(error)}). Set SWITCHYARD_DATA to another directory.`,
+      `Cannot create the data directory ${dataDir}: ${systemErrorText(error)}. Set SWITCHYARD_DATA to another directory.`,
     )
   }
 }

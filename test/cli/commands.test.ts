@@ -120,7 +120,9 @@ describe('customers, keys and credit', () => {
       "error: required option '--name <name>' not specified",
     ])
     expect((await switchyard('key issue ada@example.com')).stderr).toMatch(/^error: required option '--name/)
-    expect((await switchyard('key issue --name x')).stderr).toBe("error: missing required argument 'customer'\n")
+    expect((await switchyard('key issue --name x')).stderr).toBe(
+      "error: missing required argument 'customer'\nSee: switchyard key issue --help\n",
+    )
   })
 
   test('a date that does not exist is a usage error', async () => {
@@ -339,7 +341,11 @@ describe('usage errors exit with 2 and say what to do', () => {
 test('a configuration error is printed on stderr with its line', async () => {
   await writeFile(join(cli.directory, 'broken.yaml'), 'server:\n  prot: 1\n')
   const run = await switchyard('customer list --config broken.yaml')
-  expect(run).toEqual({ code: 1, stdout: '', stderr: 'broken.yaml:2: server.prot is not a key; did you mean port?\n' })
+  expect(run).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: 'broken.yaml:2: server.prot is not a setting; did you mean port?\n',
+  })
 })
 
 test('--json and --config work before a command too; after it they win', async () => {

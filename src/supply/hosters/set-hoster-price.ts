@@ -45,7 +45,7 @@ export async function setHosterPrice(
     if (contextTokens === undefined || maxOutputTokens === undefined) {
       throw new SupplyError(
         'unknown_model',
-        `This hoster does not have the model ${change.modelId} yet. Give its context length and its largest output as well.`,
+        `This hoster has no model ${change.modelId} yet. A new model needs its context length and its largest output.`,
       )
     }
     const model: HostedModel = {
