@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { getSystemErrorMessage } from 'node:util'
 import pg from 'pg'
-import { systemErrorText } from '../runtime/system-error-text.ts'
 import { codeOf, connectionErrorMessage, isTransient, TOO_MANY_CONNECTIONS } from './connection-error.ts'
 import { type ConnectionFile, connectionFilePath, readConnectionFile, writeConnectionFile } from './connection-file.ts'
 import { type Cluster, embeddedCluster, type Login } from './embedded-cluster.ts'
@@ -97,9 +97,8 @@ function makeDataDir(dataDir: string): string {
     mkdirSync(dataDir, { recursive: true, mode: process.geteuid?.() === 0 ? 0o711 : 0o700 })
     return dataDir
   } catch (error) {
-    throw new Error(
-      `Cannot create the data directory ${dataDir}: ${systemErrorText(error)}. Set SWITCHYARD_DATA to another directory.`,
-    )
+    const reason = getSystemErrorMessage((error as NodeJS.ErrnoException).errno!)
+    throw new Error(`Cannot create the data directory ${dataDir}: ${reason}. Set SWITCHYARD_DATA to another directory.`)
   }
 }
 
