@@ -22,7 +22,7 @@ function run(limits: { maxTokens?: number; stop?: string[] }) {
 }
 
 describe('endReply', () => {
-  test('lets a reply reach its own end', () => {
+  test('lets a reply end naturally', () => {
     const whole = run({})
     expect(whole).toMatchObject({ text, finish: 'stop', tokens: [...textPieces(text)].length })
     expect(run({ maxTokens: whole.tokens }).finish).toBe('stop')

@@ -50,7 +50,7 @@ describe('pace', () => {
     expect(dues[1]).toBeGreaterThanOrEqual(100)
   })
 
-  test('sends everything at once at infinite speed', async () => {
+  test('sends everything immediately at infinite speed', async () => {
     const dues: number[] = []
     pace(
       clock,

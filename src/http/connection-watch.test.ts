@@ -45,7 +45,7 @@ function readSome(client: RawClient): Promise<void> {
 const answerLong: RequestListener = (_request, response) => void response.end('x'.repeat(60_000_000))
 
 describe('a connection', () => {
-  it('is closed when its client takes nothing of an answer for too long, but not when the client is only slow', async () => {
+  it('is closed when its client reads nothing of an answer for too long, but not when the client is only slow', async () => {
     const { port, watch, opened } = await startServer(answerLong)
     const client = await openUnread(port, opened)
     let nowMs = performance.now()

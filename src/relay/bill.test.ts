@@ -19,21 +19,24 @@ const job = {
   inputTokensBound: 500,
 } as unknown as ChatJob
 const inputCount = countTokens(prompt) + 6
-/** Of the 80 tokens of the text: without a fraction, so that "at most" is told from "less than". */
-const mostBelieved = 80 * 1.05 + 8
-const fewestBelieved = Math.ceil((80 - 8) / 1.25)
+/**
+ * The highest report for the 80 tokens of the text that is accepted. It has no fraction, so that the tests can
+ * distinguish "at most" from "less than".
+ */
+const highestAccepted = 80 * 1.05 + 8
+const lowestAccepted = Math.ceil((80 - 8) / 1.25)
 
-/** The tokens billed, and by whose count, when an answer of `kind` ends like this. */
+/** Returns the billed tokens and the source of the count for an answer of `kind` that ends with `outcome`. */
 function billed(
   kind: ProviderKind,
   outcome: Outcome,
   delivered: { text?: string; reported?: [number, number] | null; chargeInputOnly?: boolean },
 ) {
-  const receipt = receiptOf(kind, outcome, delivered)
+  const receipt = createReceipt(kind, outcome, delivered)
   return [receipt.billedInputTokens, receipt.billedOutputTokens, receipt.usageSource]
 }
 
-function receiptOf(kind: ProviderKind, outcome: Outcome, delivered: Parameters<typeof billed>[2]) {
+function createReceipt(kind: ProviderKind, outcome: Outcome, delivered: Parameters<typeof billed>[2]) {
   const answer = { offer: { endpoint: { kind } }, attempts: [], firstTokenMs: 1 } as unknown as Answer
   const reported = delivered.reported
     ? ({
@@ -55,12 +58,12 @@ test.each<[string, unknown[], unknown[]]>([
   ['served: as reported', billed('local', 'served', { reported: [20, 80] }), [20, 80, 'upstream']],
   ['served without a report: our count', billed('cloud', 'served', {}), [inputCount, outputCount, 'gateway']],
   [
-    'served, report of 0 output tokens: our count of it',
+    'served, report of 0 output tokens: our count of the output',
     billed('cloud', 'served', { reported: [20, 0] }),
     [20, outputCount, 'gateway'],
   ],
   [
-    'served, report of 0 input tokens: our count of it',
+    'served, report of 0 input tokens: our count of the input',
     billed('local', 'served', { reported: [0, 80] }),
     [inputCount, 80, 'gateway'],
   ],
@@ -80,18 +83,18 @@ test.each<[string, unknown[], unknown[]]>([
     [20, outputCount, 'gateway'],
   ],
   [
-    'served without text or report, as where a filter refuses: nothing',
+    'served without text or report, as when a filter refuses: nothing',
     billed('cloud', 'served', { text: '' }),
     [0, 0, 'none'],
   ],
   [
-    'client left after a report that fits what it had received, a quarter and 8 tokens more at most: the report',
-    billed('cloud', 'client_gone', { reported: [20, fewestBelieved] }),
-    [20, fewestBelieved, 'upstream'],
+    'client left after a report at most a quarter and 8 tokens below our count: the report',
+    billed('cloud', 'client_gone', { reported: [20, lowestAccepted] }),
+    [20, lowestAccepted, 'upstream'],
   ],
   [
-    'client left after a report that is just too small for that: our count',
-    billed('cloud', 'client_gone', { reported: [20, fewestBelieved - 1] }),
+    'client left after a report one token lower than that: our count',
+    billed('cloud', 'client_gone', { reported: [20, lowestAccepted - 1] }),
     [20, outputCount, 'gateway'],
   ],
   [
@@ -111,29 +114,29 @@ test.each<[string, unknown[], unknown[]]>([
   ],
   ['client left before the first token: nothing', billed('local', 'client_gone', { text: '' }), [0, 0, 'none']],
   [
-    'client left before it received anything of an answer that was generated: nothing',
+    'client left before it received any of a generated answer: nothing',
     billed('local', 'client_gone', { text: '', reported: [20, 80] }),
     [0, 0, 'none'],
   ],
   [
-    'client left so too often: the input',
+    'client left before the first token too often: the input',
     billed('local', 'client_gone', { text: '', chargeInputOnly: true }),
     [inputCount, 0, 'gateway'],
   ],
   ['upstream died: nothing', billed('hoster', 'interrupted', { reported: [20, 80] }), [0, 0, 'none']],
   ['gateway stopped: nothing', billed('local', 'shutdown', { reported: [20, 80] }), [0, 0, 'none']],
   [
-    'hoster within 5 % and 8 tokens: believed',
-    billed('hoster', 'served', { reported: [inputCount, mostBelieved] }),
-    [inputCount, mostBelieved, 'upstream'],
+    'hoster within 5 % and 8 tokens: the report',
+    billed('hoster', 'served', { reported: [inputCount, highestAccepted] }),
+    [inputCount, highestAccepted, 'upstream'],
   ],
   [
     'hoster above that: our count',
-    billed('hoster', 'served', { reported: [inputCount, mostBelieved + 1] }),
+    billed('hoster', 'served', { reported: [inputCount, highestAccepted + 1] }),
     [inputCount, outputCount, 'gateway'],
   ],
   [
-    'hoster reports too few: its own loss',
+    'hoster reports too few tokens: the report',
     billed('hoster', 'served', { reported: [inputCount, 3] }),
     [inputCount, 3, 'upstream'],
   ],
@@ -141,20 +144,25 @@ test.each<[string, unknown[], unknown[]]>([
   expect(receipt).toEqual(expected)
 })
 
-test('a receipt keeps what was reported beside what was counted, for whoever looks for hosters that report too much', () => {
-  const noticed = ({ reportedInputTokens, reportedOutputTokens, countedInputTokens, countedOutputTokens }: Receipt) => [
+test('a receipt has the reported and the counted tokens, to find hosters that report too many', () => {
+  const tokenCounts = ({
+    reportedInputTokens,
+    reportedOutputTokens,
+    countedInputTokens,
+    countedOutputTokens,
+  }: Receipt) => [
     [reportedInputTokens, reportedOutputTokens],
     [countedInputTokens, countedOutputTokens],
   ]
-  expect(noticed(receiptOf('hoster', 'served', { reported: [499, 5_000] }))).toEqual([
+  expect(tokenCounts(createReceipt('hoster', 'served', { reported: [499, 5_000] }))).toEqual([
     [499, 5_000],
     [inputCount, outputCount],
   ])
-  expect(noticed(receiptOf('local', 'served', { reported: [20, 80] }))).toEqual([
+  expect(tokenCounts(createReceipt('local', 'served', { reported: [20, 80] }))).toEqual([
     [20, 80],
     [null, null],
   ])
-  expect(noticed(receiptOf('local', 'served', {}))).toEqual([
+  expect(tokenCounts(createReceipt('local', 'served', {}))).toEqual([
     [null, null],
     [inputCount, outputCount],
   ])

@@ -19,7 +19,7 @@ test.each<[what: string, delta: object, texts: string[]]>([
   ],
   ['the older tool call', { function_call: { name: 'f', arguments: '{}' } }, ['f', '{}']],
   [
-    'what is no text',
+    'values that are not text',
     { content: 7, tool_calls: [{ function: { name: {}, arguments: 1 } }, {}], function_call: null },
     [],
   ],
@@ -30,6 +30,6 @@ test.each<[what: string, delta: object, texts: string[]]>([
   expect(seen).toEqual(texts)
 })
 
-test('of several choices all of it', () => {
+test('joins the text of all choices', () => {
   expect(generatedText([{ content: 'a' }, {}, { content: 'b' }])).toBe('ab')
 })

@@ -1,18 +1,18 @@
 import { expect, test, vi } from 'vitest'
 import { OutputMeter } from './output-meter.ts'
 
-test('is over the limit once the text clearly holds more tokens, however they came', () => {
+test('is over the limit once the text clearly has more tokens, in any number of pieces', () => {
   const inPieces = new OutputMeter(20)
   for (let piece = 0; piece < 20; piece++) inPieces.addText('word ')
   expect(inPieces.isOverLimit()).toBe(false)
   for (let piece = 0; piece < 100; piece++) inPieces.addText('word ')
   expect(inPieces.isOverLimit()).toBe(true)
-  const atOnce = new OutputMeter(20)
-  atOnce.add({ content: 'word '.repeat(120) })
-  expect(atOnce.isOverLimit()).toBe(true)
+  const inOnePiece = new OutputMeter(20)
+  inOnePiece.add({ content: 'word '.repeat(120) })
+  expect(inOnePiece.isOverLimit()).toBe(true)
 })
 
-test('a quarter more is not clearly over: tokenizers differ', () => {
+test('a quarter more is not over the limit, because tokenizers differ', () => {
   const meter = new OutputMeter(100)
   for (let piece = 0; piece < 120; piece++) meter.addText('word ')
   expect(meter.isOverLimit()).toBe(false)
@@ -20,13 +20,13 @@ test('a quarter more is not clearly over: tokenizers differ', () => {
   expect(meter.isOverLimit()).toBe(true)
 })
 
-test('many short pieces are not over it', () => {
+test('many short pieces are not over the limit', () => {
   const meter = new OutputMeter(200)
   for (let piece = 0; piece < 400; piece++) meter.addText('a')
   expect(meter.isOverLimit()).toBe(false)
 })
 
-test('counts no more of a long text than it takes to know', () => {
+test('stops counting a long text once the result is certain', () => {
   const meter = new OutputMeter(5)
   meter.addText('qxzj'.repeat(50_000))
   const slices = vi.spyOn(meter.text, 'slice')

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { TextBuffer } from './text-buffer.ts'
 
-test('pieces are one text, also where a character is cut in two', () => {
+test('joins pieces into one text, even when a character is split', () => {
   const buffer = new TextBuffer()
   expect(String(buffer)).toBe('')
   let text = ''

@@ -55,7 +55,7 @@ describe('a failpoint', () => {
     expect(performance.now() - startedMs).toBeGreaterThanOrEqual(19)
   })
 
-  it('kills at once: later code does not run', () => {
+  it('kills immediately: later code does not run', () => {
     const { signal, stdout, stderr } = runArmed('answer-sent:hit=2:kill')
     expect({ signal, stdout, stderr }).toEqual({
       signal: 'SIGKILL',

@@ -2,8 +2,8 @@ import { setImmediate } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { RetryQueue } from './retry-queue.ts'
 
-/** Time that passes when the test says so. */
-function scripted() {
+/** Returns a scheduler for which time passes only in `pass`. */
+function manualTime() {
   let nowMs = 0
   const timers = new Set<{ atMs: number; work: () => void }>()
   return {
@@ -27,26 +27,26 @@ function scripted() {
   }
 }
 
-test('what fails is done again, in its order, until it succeeds; what is refused is given up', async () => {
-  const { scheduler, timers, pass } = scripted()
-  const away = new Error('away')
+test('failed work is retried in order until it succeeds; refused work is dropped', async () => {
+  const { scheduler, timers, pass } = manualTime()
+  const unavailable = new Error('unavailable')
   const done: string[] = []
-  let isAway = true
-  const insisting = new RetryQueue(scheduler, error => error === away)
+  let isUnavailable = true
+  const queue = new RetryQueue(scheduler, error => error === unavailable)
   const work = (name: string) => async () => {
-    if (isAway) throw away
+    if (isUnavailable) throw unavailable
     if (name === 'refused') throw new Error('refused')
     done.push(name)
   }
-  for (const name of ['first', 'refused', 'second']) insisting.add(work(name))
+  for (const name of ['first', 'refused', 'second']) queue.add(work(name))
   await pass(0)
   await pass(1_000)
   expect(done).toEqual([])
-  isAway = false
+  isUnavailable = false
   await pass(1_000)
   expect(done).toEqual(['first', 'second'])
-  insisting.add(work('third'))
-  insisting.addLater(60_000, work('later'))
+  queue.add(work('third'))
+  queue.addLater(60_000, work('later'))
   await pass(59_999)
   expect(done).toEqual(['first', 'second', 'third'])
   await pass(1)
@@ -54,19 +54,19 @@ test('what fails is done again, in its order, until it succeeds; what is refused
   expect(timers.size).toBe(0)
 })
 
-test('after its end nothing is done, and no timer is left', async () => {
-  const { scheduler, timers, pass } = scripted()
+test('a stopped queue runs no work and leaves no timer', async () => {
+  const { scheduler, timers, pass } = manualTime()
   let tries = 0
-  const insisting = new RetryQueue(scheduler, () => true)
-  insisting.add(() => {
+  const queue = new RetryQueue(scheduler, () => true)
+  queue.add(() => {
     tries++
-    return Promise.reject(new Error('away'))
+    return Promise.reject(new Error('unavailable'))
   })
-  insisting.addLater(1_000, async () => void tries++)
+  queue.addLater(1_000, async () => void tries++)
   await pass(0)
   expect([tries, timers.size]).toEqual([1, 2])
-  insisting.stop()
-  insisting.add(async () => void tries++)
+  queue.stop()
+  queue.add(async () => void tries++)
   await pass(60_000)
   expect([tries, timers.size]).toEqual([1, 0])
 })

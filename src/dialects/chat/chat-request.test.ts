@@ -56,7 +56,7 @@ describe('a valid request', () => {
     expect(parse({ ...minimal, stop }).hasStop).toBe(hasStop)
   })
 
-  it('loses the fields of the gateway and keeps every other OpenAI field', () => {
+  it('drops the fields of the gateway and keeps every other OpenAI field', () => {
     const job = parse({
       ...minimal,
       ...{ max_tokens: 5, stream: true, stream_options: { include_usage: true }, n: 2 },
@@ -80,7 +80,7 @@ describe('a valid request', () => {
     })
   })
 
-  it('loses other names and spellings of the fields of the gateway', () => {
+  it('drops other names and spellings of the fields of the gateway', () => {
     const job = parse({
       ...minimal,
       ...{ n_predict: 4_000, num_predict: 1, max_new_tokens: 1, max_output_tokens: 1, max_length: 1 },
@@ -382,7 +382,7 @@ describe('the bound on input tokens', () => {
     expect(bound({ temperature: 1, seed: 7, stop: ['x'], user: 'u', metadata: { a: 'b' }, unknown: null })).toBe(
       bound({}),
     )
-    // Not forwarded.
+    // These fields are not forwarded.
     expect(bound({ api_base: 'http://x', privacy_mode: true })).toBe(bound({}))
   })
 

@@ -384,7 +384,7 @@ describe('a connection', () => {
     await vi.waitFor(() => expect(client.read.length).toBeGreaterThan(20_000_000), WAIT_OPTIONS)
   })
 
-  it('is closed when its client takes nothing of an answer for too long, but not when the client is only slow', async () => {
+  it('is closed when its client reads nothing of an answer for too long, but not when the client is only slow', async () => {
     const { port, watch, opened } = await startServer(({ response }) => reply(response, 'x'.repeat(60_000_000)))
     const client = await openUnread(port, opened)
     let nowMs = performance.now()
@@ -450,7 +450,7 @@ describe('a connection', () => {
 })
 
 describe('a closing server', () => {
-  it('closes idle connections at once and the others after their answers', async () => {
+  it('closes idle connections immediately and the others after their answers', async () => {
     const { server, port, watch, served, opened } = await startServer(serving => {
       if (served.length === 1) echo(serving)
     })

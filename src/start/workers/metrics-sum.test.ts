@@ -20,7 +20,7 @@ async function textOf(sum: ReturnType<typeof createMetricsSum>, own = measured()
   return text.split('\n').filter(line => line !== '' && !line.startsWith('#'))
 }
 
-test('sums counters, histograms and gauges, and takes the highest lag and the earliest start', async () => {
+test('sums counters, histograms and gauges, and uses the highest lag and the earliest start', async () => {
   const sum = createMetricsSum()
   for (const worker of [1, 2, 3]) {
     const { registry, requests, running, lag, start, duration } = measured()
@@ -50,7 +50,7 @@ test('sums counters, histograms and gauges, and takes the highest lag and the ea
 
 test('counts outlive their worker, gauges do not', async () => {
   const sum = createMetricsSum()
-  // The same two workers, replaced several times, and both at once.
+  // The same two workers, replaced several times, and both at the same time.
   for (let round = 0; round < 5; round++) {
     for (const worker of [1, 2]) {
       const { registry, requests, running, duration } = measured()
