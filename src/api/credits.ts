@@ -27,7 +27,7 @@ export const transactionsQuery = z.object({
 })
 
 /** Returns the cursor of a parsed query; null for the first page. */
-export function cursorOf({ cursor }: z.output<typeof transactionsQuery>): TransactionsCursor | null {
+export function readTransactionsCursor({ cursor }: z.output<typeof transactionsQuery>): TransactionsCursor | null {
   if (cursor === undefined) return null
   const [, day, txId] = cursorKey.exec(readCursor(cursor, cursorKey)!)!
   return { day: Number(day), txId: BigInt(txId!) }

@@ -131,8 +131,8 @@ function buildObject(rules: Rules, work: Work, depth: number): Json {
 
 function buildArray(rules: Rules, work: Work, depth: number): Json {
   const first = Array.isArray(rules.prefixItems) ? (rules.prefixItems as unknown[]) : []
-  const wanted = Math.max(first.length, bound(rules.minItems, 0), depth < 3 ? 1 : 0)
-  const count = Math.min(wanted, bound(rules.maxItems, maxItems), maxItems)
+  const desired = Math.max(first.length, bound(rules.minItems, 0), depth < 3 ? 1 : 0)
+  const count = Math.min(desired, bound(rules.maxItems, maxItems), maxItems)
   const items: Json[] = []
   while (items.length < count && work.valuesLeft > 0) {
     items.push(build(items.length < first.length ? first[items.length] : rules.items, work, depth + 1))

@@ -7,7 +7,7 @@ const errorCodes = Object.keys(errorTable) as ErrorCode[]
 
 /** Returns the error responses of an endpoint: one per status, which lists the error codes with that status. */
 export function errorResponses(endpoint: Endpoint): Json {
-  const byStatus = Object.groupBy(errorsOf(endpoint), code => errorTable[code].status)
+  const byStatus = Object.groupBy(endpointErrors(endpoint), code => errorTable[code].status)
   return Object.fromEntries(
     Object.entries(byStatus).map(([status, group = []]) => [
       status,
@@ -50,7 +50,7 @@ const withBody: readonly ErrorCode[] = [
 ]
 
 /** Returns the error codes of an endpoint, in the order of the table. */
-function errorsOf({ access, scope, isReport, doc }: Endpoint): ErrorCode[] {
+function endpointErrors({ access, scope, isReport, doc }: Endpoint): ErrorCode[] {
   const codes = new Set<ErrorCode>([
     ...always,
     ...(access === 'key' ? withKey : []),

@@ -9,7 +9,7 @@ export function refuseAddress(
   reply: FastifyReply,
 ): never {
   const path = url.split('?', 1)[0]!
-  const allowed = endpoints.filter(endpoint => matchesPath(endpoint, path)).flatMap(methodsOf)
+  const allowed = endpoints.filter(endpoint => matchesPath(endpoint, path)).flatMap(acceptedMethods)
   if (allowed.length === 0) {
     throw new ApiError('not_found', {
       message: `No endpoint serves ${method} ${printable(path)}. See /docs for the API.`,
@@ -32,7 +32,7 @@ function matchesPath(endpoint: Endpoint, path: string): boolean {
 }
 
 /** Fastify answers HEAD for every GET route. */
-function methodsOf({ method }: Endpoint): string[] {
+function acceptedMethods({ method }: Endpoint): string[] {
   return method === 'GET' ? ['GET', 'HEAD'] : [method]
 }
 

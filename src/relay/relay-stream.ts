@@ -48,7 +48,7 @@ export async function relayStream(
     })
   } catch (error) {
     failure = error
-    outcome = outcomeOf(error)
+    outcome = toOutcome(error)
   }
 
   const { text, finishReason } = stream
@@ -67,10 +67,10 @@ export async function relayStream(
     failure,
     lastEvents(costNanos) {
       if (outcome === 'client_gone' && signal.aborted) return ''
-      if (outcome !== 'served') return dialect.stream.errorEvent(clientErrorOf(failure, signal))
+      if (outcome !== 'served') return dialect.stream.errorEvent(toClientError(failure, signal))
       return encoder.end(billedUsage(reported ?? undefined, receipt, costNanos))
     },
-    unsettledEvents: fault => dialect.stream.errorEvent(clientErrorOf(fault, signal)),
+    unsettledEvents: fault => dialect.stream.errorEvent(toClientError(fault, signal)),
   }
 }
 
@@ -78,7 +78,7 @@ export async function relayStream(
  * Depends on what ended the stream, not on the state of the client: when an upstream fails and the client
  * leaves while it still reads earlier events, the failure is the upstream's and the answer is free.
  */
-function outcomeOf(error: unknown): Outcome {
+function toOutcome(error: unknown): Outcome {
   return error instanceof Cancelled ? outcomeByReason[error.reason] : 'interrupted'
 }
 
@@ -90,7 +90,7 @@ const outcomeByReason: Record<CancelReason, Outcome> = {
   not_wanted: 'interrupted',
 }
 
-function clientErrorOf(failure: unknown, signal: CancelSignal): ApiError {
+function toClientError(failure: unknown, signal: CancelSignal): ApiError {
   if (failure instanceof ApiError) return failure
   const reason = failure instanceof Cancelled ? failure.reason : null
   if (reason === 'gateway_stopping') {

@@ -19,7 +19,7 @@ export function unservedReceipt(
   chargeEarlyLeave: (offer: Offer) => boolean,
 ): Receipt {
   const attempts = failure instanceof Unserved ? failure.attempts : []
-  const outcome = outcomeOf(failure, signal)
+  const outcome = toOutcome(failure, signal)
   const last = attempts.at(-1)
   // With any other outcome of the last attempt, no server was working when the client left: the attempt had
   // failed, or nothing had been sent. Earlier attempts failed and are not charged.
@@ -54,7 +54,7 @@ export const faultReceipt: Receipt = {
   firstTokenMs: null,
 }
 
-function outcomeOf(failure: unknown, signal: CancelSignal): Outcome {
+function toOutcome(failure: unknown, signal: CancelSignal): Outcome {
   if (signal.aborted) return hasClientLeft(signal) ? 'client_gone' : 'shutdown'
   if (!(failure instanceof ApiError)) return 'internal_error'
   return failure.row.status < 500 ? 'refused_upstream' : 'unserved'

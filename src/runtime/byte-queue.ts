@@ -21,10 +21,10 @@ export class ByteQueue {
 
   /** Removes and returns the first bytes, at most `bytesMax`. */
   take(bytesMax: number): Buffer {
-    const taken = this.#memory.subarray(this.#start, Math.min(this.#end, this.#start + bytesMax))
-    this.#start += taken.length
+    const removed = this.#memory.subarray(this.#start, Math.min(this.#end, this.#start + bytesMax))
+    this.#start += removed.length
     if (this.length === 0) this.clear()
-    return taken
+    return removed
   }
 
   clear(): void {

@@ -23,21 +23,23 @@ export function readUpstreamError(body: unknown, anyShape = false): UpstreamErro
   if (anyShape && Array.isArray(body) && isJsonObject(body[0])) return readUpstreamError(body[0], true)
   if (isJsonObject(body)) {
     // Cloudflare's AI gateway puts a list into `error` (cloudflare/ai issue 436).
-    if (anyShape && Array.isArray(body.error) && isJsonObject(body.error[0])) return errorOf(body.error[0], null)
-    if (isJsonObject(body.error)) return errorOf(body.error, body.error_type)
-    if (typeof body.error === 'string' && body.error !== '') return errorOf({ message: body.error }, body.error_type)
-    if (body.object === 'error') return errorOf(body, null)
-    if (anyShape && typeof body.message === 'string') return errorOf(body, null)
-    if (anyShape && body.detail !== undefined) return errorOfDetail(body.detail)
-    if (body.error === true) return errorOf(body, null)
+    if (anyShape && Array.isArray(body.error) && isJsonObject(body.error[0]))
+      return readErrorObject(body.error[0], null)
+    if (isJsonObject(body.error)) return readErrorObject(body.error, body.error_type)
+    if (typeof body.error === 'string' && body.error !== '')
+      return readErrorObject({ message: body.error }, body.error_type)
+    if (body.object === 'error') return readErrorObject(body, null)
+    if (anyShape && typeof body.message === 'string') return readErrorObject(body, null)
+    if (anyShape && body.detail !== undefined) return readErrorDetail(body.detail)
+    if (body.error === true) return readErrorObject(body, null)
   }
-  if (anyShape) return errorOf({ message: typeof body === 'string' ? body : '' }, null)
+  if (anyShape) return readErrorObject({ message: typeof body === 'string' ? body : '' }, null)
   return null
 }
 
-function errorOf(source: JsonObject, outerType: unknown): UpstreamError {
+function readErrorObject(source: JsonObject, outerType: unknown): UpstreamError {
   // Mistral puts FastAPI's details into the message (openai-compatible-conversation issue 26).
-  if (isJsonObject(source.message) && source.message.detail !== undefined) return errorOfDetail(source.message.detail)
+  if (isJsonObject(source.message) && source.message.detail !== undefined) return readErrorDetail(source.message.detail)
   return {
     message: messageBehindRouter(source) ?? text(source.message) ?? text(source.detail) ?? text(source.code) ?? '',
     type: text(source.type) ?? text(outerType),
@@ -62,10 +64,10 @@ function messageBehindRouter({ message, metadata }: JsonObject): string | null {
 }
 
 /** FastAPI sends a text or a list of `{loc: ["body", "messages", 0, "role"], msg}`. */
-function errorOfDetail(detail: unknown): UpstreamError {
-  if (!Array.isArray(detail)) return errorOf(isJsonObject(detail) ? detail : { message: detail }, null)
+function readErrorDetail(detail: unknown): UpstreamError {
+  if (!Array.isArray(detail)) return readErrorObject(isJsonObject(detail) ? detail : { message: detail }, null)
   const first: unknown = detail[0]
-  if (!isJsonObject(first)) return errorOf({ message: first }, null)
+  if (!isJsonObject(first)) return readErrorObject({ message: first }, null)
   const where = Array.isArray(first.loc) ? first.loc.filter(step => isStep(step) && step !== 'body') : []
   const param = keyPath(where)
   return { message: text(first.msg) ?? '', type: null, param: param === '' ? null : param, code: text(first.type) }

@@ -49,11 +49,11 @@ function withoutFields(items: unknown, fields: readonly string[]): unknown {
   )
   return items.map(item => {
     if (!isJsonObject(item)) return item
-    const kept = { ...item }
-    for (const field of fields) delete kept[field]
-    if (toolCallFields.length > 0 && 'tool_calls' in kept)
-      kept.tool_calls = withoutFields(kept.tool_calls, toolCallFields)
-    return kept
+    const remaining = { ...item }
+    for (const field of fields) delete remaining[field]
+    if (toolCallFields.length > 0 && 'tool_calls' in remaining)
+      remaining.tool_calls = withoutFields(remaining.tool_calls, toolCallFields)
+    return remaining
   })
 }
 

@@ -76,7 +76,7 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
         response: json(deletedAlert, 'The alert rule and its undelivered alerts were deleted.'),
       },
       async handle(context) {
-        const { ruleId } = await alerts.remove(context.caller, ruleIdOf(context))
+        const { ruleId } = await alerts.remove(context.caller, ruleIdParam(context))
         return { id: ruleId, object: 'alert', deleted: true }
       },
     },
@@ -95,7 +95,7 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
         response: json(testedAlert, 'The test alert is queued. The deliveries of the rule show its result.'),
       },
       async handle(context) {
-        const id = ruleIdOf(context)
+        const id = ruleIdParam(context)
         return { id, alert_id: await alerts.test(context.caller, id) }
       },
     },
@@ -112,11 +112,11 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
         errors: ['not_found'],
         response: json(alertDeliveries, 'The last 50 alerts of the rule and their delivery status, newest first.'),
       },
-      handle: async context => showDeliveries(await alerts.history(context.caller, ruleIdOf(context))),
+      handle: async context => showDeliveries(await alerts.history(context.caller, ruleIdParam(context))),
     },
   ]
 }
 
-function ruleIdOf({ request }: EndpointContext): string {
+function ruleIdParam({ request }: EndpointContext): string {
   return (request.params as { id: string }).id
 }

@@ -1,4 +1,4 @@
-import { cursorOf, creditTransactions as schema, transactionsQuery } from '../../api/credits.ts'
+import { readTransactionsCursor, creditTransactions as schema, transactionsQuery } from '../../api/credits.ts'
 import { readQuery } from '../../api/reports.ts'
 import type { CreditReports } from '../../usage/credit-reports.ts'
 import type { Endpoint } from '../endpoint.ts'
@@ -20,7 +20,7 @@ export function creditTransactions(deps: { reports: CreditReports }): Endpoint {
     },
     handle({ caller, request }) {
       const query = readQuery(transactionsQuery, request.query)
-      return deps.reports.transactions(caller, query.limit, cursorOf(query))
+      return deps.reports.transactions(caller, query.limit, readTransactionsCursor(query))
     },
   }
 }

@@ -110,7 +110,7 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
 
   readonly #onData = (bytes: Buffer): void => {
     if (this.#phase === 'closing') return
-    if (this.#response !== null) this.#keepPipelined(bytes)
+    if (this.#response !== null) this.#queuePipelined(bytes)
     else if (this.#part === null) this.#beginRequest(bytes)
     else {
       this.#part = Buffer.concat([this.#part, bytes])
@@ -120,7 +120,7 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
   }
 
   /** Keeps the pieces apart: joining each of 64 Ki single bytes to those before it would cost 0.7 s of CPU. */
-  #keepPipelined(bytes: Buffer): void {
+  #queuePipelined(bytes: Buffer): void {
     if (this.#pipelined.length < PIPELINED_BYTES_MAX) this.#pipelined.add(bytes)
     else this.#phase = 'last answer'
   }
