@@ -64,7 +64,7 @@ function add(): Command {
           { masterKey: await requireMasterKey(session, pool), allowPrivateUrls: config.hosters.allowPrivateUrls },
         ),
       )
-      const earns = `${config.platform.hosterShareBps / 100} %`
+      const earns = `${config.platform.hosterShareBps / 100}%`
       session.output.result(
         { hoster_id: added.hosterId, endpoint_id: added.endpointId, name, state: 'pending' },
         `Added ${name} as ${added.hosterId}; it earns ${earns} of each charge.`,

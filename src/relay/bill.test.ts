@@ -126,7 +126,7 @@ test.each<[string, unknown[], unknown[]]>([
   ['upstream died: nothing', billed('hoster', 'interrupted', { reported: [20, 80] }), [0, 0, 'none']],
   ['gateway stopped: nothing', billed('local', 'shutdown', { reported: [20, 80] }), [0, 0, 'none']],
   [
-    'hoster within 5 % and 8 tokens: the report',
+    'hoster within 5% and 8 tokens: the report',
     billed('hoster', 'served', { reported: [inputCount, highestAccepted] }),
     [inputCount, highestAccepted, 'upstream'],
   ],

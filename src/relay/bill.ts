@@ -110,7 +110,7 @@ interface ChosenCount {
 }
 
 /**
- * Chooses the upstream's report or the gateway's count. The slack of 5 % and 8 tokens covers honest
+ * Chooses the upstream's report or the gateway's count. The slack of 5% and 8 tokens covers honest
  * differences between tokenizers and chat templates.
  */
 function chooseCount(reported: number | null, count: () => number, isHoster: boolean): ChosenCount {

@@ -5,8 +5,8 @@ import { setPriority } from 'node:os'
 const V8_THREAD = 'node-V8Worker'
 
 /**
- * A third of the scheduler weight of the main thread, which then gets three quarters of a core that both
- * compete for.
+ * Gives V8's threads a third of the main thread's scheduler weight, so the main thread gets three quarters of a
+ * core that both compete for.
  */
 const NICENESS = 5
 

@@ -34,8 +34,8 @@ function loadTokenizer(): Tokenizer {
  * Counts the tokens of `text` in the o200k_base vocabulary, slice by slice.
  *
  * The result equals the unsliced count for text with a space at least every 512 characters, because slices end
- * before spaces and no token spans one. For longer unbroken runs it is less than 1 % too high (at most one
- * token per slice). Other vocabularies (Llama, Qwen, Mistral) differ from o200k_base by 10 to 20 %.
+ * before spaces and no token spans one. For longer unbroken runs it is less than 1% too high (at most one
+ * token per slice). Other vocabularies (Llama, Qwen, Mistral) differ from o200k_base by 10 to 20%.
  *
  * Blocks the calling thread for about 0.1 ms per 1,000 characters of prose, 1 ms of random letters, 2 ms of
  * random CJK. Pass `stopAbove` to count megabytes of untrusted text.

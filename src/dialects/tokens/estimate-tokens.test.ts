@@ -10,7 +10,7 @@ test('counts a text of ordinary length exactly', () => {
   expect(estimateTokens('')).toBe(0)
 })
 
-test('estimates a long text within 2 %, even if its halves differ', () => {
+test('estimates a long text within 2%, even if its halves differ', () => {
   const prose = sentence.repeat(2_000)
   const mixed = prose + '列車は駅に着いた。'.repeat(20_000)
   for (const text of [prose, mixed]) {

@@ -9,7 +9,7 @@ const SAMPLES = 128
 
 /**
  * Estimates the tokens of an untrusted text at a bounded cost. Exact up to 65,536 UTF-16 units. For a longer
- * text it counts 128 evenly spaced slices of 512 units and extrapolates; for prose the error is about 1 %.
+ * text it counts 128 evenly spaced slices of 512 units and extrapolates; for prose the error is about 1%.
  * Sampling only the beginning would let a caller hide other text after it.
  */
 export function estimateTokens(text: string): number {
