@@ -1,25 +1,22 @@
 import { Webhook } from 'standardwebhooks'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { pruneAlerts, readHistory } from '../../src/alerts/alert-store.ts'
 import { ATTEMPTS_MAX } from '../../src/alerts/enqueue-deliveries.ts'
 import { postWebhook } from '../../src/alerts/post-webhook.ts'
 import { createPinnedLookup } from '../../src/egress/pinned-lookup.ts'
+import { useResource } from '../harness/use-resource.ts'
 import { type AlertWorld, createAlertWorld, noSmtp } from './alert-world.ts'
 import { type SmtpSink, startSmtpSink } from './smtp-sink.ts'
-import { startWebhookReceiver, type WebhookReceiver } from './webhook-receiver.ts'
+import { startWebhookReceiver } from './webhook-receiver.ts'
 
 const USD = 1_000_000_000n
 
 let world: AlertWorld
 let sink: SmtpSink
-let receiver: WebhookReceiver
+const receiver = useResource(startWebhookReceiver, server => server.close(), 'test')
 beforeAll(async () => {
   sink = await startSmtpSink()
   world = await createAlertWorld({ smtp: { ...noSmtp, host: '127.0.0.1', port: sink.port } })
-})
-beforeEach(async () => {
-  receiver = await startWebhookReceiver()
-  return () => receiver.close()
 })
 afterAll(async () => {
   await world?.close()

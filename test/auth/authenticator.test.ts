@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
+import { beforeEach, expect, test, vi } from 'vitest'
 import { addCustomer, findCustomer, promoteAccountTier, setAccountTier } from '../../src/accounts/customers.ts'
 import { mintApiKey } from '../../src/auth/api-key.ts'
 import { createAuthenticator } from '../../src/auth/authenticator.ts'
@@ -7,23 +7,18 @@ import { findKeys, issueKey, listKeys, revokeKey } from '../../src/auth/keys.ts'
 import type { Sql } from '../../src/db/pool.ts'
 import { transaction } from '../../src/db/pool.ts'
 import type { AccountLimits } from '../../src/domain/caller.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
 import { WAIT_OPTIONS } from '../harness/patience.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
 
 const tiers: Record<string, AccountLimits> = {
   free: { requestsPerMinute: 20, requestsPerDay: 1_000, dailySpendCapNanos: 5_000_000_000n },
   scale: { requestsPerMinute: 3_000, requestsPerDay: 1_000_000, dailySpendCapNanos: 5_000_000_000_000n },
 }
 
-let database: TestDatabase
+const database = useTestDatabase()
 let customerId: string
 let key: string
 let keyId: string
-
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
 
 beforeEach(async () => {
   const email = `a${Math.random().toString(36).slice(2)}@example.com`

@@ -2,17 +2,16 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { addCustomer } from '../../src/accounts/customers.ts'
 import { createKeyRing, type KeyRing } from '../../src/auth/key-ring.ts'
 import { createPool, type Pool } from '../../src/db/pool.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
 
-let database: TestDatabase
+const database = useTestDatabase()
 /** Used by the key ring alone. */
 let pool: Pool
 let ring: KeyRing
 /** Rows that PostgreSQL has sent to the key ring. */
 let rows = 0
 
-beforeAll(async () => {
-  database = await createTestDatabase()
+beforeAll(() => {
   pool = createPool(database.connection, { max: 1, applicationName: 'key ring' })
   pool.pg.on('connect', client => {
     const { connection } = client as typeof client & { readonly connection: NodeJS.EventEmitter }
@@ -21,10 +20,7 @@ beforeAll(async () => {
   ring = createKeyRing(pool)
 })
 
-afterAll(async () => {
-  await pool?.end()
-  await database?.drop()
-})
+afterAll(() => pool?.end())
 
 /** Lists the ids of the customer's keys. */
 async function idsOf(customerId: string) {

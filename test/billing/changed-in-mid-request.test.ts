@@ -1,28 +1,19 @@
 // Changes during a request do not affect it: docs/money.md, "When something breaks".
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { setAccountTier } from '../../src/accounts/customers.ts'
 import { listKeys, revokeKey } from '../../src/auth/keys.ts'
 import { transaction } from '../../src/db/pool.ts'
 import { suspendHoster } from '../../src/supply/hosters/hosters.ts'
 import { setHosterPrice } from '../../src/supply/hosters/set-hoster-price.ts'
-import { startTestApp, type TestApp } from '../harness/app.ts'
 import { readError } from '../harness/event-stream.ts'
-import { answer, type ScriptedUpstream, startScriptedUpstream, usageOf } from '../harness/scripted-upstream.ts'
+import { answer, usageOf } from '../harness/scripted-upstream.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let gateway: TestApp
-
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  gateway = await startTestApp({
-    yaml: `
+const upstream = useUpstream()
+const gateway = useTestApp({
+  yaml: `
 hosters: { allow_private_urls: true }
 account_tiers: { closed: { requests_per_minute: 1, requests_per_day: 1, daily_spend_cap_usd: 0 } }`,
-  })
-})
-afterAll(async () => {
-  await gateway?.close()
-  await upstream?.close()
 })
 
 test('a request is charged at the price of its admission, and its hoster is paid, although price, hoster, key and tier have changed', async () => {

@@ -4,7 +4,7 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { countTokens } from '../../src/dialects/tokens/count-tokens.ts'
 import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
 import { TextBuffer } from '../../src/relay/text-buffer.ts'
@@ -19,7 +19,6 @@ import {
   closeAfter,
   contentChunk,
   neverEnding,
-  type ScriptedUpstream,
   sse,
   stall,
   startScriptedUpstream,
@@ -27,10 +26,8 @@ import {
   usageChunk,
   usageOf,
 } from '../harness/scripted-upstream.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 import { killedInMidStream } from './killed-in-mid-stream.ts'
-
-let upstream: ScriptedUpstream
-let gateway: TestApp
 
 const credit = 5_000_000_000n
 const messages = [{ role: 'user', content: 'Hello' }]
@@ -39,19 +36,13 @@ const inputTokens = 7
 const inputNanos = 7_000n
 const startedMs = Date.now()
 
-beforeAll(async () => {
-  gateway = await startTestApp({
-    yaml: 'hosters: { allow_private_urls: true }',
-    // A fixed time, so that the tests cannot cross midnight.
-    clock: { epochMs: () => startedMs, monotonicMs: () => performance.now() },
-  })
+const gateway = useTestApp({
+  yaml: 'hosters: { allow_private_urls: true }',
+  // A fixed time, so that the tests cannot cross midnight.
+  clock: { epochMs: () => startedMs, monotonicMs: () => performance.now() },
 })
-afterAll(() => gateway?.close())
 // One per test, so that responses that a failed test left unused serve no other test.
-beforeEach(async () => {
-  upstream = await startScriptedUpstream()
-})
-afterEach(() => upstream?.close())
+const upstream = useUpstream('test')
 
 interface Sale {
   readonly customer: TestCustomer

@@ -1,19 +1,9 @@
-import { randomUUID } from 'node:crypto'
 import OpenAI from 'openai'
 import { expect, test } from 'vitest'
-import { demoOffer } from '../../src/demo/demo-offer.ts'
-import { startDemoUpstream } from '../../src/demo/start-demo-upstream.ts'
-import { useResource } from '../harness/use-resource.ts'
-import { useTestApp } from '../harness/use-test-app.ts'
+import { useDemoApp } from '../harness/use-demo-app.ts'
 import { weatherTool } from './client-world.ts'
 
-const apiKey = randomUUID()
-const price = { inputPicoPerToken: 100_000n, outputPicoPerToken: 400_000n }
-const demo = useResource(
-  () => startDemoUpstream({ apiKey, tokensPerSecond: 100_000, firstTokenMs: 0 }),
-  server => server.close(),
-)
-const gateway = useTestApp(() => ({ offers: [demoOffer({ baseUrl: demo.baseUrl, apiKey, price })] }))
+const gateway = useDemoApp()
 
 async function setUp() {
   const customer = await gateway.customer()

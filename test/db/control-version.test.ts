@@ -1,13 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { bumpControlVersion, watchControlVersions } from '../../src/db/control-version.ts'
 import type { Sql } from '../../src/db/pool.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database?.drop())
+const database = useTestDatabase()
 
 test('a slow listener does not delay the other listeners', async () => {
   const changes = watchControlVersions(database.pool, { intervalMs: 5 })

@@ -3,12 +3,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import { migrate, pendingMigrations } from '../../src/db/migrate.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
 
-let db: TestDatabase
+const db = useTestDatabase('test')
 let directory: string
 beforeEach(async () => {
-  db = await createTestDatabase()
   // The template has this version's migrations applied; these tests use other migrations.
   await db.pool.query('DROP SCHEMA public CASCADE')
   await db.pool.query('CREATE SCHEMA public')
@@ -16,10 +15,7 @@ beforeEach(async () => {
   await write('0001_fruit.sql', 'CREATE TABLE fruit (name text);\nINSERT INTO fruit VALUES ($$apple$$);\n')
   await write('0002_colour.sql', 'ALTER TABLE fruit ADD colour text;\n')
 })
-afterEach(async () => {
-  await db.drop()
-  await rm(directory, { recursive: true })
-})
+afterEach(() => rm(directory, { recursive: true }))
 
 const write = (name: string, sql: string) => writeFile(join(directory, name), sql)
 const run = () => migrate(db.connection, directory)

@@ -1,14 +1,13 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { beforeAll, describe, expect, it } from 'vitest'
 import { createPool, transaction, withQueryTimeout } from '../../src/db/pool.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { createTestDatabase } from '../harness/database.ts'
 import { startFaultProxy } from '../harness/fault-proxy.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
 
-let db: TestDatabase
+const db = useTestDatabase()
 beforeAll(async () => {
-  db = await createTestDatabase()
   await db.pool.query('CREATE TABLE note (id int PRIMARY KEY, text text)')
 })
-afterAll(() => db.drop())
 
 describe('values', () => {
   it('reads money as bigint, alone and in arrays, beyond what a number can hold', async () => {

@@ -1,15 +1,12 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server } from 'node:net'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { createPool } from '../../src/db/pool.ts'
 import { unusableReason } from '../../src/db/unusable-reason.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { createTestDatabase } from '../harness/database.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = useTestDatabase()
 
 it('accepts a PostgreSQL that applies our session settings over those of its database', async () => {
   const { database } = db.connection

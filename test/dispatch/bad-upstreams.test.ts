@@ -1,5 +1,5 @@
 import { gzipSync } from 'node:zlib'
-import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, it, vi } from 'vitest'
 import { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import {
@@ -13,7 +13,6 @@ import {
   html200,
   neverEnding,
   rawResponse,
-  type ScriptedUpstream,
   sse,
   sseBytes,
   stall,
@@ -24,22 +23,15 @@ import {
   usageChunk,
   usageOf,
 } from '../harness/scripted-upstream.ts'
-import { completionId, type Dispatching, offerAt, readStream, startDispatching } from './dispatching.ts'
+import { useUpstream } from '../harness/use-test-app.ts'
+import { completionId, offerAt, readStream, useDispatching } from './dispatching.ts'
 
-let upstream: ScriptedUpstream
-let dispatching: Dispatching
-beforeAll(async () => {
-  upstream = await startScriptedUpstream()
-  dispatching = startDispatching()
-})
+const upstream = useUpstream()
+const dispatching = useDispatching()
 afterEach(() => {
   vi.restoreAllMocks()
   // No request is left in flight, whatever happened.
   expect(dispatching.health.inFlight('one/public-model')).toBe(0)
-})
-afterAll(async () => {
-  await dispatching.close()
-  await upstream.close()
 })
 
 const stream = { stream: true }

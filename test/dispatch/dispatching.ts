@@ -13,6 +13,7 @@ import { createCustomerBreakers } from '../../src/supply/breakers/customer-break
 import { createHealth } from '../../src/supply/breakers/health.ts'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
+import { useResource } from '../harness/use-resource.ts'
 
 export const requestId = '0198c0de-0000-7000-8000-00000000abcd'
 /** The default customer. */
@@ -97,6 +98,11 @@ export interface Dispatching {
   readonly reports: readonly string[]
   send(offers: Offer | readonly Offer[], body?: object, signal?: AbortSignal, customerId?: string): Promise<Answer>
   close(): Promise<void>
+}
+
+/** Dispatching for the tests of this file, or a new one for each test. */
+export function useDispatching(scope?: 'file' | 'test'): Dispatching {
+  return useResource(startDispatching, dispatching => dispatching.close(), scope)
 }
 
 /** Composes dispatch as the gateway does, with the real client, health and clock. */

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
 import { ApiError } from '../../src/domain/errors.ts'
 import type { Unserved } from '../../src/domain/upstream-failure.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
@@ -14,26 +14,17 @@ import {
   hangUp,
   neverEnding,
   rawResponse,
-  type ScriptedUpstream,
   sse,
   stall,
-  startScriptedUpstream,
   status,
   streamBytes,
   streamEvents,
 } from '../harness/scripted-upstream.ts'
-import { type Dispatching, offerAt, readStream, startDispatching } from './dispatching.ts'
+import { useUpstream } from '../harness/use-test-app.ts'
+import { offerAt, readStream, startDispatching, useDispatching } from './dispatching.ts'
 
-let dispatching: Dispatching
-let upstreams: ScriptedUpstream[]
-beforeEach(async () => {
-  dispatching = startDispatching()
-  upstreams = await Promise.all(Array.from({ length: 4 }, () => startScriptedUpstream()))
-})
-afterEach(async () => {
-  await dispatching.close()
-  await Promise.all(upstreams.map(upstream => upstream.close()))
-})
+const upstreams = Array.from({ length: 4 }, () => useUpstream('test'))
+const dispatching = useDispatching('test')
 
 const stream = { stream: true }
 const role = chunk({ role: 'assistant', content: '' })
@@ -149,8 +140,8 @@ describe('failing over', () => {
   })
 
   it('takes the number of servers from the configuration', async () => {
-    await dispatching.close()
-    dispatching = startDispatching({ attemptsMax: 1 })
+    const dispatching = startDispatching({ attemptsMax: 1 })
+    onTestFinished(() => dispatching.close())
     upstreams[0]!.always(boom)
     const offers = [at(0), at(1), at(0, { modelId: 'b' })]
     const { attempts } = await unserved(dispatching.send(offers))

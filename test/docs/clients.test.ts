@@ -1,30 +1,16 @@
 import { spawn } from 'node:child_process'
-import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readdirSync, readFileSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { parse as parseYaml } from 'yaml'
-import { demoOffer } from '../../src/demo/demo-offer.ts'
-import { type DemoUpstream, startDemoUpstream } from '../../src/demo/start-demo-upstream.ts'
 import { constraints } from '../clients/client-world.ts'
-import { startTestApp, type TestApp, type TestCustomer } from '../harness/app.ts'
+import { useDemoApp } from '../harness/use-demo-app.ts'
+import { useCustomer } from '../harness/use-test-app.ts'
 
-let demo: DemoUpstream
-let gateway: TestApp
-let customer: TestCustomer
-beforeAll(async () => {
-  const apiKey = randomUUID()
-  demo = await startDemoUpstream({ apiKey, tokensPerSecond: 100_000, firstTokenMs: 0 })
-  const price = { inputPicoPerToken: 100_000n, outputPicoPerToken: 400_000n }
-  gateway = await startTestApp({ offers: [demoOffer({ baseUrl: demo.baseUrl, apiKey, price })] })
-  customer = await gateway.customer()
-})
-afterAll(async () => {
-  await gateway?.close()
-  await demo?.close()
-})
+const gateway = useDemoApp()
+const customer = useCustomer(gateway)
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const folder = new URL('../../docs/clients/', import.meta.url)

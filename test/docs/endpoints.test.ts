@@ -1,7 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { lowerRankReasons } from '../../src/api/activity.ts'
 import { exportColumns } from '../../src/api/reports.ts'
-import { startTestApp, type TestApp } from '../harness/app.ts'
+import { useTestApp } from '../harness/use-test-app.ts'
 import { readPage, tableRows } from './page.ts'
 
 const page = readPage('docs/api.md')
@@ -20,13 +20,11 @@ interface OpenApi {
   readonly components: { schemas: Record<string, { properties: object; required: string[] }> }
 }
 
-let app: TestApp
+const app = useTestApp()
 let openapi: OpenApi
 beforeAll(async () => {
-  app = await startTestApp()
   openapi = (await (await fetch(`${app.url}/openapi.json`)).json()) as OpenApi
 })
-afterAll(() => app.close())
 
 describe('docs/api.md', () => {
   test('lists exactly the routes of the server', () => {

@@ -3,24 +3,21 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { databaseUrl, runCli } from '../cli/run-cli.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
-import { type ScriptedUpstream, startScriptedUpstream } from '../harness/scripted-upstream.ts'
+import { useTestDatabase, useUpstream } from '../harness/use-test-app.ts'
 import { eventually, type GatewayProcess, startGatewayProcess } from './gateway-process.ts'
 
 // Two nodes that share only the database. The command line, a third process, makes each change. The
 // documentation promises that a change takes effect on both nodes within 2 s; the tests allow more, for a busy
 // machine.
 
+const upstream = useUpstream()
+const database = useTestDatabase()
 let directory: string
-let upstream: ScriptedUpstream
-let database: TestDatabase
 let env: Record<string, string>
 let nodes: GatewayProcess[] = []
 
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'switchyard-control-'))
-  upstream = await startScriptedUpstream()
-  database = await createTestDatabase()
   await writeFile(
     join(directory, 'switchyard.yaml'),
     `
@@ -40,8 +37,6 @@ signup: { tier: standard }
 })
 afterAll(async () => {
   for (const node of nodes) expect(await node.stop()).toBe(0)
-  await database?.drop()
-  await upstream?.close()
   await rm(directory, { recursive: true })
 })
 

@@ -4,19 +4,15 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { databaseUrl } from '../cli/run-cli.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
 import { startGatewayProcess } from './gateway-process.ts'
 
+const database = useTestDatabase()
 let directory: string
-let database: TestDatabase
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'switchyard-loads-'))
-  database = await createTestDatabase()
 })
-afterAll(async () => {
-  await database?.drop()
-  await rm(directory, { recursive: true })
-})
+afterAll(() => rm(directory, { recursive: true }))
 
 test('a start from the compile cache loads neither the type stripper nor fetch, which take 33 MB', async () => {
   const list = join(directory, 'loaded.json')

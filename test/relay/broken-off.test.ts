@@ -1,12 +1,12 @@
 // Streams that do not reach their end. The side that broke the stream off decides what is billed, which error
 // the client gets, and whether the server is blamed.
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
 import { ApiError } from '../../src/domain/errors.ts'
 import { relayStream, type WriteEvents } from '../../src/relay/relay-stream.ts'
 import { Connection } from '../../src/upstreams/connection.ts'
 import { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
-import { type Dispatching, jobOf, offerAt, planOf, startDispatching } from '../dispatch/dispatching.ts'
+import { jobOf, offerAt, planOf, useDispatching } from '../dispatch/dispatching.ts'
 import { parseEventStream } from '../harness/event-stream.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import {
@@ -14,27 +14,20 @@ import {
   chunk,
   contentChunk,
   rawResponse,
-  type ScriptedUpstream,
   sse,
   sseBytes,
   stall,
-  startScriptedUpstream,
   status,
   usageChunk,
   usageOf,
 } from '../harness/scripted-upstream.ts'
+import { useUpstream } from '../harness/use-test-app.ts'
 
-let upstream: ScriptedUpstream
-let dispatching: Dispatching
-beforeEach(async () => {
-  upstream = await startScriptedUpstream()
-  dispatching = startDispatching()
-})
-afterEach(async () => {
+const upstream = useUpstream('test')
+const dispatching = useDispatching('test')
+afterEach(() => {
   vi.restoreAllMocks()
   vi.useRealTimers()
-  await dispatching.close()
-  await upstream.close()
 })
 
 const role = chunk({ role: 'assistant', content: '' })

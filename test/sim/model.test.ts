@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { idOf } from '../../sim/id-of.ts'
 import {
   createModelDatabase,
@@ -18,7 +18,7 @@ import type { LeaseRequest, LeaseReturn, LedgerStore } from '../../src/ledger/le
 import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
 import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
 import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
 
 // The model database of the simulator behaves like PostgreSQL: random histories run in both, and after each
 // step the answers and all rows of the customers are the same.
@@ -27,7 +27,7 @@ const HISTORIES = 30
 const STEPS = 36
 const SHARD = 3
 
-let database: TestDatabase
+const database = useTestDatabase()
 let store: LedgerStore
 let claims: ClaimStore
 let model: ModelDatabase
@@ -36,13 +36,11 @@ let windowMs = 0
 /** Id 0 is the key of the customer that does not exist. */
 let ids = 1
 
-beforeAll(async () => {
-  database = await createTestDatabase()
+beforeAll(() => {
   store = createPostgresStore({ money: database.pool, heartbeat: database.pool, windowClock: () => windowMs })
   claims = createPostgresClaimStore(database.pool, LONGEST_ANSWER_MS)
   model = createModelDatabase({ epochMs: Date.now, windowMs: () => windowMs })
 })
-afterAll(() => database.drop())
 
 test(`${HISTORIES} random histories have the same results in the model and in PostgreSQL`, async () => {
   const kinds = new Map<string, number>()

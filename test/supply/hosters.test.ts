@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { watchControlVersions } from '../../src/db/control-version.ts'
 import { SupplyError } from '../../src/domain/supply-error.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
@@ -13,7 +13,7 @@ import {
   suspendHoster,
 } from '../../src/supply/hosters/hosters.ts'
 import { setHosterPrice } from '../../src/supply/hosters/set-hoster-price.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
 import { offerOf } from './random-market.ts'
 
 const masterKey = randomBytes(32)
@@ -28,11 +28,7 @@ const acme: NewHoster = {
   shareBps: 8_000,
 }
 
-let database: TestDatabase
-beforeAll(async () => {
-  database = await createTestDatabase()
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
 beforeEach(async () => {
   await database.pool.query('TRUNCATE hoster CASCADE')
 })

@@ -1,13 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { markOf, noteMasterKey, readMark } from '../../src/secrets/master-key-mark.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
 
-let db: TestDatabase
-beforeAll(async () => {
-  db = await createTestDatabase()
-})
-afterAll(() => db.drop())
+const db = useTestDatabase()
 
 test('a database knows whether a server has the master key of the previous one, but not the key itself', async () => {
   const [key, other] = [randomBytes(32), randomBytes(32)]

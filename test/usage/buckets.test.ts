@@ -1,16 +1,11 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { describe, expect, test } from 'vitest'
+import { useTestDatabase } from '../harness/use-test-app.ts'
 import { createRichCustomer } from './customer.ts'
-import { createTestGateway, type TestGateway } from './test-gateway.ts'
+import { createTestGateway, useTestGateway } from './test-gateway.ts'
 import type { Use } from './usage.ts'
 
-let database: TestDatabase
-let gateway: TestGateway
-beforeAll(async () => {
-  database = await createTestDatabase()
-  gateway = createTestGateway(database)
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
+const gateway = useTestGateway(database)
 
 const HOUR_MS = 3_600_000
 const use: Use = {

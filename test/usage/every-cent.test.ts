@@ -4,24 +4,16 @@ import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
 import { audit } from '../../src/ledger/audit/audit.ts'
 import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
 import { parseEventStream } from '../harness/event-stream.ts'
-import {
-  answer,
-  type ScriptedUpstream,
-  sse,
-  startScriptedUpstream,
-  status,
-  streamEvents,
-  usageOf,
-} from '../harness/scripted-upstream.ts'
+import { answer, sse, status, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
+import { useUpstream } from '../harness/use-test-app.ts'
 import { type AccountOfHistory, type AnswerFacts, checkAccount } from './account-check.ts'
 
-let upstream: ScriptedUpstream
+const upstream = useUpstream()
 let gateway: TestApp
 /** A gateway with corrupted tables, which is closed without an audit. */
 let corrupted: TestApp
 
 beforeAll(async () => {
-  upstream = await startScriptedUpstream()
   // The prompt contains the script of the answer.
   upstream.always((request, response) => {
     const { ending, input, output } = JSON.parse(request.body.messages![0]!.content as string) as Script
@@ -38,7 +30,6 @@ afterAll(async () => {
   await corrupted?.stop()
   await corrupted?.database.drop()
   await gateway?.close()
-  await upstream?.close()
 })
 
 /** Starts a gateway with odd prices and shares, so that every amount rounds. */

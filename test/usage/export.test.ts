@@ -1,40 +1,22 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import type { Sql } from '../../src/db/pool.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
 import { createRichCustomer } from './customer.ts'
 import { parseCsv } from './parse-csv.ts'
-import { createTestGateway, type TestGateway } from './test-gateway.ts'
-import type { Use } from './usage.ts'
+import { useTestGateway } from './test-gateway.ts'
+import { hosterUse as use } from './usage.ts'
 
-let database: TestDatabase
-let gateway: TestGateway
+const database = useTestDatabase()
 /** Statements that the reports sent to PostgreSQL. */
 let statements = 0
-beforeAll(async () => {
-  database = await createTestDatabase()
-  const counting: Sql = {
-    query(statement, values) {
-      statements++
-      return database.pool.query(statement, values)
-    },
-  }
-  gateway = createTestGateway(database, counting)
-  gateway.travel('2026-11-21T12:00:00.250Z')
-})
-afterAll(() => database.drop())
-
-const use: Use = {
-  agoMs: 0,
-  modelId: 'meta/llama-3',
-  provider: 'hoster',
-  hoster: 0,
-  inputTokens: 31,
-  outputTokens: 154,
-  inputPicoPerToken: 50_000n,
-  outputPicoPerToken: 100_001n,
-  latencyMs: 398,
-  isSuccess: true,
+const counting: Sql = {
+  query(statement, values) {
+    statements++
+    return database.pool.query(statement, values)
+  },
 }
+const gateway = useTestGateway(database, counting)
+beforeAll(() => gateway.travel('2026-11-21T12:00:00.250Z'))
 
 test('one row per request under the header, oldest first', async () => {
   const caller = await createRichCustomer(database.pool)

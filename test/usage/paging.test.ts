@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { requestsQuery } from '../../src/api/activity.ts'
 import type { Sql } from '../../src/db/pool.ts'
 import type { Caller } from '../../src/domain/caller.ts'
@@ -6,34 +6,18 @@ import { listTransactions } from '../../src/ledger/accounts/list-transactions.ts
 import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
 import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
 import { type Activity, createActivity } from '../../src/usage/activity.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
 import { createRichCustomer } from './customer.ts'
-import { createTestGateway, type TestGateway } from './test-gateway.ts'
-import type { Use } from './usage.ts'
+import { useTestGateway } from './test-gateway.ts'
+import { hosterUse as use } from './usage.ts'
 
-let database: TestDatabase
-let gateway: TestGateway
+const database = useTestDatabase()
+const gateway = useTestGateway(database)
 let activity: Activity
-beforeAll(async () => {
-  database = await createTestDatabase()
-  gateway = createTestGateway(database)
+beforeAll(() => {
   gateway.travel('2026-11-21T12:00:00.250Z')
   activity = createActivity({ sql: database.pool })
 })
-afterAll(() => database.drop())
-
-const use: Use = {
-  agoMs: 0,
-  modelId: 'meta/llama-3',
-  provider: 'hoster',
-  hoster: 0,
-  inputTokens: 31,
-  outputTokens: 154,
-  inputPicoPerToken: 50_000n,
-  outputPicoPerToken: 100_001n,
-  latencyMs: 398,
-  isSuccess: true,
-}
 
 /** Reads all pages; `between` runs after each page. */
 async function readAll(caller: Caller, query: object, between: (page: number) => Promise<unknown> = async () => {}) {

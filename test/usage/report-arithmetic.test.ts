@@ -1,24 +1,19 @@
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { type CreditTransactions, readTransactionsCursor, transactionsQuery } from '../../src/api/credits.ts'
 import { intervals, readQuery, type UsageBreakdown } from '../../src/api/reports.ts'
 import type { Caller } from '../../src/domain/caller.ts'
 import { microdollars, parseUsd, usd } from '../../src/domain/money.ts'
 import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
 import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
-import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
 import { createRichCustomer, RICH_NANOS } from './customer.ts'
 import { parseCsv } from './parse-csv.ts'
-import { createTestGateway, type TestGateway } from './test-gateway.ts'
+import { useTestGateway } from './test-gateway.ts'
 import { arbitraryUse, type Use } from './usage.ts'
 
-let database: TestDatabase
-let gateway: TestGateway
-beforeAll(async () => {
-  database = await createTestDatabase()
-  gateway = createTestGateway(database)
-})
-afterAll(() => database.drop())
+const database = useTestDatabase()
+const gateway = useTestGateway(database)
 
 const DAY_MS = 86_400_000
 

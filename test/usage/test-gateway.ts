@@ -12,6 +12,7 @@ import { type CreditReports, createCreditReports } from '../../src/usage/credit-
 import { createReports, type Reports } from '../../src/usage/reports.ts'
 import type { TestDatabase } from '../harness/database.ts'
 import { storeOf } from '../harness/store-of.ts'
+import { useResource } from '../harness/use-resource.ts'
 import { settle } from '../ledger/ledger-world.ts'
 import { settlementOf, type Use } from './usage.ts'
 
@@ -23,6 +24,14 @@ export interface TestGateway {
   /** Settles these requests of `caller`, each at its time before now. */
   use(caller: Caller, uses: readonly Use[]): Promise<readonly Settlement[]>
   exportText(caller: Caller, days: number): Promise<string>
+}
+
+/** A test gateway for the tests of this file. */
+export function useTestGateway(database: TestDatabase, sql?: Sql): TestGateway {
+  return useResource(
+    () => createTestGateway(database, sql),
+    () => {},
+  )
 }
 
 export function createTestGateway({ pool }: TestDatabase, sql: Sql = pool): TestGateway {

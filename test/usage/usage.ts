@@ -20,6 +20,20 @@ export interface Use {
   readonly isSuccess: boolean
 }
 
+/** A request that a hoster served. */
+export const hosterUse: Use = {
+  agoMs: 0,
+  modelId: 'meta/llama-3',
+  provider: 'hoster',
+  hoster: 0,
+  inputTokens: 31,
+  outputTokens: 154,
+  inputPicoPerToken: 50_000n,
+  outputPicoPerToken: 100_001n,
+  latencyMs: 398,
+  isSuccess: true,
+}
+
 /** Generates requests within the last `spanMs`, by default slightly more than the longest period. */
 export function arbitraryUse(spanMs = 367 * 86_400_000): fc.Arbitrary<Use> {
   return fc.record({

@@ -1,0 +1,17 @@
+import { randomUUID } from 'node:crypto'
+import { demoOffer } from '../../src/demo/demo-offer.ts'
+import { startDemoUpstream } from '../../src/demo/start-demo-upstream.ts'
+import type { TestApp } from './app.ts'
+import { useResource } from './use-resource.ts'
+import { useTestApp } from './use-test-app.ts'
+
+/** A gateway whose only model is the demo model, for the tests of this file. */
+export function useDemoApp(): TestApp {
+  const apiKey = randomUUID()
+  const price = { inputPicoPerToken: 100_000n, outputPicoPerToken: 400_000n }
+  const demo = useResource(
+    () => startDemoUpstream({ apiKey, tokensPerSecond: 100_000, firstTokenMs: 0 }),
+    server => server.close(),
+  )
+  return useTestApp(() => ({ offers: [demoOffer({ baseUrl: demo.baseUrl, apiKey, price })] }))
+}
