@@ -15,7 +15,7 @@ export interface RunningTicketDeps {
    * Records that a client left before its first token. Returns true when its free departures are used up, so
    * that it pays for its input, worth `inputNanos`.
    */
-  readonly isEarlyLeaveCharged: (customerId: string, inputNanos: Nanos) => boolean
+  readonly noteEarlyLeave: (customerId: string, inputNanos: Nanos) => boolean
   /** Receives faults for the log: a stream that broke off, a failure that could not be settled. */
   readonly onFault: (requestId: string, fault: unknown) => void
 }
@@ -83,7 +83,7 @@ export class RunningTicket {
    */
   chargeEarlyLeave(offer: Offer): boolean {
     const { caller, job } = this.#request
-    return this.#deps.isEarlyLeaveCharged(caller.customerId, inputCostNanos(job, offer))
+    return this.#deps.noteEarlyLeave(caller.customerId, inputCostNanos(job, offer))
   }
 
   reportFault(fault: unknown): void {

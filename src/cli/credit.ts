@@ -96,7 +96,7 @@ function resultText({ customer, granted, promoted, balanceNanos }: Granted, orde
   const balance = `${usdText(balanceNanos)} USD`
   const amount = `${usdText(order.amountNanos)} USD`
   if (!granted)
-    return `${amount} with the ref ${order.ref} was granted before. Nothing changed. The balance is ${balance}.`
+    return `${amount} with the ref ${order.ref} was granted before. Nothing was changed. The balance is ${balance}.`
   if (dryRun) {
     const promotion = promoted ? ' and move from free to standard' : ''
     return `${customer.email} would get ${amount}${promotion}; the balance would be ${balance}.`

@@ -127,7 +127,7 @@ function resultText({ email, chargedNanos, refund, isNew, balanceNanos }: Refund
   const balance = `${usdText(balanceNanos)} USD`
   const amount = `${usdText(refund.amountNanos)} of ${usdText(chargedNanos)} USD`
   if (!isNew) {
-    return `${amount} was already refunded at ${timeText(refund.at)} UTC (${refund.reason}). Nothing changed. The balance of ${email} is ${balance}.`
+    return `${amount} was already refunded at ${timeText(refund.at)} UTC (${refund.reason}). Nothing was changed. The balance of ${email} is ${balance}.`
   }
   const { hosterShareNanos: share, feeNanos: fee } = refund
   const parts = [

@@ -40,7 +40,7 @@ export function generationRoutes(
  */
 export function bypassFastify(routes: readonly GenerationRoute[], fastify: RequestListener): RequestListener {
   return (request, response) => {
-    const url = normalizedTarget(request.url!)
+    const url = normalisedTarget(request.url!)
     request.url = url
     const route = routes.find(({ method, path }) => method === request.method && matchesPath(url, path))
     if (route === undefined) fastify(request, response)
@@ -48,7 +48,7 @@ export function bypassFastify(routes: readonly GenerationRoute[], fastify: Reque
   }
 }
 
-function normalizedTarget(target: string): string {
+function normalisedTarget(target: string): string {
   const url = target.startsWith('/') ? target : originForm(target)
   // Portkey's SDK and version 3 of `openai` append the path to a base URL that ends in a slash, which doubles the
   // slash.

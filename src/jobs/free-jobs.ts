@@ -2,7 +2,7 @@ import type { Sql } from '../db/pool.ts'
 
 /**
  * After this time a locked job belongs to a dead node: each job makes one delivery and a few short statements.
- * Only an audit may take longer; it is recognized by its open session.
+ * Only an audit may take longer; it is recognised by its open session.
  */
 const ABANDONED_MINUTES = 15
 

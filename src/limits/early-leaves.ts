@@ -13,7 +13,7 @@ const CUSTOMERS_MAX = 100_000
  */
 export interface EarlyLeaves {
   /** Counts one leave with input worth `inputNanos`. Returns true when it must be charged. */
-  isCharged(customerId: string, inputNanos: Nanos): boolean
+  noteLeave(customerId: string, inputNanos: Nanos): boolean
   /** Adds the charge of a request. */
   noteCharge(customerId: string, costNanos: Nanos): void
 }
@@ -42,7 +42,7 @@ export function createEarlyLeaves(deps: { freePerDay: number; freeSpendBps: bigi
     return known
   }
   return {
-    isCharged(customerId, inputNanos) {
+    noteLeave(customerId, inputNanos) {
       const today = todayOf(customerId)
       today.leaves += 1
       const forgivenNanos = today.forgivenNanos + inputNanos

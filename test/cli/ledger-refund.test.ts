@@ -58,7 +58,7 @@ test('a dry run, a refund and its repetition move the money once', async () => {
   )
   const again = await refund(requestId, '--amount', '0.00000005', '--reason', 'again')
   expect(again.stdout).toMatch(
-    /^0\.00000005 of 0\.000000101 USD was already refunded at .* \(half was cut off\)\. Nothing changed\./,
+    /^0\.00000005 of 0\.000000101 USD was already refunded at .* \(half was cut off\)\. Nothing was changed\./,
   )
 })
 

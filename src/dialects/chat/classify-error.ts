@@ -8,7 +8,7 @@ import type { UpstreamError } from './upstream-error.ts'
  */
 export function classifyError(status: number | null, error: UpstreamError, retryAfterS?: number): UpstreamFailure {
   const effectiveStatus = status ?? impliedStatus(error)
-  const summary = summarize(status, error)
+  const summary = summarise(status, error)
   const upstreamMessage = safeMessage(error.message)
   switch (readMeaning(effectiveStatus, error, retryAfterS)) {
     case 'context_too_long':
@@ -28,7 +28,7 @@ export function classifyError(status: number | null, error: UpstreamError, retry
  * Returns the status and the names that the upstream gave the error. The result is logged, so it must not
  * quote the message.
  */
-function summarize(status: number | null, { type, code }: UpstreamError): string {
+function summarise(status: number | null, { type, code }: UpstreamError): string {
   const names = new Set(
     [type, code].filter(name => name !== null && name !== String(status) && /^[\w.-]{1,64}$/.test(name)),
   )
@@ -74,7 +74,7 @@ const accountMessage = new RegExp(
 /**
  * True if our account at the upstream is out of credit, our key is wrong, or the upstream does not serve our
  * region. OpenAI and Zhipu report this with 429; Gemini, Anthropic (claude-code issues 66314 and 38035,
- * llmgateway pull request 4012), DashScope (spring-ai-alibaba issue 1146) and, for an organization that may
+ * llmgateway pull request 4012), DashScope (spring-ai-alibaba issue 1146) and, for an organisation that may
  * not stream, OpenAI (LibreChat issue 6926) with 400.
  */
 function isAccountProblem(error: UpstreamError): boolean {

@@ -1,7 +1,7 @@
 /**
  * The constant parts of a stream's events. Most events differ from the previous one only in the text of
  * `delta.content`, so this class reads the text between the constant parts. In a tight loop, parsing the
- * event, building a chunk and serializing it took more than twice as long, with more garbage.
+ * event, building a chunk and serialising it took more than twice as long, with more garbage.
  */
 export class ContentPattern {
   readonly #head: string

@@ -104,7 +104,7 @@ it('drops empty lists of tools and tool calls, which OpenAI and vLLM refuse', ()
     max_tokens: 77,
     stream: false,
   })
-  // A tool choice without a list is dropped too: agents that summarize a conversation send only a tool_choice.
+  // A tool choice without a list is dropped too: agents that summarise a conversation send only a tool_choice.
   for (const tools of [{}, { tools: null }]) {
     const idle = { ...tools, tool_choice: 'none', parallel_tool_calls: false, function_call: 'auto' }
     expect(Object.keys(bodyFor({}, idle)).sort()).toEqual(['max_tokens', 'messages', 'model', 'stream'])

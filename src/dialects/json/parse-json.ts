@@ -89,7 +89,7 @@ const UNCHECKED_UNITS_MAX = 4_096
 /**
  * Parses JSON of an upstream. Throws UpstreamFailure `malformed` if it is too deep or too large, and
  * SyntaxError if it is not JSON. V8 turns 16 MiB of brackets into 500 MB of objects in three seconds and
- * takes another forty to serialize them, which blocks every other request.
+ * takes another forty to serialise them, which blocks every other request.
  */
 export function parseUpstreamJson(text: string): unknown {
   if (text.length > UNCHECKED_UNITS_MAX) refuseOversizedAnswer(text)

@@ -3,7 +3,7 @@ import { crc32 } from 'node:zlib'
 /** The header before each payload: its length and its CRC-32, both 32-bit unsigned little-endian. */
 export const headerBytes = 8
 
-/** The longest payload. Almost every damaged length is above it, and is recognized by that. */
+/** The longest payload. Almost every damaged length is above it, and is recognised by that. */
 export const payloadBytesMax = 1 << 20
 
 /** Frames records one after the other, for one write to the disk. The memory is used again for the next batch. */

@@ -82,7 +82,7 @@ function createChat(context: ComposeContext, parts: GenerationParts): CompleteDe
         log.debug({ requestId, upstreamMessages: [fault.upstreamMessage] }, 'upstream error messages')
       }
     },
-    isEarlyLeaveCharged: (customerId, inputNanos) => earlyLeaves.isCharged(customerId, inputNanos),
+    noteEarlyLeave: (customerId, inputNanos) => earlyLeaves.noteLeave(customerId, inputNanos),
   }
 }
 
