@@ -20,7 +20,7 @@ export async function unusableReason(connection: pg.ClientConfig): Promise<strin
     return `The database ${database} has the encoding ${encoding}, which cannot store every text. Create a UTF8 database: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0`
   const session = await sessionFacts(connection)
   if (!session.arrived)
-    return 'Between here and PostgreSQL is a pooler, such as PgBouncer, that does not pass on session settings. Switchyard needs its own sessions in every pooler mode and pools them itself: set DATABASE_URL to PostgreSQL itself.'
+    return 'DATABASE_URL points to a pooler, such as PgBouncer, that does not pass on session settings. Switchyard pools its own connections and works with no pooler, in any mode: set DATABASE_URL to the address of PostgreSQL itself.'
   if (!['0', null].includes(session.transaction_timeout))
     return `transaction_timeout is ${session.transaction_timeout} for the role ${session.role}, but a migration or an audit may take longer. Switch it off: ALTER ROLE "${session.role}" IN DATABASE "${database}" SET transaction_timeout = 0`
   return undefined

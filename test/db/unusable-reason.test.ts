@@ -61,7 +61,7 @@ describe('a pooler', () => {
     const pooler = await startPooler(does)
     const { port } = pooler.address() as AddressInfo
     const reason = await unusableReason({ ...db.connection, host: '127.0.0.1', port })
-    expect(reason).toMatch(/Between here and PostgreSQL is a pooler.*set DATABASE_URL to PostgreSQL itself/)
+    expect(reason).toMatch(/DATABASE_URL points to a pooler.*set DATABASE_URL to the address of PostgreSQL itself/)
     pooler.close()
   })
 

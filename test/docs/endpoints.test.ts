@@ -78,7 +78,7 @@ describe('docs/api.md', () => {
   )
 
   test('lists every reason for a lower rank', () => {
-    expect(tableRows(page, 'why lower').map(([reason]) => reason)).toEqual([...lowerRankReasons])
+    expect(tableRows(page, 'reason').map(([reason]) => reason)).toEqual([...lowerRankReasons])
   })
 
   test('lists the fields of a chat request and marks the required ones', () => {
