@@ -45,7 +45,7 @@ const templates: Record<DueAlert['kind'], (fact: Fact) => { subject: string; sen
           sentence: `Today (${fact('day')}, UTC) you spent ${fact('spent_nanos')} USD of your daily cap of ${fact('cap_nanos')} USD. Requests that would exceed the cap are refused until 00:00 UTC.`,
         }
       : {
-          subject: `${fact('percent')} % of your daily spend cap is used`,
+          subject: `${fact('percent')}% of your daily spend cap is used`,
           sentence: `Today (${fact('day')}, UTC) you spent ${fact('spent_nanos')} USD of your daily cap of ${fact('cap_nanos')} USD.`,
         },
   key_limit_reached: fact => ({

@@ -40,7 +40,7 @@ function add(): Command {
     .action(async (emailOrId: string, kind: AlertKind, options) => {
       const session = createSession(options)
       const { webhook, email } = options as { webhook?: string; email?: string | true }
-      if (webhook === undefined && email === undefined) throw new UsageError('Give --webhook <url> or --email.')
+      if (webhook === undefined && email === undefined) throw new UsageError('Add --webhook <url> or --email.')
       const needsThreshold = kindsWithThreshold.includes(kind)
       if (needsThreshold && options.threshold === undefined)
         throw new UsageError(`${kind} needs a threshold: add --threshold <usd>.`)

@@ -200,7 +200,7 @@ function key(): Command {
     .action(async (hoster: string, options) => {
       const session = createSession(options)
       const apiKey = readKey(options) ?? null
-      if (apiKey === null && options.none !== true) throw new UsageError('Give --key-file, --key or --none.')
+      if (apiKey === null && options.none !== true) throw new UsageError('Add --key-file, --key or --none.')
       const found = await withDatabase(session, async pool =>
         setHosterKey(pool, hoster, apiKey, await requireMasterKey(session, pool)),
       )

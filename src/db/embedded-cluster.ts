@@ -153,7 +153,7 @@ function requireVersion(directory: string): void {
   const version = readFileSync(join(directory, 'PG_VERSION'), 'utf8').trim()
   if (version !== POSTGRES_MAJOR)
     throw new Error(
-      `${directory} was made by PostgreSQL ${version}, but this Switchyard comes with PostgreSQL ${POSTGRES_MAJOR}. Start the Switchyard version that made it, dump the database, and load the dump into a new data directory.`,
+      `${directory} was created by PostgreSQL ${version}, but this Switchyard comes with PostgreSQL ${POSTGRES_MAJOR}. Start the Switchyard version that created it, dump the database, and load the dump into a new data directory.`,
     )
 }
 

@@ -221,7 +221,7 @@ async function start(
     const pid = cluster.runningPid()
     if (pid !== undefined)
       throw new Error(
-        `PostgreSQL runs (process ${pid}), but ${path} is missing, so nobody can log in. Stop the Switchyard that uses it; if none does, stop that process with SIGINT. The next start sets a new password.`,
+        `PostgreSQL runs (process ${pid}), but ${path} is missing, so no process can log in. Stop the Switchyard that uses it; if none does, stop that process with SIGINT. The next start sets a new password.`,
       )
     log.warn(`${path} is missing; giving PostgreSQL a new password`)
     await cluster.resetPassword(login)

@@ -29,6 +29,6 @@ test('a configured key, hex or base64, is used and nothing is written', () => {
 test('an invalid key is refused, and a broken file is not overwritten', () => {
   expect(() => loadMasterKey({ masterKey: 'secret', dataDir })).toThrow('SWITCHYARD_MASTER_KEY must be 32 bytes')
   writeFileSync(join(dataDir, 'master.key'), 'half')
-  expect(() => loadMasterKey({ masterKey: null, dataDir })).toThrow('does not contain a key')
+  expect(() => loadMasterKey({ masterKey: null, dataDir })).toThrow('does not contain a valid key')
   expect(readFileSync(join(dataDir, 'master.key'), 'utf8')).toBe('half')
 })

@@ -56,7 +56,7 @@ function read(path: string): Buffer | undefined {
   const key = parseMasterKey(text)
   if (!key)
     throw new Error(
-      `${path} does not contain a key. Restore it from a backup; without it the sealed keys of hosters cannot be opened.`,
+      `${path} does not contain a valid key. Restore it from a backup: without it, the stored keys of hosters cannot be decrypted.`,
     )
   return key
 }

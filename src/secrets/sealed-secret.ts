@@ -54,17 +54,17 @@ function unreadable({ ownerId, purpose }: SecretOwner): SupplyError {
   if (purpose === 'stored_answer') {
     return new SupplyError(
       'unreadable_key',
-      `The stored answer of request ${ownerId} cannot be opened with this master key.`,
+      `The stored answer of request ${ownerId} cannot be decrypted with this master key.`,
     )
   }
   if (purpose === 'webhook_secret') {
     return new SupplyError(
       'unreadable_key',
-      `The webhook secret of alert rule ${ownerId} cannot be opened with this master key. Restore the master key it was sealed with, or remove the rule and add it again.`,
+      `The webhook secret of alert rule ${ownerId} cannot be decrypted with this master key. Restore the master key it was encrypted with, or remove the rule and add it again.`,
     )
   }
   return new SupplyError(
     'unreadable_key',
-    `The upstream key of hoster ${ownerId} cannot be opened with this master key. Restore the master key it was sealed with, or set the key of the hoster again.`,
+    `The upstream key of hoster ${ownerId} cannot be decrypted with this master key. Restore the master key it was encrypted with, or set the key of the hoster again.`,
   )
 }

@@ -106,6 +106,6 @@ export async function prepare({
 async function compareMasterKey(sql: Sql, masterKey: Buffer, log: FastifyBaseLogger): Promise<void> {
   if (await noteMasterKey(sql, masterKey)) return
   log.warn(
-    'the master key differs from the one of the previous start: hoster keys, webhook secrets and stored answers that were sealed with that key cannot be opened. All nodes of a database need the same master key. Restore the previous one, or set the hoster keys and webhooks again',
+    'the master key differs from the one of the previous start: hoster keys, webhook secrets and stored answers that were encrypted with that key cannot be decrypted. All nodes of a database need the same master key. Restore the previous one, or set the hoster keys and webhooks again',
   )
 }

@@ -485,7 +485,7 @@ describe('doctor', () => {
           ok: false,
           detail: expect.stringMatching(/^Migration 0002_money.sql was changed after/),
         },
-        { check: 'master key', ok: false, detail: expect.stringMatching(/does not contain a key. Restore it/) },
+        { check: 'master key', ok: false, detail: expect.stringMatching(/does not contain a valid key. Restore it/) },
       ]),
     )
     expect(await doctorIn({ SWITCHYARD_MASTER_KEY: 'ab'.repeat(32) })).toMatchObject({

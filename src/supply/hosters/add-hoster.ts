@@ -35,7 +35,7 @@ export async function addHoster(
   const apiKey = checkKey(hoster.apiKey)
   hoster.models.forEach(checkModel)
   const repeated = hoster.models.find(({ modelId }, at) => hoster.models.findIndex(m => m.modelId === modelId) < at)
-  if (repeated) throw new SupplyError('invalid_value', `The model ${repeated.modelId} is given twice.`)
+  if (repeated) throw new SupplyError('invalid_value', `The model ${repeated.modelId} appears twice.`)
 
   const hosterId = randomUUID()
   const endpointId = randomUUID()
