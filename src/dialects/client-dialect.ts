@@ -60,7 +60,7 @@ export interface StreamEncoder {
   text(content: string): string
   chunk(chunk: ChatChunk): string
   /** Returns the chunk that `text` would encode, for callers that add more fields to it. */
-  chunkOf(content: string): ChatChunk
+  textChunk(content: string): ChatChunk
   /** Ends a successful stream. `usage` is written only if the client requested it. */
   end(usage: TokenUsage): string
 }

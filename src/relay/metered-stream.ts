@@ -50,7 +50,7 @@ export class MeteredStream {
       if (this.#meter.isOverLimit()) {
         this.isCut = true
         this.finishReason = 'length'
-        return events + this.#cutOff(typeof part === 'string' ? this.#encoder.chunkOf(part) : part)
+        return events + this.#cutOff(typeof part === 'string' ? this.#encoder.textChunk(part) : part)
       }
       events += typeof part === 'string' ? this.#encoder.text(part) : this.#encoder.chunk(part)
     }

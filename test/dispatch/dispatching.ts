@@ -159,7 +159,7 @@ export async function readStream(answer: Answer): Promise<StreamSeen> {
   try {
     await answer.chunks.read(parts => {
       for (const part of parts)
-        chunks.push(typeof part === 'string' ? chatStream.encoder(chunks[0]!, false).chunkOf(part) : part)
+        chunks.push(typeof part === 'string' ? chatStream.encoder(chunks[0]!, false).textChunk(part) : part)
     })
   } catch (error) {
     failure = error

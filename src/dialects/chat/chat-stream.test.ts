@@ -10,7 +10,7 @@ it.each(envelopes)('encodes a text as it encodes the chunk of that text, with an
   for (const text of ['Hi', '', '""', 'line\n"quoted" \\ é 😀 \ud800']) {
     const plain = chatStream.encoder(envelope, false)
     const withUsage = chatStream.encoder(envelope, true)
-    const chunk = plain.chunkOf(text)
+    const chunk = plain.textChunk(text)
     expect(plain.text(text)).toBe(plain.chunk(chunk))
     expect(withUsage.text(text)).toBe(withUsage.chunk({ ...chunk, usage: null }))
   }

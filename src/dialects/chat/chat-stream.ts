@@ -29,7 +29,7 @@ class ChatStreamEncoder implements StreamEncoder {
   constructor(envelope: Envelope, includeUsage: boolean) {
     this.#envelope = envelope
     this.#includeUsage = includeUsage
-    const empty = this.chunk({ ...this.chunkOf(''), ...(includeUsage && { usage: null }) })
+    const empty = this.chunk({ ...this.textChunk(''), ...(includeUsage && { usage: null }) })
     const gap = empty.lastIndexOf('""')
     this.#textHead = empty.slice(0, gap)
     this.#textTail = empty.slice(gap + 2)
@@ -43,19 +43,15 @@ class ChatStreamEncoder implements StreamEncoder {
     return `data: ${JSON.stringify(chunk)}\n\n`
   }
 
-  chunkOf(content: string): ChatChunk {
-    return textChunk(this.#envelope, content)
+  textChunk(content: string): ChatChunk {
+    const { id, created, model } = this.#envelope
+    const choices = [{ index: 0, delta: { content }, finish_reason: null }]
+    return { id, object: 'chat.completion.chunk', created, model, choices }
   }
 
   end(usage: TokenUsage): string {
     return this.#includeUsage ? this.chunk(usageChunk(this.#envelope, usage)) + DONE : DONE
   }
-}
-
-/** Returns the chunk of a text of the first choice. */
-function textChunk({ id, created, model }: Envelope, content: string): ChatChunk {
-  const choices = [{ index: 0, delta: { content }, finish_reason: null }]
-  return { id, object: 'chat.completion.chunk', created, model, choices }
 }
 
 /** Returns the chunk with the usage, which follows the last finish_reason if the client requested it. */

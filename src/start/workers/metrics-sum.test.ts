@@ -15,8 +15,8 @@ function measured() {
   }
 }
 
-async function textOf(sum: ReturnType<typeof createMetricsSum>, own = measured()): Promise<string[]> {
-  const text = await sum.text(await own.registry.getMetricsAsJSON())
+async function textOf(sum: ReturnType<typeof createMetricsSum>, primary = measured()): Promise<string[]> {
+  const text = await sum.text(await primary.registry.getMetricsAsJSON())
   return text.split('\n').filter(line => line !== '' && !line.startsWith('#'))
 }
 
@@ -32,9 +32,9 @@ test('sums counters, histograms and gauges, and uses the highest lag and the ear
     duration.observe(worker === 3 ? 5 : 0.5)
     sum.update(worker, await registry.getMetricsAsJSON())
   }
-  const own = measured()
-  own.start.set(1000)
-  expect(await textOf(sum, own)).toEqual([
+  const primary = measured()
+  primary.start.set(1000)
+  expect(await textOf(sum, primary)).toEqual([
     'requests_total{status="200"} 6',
     'requests_total{status="503"} 1',
     'running 60',
