@@ -13,7 +13,7 @@ export interface ListedModel {
   readonly features: ReadonlySet<Feature>
   /** At least one. Each has a price range in `prices`. */
   readonly providerKinds: readonly ProviderKind[]
-  readonly prices: Partial<Record<ProviderKind, { readonly cheapest: TokenPrice; readonly dearest: TokenPrice }>>
+  readonly prices: Partial<Record<ProviderKind, { readonly lowest: TokenPrice; readonly highest: TokenPrice }>>
   /** When it was first offered, in Unix seconds. */
   readonly created: number
   readonly ownedBy: string
@@ -88,8 +88,8 @@ export function listModels(listed: Iterable<ListedModel>): ModelList {
 
 export function showModel(listed: ListedModel): Model {
   const ranges = Object.values(listed.prices)
-  const cheapest = ranges.map(range => range.cheapest).reduce((a, b) => (sum(b) < sum(a) ? b : a))
-  const dearest = ranges.map(range => range.dearest).reduce((a, b) => (sum(b) > sum(a) ? b : a))
+  const lowest = ranges.map(range => range.lowest).reduce((a, b) => (sum(b) < sum(a) ? b : a))
+  const highest = ranges.map(range => range.highest).reduce((a, b) => (sum(b) > sum(a) ? b : a))
   return {
     id: listed.id,
     object: 'model',
@@ -97,7 +97,7 @@ export function showModel(listed: ListedModel): Model {
     owned_by: listed.ownedBy,
     context_length: listed.contextTokens,
     max_output_tokens: listed.maxOutputTokens,
-    pricing: { ...showPrice(cheapest), dearest: showPrice(dearest) },
+    pricing: { ...showPrice(lowest), dearest: showPrice(highest) },
     providers: [...listed.providerKinds],
     features: [...listed.features].sort(),
     demo: listed.demo,

@@ -108,7 +108,7 @@ const streamHeaders: readonly string[] = [
 ]
 
 /**
- * Returns the headers that identify the server that answered. `replayOf`: the id of the earlier request whose
+ * Returns the headers that identify the server that answered. `replayOf`: the id of the earlier request, if its
  * answer is repeated.
  */
 export function servedByHeaders({ provider, hosterId, maxTokens }: ServedBy, replayOf?: string): HeaderList {

@@ -4,6 +4,6 @@ export type HeaderList = string[]
 /**
  * Returns the headers of every response, as a new list that the caller may extend.
  *
- * @param answerId the id of the earlier request whose answer is repeated, if there is one
+ * @param answerId the id of the earlier request, if its answer is repeated
  */
 export type HeaderBuilder = (answerId?: string) => HeaderList | Promise<HeaderList>

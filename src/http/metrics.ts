@@ -13,7 +13,7 @@ export interface Metrics {
   request(facts: { path: string; status: number; elapsedMs: number }): void
   firstToken(provider: ProviderKind, firstTokenMs: number): void
   attempt(provider: ProviderKind, outcome: AttemptOutcome): void
-  /** Counts an answer whose hoster reported more tokens than the gateway accepted. */
+  /** Counts an answer for which the hoster reported more tokens than the gateway accepted. */
   overReport(): void
   /** Counts a committed charge. */
   charge(provider: ProviderKind, facts: { costNanos: Nanos; inputTokens: number; outputTokens: number }): void

@@ -36,9 +36,9 @@ export interface ServerOptions {
   /** A client that reads none of its pending bytes for this long is disconnected. */
   readonly slowReaderMs: number
   /**
-   * How long a closing server still answers on open connections after it has stopped listening. Default 0. A
-   * proxy whose request meets a closing connection cannot know that the request was never read, and answers
-   * 502; a proxy that cannot connect tries another node.
+   * How long a closing server still answers on open connections after it has stopped listening. Default 0. If
+   * the connection closes under a request, a proxy cannot know that the request was never read, and answers
+   * 502. A proxy that cannot connect tries another node.
    */
   readonly closingGraceMs?: number
   readonly onResponse?: OnResponse

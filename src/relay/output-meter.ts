@@ -33,8 +33,8 @@ export class OutputMeter {
 
   /**
    * Returns true once the text clearly has more tokens than allowed. The slack (a quarter plus eight tokens)
-   * is for upstreams whose tokenizer produces fewer tokens than the gateway's. The bill stays within the limit
-   * in any case.
+   * is for upstreams with a tokenizer that produces fewer tokens than the gateway's. The bill stays within the
+   * limit in any case.
    */
   isOverLimit(): boolean {
     const { length } = this.text

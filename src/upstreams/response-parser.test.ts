@@ -216,7 +216,7 @@ describe('the parser refuses', () => {
     ['a chunk size that ends in CR', `${chunked}5\rhello\r\n0\r\n\r\n`],
     ['an extension that ends in LF', `${chunked}5;a\nhello\r\n0\r\n\r\n`],
     ['an extension without a name', `${chunked}5;\r\nhello\r\n0\r\n\r\n`],
-    ['an extension whose quote never ends', `${chunked}5;a="\r\nhello\r\n0\r\n\r\n`],
+    ['an extension with a quote that never ends', `${chunked}5;a="\r\nhello\r\n0\r\n\r\n`],
     ['a control character in an extension', `${chunked}5;\0\r\nhello\r\n0\r\n\r\n`],
     ['no line end after a chunk', `${chunked}5\r\nhello0\r\n\r\n`],
     ['LF after a chunk', `${chunked}5\r\nhello\n0\r\n\r\n`],

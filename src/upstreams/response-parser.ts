@@ -202,7 +202,7 @@ export class ResponseParser {
     }
   }
 
-  /** Reads one byte of a line whose content is ignored but must be well-formed. */
+  /** Reads one byte of a line that must be well-formed and is otherwise ignored. */
   #readIgnored(byte: number, pattern: RegExp, afterLine: State): void {
     if (byte !== CR) {
       if (byte === LF || ++this.#ignoredBytes > IGNORED_BYTES_MAX) throw badChunk()

@@ -83,8 +83,8 @@ function dropNulls(message: JsonObject): void {
 }
 
 /**
- * True for a message of only a role and a text, as most are. It skips the schema, whose check takes longer
- * than parsing.
+ * True for a message of only a role and a text, as most are. It skips the schema: that check takes longer than
+ * parsing.
  */
 function isPlainMessage(message: unknown): boolean {
   if (!isJsonObject(message) || typeof message.content !== 'string' || !plainRoles.has(message.role)) return false

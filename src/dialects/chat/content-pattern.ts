@@ -13,7 +13,7 @@ export class ContentPattern {
   }
 
   /**
-   * Returns the pattern of an event whose content is `text`. Null if the event encodes the text differently
+   * Returns the pattern of an event with the content `text`. Null if the event encodes the text differently
    * from JSON.stringify, or if the text is not the content of its only choice.
    */
   static of(data: string, text: string): ContentPattern | null {

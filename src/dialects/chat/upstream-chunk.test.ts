@@ -377,7 +377,7 @@ describe('tool calls', () => {
       [{ index: 0, id: 'a', type: 'custom', custom: { name: 'grep', input: 'x' } }],
     ],
     [
-      'whose name comes after the id',
+      'with the name after the id',
       [calls({ index: 0, id: 'a', type: 'function' }), calls({ index: 0, function: { name: 'f', arguments: '{}' } })],
       [opening(0, 'a', 'f', '{}')],
     ],

@@ -49,8 +49,8 @@ function readErrorObject(source: JsonObject, outerType: unknown): UpstreamError 
 }
 
 /**
- * Returns the message of the server behind OpenRouter, whose own message says only that there was an error
- * (OmniRoute issue 3044, LiteLLM issue 28063). Null if there is none.
+ * Returns the message of the server behind OpenRouter. The message of OpenRouter says only that there was an
+ * error (OmniRoute issue 3044, LiteLLM issue 28063). Null if there is none.
  */
 function messageBehindRouter({ message, metadata }: JsonObject): string | null {
   if (message !== 'Provider returned error' || !isJsonObject(metadata)) return null

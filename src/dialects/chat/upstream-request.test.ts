@@ -153,7 +153,7 @@ it('drops the message fields that the dialect lists, only for this upstream', ()
   expect(bodyFor({}, { messages }).messages).toEqual(messages)
 })
 
-it('passes reasoning fields on, except to upstreams whose dialect drops them', () => {
+it('passes reasoning fields on, except to upstreams with a dialect that drops them', () => {
   const signed = { google: { thought_signature: 's' } }
   const call = { id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }
   const thought = {

@@ -13,8 +13,8 @@ export const sliceUnits = 512
 export const specialTokensAsText = { disallowedSpecial: new Set<string>() }
 
 /**
- * Returns the tokenizer, loaded at its first use: it takes 100 ms and 75 MB, and a gateway whose upstreams
- * report usage never needs it.
+ * Returns the tokenizer, loaded at its first use: it takes 100 ms and 75 MB, and a gateway never needs it if
+ * all upstreams report usage.
  */
 export function tokenizer(): Tokenizer {
   loaded ??= loadTokenizer()

@@ -65,7 +65,7 @@ function reply(response: GenerationResponse, text: string): void {
   response.send(200, ['content-type', 'application/json', 'content-length', String(Buffer.byteLength(text))], text)
 }
 
-/** Opens a client whose request has reached `serve`. */
+/** Opens a client and waits until its request has reached `serve`. */
 async function openServed(port: number, served: readonly Serving[]) {
   const client = openClient(port)
   client.socket.write(chat('a'))

@@ -14,8 +14,8 @@ export interface PlainDoorOptions {
 }
 
 /**
- * Serves plain generation requests without node:http, whose parser, streams and messages take a fifth of the
- * CPU time of a whole answer (docs/decisions/2026-11-22-plain-door-before-node-http.md).
+ * Serves plain generation requests without node:http. Its parser, streams and messages take a fifth of the CPU
+ * time of a whole answer (docs/decisions/2026-11-22-plain-door-before-node-http.md).
  *
  * Every connection starts here. At the first bytes that are not a plain request (see `parsePlainRequest`), the
  * connection and those bytes are handed to node:http for good. Examples are another address, a chunked body, a

@@ -29,8 +29,8 @@ test('a model summarises its offers', () => {
     features: new Set(['tools', 'images']),
     providerKinds: ['hoster', 'cloud'],
     prices: {
-      hoster: { cheapest: offers[1]!.price, dearest: offers[0]!.price },
-      cloud: { cheapest: offers[2]!.price, dearest: offers[2]!.price },
+      hoster: { lowest: offers[1]!.price, highest: offers[0]!.price },
+      cloud: { lowest: offers[2]!.price, highest: offers[2]!.price },
     },
     created: 1_700_000_000,
     ownedBy: 'switchyard',

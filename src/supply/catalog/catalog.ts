@@ -38,8 +38,8 @@ export interface ModelSummary {
 
 /** Prices of two actual offers: those with the lowest and the highest sum of input and output price. */
 export interface PriceRange {
-  readonly cheapest: TokenPrice
-  readonly dearest: TokenPrice
+  readonly lowest: TokenPrice
+  readonly highest: TokenPrice
 }
 
 /**
@@ -80,7 +80,7 @@ function priceRange(offers: readonly Offer[]): PriceRange {
   const ascending = offers
     .map(offer => offer.price)
     .toSorted((a, b) => (sum(a) < sum(b) ? -1 : sum(a) > sum(b) ? 1 : 0))
-  return { cheapest: ascending[0]!, dearest: ascending.at(-1)! }
+  return { lowest: ascending[0]!, highest: ascending.at(-1)! }
 }
 
 const sum = (price: TokenPrice) => price.inputPicoPerToken + price.outputPicoPerToken

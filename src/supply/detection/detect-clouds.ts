@@ -10,7 +10,7 @@ export interface DetectedCloud {
 }
 
 /**
- * Returns the clouds with a key in `environment`, with the models whose prices are known
+ * Returns the clouds with a key in `environment`, with the models that have a known price
  * (cloud-presets.ts). Sends no request: a start must neither wait for clouds nor reveal itself to them. A
  * cloud without priced models is listed but offers nothing.
  *
