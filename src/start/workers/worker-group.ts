@@ -81,7 +81,7 @@ export class WorkerGroup<Task> {
     return [...this.#running.values()].filter(worker => worker.isServing)
   }
 
-  /** Resolves with the port when the worker serves, or with undefined when it ends before. */
+  /** Resolves with the port when the worker serves, or with undefined when it ends first. */
   async #startWorker(number: number): Promise<number | undefined> {
     const worker = forkWorker(number, this.#listener)
     if (worker instanceof Error) {

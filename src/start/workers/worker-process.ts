@@ -51,7 +51,7 @@ const forkFailure = ({ message }: Error) => `The process of the worker could not
 export class WorkerProcess<Task> {
   readonly number: number
   readonly connections: ConnectionHandoffs
-  /** Resolves with the port when the worker serves, or with undefined when it ends before. */
+  /** Resolves with the port when the worker serves, or with undefined when it ends first. */
   readonly port: Promise<number | undefined>
   /** Resolves when the process has ended, with whether it exited with code 0. */
   readonly ended: Promise<boolean>
