@@ -529,8 +529,8 @@ export const mutations: readonly Mutation[] = [
     id: 'breaker-counts-each-refusal',
     bug: 'a burst of refusals by a busy server doubles its pause once per request',
     file: offerRecord,
-    find: 'const isNews = sentMs >= record.pausedAtMs',
-    replace: 'const isNews = true',
+    find: 'const isNewRefusal = sentMs >= record.pausedAtMs',
+    replace: 'const isNewRefusal = true',
   },
   {
     id: 'breaker-one-customer-ejects-for-all',

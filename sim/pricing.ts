@@ -44,7 +44,7 @@ export function planPricing(
       hosterId: idOf('hoster', index),
       hosterShareBps,
       trustScore: 0.5,
-      dialect: { maxTokensField: 'max_tokens', developerRole: false, streamOptions: false, dropFields: [] },
+      dialect: { maxTokensField: 'max_tokens', developerToSystem: false, streamOptions: false, dropFields: [] },
       timeouts: { connectMs: 3_000, firstTokenMs: FIRST_TOKEN_MS, idleMs: 30_000, totalMs: LONGEST_ANSWER_MS },
     }
     // Only the fields of an offer and a job that the simulated parts read.

@@ -14,7 +14,7 @@ const COLUMNS = `customer_id AS "customerId", email, account_tier AS "accountTie
 
 /**
  * Adds a customer without a money account: open one in the same transaction. The e-mail must pass `isEmail`.
- * Returns undefined when another customer has that e-mail in any case.
+ * Returns undefined when another customer has that e-mail, ignoring case.
  */
 export async function addCustomer(
   sql: Sql,
@@ -28,7 +28,7 @@ export async function addCustomer(
   return rows[0]
 }
 
-/** Finds the customer with this e-mail (any case) or id. */
+/** Finds the customer with this e-mail (ignoring case) or id. */
 export async function findCustomer(sql: Sql, emailOrId: string): Promise<Customer | undefined> {
   const match = emailOrId.includes('@') ? 'lower(email) = lower($1)' : 'customer_id::text = lower($1)'
   const { rows } = await sql.query<Customer>(`SELECT ${COLUMNS} FROM customer WHERE ${match}`, [emailOrId])
@@ -51,8 +51,8 @@ export async function setAccountTier(sql: Sql, customerId: string, accountTier: 
 }
 
 /**
- * Moves a customer to another account tier if its tier is still `from`. Returns whether it was. Run it in a
- * transaction.
+ * Moves a customer to another account tier if its tier is still `from`. Returns whether the tier changed. Run it in
+ * a transaction.
  */
 export async function promoteAccountTier(
   sql: Sql,

@@ -40,9 +40,9 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
   try {
     found = supplyFor(job, caller.access.allowedModels, deps.catalog(), health)
   } catch (refused) {
-    // A valid request of a known customer counts. If it exceeds a limit, that error is more useful than the
-    // refusal.
-    await count(deps, caller, job, requestId)
+    // A valid request counts against the windows even when it is refused. If a window is used up, that error is the
+    // more useful one.
+    await countRequest(deps, caller, job, requestId)
     throw refused
   }
 
@@ -56,7 +56,7 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
     return affordableTokens(supply.eligible, offersFor, job, budgetNanos)
   }
   const hold = holdOf(deps, admission, job, affordable, result)!
-  // If the hold is smaller than wanted, the answer may be as long as the hold pays for.
+  // A hold that is smaller than requested limits the answer to the tokens that it pays for.
   const paidTokens = hold.nanos < wantNanos ? maxTokensFor(supply.eligible, job, hold.nanos) : maxTokens
   return {
     requestId,
@@ -85,7 +85,7 @@ function clampOf(
  * Counts a request that will not run against the windows of its caller. Throws 429 when a window is used up,
  * or 503.
  */
-export async function count(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<void> {
+export async function countRequest(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<void> {
   const admission = admissionOf(caller, job, requestId, null)
   holdOf(deps, admission, job, noTokens, await requestHold(deps, admission))
 }

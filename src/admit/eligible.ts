@@ -15,18 +15,16 @@ export interface Eligibility {
 }
 
 /**
- * Applies the constraints of a job to the candidates, in the order of the checks below. Pure; eligible +
- * excluded = candidates. Health is checked last. So a refusal names the constraint rather than a temporary
- * failure, and the last resort (an ejected server rather than none) is only chosen from offers that the
- * constraints allow.
+ * Applies the constraints of a job to the candidates, in the order of the checks below. Pure; eligible + excluded =
+ * candidates. Health is checked last, so that a refusal names the constraint rather than a temporary failure, and so
+ * that the last resort (an ejected server rather than none) is an offer that the constraints allow.
  *
  * @param candidates the offers of the models in the order they are tried
  */
 export function eligible(candidates: readonly Offer[], job: ChatJob, view: HealthView): Eligibility {
   const excluded: Exclusion[] = []
   const allowed = candidates.filter(offer => {
-    // The cost is checked after all other constraints: a caller that is asked to raise max_cost_usd can then
-    // be served.
+    // The cost is checked after all other constraints, so that raising max_cost_usd helps a caller that is asked to.
     const reason = firstObstacle(offer, job, view) ?? (exceedsMaxCost(offer, job) ? 'max_cost_usd' : undefined)
     if (reason !== undefined) excluded.push({ offerId: offer.offerId, provider: offer.endpoint.kind, reason })
     return reason === undefined

@@ -43,10 +43,10 @@ export function explainExclusions(
   if (room < 1 && job.maxTokens !== null) {
     // Size is checked first. If a smaller max_tokens would only be refused for another reason, report that
     // reason now.
-    const least = { ...job, maxTokens: 1 }
-    const choice = eligible(candidates, least, view)
+    const smallest = { ...job, maxTokens: 1 }
+    const choice = eligible(candidates, smallest, view)
     if (choice.eligible.length === 0 && !isBySize(choice.excluded))
-      return explainExclusions(choice.excluded, candidates, least, view)
+      return explainExclusions(choice.excluded, candidates, smallest, view)
   }
   const isByOutput = excluded.every(({ reason }) => reason === 'output_too_small')
   // Clients such as LangChain recognise a prompt that is too long by this text.

@@ -63,17 +63,17 @@ export function affordableTokens(
   // A job without a limit is refused only when the fewest useful tokens do not fit.
   let tokens = Math.min(maxTokensFor(offers, job, budgetNanos), job.maxTokens ?? FEWEST_OUTPUT_TOKENS)
   while (tokens > 0) {
-    const able = offersFor(tokens)
-    // `able` is empty when not even this many tokens fit into a context; a job without a limit is admitted
+    const serving = offersFor(tokens)
+    // `serving` is empty when not even this many tokens fit into a context; a job without a limit is admitted
     // even then. With a limit, each step adds an offer.
-    const fits = able.length === 0 ? tokens - 1 : Math.min(tokens, maxTokensFor(able, job, budgetNanos))
+    const fits = serving.length === 0 ? tokens - 1 : Math.min(tokens, maxTokensFor(serving, job, budgetNanos))
     if (fits === tokens) break
     tokens = fits
   }
   return tokens
 }
 
-/** A shorter answer than this is not worth its prompt. */
+/** An answer shorter than this is not worth the cost of its prompt. */
 const FEWEST_OUTPUT_TOKENS = 16
 
 function highestCost(offers: readonly Offer[], job: ChatJob, maxTokens: number): Nanos {

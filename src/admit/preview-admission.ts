@@ -4,7 +4,7 @@ import type { ApiError } from '../domain/errors.ts'
 import type { Exclusion } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
 import { candidatesFor } from '../supply/catalog/candidates.ts'
-import { type AdmitDeps, count } from './admit.ts'
+import { type AdmitDeps, countRequest } from './admit.ts'
 import { eligible } from './eligible.ts'
 import { explainExclusions } from './explain-exclusions.ts'
 import { type HoldRequest, holdFor } from './hold.ts'
@@ -30,7 +30,7 @@ export async function previewAdmission(
   job: ChatJob,
   requestId: string,
 ): Promise<AdmissionPreview> {
-  await count(deps, caller, job, requestId)
+  await countRequest(deps, caller, job, requestId)
   const { models, offers: candidates } = candidatesFor(deps.catalog(), job, caller.access.allowedModels)
   const health = deps.health.of(caller.customerId)
   const choice = eligible(candidates, job, health)

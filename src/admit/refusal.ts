@@ -2,7 +2,7 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError, type ErrorFacts } from '../domain/errors.ts'
 import { type Nanos, usd, usdText } from '../domain/money.ts'
 import type { Admission, AdmissionResult } from '../ledger/leases/admission.ts'
-import { retryAfterS } from '../limits/window-view.ts'
+import { secondsUntilWindowEnd } from '../limits/window-view.ts'
 
 type Refused = Extract<AdmissionResult, { kind: 'refused' }>
 
@@ -33,12 +33,12 @@ export function refusal(
     case 'rate_limit_exceeded':
       return new ApiError('rate_limit_exceeded', {
         message: `The limit of ${limits.requestsPerMinute} requests per minute is reached. Retry after the minute ends, or ask for a higher account tier.`,
-        retryAfterS: retryAfterS(windows.minuteEndsAtEpochMs, nowMs),
+        retryAfterS: secondsUntilWindowEnd(windows.minuteEndsAtEpochMs, nowMs),
       })
     case 'daily_limit_exceeded':
       return new ApiError('daily_limit_exceeded', {
         message: `The limit of ${limits.requestsPerDay} requests per day is reached. Wait until it resets at 00:00 UTC, or ask for a higher account tier.`,
-        retryAfterS: retryAfterS(windows.dayEndsAtEpochMs, nowMs),
+        retryAfterS: secondsUntilWindowEnd(windows.dayEndsAtEpochMs, nowMs),
       })
     case 'insufficient_credits':
       return new ApiError('insufficient_credits', {

@@ -6,7 +6,7 @@ import { DELIVER_ALERT } from './enqueue-deliveries.ts'
 /** How long alerts and the log of their deliveries are kept. */
 const KEPT_DAYS = 30
 
-/** A failed attempt, which the job queue repeats later. The operator need not act. */
+/** A failed delivery attempt, which the job queue repeats. The operator need not act. */
 export class DeliveryFailed extends Error {
   override name = 'DeliveryFailed'
 }
@@ -16,8 +16,8 @@ export function alertTasks(deps: DeliverDeps): TaskList {
   return {
     [DELIVER_ALERT]: async (payload, { job }) => {
       const sent = await deliverAlert(deps, (payload as { alert_id: string }).alert_id)
-      // After the last attempt the job ends normally: the delivery log has the failure, so the queue need not
-      // keep the job.
+      // After the last attempt the job ends normally: the queue need not keep it, since the delivery log has the
+      // failure.
       if (sent?.outcome === 'failed' && job.attempts < job.max_attempts) throw new DeliveryFailed(sent.error ?? '')
     },
     prune_alerts: async () => {

@@ -43,8 +43,8 @@ const DAY_MS = 86_400_000
  */
 export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_MS }: AlertWatchDeps): AlertWatch {
   /**
-   * Customers with a request refused by their daily cap, and keys with one refused by their own limit and the
-   * time of the last.
+   * Refusals since the last check: customers refused by their daily cap, and keys refused by their own limit with
+   * the time of the last refusal (monotonic ms).
    */
   let refused = { customers: new Set<string>(), keys: new Map<string, number>() }
   let running: Promise<unknown> | undefined
@@ -55,23 +55,24 @@ export function createAlertWatch({ pool, scheduler, caps, log, everyMs = EVERY_M
     const noted = refused
     refused = { customers: new Set(), keys: new Map() }
     try {
-      const made = await transaction(pool, async sql => {
-        // Only this node knows its refusals, but the database is the same for all nodes, so one node checks it.
-        const isMine = await claimCheck(sql, everyMs)
+      const created = await transaction(pool, async sql => {
+        // Each node checks its own refusals, but only one of them checks the database.
+        const isClaimed = await claimCheck(sql, everyMs)
         const found: string[] = []
-        if (isMine) found.push(...(await detectLowBalances(sql)))
-        if (isMine || noted.customers.size > 0) found.push(...(await detectDailySpend(sql, caps, [...noted.customers])))
+        if (isClaimed) found.push(...(await detectLowBalances(sql)))
+        if (isClaimed || noted.customers.size > 0)
+          found.push(...(await detectDailySpend(sql, caps, [...noted.customers])))
         if (noted.keys.size > 0) {
           const nowMs = scheduler.monotonicMs()
           const agoMs = new Map(Array.from(noted.keys, ([keyId, atMs]) => [keyId, nowMs - atMs]))
           found.push(...(await detectKeyLimits(sql, agoMs)))
         }
-        if (isMine) found.push(...(await detectLargeCharges(sql, lowestUuidAt(scheduler.epochMs() - DAY_MS))))
+        if (isClaimed) found.push(...(await detectLargeCharges(sql, lowestUuidAt(scheduler.epochMs() - DAY_MS))))
         await enqueueDeliveries(sql, found)
         return found.length
       })
-      if (made > 0) log.info({ alerts: made }, 'alerts were raised')
-      return made
+      if (created > 0) log.info({ alerts: created }, 'alerts were raised')
+      return created
     } catch (error) {
       for (const customerId of noted.customers) refused.customers.add(customerId)
       for (const [keyId, atMs] of noted.keys) refused.keys.set(keyId, refused.keys.get(keyId) ?? atMs)
@@ -113,11 +114,11 @@ async function claimCheck(sql: Sql, everyMs: number): Promise<boolean> {
     `UPDATE alert_watch SET looked_at = now()
      WHERE ctid IN (
        SELECT ctid FROM alert_watch
-       -- A time in the future comes from before the clock was set back. Do not wait for it.
+       -- A time in the future was written before the clock was set back. Do not wait for it.
        WHERE (looked_at <= now() - make_interval(secs => $1) OR looked_at > now() + make_interval(secs => $1))
          AND EXISTS (SELECT FROM alert_rule WHERE disabled_at IS NULL)
        FOR UPDATE SKIP LOCKED)`,
-    // A little early: otherwise the timers of two nodes could drift so that only every second check runs.
+    // Slightly less than the interval: otherwise a check that runs a moment early would be skipped.
     [(everyMs / 1000) * 0.9],
   )
   return rowCount === 1

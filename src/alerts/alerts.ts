@@ -56,7 +56,7 @@ export function createAlerts(deps: { pool: Pool; masterKey: Buffer; allowPrivate
    * Serialises the work of each customer, so that concurrent calls cannot exceed the limits of rules and
    * tests.
    */
-  const inTurn = <T>({ customerId }: Pick<AlertOwner, 'customerId'>, work: (sql: Sql) => Promise<T>) =>
+  const serialized = <T>({ customerId }: Pick<AlertOwner, 'customerId'>, work: (sql: Sql) => Promise<T>) =>
     transaction(deps.pool, async sql => {
       await sql.query('SELECT FROM customer WHERE customer_id = $1 FOR NO KEY UPDATE', [customerId])
       return work(sql)
@@ -68,7 +68,7 @@ export function createAlerts(deps: { pool: Pool; masterKey: Buffer; allowPrivate
       if (rule.channel === 'email' && rule.target !== null && rule.target.toLowerCase() !== owner.email.toLowerCase()) {
         throw invalid('target', `Alerts are mailed to your own address only, ${owner.email}. Leave target out.`)
       }
-      return inTurn(owner, sql => addRule(sql, owner, rule, deps))
+      return serialized(owner, sql => addRule(sql, owner, rule, deps))
     },
     async remove({ customerId }, ruleId) {
       const rule = await requireRule(sql, ruleId, customerId)
@@ -77,7 +77,7 @@ export function createAlerts(deps: { pool: Pool; masterKey: Buffer; allowPrivate
     },
     async test({ customerId }, ruleId) {
       const rule = await requireRule(sql, ruleId, customerId)
-      const alertId = await inTurn(rule, async sql => {
+      const alertId = await serialized(rule, async sql => {
         const alertId = await insertTestAlert(sql, rule, TESTS_PER_HOUR)
         if (alertId !== undefined) await enqueueDeliveries(sql, [alertId])
         return alertId

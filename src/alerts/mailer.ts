@@ -17,7 +17,7 @@ export interface Mail {
   readonly to: string
   readonly subject: string
   readonly text: string
-  /** The same for each attempt, so that a mailbox shows a repeated mail once. */
+  /** The same for all attempts, so that a mailbox shows a repeated mail once. */
   readonly id: string
 }
 
@@ -59,8 +59,7 @@ export function createMailer(smtp: SmtpSettings, log: MailerLog): Mailer {
 }
 
 /**
- * Loads nodemailer on first use: loading takes 90 ms, which every start and every command would pay
- * otherwise.
+ * Loads nodemailer on first use. Loading takes 90 ms, which would otherwise slow down every start and every command.
  */
 async function openTransport(host: string, { port, security, user, password }: SmtpSettings): Promise<Transporter> {
   const { createTransport } = await import('nodemailer')

@@ -17,8 +17,8 @@ export interface PostWebhookOptions {
 const TIMEOUT_MS = 5_000
 
 /**
- * Posts JSON to a customer's URL: one attempt on a new connection, at most five seconds, no redirects, no
- * proxy. Only the status of the answer is read. Never rejects; the returned error is meant for the customer.
+ * Posts JSON to a customer's URL: one attempt on a new connection, five seconds by default, no redirects, no proxy.
+ * Only the status of the answer is read. Never rejects; the returned error is meant for the customer.
  */
 export function postWebhook(
   target: string,

@@ -4,7 +4,7 @@ const PREFIX = 'whsec_'
 /** Standard Webhooks allows 24 to 64. */
 const SECRET_BYTES = 32
 
-/** Creates a secret in the format of receivers: `whsec_` and base64. */
+/** Creates a secret in the format of Standard Webhooks: `whsec_` and base64. */
 export function mintWebhookSecret(): string {
   return PREFIX + randomBytes(SECRET_BYTES).toString('base64')
 }

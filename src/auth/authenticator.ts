@@ -31,7 +31,7 @@ export interface AuthenticatorDeps {
  * more.
  */
 const KNOWN_MAX = 10_000
-/** The longest a cached caller is trusted, in case a change goes unnoticed. */
+/** How long a cached caller is trusted at most, in case a change goes unnoticed. */
 const KNOWN_MS = 60_000
 /**
  * A caller older than this is looked up again in the background, so that frequent callers never wait for
@@ -41,11 +41,11 @@ const RENEW_AFTER_MS = 30_000
 /** Wait before the next attempt to renew an entry. */
 const RENEW_AGAIN_MS = 5_000
 /**
- * Moving an entry to the end of a map leaves a hole; moving it at every request would copy the map over and
- * over.
+ * A used entry moves to the end of its map at most this often. Each move leaves a hole, and moving at every request
+ * would copy the map over and over.
  */
 const MOVED_EVERY_MS = 1_000
-/** Keys that pass the checksum and are not ours. Issuing a key clears them all, so this hides no new key. */
+/** Unknown keys with a valid checksum that are remembered. Issuing a key clears them all, so no new key is hidden. */
 const UNKNOWN_MAX = 10_000
 const UNKNOWN_MS = 2_000
 
@@ -112,7 +112,7 @@ class CallerCache implements Authenticator {
     const nowMs = this.#clock.monotonicMs()
     if (!entry || entry.readAtMs + KNOWN_MS <= nowMs) return undefined
     if (entry.movedAtMs + MOVED_EVERY_MS <= nowMs) {
-      // The last entry in the map is the last to be dropped.
+      // The first entry of the map is dropped first.
       entry.movedAtMs = nowMs
       this.#known.delete(keyHash)
       this.#known.set(keyHash, entry)
@@ -138,8 +138,8 @@ class CallerCache implements Authenticator {
   }
 
   /**
-   * @param startedIn the look-ups of the time when this one began; another map by now means that keys have
-   * changed since
+   * @param startedIn the value of `#lookUps` when this look-up began; when it has been replaced, keys have changed
+   *   since
    */
   async #read(keyHash: string, startedIn: Map<string, Promise<Known | undefined>>): Promise<Known | undefined> {
     try {

@@ -26,7 +26,7 @@ test.each([
   { what: 'two Authorization headers', headers: ['Authorization', `Bearer ${key}`, 'authorization', `Bearer ${key}`] },
   { what: 'two aliases', headers: ['x-api-key', key, 'api-key', key] },
   { what: 'another scheme', headers: ['Authorization', `Basic ${key}`] },
-  { what: 'a bad Authorization beside a good alias', headers: ['Authorization', 'Basic abc', 'x-api-key', key] },
+  { what: 'a bad Authorization next to a good alias', headers: ['Authorization', 'Basic abc', 'x-api-key', key] },
   { what: 'an empty token', headers: ['Authorization', 'Bearer '] },
   { what: 'an empty header', headers: ['Authorization', ''] },
   { what: 'the key without a scheme', headers: ['Authorization', key] },

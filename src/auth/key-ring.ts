@@ -6,27 +6,27 @@ import {
   type IssuedKey,
   issueKey,
   type KeyListing,
-  type KeyOrder,
   listKeysInUse,
+  type NewKey,
   revokeKey,
 } from './keys.ts'
 
 /**
  * Manages the keys of one customer at a time; keys of other customers are not found. Rejects with
- * `database_unavailable` without a database.
+ * `database_unavailable` when PostgreSQL cannot be reached.
  */
 export interface KeyRing {
   /** Returns the keys that are not revoked, newest first. */
   list(customerId: string): Promise<KeyListing[]>
   /** Rejects with `invalid_value` when the customer already has KEYS_MAX keys. */
-  issue(order: KeyOrder): Promise<IssuedKey & { readonly listing: KeyListing }>
+  issue(order: NewKey): Promise<IssuedKey & { readonly listing: KeyListing }>
   /** Revokes a key on all nodes within two seconds. Rejects with `not_found` when `list` does not contain it. */
   revoke(customerId: string, keyId: string): Promise<void>
 }
 
 /**
- * Keys per customer, so that the whole list can be read at once. Revoked keys do not count and are never
- * read: there may be any number.
+ * The most keys a customer may have, so that the whole list can be read at once. Revoked keys do not count and are
+ * not read: there may be any number.
  */
 export const KEYS_MAX = 1_000
 

@@ -6,14 +6,14 @@ import type { Nanos } from '../domain/money.ts'
 import { UUID } from '../runtime/uuid.ts'
 import { hashApiKey, hintOf, mintApiKey } from './api-key.ts'
 
-/** The facts about a key that may be shown after it was issued. */
+/** What may be shown of a key after it was issued. */
 export interface KeyListing {
   readonly keyId: string
   readonly customerId: string
   readonly customerEmail: string
   readonly name: string
   readonly hint: string
-  /** Null is no limit. */
+  /** Null means no limit. */
   readonly limitNanos: Nanos | null
   readonly limitReset: LimitReset
   /** Null allows every model. */
@@ -25,7 +25,7 @@ export interface KeyListing {
 }
 
 /** A key to create. Omitted fields mean no limit. */
-export interface KeyOrder {
+export interface NewKey {
   readonly customerId: string
   readonly name: string
   readonly limit?: KeyLimit | null
@@ -47,7 +47,7 @@ export interface IssuedKey {
  */
 export async function issueKey(
   sql: Sql,
-  { customerId, name, limit = null, allowedModels = null, scopes = [], expiresAt = null }: KeyOrder,
+  { customerId, name, limit = null, allowedModels = null, scopes = [], expiresAt = null }: NewKey,
 ): Promise<IssuedKey> {
   const key = mintApiKey()
   const issued = { keyId: randomUUID(), key, hint: hintOf(key) }

@@ -36,17 +36,17 @@ const statement = {
 }
 
 const KEYS_MAX = 1_000
-/** The next batch gathers while a statement runs, and one stuck statement does not block the others. */
+/** Few enough that batches gather, and more than one so that a stuck statement does not block the others. */
 const STATEMENTS_MAX = 2
 
 /**
- * Looks keys up in batches: look-ups that arrive while statements run form the next statement. After a change
- * of keys, all keys in use are looked up again at once; and a guessed key with a valid checksum costs only a
- * fraction of a statement.
+ * Looks keys up in batches: look-ups that arrive while statements run form the next statement. This matters after a
+ * change of keys, when all keys in use are looked up again at once. It also means that a guessed key with a valid
+ * checksum costs only a fraction of a statement.
  */
 export function createKeyLookUp(sql: Sql): LookUpKey {
   let waiting: Waiting[] = []
-  let underWay = 0
+  let runningStatements = 0
 
   return keyHash =>
     new Promise((resolve, reject) => {
@@ -56,10 +56,10 @@ export function createKeyLookUp(sql: Sql): LookUpKey {
     })
 
   async function send(): Promise<void> {
-    if (waiting.length === 0 || underWay === STATEMENTS_MAX) return
+    if (waiting.length === 0 || runningStatements === STATEMENTS_MAX) return
     const batch = waiting.slice(0, KEYS_MAX)
     waiting = waiting.slice(KEYS_MAX)
-    underWay++
+    runningStatements++
     try {
       const hashes = batch.map(({ keyHash }) => Buffer.from(keyHash, 'base64'))
       const { rows } = await sql.query<KeyRow>(statement, [hashes])
@@ -70,7 +70,7 @@ export function createKeyLookUp(sql: Sql): LookUpKey {
       for (const { reject } of [...batch, ...waiting]) reject(error)
       waiting = []
     }
-    underWay--
+    runningStatements--
     void send()
   }
 }

@@ -41,7 +41,7 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
     failpoint('dispatch-answered')
     const { offer } = answer
     if (plan.hasChoice) deps.affinity.remember(caller.customerId, job, offer.offerId)
-    context = { ticket, job, dialect, signal, chargeEarlyLeave: () => running.chargeEarlyLeave(offer) }
+    context = { ticket, job, dialect, signal, chargeEarlyDisconnect: () => running.chargeEarlyDisconnect(offer) }
     if (answer.kind === 'whole') {
       const { receipt, body } = relayWhole(context, answer)
       const costNanos = await running.settle(receipt)

@@ -15,7 +15,7 @@ export interface RunningTicketDeps {
    * Records that a client left before its first token. Returns true when its free departures are used up, so
    * that it pays for its input, worth `inputNanos`.
    */
-  readonly noteEarlyLeave: (customerId: string, inputNanos: Nanos) => boolean
+  readonly noteEarlyDisconnect: (customerId: string, inputNanos: Nanos) => boolean
   /** Receives faults for the log: a stream that broke off, a failure that could not be settled. */
   readonly onFault: (requestId: string, fault: unknown) => void
 }
@@ -59,7 +59,7 @@ export class RunningTicket {
     if (!this.#ticket.hold.isOpen) return
     const { job, signal } = this.#request
     try {
-      await this.settle(unservedReceipt(failure, this.#ticket, job, signal, offer => this.chargeEarlyLeave(offer)))
+      await this.settle(unservedReceipt(failure, this.#ticket, job, signal, offer => this.chargeEarlyDisconnect(offer)))
     } catch (fault) {
       this.reportFault(fault)
       await this.close()
@@ -81,9 +81,9 @@ export class RunningTicket {
    * Records that the client left before its first token. Returns true when it must pay for its input this
    * time.
    */
-  chargeEarlyLeave(offer: Offer): boolean {
+  chargeEarlyDisconnect(offer: Offer): boolean {
     const { caller, job } = this.#request
-    return this.#deps.noteEarlyLeave(caller.customerId, inputCostNanos(job, offer))
+    return this.#deps.noteEarlyDisconnect(caller.customerId, inputCostNanos(job, offer))
   }
 
   reportFault(fault: unknown): void {

@@ -13,10 +13,10 @@ export function baseUrlOf({ server }: { readonly server: ServerAddress }, port: 
 }
 
 /**
- * Returns the URL of the server for clients on this machine. A server on all addresses is reached by
- * loopback, so printed examples work.
+ * Returns the URL of the server for clients on this machine. When the server listens on all addresses, this is
+ * the loopback URL, so that printed examples work.
  */
 export function localUrlOf({ host, port }: Pick<ServerAddress, 'host' | 'port'>): string {
-  const reached = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }[host] ?? host
-  return `http://${reached.includes(':') && !reached.startsWith('[') ? `[${reached}]` : reached}:${port}`
+  const address = { '0.0.0.0': '127.0.0.1', '::': '[::1]' }[host] ?? host
+  return `http://${address.includes(':') && !address.startsWith('[') ? `[${address}]` : address}:${port}`
 }

@@ -22,11 +22,11 @@ export interface Config {
   readonly configFile: string | null
   /** Absolute path. */
   readonly dataDir: string
-  /** Null: the embedded PostgreSQL in the data directory is used. */
+  /** Null selects the embedded PostgreSQL in the data directory. */
   readonly databaseUrl: string | null
   /** 32 bytes as hex or base64; null: the key is in the data directory. */
   readonly masterKey: string | null
-  /** E-mail of the first customer, the operator, whom the first start creates. */
+  /** E-mail of the operator's own customer, which the first start creates. */
   readonly initEmail: string
   readonly log: { readonly level: FileSettings['log']['level'] }
   readonly server: {
@@ -35,7 +35,7 @@ export interface Config {
     readonly port: number
     /** Without a trailing slash and without `/v1`; null: derived from host and port. */
     readonly publicBaseUrl: string | null
-    /** Number of nodes that share the port, each a separate process. 1: this process. */
+    /** Number of nodes that share the port, each a separate process. 1 means that this process is the only node. */
     readonly workers: number
     readonly drainSeconds: number
     readonly maxInFlight: number
@@ -65,7 +65,7 @@ export interface Config {
   readonly routing: { readonly cloudCompetes: boolean; readonly attemptsMax: number }
   readonly hosters: { readonly allowPrivateUrls: boolean }
   readonly alerts: { readonly allowPrivateUrls: boolean }
-  /** `host` null: mails are logged. */
+  /** Mails are logged instead of sent when `host` is null. */
   readonly smtp: {
     readonly host: string | null
     readonly port: number
@@ -77,12 +77,12 @@ export interface Config {
   readonly reports: { readonly requestsPerMinute: number }
   readonly postgres: { readonly moneyConnections: number; readonly generalConnections: number }
   /**
-   * When the end of an answer is sent: once its charge is in the journal of this node, or once it is
-   * committed.
+   * When the end of an answer is sent: once its charge is in the journal of this node (`journal`), or once
+   * PostgreSQL has committed the charge (`commit`).
    */
   readonly settlement: 'journal' | 'commit'
   readonly journal: { readonly fsync: boolean; readonly maxBytes: number }
-  /** Where crash tests break this process. */
+  /** Failpoints for crash tests; empty in production. */
   readonly failpoints: readonly ArmedFailpoint[]
 }
 
@@ -118,7 +118,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
   const environment = environmentOf(env, problems)
   const path = file ?? environmentSchema.shape.SWITCHYARD_CONFIG.safeParse(env.SWITCHYARD_CONFIG || undefined).data
   if (path === undefined) throw new ConfigError(problems)
-  const text = readFileText(resolve(cwd, path), file !== undefined || set(env, 'SWITCHYARD_CONFIG'), problems)
+  const text = readFileText(resolve(cwd, path), file !== undefined || isSet(env, 'SWITCHYARD_CONFIG'), problems)
   const settings = readSettings(text ?? '', normalize(path), env, problems)
   if (environment === undefined || settings === undefined || problems.length > 0) throw new ConfigError(problems)
   return deeplyFrozen({
@@ -161,7 +161,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       enabled: settings.detect.enabled,
       localPrice: priceOf(settings.detect.local_price_per_million_usd),
       cloud: settings.detect.cloud,
-      cloudKeys: Object.fromEntries(cloudKeyNames.flatMap(name => (set(env, name) ? [[name, env[name]]] : []))),
+      cloudKeys: Object.fromEntries(cloudKeyNames.flatMap(name => (isSet(env, name) ? [[name, env[name]]] : []))),
     },
     endpoints: settings.endpoints,
     routing: { cloudCompetes: settings.routing.cloud_competes, attemptsMax: settings.routing.attempts_max },
@@ -199,10 +199,10 @@ function environmentOf(
   env: ConfigSource['env'],
   problems: ConfigProblem[],
 ): z.output<typeof environmentSchema> | undefined {
-  const written = Object.fromEntries(
-    Object.keys(environmentSchema.shape).flatMap(n => (set(env, n) ? [[n, env[n]]] : [])),
+  const variables = Object.fromEntries(
+    Object.keys(environmentSchema.shape).flatMap(name => (isSet(env, name) ? [[name, env[name]]] : [])),
   )
-  const parsed = environmentSchema.safeParse(written)
+  const parsed = environmentSchema.safeParse(variables)
   for (const { path, message } of parsed.error?.issues ?? []) {
     problems.push({ where: 'environment', line: null, key: keyPath(path), message })
   }
@@ -210,7 +210,7 @@ function environmentOf(
 }
 
 /** Whether a variable is set. An empty one, as in `PORT= npm start`, is not. */
-function set(env: ConfigSource['env'], name: string): boolean {
+function isSet(env: ConfigSource['env'], name: string): boolean {
   return env[name] !== undefined && env[name] !== ''
 }
 

@@ -31,7 +31,7 @@ function endpointOf(settings: EndpointSettings): Endpoint {
     apiKey: settings.api_key ?? null,
     dialect: {
       maxTokensField: settings.dialect.max_tokens_field,
-      developerRole: settings.dialect.developer_to_system,
+      developerToSystem: settings.dialect.developer_to_system,
       streamOptions: settings.dialect.stream_options,
       dropFields: settings.dialect.drop_fields,
       toolCallIds: settings.dialect.tool_call_ids,

@@ -29,10 +29,10 @@ export function readSettings(
     key: path.length === 0 ? null : keyPath(path),
     message,
   }))
-  const once = found.filter(
+  const unique = found.filter(
     ({ key, message }, index) => found.findIndex(other => other.key === key && other.message === message) === index,
   )
-  problems.push(...[...file.problems, ...once].sort((a, b) => a.line! - b.line!))
+  problems.push(...[...file.problems, ...unique].sort((a, b) => a.line! - b.line!))
   return parsed.data
 }
 
@@ -44,7 +44,7 @@ interface PlacedProblem {
 function problemsOf(issue: z.core.$ZodIssue, written: unknown): PlacedProblem[] {
   const { path } = issue
   const prefixes = [...path.keys(), path.length].map(length => path.slice(0, length))
-  // The value could not be read, and its problem is already reported.
+  // The problem of an unreadable value is already reported.
   if (prefixes.some(prefix => at(written, prefix) === UNREADABLE)) return []
   // Zod treats a WrittenNumber as an object with an unknown key and without the required ones.
   const number = prefixes.find(prefix => at(written, prefix) instanceof WrittenNumber)
@@ -96,11 +96,11 @@ function contradictions(written: unknown): PlacedProblem[] {
     }
     if (name === 'demo') problems.push({ path, message: 'is "demo", the built-in endpoint; choose another name' })
     const models = itemsAt(written, [...endpoint, 'models'])
-    models.forEach((model, at) => {
+    models.forEach((model, modelIndex) => {
       const [id, context, output] = ['id', 'context_tokens', 'max_output_tokens'].map(key =>
         valueAt(written, [...model, key]),
       )
-      if (repeats(written, models, at, 'id')) {
+      if (repeats(written, models, modelIndex, 'id')) {
         problems.push({ path: [...model, 'id'], message: `repeats "${id}"; an endpoint offers each model once` })
       }
       if (Number(output) > Number(context)) {

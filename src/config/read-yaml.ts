@@ -12,7 +12,7 @@ import {
 } from 'yaml'
 import { keyPath } from '../runtime/key-path.ts'
 
-/** One problem of the configuration, and its place. */
+/** A problem in the configuration and where it is. */
 export interface ConfigProblem {
   /** Path of the file, or `environment`. */
   readonly where: string
@@ -34,7 +34,7 @@ export class WrittenNumber {
   }
 }
 
-/** Replaces a value that already has a problem, so that its key counts as written and gets no further problem. */
+/** Stands for a value with a problem that is already reported. Its key counts as present and gets no second problem. */
 export const UNREADABLE = Symbol('unreadable')
 
 /** A parsed file: plain values with every number as a `WrittenNumber`, and the line of each key. */

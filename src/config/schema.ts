@@ -36,7 +36,7 @@ export const environmentSchema = z.object({
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).optional(),
   // For crash tests; see docs/chaos.md.
   SWITCHYARD_FAILPOINTS: failpointList().optional(),
-  // Node reads this one to decide whether to colour text. Listed because an operator may set it.
+  // Read by Node to decide whether to colour text. Listed so that docs/config.md documents it.
   NO_COLOR: text().optional(),
 })
 
@@ -57,7 +57,7 @@ export type CloudKeyName = (typeof cloudKeyNames)[number]
 const prices = z.strictObject({ input: usdPerMillionTokens(), output: usdPerMillionTokens() })
 
 const modelSchema = z.strictObject({
-  // `auto` is not a model, and `demo` is always the labelled demo: neither can be sold.
+  // Reserved ids: `auto` lets routing choose the model, and `demo` is the built-in demo model.
   id: text('model id without blanks, not auto or demo', /^(?!(?:auto|demo)$)[^\s\p{C}]{1,200}$/u),
   upstream_model: text().optional(),
   price_per_million_usd: prices,
@@ -70,7 +70,7 @@ const endpointSchema = z.strictObject({
   name: text('lower-case name: letters, digits, - _ and .', /^[a-z0-9][a-z0-9._-]{0,62}$/),
   kind: oneOf(['local', 'cloud']),
   base_url: httpUrl(),
-  // The key becomes a header. Characters that a header cannot contain would fail at every request.
+  // The key becomes a header value, and every request would fail if a header could not contain it.
   api_key: secret('ASCII text without blanks', /^[\x21-\x7e]+$/).optional(),
   key_header: oneOf(['authorization', 'api-key', 'x-api-key']).prefault('authorization'),
   dialect: z

@@ -9,22 +9,17 @@ import { WrittenNumber } from './read-yaml.ts'
 
 /** Text without surrounding blanks, at least one character. */
 export function text(type = 'text', allowed: RegExp = /^\S(.*\S)?$/s) {
-  return value(type, written => {
-    const found = written instanceof WrittenNumber ? written.source : written
-    return typeof found === 'string' && allowed.test(found) ? found : undefined
-  })
+  return value(type, written => matchingText(written, allowed))
 }
 
-/** Text that never appears in messages. */
+/** Text that is never repeated in error messages. */
 export function secret(type: string, allowed: RegExp) {
-  return value(
-    type,
-    written => {
-      const found = written instanceof WrittenNumber ? written.source : written
-      return typeof found === 'string' && allowed.test(found) ? found : undefined
-    },
-    'invalid (not shown, because it is a secret)',
-  )
+  return value(type, written => matchingText(written, allowed), 'invalid (not shown, because it is a secret)')
+}
+
+function matchingText(written: unknown, allowed: RegExp): string | undefined {
+  const found = written instanceof WrittenNumber ? written.source : written
+  return typeof found === 'string' && allowed.test(found) ? found : undefined
 }
 
 export function wholeNumber(min: number, max: number) {
@@ -106,7 +101,7 @@ function value<Value>(type: string, read: (written: unknown) => Value | undefine
       const found = read(written)
       if (found !== undefined) return found
       const problem = written === undefined ? 'is missing; write' : `is ${fault ?? shown(written)}; it must be`
-      context.issues.push({ code: 'custom', message: `${problem} ${article(type)}`, input: written })
+      context.issues.push({ code: 'custom', message: `${problem} ${withArticle(type)}`, input: written })
       return z.NEVER
     })
     .meta({ type })
@@ -118,13 +113,13 @@ function sourceOf(written: unknown): string | undefined {
 }
 
 function shown(written: unknown): string {
-  // JSON.stringify returns undefined for UNREADABLE, but that message is dropped.
+  // JSON.stringify returns undefined for UNREADABLE. read-settings.ts drops that message.
   const whole = written instanceof WrittenNumber ? written.source : String(JSON.stringify(written))
   const text = whole.replace(/\/\/[^/@]*@/, '//***@')
   return text.length > 80 ? `${text.slice(0, 77)}...` : text
 }
 
-function article(type: string): string {
+function withArticle(type: string): string {
   return /^(text|ASCII text|true|one of|USD|failpoints|32 bytes)/.test(type)
     ? type
     : /^(http|e-)/.test(type)

@@ -7,8 +7,8 @@ export function codeOf(error: unknown): string | undefined {
 }
 
 /**
- * Whether the error comes from a PostgreSQL that is just starting, stopping or dying: soon it accepts
- * connections or is gone.
+ * Whether the error is temporary: PostgreSQL is starting, stopping or crashing, and will soon accept connections
+ * or be gone.
  */
 export function isTransient(error: unknown): boolean {
   const code = codeOf(error)
@@ -22,7 +22,7 @@ export function connectionErrorMessage(error: unknown): string {
     case 'ECONNREFUSED':
       return 'No PostgreSQL listens at that address.'
     case 'ERR_INVALID_URL':
-      return 'The URL is not valid: a password is written percent-encoded (# is %23, / is %2F), and several hosts are not possible.'
+      return 'The URL is not valid. Percent-encode the password (# is %23, / is %2F), and name only one host.'
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
       return "The database server's host name does not resolve."
@@ -30,7 +30,7 @@ export function connectionErrorMessage(error: unknown): string {
     case '28000':
       return 'PostgreSQL refused the user name or password.'
     case '3D000':
-      return 'PostgreSQL runs, but has no database of that name.'
+      return 'PostgreSQL has no database with that name.'
     case TOO_MANY_CONNECTIONS:
       return 'PostgreSQL has no free connection left.'
     default:

@@ -4,7 +4,7 @@ import { codeOf } from './connection-error.ts'
 import type { Login } from './embedded-cluster.ts'
 import { giveToSameOwner } from './file-owner.ts'
 
-/** How to log in to the embedded PostgreSQL, as kept in `postgres.json`. */
+/** The address and login of the embedded PostgreSQL, stored in `postgres.json`. */
 export type ConnectionFile = Login & {
   /** The cluster that the file was written for. A copy of a data directory still names the original. */
   readonly directory: string
@@ -37,7 +37,7 @@ export function readConnectionFile(dataDir: string): ConnectionFile | undefined 
     )
       return { directory, host, port, user, password, database }
   } catch {
-    // Falls through: a file that is not JSON is as damaged as one that lacks a field.
+    // Fall through: invalid JSON is reported like a missing field.
   }
   throw new Error(
     `${path} is damaged. Stop every process that uses this data directory and delete that file; the next start writes a new one.`,

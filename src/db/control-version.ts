@@ -1,6 +1,6 @@
 import type { Sql } from './pool.ts'
 
-/** What running nodes must notice: `access` covers keys and customers, `supply` covers hosters and prices. */
+/** A kind of change that running nodes must notice: `access` is keys and customers, `supply` is hosters and prices. */
 export type ControlTopic = 'access' | 'supply'
 
 export interface ControlVersions {
@@ -115,8 +115,8 @@ export function watchControlVersions(sql: Sql, options: ControlVersionsOptions =
 }
 
 /**
- * Call it inside the transaction that makes the change, so that no node sees the new version before the new
- * rows.
+ * Marks a topic as changed. Call it inside the transaction that makes the change, so that no node sees the new
+ * version before the new rows.
  */
 export async function bumpControlVersion(sql: Sql, topic: ControlTopic): Promise<void> {
   await sql.query('UPDATE control_version SET version = version + 1 WHERE topic = $1', [topic])

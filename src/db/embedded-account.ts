@@ -28,7 +28,7 @@ export function chooseAccount(clusterDir: string, programs: readonly string[]): 
     )
   const capability = missingCapability(dirname(clusterDir), programs, owner)
   if (!capability) return { prefix: [], spawn: owner, owner }
-  // Cloning below /root (mode 0700) is common, and another user cannot even walk through it. Giving
+  // A clone below /root (mode 0700) is common, and no other user can enter that directory. Giving
   // PostgreSQL this one capability is better than the alternatives tried: copying 60 MB of binaries and
   // moving the database out of the data directory, or opening the home directory to others. No database role
   // can use the capability: the only role that may log in is not a superuser, so it cannot read files.

@@ -20,7 +20,7 @@ import { notedSocketDir, removeStalePid, runningPostmaster, signal } from './pos
 export interface Cluster {
   /** The directory that holds the files of the cluster. */
   readonly directory: string
-  /** False until `create` has finished once; a half-made cluster never counts. */
+  /** False until `create` has finished: a partly created cluster does not count. */
   exists(): boolean
   /**
    * Creates the cluster, with one role that owns one database. The role is no superuser but may create
@@ -32,9 +32,9 @@ export interface Cluster {
   /** Starts PostgreSQL in a separate session. Returns the directory of its socket once it takes connections. */
   start(settings: Readonly<Record<string, string>>): Promise<string>
   /**
-   * Returns the directory of the socket, if PostgreSQL runs, from what the last start noted. Undefined when
-   * those notes belong to another directory that this one was copied from: that socket leads to the other
-   * database.
+   * Returns the directory where the socket is while PostgreSQL runs. `noted` is the connection file that the last
+   * start wrote. Undefined when this directory is a copy, and `noted` still describes the original: that socket
+   * leads to the original database.
    */
   socketDir(noted: { readonly host: string; readonly directory: string }): string | undefined
   /** The process id of the PostgreSQL that runs, or undefined. */
@@ -93,8 +93,8 @@ export function embeddedCluster(dataDir: string): Cluster {
         removeStalePid(directory)
         const outcome = await startPostmaster(runAs, programs, directory, args, logPath)
         if (outcome === 'ready') return socketDir
-        // After the postmaster was killed its children need a moment to exit; until then PostgreSQL refuses
-        // to start.
+        // After the postmaster was killed, its children need a moment to exit. PostgreSQL refuses to start until
+        // then.
         const mayPass = /shared memory block|lock file "[^"]+" (already exists|is empty)/.test(outcome)
         if (!mayPass || performance.now() > deadlineMs) throw new Error(explain(outcome, directory, logPath))
         await sleep(100)
@@ -140,8 +140,8 @@ function removeDrafts(dataDir: string): void {
     try {
       rmSync(join(dataDir, name), { recursive: true })
     } catch {
-      // Its initdb still writes there. It fails once a file is missing, or ends before our own initdb does;
-      // the call after ours tries again.
+      // An initdb of a killed start still writes there. It fails once a file is missing, or ends before our own
+      // initdb does; the call after our initdb tries again.
     }
   }
 }

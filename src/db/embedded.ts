@@ -92,8 +92,8 @@ const startLockPath = (dataDir: string) => join(dataDir, 'postgres.start.lock')
 
 function makeDataDir(dataDir: string): string {
   try {
-    // As root, PostgreSQL runs under another account that must be able to walk through. Every file inside has
-    // its own mode.
+    // When this process is root, PostgreSQL runs under another account, which must be able to enter the directory.
+    // Every file inside has its own mode.
     mkdirSync(dataDir, { recursive: true, mode: process.geteuid?.() === 0 ? 0o711 : 0o700 })
     return dataDir
   } catch (error) {
@@ -102,7 +102,7 @@ function makeDataDir(dataDir: string): string {
   }
 }
 
-/** An ordinary start or stop takes less than this. After it the log says what this process waits for. */
+/** A start or stop usually takes less time than this. When it takes longer, the log says what this process waits for. */
 const LOG_WAIT_AFTER_MS = 3_000
 
 async function lockStart(dataDir: string, log: DatabaseLog): Promise<FileLock> {
@@ -137,15 +137,16 @@ function holdOpen(
 ): DatabaseHandle {
   const path = usersLockPath(dataDir)
   const isNew = !existsSync(path)
-  const use = tryFileLock(path, 'shared')
+  const userLock = tryFileLock(path, 'shared')
   // Switchyard takes this lock exclusively only while it holds the start lock, which this process holds now.
-  if (!use) throw new Error(`${path} is locked by a program that is not Switchyard. Stop that program, then try again.`)
+  if (!userLock)
+    throw new Error(`${path} is locked by a program that is not Switchyard. Stop that program, then try again.`)
   if (isNew) giveToSameOwner(path)
 
   // For a process that exits without close(): it cannot wait any more, but it can still ask PostgreSQL to stop.
   const leaveAtExit = () => {
     const startLock = tryFileLock(startLockPath(dataDir), 'exclusive')
-    use.release()
+    userLock.release()
     const last = startLock && tryFileLock(path, 'exclusive')
     if (last) cluster.requestStop()
     last?.release()
@@ -157,21 +158,21 @@ function holdOpen(
     const startLock = await lockStart(dataDir, log)
     try {
       process.off('exit', leaveAtExit)
-      use.release()
+      userLock.release()
       const last = tryFileLock(path, 'exclusive')
       if (last) await cluster.stop().finally(() => last.release())
     } finally {
       startLock.release()
     }
   }
-  let left: Promise<void> | undefined
+  let closing: Promise<void> | undefined
   return {
     connection,
     embedded: true,
     startedByUs,
     close() {
-      left ??= leave()
-      return left
+      closing ??= leave()
+      return closing
     },
   }
 }
@@ -194,7 +195,7 @@ async function findRunning(cluster: Cluster, dataDir: string): Promise<Connectio
     } catch (error) {
       const code = codeOf(error)
       if (code === 'ECONNREFUSED' || code === 'ENOENT') return undefined
-      // PostgreSQL runs with all its connections taken. Later statements will report that.
+      // PostgreSQL runs, but all its connections are in use. Later statements report that.
       if (code === TOO_MANY_CONNECTIONS) return connection
       if (!isTransient(error) || performance.now() > deadlineMs)
         throw new Error(
@@ -221,7 +222,7 @@ async function start(
     const pid = cluster.runningPid()
     if (pid !== undefined)
       throw new Error(
-        `PostgreSQL runs (process ${pid}), but ${path} is missing, so no process can log in. Stop the Switchyard that uses it; if none does, stop that process with SIGINT. The next start sets a new password.`,
+        `PostgreSQL runs (process ${pid}), but ${path} is missing, so Switchyard cannot log in. Stop the Switchyard that uses it; if none does, stop that process with SIGINT. The next start sets a new password.`,
       )
     log.warn(`${path} is missing; giving PostgreSQL a new password`)
     await cluster.resetPassword(login)

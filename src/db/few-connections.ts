@@ -13,8 +13,8 @@ export function connectionsNeeded(
 }
 
 /**
- * Warns when PostgreSQL, the database or the role allows fewer: under load requests would be refused, or a
- * node could not start.
+ * Warns when PostgreSQL, the database or the role allows fewer connections than `needed`: under load, requests
+ * would be refused or a node could not start.
  */
 export async function warnOfFewConnections(
   sql: Sql,
@@ -31,7 +31,7 @@ export async function warnOfFewConnections(
   )
 }
 
-// Without the connections reserved for superusers and, since PostgreSQL 16, for other roles.
+// Excludes the connections reserved for superusers and, since PostgreSQL 16, for other roles.
 const ALLOWED = `
   SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
            - coalesce(current_setting('reserved_connections', true)::int, 0) AS server,

@@ -19,7 +19,7 @@ export interface FileLock {
  * server can still stop its PostgreSQL.
  */
 export function tryFileLock(path: string, mode: 'shared' | 'exclusive'): FileLock | undefined {
-  // On a read-only file SQLite takes a shared lock but reports an exclusive one.
+  // On a read-only file, BEGIN EXCLUSIVE succeeds but takes only a shared lock.
   if (mode === 'exclusive' && existsSync(path)) accessSync(path, constants.W_OK)
   createForOwner(path)
   const file = new DatabaseSync(path, { timeout: 0 })
@@ -54,8 +54,8 @@ export async function waitForFileLock(
 }
 
 /**
- * Every user who can read a file can lock it, and so keep the gateway from starting. SQLite alone would
- * create the file readable by all.
+ * Creates a missing file, readable by its owner alone: any user that can read the file can lock it and so keep
+ * the gateway from starting. SQLite would create it readable by all.
  */
 function createForOwner(path: string): void {
   if (existsSync(path)) return

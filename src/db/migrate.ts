@@ -12,14 +12,14 @@ export const migrationsDir = fileURLToPath(new URL('../../migrations', import.me
 export interface Migration {
   /** The number from the first four digits of the file name, from 1. */
   readonly version: number
-  /** The file name, as `0001_ledger.sql`. */
+  /** The file name, such as `0001_tables.sql`. */
   readonly name: string
 }
 
 /**
  * Brings the database to the schema of this version: applies the files `NNNN_*.sql` of `directory` that are
- * not applied yet, in order, each in its own transaction. Any number of processes may call it at once; one
- * works, the others wait. Returns the migrations that this call applied.
+ * not applied yet, in order, each in its own transaction. Any number of processes may call it at once: one
+ * migrates, the others wait. Returns the migrations that this call applied.
  *
  * Throws, without changing anything, when an applied file was edited or is gone, or when the database was
  * migrated by a newer version. Throws when a file fails; that file and all later ones are then not applied.
@@ -82,8 +82,8 @@ interface Reader {
 }
 
 /**
- * Throws when the role cannot create the schema. Checked first, so that the error names the missing right and
- * no half-made database is left.
+ * Throws when the role cannot create the schema. Run it first, so that the error names the missing right and no
+ * partly migrated database remains.
  */
 async function requireRights(sql: Reader): Promise<void> {
   const { rows } = await sql.query(`
@@ -153,9 +153,9 @@ async function readMigrations(directory: string): Promise<MigrationFile[]> {
       const version = Number(/^(\d{4})_[a-z0-9_-]+\.sql$/.exec(name)?.[1])
       if (version !== index + 1)
         throw new Error(
-          `${join(directory, name)}: migrations are numbered without gaps. Rename this file to ${String(index + 1).padStart(4, '0')}_<words>.sql.`,
+          `${join(directory, name)}: migrations are numbered without gaps. Rename this file to ${String(index + 1).padStart(4, '0')}_<name>.sql.`,
         )
-      // A checkout on Windows may have changed the line ends. That does not count as an edit.
+      // A checkout on Windows may have changed the line endings. That does not count as an edit.
       const text = (await readFile(join(directory, name), 'utf8')).replaceAll('\r\n', '\n')
       return { version, name, text, checksum: createHash('sha256').update(text).digest('hex') }
     }),

@@ -36,7 +36,7 @@ export interface Pool extends Sql {
 }
 
 export interface PoolOptions {
-  /** Most connections open at once. */
+  /** Maximum number of open connections. */
   readonly max: number
   /** Shown in pg_stat_activity. */
   readonly applicationName: string
@@ -134,9 +134,9 @@ export async function transaction<T>(pool: Pool, work: (sql: Sql) => Promise<T>,
     if (command !== 'COMMIT') throw new Error('The transaction was rolled back: one of its statements had failed.')
     return result
   } catch (error) {
-    // A connection that cannot roll back is discarded, and PostgreSQL rolls back when it notices. The time
-    // limit is shorter than that of a statement: often `work` failed because PostgreSQL does not answer, and
-    // it has already waited the full limit.
+    // A connection that cannot roll back is discarded, and PostgreSQL rolls back when it notices that. The time
+    // limit is shorter than that of a statement: `work` often failed because PostgreSQL does not answer, and has
+    // already waited the full limit.
     await run(client, 'ROLLBACK', [], ROLLBACK_TIMEOUT_MS).catch((cause: Error) => {
       broken = cause
     })

@@ -45,8 +45,8 @@ export function runSql(runAs: Account, programs: string, directory: string, sql:
 }
 
 /**
- * Starts PostgreSQL and waits until it takes connections. Returns 'ready', or what it logged before it gave
- * up.
+ * Starts PostgreSQL and waits until it takes connections. Returns 'ready', or else the reason for the failure:
+ * usually what PostgreSQL logged.
  */
 export async function startPostmaster(
   runAs: Account,
@@ -85,7 +85,7 @@ const LOG_BYTES_KEPT = 1_000_000
 
 const INITDB_OPTIONS = [
   '--username=postgres',
-  // The superuser has no password and no line in pg_hba.conf, so nobody can log in as it.
+  // The superuser has no password and no line in pg_hba.conf, so no client can log in as the superuser.
   '--auth=reject',
   '--encoding=UTF8',
   // The same order and case rules on every machine, whatever its C library.
@@ -103,7 +103,7 @@ const INITDB_OPTIONS = [
     log_timezone: 'UTC',
     fsync: 'on',
     synchronous_commit: 'on',
-    // Many small commits: few checkpoints, each spread out, keep full-page images rare.
+    // The load is many small commits. Few checkpoints, each spread out, keep full-page images rare.
     wal_buffers: '16MB',
     max_wal_size: '2GB',
     min_wal_size: '160MB',

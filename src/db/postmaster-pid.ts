@@ -16,7 +16,7 @@ export function runningPostmaster(directory: string): number | undefined {
   return (worksIn(directory, pid) ?? isSamePlace(notedDirectory, directory)) ? pid : undefined
 }
 
-/** Returns the directory of the socket that the running PostgreSQL noted. */
+/** Returns the directory of the socket, as the running PostgreSQL wrote it to postmaster.pid. */
 export function notedSocketDir(directory: string): string | undefined {
   return pidFileLines(directory)[4]
 }

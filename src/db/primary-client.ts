@@ -5,9 +5,9 @@ import pg from 'pg'
  * A pooled connection that knows whether it leads to a standby. PostgreSQL reports this before the first
  * statement and whenever it changes.
  *
- * During a failover the host name may still lead to a standby. Its data can be old: keys that were revoked
- * since, balances that were spent since. Writes fail there and close the connection, but reads would go on
- * returning old data for as long as the connection lives.
+ * During a failover the host name may still lead to a standby. Its data can be old: it may not know that a key
+ * was revoked or a balance spent. Writes to it fail and close the connection, but reads would return old data for
+ * as long as the connection lives.
  */
 export class PrimaryClient extends pg.Client {
   #isStandby = false

@@ -47,8 +47,8 @@ type ConnectCallback = (
 ) => void
 
 /**
- * Reads a private property of pg: there is no public one. A sound connection may look busy after a failed
- * statement: 11 of 6,000 did.
+ * Whether a statement still runs on the connection. Reads a private property of pg, since there is no public one.
+ * A sound connection may look busy after a failed statement: 11 of 6,000 did.
  */
 function isBusy(client: pg.PoolClient): boolean {
   return (client as pg.PoolClient & { readonly readyForQuery?: boolean }).readyForQuery === false

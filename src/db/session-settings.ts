@@ -22,8 +22,8 @@ export const sessionSettings = {
     tcp_user_timeout: '30s',
     // node-postgres cannot parse times in other styles (immich static-pages pull request 719).
     datestyle: 'ISO',
-    // With array_nulls off, NULL in an array is read as the text "NULL", and no chat was admitted. With fewer
-    // float digits, sums of milliseconds are rounded to other times.
+    // With array_nulls off, PostgreSQL reads NULL in an array as the text "NULL", and no chat is admitted. With
+    // fewer float digits, sums of milliseconds are rounded to other times.
     array_nulls: 'on',
     extra_float_digits: '1',
     // At a higher level, two transactions that write the same row fail instead of running one after the other

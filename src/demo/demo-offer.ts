@@ -1,4 +1,4 @@
-import { standardDialect, standardTimeouts } from '../domain/endpoint-defaults.ts'
+import { standardQuirks, standardTimeouts } from '../domain/endpoint-defaults.ts'
 import type { TokenPrice } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import { demoModel } from './start-demo-upstream.ts'
@@ -14,7 +14,7 @@ export function demoOffer(upstream: { baseUrl: string; apiKey: string; price: To
       name: demoModel.ownedBy,
       baseUrl: upstream.baseUrl,
       apiKey: upstream.apiKey,
-      dialect: { ...standardDialect, developerRole: false },
+      dialect: { ...standardQuirks, developerToSystem: false },
       timeouts: standardTimeouts,
       trustScore: null,
       hosterShareBps: 0,

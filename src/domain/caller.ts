@@ -9,7 +9,7 @@ export interface AccountLimits {
 
 export const limitResets = ['none', 'daily', 'weekly', 'monthly'] as const
 /**
- * When a key's spend limit starts again: daily, weekly (Monday) or monthly (the first), each at 00:00 UTC; or
+ * When the spend limit of a key resets: daily, weekly (on Monday) or monthly (on the first), each at 00:00 UTC, or
  * never.
  */
 export type LimitReset = (typeof limitResets)[number]
@@ -37,8 +37,8 @@ export interface KeyAccess {
 export const plainAccess: KeyAccess = { limit: null, allowedModels: null, mayManage: false }
 
 /**
- * The authenticated customer of a request, as of the last look-up of its key. Changes reach it within about
- * two seconds.
+ * The authenticated customer of a request, as of the last look-up of its key. A change of the key or the customer
+ * is seen within about two seconds.
  */
 export interface Caller {
   readonly customerId: string

@@ -15,7 +15,7 @@ export const features = ['tools', 'images', 'audio', 'json_schema'] as const
 /** A feature that a request uses, so its offer must support it. */
 export type Feature = (typeof features)[number]
 
-/** The model id that lets routing choose the model: it stands for every model that the request does not name. */
+/** The model id that lets routing choose among all models that the request does not name. */
 export const AUTO_MODEL = 'auto'
 
 /**
@@ -42,7 +42,7 @@ export interface ChatJob {
   readonly model: string
   readonly constraints: RoutingConstraints
   readonly stream: boolean
-  /** The client wants a usage chunk. The upstream is always asked for one. */
+  /** Whether the client wants a usage chunk. What the upstream is asked for does not depend on this. */
   readonly includeUsage: boolean
   /** Explicit max_tokens or max_completion_tokens; null when neither was sent. */
   readonly maxTokens: number | null
@@ -53,7 +53,7 @@ export interface ChatJob {
   readonly dryRun: boolean
   /** `n`, the number of choices. Each may use `maxTokens`. */
   readonly choices: number
-  /** `stop` names a sequence, so a valid answer may be empty. */
+  /** The request names a stop sequence, so a valid answer may be empty. */
   readonly hasStop: boolean
   readonly features: ReadonlySet<Feature>
   /**

@@ -1,9 +1,9 @@
-import type { Dialect, Timeouts } from './offer.ts'
+import type { Timeouts, UpstreamQuirks } from './offer.ts'
 
-/** The dialect that most OpenAI-compatible servers understand. */
-export const standardDialect: Dialect = {
+/** The quirks to assume for an OpenAI-compatible server: requests in this form suit most of them. */
+export const standardQuirks: UpstreamQuirks = {
   maxTokensField: 'max_tokens',
-  developerRole: true,
+  developerToSystem: true,
   streamOptions: true,
   dropFields: [],
   toolCallIds: 'any',

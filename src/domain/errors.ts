@@ -1,8 +1,8 @@
 /**
  * Every error that a caller can get, one row each: HTTP status, OpenAI error type, public message. Throwers
  * name a code, and only `http/respond-error.ts` renders. docs/errors.md mirrors this table; a test keeps them
- * equal. `shouldRetry: false` becomes `x-should-retry: false`: OpenAI's SDKs retry every 429 and 5xx twice,
- * but some errors stay.
+ * equal. `shouldRetry: false` becomes the header `x-should-retry: false`: OpenAI's SDKs otherwise retry every 429
+ * and 5xx twice, even when a retry cannot succeed.
  */
 export const errorTable = {
   invalid_json: row(400, 'invalid_request_error', 'The body is not valid JSON. Send one JSON object, UTF-8 encoded.'),
@@ -166,8 +166,8 @@ export const errorTable = {
   server_shutdown: row(503, 'service_unavailable_error', 'The gateway is shutting down; you were not charged. Retry.', {
     retryAfterS: 5,
   }),
-  // Not 503: a proxy would assume that nothing was run and try another node. This request was run and may be
-  // charged.
+  // Not 503: a proxy would assume that the request did not run and send it to another node. It did run, and may
+  // be charged.
   settlement_unavailable: row(
     504,
     'service_unavailable_error',

@@ -3,7 +3,7 @@ import type { ChatChunk, ChatCompletion, Envelope, TokenUsage } from './completi
 import type { Nanos } from './money.ts'
 import type { Offer, ProviderKind } from './offer.ts'
 
-/** An offer that may not serve a job, and why. Refusals list how many offers each constraint excluded. */
+/** An offer that may not serve a job, with the reason. Refusals list how many offers each constraint excluded. */
 export interface Exclusion {
   readonly offerId: string
   readonly provider: ProviderKind
@@ -23,8 +23,8 @@ export type ExclusionReason =
   | 'endpoint_ejected'
 
 /**
- * The money that one request may spend. Pass this object on and never copy it: the first settlement closes
- * it, and later settlements have no effect.
+ * The money that one request may spend. Pass this object on and never copy it: the first settlement closes it, and
+ * further settlements have no effect.
  */
 export interface Hold {
   /** A strict lease has the id of its request; a bulk lease is shared by many. */
@@ -81,9 +81,9 @@ export type AttemptOutcome =
   | 'busy'
   | 'credential_rejected'
   | 'request_rejected'
-  /** The gateway ended it before the server received a byte. */
+  /** The gateway ended the attempt before the server received a byte. */
   | 'not_sent'
-  /** The gateway ended it after the server may have received a part. */
+  /** The gateway ended the attempt after the server may have received a part of the request. */
   | 'cancelled'
 
 /**

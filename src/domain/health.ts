@@ -1,9 +1,10 @@
 import type { AttemptOutcome } from './handoff.ts'
 
 /**
- * `open`: takes requests. `probing`: the ejection is over and one real request may try the offer; while it
- * runs, all other requests see `ejected`. `ejected`: takes no requests, because of failures, a refused
- * credential, or a pause that the server asked for.
+ * `open`: healthy, takes requests. (Unlike an open circuit breaker. The word is part of the API: a quote
+ * shows it as `state`.) `probing`: the ejection is over and one real request may try the offer; while that request
+ * runs, all others see `ejected`. `ejected`: takes no requests, because of failures, a refused credential, or a
+ * pause that the server asked for.
  */
 export type OfferState = 'open' | 'probing' | 'ejected'
 
@@ -13,7 +14,7 @@ export const LATENCY_SAMPLES_MIN = 5
 export const LATENCY_SAMPLE_AGE_MS_MAX = 600_000
 
 /**
- * The recent past of offers, as routing reads it. Reading changes nothing. Unknown offers are open and
+ * The health of offers, as routing reads it. Reading changes nothing. An offer that was never tried is open and
  * unmeasured.
  */
 export interface HealthView {
@@ -62,8 +63,8 @@ export interface Health extends HealthView {
 }
 
 /**
- * Health per customer: faults that one customer's own requests may have caused do not eject an offer for
- * other customers.
+ * The health of offers for each customer: faults that a customer's own requests may have caused do not eject an
+ * offer for other customers.
  */
 export interface CustomerBreakers {
   /** Returns the health of offers for this customer. */

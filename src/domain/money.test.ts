@@ -43,9 +43,12 @@ test.each([
   [9_999n, 9_999, 9_998n],
   [7n, 0, 0n],
   [7n, 10_000, 7n],
-])('of %i a share of %i basis points rounds down, and the platform gets the rest', (cost, bps, hosterShareNanos) => {
-  expect(splitCost(cost, bps)).toEqual({ hosterShareNanos, feeNanos: cost - hosterShareNanos })
-})
+])(
+  'a cost of %i and a share of %i basis points: the share rounds down, and the platform gets the rest',
+  (cost, bps, hosterShareNanos) => {
+    expect(splitCost(cost, bps)).toEqual({ hosterShareNanos, feeNanos: cost - hosterShareNanos })
+  },
+)
 
 test.each([
   [0n, '0.00', 0],

@@ -1,6 +1,6 @@
 /**
- * Money as an integer of nano-USD (1e-9 USD). A single token at 0.05 USD per million costs 50 of them, not a
- * fraction.
+ * Money as an integer of nano-USD (1e-9 USD). One token at 0.05 USD per million costs 50 nano-USD, so common prices
+ * need no fractions.
  */
 export type Nanos = bigint
 
@@ -57,7 +57,7 @@ export function splitCost(cost: Nanos, hosterShareBps: number): { hosterShareNan
  */
 export function usd(nanos: Nanos): number {
   const whole = Number(nanos)
-  // The division rounds to the nearest double, like parsing the text, in a tenth of the time.
+  // The division rounds to the nearest double, as parsing the text does, and takes a tenth of the time.
   return Number.isSafeInteger(whole) ? whole / Number(NANOS_PER_USD) : Number(usdText(nanos))
 }
 

@@ -11,20 +11,23 @@ export type ProviderKind = (typeof providerKinds)[number]
 export const toolCallIds = ['any', 'short', 'nine'] as const
 export type ToolCallIds = (typeof toolCallIds)[number]
 
-/** How an upstream's API differs from OpenAI's. A new hoster is another set of values, never another client. */
-export interface Dialect {
-  /** Sends `max_completion_tokens` instead of `max_tokens`. */
+/**
+ * How the API of an upstream differs from OpenAI's; set by the configuration key `dialect`. A new kind of upstream
+ * is another set of values, never another client.
+ */
+export interface UpstreamQuirks {
+  /** The body field that limits the output tokens. */
   readonly maxTokensField: 'max_tokens' | 'max_completion_tokens'
-  /** Maps the `developer` role to `system`. */
-  readonly developerRole: boolean
-  /** Accepts `stream_options`; without it the gateway counts usage. */
+  /** Sends messages of the role `developer` as `system`. */
+  readonly developerToSystem: boolean
+  /** Whether the upstream accepts `stream_options`. If not, the gateway counts the tokens of streams. */
   readonly streamOptions: boolean
   /**
    * Body fields that this upstream rejects; removed before sending. `messages[].name` means a field of each
    * message.
    */
   readonly dropFields: readonly string[]
-  /** Other ids are replaced by ids that the upstream accepts. */
+  /** The tool call ids that the upstream accepts. Other ids are replaced. */
   readonly toolCallIds: ToolCallIds
   /** Header that carries the credential: `authorization` (Bearer) or a plain key header such as `api-key`. */
   readonly keyHeader: 'authorization' | 'api-key' | 'x-api-key'
@@ -34,7 +37,7 @@ export interface Timeouts {
   readonly connectMs: number
   /** From sending the request to the first content. */
   readonly firstTokenMs: number
-  /** Between two pieces of a stream. */
+  /** The longest pause between two pieces of a stream. */
   readonly idleMs: number
   readonly totalMs: number
 }
@@ -50,13 +53,13 @@ export interface Endpoint {
   /** Ends without a slash; `/chat/completions` is appended. */
   readonly baseUrl: string
   readonly apiKey: string | null
-  readonly dialect: Dialect
+  readonly dialect: UpstreamQuirks
   readonly timeouts: Timeouts
   /** 0..1; set for hosters only. */
   readonly trustScore: number | null
   /** The hoster's share of each charge in basis points; 0 unless kind is `hoster`. */
   readonly hosterShareBps: number
-  /** True for the built-in demo model: labelled everywhere, chosen by `auto` only if there is no other model. */
+  /** True for the built-in demo model, which is labelled a demo and chosen by `auto` only as the last model. */
   readonly demo: boolean
   /**
    * `public_only`: connect through the pinned lookup of egress/pinned-lookup.ts, because the URL comes from a
@@ -68,7 +71,7 @@ export interface Endpoint {
 /** The id of the built-in demo model. */
 export const DEMO_MODEL = 'demo'
 
-/** Whether a model id cannot be sold: `auto` is not a model, and `demo` is always the labelled demo. */
+/** Whether a model id is reserved: `auto` lets routing choose, and `demo` is the built-in demo model. */
 export function isReservedModel(modelId: string): boolean {
   return modelId === AUTO_MODEL || modelId === DEMO_MODEL
 }

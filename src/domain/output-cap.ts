@@ -23,12 +23,12 @@ function contextRoom(offer: Offer, job: ChatJob): number {
   return offer.contextTokens - likelyInputTokens(job)
 }
 
-/** With less room than this an answer is useless anyway. The server then decides whether the prompt fits. */
+/** An answer shorter than this is useless. Request at least this many tokens; the server decides whether they fit. */
 const SMALLEST_ROOM = 16
 
 /**
- * English has about 4 bytes a token, code 3. At 0.35 tokens a byte the prompt is rather over- than
- * underestimated.
+ * English has about 4 bytes a token, code 3. At 0.35 tokens a byte the estimate of a prompt is usually too high
+ * rather than too low.
  */
 const LIKELY_TOKENS_PER_BYTE = 0.35
 

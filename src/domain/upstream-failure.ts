@@ -2,8 +2,8 @@ import { ApiError, type ErrorCode } from './errors.ts'
 import type { Attempt, AttemptOutcome } from './handoff.ts'
 
 /**
- * A failure of an upstream. Before the first content it leads to the next offer, after it to an error chunk.
- * The message is logged, so it contains no text from the upstream.
+ * A failure of an upstream. Before the first content, dispatch tries the next offer; after it, the client gets an
+ * error chunk. The message is logged, so it contains no text from the upstream.
  */
 export class UpstreamFailure extends Error {
   readonly outcome: Exclude<AttemptOutcome, 'answered'>
@@ -43,7 +43,7 @@ export type CancelReason =
   /** The reader of the answer called `leave`. */
   | 'not_wanted'
 
-/** The gateway itself ended the exchange. Not a fault of the upstream. */
+/** The gateway ended the exchange with an upstream, which is not the upstream's fault. */
 export class Cancelled extends UpstreamFailure {
   readonly reason: CancelReason
 

@@ -4,16 +4,16 @@ import { promises as dns, type LookupAddress } from 'node:dns'
 export type ResolveAll = (hostname: string) => Promise<readonly LookupAddress[]>
 
 /**
- * Time limit of the first of two attempts; the second gets twice as long. Both fit into the 3 s in which a
- * hoster must be connected.
+ * Time limit of the first of two attempts; the second gets twice as long. Both together fit into the connect
+ * time-out of a hoster, 3 s.
  */
 const FIRST_TRY_MS = 700
 
 /**
- * Resolves host names from third parties by asking the machine's name servers directly. getaddrinfo would
- * block a thread until it has an answer, and libuv gives it at most two of four for the whole process: twelve
- * requests to a hoster with silent name servers delayed every other name, including those of our own clouds,
- * for a minute. getaddrinfo also reads /etc/hosts and search domains, which public names do not need.
+ * Resolves host names from third parties by asking the machine's name servers directly. getaddrinfo would block a
+ * thread until it has an answer, and libuv gives it at most two of the four threads of the process: twelve requests
+ * to a hoster with silent name servers delayed every other look-up, including those of our own clouds, for a
+ * minute. getaddrinfo also reads /etc/hosts and search domains, which public names do not need.
  *
  * @param servers as `address:port`; by default those of the machine, read again each time since they may
  *   change

@@ -25,10 +25,10 @@ export function parseOutboundUrl(text: string, { allowPrivate, allowQuery }: Out
   }
   if (allowPrivate) return url
   if (url.port !== '' && url.port !== '8443') return 'its port must be 443 or 8443'
-  return hostFault(url.hostname) ?? url
+  return hostProblem(url.hostname) ?? url
 }
 
-function hostFault(hostname: string): string | undefined {
+function hostProblem(hostname: string): string | undefined {
   const address = hostname.replace(/^\[|\]$/g, '')
   if (isIP(address) !== 0) {
     return isPublicAddress(address) ? undefined : `${hostname} is a private or reserved address`
@@ -43,8 +43,8 @@ function hostFault(hostname: string): string | undefined {
 }
 
 /**
- * A list of local suffixes, not an allow-list of public ones. The public list grows, and a hoster under a new
- * top-level domain could only be used by allowing all private addresses. For names missing here the pinned
+ * A deny-list of local suffixes. An allow-list of public ones would lag behind new top-level domains, and a hoster
+ * under one of these could only be used with all private addresses allowed. For names missing here, the pinned
  * lookup checks the addresses.
  */
 const LOCAL_SUFFIXES = [

@@ -1,6 +1,6 @@
 import { ApiError } from '../domain/errors.ts'
 import type { Clock } from '../runtime/clock.ts'
-import { retryAfterS } from './window-view.ts'
+import { secondsUntilWindowEnd } from './window-view.ts'
 
 /** Limits requests to the usage endpoints per node, to protect the database. Chat requests do not count. */
 export interface ReportLimiter {
@@ -23,7 +23,7 @@ export function createReportLimiter(deps: { requestsPerMinute: number; clock: Cl
       if (count > deps.requestsPerMinute) {
         throw new ApiError('rate_limit_exceeded', {
           message: `The limit of ${deps.requestsPerMinute} usage reports per minute is reached. Retry after the minute ends.`,
-          retryAfterS: retryAfterS((thisMinute + 1) * 60_000, nowMs),
+          retryAfterS: secondsUntilWindowEnd((thisMinute + 1) * 60_000, nowMs),
         })
       }
       used.set(customerId, count)

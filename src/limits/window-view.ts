@@ -34,7 +34,7 @@ export function createWindowView(deps: {
     current({ customerId }) {
       const nowMs = deps.clock.epochMs()
       const known = seen.get(customerId)
-      return known === undefined ? firstRead(customerId, nowMs) : rolled(known, nowMs)
+      return known === undefined ? firstRead(customerId, nowMs) : withoutEndedWindows(known, nowMs)
     },
   }
 
@@ -66,12 +66,12 @@ export function windowCounts(
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
 
-/** Both windows are multiples of their length in Unix time: a UTC day has 86,400 s. */
+/** Windows begin at multiples of their length in Unix time, in which each UTC day has 86,400 s. */
 function endOf(windowMs: number, nowMs: number): number {
   return (Math.floor(nowMs / windowMs) + 1) * windowMs
 }
 
-function rolled(counts: WindowCounts, nowMs: number): WindowCounts {
+function withoutEndedWindows(counts: WindowCounts, nowMs: number): WindowCounts {
   if (nowMs < counts.minuteEndsAtEpochMs) return counts
   if (nowMs >= counts.dayEndsAtEpochMs) return windowCounts(undefined, nowMs)
   return { ...counts, minuteUsed: 0, minuteEndsAtEpochMs: endOf(MINUTE_MS, nowMs) }
@@ -85,14 +85,14 @@ export function rateLimitHeaders(limits: AccountLimits, counts: WindowCounts, no
   const list: string[] = []
   list.push('x-ratelimit-limit-requests', String(limits.requestsPerMinute))
   list.push('x-ratelimit-remaining-requests', String(Math.max(0, limits.requestsPerMinute - counts.minuteUsed)))
-  list.push('x-ratelimit-reset-requests', secondsUntil(counts.minuteEndsAtEpochMs, nowMs))
+  list.push('x-ratelimit-reset-requests', resetText(counts.minuteEndsAtEpochMs, nowMs))
   list.push('x-ratelimit-limit-requests-day', String(limits.requestsPerDay))
   list.push('x-ratelimit-remaining-requests-day', String(Math.max(0, limits.requestsPerDay - counts.dayUsed)))
-  list.push('x-ratelimit-reset-requests-day', secondsUntil(counts.dayEndsAtEpochMs, nowMs))
+  list.push('x-ratelimit-reset-requests-day', resetText(counts.dayEndsAtEpochMs, nowMs))
   return list
 }
 
-function secondsUntil(epochMs: number, nowMs: number): string {
+function resetText(epochMs: number, nowMs: number): string {
   return `${Math.max(0, Math.ceil((epochMs - nowMs) / 1000))}s`
 }
 
@@ -100,6 +100,6 @@ function secondsUntil(epochMs: number, nowMs: number): string {
  * Returns the whole seconds until a window ends, for Retry-After. At least 1: a retry after 0 seconds would
  * be refused again.
  */
-export function retryAfterS(windowEndsAtEpochMs: number, nowMs: number): number {
+export function secondsUntilWindowEnd(windowEndsAtEpochMs: number, nowMs: number): number {
   return Math.max(1, Math.ceil((windowEndsAtEpochMs - nowMs) / 1000))
 }

@@ -60,7 +60,7 @@ export async function relayStream(
     text,
     reported,
     finishReason,
-    chargeInputOnly: outcome === 'client_gone' && text.length === 0 && context.chargeEarlyLeave(),
+    chargeInputOnly: outcome === 'client_gone' && text.length === 0 && context.chargeEarlyDisconnect(),
   })
   return {
     receipt,

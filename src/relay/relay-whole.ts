@@ -21,7 +21,7 @@ export interface RelayContext {
    * Records that the client left before its first token. Returns true when it must pay for its input this
    * time.
    */
-  readonly chargeEarlyLeave: () => boolean
+  readonly chargeEarlyDisconnect: () => boolean
 }
 
 export interface RelayedAnswer {
@@ -45,7 +45,7 @@ export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedA
     text: isGone ? '' : generatedText(completion.choices.map(({ message }) => message as ChunkDelta)),
     reported: reported ?? null,
     finishReason: completion.choices[0]?.finish_reason ?? null,
-    chargeInputOnly: isGone && context.chargeEarlyLeave(),
+    chargeInputOnly: isGone && context.chargeEarlyDisconnect(),
   })
   const text = dialect.answer.encode(completion)
   return { receipt, body: costNanos => dialect.answer.withUsage(text, billedUsage(reported, receipt, costNanos)) }

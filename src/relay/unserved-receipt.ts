@@ -16,7 +16,7 @@ export function unservedReceipt(
   ticket: Ticket,
   job: ChatJob,
   signal: CancelSignal,
-  chargeEarlyLeave: (offer: Offer) => boolean,
+  chargeEarlyDisconnect: (offer: Offer) => boolean,
 ): Receipt {
   const attempts = failure instanceof Unserved ? failure.attempts : []
   const outcome = toOutcome(failure, signal)
@@ -25,7 +25,7 @@ export function unservedReceipt(
   // failed, or nothing had been sent. Earlier attempts failed and are not charged.
   const wasCancelled = last?.outcome === 'cancelled'
   const workingOffer = wasCancelled ? (ticket.eligible.find(offer => offer.offerId === last.offerId) ?? null) : null
-  const charged = outcome === 'client_gone' && workingOffer !== null && chargeEarlyLeave(workingOffer)
+  const charged = outcome === 'client_gone' && workingOffer !== null && chargeEarlyDisconnect(workingOffer)
   const free = { ...faultReceipt, outcome, attempts }
   if (!charged) return free
   const inputTokens = countPromptTokens(job)

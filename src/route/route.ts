@@ -51,7 +51,7 @@ export function route(ticket: Ticket, job: ChatJob, view: RouteView, random: () 
       state: view.health.state(offer.offerId),
     }),
   )
-  // The usual case in a small installation: there is nothing to decide.
+  // The usual case in a small installation. There is nothing to decide.
   if (all.length === 1) return { ticket, offers: ticket.eligible, ranks: all }
   const { serviceTier } = job.constraints
   const rankPool = (pool: readonly Rank[]) => {
@@ -61,7 +61,7 @@ export function route(ticket: Ticket, job: ChatJob, view: RouteView, random: () 
   const lastResort = all.filter(isEjected).toSorted(by(({ offer }) => view.health.ejectedForMs(offer.offerId)))
   const healthy = all.filter(rank => !isEjected(rank))
   const ranks = groupByModel(ticket.models, healthy)
-    .flatMap(group => (view.cloudCompetes ? [group] : [group.filter(isOwn), group.filter(isCloud)]))
+    .flatMap(group => (view.cloudCompetes ? [group] : [group.filter(isNotCloud), group.filter(isCloud)]))
     .flatMap(rankPool)
     .concat(lastResort)
   return { ticket, offers: ranks.map(({ offer }) => offer), ranks }
@@ -149,28 +149,28 @@ const NEWCOMER_TRUST = 0.05
  */
 function byTwoChoices(pool: readonly Rank[], random: () => number): readonly Rank[] {
   const typicalMs = medianMs(pool)
-  const loadMs = ({ predictedMs, inFlight }: Rank) => (predictedMs ?? typicalMs) * (inFlight + 1)
+  const loadMsOrTypical = ({ predictedMs, inFlight }: Rank) => (predictedMs ?? typicalMs) * (inFlight + 1)
   const left = [...pool]
   const ordered: Rank[] = []
   while (left.length > 1) {
     const first = draw(left.length, random)
     const other = draw(left.length - 1, random)
     const second = other < first ? other : other + 1
-    const winner = loadMs(left[second]!) < loadMs(left[first]!) ? second : first
+    const winner = loadMsOrTypical(left[second]!) < loadMsOrTypical(left[first]!) ? second : first
     ordered.push(...left.splice(winner, 1))
   }
   return ordered.concat(left)
 }
 
-/** Unmeasured offers get the median latency, so that they receive requests and are measured. */
+/** Returns the median latency. Unmeasured offers count as having it, so that they receive requests too. */
 function medianMs(pool: readonly Rank[]): number {
   const known = pool.flatMap(({ predictedMs }) => (predictedMs === null ? [] : [predictedMs])).sort((a, b) => a - b)
   return known[known.length >> 1] ?? 1
 }
 
 /**
- * The part of requests that tries an unmeasured offer first, so that `fastest` and `max_latency_ms` can use
- * new offers.
+ * The share of requests that tries an unmeasured offer first, so that `fastest` and `max_latency_ms` can use new
+ * offers.
  */
 const EXPLORED = 0.03
 
@@ -182,7 +182,7 @@ function explore(tier: ServiceTier, ranked: readonly Rank[], random: () => numbe
 }
 
 /**
- * The server with the warm prompt cache may be worse than the best by this factor, in the measure of the
+ * The offer with the warm prompt cache may be this many times as expensive or slow as the best, depending on the
  * service tier.
  */
 const STICKY_MARGIN = 1.5
@@ -195,13 +195,13 @@ function stickTo(offerId: string | null, tier: ServiceTier, ranked: readonly Ran
 
 function isCloseToBest(sticky: Rank, tier: ServiceTier, ranked: readonly Rank[]): boolean {
   if (tier === 'cheapest') return sticky.costPicos === ranked[0]!.costPicos
-  const slowestMs = Math.min(...ranked.map(loadedMs)) * STICKY_MARGIN
-  if (tier === 'fastest') return loadedMs(sticky) <= slowestMs
+  const slowestAllowedMs = Math.min(...ranked.map(loadMsOrInfinite)) * STICKY_MARGIN
+  if (tier === 'fastest') return loadMsOrInfinite(sticky) <= slowestAllowedMs
   const best = Math.min(...ranked.map(({ costPicos }) => Number(costPicos)))
-  return Number(sticky.costPicos) <= best * STICKY_MARGIN && loadedMs(sticky) <= slowestMs
+  return Number(sticky.costPicos) <= best * STICKY_MARGIN && loadMsOrInfinite(sticky) <= slowestAllowedMs
 }
 
-const loadedMs = ({ predictedMs, inFlight }: Rank) => (predictedMs ?? Infinity) * (inFlight + 1)
+const loadMsOrInfinite = ({ predictedMs, inFlight }: Rank) => (predictedMs ?? Infinity) * (inFlight + 1)
 
 function putFirst(ranked: readonly Rank[], first: Rank): readonly Rank[] {
   return [first, ...ranked.filter(rank => rank !== first)]
@@ -209,7 +209,7 @@ function putFirst(ranked: readonly Rank[], first: Rank): readonly Rank[] {
 
 const isEjected = ({ state }: Rank) => state === 'ejected'
 const isCloud = ({ offer }: Rank) => offer.endpoint.kind === 'cloud'
-const isOwn = (rank: Rank) => !isCloud(rank)
+const isNotCloud = (rank: Rank) => !isCloud(rank)
 const draw = (count: number, random: () => number) => Math.min(count - 1, Math.floor(random() * count))
 const compare = <T extends number | string>(a: T, b: T) => (a < b ? -1 : a > b ? 1 : 0)
 const by =

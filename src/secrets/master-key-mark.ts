@@ -1,8 +1,8 @@
 import { createHmac } from 'node:crypto'
 import type { Sql } from '../db/pool.ts'
 
-// The database stores a mark of the servers' master key. It detects a process with
-// another key: no server could open the secrets that this process seals.
+// The database stores a mark of the master key, to detect a process that runs with another key: no server could
+// open the secrets that this process seals.
 
 /**
  * Returns the mark of a key: an HMAC-SHA-256 of a constant under its 32 random bytes, which reveals nothing
@@ -12,13 +12,13 @@ export function markOf(masterKey: Buffer): string {
   return createHmac('sha256', masterKey).update('switchyard master key').digest('hex')
 }
 
-/** Returns the mark of the key that was noted last; undefined before the first. */
+/** Returns the mark of the last key that `noteMasterKey` stored; undefined when there is none. */
 export async function readMark(sql: Sql): Promise<string | undefined> {
   const { rows } = await sql.query<{ value: string }>('SELECT value FROM installation WHERE name = $1', [NAME])
   return rows[0]?.value
 }
 
-/** Notes the key of a starting server. Returns false when the previous server had another key. */
+/** Stores the mark of a starting server's key. Returns false when the previous server had another key. */
 export async function noteMasterKey(sql: Sql, masterKey: Buffer): Promise<boolean> {
   const before = await readMark(sql)
   const mark = markOf(masterKey)

@@ -62,8 +62,8 @@ function read(path: string): Buffer | undefined {
 }
 
 /**
- * Writes the key under a temporary name, then links it: a reader never sees half a key, and of two concurrent
- * starts one key wins.
+ * Creates a key. Writes it under a temporary name, then links it: a reader never sees half a key, and two
+ * concurrent starts end up with the same key.
  */
 function create(path: string, dataDir: string): Buffer {
   mkdirSync(dataDir, { recursive: true })

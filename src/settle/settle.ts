@@ -46,7 +46,7 @@ export async function settle(
   return settlement.costNanos
 }
 
-/** Builds the settlement for the ledger. The charge never exceeds the hold; any cost beyond it is written off. */
+/** Builds the settlement of a ticket. The charge never exceeds the hold; any cost beyond it is written off. */
 export function settlementOf(
   ticket: Ticket,
   receipt: Receipt,

@@ -68,7 +68,7 @@ function placeOf(offerId: string): Pick<Candidate, 'model' | 'endpointId'> {
 
 const noFigures = { expected_cost_usd: null, predicted_ms: null, trust_score: null, in_flight: null }
 
-/** Returns the first rule of src/route/route.ts that ranked an offer below the first one. */
+/** Returns the first rule of src/route/route.ts by which an offer ranks below the first offer. */
 function whyLower(note: RoutingNote, rank: NotedRank, first: NotedRank): LowerRankReason {
   const tier = note.constraints.tier ?? 'balanced'
   if (rank.state === 'ejected' && first.state !== 'ejected') return 'recent_failures'

@@ -5,7 +5,7 @@ import { type Nanos, usd } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 import { rateLimits } from './report-figures.ts'
 
-/** Reports the limits and use of the caller's key, exact to the last settled request. */
+/** Returns the limits and the usage of the caller's key, up to the last settled request. */
 export async function keyReport(sql: Sql, caller: Caller, windows: WindowCounts, nowMs: number): Promise<KeyReport> {
   const { rows } = await sql.query<KeyRow>(READ_KEY, [caller.customerId, caller.keyId, new Date(nowMs).toISOString()])
   const row = rows[0]!
@@ -13,7 +13,7 @@ export async function keyReport(sql: Sql, caller: Caller, windows: WindowCounts,
     ...showKey(row),
     customer: caller.email,
     tier: caller.accountTier,
-    limit_remaining_usd: row.limitNanos === null ? null : usd(most(row.limitNanos - row.windowNanos, 0n)),
+    limit_remaining_usd: row.limitNanos === null ? null : usd(max(row.limitNanos - row.windowNanos, 0n)),
     limit_resets_at: row.limitNanos === null ? null : (row.resetsAt?.toISOString() ?? null),
     usage: {
       today_usd: usd(row.todayNanos),
@@ -34,7 +34,7 @@ interface KeyRow extends ListedKey {
   readonly totalNanos: Nanos
 }
 
-// Reports the window that the next admission would use: see admit_batch about days ahead of the clock.
+// Reads the window that the next admission would use. admit_batch explains days ahead of the clock.
 const READ_KEY = `
 SELECT k.key_id AS "keyId", k.name, k.hint, k.spend_limit_nanos AS "limitNanos", k.limit_reset AS "limitReset",
   k.allowed_models AS "allowedModels", k.scopes, k.created_at AS "createdAt", k.expires_at AS "expiresAt",
@@ -55,6 +55,6 @@ CROSS JOIN LATERAL (
 ) u
 WHERE k.customer_id = $1 AND k.key_id = $2`
 
-function most(a: Nanos, b: Nanos): Nanos {
+function max(a: Nanos, b: Nanos): Nanos {
   return a > b ? a : b
 }

@@ -29,7 +29,7 @@ export async function listRequests(sql: Sql, customerId: string, query: Requests
   const page = rows.slice(0, query.limit)
   const lastListed = page.at(-1)?.request_id ?? HIGHEST_UUID
   const endOfScan = rows.length > query.limit || wanted.sql === '' ? null : await readEndOfScan(sql, span)
-  // Rows added since the page was read move the end of its scan up. It must not move above the last listed row.
+  // Rows added since the page was read move the end of the scan up, but never above the last listed row.
   const last = rows.length > query.limit ? lastListed : endOfScan && earlier(endOfScan, lastListed)
   return {
     object: 'list',
@@ -49,7 +49,7 @@ const HIGHEST_UUID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
 /**
  * A filtered page scans at most this many rows. A filter that few rows pass would otherwise read millions of
- * rows for one page; instead it returns short or even empty pages, each within about 15 ms.
+ * rows for one page. With this bound it returns short or even empty pages, each within about 15 ms.
  */
 const ROWS_SCANNED = 10_000
 
@@ -58,7 +58,7 @@ interface Conditions {
   readonly values: readonly unknown[]
 }
 
-/** The filters, with parameters from $5 on. */
+/** Returns the filters of a query as SQL, with parameters from $5 on. */
 function conditions(query: RequestsQuery, fromMs: number | undefined, toMs: number | undefined): Conditions {
   const filters: [sql: string, value: unknown][] = []
   if (query.model !== undefined) filters.push(['model_id =', query.model])
@@ -73,7 +73,7 @@ function conditions(query: RequestsQuery, fromMs: number | undefined, toMs: numb
   }
 }
 
-/** The range of ids to scan: of this customer, below the first id, down to the lowest. */
+/** The ids to scan: those of this customer below `below`, down to and including `lowest`. */
 type Span = readonly [customerId: string, below: string, lowest: string]
 
 /**

@@ -159,7 +159,7 @@ function ledgerOf(row: ReceiptRow): RequestReceipt['ledger'] {
   }
 }
 
-/** Returns a list although a request can currently be refunded only once. */
+/** Returns the refunds of this request: at most one, since a request can be refunded only once. */
 function refundsOf(row: ReceiptRow): RequestReceipt['refunds'] {
   if (row.refunded_nanos === null) return []
   return [

@@ -4,7 +4,7 @@ import type { Nanos } from '../domain/money.ts'
 import type { WindowCounts } from '../domain/windows.ts'
 import type { Period } from './period.ts'
 
-/** The request limits of a customer and what is left of them. */
+/** Returns the request limits of a customer and what is left of them. */
 export function rateLimits({ requestsPerMinute, requestsPerDay }: AccountLimits, windows: WindowCounts) {
   return {
     limit_per_minute: requestsPerMinute,
@@ -15,13 +15,13 @@ export function rateLimits({ requestsPerMinute, requestsPerDay }: AccountLimits,
   }
 }
 
-/** Mean over successful requests in milliseconds, to the microsecond; 0 when there were none. */
+/** Returns the mean latency of successful requests in milliseconds, to the microsecond; 0 when there were none. */
 export function meanLatencyMs(latencyMsSum: number | bigint, successes: number | bigint): number {
   return Number(successes) === 0 ? 0 : Math.round((Number(latencyMsSum) / Number(successes)) * 1000) / 1000
 }
 
 /**
- * Sums the refunds of requests that began in the period, whenever the refund was made. So refunds never
+ * Sums the refunds of requests that began in the period, whenever the refund was made. Refunds therefore never
  * exceed the cost of the same requests, and a report of past days shows their final cost.
  */
 export async function readRefunded(sql: Sql, customerId: string, { fromIso, untilIso }: Period): Promise<Nanos> {

@@ -6,7 +6,7 @@ import { meanLatencyMs, readRefunded } from './report-figures.ts'
 
 /**
  * `GET /v1/usage/tokens`: token use of the last `days` UTC days in buckets of `interval`, empty buckets
- * included. The first week or month may begin before the period, but counts only what lies inside it: the
+ * included. The first week or month may begin before the period, but counts only requests inside the period, so the
  * buckets always sum to the totals.
  */
 export async function tokenUsage(
@@ -61,7 +61,7 @@ function pointOf(period: string, bucket: Bucket | undefined): Point {
   }
 }
 
-/** Counts stay far below 2^53, so plain numbers are exact. Reading 8,760 hours of ten bigints each took 20 ms. */
+/** Plain numbers are exact, since counts stay far below 2^53. Reading ten bigints for 8,760 hours took 20 ms. */
 interface Bucket {
   start_ms: number
   input_tokens: number
@@ -90,8 +90,8 @@ async function readBuckets(
   interval: Interval,
 ): Promise<Map<number, Bucket>> {
   const bucket = bucketSql[interval]
-  // Sums of bigint have the type numeric, which is converted to float8 through text: a third of the 60 ms
-  // of a year by the hour. Sum float8 instead.
+  // Sum float8: a sum of bigint is numeric, and PostgreSQL converts numeric to float8 through text. That took a third
+  // of the 60 ms for a year by the hour.
   const { rows } = await sql.query<Bucket>(
     `SELECT extract(epoch FROM ${bucket})::float8 * 1000 AS start_ms,
             sum(input_tokens::float8) AS input_tokens,

@@ -27,7 +27,7 @@ export async function usageBreakdown(
     })),
     daily: bucketStarts(period, 'day').map(startMs => {
       const date = new Date(startMs).toISOString().slice(0, 10)
-      const row = usedDays.get(date) ?? NOTHING
+      const row = usedDays.get(date) ?? NO_USAGE
       return {
         date,
         requests: Number(row.requests),
@@ -51,7 +51,7 @@ interface Sums {
   hoster_share_nanos: bigint
 }
 
-const NOTHING: Sums = {
+const NO_USAGE: Sums = {
   requests: 0n,
   input_tokens: 0n,
   output_tokens: 0n,

@@ -4,7 +4,7 @@ import { type Nanos, usdText } from '../domain/money.ts'
 import { lowestUuidAt } from '../runtime/uuid.ts'
 import { lastDays, type Period } from './period.ts'
 
-/** A CSV document that is read from the database while it is sent. */
+/** A CSV document that is sent while its rows are read from the database. */
 export interface UsageExport {
   readonly fileName: string
   /** Pieces of up to 1,000 rows. Reading stops when the consumer stops; between pieces no connection is held. */

@@ -19,7 +19,7 @@ const gateway = useTestApp(() => {
           dialect: {
             ...dialect,
             maxTokensField: 'max_completion_tokens',
-            developerRole: true,
+            developerToSystem: true,
             streamOptions: false,
             dropFields: ['logprobs', 'seed'],
             keyHeader: 'api-key',

@@ -377,8 +377,8 @@ describe('a PostgreSQL given by URL', () => {
     ['postgres://me:hush@127.0.0.1:1/x', 'No PostgreSQL listens at that address.'],
     ['postgres://me:hush@no-such-host.invalid/x', 'does not resolve'],
     ['no url, hush', 'Check DATABASE_URL'],
-    ['postgres://me:hu#sh@127.0.0.1:1/x', 'a password is written percent-encoded'],
-    ['postgres://me:hush@127.0.0.1:1,127.0.0.1:2/x', 'several hosts are not possible'],
+    ['postgres://me:hu#sh@127.0.0.1:1/x', 'Percent-encode the password'],
+    ['postgres://me:hush@127.0.0.1:1,127.0.0.1:2/x', 'name only one host'],
   ])('says what is wrong with %s without repeating the password', async (databaseUrl, reason) => {
     const failure = await openDatabase({ databaseUrl, dataDir, log }).catch((error: Error) => error.message)
     expect(failure).toContain(reason)

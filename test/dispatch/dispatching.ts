@@ -35,7 +35,7 @@ export function offerAt(
     apiKey: 'upstream-secret',
     dialect: {
       maxTokensField: 'max_tokens',
-      developerRole: true,
+      developerToSystem: true,
       streamOptions: true,
       dropFields: [],
       toolCallIds: 'any',

@@ -124,7 +124,7 @@ describe('health is as documented', () => {
     fail('server_error', faultsToEject)
     wait(firstEjectionMs)
     for (let success = 0; success < trialSuccesses; success++) succeed()
-    wait(value('health that forgives one earlier ejection') * 1000)
+    wait(value('healthy time that cancels one earlier ejection') * 1000)
     fail('server_error', faultsToEject)
     expect(health.ejectedForMs('o')).toBe(firstEjectionMs)
   })

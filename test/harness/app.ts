@@ -6,12 +6,12 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import { vi } from 'vitest'
 import { addCustomer } from '../../src/accounts/customers.ts'
-import { issueKey, type KeyOrder } from '../../src/auth/keys.ts'
+import { issueKey, type NewKey } from '../../src/auth/keys.ts'
 import { loadConfig } from '../../src/config/config.ts'
 import { configuredOffers } from '../../src/config/configured-offers.ts'
 import { transaction } from '../../src/db/pool.ts'
 import type { AccountLimits } from '../../src/domain/caller.ts'
-import { standardDialect } from '../../src/domain/endpoint-defaults.ts'
+import { standardQuirks } from '../../src/domain/endpoint-defaults.ts'
 import type { Offer } from '../../src/domain/offer.ts'
 import { openAccount } from '../../src/ledger/accounts/open-account.ts'
 import { readBalance } from '../../src/ledger/accounts/read-balance.ts'
@@ -55,7 +55,7 @@ export interface TestHoster {
   readonly models?: readonly Partial<HostedModel>[]
 }
 
-type KeyOptions = Partial<Omit<KeyOrder, 'customerId'>>
+type KeyOptions = Partial<Omit<NewKey, 'customerId'>>
 
 export interface TestCustomer {
   readonly customerId: string
@@ -266,7 +266,7 @@ export function testOffer(
       name: endpointId,
       baseUrl,
       apiKey: null,
-      dialect: { ...standardDialect, developerRole: false },
+      dialect: { ...standardQuirks, developerToSystem: false },
       timeouts: GENEROUS_TIMEOUTS,
       trustScore: null,
       hosterShareBps: 0,

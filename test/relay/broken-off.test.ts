@@ -48,7 +48,7 @@ async function stream(
     return onWrite(text)
   }
   const ticket = { ...planOf(offers).ticket, maxTokens }
-  const context = { ticket, job, dialect: chatDialect, signal, chargeEarlyLeave: () => true }
+  const context = { ticket, job, dialect: chatDialect, signal, chargeEarlyDisconnect: () => true }
   if (answer.kind !== 'stream') throw new Error('the answer is no stream')
   const relayed = await relayStream(context, answer, write)
   const last = relayed.lastEvents(0n)

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import type { ChatJob, Feature } from '../../src/domain/chat-job.ts'
-import { localTimeouts, standardDialect } from '../../src/domain/endpoint-defaults.ts'
+import { localTimeouts, standardQuirks } from '../../src/domain/endpoint-defaults.ts'
 import type { HealthView, OfferState } from '../../src/domain/health.ts'
 import type { Offer, ProviderKind } from '../../src/domain/offer.ts'
 
@@ -35,7 +35,7 @@ export function offerOf(
       name,
       baseUrl: 'http://127.0.0.1:9/v1',
       apiKey: null,
-      dialect: standardDialect,
+      dialect: standardQuirks,
       timeouts: localTimeouts,
       trustScore,
       hosterShareBps: kind === 'hoster' ? 8_000 : 0,

@@ -1,18 +1,18 @@
 import { expect, it } from 'vitest'
-import type { Dialect, Offer } from '../../domain/offer.ts'
+import type { Offer, UpstreamQuirks } from '../../domain/offer.ts'
 import { parseChatRequest } from './chat-request.ts'
 import { upstreamRequestBody } from './upstream-request.ts'
 
-const standard: Dialect = {
+const standard: UpstreamQuirks = {
   maxTokensField: 'max_tokens',
-  developerRole: false,
+  developerToSystem: false,
   streamOptions: true,
   dropFields: [],
   toolCallIds: 'any',
   keyHeader: 'authorization',
 }
 
-function bodyFor(dialect: Partial<Dialect>, request: object): Record<string, unknown> {
+function bodyFor(dialect: Partial<UpstreamQuirks>, request: object): Record<string, unknown> {
   const job = parseChatRequest(
     Buffer.from(JSON.stringify({ model: 'public', messages: [{ role: 'developer', content: 'x' }], ...request })),
   )
@@ -80,7 +80,7 @@ it('always requests usage for a stream if the upstream accepts stream_options', 
 
 it('adapts to the dialect of the upstream', () => {
   expect(bodyFor({ maxTokensField: 'max_completion_tokens' }, {})).toMatchObject({ max_completion_tokens: 77 })
-  expect(bodyFor({ developerRole: true }, {}).messages).toEqual([{ role: 'system', content: 'x' }])
+  expect(bodyFor({ developerToSystem: true }, {}).messages).toEqual([{ role: 'system', content: 'x' }])
   expect(bodyFor({ dropFields: ['seed', 'user'] }, { seed: 7, user: 'u', top_p: 1 })).toEqual(bodyFor({}, { top_p: 1 }))
 })
 
@@ -141,7 +141,7 @@ it('drops the message fields that the dialect lists, only for this upstream', ()
     { role: 'assistant', content: 'y', reasoning_content: 'z' },
   ]
   const dropFields = ['messages[].name', 'seed', 'messages[].reasoning_content']
-  expect(bodyFor({ dropFields, developerRole: true }, { messages, seed: 7 })).toEqual({
+  expect(bodyFor({ dropFields, developerToSystem: true }, { messages, seed: 7 })).toEqual({
     model: 'their-model',
     messages: [
       { role: 'user', content: 'x' },
@@ -198,7 +198,7 @@ it('replaces tool call ids that the upstream rejects, the same way everywhere', 
     ],
   })
   const ids = ['call_0fypS1hVX', `chatcmpl-tool-${'a'.repeat(32)}`, 'functions.f:0', 'aBcDeF123']
-  const sentTo = (toolCallIds: Dialect['toolCallIds']) => {
+  const sentTo = (toolCallIds: UpstreamQuirks['toolCallIds']) => {
     const messages = bodyFor({ toolCallIds }, conversation(...ids)).messages as {
       tool_calls?: { id: string; type: string }[]
       tool_call_id?: string

@@ -27,7 +27,7 @@ export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: numbe
   // minimind pull request 851).
   body.stream = job.stream
   if (job.stream && dialect.streamOptions) body.stream_options = { include_usage: true }
-  if (dialect.developerRole) body.messages = developerAsSystem(body.messages)
+  if (dialect.developerToSystem) body.messages = developerAsSystem(body.messages)
   body.messages = withToolCallIds(body.messages, dialect.toolCallIds)
   const messageFields: string[] = []
   for (const field of dialect.dropFields) {

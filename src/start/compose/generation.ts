@@ -61,7 +61,7 @@ function createChat(context: ComposeContext, parts: GenerationParts): CompleteDe
   const { config, clock, random, log } = context
   const { ledger } = parts.money
   const { catalog, breakers: health, upstream } = parts.supply
-  const { windows, earlyLeaves } = parts.limits
+  const { windows, earlyDisconnects } = parts.limits
   return {
     admit: {
       catalog: catalog.current,
@@ -82,14 +82,14 @@ function createChat(context: ComposeContext, parts: GenerationParts): CompleteDe
         log.debug({ requestId, upstreamMessages: [fault.upstreamMessage] }, 'upstream error messages')
       }
     },
-    noteEarlyLeave: (customerId, inputNanos) => earlyLeaves.noteLeave(customerId, inputNanos),
+    noteEarlyDisconnect: (customerId, inputNanos) => earlyDisconnects.noteDisconnect(customerId, inputNanos),
   }
 }
 
-/** Passes each settlement to the metrics, the over-report check and the early-leave allowance. */
+/** Passes each settlement to the metrics, the over-report check and the early-disconnect allowance. */
 function createSettlementListener(
   { clock, log }: ComposeContext,
-  { service: { metrics }, limits: { earlyLeaves } }: GenerationParts,
+  { service: { metrics }, limits: { earlyDisconnects } }: GenerationParts,
 ): NonNullable<SettleDeps['onSettled']> {
   const noticeOverReport = createOverReports({ clock, log, onOverReport: metrics.overReport })
   return settlement => {
@@ -97,7 +97,7 @@ function createSettlementListener(
     if (settlement.provider === 'none') return
     metrics.charge(settlement.provider, settlement)
     noticeOverReport(settlement)
-    earlyLeaves.noteCharge(settlement.customerId, settlement.costNanos)
+    earlyDisconnects.noteCharge(settlement.customerId, settlement.costNanos)
     if (settlement.firstTokenMs !== null) metrics.firstToken(settlement.provider, settlement.firstTokenMs)
   }
 }

@@ -1,4 +1,4 @@
-import { count, refuseExhausted } from '../../admit/admit.ts'
+import { countRequest, refuseExhausted } from '../../admit/admit.ts'
 import { type CompleteDeps, complete } from '../../chat/complete.ts'
 import { type CompleteOnceDeps, completeOnce } from '../../chat/complete-once.ts'
 import { createClaims } from '../../chat/idempotency/claims.ts'
@@ -36,7 +36,7 @@ export function startIdempotency(
     claims,
     complete: (request, events) => complete(chat, request, events),
     refuseExhausted: ({ caller, job, requestId }) => refuseExhausted(chat.admit, caller, job, requestId),
-    count: ({ caller, job, requestId }) => count(chat.admit, caller, job, requestId),
+    count: ({ caller, job, requestId }) => countRequest(chat.admit, caller, job, requestId),
     onFault: chat.onFault,
   }
   return (request, events) => completeOnce(deps, request, events)

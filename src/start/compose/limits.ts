@@ -1,15 +1,15 @@
 import { type Balance, readBalance } from '../../ledger/accounts/read-balance.ts'
-import { createEarlyLeaves, type EarlyLeaves } from '../../limits/early-leaves.ts'
+import { createEarlyDisconnects, type EarlyDisconnects } from '../../limits/early-disconnects.ts'
 import { createWindowView, type WindowView, windowCounts } from '../../limits/window-view.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 
-/** The rate windows and early leaves of customers, as known to this node. */
+/** The rate windows and early disconnects of customers, as known to this node. */
 export interface Limits {
   /** Reads an account without a lock; undefined when the customer has none. */
   readonly readAccount: (customerId: string) => Promise<Balance | undefined>
   readonly windows: WindowView
-  readonly earlyLeaves: EarlyLeaves
+  readonly earlyDisconnects: EarlyDisconnects
 }
 
 export function createLimits({ clock }: ComposeContext, { lookups }: Database): Limits {
@@ -20,6 +20,6 @@ export function createLimits({ clock }: ComposeContext, { lookups }: Database): 
       clock,
       read: async (customerId, atMs) => windowCounts(await readAccount(customerId), atMs),
     }),
-    earlyLeaves: createEarlyLeaves({ freePerDay: 20, freeSpendBps: 200n, clock }),
+    earlyDisconnects: createEarlyDisconnects({ freePerDay: 20, freeSpendBps: 200n, clock }),
   }
 }

@@ -10,7 +10,7 @@ import { FAILURES_TO_EJECT } from './offer-record.ts'
  * nothing: its own breaker ejects just as early.
  *
  * @param shared health of the offers, keyed by offer id
- * @param perCustomer health of the offers as single customers meet them, keyed by `customerOfferKey`; used
+ * @param perCustomer health of the offers as each customer has experienced it, keyed by `customerOfferKey`; used
  *   only for customers that have met faults
  */
 export function createCustomerBreakers(shared: Health, perCustomer: Health): CustomerBreakers {
@@ -35,7 +35,7 @@ interface SharedState {
   readonly firstRefused: Map<string, string>
 }
 
-/** A class, because several are created for each request: with closures, each would be eight functions. */
+/** A class rather than closures: several are created for each request, and each would need eight functions. */
 class CustomerHealth implements Health {
   readonly #state: SharedState
   readonly #customerId: string

@@ -32,9 +32,9 @@ export interface HealthOptions {
 }
 
 /**
- * Tracks the recent past of every offer, in memory and for this node alone: a breaker that ejects what fails
- * and lets one real request at a time try it again, pauses that busy servers ask for, and latency. The
- * figures are those of docs/routing.md.
+ * Tracks the health of every offer, in memory and for this node alone: a breaker that ejects failing offers and
+ * later lets one real request at a time try them again, pauses that busy servers ask for, and latency.
+ * docs/routing.md lists the figures.
  */
 export function createHealth(options: HealthOptions): Health {
   return new OfferHealth(options)
@@ -61,7 +61,7 @@ class OfferHealth implements Health {
     const nowMs = this.#nowMs()
     const record = this.#records.get(offerId)
     if (!record || stateOf(record, nowMs) !== 'ejected') return 0
-    // An offer that only waits for its running probe is the least bad of all.
+    // An offer that only waits for its running probe counts as the shortest ejection.
     return Math.max(1, record.ejectedUntilMs - nowMs, record.pausedUntilMs - nowMs)
   }
 
@@ -170,7 +170,7 @@ class OfferHealth implements Health {
   }
 }
 
-/** Waiting does not cure a refused key. The operator has to replace it. */
+/** Long, because waiting does not help: the operator must replace the refused key. */
 const CREDENTIAL_EJECTED_MS = 300_000
 /** Prices and hosters come and go. When memory is full, the least recently used records are dropped. */
 const RECORDS_MAX = 10_000

@@ -55,7 +55,7 @@ export function createLatency(): Latency {
 }
 
 const TAU_MS = 10_000
-/** From this part of the total time on, the first content came with the end: the answer arrived in one piece. */
+/** When the first content takes at least this part of the total time, the answer arrived in one piece. */
 const WHOLE_AT_ONCE = 0.98
 
 function peakAverage() {
@@ -67,8 +67,8 @@ function peakAverage() {
       average = average === null || sample > average ? sample : average * keep + sample * (1 - keep)
       atMs = nowMs
     },
-    // Ignore an old average: all recent samples may be of the other kind. Without this check, one old value
-    // predicted whole answers as long as streams kept arriving.
+    // Ignore an old average: all recent samples may be of the other kind (streams or whole answers). Without this
+    // check, an old average stayed in use as long as samples of the other kind arrived.
     value: (nowMs: number) => (nowMs - atMs > LATENCY_SAMPLE_AGE_MS_MAX ? null : average),
   }
 }

@@ -1,7 +1,7 @@
 import type { OfferState } from '../../domain/health.ts'
 import { createLatency, type Latency } from './latency.ts'
 
-/** The recent past of one offer on this node. All times are monotonic milliseconds. */
+/** The health of one offer on this node. All times are monotonic milliseconds. */
 export interface OfferRecord {
   /** The offer was ejected and has not had enough successes since. */
   onTrial: boolean
@@ -12,7 +12,7 @@ export interface OfferRecord {
   /** One request is trying the offer after its ejection. */
   probing: boolean
   successesToPass: number
-  /** The k of 5 s x 2^k. */
+  /** Earlier ejections that are not forgiven yet: the k of 5 s x 2^k. */
   ejections: number
   failuresInRow: number
   connectFailuresInRow: number
@@ -35,7 +35,7 @@ const CONNECT_FAILURES_TO_EJECT = 3
 export const SUCCESSES_TO_PASS = 3
 const EJECTED_MS = 5_000
 const EJECTED_MS_MAX = 300_000
-/** After this much health an offer is forgiven one earlier ejection. */
+/** Each healthy period of this length cancels one earlier ejection. */
 const FORGIVEN_EVERY_MS = 10_000
 const RATE_WINDOW_MS = 60_000
 const BUCKET_MS = 10_000
@@ -44,7 +44,7 @@ const RATE_FAILED = 0.5
 const PAUSE_MS = 1_000
 const PAUSE_MS_MAX = 300_000
 
-/** Returns the record of an offer without a past: open and unmeasured. */
+/** Returns the record of an offer that was never tried: open and unmeasured. */
 export function newOfferRecord(nowMs: number): OfferRecord {
   return {
     onTrial: false,
@@ -73,10 +73,9 @@ export function stateOf(record: OfferRecord, nowMs: number): OfferState {
 }
 
 /**
- * Whether an attempt was sent before the current ejection. Its result then says nothing about the server's
- * state since. Without this rule three streams that ended well ended an ejection of five minutes at once,
- * while new connections kept failing, and time-outs longer than the ejection ejected the offer again and
- * again.
+ * Whether an attempt was sent before the current ejection. Its result then says nothing about the server's state
+ * since. Without this rule, three older streams that ended well lifted an ejection of five minutes at once while
+ * new connections kept failing, and time-outs longer than the ejection ejected the offer again and again.
  */
 export function isOlderThanTrial(record: OfferRecord, sentMs: number): boolean {
   return record.onTrial && sentMs < record.ejectedAtMs
@@ -133,17 +132,16 @@ export function pause(
   { nowMs, sentMs, retryAfterS }: { nowMs: number; sentMs: number; retryAfterS: number | undefined },
   random: () => number,
 ): void {
-  const isNews = sentMs >= record.pausedAtMs
-  if (!isNews && !retryAfterS) return
+  const isNewRefusal = sentMs >= record.pausedAtMs
+  if (!isNewRefusal && !retryAfterS) return
   record.pausedUntilMs = Math.max(record.pausedUntilMs, nowMs + pauseMs(record.pausesInRow, retryAfterS, random))
-  if (!isNews) return
+  if (!isNewRefusal) return
   record.pausedAtMs = nowMs
   record.pausesInRow++
 }
 
 function pauseMs(pausesInRow: number, retryAfterS: number | undefined, random: () => number): number {
-  // "Retry-After: 0" counts as no answer: a server that sends it and keeps refusing would otherwise always be
-  // asked first.
+  // "Retry-After: 0" is ignored: otherwise a server that sends it and keeps refusing would always be tried first.
   const asked = retryAfterS !== undefined && retryAfterS > 0
   const wanted = asked ? retryAfterS * 1000 : PAUSE_MS * 2 ** pausesInRow * (0.5 + random())
   return Math.min(wanted, PAUSE_MS_MAX)

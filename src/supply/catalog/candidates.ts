@@ -9,12 +9,12 @@ export interface Candidates {
    * of the ticket.
    */
   readonly models: readonly string[]
-  /** Their offers in that order, each once. */
+  /** The offers of these models in the same order, each once. */
   readonly offers: readonly Offer[]
 }
 
 /**
- * Returns every offer of the models that a job names, before its constraints are applied. Throws ApiError
+ * Returns every offer of the models that a job names, before constraints are applied. Throws ApiError
  * `model_not_found` (param `model`) when the catalog lacks the requested model, even if there are fallbacks:
  * a misspelt model must not be silently replaced. Unknown fallbacks are skipped, since a client's list may be
  * older than the catalog. `auto` picks the demo model only if there is no other model.

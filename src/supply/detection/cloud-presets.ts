@@ -1,6 +1,6 @@
 import type { Feature } from '../../domain/chat-job.ts'
-import { standardDialect } from '../../domain/endpoint-defaults.ts'
-import type { Dialect } from '../../domain/offer.ts'
+import { standardQuirks } from '../../domain/endpoint-defaults.ts'
+import type { UpstreamQuirks } from '../../domain/offer.ts'
 
 /** A cloud that is offered when its key is in the environment. */
 export interface CloudPreset {
@@ -8,7 +8,7 @@ export interface CloudPreset {
   readonly name: string
   readonly keyVariable: string
   readonly baseUrl: string
-  readonly dialect: Dialect
+  readonly dialect: UpstreamQuirks
   readonly models: readonly CloudModel[]
 }
 
@@ -17,7 +17,7 @@ export interface CloudModel {
   /** USD per million tokens, as decimal text. */
   readonly inputPrice: string
   readonly outputPrice: string
-  /** At most the length that the price applies to: some clouds charge more for long prompts. */
+  /** Never more than the prompt length that the price applies to: some clouds charge more for long prompts. */
   readonly contextTokens: number
   readonly maxOutputTokens: number
   readonly features: readonly Feature[]
@@ -48,9 +48,9 @@ export const cloudPresets: readonly CloudPreset[] = [
     baseUrl: 'https://api.openai.com/v1',
     // The reasoning models refuse max_tokens; for the others it is deprecated.
     dialect: {
-      ...standardDialect,
+      ...standardQuirks,
       maxTokensField: 'max_completion_tokens',
-      developerRole: false,
+      developerToSystem: false,
       toolCallIds: 'short',
     },
     models: [
@@ -73,7 +73,7 @@ export const cloudPresets: readonly CloudPreset[] = [
     keyVariable: 'ANTHROPIC_API_KEY',
     baseUrl: 'https://api.anthropic.com/v1',
     // The vendor's OpenAI layer ignores response_format, so JSON schemas are not offered.
-    dialect: { ...standardDialect, toolCallIds: 'short' },
+    dialect: { ...standardQuirks, toolCallIds: 'short' },
     models: [
       // The token count of an image is not known for these two models, so images are not offered.
       model('claude-opus-5', '5', '25', 1_000_000, 128_000, ['tools']),
@@ -86,11 +86,11 @@ export const cloudPresets: readonly CloudPreset[] = [
     name: 'gemini',
     keyVariable: 'GEMINI_API_KEY',
     baseUrl: 'https://generativelanguage.googleapis.com/v1beta/openai',
-    dialect: standardDialect,
+    dialect: standardQuirks,
     models: [
       // Prompts above 200,000 tokens cost twice as much, so they are not offered.
       model('gemini-3.1-pro-preview', '2', '12', 200_000, 65_536, ['tools', 'images', 'json_schema']),
-      // The vendor charges half of this until the end of 2026.
+      // The vendor charges half of this price until the end of 2026.
       model('gemini-3.7-flash', '1.5', '7.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
       model('gemini-3.5-flash-lite', '0.3', '2.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
       model('gemini-3.1-flash-lite', '0.25', '1.5', 1_048_576, 65_536, ['tools', 'images', 'json_schema']),
@@ -102,7 +102,7 @@ export const cloudPresets: readonly CloudPreset[] = [
     baseUrl: 'https://api.mistral.ai/v1',
     // Answers 422 extra_forbidden to unknown fields; reports usage in streams without stream_options.
     dialect: {
-      ...standardDialect,
+      ...standardQuirks,
       streamOptions: false,
       dropFields: [
         ...['user', 'logit_bias', 'logprobs', 'top_logprobs', 'store', 'metadata', 'verbosity'],
@@ -121,9 +121,9 @@ export const cloudPresets: readonly CloudPreset[] = [
     name: 'groq',
     keyVariable: 'GROQ_API_KEY',
     baseUrl: 'https://api.groq.com/openai/v1',
-    // Documented to answer 400 to the first four.
+    // Groq documents that it answers 400 to the first four fields.
     dialect: {
-      ...standardDialect,
+      ...standardQuirks,
       dropFields: ['logprobs', 'logit_bias', 'top_logprobs', 'messages[].name', ...echoedFields],
     },
     models: [
@@ -135,9 +135,9 @@ export const cloudPresets: readonly CloudPreset[] = [
     name: 'deepseek',
     keyVariable: 'DEEPSEEK_API_KEY',
     baseUrl: 'https://api.deepseek.com',
-    dialect: standardDialect,
+    dialect: standardQuirks,
     models: [
-      // The vendor charges half of this except on weekdays from 01:00 to 04:00 and from 06:00 to 10:00 UTC.
+      // The vendor charges half of this price, except on weekdays from 01:00 to 04:00 and from 06:00 to 10:00 UTC.
       model('deepseek-flash', '0.3', '1.2', 1_000_000, 384_000, ['tools']),
       model('deepseek-v4-pro', '1.32', '3.96', 1_000_000, 384_000, ['tools']),
     ],
@@ -146,21 +146,21 @@ export const cloudPresets: readonly CloudPreset[] = [
     name: 'together',
     keyVariable: 'TOGETHER_API_KEY',
     baseUrl: 'https://api.together.xyz/v1',
-    dialect: standardDialect,
+    dialect: standardQuirks,
     models: [model('meta-llama/Llama-3.3-70B-Instruct-Turbo', '1.04', '1.04', 131_072, 131_072, ['tools'])],
   },
   {
     name: 'fireworks',
     keyVariable: 'FIREWORKS_API_KEY',
     baseUrl: 'https://api.fireworks.ai/inference/v1',
-    dialect: standardDialect,
+    dialect: standardQuirks,
     models: [model('accounts/fireworks/models/gpt-oss-120b', '0.15', '0.6', 131_072, 32_768, ['tools'])],
   },
   {
     name: 'openrouter',
     keyVariable: 'OPENROUTER_API_KEY',
     baseUrl: 'https://openrouter.ai/api/v1',
-    dialect: standardDialect,
+    dialect: standardQuirks,
     // Hundreds of models with prices that change weekly: the operator declares the ones to sell.
     models: [],
   },

@@ -16,6 +16,6 @@ test.each([
   expect([...declaredNames([{ name: 'mine', base_url }], ['10.0.0.5'])]).toEqual(['mine', ...others])
 })
 
-test('this machine knows its own addresses', () => {
+test('loopback belongs to this machine, whatever its other addresses are', () => {
   expect(declaredNames([{ name: 'mine', base_url: 'http://127.0.0.1:8080/v1' }])).toEqual(new Set(['mine', 'llamacpp']))
 })

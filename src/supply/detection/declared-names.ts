@@ -1,6 +1,6 @@
 import { networkInterfaces } from 'node:os'
 import { cloudPresets } from './cloud-presets.ts'
-import { usualLocalServers } from './detect-local.ts'
+import { commonLocalServers } from './detect-local.ts'
 
 /**
  * Returns the names that detection must skip: those of the declared endpoints, and the standard names of
@@ -16,14 +16,16 @@ export function declaredNames(
   const names = endpoints.flatMap(({ name, base_url }) => {
     const { hostname, port, protocol } = new URL(base_url)
     const portNumber = Number(port || (protocol === 'https:' ? 443 : 80))
-    const locals = isOwn(hostname, ownAddresses) ? usualLocalServers.filter(server => server.port === portNumber) : []
+    const locals = isThisMachine(hostname, ownAddresses)
+      ? commonLocalServers.filter(server => server.port === portNumber)
+      : []
     const clouds = cloudPresets.filter(preset => new URL(preset.baseUrl).hostname === hostname)
     return [name, ...locals.map(server => server.name), ...clouds.map(preset => preset.name)]
   })
   return new Set(names)
 }
 
-function isOwn(hostname: string, ownAddresses: readonly string[]): boolean {
+function isThisMachine(hostname: string, ownAddresses: readonly string[]): boolean {
   const address = hostname.replace(/^\[|\]$/g, '')
   return /^(localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|::1|::)$/.test(address) || ownAddresses.includes(address)
 }

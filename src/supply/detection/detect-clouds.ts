@@ -11,8 +11,8 @@ export interface DetectedCloud {
 
 /**
  * Returns the clouds with a key in `environment`, with the models that have a known price
- * (cloud-presets.ts). Sends no request: a start must neither wait for clouds nor reveal itself to them. A
- * cloud without priced models is listed but offers nothing.
+ * (cloud-presets.ts). Sends no request, so that a start neither waits for clouds nor contacts them. A cloud without
+ * priced models is listed but offers nothing.
  *
  * @param except endpoint names that the configuration declares
  */

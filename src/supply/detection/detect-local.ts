@@ -1,4 +1,4 @@
-import { localTimeouts, standardDialect } from '../../domain/endpoint-defaults.ts'
+import { localTimeouts, standardQuirks } from '../../domain/endpoint-defaults.ts'
 import type { TokenPrice } from '../../domain/money.ts'
 import { type Endpoint, isReservedModel, type Offer } from '../../domain/offer.ts'
 import { getJson, type JsonAnswer } from '../../egress/get-json.ts'
@@ -26,7 +26,7 @@ export interface LocalServer {
 }
 
 /** Default ports of local model servers. llama.cpp has two, an old and a new one. */
-export const usualLocalServers: readonly LocalServer[] = [
+export const commonLocalServers: readonly LocalServer[] = [
   { name: 'ollama', port: 11434 },
   { name: 'llamacpp', port: 8080 },
   { name: 'llamacpp-9931', port: 9931 },
@@ -47,11 +47,11 @@ export interface DetectLocalOptions {
 }
 
 /**
- * Asks the usual ports of this machine for their models, all at once and only on loopback. Never rejects: a
- * port that does not answer like a model server in time is skipped.
+ * Asks the default ports of local model servers for their models, all at once and only on loopback. Never rejects:
+ * a port that does not answer like a model server in time is skipped.
  */
 export async function detectLocal(options: DetectLocalOptions): Promise<DetectedLocal[]> {
-  const { price, ownPorts, except, servers = usualLocalServers, timeoutMs = 500 } = options
+  const { price, ownPorts, except, servers = commonLocalServers, timeoutMs = 500 } = options
   const asked = servers
     .filter(({ name, port }) => !ownPorts.includes(port) && !except?.has(name))
     .map(server => askServer(server, price, timeoutMs))
@@ -93,7 +93,7 @@ async function askServer(
   }
 }
 
-/** Undefined when nothing listens at the URL, when it answers too slowly, or when it does not speak HTTP. */
+/** Returns undefined when nothing listens at the URL, or when it answers too slowly or not in HTTP. */
 function ask(url: string, timeoutMs: number): Promise<JsonAnswer | undefined> {
   return getJson(url, { timeoutMs, headers: { accept: 'application/json' } }).catch(() => undefined)
 }
@@ -105,7 +105,7 @@ interface LocalModel {
   readonly contextTokens: number
 }
 
-/** Undefined when the body is not a list of models in OpenAI's format: not a model server. */
+/** Returns undefined when the body is not a list of models in OpenAI's format, so that this is no model server. */
 function readModels(list: unknown): LocalModel[] | undefined {
   const data = isJsonObject(list) ? list.data : undefined
   if (!Array.isArray(data)) return undefined
@@ -118,7 +118,7 @@ function readModels(list: unknown): LocalModel[] | undefined {
   return models.filter(({ modelId }, at) => models.findIndex(other => other.modelId === modelId) === at)
 }
 
-/** Servers list these models along with chat models, but they answer a chat with an error. */
+/** Models that cannot chat. Servers list them along with chat models. */
 const NO_CHAT = /embed|rerank|whisper|\btts\b|\bbge-|\bclip\b/i
 
 /**
@@ -155,7 +155,7 @@ function toOffers(server: LocalServer, baseUrl: string, models: readonly LocalMo
     name: server.name,
     baseUrl,
     apiKey: null,
-    dialect: standardDialect,
+    dialect: standardQuirks,
     timeouts: localTimeouts,
     trustScore: null,
     hosterShareBps: 0,
@@ -170,7 +170,7 @@ function toOffers(server: LocalServer, baseUrl: string, models: readonly LocalMo
     price,
     contextTokens,
     maxOutputTokens: contextTokens,
-    // Not reported. Eligibility assumes that a local server without declared features has all of them.
+    // Servers do not report features. Eligibility assumes that a local offer without declared features has all.
     features: new Set(),
   }))
 }

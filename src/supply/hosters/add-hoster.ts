@@ -8,7 +8,7 @@ import { type HostedModel, insertPrice } from './hosted-model.ts'
 import { checkHosterUrl } from './hoster-url.ts'
 
 export interface NewHoster {
-  /** Unique among hosters; what operators type. */
+  /** Unique among hosters. Commands accept it in place of the id. */
   readonly name: string
   readonly baseUrl: string
   readonly apiKey?: string | undefined
@@ -35,7 +35,8 @@ export async function addHoster(
   const apiKey = checkKey(hoster.apiKey)
   hoster.models.forEach(checkModel)
   const repeated = hoster.models.find(({ modelId }, at) => hoster.models.findIndex(m => m.modelId === modelId) < at)
-  if (repeated) throw new SupplyError('invalid_value', `The model ${repeated.modelId} appears twice.`)
+  if (repeated)
+    throw new SupplyError('invalid_value', `The model ${repeated.modelId} appears twice. Name each model once.`)
 
   const hosterId = randomUUID()
   const endpointId = randomUUID()

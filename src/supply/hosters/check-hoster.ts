@@ -4,7 +4,7 @@ import { SupplyError } from '../../domain/supply-error.ts'
 import { UUID } from '../../runtime/uuid.ts'
 import type { HostedModel } from './hosted-model.ts'
 
-// Checks of what operators enter. Each throws SupplyError `invalid_value`.
+// Checks of operator input. Each throws SupplyError `invalid_value`.
 
 /**
  * 1,000 USD per million tokens. The most expensive models cost about 200; a higher price is a misplaced

@@ -1,9 +1,9 @@
 import type { Sql } from '../../db/pool.ts'
-import type { Feature } from '../../domain/chat-job.ts'
-import { standardDialect, standardTimeouts } from '../../domain/endpoint-defaults.ts'
+import { standardQuirks, standardTimeouts } from '../../domain/endpoint-defaults.ts'
 import type { Endpoint, Offer } from '../../domain/offer.ts'
 import { SupplyError } from '../../domain/supply-error.ts'
 import { openSecret } from '../../secrets/sealed-secret.ts'
+import type { PriceRow } from './hosted-model.ts'
 import { checkHosterUrl } from './hoster-url.ts'
 
 export interface HosterOffers {
@@ -38,7 +38,7 @@ export async function readHosterOffers(sql: Sql, options: HosterOffersOptions): 
   return { offers, offeredSince }
 }
 
-interface HosterPriceRow {
+interface HosterPriceRow extends PriceRow {
   hoster_id: string
   name: string
   trust_score: number
@@ -46,14 +46,6 @@ interface HosterPriceRow {
   endpoint_id: string
   base_url: string
   key_sealed: Buffer | null
-  model_id: string
-  version: number
-  upstream_model: string
-  input_pico_per_token: bigint
-  output_pico_per_token: bigint
-  context_tokens: number
-  max_output_tokens: number
-  features: Feature[]
   offered_since: Date
 }
 
@@ -88,7 +80,7 @@ function toEndpoint(row: HosterPriceRow, options: HosterOffersOptions): Endpoint
     name: row.name,
     baseUrl: row.base_url,
     apiKey,
-    dialect: standardDialect,
+    dialect: standardQuirks,
     timeouts: standardTimeouts,
     trustScore: row.trust_score,
     hosterShareBps: row.share_bps,

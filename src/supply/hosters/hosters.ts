@@ -24,7 +24,7 @@ export interface HosterListing {
   readonly models: readonly (Required<HostedModel> & { readonly priceVersion: number })[]
 }
 
-/** All hosters with their current prices, oldest first. */
+/** Returns all hosters with their current prices, oldest first. */
 export async function listHosters(sql: Sql): Promise<HosterListing[]> {
   const { rows } = await sql.query<ListingRow>(`
     SELECT h.hoster_id, h.name, h.state, h.trust_score, h.share_bps, h.created_at,

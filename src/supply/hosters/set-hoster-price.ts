@@ -11,8 +11,8 @@ export interface PriceChange {
   readonly modelId: string
   readonly price: TokenPrice
   /**
-   * Taken from the previous version when left out; a model that is new at this hoster needs both token
-   * limits.
+   * This and the fields below are taken from the previous version when left out. A model that is new at this hoster
+   * needs both token limits.
    */
   readonly upstreamModel?: string | undefined
   readonly contextTokens?: number | undefined
