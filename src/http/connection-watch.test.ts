@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer, type RequestListener } from 'node:http'
 import type { Socket } from 'node:net'
 import { describe, expect, it, vi } from 'vitest'
-import { WAIT_OPTIONS } from '../../test/harness/patience.ts'
 import { listenForTest, openClient, type RawClient } from '../../test/harness/raw-client.ts'
+import { WAIT_OPTIONS } from '../../test/harness/timeouts.ts'
 import { ConnectionWatch } from './connection-watch.ts'
 
 const slowReaderMs = 30_000

@@ -14,7 +14,7 @@ import { openAccount } from '../../src/ledger/accounts/open-account.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { type Scheduler, systemScheduler } from '../../src/runtime/scheduler.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
-import { WAIT_OPTIONS } from '../harness/patience.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 
 export const noSmtp: SmtpSettings = {
   host: null,

@@ -4,7 +4,7 @@ import { issueKey } from '../../src/auth/keys.ts'
 import { transaction } from '../../src/db/pool.ts'
 import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
 import { type Scheduler, systemScheduler } from '../../src/runtime/scheduler.ts'
-import { WAIT_OPTIONS } from '../harness/patience.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { type AlertWorld, createAlertWorld } from './alert-world.ts'
 
 let world: AlertWorld

@@ -2,7 +2,6 @@ import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { startTestApp, testOffer, type UsageRow } from '../harness/app.ts'
 import { type EventStream, parseEventStream } from '../harness/event-stream.ts'
-import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import {
   answer,
   type Behaviour,
@@ -24,6 +23,7 @@ import {
   usageChunk,
   usageOf,
 } from '../harness/scripted-upstream.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
 const upstream = useUpstream()

@@ -4,7 +4,6 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test, vi } from 'vitest'
 import { type TestCustomer, testOffer } from '../harness/app.ts'
 import { readEventStream, readUntil } from '../harness/event-stream.ts'
-import { WAIT_OPTIONS } from '../harness/patience.ts'
 import {
   answer,
   chunk,
@@ -15,6 +14,7 @@ import {
   streamEvents,
   usageOf,
 } from '../harness/scripted-upstream.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
 const startedMs = Date.now()

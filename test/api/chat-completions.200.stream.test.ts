@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { testOffer } from '../harness/app.ts'
 import { readEventStream, readUntil } from '../harness/event-stream.ts'
-import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import { rawRequest } from '../harness/raw-request.ts'
 import {
   answer,
@@ -14,6 +13,7 @@ import {
   streamEvents,
   usageOf,
 } from '../harness/scripted-upstream.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 
 const upstream = useUpstream()

@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { startTestApp, type TestApp, testOffer } from '../harness/app.ts'
 import { readError, readEventStream } from '../harness/event-stream.ts'
-import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import { answer, hangUp, html200, type ScriptedUpstream, stall, status } from '../harness/scripted-upstream.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
 import { useUpstream } from '../harness/use-test-app.ts'
 
 const [first, second, third, fourth] = [useUpstream(), useUpstream(), useUpstream(), useUpstream()]

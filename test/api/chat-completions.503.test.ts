@@ -4,7 +4,6 @@ import { text } from 'node:stream/consumers'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { startTestApp, type TestApp, type TestAppOptions, testOffer } from '../harness/app.ts'
 import { readError, readEventStream, readUntil } from '../harness/event-stream.ts'
-import { WAIT_OPTIONS } from '../harness/patience.ts'
 import {
   answer,
   type ScriptedUpstream,
@@ -13,6 +12,7 @@ import {
   startScriptedUpstream,
   streamEvents,
 } from '../harness/scripted-upstream.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 
 const hello = { model: 'test-model', messages: [{ role: 'user', content: 'Hello' }] }
 

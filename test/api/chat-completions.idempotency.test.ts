@@ -5,9 +5,9 @@ import { deleteExpiredClaims } from '../../src/chat/idempotency/delete-expired-c
 import { createPostgresClaimStore } from '../../src/chat/idempotency/postgres-claim-store.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError, readUntil } from '../harness/event-stream.ts'
-import { WAIT_OPTIONS } from '../harness/patience.ts'
 import { rawRequest } from '../harness/raw-request.ts'
 import { answer, stall, status } from '../harness/scripted-upstream.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useTestDatabase, useUpstream } from '../harness/use-test-app.ts'
 
 // Two gateways on one database: a retry can reach either of them.

@@ -7,7 +7,7 @@ import { findKeys, issueKey, listKeys, revokeKey } from '../../src/auth/keys.ts'
 import type { Sql } from '../../src/db/pool.ts'
 import { transaction } from '../../src/db/pool.ts'
 import type { AccountLimits } from '../../src/domain/caller.ts'
-import { WAIT_OPTIONS } from '../harness/patience.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
 
 const tiers: Record<string, AccountLimits> = {

@@ -34,8 +34,8 @@ test('a request is charged at the price of its admission, and its hoster is paid
   })
   await expect.poll(() => upstream.requests.length, { interval: 1 }).toBe(2)
 
-  const dearer = { inputPicoPerToken: 9_000_000n, outputPicoPerToken: 9_000_000n }
-  await setHosterPrice(pool, hosterId, { modelId: 'test-model', price: dearer })
+  const higherPrice = { inputPicoPerToken: 9_000_000n, outputPicoPerToken: 9_000_000n }
+  await setHosterPrice(pool, hosterId, { modelId: 'test-model', price: higherPrice })
   await suspendHoster(pool, hosterId)
   await transaction(pool, sql => setAccountTier(sql, customer.customerId, 'closed'))
   const [key] = await listKeys(pool, customer.customerId)

@@ -11,7 +11,6 @@ import { TextBuffer } from '../../src/relay/text-buffer.ts'
 import { armFailpoints } from '../../src/runtime/failpoint.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer, type UsageRow } from '../harness/app.ts'
 import { readError, readEventStream, readUntil } from '../harness/event-stream.ts'
-import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import {
   type AnswerOptions,
   answer,
@@ -26,6 +25,7 @@ import {
   usageChunk,
   usageOf,
 } from '../harness/scripted-upstream.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
 import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
 import { killedInMidStream } from './killed-in-mid-stream.ts'
 

@@ -1,7 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
-import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import {
   answer,
   type Behaviour,
@@ -23,6 +22,7 @@ import {
   usageChunk,
   usageOf,
 } from '../harness/scripted-upstream.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
 import { useUpstream } from '../harness/use-test-app.ts'
 import { completionId, offerAt, readStream, useDispatching } from './dispatching.ts'
 

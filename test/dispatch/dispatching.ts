@@ -12,7 +12,7 @@ import { systemClock } from '../../src/runtime/clock.ts'
 import { createCustomerBreakers } from '../../src/supply/breakers/customer-breakers.ts'
 import { createHealth } from '../../src/supply/breakers/health.ts'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
-import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
 import { useResource } from '../harness/use-resource.ts'
 
 export const requestId = '0198c0de-0000-7000-8000-00000000abcd'

@@ -5,7 +5,6 @@ import { pipeline } from 'node:stream/promises'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { ApiError } from '../../src/domain/errors.ts'
 import type { Unserved } from '../../src/domain/upstream-failure.ts'
-import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import {
   answer,
   type Behaviour,
@@ -20,6 +19,7 @@ import {
   streamBytes,
   streamEvents,
 } from '../harness/scripted-upstream.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
 import { useUpstream } from '../harness/use-test-app.ts'
 import { offerAt, readStream, startDispatching, useDispatching } from './dispatching.ts'
 

@@ -25,7 +25,7 @@ import type { HostedModel } from '../../src/supply/hosters/hosted-model.ts'
 import { activateHoster } from '../../src/supply/hosters/hosters.ts'
 import { createTestDatabase, type TestDatabase } from './database.ts'
 import { startFaultProxy } from './fault-proxy.ts'
-import { GENEROUS_TIMEOUTS, WAIT_OPTIONS } from './patience.ts'
+import { GENEROUS_TIMEOUTS, WAIT_OPTIONS } from './timeouts.ts'
 
 export interface TestAppOptions {
   /** The text of switchyard.yaml. Endpoints are usually given as `offers`. */

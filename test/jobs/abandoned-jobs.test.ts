@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
 import { createPool, transaction } from '../../src/db/pool.ts'
 import { freeAbandonedJobs } from '../../src/jobs/free-jobs.ts'
-import { WAIT_OPTIONS } from '../harness/patience.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { useJobWorld } from './job-world.ts'
 
 const world = useJobWorld()

@@ -6,8 +6,8 @@ import { createLeaseReturns } from '../../src/ledger/leases/lease-returns.ts'
 import { UnconfirmedLeases } from '../../src/ledger/leases/unconfirmed-leases.ts'
 import { SettlementQueue } from '../../src/ledger/settlement/settlement-queue.ts'
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
-import { WAIT_OPTIONS } from '../harness/patience.ts'
 import { storeOf } from '../harness/store-of.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 import { admissionOf, createLedgerWorld } from '../ledger/ledger-world.ts'
 
 // Went wrong: without any bulk lease, the state of every customer that ever sent a request stayed in memory (fixed in affa790).

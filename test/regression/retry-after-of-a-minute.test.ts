@@ -2,7 +2,7 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
 import { generateText } from 'ai'
 import { afterAll, expect, test, vi } from 'vitest'
 import { countingFetch, useClientWorld } from '../clients/client-world.ts'
-import { WAIT_OPTIONS } from '../harness/patience.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
 
 let nowMs = Date.now()
 const world = useClientWorld({ clock: { epochMs: () => nowMs, monotonicMs: () => performance.now() } })

@@ -8,7 +8,6 @@ import { Connection } from '../../src/upstreams/connection.ts'
 import { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
 import { jobOf, offerAt, planOf, useDispatching } from '../dispatch/dispatching.ts'
 import { parseEventStream } from '../harness/event-stream.ts'
-import { GENEROUS_TIMEOUTS } from '../harness/patience.ts'
 import {
   type Behaviour,
   chunk,
@@ -21,6 +20,7 @@ import {
   usageChunk,
   usageOf,
 } from '../harness/scripted-upstream.ts'
+import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
 import { useUpstream } from '../harness/use-test-app.ts'
 
 const upstream = useUpstream('test')

@@ -36,7 +36,7 @@ test.each<[string, Partial<Settlement>]>([
   ['a correct report', honest],
   ['no report', { usageSource: 'gateway', reportedInputTokens: null, reportedOutputTokens: null }],
   ['a whole answer whose client left when it arrived', { ...lying, outcome: 'client_gone', outputTokens: 0 }],
-  ["a local server, whose word is the operator's own", { ...lying, hosterId: null }],
+  ['a report of a local server, which the operator trusts', { ...lying, hosterId: null }],
 ])('%s is not an over-report', (_name, fields) => {
   let counted = 0
   const notice = createOverReports({

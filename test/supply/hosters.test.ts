@@ -117,13 +117,13 @@ describe('the catalog', () => {
     const admitted = source.current().offersOf('qwen3-8b')[0]!
     const { created } = source.current().models.get('qwen3-8b')!
 
-    const dearer = { inputPicoPerToken: 300_000n, outputPicoPerToken: 900_000n }
-    expect(await setHosterPrice(database.pool, 'acme', { modelId: 'qwen3-8b', price: dearer })).toMatchObject({
+    const higherPrice = { inputPicoPerToken: 300_000n, outputPicoPerToken: 900_000n }
+    expect(await setHosterPrice(database.pool, 'acme', { modelId: 'qwen3-8b', price: higherPrice })).toMatchObject({
       name: 'acme',
       version: 2,
     })
     await source.refresh()
-    expect(source.current().offersOf('qwen3-8b')[0]).toEqual({ ...admitted, price: dearer, priceVersion: 2 })
+    expect(source.current().offersOf('qwen3-8b')[0]).toEqual({ ...admitted, price: higherPrice, priceVersion: 2 })
     expect(admitted.price).toEqual(price)
     expect(source.current().models.get('qwen3-8b')!.created).toBe(created)
 
@@ -269,7 +269,7 @@ describe('a mistake of the operator', () => {
       [() => addHoster(database.pool, { ...acme, name: 'b', trustScore: Number.NaN }, secrets), 'trust score'],
       [() => addHoster(database.pool, { ...acme, name: 'b', shareBps: 10_001 }, secrets), 'The share'],
       [() => addHoster(database.pool, { ...acme, name: 'b', apiKey: 'a\r\nb' }, secrets), 'printable ASCII'],
-      [() => addHoster(database.pool, { ...acme, name: 'b', models: [model, model] }, secrets), 'given twice'],
+      [() => addHoster(database.pool, { ...acme, name: 'b', models: [model, model] }, secrets), 'appears twice'],
       [
         () => addHoster(database.pool, { ...acme, name: 'b', models: [{ ...model, modelId: 'auto' }] }, secrets),
         'reserved',
@@ -349,7 +349,7 @@ test('each price is valid until the next one begins', async () => {
 test('a new price changes nothing else about a model, such as its upstream name', async () => {
   const model = { ...acme.models[0]!, upstreamModel: 'their/qwen3' }
   await addHoster(database.pool, { ...acme, models: [model] }, secrets)
-  const dearer = { inputPicoPerToken: 300_000n, outputPicoPerToken: 900_000n }
-  await setHosterPrice(database.pool, 'acme', { modelId: 'qwen3-8b', price: dearer })
-  expect((await listHosters(database.pool))[0]!.models).toEqual([{ ...model, price: dearer, priceVersion: 2 }])
+  const higherPrice = { inputPicoPerToken: 300_000n, outputPicoPerToken: 900_000n }
+  await setHosterPrice(database.pool, 'acme', { modelId: 'qwen3-8b', price: higherPrice })
+  expect((await listHosters(database.pool))[0]!.models).toEqual([{ ...model, price: higherPrice, priceVersion: 2 }])
 })

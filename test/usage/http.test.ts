@@ -87,8 +87,8 @@ beforeAll(async () => {
     tokens: gateway.reports.tokens,
     breakdown: gateway.reports.breakdown,
     key: gateway.reports.key,
-    export: async (who: Caller, days: number) =>
-      days === ENDLESS_DAYS ? endlessExport : (isDatabaseUp ? gateway.reports : withoutDatabase).export(who, days),
+    export: async (caller: Caller, days: number) =>
+      days === ENDLESS_DAYS ? endlessExport : (isDatabaseUp ? gateway.reports : withoutDatabase).export(caller, days),
   }
   const { registry, ...metrics } = createMetrics({
     inFlight: () => 3,
