@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdir, readFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { delimiter, join, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -27,7 +27,9 @@ export async function installPackage(
   directory: string,
 ): Promise<{ packageDir: string; program: string }> {
   await mkdir(directory)
-  const options = ['--prefix', directory, '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error']
+  // Keeps npm from installing into a parent directory. `--prefix` would do so too, but npm then reads no configuration of the machine.
+  await writeFile(join(directory, 'package.json'), '{"private":true}')
+  const options = ['--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error']
   await run('npm', ['install', ...options, archive], { cwd: directory, env: userEnvironment() })
   const { name } = await readManifest()
   const modules = join(directory, 'node_modules')
