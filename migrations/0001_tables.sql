@@ -44,9 +44,9 @@ CREATE TABLE api_key (
   key_hash      bytea NOT NULL UNIQUE CHECK (length(key_hash) = 32),
   -- The prefix and the last four characters, to recognize the key.
   hint          text NOT NULL,
-  -- NULL is no limit. Set when the key is created and never changed, so `key_spend` counts from the first request on.
+  -- NULL means no limit. Set when the key is created and never changed, so `key_spend` counts from the first request on.
   spend_limit_nanos bigint CHECK (spend_limit_nanos >= 0),
-  -- When the limit starts again, each time at 00:00 UTC: every day, on Mondays, on the first of the month, or never.
+  -- When the limit resets, each time at 00:00 UTC: every day, on Mondays, on the first of the month, or never.
   limit_reset   text NOT NULL DEFAULT 'none' CHECK (limit_reset IN ('none', 'daily', 'weekly', 'monthly')),
   -- NULL allows every model.
   allowed_models text[],
@@ -104,7 +104,7 @@ CREATE TABLE installation (
 -- ---------------------------------------------------------------- money
 -- One row per customer. Its lock is the only lock of the customer's money and limits. `leased` is the sum of
 -- the open leases. `posted` does not yet include what bulk leases were charged since their last fold, so the
--- customer's credit is posted - sum(lease.settled). The windows of UTC minute and day are in the same row. So
+-- customer's credit is posted - sum(lease.settled). The windows of UTC minute and day are in the same row, so
 -- they are exact for any number of nodes, and one update moves them with the money. The first admission of a
 -- later window starts it at zero, and nothing has to be pruned.
 CREATE TABLE balance (
@@ -145,7 +145,7 @@ CREATE TABLE day_spend (
 CREATE TABLE key_spend (
   customer_id   uuid NOT NULL,
   key_id        uuid NOT NULL,
-  -- The UTC day on which the window began. -infinity for a limit that never starts again.
+  -- The UTC day on which the window began. -infinity for a limit that never resets.
   window_start  date NOT NULL,
   spent_nanos   bigint NOT NULL DEFAULT 0 CHECK (spent_nanos >= 0),
   leased_nanos  bigint NOT NULL DEFAULT 0 CHECK (leased_nanos >= 0),
@@ -177,7 +177,7 @@ CREATE TABLE lease (
   key_window    date,
   granted_nanos bigint NOT NULL,
   -- Bulk leases only: what requests were charged since the last fold. The ledger has these charges, but
-  -- balance.posted and balance.leased still contain the money. So a batch of settlements need not touch the
+  -- balance.posted and balance.leased still contain the money, so that a batch of settlements need not touch the
   -- balance row, which all nodes share.
   settled_nanos bigint NOT NULL DEFAULT 0,
   -- NULL marks a strict lease.
@@ -272,9 +272,9 @@ CREATE TABLE usage_event (
 ) PARTITION BY RANGE (request_id);
 CREATE TABLE usage_event_default PARTITION OF usage_event DEFAULT;
 
--- Sums of the usage rows, written in the same transactions. Three tables, each as fine as a report needs and
--- no finer: hours with models would be 350,000 rows a year for a busy customer on two nodes, and a year by
--- the hour took 0.4 s to read. All are sharded by node, so that nodes never wait for each other's rows.
+-- Sums of the usage rows, written in the same transactions. Three tables, each no finer than a report
+-- needs: with models, the hours would be 350,000 rows a year for a busy customer on two nodes, and reading such a
+-- year took 0.4 s. All are sharded by node, so that nodes never wait for each other's rows.
 -- Readers sum the shards.
 CREATE TABLE usage_hour (
   customer_id   uuid NOT NULL,

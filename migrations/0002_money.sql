@@ -2,7 +2,7 @@
 -- usage_event, usage_hour, usage_day and usage_key_day.
 --
 -- Two rules make them correct.
--- 1. A function that moves money of customers first locks their balance rows, in the order of customer_id. So
+-- 1. A function that moves money of customers first locks their balance rows, in the order of customer_id, so
 --    two calls never deadlock, and calls for one customer run one after the other. Settlements of bulk leases
 --    are the only exception: they lock leases, in the order of lease_id. Every function that changes several
 --    bulk leases locks them in that order, after the balance rows.
@@ -113,7 +113,7 @@ LANGUAGE sql IMMUTABLE AS $$
   END
 $$;
 
--- When the window that began on `p_start` ends. NULL for a limit that never starts again.
+-- When the window that began on `p_start` ends. NULL for a limit that never resets.
 CREATE FUNCTION key_window_end(p_reset text, p_start date) RETURNS timestamptz
 LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE p_reset
@@ -230,7 +230,7 @@ END $$;
 
 -- ---------------------------------------------------------------- admission: decisions
 
--- What becomes of one item: `counted_minute` and `counted_day` are the requests it adds to the windows,
+-- The decision about one item: `counted_minute` and `counted_day` are the requests it adds to the windows,
 -- `posted` is the balance to report.
 CREATE TYPE admission_decision AS (verdict text, held bigint, slots integer, counted_minute integer, counted_day integer, posted bigint);
 
@@ -335,7 +335,7 @@ CREATE TYPE granted_lease AS (item integer, granted bigint, slots integer, slot_
 --
 -- A lease that exists already is returned again without counting: its admission was sent twice. An item with
 -- `slots` asks for a bulk lease of up to `want` and that many requests: see decide_bulk. Its refusal is
--- 'no_bulk'. A refusal that bulk leases of other nodes could cure is marked `held_elsewhere`, and recalls
+-- 'no_bulk'. A refusal that bulk leases of other nodes could prevent is marked `held_elsewhere`, and recalls
 -- them. An item of a key with a spend limit holds at most what the limit leaves in its window. Such a key is
 -- admitted by strict leases only, so its spend and its holds are known here to the nano-USD. Items without
 -- `key_limit` do no work for it. Raises SY001 when the node is not alive: it was declared dead, and its
@@ -529,7 +529,7 @@ END $$;
 
 -- ---------------------------------------------------------------- settlement: input and results
 
--- A request as `settle_batch` is asked to end it. The records of the journal are rows of this type as text,
+-- A request to settle, as given to `settle_batch`. The records of the journal are rows of this type as text,
 -- and are sent unchanged. A change of the fields or their order needs the same change in
 -- src/ledger/settlement/settlement-record.ts, with a new version.
 CREATE TYPE settlement_asked AS (
@@ -540,7 +540,7 @@ CREATE TYPE settlement_asked AS (
   hold bigint, cost bigint, hoster_share bigint, fee bigint, writeoff bigint, latency_ms integer, first_token_ms integer,
   success boolean, outcome text, finish_reason text, attempts json, routing jsonb);
 
--- What becomes of a request that has no lease. `cap_day` and `key_window` are what it is charged against;
+-- How a request without a lease is settled. `cap_day` and `key_window` are what it is charged against;
 -- NULL when it is not charged. A free request has no effect.
 CREATE TYPE unleased_settlement AS (request uuid, effect text, cap_day date, key_window date);
 
@@ -651,7 +651,7 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- Decides what becomes of the requests that name no bulk lease and have no strict lease in `p_ended`:
+-- Decides how to settle the requests that name no bulk lease and have no strict lease in `p_ended`:
 -- settled before, free, charged to the free balance, or written off. Withdraws the row of the reaper where
 -- there is one. Returns one row per request.
 CREATE FUNCTION settle_unleased(p_asked settlement_asked[], p_ended lease[], p_node_shard smallint) RETURNS SETOF unleased_settlement
@@ -931,7 +931,7 @@ END $$;
 -- settlement replaces it. A request that names another lease than its own id was admitted from that bulk
 -- lease. The lease is charged, and the balance row is not touched.
 --
--- Returns the requests that did not go as asked:
+-- Returns the requests that were not settled as asked:
 -- 'duplicate'    settled before
 -- 'clamped'      the cost exceeds the strict lease; the rest is written off
 -- 'late'         the lease was gone; charged to the free balance

@@ -21,7 +21,7 @@ CREATE TABLE refund (
 CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON refund FOR EACH STATEMENT EXECUTE FUNCTION refuse_rewrite();
 
 -- What customers were given: signup credit, credit and refunds. Charges are a thousand times as many and are
--- not in the index. So settlements do not write to it, and a reader of credits does not skip charges.
+-- not in the index, so settlements do not write to it, and a reader of credits skips no charges.
 CREATE INDEX ledger_entry_given ON ledger_entry (account_id, tx_id) WHERE account_kind = 'customer' AND amount_nanos > 0;
 
 -- Refunds `p_amount` of the charge of a settled request, or all of it when that is NULL, once. The hoster
@@ -32,8 +32,8 @@ CREATE INDEX ledger_entry_given ON ledger_entry (account_id, tx_id) WHERE accoun
 --
 -- Values of `verdict`:
 -- 'refunded'
--- 'duplicate'        refunded by the same amount before; nothing changes
--- 'refunded_before'  refunded by another amount before; nothing changes
+-- 'duplicate'        the same amount was refunded before; nothing changes
+-- 'refunded_before'  another amount was refunded before; nothing changes
 -- 'above_charge'     the amount is above the charge
 -- 'free'             nothing was charged
 -- 'no_request'       no usage row: the request is unknown or not settled yet

@@ -3,7 +3,7 @@ import { isTransient } from './is-transient.ts'
 
 export interface BatchQueueOptions<Entry> {
   readonly scheduler: Scheduler
-  /** How long a batch with free room waits for more entries, ms. 0 where a caller waits for each entry. */
+  /** How long a batch with free room waits for more entries, ms. Use 0 when a caller waits for each entry. */
   readonly lingerMs: number
   /**
    * Sends a batch as one transaction and answers its entries. `attempt` counts from 0. Throws when the

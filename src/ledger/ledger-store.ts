@@ -5,9 +5,9 @@ import type { Admission, KeySpend, RefusalCode } from './leases/admission.ts'
 
 /**
  * The database as the money code sees it. In production it is PostgreSQL (postgres-store.ts and
- * migrations/0002_money.sql). The simulator has one in memory behind a simulated network. Each call is one
- * transaction. A call that rejects may or may not have been committed, unless its error excludes that. Every
- * call may be sent again.
+ * migrations/0002_money.sql); the simulator has a store in memory behind a simulated network. Each call is one
+ * transaction. A call that rejects may or may not have been committed, unless its error excludes that. Every call
+ * may be sent again.
  */
 export interface LedgerStore {
   registerNode(nodeId: string): Promise<void>
@@ -22,8 +22,8 @@ export interface LedgerStore {
    */
   admit(nodeId: string, requests: readonly LeaseRequest[]): Promise<LeaseVerdict[]>
   /**
-   * Settles records with separators between them: see settlement-record.ts. Returns, by request id, the
-   * effects of the settlements that did not go as asked.
+   * Settles records with separators between them: see settlement-record.ts. Returns, by request id, the effects of
+   * the settlements that were not committed as requested.
    */
   settle(nodeShard: number, settlements: Buffer): Promise<Map<string, SettleEffect>>
   /** Folds bulk leases and takes back what their node does not need. */
@@ -83,7 +83,7 @@ export type LeaseVerdict =
       /** Null for a strict lease. */
       readonly slots: number | null
       readonly windows: WindowCounts
-      /** The time of the clock that the windows follow. */
+      /** PostgreSQL's time, which the windows follow, epoch ms. */
       readonly databaseNowMs: number
     }
   | {
@@ -102,7 +102,7 @@ export type LeaseVerdict =
       readonly nodes: number
     }
 
-/** What became of a settlement that did not go as asked. See settle_batch in migrations/0002_money.sql. */
+/** The outcome of a settlement that was not committed as requested. See settle_batch in migrations/0002_money.sql. */
 export type SettleEffect = 'duplicate' | 'clamped' | 'late' | 'written_off' | 'no_account' | 'fenced'
 
 export interface LeaseReturn {
@@ -121,9 +121,11 @@ export class NodeFenced extends Error {
 }
 
 /**
- * How long a node counts as alive after a heartbeat, how often it sends one, and how long it trusts its
- * leases after it sent the last successful one, ms.
+ * How long PostgreSQL counts a node as alive after a heartbeat. Longer than SELF_FENCE_MS, so that a node stops using
+ * its leases first.
  */
 export const NODE_TTL_MS = 15_000
+/** How often a node sends a heartbeat. */
 export const HEARTBEAT_MS = 1_000
+/** How long a node trusts its leases after it sent the last successful heartbeat. */
 export const SELF_FENCE_MS = 12_000

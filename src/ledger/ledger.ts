@@ -29,8 +29,8 @@ export interface Ledger {
    */
   admit(admission: Admission): Promise<AdmissionResult>
   /**
-   * The refusal that `admit` would give from memory to a caller that has used up its window. Undefined when
-   * `admit` has to be called.
+   * Returns the refusal that `admit` would give from memory to a caller that has used up its window. Undefined when
+   * `admit` must be called.
    */
   refusalOf(admission: Admission): AdmissionResult | undefined
   /**
@@ -43,9 +43,8 @@ export interface Ledger {
    * If a hold is settled several times, the first settlement counts. The others resolve at once and record
    * nothing.
    *
-   * @param hold the object that `admit` returned. Rejects when the settlement names another hold, because a
-   *   bulk lease would then wait for
-   *   its request for ever
+   * @param hold the object that `admit` returned. Rejects when the settlement names another hold, because a bulk
+   *   lease would then wait for its request forever
    */
   settle(settlement: Settlement, hold: Hold): Promise<void>
   /**
@@ -62,7 +61,7 @@ export interface Ledger {
    * Returns how many settlements are left.
    */
   drain(timeoutMs: number): Promise<number>
-  /** Sends nothing any more and gives up what is left. Call it after `drain`. */
+  /** Stops sending and gives up what is left. Call it after `drain`. */
   stop(): void
   readonly pending: { readonly admissions: number; readonly settlements: number }
 }
@@ -95,7 +94,7 @@ const COMMIT_WAIT_MS = 10_000
 const ADMISSIONS_QUEUED_MAX = 20_000
 const SETTLEMENTS_QUEUED_MAX = 100_000
 
-/** Creates the ledger of one node. It holds no timer or connection while nothing is under way. */
+/** Creates the ledger of one node. It holds no timer or connection while it is idle. */
 export function createLedger(deps: LedgerDeps): Ledger {
   const { scheduler, bulkLeases = true } = deps
   const parts = createParts(deps)
@@ -154,7 +153,7 @@ type Parts = ReturnType<typeof createParts>
 function createParts(deps: LedgerDeps) {
   const { store, node, nodeShard, scheduler, journal, newId, commitWaitMs = COMMIT_WAIT_MS, log } = deps
   const monotonicMs = () => scheduler.monotonicMs()
-  // Requests admitted in memory must not run ahead of a database that cannot keep up.
+  // When the database cannot keep up with settlements, admit no more requests in memory.
   const mayAdmit = () => node.mayAdmit() && !settlements.isLagging()
   const exhausted = createExhaustedWindows(monotonicMs)
   const unconfirmedLeases = new UnconfirmedLeases({ store, scheduler, log })

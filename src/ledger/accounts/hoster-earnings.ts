@@ -14,8 +14,8 @@ export interface HosterEarnings {
 
 /**
  * Returns what every hoster earned, sorted by name, including hosters without a request. A charge belongs to
- * the period in which it was committed. So adjacent periods count each charge once, and the sums of a past
- * period do not change.
+ * the period in which it was committed, so adjacent periods count each charge once and the sums of a past period do
+ * not change.
  *
  * @param from the beginning of the period; null for all time
  * @param to the end of the period, exclusive; null for no end

@@ -17,7 +17,7 @@ export interface Transaction {
   readonly position: Position
 }
 
-/** How far a list has come. Usage lines follow before `day` (days since 1970), and other lines before `txId`. */
+/** A place in the list. The next usage lines are before `day` (days since 1970), the next other lines before `txId`. */
 export interface Position {
   readonly day: number
   readonly txId: bigint
@@ -29,8 +29,8 @@ export interface Position {
  * which their requests began: the ledger posts them in batches, a thousand an hour for a busy customer, and
  * the grouping of requests into batches is arbitrary.
  *
- * Merges two lists, each read along its index and with its own place in the cursor. So a page reads as many
- * rows as it shows, even for a customer with a million refunds.
+ * Merges two lists, each read along its index and with a separate place in the cursor, so that reading a page costs
+ * the same for a customer with a million refunds.
  */
 export async function listTransactions(
   sql: Sql,

@@ -14,14 +14,14 @@ export interface Credits {
   readonly heldNanos: Nanos
 }
 
-/** Undefined when the customer has no account. */
+/** Reads a balance and how it came about; undefined when the customer has no account. */
 export async function readCredits(sql: Sql, customerId: string): Promise<Credits | undefined> {
   const { rows } = await sql.query<Credits>(READ_CREDITS, [customerId])
   return rows[0]
 }
 
-// One statement, so that all figures are from the same snapshot. The spend is what was given less what is
-// left: an account may have a million charges, and the audit proves that their sum is the same.
+// One statement, so that all figures are from the same snapshot. The spend is computed as what was given less what is
+// left, since an account may have a million charges. The audit proves that their sum is the same.
 const READ_CREDITS = `
 SELECT b.balance AS "balanceNanos", g.given - r.refunded AS "grantedNanos", g.given - b.balance AS "spentNanos",
   r.refunded AS "refundedNanos", b.held AS "heldNanos"

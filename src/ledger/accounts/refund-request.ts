@@ -23,11 +23,11 @@ export interface RefundOrder {
 
 export type RefundResult =
   /**
-   * `duplicate`: the request was refunded by the same amount before. Nothing changes, and `refund` is the
-   * earlier refund.
+   * `duplicate`: the same amount of this request was refunded before. Nothing changes, and `refund` is the earlier
+   * refund.
    */
   | { readonly kind: 'refunded' | 'duplicate'; readonly refund: Refund; readonly chargedNanos: Nanos }
-  /** The request was refunded by another amount before. Nothing changes: a request is refunded once. */
+  /** Another amount of this request was refunded before. Nothing changes: a request is refunded once. */
   | { readonly kind: 'refunded_before'; readonly refund: Refund }
   | { readonly kind: 'above_charge'; readonly chargedNanos: Nanos }
   | { readonly kind: 'free' }

@@ -8,17 +8,17 @@ export interface AuditFinding {
 }
 
 /**
- * Checks every invariant of the money on all rows, in one snapshot of the running system. Returns one finding
- * per check, in order. The ledger is correct when no finding has violations. Takes no row locks. It reads the
- * whole ledger, so the pool must have no statement timeout. Rejects soon after `signal` aborts, even when
- * PostgreSQL does not answer. It needs a second connection of the pool for that.
+ * Checks every invariant of the money on all rows, in one snapshot of the running system. Returns one finding per
+ * check, in order. The ledger is correct when no finding has violations. Takes no row locks. Reads the whole ledger,
+ * so the pool must have no statement timeout. Rejects soon after `signal` aborts, even when PostgreSQL does not
+ * answer; cancelling needs a second connection of the pool.
  */
 export async function audit(pool: Pool, signal?: AbortSignal): Promise<AuditFinding[]> {
   const cut = new AbortController()
   let pid: number | undefined
   let timer: NodeJS.Timeout | undefined
   const cancel = () => {
-    // One check may read for minutes, and a stopping gateway must not wait for it.
+    // A check may run for minutes, and a stopping gateway must not wait for it.
     if (pid !== undefined) {
       withQueryTimeout(pool, CANCEL_TIMEOUT_MS)
         .query('SELECT pg_cancel_backend($1)', [pid])
@@ -209,8 +209,8 @@ export const auditChecks = {
     SELECT request_id::text FROM usage_event
     WHERE provider = 'hoster'
       AND (input_tokens > counted_input_tokens * 1.05 + 8 OR output_tokens > counted_output_tokens * 1.05 + 8)`,
-  // Applies only while a node has been alive long enough to reclaim the lease. After an outage the leases of
-  // dead nodes wait for the next start.
+  // Applies only once a node has been alive long enough to reclaim the lease. After an outage the leases of dead
+  // nodes wait for the next start.
   no_lease_outlives_its_node: `
     SELECT lease_id::text FROM lease l
     WHERE granted_at < now() - interval '15 minutes'

@@ -31,8 +31,8 @@ export async function claimDirectory(root: string): Promise<ClaimedDirectory> {
 }
 
 /**
- * Claims every free directory in `root` that has segments or node ids in it. Those belonged to processes that
- * died and have no successor. Throws like claimDirectory, and then holds none of them.
+ * Claims every free directory in `root` that contains segments or node ids. Those belonged to processes that died and
+ * have no successor. Throws like claimDirectory, and then holds none of them.
  */
 export async function claimAbandonedDirectories(root: string): Promise<ClaimedDirectory[]> {
   using _ = await takeTurn(root)
@@ -98,9 +98,9 @@ function tryLock(path: string): FileLock | undefined {
 }
 
 /**
- * Throws when the file exists and is not writable. SQLite opens such a file read-only and reports its shared
- * lock as exclusive. The check must not open the file: closing it again would drop the locks of this process
- * on it.
+ * Throws when the file exists and is not writable. SQLite opens such a file read-only, and a request for an exclusive
+ * lock succeeds with only a shared one. The check must not open the file: closing it would drop the locks of this
+ * process on it.
  */
 function checkWritable(path: string): void {
   try {

@@ -31,10 +31,7 @@ export function createFileDisk(directory: string): FileDisk {
   makeJournalDirectory(directory)
   const pathOf = (name: string) => join(directory, name)
   let current: OpenFile | undefined
-  /**
-   * New files with names that would not survive a loss of power yet: the directory holds them and must be
-   * synced too.
-   */
+  /** Names of new files that would not survive a loss of power: the directory must be synced first. */
   const unsyncedNames = new Set<string>()
 
   function fileOf(name: string): OpenFile {
@@ -94,7 +91,7 @@ interface OpenFile {
   readonly fd: number
   /** Running syncs. While there is one, the descriptor must stay open: another file could get the same number. */
   syncs: number
-  /** Nothing appends to it any more. */
+  /** Nothing appends to the file any more. */
   isLeft: boolean
 }
 

@@ -22,7 +22,7 @@ export interface JournalOptions {
   readonly maxBytes?: number
 }
 
-/** A log of byte records that are kept until they are forgotten. It does not know what they mean. */
+/** A log of byte records that are kept until they are forgotten. It does not interpret them. */
 export interface Journal {
   /**
    * Adds a record. Text is stored as UTF-8, and `payload` is copied at once. `onWritten` is called once,
@@ -51,9 +51,8 @@ export interface OpenedJournal extends Pick<RecoveredSegments, 'recovered' | 'to
 
 /**
  * The record was not journaled: the limit is reached, the disk refused, or the journal is closed. Later
- * writes may succeed again. What the disk may have kept of the record is cut off at once. The record can be
- * recovered although its write was refused only if the process dies before that, or if the disk refuses that
- * too.
+ * writes may succeed again. What the disk may have kept of the record is cut off at once. The refused record can be
+ * recovered only if the process dies before it is cut off, or if the disk refuses the cut too.
  */
 export class JournalUnavailable extends Error {
   readonly reason: 'full' | 'disk' | 'closed'
@@ -209,9 +208,8 @@ class BatchedJournal implements Journal {
   }
 
   /**
-   * After a failed fsync Linux counts the lost pages as clean, so a second fsync succeeds without having
-   * written them. Hence no record that waits for this segment can be trusted, and the segment gets no further
-   * record.
+   * After a failed fsync Linux counts the lost pages as clean, so a second fsync succeeds without having written
+   * them. No record that waits for a sync of this segment can be trusted, so the segment gets no further record.
    */
   #abandonUnsynced(segment: Segment, failed: readonly Group[], error: unknown): void {
     const groups = [...failed, ...this.#unsynced.filter(group => group.segment === segment)]

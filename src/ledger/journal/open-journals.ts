@@ -4,7 +4,7 @@ import { type ClaimedDirectory, claimAbandonedDirectories, claimDirectory } from
 import { createFileDisk, type FileDisk } from './file-disk.ts'
 import { type Journal, openJournal } from './journal.ts'
 
-/** The journals of this machine that no living process uses. This node takes one of them and replays all of them. */
+/** The journals that no running process uses. This node writes to one of them and replays all of them. */
 export interface Journals {
   readonly own: Journal
   /** What dead processes left, in the order they wrote it. */
@@ -60,9 +60,9 @@ export async function openJournals({ root, scheduler, fsync, maxBytes, log }: Jo
   })
   const deadNodes = directories.map(directory => ({ directory, nodeIds: directory.nodeIds() }))
   const ownNodes: string[] = []
-  // A full disk must not keep a node that was declared dead from going on under another id, nor keep a
-  // stopping one from closing its journal. A node with a missing id is declared dead a minute after it died.
-  // An id that is here needlessly is declared dead again.
+  // Only log failures: a full disk must not keep a node that was declared dead from continuing under another id, nor
+  // a stopping node from closing its journal. A node with no id here is declared dead by its expiry. An id
+  // that is left here is merely declared dead again.
   const logFailure = (error: unknown) =>
     log.error({ err: error, journal: ownDirectory.path }, 'the ids of this node could not be recorded in its journal')
   const [own, ...abandoned] = opened as [(typeof opened)[number], ...typeof opened]
@@ -99,8 +99,8 @@ export async function openJournals({ root, scheduler, fsync, maxBytes, log }: Jo
 }
 
 /**
- * A segment is removed when all of its records are settled. With large segments, settled records would fill
- * the journal.
+ * Returns the size of a segment. A segment is removed when all of its records are settled, so with large segments,
+ * settled records would fill the journal.
  */
 function segmentBytesOf(maxBytes: number): number {
   return Math.min(4 << 20, Math.floor(maxBytes / 8))

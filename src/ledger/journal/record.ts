@@ -3,10 +3,10 @@ import { crc32 } from 'node:zlib'
 /** The header before each payload: its length and its CRC-32, both 32-bit unsigned little-endian. */
 export const headerBytes = 8
 
-/** The longest payload. Almost every damaged length is above it, and is recognised by that. */
+/** The longest payload. Almost every damaged length is larger, so it is recognized as damaged. */
 export const payloadBytesMax = 1 << 20
 
-/** Frames records one after the other, for one write to the disk. The memory is used again for the next batch. */
+/** Collects framed records for one write to the disk. The memory is reused for the next batch. */
 export interface RecordBatch {
   /** Bytes of all records in the batch, headers included. */
   readonly length: number
@@ -78,8 +78,8 @@ export function scanRecords(bytes: Buffer): { payloads: Buffer[]; end: number } 
 }
 
 /**
- * Whether a whole record starts anywhere in `bytes`. After an unreadable place, that distinguishes damage
- * from a torn write.
+ * Whether a whole record starts anywhere in `bytes`. A whole record after an unreadable place means damage; none
+ * means a torn write.
  */
 export function holdsRecord(bytes: Buffer): boolean {
   for (let offset = 0; offset + headerBytes < bytes.length; offset++)

@@ -7,13 +7,13 @@ export interface Segment {
   /** Bytes of whole records. The file may be longer while `isTorn`. */
   bytes: number
   syncedBytes: number
-  /** Its records that are not forgotten. */
+  /** The number of records that are not forgotten. */
   live: number
   isTorn: boolean
   isBeingRemoved: boolean
 }
 
-/** A record in the journal, to be forgotten one day. Only the journal reads it. */
+/** A record in the journal, as a handle for `forget`. Only the journal reads its fields. */
 export interface JournalEntry {
   readonly segment: Segment
   isLive: boolean
@@ -34,7 +34,7 @@ export interface RecoveredSegments {
   readonly recovered: readonly { readonly payload: Buffer; readonly entry: JournalEntry }[]
   /** Bytes of records that were never written whole. They were cut off. */
   readonly tornBytes: number
-  /** Places that were written and have changed since. Should be empty: anything here may be a lost record. */
+  /** Bytes that changed after they were written. Normally empty: any damage may be a lost record. */
   readonly damages: readonly Damage[]
   /** The number of the next segment. */
   readonly nextNumber: number
@@ -69,8 +69,8 @@ export function recoverSegments(disk: Disk): RecoveredSegments {
 }
 
 /**
- * Returns the name of the file. A crash before the segment is cut leaves both files, and then this one is
- * written again.
+ * Copies damaged bytes to another file and returns its name. After a crash before the segment is cut, both files
+ * exist, and this one is written again.
  */
 function setAside(disk: Disk, segment: string, bytes: Buffer): string {
   const name = segment.replace('.log', '.damaged')

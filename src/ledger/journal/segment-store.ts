@@ -13,8 +13,8 @@ export class SegmentStore {
   #nextNumber: number
   #storedBytes = 0
   /**
-   * Undefined until the first append: recovered segments are not written to again, so that they go when their
-   * records are forgotten.
+   * Undefined until the first append: recovered segments are not written to again, so that they can be removed when
+   * their records are forgotten.
    */
   #current: Segment | undefined
   #removals = 0
@@ -69,7 +69,7 @@ export class SegmentStore {
     this.removeFinished()
   }
 
-  /** A record of this segment is not needed any more. */
+  /** Notes that a record of this segment is not needed any more. */
   forgetRecord(segment: Segment): void {
     segment.live--
     if (segment.live === 0 && segment !== this.#current) this.removeFinished()
@@ -97,7 +97,7 @@ export class SegmentStore {
     }
   }
 
-  /** Ends the current segment. Resolves when no removal is under way. */
+  /** Ends the current segment. Resolves when all removals have ended. */
   async close(): Promise<void> {
     this.#current = undefined
     this.removeFinished()
@@ -123,7 +123,7 @@ export class SegmentStore {
     segment.isTorn = false
   }
 
-  /** A failure is tried again before the next append, which is refused while it lasts. */
+  /** Like `#cutTear`, but ignores a failure. The next append tries again, and is refused if that fails too. */
   #tryToCutTear(segment: Segment): void {
     try {
       this.#cutTear(segment)

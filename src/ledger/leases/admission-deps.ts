@@ -9,7 +9,7 @@ import type { NodeView } from './node-life.ts'
 import type { PendingAdmission } from './pending-admission.ts'
 import type { UnconfirmedLeases } from './unconfirmed-leases.ts'
 
-/** What the admission queue and its parts work with. */
+/** The dependencies of the admission queue and its parts. */
 export interface AdmissionDeps {
   readonly store: Pick<LedgerStore, 'admit'>
   readonly node: NodeView
@@ -22,7 +22,7 @@ export interface AdmissionDeps {
   readonly log: Pick<Log, 'warn' | 'error'> | undefined
 }
 
-/** What strict and bulk admissions use of the queue that sends both. */
+/** The part of the admission queue that strict admissions use. */
 export interface AdmissionSender {
   push(entry: PendingAdmission): void
   isInFlight(entry: PendingAdmission): boolean

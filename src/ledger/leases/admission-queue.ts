@@ -16,7 +16,7 @@ export class AdmissionQueue {
   readonly #deps: AdmissionDeps
   readonly #queue: BatchQueue<PendingAdmission>
   readonly #strict: StrictAdmissions
-  /** By customer: the bulk lease that was asked for and is not answered yet. */
+  /** For each customer, the pending request for a bulk lease. */
   readonly #renewals = new Map<string, Promise<void>>()
   readonly #watch: PeriodicCheck
   #isStopped = false
@@ -61,8 +61,8 @@ export class AdmissionQueue {
   }
 
   /**
-   * Asks for the bulk lease that the book wants for this customer, one per customer at a time. Resolves when
-   * that is answered. Returns undefined when the book wants none.
+   * Requests the bulk lease that the book wants for this customer, one per customer at a time. Resolves when the
+   * request is answered. Returns undefined when the book wants none.
    */
   renew({ customerId, limits }: Admission): Promise<void> | undefined {
     if (this.#isStopped) return undefined
@@ -81,7 +81,8 @@ export class AdmissionQueue {
   fenced(): void {
     for (const entry of this.#unanswered()) {
       if (entry.kind === 'bulk') this.#giveUpGrant(entry)
-      // It may have been admitted under the old id and declared dead since. Admitted again, it would be free.
+      // The request may have been admitted under the old node id, and its lease reclaimed since. If it were admitted
+      // again, it would be free.
       else if (this.#deps.unconfirmedLeases.isTracked(entry.request.requestId))
         this.#strict.reject(entry, new ApiError('database_unavailable', { retryAfterS: 2 }))
     }
@@ -175,8 +176,7 @@ export class AdmissionQueue {
   }
 
   /**
-   * Lets the requests that wait for this lease go on without it. If it is granted all the same, it is handed
-   * back.
+   * Lets the requests that wait for this lease continue without it. If the lease is granted anyway, it is handed back.
    */
   #giveUpGrant(entry: PendingGrant): void {
     if (entry.isAnswered) return

@@ -72,6 +72,6 @@ export interface KeySpend {
   readonly spentNanos: bigint
   /** What may still be held: the limit less the spend and the holds of running requests. */
   readonly leftNanos: bigint
-  /** Null for a limit that never starts again. */
+  /** Null for a limit that never resets. */
   readonly endsAtEpochMs: number | null
 }

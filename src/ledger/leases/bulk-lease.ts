@@ -12,9 +12,8 @@ export type BulkGrant = Extract<LeaseVerdict, { kind: 'granted' }>
 const CLOCK_MARGIN = 0.999
 
 /**
- * Where a lease stands on its way back: `serving` admits requests. `draining` admits none. `shrinking`: the
- * return of its unneeded part was sent. `shrunk`: that return is committed. `closing`: the return of the
- * whole lease was sent.
+ * `serving`: admits requests. `draining`: admits none, and is about to be handed back. `shrinking`: the return of
+ * the unneeded part was sent. `shrunk`: that return is committed. `closing`: the return of the whole lease was sent.
  */
 type BulkLeaseState = 'serving' | 'draining' | 'shrinking' | 'shrunk' | 'closing'
 
@@ -26,9 +25,9 @@ export class BulkLease {
   readonly grantedNanos: Nanos
   /** Not held, not spent and not handed back. */
   leftNanos: Nanos
-  /** Held by running requests, plus charged but not committed. This part must stay when the rest is handed back. */
+  /** Held by running requests, or charged and not committed. This part must stay when the rest is handed back. */
   owedNanos: Nanos = 0n
-  /** Counts of requests. A Map of request ids would copy each id to the old generation of the heap. */
+  /** A count, because a Map of request ids would copy each id to the old generation of the heap. */
   #running = 0
   #uncommitted = 0
   readonly slots: number
@@ -112,8 +111,8 @@ export class BulkLease {
   }
 
   /**
-   * What to send back to the database now, if anything. A draining lease is handed back in two steps: first
-   * what nothing needs, then the rest when the last charge is committed.
+   * Returns what to hand back to the database now, if anything. A draining lease is handed back in two steps: first
+   * the part that nothing needs, then the rest when the last charge is committed.
    */
   takeReturn(): LeaseReturn | undefined {
     const { leaseId, slotsUsed } = this

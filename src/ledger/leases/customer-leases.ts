@@ -3,7 +3,7 @@ import type { Nanos } from '../../domain/money.ts'
 import type { BulkRequest } from '../ledger-store.ts'
 import type { BulkLease } from './bulk-lease.ts'
 
-/** A lease should last about this long. */
+/** How long a lease should last. */
 const LEASE_SECONDS = 10
 /**
  * A customer gets a lease after this many requests, and only while requests arrive at least at this rate per
@@ -33,7 +33,7 @@ export class CustomerLeases {
   readonly customerId: string
   serving: BulkLease | undefined
   readonly draining: Set<BulkLease> = new Set()
-  /** The grant that was asked for and is not answered yet. */
+  /** The pending request for a lease. */
   #asked: BulkRequest | undefined
   #askNoSoonerThanMs: number
   #usedAtMs: number
@@ -102,8 +102,8 @@ export class CustomerLeases {
   }
 
   /**
-   * The lease to ask for now. Undefined when the customer has room to spare, too little demand, or was
-   * refused or recalled recently.
+   * Returns the lease to request now. Undefined when the customer has enough room or too little demand, or when a
+   * lease was refused or recalled recently.
    */
   ask(limits: AccountLimits, newId: () => string, nowMs: number): BulkRequest | undefined {
     if (this.#asked !== undefined) return undefined
@@ -140,7 +140,7 @@ export class CustomerLeases {
     const lease = this.serving
     if (lease === undefined || lease.isUsedUp(nowMs)) return true
     const { leftNanos, grantedNanos, slots, slotsUsed, sinceMs } = lease
-    // Spent early, as the first lease under a sudden load is. If the lease never had room for many holds, the
+    // A sudden load spends its first lease early: replace it at once. If the lease never had room for many holds, the
     // next one would not either.
     const isSpent = leftNanos < this.#largestHoldNanos && grantedNanos >= this.#largestHoldNanos * HOLDS_MIN
     if (isSpent) return true
@@ -149,7 +149,7 @@ export class CustomerLeases {
   }
 
   /**
-   * What the customer has used per millisecond lately: the larger of the running measurement and half of the
+   * Returns what the customer recently used per millisecond: the larger of the running measurement and half of the
    * previous one.
    */
   #measureDemand(nowMs: number) {

@@ -37,9 +37,9 @@ export function createExhaustedWindows(monotonicMs: () => number): ExhaustedWind
     remember({ customerId }, refusal, sentAtMs, databaseNowMs) {
       if (!isRefusedByWindow(refusal.code)) return
       if (byCustomer.size >= CUSTOMERS_MAX) byCustomer.delete(byCustomer.keys().next().value!)
-      // A used-up day is asked for again each minute too, because the refusal also reports the count of the
-      // minute. Counted from before the statement was sent, so the entry never outlasts the window, whatever
-      // the two wall clocks show.
+      // A used-up day is also asked for again each minute, because the refusal reports the count of the minute too.
+      // The time is counted from before the statement was sent, so the entry never outlasts the window, whatever the
+      // two wall clocks show.
       byCustomer.set(customerId, { refusal, untilMs: sentAtMs + refusal.windows.minuteEndsAtEpochMs - databaseNowMs })
     },
   }

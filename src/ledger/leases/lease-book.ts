@@ -97,7 +97,7 @@ export class LeaseBook {
     return true
   }
 
-  /** A cost that `charge` accepted is committed, or never will be. */
+  /** Notes that a cost that `charge` accepted is committed, or never will be. */
   settled(leaseId: string, chargedNanos: Nanos): void {
     this.#leases.get(leaseId)?.settle(chargedNanos)
   }
@@ -105,7 +105,7 @@ export class LeaseBook {
   // ---------------------------------------------------------------- new leases
 
   /**
-   * The lease to ask for now, if the customer needs one. The caller must report the result to `granted` or
+   * Returns the lease to request now, if the customer needs one. The caller must report the result to `granted` or
    * `denied`.
    */
   wanted(customerId: string, limits: AccountLimits): BulkRequest | undefined {
@@ -174,7 +174,7 @@ export class LeaseBook {
     return returns
   }
 
-  /** The database committed a return that `collect` asked for. */
+  /** Notes that the database committed a return that `collect` asked for. */
   returned({ leaseId, keepNanos }: LeaseReturn): void {
     if (keepNanos === null) this.forget(leaseId)
     else this.#leases.get(leaseId)?.confirmShrink()

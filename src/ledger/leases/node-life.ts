@@ -6,8 +6,8 @@ import { HEARTBEAT_MS, type LedgerStore, SELF_FENCE_MS } from '../ledger-store.t
 /** This process as the database and the other nodes know it. */
 export interface NodeView {
   /**
-   * New at each start and after each fencing, and never used again. So a lease always names the one owner
-   * that may use it.
+   * New at each start and after each fencing, and never reused, so that a lease always names the one owner that may
+   * use it.
    */
   readonly nodeId: string
   /**
@@ -30,7 +30,7 @@ export interface NodeLife extends NodeView {
 }
 
 export interface NodeListener {
-  /** The node was declared dead while it slept, and its leases are gone. It goes on under another id. */
+  /** The node was declared dead while it was paused, and its leases are gone. It continues under another id. */
   onFenced(): void
   onRecalled(leaseIds: readonly string[]): void
   /** After each successful heartbeat. */
@@ -69,7 +69,7 @@ export async function startNodeLife(deps: NodeLifeDeps): Promise<NodeLife> {
         await deps.store.retireNode(heart.nodeId)
         return true
       } catch (error) {
-        // The shutdown goes on. The next start on this data directory declares the node dead, or its expiry does.
+        // Continue the shutdown. The next start on this data directory declares the node dead, or its expiry does.
         deps.log?.warn({ err: error, nodeId: heart.nodeId }, 'this node could not be retired')
         return false
       }

@@ -80,7 +80,7 @@ export class StrictAdmissions {
     if (entry.request.ask === null) return
     const { unconfirmedLeases } = this.#deps
     const { requestId } = entry.request
-    // A request that was given up in the meantime must not be tracked as running for ever.
+    // A request that was given up since must not be tracked as running forever.
     if (entry.isAnswered) unconfirmedLeases.abandon(requestId)
     else unconfirmedLeases.track(requestId)
   }
@@ -127,8 +127,8 @@ export class StrictAdmissions {
 }
 
 /**
- * The same admission, for all of its `wantNanos` or nothing: money that is about to come back must not
- * shorten the answer.
+ * Returns the same admission, but for all of its `wantNanos` or nothing. Otherwise the answer would be shortened
+ * although money is about to come back.
  */
 function allOrNothing(admission: Admission): Admission {
   const { ask } = admission

@@ -22,7 +22,7 @@ const ALL_SLOTS = 2_147_483_647
  */
 export class UnconfirmedLeases {
   readonly #deps: UnconfirmedLeasesDeps
-  /** By request id: when the request was given up, or undefined while it goes on. */
+  /** By request id: when the request was given up, or undefined while it still runs. */
   readonly #strict = new Map<string, number | undefined>()
   /** By lease id. A lease may be granted again after it was handed back. */
   readonly #bulk = new Map<string, { readonly isUnwanted: () => boolean; readonly sinceMs: number }>()
@@ -35,7 +35,7 @@ export class UnconfirmedLeases {
   }
 
   /**
-   * The admission of this request was sent and its answer was lost. The request goes on and will use the
+   * Notes that the admission of this request was sent and its answer was lost. The request continues, and uses the
    * lease if there is one.
    */
   track(requestId: string): void {
@@ -47,15 +47,15 @@ export class UnconfirmedLeases {
     return this.#strict.size > 0 && this.#strict.has(requestId)
   }
 
-  /** Nothing will use the strict lease of this request: release it as soon as it exists. */
+  /** Notes that nothing will use the strict lease of this request, so that it is released as soon as it exists. */
   abandon(requestId: string): void {
     this.#strict.set(requestId, this.#deps.scheduler.monotonicMs())
     this.#scheduleSweep()
   }
 
   /**
-   * The grant of this bulk lease was sent and its answer was lost. Each sweep calls `isUnwanted` and hands
-   * the lease back if it is true.
+   * Notes that this bulk lease was requested and the answer was lost. Each sweep calls `isUnwanted` and hands the
+   * lease back if it returns true.
    */
   trackGrant(leaseId: string, isUnwanted: () => boolean): void {
     this.#bulk.set(leaseId, { isUnwanted, sinceMs: this.#deps.scheduler.monotonicMs() })

@@ -2,8 +2,8 @@ import type { Sql } from '../../db/pool.ts'
 import { lowestUuidAt } from '../../runtime/uuid.ts'
 
 /**
- * Months to prepare beyond the current one. After that, rows go to the default partition, and are moved when
- * the job runs again.
+ * Months to prepare beyond the current one. If the job does not run for longer, rows go to the default partition and
+ * are moved when it runs again.
  */
 const MONTHS_AHEAD = 2
 

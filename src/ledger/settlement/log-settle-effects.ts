@@ -2,7 +2,7 @@ import type { Log } from '../../runtime/log.ts'
 import type { SettleEffect } from '../ledger-store.ts'
 import type { PendingSettlement } from './pending-settlement.ts'
 
-/** Logs each settlement of a batch that did not go as asked, except where a repetition or a replay explains it. */
+/** Logs each settlement of a batch that was not committed as requested, unless a repetition or a replay explains it. */
 export function logSettleEffects(
   log: Pick<Log, 'warn'> | undefined,
   batch: readonly PendingSettlement[],
@@ -15,8 +15,8 @@ export function logSettleEffects(
     const isReplay = forget !== undefined
     // On a second attempt, and in a replay, a duplicate means that an earlier attempt did commit.
     const isRepetition = effect === 'duplicate' && (attempt > 0 || written !== undefined || isReplay)
-    // The bulk leases of a dead process are gone. The late settlement that follows reports what becomes of
-    // the charge.
+    // The bulk leases of a dead process are gone. The late settlement that follows reports what happened to the
+    // charge.
     const isExpected = isRepetition || (effect === 'fenced' && isReplay)
     if (!isExpected) log?.warn({ request, effect }, messages[effect])
   }

@@ -15,7 +15,7 @@ export interface RecoveredSettlement {
 }
 
 /**
- * The settlements to replay, one per request: a later record of a request voids the one before it. Throws
+ * Returns the settlements to replay, one per request: a later record of a request replaces the one before it. Throws
  * when a record is of another version.
  */
 export function recoveredSettlements(recovered: readonly RecoveredRecord[]): RecoveredSettlement[] {

@@ -54,7 +54,7 @@ export class SettlementQueue {
       scheduler: deps.scheduler,
       lingerMs: deps.journal === null ? 0 : SETTLE_LINGER_MS,
       send: (batch, attempt) => this.#send(batch, attempt),
-      // An entry that is finished must not be sent again, whatever failed after its commit: its bytes are used again.
+      // A finished entry must not be sent again, whatever failed after its commit: its bytes may be reused by now.
       isWanted: entry => entry.isListed,
       onTransientError: (batch, error) => {
         deps.log?.warn({ err: error, settlements: batch.length }, 'settlements could not be committed; trying again')
@@ -73,7 +73,9 @@ export class SettlementQueue {
   /** Whether charges of this customer are not committed yet. */
   has(customerId: string): boolean {
     return this.#pending.has(customerId)
-  } /** Whether the oldest charge is too late to admit more requests in memory: the database cannot keep up. */
+  }
+
+  /** Whether the oldest charge has waited so long that no more requests should be admitted in memory. */
   isLagging(): boolean {
     const { oldest } = this.#pending
     return oldest !== undefined && this.#deps.scheduler.monotonicMs() - oldest.sinceMs > LAG_MAX_MS
@@ -81,8 +83,8 @@ export class SettlementQueue {
 
   /** See Ledger.settle. */
   settle(settlement: Settlement, hold: Hold): Promise<void> {
-    // The first settlement may be charged late, to the free balance. PostgreSQL could not tell then which of
-    // the two came first.
+    // Ignore a second settlement here. The first may be charged late, to the free balance, and then PostgreSQL
+    // could not tell which of the two came first.
     if (!hold.isOpen) return Promise.resolve()
     return new Promise((resolve, reject) => {
       const { costNanos, holdNanos, requestId, leaseId } = settlement
@@ -125,7 +127,7 @@ export class SettlementQueue {
     this.#watch.stop()
   }
 
-  /** Queues a settlement. From here on it exists only as bytes: see text-arena.ts. */
+  /** Queues a settlement, which is kept only as bytes from here on: see text-arena.ts. */
   #enlist(
     settlement: Settlement,
     record: string,
@@ -208,7 +210,7 @@ export class SettlementQueue {
     entry.answer(error)
   }
 
-  /** Returns whether a caller still waits. */
+  /** Voids the settlements that have waited too long. Returns whether a caller still waits. */
   #voidOverdue(): boolean {
     const { scheduler, commitWaitMs } = this.#deps
     const overdueMs = scheduler.monotonicMs() - commitWaitMs
@@ -222,9 +224,9 @@ export class SettlementQueue {
   }
 
   /**
-   * Replaces an uncommitted settlement by a free one, because the caller learns that the request is free. The
-   * first of the two to commit wins. The charge may be in the journal, in a sync that has not returned. The
-   * free record is written after it, and a replay uses the last record of a request.
+   * Replaces an uncommitted settlement by a free one, because the caller is about to learn that the request is
+   * free. The first of the two to commit wins. The charge may be in the journal already, in a sync that has not
+   * returned. The free record is written after it, and a replay uses the last record of a request.
    */
   #void(entry: PendingSettlement): void {
     const { journal } = this.#deps

@@ -124,15 +124,15 @@ function ownText(id: string): string {
 const fieldPattern = /[(,](?:"((?:[^"\\]|\\.)*)"|([^,()"]*))/gs
 
 /**
- * Request parsing lets through nothing that is replaced here. If it arrives all the same, the charge matters
- * more than the character.
+ * Replaces characters that PostgreSQL rejects. Request parsing lets none of them through; if one arrives anyway, the
+ * charge matters more than the character.
  */
 function text(value: string): string {
   if (plainText.test(value)) return `"${value}"`
   return quoted(value.toWellFormed().replaceAll(RECORD_SEPARATOR, '\ufffd'))
 }
 
-/** Text that needs no escaping and that PostgreSQL accepts. Nearly every text is an id like this. */
+/** Text that needs no escaping and that PostgreSQL accepts. Nearly all texts are ids of this form. */
 const plainText = /^[\w./:@-]+$/
 
 function json(value: object): string {

@@ -46,7 +46,7 @@ export interface Settlement {
   readonly routing: RoutingNote | null
 }
 
-/** The same usage row with nothing charged. What it would have cost is written off. */
+/** Returns the same settlement with nothing charged. Its cost is written off. */
 export function voided(settlement: Settlement): Settlement {
   return {
     ...settlement,
