@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { openDatabase } from '../src/db/embedded.ts'
+import { openDatabase } from '../src/db/open-database.ts'
 import { createPool, type Pool } from '../src/db/pool.ts'
 import {
   type Cores,

@@ -1,7 +1,7 @@
 import { randomUUIDv7 } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import { openDatabase } from '../src/db/embedded.ts'
 import { migrate } from '../src/db/migrate.ts'
+import { openDatabase } from '../src/db/open-database.ts'
 import { createPool, type Pool, type Sql, transaction } from '../src/db/pool.ts'
 import { openAccount } from '../src/ledger/accounts/open-account.ts'
 import { addUsagePartitions } from '../src/ledger/settlement/add-usage-partitions.ts'

@@ -80,7 +80,7 @@ export function createLink(
     retireNode: nodeId => call('retireNode', [nodeId], () => model.retireNode(nodeId)),
     async reclaim(options) {
       // The statements of reclaimDeadLeases.
-      await call('reclaim', [options], () => model.buryNodes(options))
+      await call('reclaim', [options], () => model.declareNodesDead(options))
       let reclaimed = 0
       for (const customerId of await call('reclaim', [options], () => model.customersOfDeadNodes())) {
         reclaimed += await call('reclaim', [options], () => model.reclaimLeases(customerId, options.nodeShard))

@@ -29,7 +29,7 @@ export interface ModelDatabase {
   heartbeat(nodeId: string): Heartbeat
   retireNode(nodeId: string): void
   // The transactions that make up LedgerStore.reclaim.
-  buryNodes(options: ReclaimOptions): void
+  declareNodesDead(options: ReclaimOptions): void
   customersOfDeadNodes(): string[]
   reclaimLeases(customerId: string, nodeShard: number): number
   forgetOldNodes(): void
@@ -257,7 +257,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
         if (nodes.has(nodeId)) putNode(nodeId, { state: 'dead', expiresAtMs: epochMs() })
       }),
 
-    buryNodes: options => transaction(() => buryNodes(options)),
+    declareNodesDead: options => transaction(() => declareNodesDead(options)),
     customersOfDeadNodes() {
       const owners = new Set<string>()
       for (const lease of leases.values()) if (!isAlive(lease.nodeId)) owners.add(lease.customerId)
@@ -940,7 +940,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     return released
   }
 
-  function buryNodes({ graceMs = GRACE_MS, deadNodes = [], onlyNodeAlive }: ReclaimOptions): void {
+  function declareNodesDead({ graceMs = GRACE_MS, deadNodes = [], onlyNodeAlive }: ReclaimOptions): void {
     const beforeMs = epochMs() - graceMs
     for (const [nodeId, node] of nodes) {
       if (node.state === 'alive' && node.expiresAtMs > epochMs() + 2 * NODE_TTL_MS)

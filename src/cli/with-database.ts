@@ -1,5 +1,5 @@
-import { openDatabase } from '../db/embedded.ts'
 import { migrate, migrationsDir, pendingMigrations } from '../db/migrate.ts'
+import { openDatabase } from '../db/open-database.ts'
 import { createPool, type Pool } from '../db/pool.ts'
 import type { Session } from './command.ts'
 import { Failure } from './failure.ts'

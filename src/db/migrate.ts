@@ -3,7 +3,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
-import type { Connection } from './embedded.ts'
+import type { Connection } from './open-database.ts'
 import { sessionSettings } from './session-settings.ts'
 
 /** The migrations that ship with this version. */

@@ -1,5 +1,5 @@
 import pg from 'pg'
-import type { Connection } from './embedded.ts'
+import type { Connection } from './open-database.ts'
 import { PrimaryClient } from './primary-client.ts'
 import { QueuePool } from './queue-pool.ts'
 import { sessionSettings } from './session-settings.ts'

@@ -1,5 +1,5 @@
 import pg from 'pg'
-import type { Connection } from './embedded.ts'
+import type { Connection } from './open-database.ts'
 
 /** Proof that this process is the only server of its database. */
 export interface ServerLock {

@@ -1,5 +1,5 @@
 import { type NodeLife, startNodeLife } from '../ledger/leases/node-life.ts'
-import { isOfOneCustomer } from '../ledger/leases/reclaim-dead-leases.ts'
+import { isErrorOfOneCustomer } from '../ledger/leases/reclaim-dead-leases.ts'
 import type { LedgerStore } from '../ledger/ledger-store.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import type { Log } from '../runtime/log.ts'
@@ -86,7 +86,7 @@ class Reclaimer {
     try {
       await this.#reclaim(nodeIds)
     } catch (error) {
-      if (!isOfOneCustomer(error)) throw error
+      if (!isErrorOfOneCustomer(error)) throw error
       this.#logFailure(error)
     }
   }

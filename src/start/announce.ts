@@ -1,5 +1,5 @@
 import type { Config } from '../config/config.ts'
-import type { Connection } from '../db/embedded.ts'
+import type { Connection } from '../db/open-database.ts'
 import { createPool } from '../db/pool.ts'
 import type { Finding } from '../supply/detection/detect-local.ts'
 import { readHosterOffers } from '../supply/hosters/hoster-offers.ts'

@@ -1,5 +1,5 @@
 import type { Config } from '../config/config.ts'
-import type { Connection } from '../db/embedded.ts'
+import type { Connection } from '../db/open-database.ts'
 import type { Offer } from '../domain/offer.ts'
 
 /**

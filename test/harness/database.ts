@@ -1,5 +1,5 @@
 import { inject } from 'vitest'
-import type { Connection } from '../../src/db/embedded.ts'
+import type { Connection } from '../../src/db/open-database.ts'
 import { createPool, type Pool } from '../../src/db/pool.ts'
 
 export interface TestDatabase {

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Logger, runMigrations } from 'graphile-worker'
 import type { TestProject } from 'vitest/node'
-import { type Connection, openDatabase } from '../../src/db/embedded.ts'
 import { migrate } from '../../src/db/migrate.ts'
+import { type Connection, openDatabase } from '../../src/db/open-database.ts'
 import { createPool } from '../../src/db/pool.ts'
 
 declare module 'vitest' {

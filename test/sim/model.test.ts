@@ -360,7 +360,7 @@ function createHistory(random: Random) {
       inModel() {
         model.registerNode(successor)
         const before = model.heartbeat(deadNodes[0]!)
-        model.buryNodes({ nodeShard: SHARD, deadNodes })
+        model.declareNodesDead({ nodeShard: SHARD, deadNodes })
         let leases = 0
         for (const customerId of model.customersOfDeadNodes()) leases += model.reclaimLeases(customerId, SHARD)
         return {

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { Config } from '../../config/config.ts'
-import { openDatabase } from '../../db/embedded.ts'
 import { pendingMigrations } from '../../db/migrate.ts'
+import { openDatabase } from '../../db/open-database.ts'
 import { createPool, type Pool } from '../../db/pool.ts'
 import { createPinnedLookup } from '../../egress/pinned-lookup.ts'
 import { findMasterKey } from '../../secrets/master-key.ts'

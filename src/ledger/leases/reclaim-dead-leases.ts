@@ -28,7 +28,7 @@ export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promi
       failpoint('reap-customer-reclaimed')
     } catch (error) {
       // One locked balance, or rows that PostgreSQL rejects, must not delay the other customers.
-      if (!isOfOneCustomer(error)) throw error
+      if (!isErrorOfOneCustomer(error)) throw error
       failures.push(error)
     }
   }
@@ -38,7 +38,7 @@ export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promi
 }
 
 /** Whether the error concerns the rows of one customer only: they are locked, or PostgreSQL rejects them. */
-export function isOfOneCustomer(error: unknown): boolean {
+export function isErrorOfOneCustomer(error: unknown): boolean {
   return !isTransient(error) || lockedCodes.has((error as { code?: unknown }).code)
 }
 

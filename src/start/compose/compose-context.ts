@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Config } from '../../config/config.ts'
-import type { Connection } from '../../db/embedded.ts'
+import type { Connection } from '../../db/open-database.ts'
 import type { Offer } from '../../domain/offer.ts'
 import { type Clock, systemClock } from '../../runtime/clock.ts'
 import { type Scheduler, systemScheduler } from '../../runtime/scheduler.ts'
