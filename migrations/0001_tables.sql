@@ -123,8 +123,8 @@ CREATE TABLE balance (
   -- admission.
   day_cap_nanos    bigint,
   CONSTRAINT no_overdraft CHECK (leased_nanos >= 0 AND posted_nanos >= leased_nanos)
-  -- No index may contain the changing columns. Then every update stays in its page (HOT), and half of the
-  -- page is free for that.
+  -- No index may contain the changing columns, so that every update stays in its page (HOT). Half of each page is
+  -- free for that.
 ) WITH (fillfactor = 50);
 
 -- What customers were charged on days other than the one in `balance`, since requests of another day may

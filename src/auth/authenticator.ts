@@ -27,7 +27,7 @@ export interface AuthenticatorDeps {
 }
 
 /**
- * Known callers kept in memory. At about 600 bytes each this is 6 MB; the longest list of models takes 20 kB
+ * How many callers are kept in memory. At about 600 bytes each this is 6 MB; the longest list of models takes 20 kB
  * more.
  */
 const KNOWN_MAX = 10_000
@@ -38,14 +38,14 @@ const KNOWN_MS = 60_000
  * PostgreSQL.
  */
 const RENEW_AFTER_MS = 30_000
-/** Wait before the next attempt to renew an entry. */
+/** How long to wait before another attempt to renew an entry. */
 const RENEW_AGAIN_MS = 5_000
 /**
  * A used entry moves to the end of its map at most this often. Each move leaves a hole, and moving at every request
  * would copy the map over and over.
  */
 const MOVED_EVERY_MS = 1_000
-/** Unknown keys with a valid checksum that are remembered. Issuing a key clears them all, so no new key is hidden. */
+/** How many unknown keys with a valid checksum are remembered. Issuing a key clears them, so no new key is hidden. */
 const UNKNOWN_MAX = 10_000
 const UNKNOWN_MS = 2_000
 

@@ -23,7 +23,7 @@ export interface Cluster {
   /** False until `create` has finished: a partly created cluster does not count. */
   exists(): boolean
   /**
-   * Creates the cluster, with one role that owns one database. The role is no superuser but may create
+   * Creates the cluster, with one role that owns one database. The role is not a superuser but may create
    * databases.
    */
   create(login: Login): Promise<void>

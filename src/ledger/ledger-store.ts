@@ -50,9 +50,9 @@ export interface ReclaimOptions {
    * heartbeats, ms. Default 60,000.
    */
   readonly graceMs?: number
-  /** Nodes that are declared dead at once. The lock on their journal proves that they are. */
+  /** Nodes that are declared dead at once. The lock on their journal proves that they died. */
   readonly deadNodes?: readonly string[]
-  /** Every node except this one is declared dead at once. The lock on an embedded PostgreSQL proves that they are. */
+  /** Every node except this one is declared dead at once. The lock on an embedded PostgreSQL proves that they died. */
   readonly onlyNodeAlive?: string
   /** When it aborts, the remaining customers are left to the next call. */
   readonly signal?: AbortSignal

@@ -43,7 +43,7 @@ function spend(book: LeaseBook): number {
 }
 
 describe('the lease book', () => {
-  test('asks for no lease before a few requests have come', () => {
+  test('requests no lease until a customer has sent a few requests', () => {
     const { book } = newBook()
     for (let n = 0; n < 3; n++) book.observe(admission(n))
     expect(book.wanted(customerId, limits)).toBeUndefined()
@@ -61,7 +61,7 @@ describe('the lease book', () => {
     expect(second.wantNanos).toBeGreaterThanOrEqual(first.wantNanos * 4n)
   })
 
-  test('keeps what a request came to until it is settled', () => {
+  test('keeps the charge of a request until it is settled', () => {
     const { book } = newBook()
     for (let n = 0; n < 4; n++) book.observe(admission(n))
     const request = book.wanted(customerId, limits)!
@@ -84,7 +84,7 @@ describe('the lease book', () => {
     expect(book.charge(holdOf(result), 400n)).toBe(false)
   })
 
-  test('waits a second before it asks again where a lease has room for few requests only', () => {
+  test('waits a second before it requests another lease when one has room for only a few requests', () => {
     const { book, clock } = newBook()
     for (let n = 0; n < 4; n++) book.observe(admission(n))
     grant(book, book.wanted(customerId, limits)!, holdNanos * 3n)

@@ -77,7 +77,7 @@ export class LeaseBook {
     return { kind: 'granted', hold: { leaseId: lease.leaseId, nanos: holdNanos, isOpen: true }, windows }
   }
 
-  /** Counts a request that the database admitted as demand for a lease. */
+  /** Counts a request towards the demand for a lease, after the database admitted it. */
   observe({ customerId, ask }: Admission): void {
     const nowMs = this.#monotonicMs()
     let customer = this.#customers.get(customerId)

@@ -90,7 +90,7 @@ export class StrictAdmissions {
   }
 
   #grant({ request, resolve }: PendingStrict, { heldNanos, windows }: Granted): void {
-    // Keys with a limit never use a bulk lease, so their requests are no demand for one.
+    // Keys with a limit never use a bulk lease, so their requests do not count as demand for one.
     if (request.keyLimit === null) {
       this.#deps.book.observe(request)
       // Collecting also forgets customers that have no recent request.

@@ -1,9 +1,9 @@
 /**
  * Keeps texts as bytes outside the JavaScript heap while they wait.
  *
- * A settlement waits some 50 ms for its commit. On a busy gateway that is long enough for an object to be
- * promoted to the old generation of the heap, where it becomes garbage at once. Settlements as objects were 2
- * kB per request of such garbage and caused nearly all full collections.
+ * A settlement waits about 50 ms for its commit. On a busy gateway that is long enough for an object to be promoted
+ * to the old generation of the heap, where it soon becomes garbage. Kept as objects, settlements produced 2 kB of
+ * such garbage per request and caused nearly all full collections.
  */
 export interface TextArena {
   keep(text: string): KeptText
