@@ -100,7 +100,7 @@ test('without max_tokens, the model server receives what the balance affords', a
   expect(upstream.requests[sentBefore]!.body.max_tokens).toBe(40)
 })
 
-test('without max_tokens, the model server receives at most 4,096', async () => {
+test('without max_tokens, the model server receives 4,096 if the balance affords it', async () => {
   const customer = await gateway.customer()
   const sentBefore = upstream.requests.length
   await gateway.chat(customer, hello)

@@ -140,7 +140,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     await charged(1)
   })
 
-  test('a retry is 409 with the cost if the answer was sealed with another master key', async () => {
+  test('a retry is 409 with the cost if the answer was encrypted with another master key', async () => {
     const key = randomUUID()
     await (await chat(one, key)).text()
     const other = await startTestApp({ database, masterKey: randomBytes(32), offers: [testOffer(upstream.baseUrl)] })
