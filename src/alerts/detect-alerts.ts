@@ -14,7 +14,7 @@ export interface TierCaps {
 /** The most alerts a day that one rule raises for large charges. */
 const LARGE_CHARGES_PER_DAY_MAX = 50
 
-// The accounts of the customers with rules of the kind $1. It reads the same columns as readBalance, so it
+// The accounts of the customers with rules of the kind $1. Reads the same columns as readBalance, so the balance
 // agrees with GET /v1/usage.
 const ACCOUNT = `
 account AS (
@@ -68,15 +68,15 @@ LATERAL (SELECT coalesce(c.daily_spend_cap_nanos, t.cap_nanos, $4) AS nanos) cap
 (VALUES (80), (100)) AS step(percent)
 WHERE r.kind = $1 AND r.disabled_at IS NULL AND cap.nanos > 0
   AND (a.spent_nanos::numeric * 100 >= cap.nanos::numeric * step.percent
-    -- The rest of a cap rarely covers the next request exactly, so spending stops short of 100 %. A refusal then shows that the cap is reached.
+    -- The rest of a cap rarely covers the next request exactly, so spending stops short of 100%. A refusal then shows that the cap is reached.
     OR a.customer_id = ANY ($5::uuid[]) AND a.spent_nanos::numeric * 100 >= cap.nanos::numeric * 80)
 ON CONFLICT (rule_id, occurrence) DO NOTHING
 RETURNING alert_id`
 
 /**
- * Creates alerts for customers that have spent 80 or 100 % of their daily cap, each once per UTC day.
+ * Creates alerts for customers that have spent 80% or 100% of their daily cap, each once per UTC day.
  *
- * @param refused customers with a request refused by the cap since the last check; for them 80 % counts as 100 %
+ * @param refused customers with a request refused by the cap since the last check; for them 80% counts as 100%
  */
 export async function detectDailySpend(sql: Sql, caps: TierCaps, refused: readonly string[]): Promise<string[]> {
   const values = ['daily_spend', [...caps.byTier.keys()], [...caps.byTier.values()], caps.fallback, refused]

@@ -5,8 +5,8 @@ import { type Nanos, parseUsd } from '../domain/money.ts'
  * is positive and has at most 9 decimals.
  */
 export function readUsdAmount(amount: number | string): Nanos | undefined {
-  // String() returns the shortest text of a number, with an exponent if the number is small. A tenth decimal
-  // shows as a difference below.
+  // String() writes a small number with an exponent, and toFixed(9) drops a tenth decimal, which the comparison
+  // below detects.
   const text = typeof amount === 'string' ? amount : /e/.test(String(amount)) ? amount.toFixed(9) : String(amount)
   const nanos = parseUsd(text)
   const isWhole = typeof amount === 'string' || Number(text) === amount

@@ -31,7 +31,7 @@ test('all 62 characters occur about equally often', () => {
   for (const key of keys) for (const char of key.slice(6, 38)) counts.set(char, (counts.get(char) ?? 0) + 1)
   expect(new Set(keys).size).toBe(keys.length)
   expect(counts.size).toBe(62)
-  // 1,032 expected each, standard deviation 32: seven of them are never seen by chance, a modulo bias of 25 %
+  // 1,032 expected each, standard deviation 32: seven of them are never seen by chance, a modulo bias of 25%
   // always is.
   for (const count of counts.values()) expect(Math.abs(count - 1_032)).toBeLessThan(7 * 32)
 })

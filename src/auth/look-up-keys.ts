@@ -36,7 +36,7 @@ const statement = {
 }
 
 const KEYS_MAX = 1_000
-/** Few enough that batches gather, and more than one so that a stuck statement does not block the others. */
+/** Few, so that look-ups gather into batches; more than one, so that a stuck statement does not block the others. */
 const STATEMENTS_MAX = 2
 
 /**

@@ -20,7 +20,7 @@ export function isTransient(error: unknown): boolean {
 export function connectionErrorMessage(error: unknown): string {
   switch (codeOf(error)) {
     case 'ECONNREFUSED':
-      return 'No PostgreSQL listens at that address.'
+      return 'PostgreSQL is not listening at that address.'
     case 'ERR_INVALID_URL':
       return 'The URL is not valid. Percent-encode the password (# is %23, / is %2F), and name only one host.'
     case 'ENOTFOUND':

@@ -2,7 +2,7 @@ import { chownSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 
 /**
- * Gives a file that root has created to the owner of its directory, because that user may start Switchyard
+ * Gives a file that root created to the owner of its directory, because that user may start Switchyard
  * next time. Does nothing for other users.
  */
 export function giveToSameOwner(path: string): void {

@@ -21,7 +21,7 @@ export function notedSocketDir(directory: string): string | undefined {
   return pidFileLines(directory)[4]
 }
 
-/** Whether the PostgreSQL with this process id takes connections. */
+/** Whether the PostgreSQL with this process id accepts connections. */
 export function isReady(directory: string, pid: number | undefined): boolean {
   const lines = pidFileLines(directory)
   return Number(lines[0]) === pid && lines[7]?.trim() === 'ready'
@@ -37,7 +37,7 @@ export function removeStalePid(directory: string): void {
   if (notedPid(directory) === undefined || !hasProc || runningPostmaster(directory) !== undefined) return
   const inside = readdirSync('/proc')
     .filter(name => /^\d+$/.test(name) && isPostgres(Number(name)))
-    // Undefined means that this user may not see it (root in a container, for example): assume the worst.
+    // Undefined if this user may not inspect the process (root in a container, for example): assume that it does.
     .some(name => worksIn(directory, Number(name)) ?? true)
   if (inside) return
   rmSync(pidPath(directory))

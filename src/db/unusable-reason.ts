@@ -12,8 +12,8 @@ const OLDEST_MAJOR = 14
  * message for the operator when it cannot, else undefined. Rejects with pg's error when it cannot connect.
  */
 export async function unusableReason(connection: pg.ClientConfig): Promise<string | undefined> {
-  // Without our session settings: a PostgreSQL that is too old, or a pooler, may refuse them.
-  const { version, major, database, encoding } = await askOnce<ServerFacts>(connection, SERVER_FACTS)
+  // Connect without our session settings: a PostgreSQL that is too old, or a pooler, may refuse them.
+  const { version, major, database, encoding } = await queryOnce<ServerFacts>(connection, SERVER_FACTS)
   if (major < OLDEST_MAJOR)
     return `PostgreSQL ${version} is too old: Switchyard needs version ${OLDEST_MAJOR} or newer.`
   if (encoding !== 'UTF8')
@@ -40,13 +40,13 @@ const SERVER_FACTS = `
 /**
  * Detects a pooler: it refuses the settings that a connection starts with, or is configured to ignore them.
  * Without those settings, waits for locks have no limit. A pooler that assigns sessions per transaction would
- * also keep the migration lock, so every later start would wait for it without end.
+ * also keep the migration lock, so every later start would wait for it forever.
  */
 async function sessionFacts(connection: pg.ClientConfig): Promise<SessionFacts> {
   // A separate setting, because a DATABASE_URL may replace `options`.
-  const asked = { ...sessionSettings, ...connection, lock_timeout: 2000 }
+  const withSettings = { ...sessionSettings, ...connection, lock_timeout: 2000 }
   try {
-    return await askOnce<SessionFacts>(asked, SESSION_FACTS)
+    return await queryOnce<SessionFacts>(withSettings, SESSION_FACTS)
   } catch (error) {
     if (!(error instanceof pg.DatabaseError && error.code === PROTOCOL_VIOLATION)) throw error
     return { arrived: false, role: '', transaction_timeout: null }
@@ -69,7 +69,7 @@ const SESSION_FACTS = `
          current_setting('transaction_timeout', true) AS transaction_timeout`
 const PROTOCOL_VIOLATION = '08P01'
 
-async function askOnce<Row extends object>(connection: pg.ClientConfig, text: string): Promise<Row> {
+async function queryOnce<Row extends object>(connection: pg.ClientConfig, text: string): Promise<Row> {
   const client = new pg.Client({ ...connection, connectionTimeoutMillis: 10_000, application_name: 'switchyard open' })
   client.on('error', () => {})
   try {

@@ -12,7 +12,7 @@ export interface RoutingNote {
   readonly model: string
   /** The constraints that differ from their defaults, under their names in a request. */
   readonly constraints: NotedConstraints
-  /** Offers in the planned order. Without figures when the request ended before they were ranked. */
+  /** Offers in the planned order. They have no figures if the request ended before they were ranked. */
   readonly ranked: readonly NotedRank[]
   readonly excluded: readonly NotedExclusion[]
   /**
@@ -20,7 +20,7 @@ export interface RoutingNote {
    * default).
    */
   readonly clamp?: { readonly asked: number | null; readonly allowed: number; readonly by: ClampReason }
-  /** Number of offers missing from the two lists because the lists are cut. */
+  /** Number of offers missing from the two lists because the lists are limited. */
   readonly leftOut?: number
   /** The first offer had served this conversation shortly before. */
   readonly isSticky?: true

@@ -137,7 +137,7 @@ class WatchedConnection implements LinkedItem<WatchedConnection> {
 }
 
 /**
- * What the server is waiting for: the client to end its side, or to read more than this many bytes. Null when
- * nothing is pending.
+ * The action of the client that the server is waiting for: to end its side, or to read more than this many
+ * bytes. Null if none.
  */
 type Pending = 'end' | number | null

@@ -6,7 +6,7 @@ import { NodeRequest, NodeResponse } from './node-exchange.ts'
 /** Called when a response has ended. `path` is the path of the route, not the requested address. */
 export type OnResponse = (facts: { path: string; status: number; elapsedMs: number }) => void
 
-/** Recorded as the status when the client disconnects before the response begins. The number is nginx's. */
+/** Recorded as the status when the client disconnects before the response begins. nginx uses the same number. */
 export const CLIENT_CLOSED_REQUEST = 499
 
 export const isGeneration = (endpoint: Endpoint): endpoint is GenerationEndpoint => 'serve' in endpoint

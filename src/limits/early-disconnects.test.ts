@@ -17,7 +17,7 @@ test('a few disconnects a day are free at any cost', () => {
   expect(disconnects.noteDisconnect('another', 1n)).toBe(false)
 })
 
-test('further disconnects are free while all forgiven ones are worth at most 2 % of the charges of that day', () => {
+test('further disconnects are free while all forgiven ones are worth at most 2% of the charges of that day', () => {
   const disconnects = counting()
   disconnects.noteCharge(customer, 500_000n)
   const charged = (nanos: bigint) => disconnects.noteDisconnect(customer, nanos)

@@ -75,8 +75,8 @@ export async function relayStream(
 }
 
 /**
- * Depends on what ended the stream, not on the state of the client: when an upstream fails and the client
- * leaves while it still reads earlier events, the failure is the upstream's and the answer is free.
+ * Depends on what ended the stream, not on the state of the client. If an upstream fails, and the client leaves
+ * while it is still reading earlier events, the upstream caused the failure and the answer is free.
  */
 function toOutcome(error: unknown): Outcome {
   return error instanceof Cancelled ? outcomeByReason[error.reason] : 'interrupted'

@@ -7,9 +7,9 @@ import { hasClientLeft, Unserved } from '../domain/upstream-failure.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 
 /**
- * Returns the receipt of a request that got no answer. It is free, with one exception: a client that left
- * while a server was working on its prompt, and that has used up its free departures, pays for the input
- * tokens at that server.
+ * Returns the receipt of a request that got no answer. The request is free, with one exception: a client that
+ * left while a server was working on its prompt, and that has used up its free early disconnects, pays for the
+ * input tokens at that server's price.
  */
 export function unservedReceipt(
   failure: unknown,

@@ -122,7 +122,7 @@ function byPrice(pool: readonly Rank[]): readonly Rank[] {
 function byWeight(pool: readonly Rank[], random: () => number): readonly Rank[] {
   if (pool.length < 2) return pool
   const highestPicos = Math.max(...pool.map(({ costPicos }) => Number(costPicos)))
-  // A free server would get every request, so a price counts as at least 1 % of the highest.
+  // A free server would get every request, so a price counts as at least 1% of the highest.
   const countedPicosMin = Math.max(highestPicos / 100, 1)
   const typicalMs = medianMs(pool)
   return pool

@@ -1,5 +1,5 @@
 /**
- * Whether the text has the form of an e-mail address: plain ASCII without blanks, one @ with text on both
+ * Whether the text has the form of an e-mail address: plain ASCII without spaces, one @ with text on both
  * sides.
  */
 export function isEmail(text: string): boolean {

@@ -16,9 +16,9 @@ export interface FirstRun {
 }
 
 /**
- * Creates the operator, a first customer with the signup credit and its first API key, in one transaction, on
- * a new installation only. When several nodes start at the same time, one of them creates these. Returns
- * undefined when they already exist.
+ * On a new installation, creates the operator and a first customer with the signup credit and an API key, in
+ * one transaction. When several nodes start at the same time, only one of them does. Returns undefined when they
+ * already exist.
  */
 export async function ensureFirstRun({
   pool,
@@ -40,7 +40,7 @@ export async function ensureFirstRun({
   })
 }
 
-/** "sy1r" in ASCII; any number works that no other lock uses. */
+/** "sy1r" in ASCII; any number that no other lock uses would do. */
 const FIRST_RUN_LOCK = 0x7379_3172
 const DONE = 'first_run_at'
 

@@ -43,7 +43,7 @@ export interface PrepareOptions {
 }
 
 /**
- * Opens the database and migrates it, takes the server lock if it is embedded, starts the demo upstream and
+ * Opens the database, takes the server lock if the database is embedded, migrates, starts the demo upstream and
  * detects local servers. Throws an Error with a message for the operator.
  */
 export async function prepare({
@@ -67,8 +67,8 @@ export async function prepare({
     })
     started.defer(() => lock.release())
   }
-  // The lock comes first: a running server may have an older version, and a second server that is refused must
-  // not migrate its database.
+  // Migrate only with the lock: a running server may have an older version, and a second server that is refused
+  // must not migrate its database.
   await migrate(database.connection, migrationsDir, () =>
     log.info('waiting for another process that is migrating the database'),
   )

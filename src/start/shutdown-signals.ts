@@ -7,8 +7,8 @@ export interface ShutdownSignals {
   /** Requests a shutdown, as a signal does. */
   now(): void
   /**
-   * Call it once there is something to drain. Until then a second signal ends the process, because startup can
-   * wait for other processes without a time limit.
+   * Call this as soon as there is something to drain. Before the call, a second signal ends the process, because
+   * startup can wait for other processes without a time limit.
    */
   serving(): void
 }

@@ -2,8 +2,8 @@ import { errorMessage } from '../runtime/error-message.ts'
 import { SHUTDOWN_SIGNALS } from './shutdown-signals.ts'
 import type { WorkerTask } from './worker-task.ts'
 
-// The program of a worker of `switchyard start --workers`: a node that gets its connections and its task from
-// src/start/primary.ts.
+// Entry point of a worker process of `switchyard start --workers`: a node that gets its connections and its task
+// from src/start/primary.ts.
 
 // Ctrl-C reaches every process of the terminal. The primary gets it too and drains the workers, so a worker
 // ignores it.

@@ -8,8 +8,8 @@ import type { Deadlines } from './deadlines.ts'
 const KEEPALIVE_PROBE_MS = 60_000
 /**
  * How long each address of a host name is tried before the next one. Node's default of half a second (issue
- * 54359) never reached a distant server, or any server after a lost first packet: TCP resends that packet after a
- * second, and Node fails after the last address.
+ * 54359) is too short for a distant server, and for any server when the first packet is lost: TCP resends that
+ * packet after a second, and Node gives up after the last address.
  */
 const ADDRESS_ATTEMPT_MS = 1_500
 

@@ -20,8 +20,8 @@ export interface Candidate {
 }
 
 /**
- * Returns every ranked offer in the order of the plan, followed by the excluded offers. Without a note there
- * was no choice, and the attempts name the only candidate.
+ * Returns every ranked offer in the order of the plan, followed by the excluded offers. If `note` is null, the
+ * router had only one candidate, which is read from the attempts.
  */
 export function explainCandidates(note: RoutingNote | null, attempts: readonly Attempt[]): Candidate[] {
   const lastOutcome = new Map(attempts.map(({ offerId, outcome }) => [offerId, outcome]))

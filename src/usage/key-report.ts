@@ -34,7 +34,8 @@ interface KeyRow extends ListedKey {
   readonly totalNanos: Nanos
 }
 
-// Reads the window that the next admission would use. admit_batch explains days ahead of the clock.
+// Reads the window that the next admission would use. Like `open_windows` in migrations/0002_money.sql, it keeps a
+// day that is at most one day ahead of the clock.
 const READ_KEY = `
 SELECT k.key_id AS "keyId", k.name, k.hint, k.spend_limit_nanos AS "limitNanos", k.limit_reset AS "limitReset",
   k.allowed_models AS "allowedModels", k.scopes, k.created_at AS "createdAt", k.expires_at AS "expiresAt",

@@ -510,7 +510,7 @@ describe('doctor', () => {
   test('reports a missing model and an unreachable database', async () => {
     const found = await doctor('right', 'llama', { PORT: '0', DATABASE_URL: 'postgres://me:secret@127.0.0.1:1/none' })
     expect(found).toMatchObject({
-      database: expect.stringContaining('No PostgreSQL listens'),
+      database: expect.stringContaining('PostgreSQL is not listening'),
       'local gpu': `http://127.0.0.1:${port}/v1 does not list llama. Check upstream_model.`,
     })
     expect(JSON.stringify(found)).not.toContain('secret')

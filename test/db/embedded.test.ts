@@ -374,7 +374,7 @@ describe('a PostgreSQL given by URL', () => {
   }
 
   it.each([
-    ['postgres://me:hush@127.0.0.1:1/x', 'No PostgreSQL listens at that address.'],
+    ['postgres://me:hush@127.0.0.1:1/x', 'PostgreSQL is not listening at that address.'],
     ['postgres://me:hush@no-such-host.invalid/x', 'does not resolve'],
     ['no url, hush', 'Check DATABASE_URL'],
     ['postgres://me:hu#sh@127.0.0.1:1/x', 'Percent-encode the password'],

@@ -32,7 +32,7 @@ export class RetryQueue {
     if (!this.#isStopped && this.#cancels.size < QUEUED_MAX) this.#after(ms, () => this.add(work))
   }
 
-  /** Drops all work that is left. */
+  /** Drops all remaining work. */
   stop(): void {
     this.#isStopped = true
     this.#queue.length = 0

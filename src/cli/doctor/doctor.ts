@@ -10,10 +10,11 @@ import { checkDataDirectory, checkPort } from './check-machine.ts'
 import { type Finding, runCheck } from './finding.ts'
 
 export function doctorCommand(): Command {
-  return createCommand('doctor', 'Check everything that startup needs, and change nothing; fails if a check fails', [
+  return createCommand(
     'doctor',
-    'doctor --json --config production.yaml',
-  ]).action(async options => {
+    'Check everything that startup needs, without changing anything; fails if a check fails',
+    ['doctor', 'doctor --json --config production.yaml'],
+  ).action(async options => {
     const output = createCommandOutput(options)
     const findings = await runChecks(options)
     const failed = findings.filter(({ ok }) => !ok)

@@ -128,7 +128,7 @@ export const chatFieldsSchema = z.looseObject(
       ),
     temperature: between(0, 2, z.number)
       .nullish()
-      .describe('Sampling temperature, 0 to 2. Default: the default of the server.'),
+      .describe('Sampling temperature, 0 to 2. Default: set by the server.'),
     n: between(1, bounds.choices, z.int)
       .nullish()
       .describe('Number of choices to generate, 1 to 16. Each may use `max_tokens`, and each is billed. Default 1.'),

@@ -25,15 +25,15 @@ const known = new Map<string, FinishReason>([
 ])
 
 /**
- * Reasons of a broken-off answer: OpenRouter and Mistral send `error`, vLLM and SGLang `abort` (vLLM issue
+ * Reasons that report a broken-off answer: OpenRouter and Mistral send `error`, vLLM and SGLang `abort` (vLLM issue
  * 57082, SGLang pull request 2956), Zhipu `network_error` (LiteLLM issue 23386), DeepSeek
  * `insufficient_system_resource`.
  */
 const failures = new Set(['error', 'abort', 'aborted', 'cancelled', 'network_error', 'insufficient_system_resource'])
 
 /**
- * Maps an upstream's finish_reason to one of OpenAI's; unknown reasons become `stop`. Returns null if it is
- * null, absent or empty. Throws UpstreamFailure if it reports a broken-off answer.
+ * Maps an upstream's finish_reason to one of OpenAI's; unknown reasons become `stop`. Returns null if `value` is
+ * null, undefined or empty. Throws UpstreamFailure if the reason reports a broken-off answer.
  */
 export function readFinishReason(value: unknown): FinishReason | null {
   if (value === null || value === undefined || value === '') return null

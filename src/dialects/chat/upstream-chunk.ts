@@ -27,14 +27,14 @@ interface ChoiceState {
  * With one choice, the finish_reason is held back until the stream ends. Some servers send it in every chunk
  * (new-api issue 378, gcli2api issue 403) or in the first one (open-webui issue 23921), and forwarding it
  * immediately would cut their answers off. Such servers do not support `n`, so with several choices each one
- * ends at its finish_reason. Code that cuts off the unfinished choices then never ends a finished one twice.
+ * ends at its finish_reason. Code that cuts off the unfinished choices therefore never ends a finished one twice.
  */
 export class ChunkNormaliser {
   readonly #envelope: Envelope
   readonly #choicesMax: number
   readonly #choices = new Map<number, ChoiceState>()
   #unfinished = 0
-  /** A choice continued after its finish_reason, so the finish_reason of this server means nothing. */
+  /** A choice continued after its finish_reason, so the finish_reason of this server cannot be trusted. */
   #continuedAfterFinish = false
   /**
    * The finish_reason came with the first content: a one-chunk answer, or a server that sends it in every

@@ -49,7 +49,7 @@ function readErrorObject(source: JsonObject, outerType: unknown): UpstreamError 
 }
 
 /**
- * Returns the message of the server behind OpenRouter. The message of OpenRouter says only that there was an
+ * Returns the message of the server behind OpenRouter. OpenRouter's own message says only that there was an
  * error (OmniRoute issue 3044, LiteLLM issue 28063). Null if there is none.
  */
 function messageBehindRouter({ message, metadata }: JsonObject): string | null {
@@ -63,7 +63,7 @@ function messageBehindRouter({ message, metadata }: JsonObject): string | null {
   }
 }
 
-/** FastAPI sends a text or a list of `{loc: ["body", "messages", 0, "role"], msg}`. */
+/** FastAPI sends a string or a list of `{loc: ["body", "messages", 0, "role"], msg}`. */
 function readErrorDetail(detail: unknown): UpstreamError {
   if (!Array.isArray(detail)) return readErrorObject(isJsonObject(detail) ? detail : { message: detail }, null)
   const first: unknown = detail[0]

@@ -1,5 +1,5 @@
 /**
- * True if a JSON body in UTF-8 contains the escape of a surrogate. Without an escape it cannot contain a lone
+ * Whether a JSON body in UTF-8 contains an escaped surrogate. A body without one cannot contain a lone
  * surrogate.
  */
 export function mayHaveLoneSurrogates(body: Buffer): boolean {

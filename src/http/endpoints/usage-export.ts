@@ -24,8 +24,8 @@ export function usageExport(deps: { reports: Reports }): Endpoint {
     async handle({ caller, request, reply }) {
       const { fileName, csv } = await deps.reports.export(caller, readQuery(daysQuery, request.query).days)
       reply.type('text/csv; charset=utf-8').header('content-disposition', `attachment; filename="${fileName}"`)
-      // At most two pieces are buffered ahead of the client. A client that leaves destroys the stream, which
-      // ends the query.
+      // At most two pieces are buffered ahead of the client. When the client leaves, the stream is
+      // destroyed, which ends the query.
       return Readable.from(csv, { highWaterMark: 2 })
     },
   }

@@ -19,8 +19,8 @@ export type CreditGrantResult =
   | { readonly kind: 'no_account' }
 
 /**
- * Adds paid credit to a balance, once per ref. Throws RangeError for an amount that is not positive. Works
- * inside a transaction.
+ * Adds paid credit to a balance, once per ref. Throws RangeError for an amount that is not positive. Can be
+ * called inside a transaction.
  */
 export async function grantCredit(db: Sql, grant: CreditGrant): Promise<CreditGrantResult> {
   if (grant.amountNanos <= 0n)

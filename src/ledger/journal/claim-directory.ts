@@ -32,7 +32,7 @@ export async function claimDirectory(root: string): Promise<ClaimedDirectory> {
 
 /**
  * Claims every free directory in `root` that contains segments or node ids. Those belonged to processes that died and
- * have no successor. Throws like claimDirectory, and then holds none of them.
+ * have no successor. Throws like claimDirectory, after releasing the directories it has claimed.
  */
 export async function claimAbandonedDirectories(root: string): Promise<ClaimedDirectory[]> {
   using _ = await takeTurn(root)

@@ -34,8 +34,8 @@ export class SegmentStore {
   }
 
   /**
-   * Appends whole records to the current segment and returns that segment. Throws the error of the disk; then
-   * none of the records is stored.
+   * Appends whole records to the current segment and returns that segment. If the disk reports an error, throws
+   * it and stores none of the records.
    */
   append(bytes: Buffer): Segment {
     if (this.#current?.isTorn) this.#cutTear(this.#current)
@@ -69,7 +69,7 @@ export class SegmentStore {
     this.removeFinished()
   }
 
-  /** Notes that a record of this segment is not needed any more. */
+  /** Marks one record of this segment as no longer needed. */
   forgetRecord(segment: Segment): void {
     segment.live--
     if (segment.live === 0 && segment !== this.#current) this.removeFinished()
@@ -110,7 +110,7 @@ export class SegmentStore {
     segment.isBeingRemoved = false
     this.#removals--
     if (this.#removals === 0) this.#allRemoved?.resolve()
-    // The segment still counts. Its removal is tried again when the next segment is finished.
+    // The file still counts in `storedBytes`. `removeFinished` tries again when the next segment is finished.
     if (error !== null) return
     failpoint('segment-removed')
     this.#segments.delete(segment)

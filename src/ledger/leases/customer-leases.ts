@@ -3,7 +3,7 @@ import type { Nanos } from '../../domain/money.ts'
 import type { BulkRequest } from '../ledger-store.ts'
 import type { BulkLease } from './bulk-lease.ts'
 
-/** How long a lease should last. */
+/** How long the money and the requests of a lease should last. */
 const LEASE_SECONDS = 10
 /**
  * A customer gets a lease after this many requests, and only while requests arrive at least at this rate per
@@ -13,7 +13,11 @@ const REQUESTS_MIN = 4
 /** A free balance below this, or below this many of the customer's largest holds, is left to strict leases. */
 const FLOOR_NANOS = 1_000_000_000n
 const FLOOR_HOLDS = 20n
-/** Money for running requests, on top of what is spent. Holds are worst cases, often far above the cost. */
+/**
+ * A lease has room for running requests, on top of what is spent: this many times the
+ * largest sum owed so far.
+ * Holds are worst cases, often far above the cost.
+ */
 const HELD_FACTOR = 4n
 const HOLDS_MIN = 64n
 const SLOTS_SPARE = 64
@@ -122,7 +126,7 @@ export class CustomerLeases {
     return this.#asked
   }
 
-  /** Replaces the serving lease by the one that was granted. */
+  /** Replaces the serving lease with the granted one. */
   serve(lease: BulkLease, nowMs: number): void {
     this.#asked = undefined
     this.#askNoSoonerThanMs = nowMs

@@ -9,7 +9,7 @@ import type { LeaseBook } from './lease-book.ts'
 /** Hands bulk leases back to the database, whole or in part. */
 export interface LeaseReturns {
   push(lease: LeaseReturn): void
-  /** Hands back what nothing needs any more; with `all`, everything that no running request needs. */
+  /** Hands back leases that are idle or out of date; with `all`, everything that no running request needs. */
   collect(all?: boolean): void
   /** Starts to collect every second, while the book has customers. */
   watch(): void
@@ -42,7 +42,7 @@ export function createLeaseReturns({ store, book, scheduler, log }: LeaseReturns
       log?.warn({ err: error, leases: batch.length }, 'leases could not be handed back; trying again')
     },
     onRejected(lease, error) {
-      log?.error({ err: error, lease: lease.leaseId }, 'PostgreSQL rejects the return of a lease')
+      log?.error({ err: error, lease: lease.leaseId }, 'PostgreSQL rejected the return of a lease')
       book.forget(lease.leaseId)
     },
   })

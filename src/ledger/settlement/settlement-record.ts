@@ -11,7 +11,7 @@ export const RECORD_SEPARATOR = '\x1e'
  */
 export function encodeSettlement(settlement: Settlement): string {
   const { price } = settlement
-  // join() writes null as nothing, which is NULL in a row.
+  // join() turns null into an empty field, which PostgreSQL reads as NULL.
   const row = [
     VERSION,
     settlement.requestId,
@@ -54,7 +54,7 @@ export function encodeSettlements(settlements: readonly Settlement[]): Buffer {
   return Buffer.from(settlements.map(encodeSettlement).join(RECORD_SEPARATOR))
 }
 
-/** Throws when the text is a record of another version, or no record. */
+/** Throws when the text is a record of another version, or not a record. */
 export function decodeSettlement(record: string): Settlement {
   const fields = Array.from(record.matchAll(fieldPattern), ([, inQuotes, plain]) =>
     inQuotes === undefined ? plain || null : inQuotes.replace(/\\(.)/gs, '$1'),

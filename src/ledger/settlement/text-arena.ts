@@ -14,7 +14,7 @@ export interface TextArena {
   drop(text: KeptText): void
 }
 
-/** Where a kept text is, in UTF-8. Only this module reads it. */
+/** The position of a kept text, in UTF-8. Only this module reads it. */
 export interface KeptText {
   readonly slab: Slab
   /** Offsets in the bytes of the slab. */

@@ -23,8 +23,8 @@ export function createCrashLimit({ workers }: { workers: number }): CrashLimit {
     crashed(worker, atMs) {
       recent = [...recent.filter(crash => atMs - crash.atMs < WINDOW_MS), { worker, atMs }]
       if (recent.length > workers + SPARE_CRASHES) return null
-      const times = recent.filter(crash => crash.worker === worker).length
-      return Math.min(FIRST_DELAY_MS * 2 ** (times - 1), DELAY_MAX_MS)
+      const crashes = recent.filter(crash => crash.worker === worker).length
+      return Math.min(FIRST_DELAY_MS * 2 ** (crashes - 1), DELAY_MAX_MS)
     },
   }
 }

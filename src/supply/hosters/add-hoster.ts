@@ -15,7 +15,7 @@ export interface NewHoster {
   readonly models: readonly HostedModel[]
   /** 0..1 */
   readonly trustScore: number
-  /** The hoster's share of each charge, in basis points: 8,000 leaves the platform a fee of 20 %. */
+  /** The hoster's share of each charge, in basis points: 8,000 leaves the platform a fee of 20%. */
   readonly shareBps: number
 }
 

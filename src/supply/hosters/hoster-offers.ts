@@ -19,8 +19,8 @@ export interface HosterOffersOptions {
 }
 
 /**
- * Reads the current prices of active hosters as offers. Reports and skips an endpoint if its key
- * does not open or its address may not be called.
+ * Reads the current prices of active hosters as offers. Reports and skips an endpoint if its key cannot be
+ * decrypted or its URL is not allowed.
  */
 export async function readHosterOffers(sql: Sql, options: HosterOffersOptions): Promise<HosterOffers> {
   const { rows } = await sql.query<HosterPriceRow>(SELECT_CURRENT_PRICES)

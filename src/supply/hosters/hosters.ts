@@ -5,7 +5,7 @@ import { sealSecret } from '../../secrets/sealed-secret.ts'
 import { checkKey, checkTrust } from './check-hoster.ts'
 import { type HostedModel, hostedModel, type PriceRow } from './hosted-model.ts'
 
-// Every change of the supply bumps the control topic `supply` in its own transaction, so running nodes see it
+// Every change to the supply bumps the control topic `supply` in its own transaction, so running nodes see it
 // within about a second.
 
 export type HosterState = 'pending' | 'active' | 'suspended'
@@ -77,7 +77,7 @@ export async function setTrustScore(pool: Pool, hoster: string, trustScore: numb
 }
 
 /**
- * Replaces the upstream key; null for a hoster without one. Throws SupplyError `unknown_hoster` or
+ * Replaces the upstream key; null removes it. Throws SupplyError `unknown_hoster` or
  * `invalid_value`.
  */
 export async function setHosterKey(
