@@ -1,4 +1,4 @@
-import type { ExpectedAnswer } from '../dialects/chat/empty-answer.ts'
+import { type ExpectedAnswer, judgeCompletion } from '../dialects/chat/empty-answer.ts'
 import { normaliseCompletion } from '../dialects/chat/upstream-completion.ts'
 import { CHAT_COMPLETIONS_PATH, createEnvelope, upstreamRequestBody } from '../dialects/chat/upstream-request.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
@@ -53,13 +53,14 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
     if (attempts.length === attemptsMax * 2 || remainingMs < REMAINING_MS_MIN) break
     if (!isWorthTrying(offer, plan.offers, attempts, attemptsMax)) continue
     const { endpoint, modelId } = offer
-    const body = upstreamRequestBody(job, offer, outputCap(offer, job, plan.ticket.maxTokens))
+    const maxTokens = outputCap(offer, job, plan.ticket.maxTokens)
+    const body = upstreamRequestBody(job, offer, maxTokens)
     const attempt: AttemptContext = {
       offer,
       health,
       request: { endpoint, path: CHAT_COMPLETIONS_PATH, body, stream: job.stream, remainingMs, signal },
       envelope: createEnvelope(plan.ticket, modelId),
-      expected: { choices: job.choices, hasStop: job.hasStop },
+      expected: { choices: job.choices, hasStop: job.hasStop, maxTokens },
       startedMs,
       attempts,
     }
@@ -92,14 +93,18 @@ interface AttemptContext {
 }
 
 async function tryWhole({ upstream, clock }: DispatchDeps, attempt: AttemptContext): Promise<WholeAnswer> {
-  const { startedMs, health } = attempt
+  const { startedMs, health, expected } = attempt
   const { offerId } = attempt.offer
   health.beginRequest(offerId)
   try {
-    const completion = readWhole(await upstream.send(attempt.request), attempt.envelope, attempt.expected)
+    const completion = readWhole(await upstream.send(attempt.request), attempt.envelope, expected)
     const totalMs = clock.monotonicMs() - startedMs
     const outputTokens = completion.usage?.completion_tokens
-    health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens }, startedMs)
+    if (isHoster(attempt.offer) && judgeCompletion(completion, expected) === 'suspect') {
+      health.recordFailure(offerId, 'empty', undefined, startedMs)
+    } else {
+      health.recordSuccess(offerId, { firstTokenMs: totalMs, totalMs, outputTokens }, startedMs)
+    }
     return withAttempts(attempt, totalMs, { kind: 'whole', completion })
   } finally {
     health.endRequest(offerId)
@@ -120,6 +125,7 @@ function readWhole({ head, text }: UpstreamExchange, envelope: Envelope, expecte
 async function tryStream({ upstream, clock }: DispatchDeps, attempt: AttemptContext): Promise<StreamAnswer> {
   const { startedMs, health } = attempt
   const { offerId } = attempt.offer
+  const mayBeSuspect = isHoster(attempt.offer)
   // Must not capture `attempt`: its request body would stay in memory while the answer streams.
   const elapsedMs = () => clock.monotonicMs() - startedMs
   let firstTokenMs = 0
@@ -131,7 +137,9 @@ async function tryStream({ upstream, clock }: DispatchDeps, attempt: AttemptCont
       },
       onEnd: (ending, usage) => {
         health.endRequest(offerId)
-        if (ending === 'complete') {
+        if (ending === 'suspect' && mayBeSuspect) {
+          health.recordFailure(offerId, 'empty', undefined, startedMs)
+        } else if (ending === 'complete' || ending === 'suspect') {
           const sample = { firstTokenMs, totalMs: elapsedMs(), outputTokens: usage?.completion_tokens }
           health.recordSuccess(offerId, sample, startedMs)
         } else if (ending === 'left' || ending instanceof Cancelled) {
@@ -205,6 +213,11 @@ function failedError(attempts: readonly Attempt[], failures: readonly UpstreamFa
     reasons: failures.map(({ message }) => message),
     upstreamMessages: failures.flatMap(({ upstreamMessage }) => upstreamMessage ?? []),
   })
+}
+
+/** Only a hoster earns by answers, so only a hoster must prove that an answer without output is not its fault. */
+function isHoster({ endpoint }: Offer): boolean {
+  return endpoint.kind === 'hoster'
 }
 
 function identify(offer: Offer): Pick<Attempt, 'offerId' | 'endpointId' | 'provider'> {

@@ -1,4 +1,4 @@
-import { type ExpectedAnswer, isEmptyStream } from '../dialects/chat/empty-answer.ts'
+import { type EmptyAnswer, type ExpectedAnswer, judgeEmptyStream } from '../dialects/chat/empty-answer.ts'
 import { ChunkNormaliser, hasContent } from '../dialects/chat/upstream-chunk.ts'
 import { wholeAsStream } from '../dialects/chat/whole-as-stream.ts'
 import { SseDecoder, type SseEvent } from '../dialects/sse/sse-decoder.ts'
@@ -11,8 +11,11 @@ import type { UpstreamClient, UpstreamRequest } from '../upstreams/upstream-clie
 import { tooLarge, type UpstreamExchange, WHOLE_BYTES_MAX } from '../upstreams/upstream-exchange.ts'
 import { classifyResponse } from './classify-response.ts'
 
-/** How a stream ended: `complete`, `left` by its reader, or the failure that broke it. */
-export type StreamEnding = 'complete' | 'left' | UpstreamFailure
+/**
+ * How a stream ended: `complete`, `suspect` if it is complete without output (see EmptyAnswer), `left` by its
+ * reader, or the failure that broke it.
+ */
+export type StreamEnding = 'complete' | 'suspect' | 'left' | UpstreamFailure
 
 export interface StreamWatcher {
   /** Called at the first content: from now on the stream is an answer. */
@@ -106,15 +109,16 @@ class ChunkReader implements ChunkSource {
         if (!(isWhole && error instanceof UpstreamFailure) || this.#hasLeft) throw error
       }
       await this.#deliver(normaliser.end())
-      if (!this.#isAnswering) await this.#endEmpty(expected)
-      ending = 'complete'
+      const empty = this.#isAnswering ? null : judgeEmptyStream(this.#peeked, expected)
+      if (empty !== null) await this.#endEmpty(empty)
+      ending = empty === 'suspect' ? 'suspect' : 'complete'
     } catch (error) {
       this.#answering.reject(error)
       if (this.#hasLeft) return
       if (error instanceof UpstreamFailure) ending = error
       throw error
     } finally {
-      if (ending === 'complete') exchange.release()
+      if (ending === 'complete' || ending === 'suspect') exchange.release()
       else exchange.abort()
       if (this.#isAnswering) this.#watcher.onEnd(ending, normaliser.usage)
     }
@@ -184,9 +188,8 @@ class ChunkReader implements ChunkSource {
   }
 
   /** Ends a stream that had no content. */
-  #endEmpty(expected: ExpectedAnswer): Promise<void> {
-    if (!isEmptyStream(this.#peeked, expected))
-      throw new UpstreamFailure('empty', 'The stream ended without any output.')
+  #endEmpty(empty: EmptyAnswer): Promise<void> {
+    if (empty === 'invalid') throw new UpstreamFailure('empty', 'The stream ended without any output.')
     this.#startAnswering()
     return this.#reading.promise
   }

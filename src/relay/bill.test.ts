@@ -30,7 +30,7 @@ const lowestAccepted = Math.ceil((80 - 8) / 1.25)
 function billed(
   kind: ProviderKind,
   outcome: Outcome,
-  delivered: { text?: string; reported?: [number, number] | null; chargeInputOnly?: boolean },
+  delivered: { text?: string; hasMedia?: boolean; reported?: [number, number] | null; chargeInputOnly?: boolean },
 ) {
   const receipt = createReceipt(kind, outcome, delivered)
   return [receipt.billedInputTokens, receipt.billedOutputTokens, receipt.usageSource]
@@ -48,6 +48,7 @@ function createReceipt(kind: ProviderKind, outcome: Outcome, delivered: Paramete
   return bill(ticket, job, answer, {
     outcome,
     text: delivered.text ?? text,
+    hasMedia: delivered.hasMedia ?? false,
     reported,
     finishReason: null,
     chargeInputOnly: delivered.chargeInputOnly ?? false,
@@ -68,9 +69,19 @@ test.each<[string, unknown[], unknown[]]>([
     [inputCount, 80, 'gateway'],
   ],
   [
-    'served without text, report of 0 input tokens: hidden reasoning, and our count of the input',
-    billed('local', 'served', { text: '', reported: [0, 80] }),
-    [inputCount, 80, 'gateway'],
+    'served without output by a hoster, whatever it reports: nothing',
+    billed('hoster', 'served', { text: '', reported: [20, 1] }),
+    [0, 0, 'none'],
+  ],
+  [
+    'served without output by our own server, as when hidden reasoning used up the limit: nothing',
+    billed('local', 'served', { text: '', reported: [20, 80] }),
+    [0, 0, 'none'],
+  ],
+  [
+    'served with audio but no text: the report',
+    billed('cloud', 'served', { text: '', hasMedia: true, reported: [20, 80] }),
+    [20, 80, 'upstream'],
   ],
   [
     'hoster that reports 0 output tokens: our count',

@@ -14,6 +14,8 @@ export interface Delivered {
    * arguments.
    */
   readonly text: { readonly length: number; toString(): string }
+  /** The answer has audio or images, which are output without text. */
+  readonly hasMedia?: boolean
   /** The last usage report of the upstream. */
   readonly reported: TokenUsage | null
   readonly finishReason: string | null
@@ -27,7 +29,8 @@ export interface Delivered {
 /**
  * Computes what is billed for an answer, without side effects. The rows of the table in docs/money.md:
  * - served, or left by the client mid-stream: measured tokens;
- * - no output, interrupted, shut down: nothing;
+ * - no output, whatever the report and the finish_reason: nothing. A hoster could otherwise sell its reports;
+ * - interrupted, shut down: nothing;
  * - no usage report, or a report of 0 for a text that exists: the gateway's count;
  * - a hoster that reports more than the gateway's count x 1.05 + 8: the gateway's count. A hoster is paid by
  *   its report, so its report alone is not trusted. Local and cloud servers are the operator's choice and use
@@ -71,7 +74,7 @@ const notBilled: Measured = { inputTokens: 0, outputTokens: 0, source: 'none', c
 function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delivered): Measured {
   const { outcome, reported, text } = delivered
   if (outcome !== 'served' && outcome !== 'client_gone') return notBilled
-  if (text.length === 0 && !(reported !== null && reported.completion_tokens > 0 && outcome === 'served')) {
+  if (text.length === 0 && delivered.hasMedia !== true) {
     if (delivered.chargeInputOnly !== true) return notBilled
     const countedInput = countPromptTokens(job)
     return { inputTokens: countedInput, outputTokens: 0, source: 'gateway', countedInput, countedOutput: 0 }

@@ -23,6 +23,7 @@ test.each<[what: string, delta: object, texts: string[]]>([
     { content: 7, tool_calls: [{ function: { name: {}, arguments: 1 } }, {}], function_call: null },
     [],
   ],
+  ['the transcript of audio', { audio: { data: 'UklGRg==', transcript: 'Hello' } }, ['Hello']],
   ['nothing', {}, []],
 ])('%s', (_what, delta, texts) => {
   const seen: string[] = []

@@ -13,7 +13,7 @@ export function generatedText(messages: readonly ChunkDelta[]): string {
 
 /**
  * Passes every generated text of a delta or message to `onText`: content, reasoning, refusal, names and
- * arguments of tool calls.
+ * arguments of tool calls, the transcript of audio.
  */
 export function eachGeneratedText(delta: ChunkDelta, onText: (text: string) => void): void {
   const { content } = delta
@@ -26,8 +26,9 @@ export function eachGeneratedText(delta: ChunkDelta, onText: (text: string) => v
     }
   }
   // The older form of a tool call, which some servers still send.
-  const { function_call: call } = delta as { function_call?: Call | null }
+  const { function_call: call, audio } = delta as { function_call?: Call | null; audio?: Audio | null }
   if (call) eachCallText(call, onText)
+  if (typeof audio?.transcript === 'string') onText(audio.transcript)
   if (delta.tool_calls) {
     for (const call of delta.tool_calls) {
       eachCallText(call.function, onText)
@@ -36,7 +37,14 @@ export function eachGeneratedText(delta: ChunkDelta, onText: (text: string) => v
   }
 }
 
+/** True if a delta or message carries audio or images. */
+export function hasMedia(delta: ChunkDelta): boolean {
+  const { audio, images } = delta as { audio?: Audio | null; images?: unknown }
+  return (typeof audio?.data === 'string' && audio.data !== '') || (Array.isArray(images) && images.length > 0)
+}
+
 type Call = { name?: unknown; arguments?: unknown; input?: unknown }
+type Audio = { data?: unknown; transcript?: unknown }
 
 /** Upstreams send values of any type as names and arguments; only strings are generated text. */
 function eachCallText(call: Call | null | undefined, onText: (text: string) => void): void {

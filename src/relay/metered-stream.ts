@@ -33,6 +33,10 @@ export class MeteredStream {
     return this.#meter.text
   }
 
+  get hasMedia(): boolean {
+    return this.#meter.hasMedia
+  }
+
   /**
    * Encodes the parts as events, up to the point where the answer is cut. Must not be called again after
    * `isCut`.

@@ -1,6 +1,6 @@
 import { countTokens } from '../dialects/tokens/count-tokens.ts'
 import type { ChunkDelta } from '../domain/completion.ts'
-import { eachGeneratedText } from './generated-text.ts'
+import { eachGeneratedText, hasMedia } from './generated-text.ts'
 import { TextBuffer } from './text-buffer.ts'
 
 /**
@@ -12,6 +12,8 @@ import { TextBuffer } from './text-buffer.ts'
 export class OutputMeter {
   /** The text so far. */
   readonly text = new TextBuffer()
+  /** A delta carried audio or images. */
+  hasMedia = false
   #pieces = 0
   #countedChars = 0
   #countedTokens = 0
@@ -24,6 +26,7 @@ export class OutputMeter {
   /** Adds the generated text of one delta. */
   add(delta: ChunkDelta): void {
     eachGeneratedText(delta, text => this.addText(text))
+    this.hasMedia ||= hasMedia(delta)
   }
 
   addText(content: string): void {

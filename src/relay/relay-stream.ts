@@ -51,16 +51,17 @@ export async function relayStream(
     outcome = toOutcome(error)
   }
 
-  const { text, finishReason } = stream
+  const { text, hasMedia, finishReason } = stream
   // Thinking tokens cannot be counted in the text that a client received before it left. Gemini reports them
   // in every chunk (ogx issue 5122), so the latest report is used.
   const reported = outcome === 'client_gone' ? answer.chunks.usage : stream.reported
   const receipt = bill(ticket, job, answer, {
     outcome,
     text,
+    hasMedia,
     reported,
     finishReason,
-    chargeInputOnly: outcome === 'client_gone' && text.length === 0 && context.chargeEarlyDisconnect(),
+    chargeInputOnly: outcome === 'client_gone' && text.length === 0 && !hasMedia && context.chargeEarlyDisconnect(),
   })
   return {
     receipt,

@@ -6,7 +6,7 @@ import type { Nanos } from '../domain/money.ts'
 import { hasClientLeft } from '../domain/upstream-failure.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import { bill, billedUsage } from './bill.ts'
-import { generatedText } from './generated-text.ts'
+import { generatedText, hasMedia } from './generated-text.ts'
 
 export interface RelayContext {
   readonly ticket: Ticket
@@ -39,10 +39,12 @@ export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedA
   const { usage: reported, ...completion } = answer.completion
   // A gateway that is shutting down still delivers an answer that is complete.
   const isGone = hasClientLeft(signal)
+  const messages = completion.choices.map(({ message }) => message as ChunkDelta)
   const receipt = bill(ticket, job, answer, {
     outcome: isGone ? 'client_gone' : 'served',
     // A client that left before the whole answer was ready received nothing, no matter how much was generated.
-    text: isGone ? '' : generatedText(completion.choices.map(({ message }) => message as ChunkDelta)),
+    text: isGone ? '' : generatedText(messages),
+    hasMedia: !isGone && messages.some(hasMedia),
     reported: reported ?? null,
     finishReason: completion.choices[0]?.finish_reason ?? null,
     chargeInputOnly: isGone && context.chargeEarlyDisconnect(),

@@ -134,13 +134,6 @@ describe('what is billed', () => {
     }
   })
 
-  it('no output tokens: a content filter refuses', async () => {
-    const { chat, ended } = await sale()
-    upstream.respondWith(answer({ text: '', finishReason: 'content_filter', usage: usageOf(10, 0) }))
-    expect((await chat()).status).toBe(200)
-    expect(await ended()).toMatchObject([{ outcome: 'served', ...free }])
-  })
-
   it('no output tokens: every server fails', async () => {
     const { chat, ended } = await sale()
     const failures = [status(500), answer({ text: '', usage: usageOf(10, 0) }), status(200, 'no JSON')]
@@ -152,29 +145,27 @@ describe('what is billed', () => {
     for (const row of rows) expect(row).toMatchObject({ outcome: 'unserved', ...free })
   })
 
-  it('no text, but the upstream reports output tokens and ends with `length` (hidden reasoning)', async () => {
-    const { chat, ended } = await sale()
-    upstream.respondWith(answer({ text: '', finishReason: 'length', usage: usageOf(10, 8) }))
-    expect((await chat()).status).toBe(200)
-    expect(await ended()).toMatchObject([{ outcome: 'served', output_tokens: 8, cost_nanos: 10_000n + 16_000n }])
-  })
-
-  it('no text, but the upstream reports output tokens and stops at a `stop` sequence of the request', async () => {
-    const { chat, ended } = await sale()
-    const stopped = answer({ text: '', finishReason: 'stop', usage: usageOf(10, 1) })
-    upstream.respondWith(stopped)
-    expect(await (await chat({ stop: ['.'] })).json()).toMatchObject({
-      choices: [{ message: { content: '' }, finish_reason: 'stop' }],
-      usage: { completion_tokens: 1 },
-    })
-    upstream.respondWith(stopped)
-    const streamed = await chat({ stop: '.', stream: true })
-    expect(streamed.status).toBe(200)
-    expect(await streamed.text()).toContain('"finish_reason":"stop"')
-    const rows = await ended(2)
-    for (const row of rows) {
-      expect(row).toMatchObject({ outcome: 'served', output_tokens: 1, cost_nanos: 10_000n + 2_000n })
+  it('no output, whatever the upstream reports: a content filter, hidden reasoning, a `stop` sequence at the start', async () => {
+    const { hosterId, chat, ended } = await sale()
+    const ways: [finishReason: NonNullable<AnswerOptions['finishReason']>, outputTokens: number, body: object][] = [
+      ['content_filter', 0, {}],
+      ['content_filter', 1, {}],
+      ['length', 1, {}],
+      ['length', 4_000, {}],
+      ['length', 4_000, { max_tokens: 4_000 }],
+      ['stop', 1, { stop: ['.'] }],
+    ]
+    for (const [finishReason, outputTokens, body] of ways) {
+      upstream.respondWith(...Array(2).fill(answer({ text: '', finishReason, usage: usageOf(10, outputTokens) })))
+      expect(await (await chat(body)).json()).toMatchObject({
+        choices: [{ message: { content: '' }, finish_reason: finishReason }],
+        usage: { prompt_tokens: 0, completion_tokens: 0, cost_usd: 0 },
+      })
+      const stream = await readEventStream(await chat({ ...body, stream: true }))
+      expect(stream).toMatchObject({ done: true, text: '', finishReasons: [finishReason] })
     }
+    const rows = await ended(2 * ways.length)
+    for (const row of rows) expect(row).toMatchObject({ outcome: 'served', hoster_id: hosterId, ...free })
   })
 
   const soldText = 'It is six minutes on foot from the signal box to the river.'

@@ -6,6 +6,7 @@ import { describe, expect, it, onTestFinished } from 'vitest'
 import { ApiError } from '../../src/domain/errors.ts'
 import type { Unserved } from '../../src/domain/upstream-failure.ts'
 import {
+  type AnswerOptions,
   answer,
   type Behaviour,
   chunk,
@@ -18,6 +19,7 @@ import {
   status,
   streamBytes,
   streamEvents,
+  usageOf,
 } from '../harness/scripted-upstream.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
 import { useUpstream } from '../harness/use-test-app.ts'
@@ -81,6 +83,34 @@ describe('failing over', () => {
       'failure u1/public-model credential_rejected',
       'success u2/public-model',
     ])
+  })
+
+  describe('an answer without output that only a claim of the server explains', () => {
+    const claims: [claim: string, AnswerOptions][] = [
+      ['a content filter', { text: '', finishReason: 'content_filter', usage: usageOf(9, 1) }],
+      ['length, far from the limit of 256 tokens', { text: '', finishReason: 'length', usage: usageOf(9, 1) }],
+    ]
+    for (const [claim, options] of claims)
+      for (const body of [{}, stream])
+        it(`counts as a fault of a hoster: ${claim}, ${JSON.stringify(body)}`, async () => {
+          upstreams[0]!.always(answer(options))
+          const hoster = { endpoint: { kind: 'hoster' as const, hosterId: 'h', hosterShareBps: 8_000 } }
+          for (let sent = 1; sent <= 5; sent++) {
+            expect(dispatching.health.state('u0/public-model')).toBe('open')
+            const answered = await dispatching.send(at(0, hoster), body)
+            if (answered.kind === 'stream') await readStream(answered)
+          }
+          expect(dispatching.reports).toEqual(Array(5).fill('failure u0/public-model empty'))
+          expect(dispatching.health.state('u0/public-model')).toBe('ejected')
+        })
+
+    it('does not count against your own servers, or if the limit was nearly reached', async () => {
+      upstreams[0]!.always(answer(claims[0]![1]))
+      await dispatching.send(at(0))
+      upstreams[0]!.always(answer({ text: '', finishReason: 'length', usage: usageOf(9, 250) }))
+      await dispatching.send(at(0, { endpoint: { kind: 'hoster', hosterId: 'h' } }))
+      expect(dispatching.reports).toEqual(Array(2).fill('success u0/public-model'))
+    })
   })
 
   it('ends with the first content: a later failure is thrown to the reader', async () => {

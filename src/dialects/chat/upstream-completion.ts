@@ -3,7 +3,7 @@ import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../../runtime/json-object.ts'
 import { parseUpstreamJson } from '../json/parse-json.ts'
 import { classifyError } from './classify-error.ts'
-import { type ExpectedAnswer, isEmptyAnswer } from './empty-answer.ts'
+import { type ExpectedAnswer, judgeCompletion } from './empty-answer.ts'
 import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
 import { messageText, thinkingText } from './message-text.ts'
 import { readUsage } from './read-usage.ts'
@@ -33,7 +33,8 @@ export function normaliseCompletion(text: string, envelope: Envelope, expected: 
   }
   const usage = readUsage(body.usage)
   if (usage) completion.usage = usage
-  if (!isAnswer(completion, expected)) throw new UpstreamFailure('empty', 'The answer has no output.')
+  if (judgeCompletion(completion, expected) === 'invalid')
+    throw new UpstreamFailure('empty', 'The answer has no output.')
   return completion
 }
 
@@ -113,14 +114,4 @@ function readToolCalls(value: unknown, idPrefix: string): JsonObject[] {
     }
   }
   return calls
-}
-
-function isAnswer({ choices, usage }: ChatCompletion, expected: ExpectedAnswer): boolean {
-  const reasons = choices.map(choice => choice.finish_reason)
-  return choices.some(hasOutput) || isEmptyAnswer(reasons, usage?.completion_tokens ?? 0, expected)
-}
-
-function hasOutput({ message }: CompletionChoice): boolean {
-  for (const key in message) if (key !== 'role' && message[key] !== null && message[key] !== '') return true
-  return false
 }
