@@ -10,6 +10,7 @@ import { type Cluster, embeddedCluster, type Login } from './embedded-cluster.ts
 import { type FileLock, tryFileLock, waitForFileLock } from './file-lock.ts'
 import { giveToSameOwner } from './file-owner.ts'
 import { SOCKET_PORT } from './postgres-socket.ts'
+import { withSessionOptions } from './session-settings.ts'
 import { unusableReason } from './unusable-reason.ts'
 
 /** The settings of a connection, for `createPool` or to spread into a pg client's config. */
@@ -49,7 +50,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabaseHa
 }
 
 async function openGiven(connectionString: string): Promise<DatabaseHandle> {
-  const connection: Connection = { connectionString }
+  const connection: Connection = { connectionString: withSessionOptions(connectionString) }
   const problem = await unusableReason(connection).catch(error => {
     throw new Error(
       `${connectionErrorMessage(error)} Check DATABASE_URL (postgres://user:password@host:5432/database).`,

@@ -1,5 +1,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Config } from '../config/config.ts'
+import { durabilityWarnings } from '../db/durability.ts'
 import { warnOfFewConnections } from '../db/few-connections.ts'
 import { migrate, migrationsDir } from '../db/migrate.ts'
 import { type Connection, openDatabase } from '../db/open-database.ts'
@@ -77,6 +78,7 @@ export async function prepare({
   try {
     await compareMasterKey(pool, masterKey, log)
     await warnOfFewConnections(pool, connections, log)
+    for (const warning of await durabilityWarnings(pool)) log.warn(warning)
   } finally {
     await pool.end()
   }

@@ -447,11 +447,19 @@ describe('doctor', () => {
       port: 'ok',
       database: 'ok',
       migrations: 'ok',
+      durability: 'ok',
       clock: 'ok',
       'account tiers': 'ok',
       'master key': 'ok',
       'local gpu': 'ok',
     })
+  })
+
+  test('warns of settings that risk charges, and does not fail', async () => {
+    // The PostgreSQL of the tests runs without fsync and full_page_writes.
+    const { code, stdout } = await switchyard('doctor --config doctor.yaml', { env: { PORT: '0' } })
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^WARNING {2}durability +fsync is off: .* full_page_writes is off: /m)
   })
 
   test('reports a wrong key, a taken port and a customer with an unknown tier', async () => {

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import type { Config } from '../../config/config.ts'
+import { durabilityWarnings } from '../../db/durability.ts'
 import { pendingMigrations } from '../../db/migrate.ts'
 import { openDatabase } from '../../db/open-database.ts'
 import { createPool, type Pool } from '../../db/pool.ts'
@@ -47,6 +48,7 @@ async function checkOpenDatabase(config: Config, pool: Pool): Promise<Finding[]>
   const findings = [
     await runCheck('database', () => checkVersion(pool)),
     migrations,
+    await checkDurability(pool),
     await runCheck('clock', () => checkClock(pool)),
   ]
   // The other checks read tables that pending migrations may create.
@@ -72,6 +74,15 @@ async function checkVersion(pool: Pool): Promise<string> {
 async function checkMigrations(pool: Pool): Promise<string> {
   const pending = await pendingMigrations(pool)
   return pending.length === 0 ? 'all applied' : `the next start applies ${pending.join(', ')}`
+}
+
+async function checkDurability(pool: Pool): Promise<Finding> {
+  let warnings: string[] = []
+  const finding = await runCheck('durability', async () => {
+    warnings = await durabilityWarnings(pool)
+    return warnings.length === 0 ? 'a commit survives a crash of PostgreSQL and of its machine' : warnings.join(' ')
+  })
+  return warnings.length === 0 ? finding : { ...finding, warning: true }
 }
 
 /**

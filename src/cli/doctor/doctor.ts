@@ -22,12 +22,17 @@ export function doctorCommand(): Command {
       { ok: failed.length === 0, checks: findings.map(finding => ({ ...finding })) },
       table(
         ['state', 'check', 'finding'],
-        findings.map(({ check, ok, detail }) => [ok ? 'ok' : 'FAILED', check, detail]),
+        findings.map(finding => [stateOf(finding), finding.check, finding.detail]),
         '',
       ),
     )
     if (failed.length > 0) throw new Failure(`${failed.length} of ${findings.length} checks failed.`)
   })
+}
+
+function stateOf({ ok, warning }: Finding): string {
+  if (!ok) return 'FAILED'
+  return warning ? 'WARNING' : 'ok'
 }
 
 async function runChecks(options: { json?: true; config?: string }): Promise<Finding[]> {

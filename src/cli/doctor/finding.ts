@@ -3,6 +3,8 @@ export interface Finding {
   readonly check: string
   readonly ok: boolean
   readonly detail: string
+  /** Set when a start works, but the operator should change something. */
+  readonly warning?: true
 }
 
 /** How long a server may take to answer a check. */
