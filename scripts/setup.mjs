@@ -1,16 +1,18 @@
 // Installs the packages that a clone needs, unless they are already installed. bin/switchyard runs it for the gateway,
 // which needs production packages only; `npm test` and the benchmark run it with --dev, which also installs the development
 // packages. It runs on whatever Node the machine has (20 or newer), so it has no dependencies and no types.
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, linkSync, lstatSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { constants, tmpdir, uptime } from 'node:os'
 import { basename, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = resolve(fileURLToPath(new URL('..', import.meta.url)))
 const modules = join(root, 'node_modules')
 const stampPath = join(modules, '.switchyard-setup')
+/** npm's record of what it installed, which it writes last. */
+const installedLockPath = join(modules, '.package-lock.json')
 
 /** The Node that npm installs. npm links it, and puts this directory first on the PATH of scripts. */
 const pinnedNode = join(modules, '.bin', 'node')
@@ -19,15 +21,15 @@ const pinnedNode = join(modules, '.bin', 'node')
  * Makes node_modules match package-lock.json. Takes a few milliseconds and prints nothing when it already does.
  * Without `dev`, development packages are neither required nor removed.
  */
-function setup({ dev }) {
+async function setup({ dev }) {
   if (!reasonToInstall(dev)) return
-  const release = acquireLock()
+  const lock = acquireLock()
   try {
     // The previous holder of the lock may have installed everything.
     const reason = reasonToInstall(dev)
-    if (reason) install(reason, dev || hasDevPackages())
+    if (reason) await install(reason, dev || hasDevPackages(), lock)
   } finally {
-    release()
+    lock.release()
   }
 }
 
@@ -85,33 +87,87 @@ const isForThisPlatform = ({ os, cpu, libc }) =>
 
 const hasDevPackages = () => Object.values(installedPackages()).some(({ dev }) => dev)
 
-const installedPackages = () => JSON.parse(read(join(modules, '.package-lock.json')) ?? '{}').packages ?? {}
+const installedPackages = () => JSON.parse(read(installedLockPath) ?? '{}').packages ?? {}
 
-function install(reason, dev) {
+async function install(reason, dev, lock) {
   console.error(`switchyard: installing dependencies with npm ci (${reason}); this can take a minute`)
+  // Removed first: an installation that is cut off must not look complete to the next start.
+  for (const path of [stampPath, installedLockPath]) rmSync(path, { force: true })
   // The options override NODE_ENV and the user's npm configuration. Only errors are shown, because npm warns that the
   // machine's Node is older than some packages require, and they run on the Node that is being installed.
   const options = [dev ? '--include=dev' : '--omit=dev', '--include=optional', '--ignore-scripts=false']
   const args = ['ci', ...options, '--loglevel=error', '--no-audit', '--no-fund', '--no-progress']
   const npm = process.env.npm_execpath
   const [command, first] = npm && basename(npm) === 'npm-cli.js' ? [process.execPath, [npm]] : ['npm', []]
-  const result = spawnSync(command, [...first, ...args], { cwd: root, encoding: 'utf8', maxBuffer: 1 << 26 })
-  if (result.error || result.status !== 0) {
-    console.error(`${result.stdout ?? ''}${result.stderr ?? ''}`.trim())
-    fail(
-      `npm ci failed (${result.error?.message ?? result.signal ?? `exit code ${result.status}`}). Its output is above.`,
-    )
+  const { problem, output, stoppedBy } = await runGroup(command, [...first, ...args], lock.addGroup)
+  if (stoppedBy)
+    throw new SetupError('the installation was stopped; the next start repeats it', 128 + constants.signals[stoppedBy])
+  if (problem) {
+    console.error(output.trim())
+    throw new SetupError(`npm ci failed (${problem}). Its output is above.`)
   }
   const version = spawnSync(pinnedNode, ['--version'], { encoding: 'utf8' })
-  if (version.status !== 0)
-    fail(`the Node that npm installed does not run on this machine (${version.error?.message ?? version.stderr}).`)
+  if (version.status !== 0) {
+    const reason = version.error?.message ?? version.stderr
+    throw new SetupError(`the Node that npm installed does not run on this machine (${reason}).`)
+  }
   writeStamp(stampOf(dev))
 }
 
+const STOP_SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
+
+/** How long npm and its scripts may take to end after a signal, before they are killed. */
+const STOP_MS = 5_000
+
 /**
- * Waits until no other process installs here, and returns a function that releases the lock. Two commands may start at the
- * same moment in a fresh clone, and two runs of npm in one directory destroy each other's work. The lock is a file that
- * holds the process id, outside node_modules because npm empties that directory.
+ * Runs a program in a process group of its own, and resolves when the whole group has ended. A signal to this process
+ * ends the group: npm alone would leave the install scripts running, and an npm that runs on destroys the work of the
+ * next installation.
+ *
+ * @param onStart called with the id of the group
+ */
+function runGroup(command, args, onStart) {
+  return new Promise(resolve => {
+    const child = spawn(command, args, { cwd: root, detached: true, stdio: ['ignore', 'pipe', 'pipe'] })
+    let output = ''
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding('utf8').on('data', text => {
+        output += text
+      })
+    let stoppedBy
+    let kill
+    const stop = signal => {
+      if (stoppedBy) return
+      stoppedBy = signal
+      signalGroup(child.pid, 'SIGTERM')
+      kill = setTimeout(() => signalGroup(child.pid, 'SIGKILL'), STOP_MS)
+    }
+    for (const signal of STOP_SIGNALS) process.on(signal, stop)
+    const end = problem => {
+      clearTimeout(kill)
+      for (const signal of STOP_SIGNALS) process.off(signal, stop)
+      resolve({ problem, output, stoppedBy })
+    }
+    child.once('error', error => end(error.message))
+    // `close` also waits for the scripts that npm started: they have the same standard output.
+    child.once('close', (code, signal) => end(code === 0 ? undefined : (signal ?? `exit code ${code}`)))
+    if (child.pid) onStart(child.pid)
+  })
+}
+
+function signalGroup(group, signal) {
+  try {
+    process.kill(-group, signal)
+  } catch (error) {
+    if (error.code !== 'ESRCH') throw error
+  }
+}
+
+/**
+ * Waits until no other process installs here, and returns the lock. Two commands may start at the same moment in a fresh
+ * clone, and two runs of npm in one directory destroy each other's work. The lock is a file outside node_modules, because
+ * npm empties that directory. It holds the id of this process, and a negative number for the process group of npm, which
+ * goes on when this process is killed.
  */
 function acquireLock() {
   const id = createHash('sha256').update(root).digest('hex').slice(0, 16)
@@ -119,36 +175,44 @@ function acquireLock() {
   for (let announced = false; ; ) {
     try {
       writeFileSync(path, String(process.pid), { flag: 'wx' })
-      return () => rmSync(path, { force: true })
+      return {
+        addGroup: group => writeFileSync(path, `${process.pid} ${-group}`),
+        release: () => rmSync(path, { force: true }),
+      }
     } catch (error) {
       if (error.code !== 'EEXIST') throw error
     }
-    const holder = Number(read(path))
-    if (holder > 0 && !isAlive(holder)) removeStaleLock(holder, path)
-    else if (holder > 0 || isOlderThan(path, 10_000)) {
-      if (!announced) console.error(`switchyard: waiting for process ${holder}, which is installing`)
+    const holders = read(path) ?? ''
+    const holder = holders.split(' ').map(Number).find(isAlive)
+    if (holders === '') {
+      // Another process is about to write its id, or was killed before it could.
+      if (isOlderThan(path, 10_000)) rmSync(path, { force: true })
+    } else if (!holder || isOlderThan(path, uptime() * 1000)) {
+      removeStaleLock(holders, path)
+    } else if (!announced) {
+      console.error(`switchyard: waiting for process ${Math.abs(holder)}, which is installing`)
       announced = true
-      if (!holder) rmSync(path, { force: true })
     }
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
   }
 }
 
-function removeStaleLock(holder, path) {
+function removeStaleLock(holders, path) {
   // Renamed before it is deleted: since the lock was read, another process may have replaced it with its own.
   const aside = `${path}.${process.pid}`
   try {
     renameSync(path, aside)
-    if (Number(read(aside)) !== holder) linkSync(aside, path)
+    if (read(aside) !== holders) linkSync(aside, path)
   } catch (error) {
     if (error.code !== 'ENOENT' && error.code !== 'EEXIST') throw error
   }
   rmSync(aside, { force: true })
 }
 
-function isAlive(pid) {
+/** Whether a process exists, or a process of the group if the id is negative. */
+function isAlive(id) {
   try {
-    return process.kill(pid, 0)
+    return process.kill(id, 0)
   } catch (error) {
     return error.code === 'EPERM'
   }
@@ -168,9 +232,17 @@ function read(path) {
   }
 }
 
-function fail(message) {
-  console.error(`switchyard: ${message}`)
-  process.exit(1)
+class SetupError extends Error {
+  constructor(message, exitCode = 1) {
+    super(message)
+    this.exitCode = exitCode
+  }
 }
 
-setup({ dev: process.argv.includes('--dev') })
+try {
+  await setup({ dev: process.argv.includes('--dev') })
+} catch (error) {
+  if (!(error instanceof SetupError)) throw error
+  console.error(`switchyard: ${error.message}`)
+  process.exitCode = error.exitCode
+}
