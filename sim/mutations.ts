@@ -937,8 +937,8 @@ export const mutations: readonly Mutation[] = [
     id: 'hold-for-one-choice',
     bug: 'the hold pays for only one of several choices',
     file: 'src/admit/hold.ts',
-    find: 'costNanos(price, job.inputTokensBound, maxTokens * job.choices)',
-    replace: 'costNanos(price, job.inputTokensBound, maxTokens)',
+    find: 'outputCap(offer, job, maxTokens) * job.choices)',
+    replace: 'outputCap(offer, job, maxTokens))',
   },
   {
     id: 'settlement-keeps-hold',

@@ -126,7 +126,7 @@ function supplyFor(
 ): Found {
   const { models, offers } = candidatesFor(catalog, job, allowedModels)
   const choice = eligible(offers, job, health)
-  if (choice.eligible.length === 0) throw explainExclusions(choice.excluded, offers, job, health)
+  if (choice.eligible.length === 0) throw explainExclusions(choice.excluded, offers, job)
   return { candidates: offers, supply: { models, ...choice } }
 }
 

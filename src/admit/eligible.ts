@@ -3,6 +3,7 @@ import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
 import { costNanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
+import { largestRoom } from '../domain/output-cap.ts'
 
 export interface Eligibility {
   /**
@@ -43,8 +44,9 @@ const TRUSTED_ABOVE = 0.8
 function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionReason | undefined {
   const { constraints } = job
   const { kind, hosterId, trustScore } = offer.endpoint
-  if (fewestInputTokens(job) + (job.maxTokens ?? 1) > offer.contextTokens) return 'context_too_small'
-  if (job.maxTokens !== null && job.maxTokens > offer.maxOutputTokens) return 'output_too_small'
+  // Between this bound and the likely number of tokens the model server decides. A max_tokens that does not fit is
+  // lowered: see `outputCap`.
+  if (largestRoom(offer, job) < 1) return 'context_too_small'
   if (!hasFeatures(offer, job)) return 'feature_missing'
   if (kind === 'cloud') return constraints.privacyMode ? 'privacy_mode' : undefined
   if (kind === 'local') return undefined
@@ -57,18 +59,6 @@ function firstObstacle(offer: Offer, job: ChatJob, view: HealthView): ExclusionR
   if (constraints.allowHosters !== null && !(hosterId !== null && constraints.allowHosters.has(hosterId)))
     return 'allow_hosters'
   return undefined
-}
-
-/**
- * `inputTokensBound` counts bytes, several times the number of tokens, so refusing by it would turn away
- * prompts that fit. A prompt is refused only when it cannot fit even at 8 bytes a token with its images free.
- * Common tokenizers stay below 8 bytes for running text in any script (English 4 to 5, code 3, Hindi up to
- * 7). Between the two bounds the model server decides.
- */
-const MOST_BYTES_PER_TOKEN = 8
-
-function fewestInputTokens(job: ChatJob): number {
-  return Math.floor((job.inputTokensBound - job.mediaTokensBound) / MOST_BYTES_PER_TOKEN)
 }
 
 function hasFeatures(offer: Offer, job: ChatJob): boolean {

@@ -1,17 +1,15 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
-import { type HealthView, LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../domain/health.ts'
+import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../domain/health.ts'
 import { costNanos, type Nanos, usdText } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
-import { outputRoom } from '../domain/output-cap.ts'
-import { eligible } from './eligible.ts'
 
 /**
  * Builds the refusal of a request that no offer may serve: how many offers each constraint excluded, and what
  * to do. Names no server and no address. The code is `max_cost_too_low` when a higher `max_cost_usd` would
- * let it run, `context_length_exceeded` when size alone ruled out every offer, and `no_eligible_offer`
- * otherwise. The caller can fix the first two.
+ * let it run, `context_length_exceeded` when the length of the prompt alone ruled out every offer, and
+ * `no_eligible_offer` otherwise. The caller can fix the first two.
  *
  * @param candidates the offers that were considered
  */
@@ -19,7 +17,6 @@ export function explainExclusions(
   excluded: readonly Exclusion[],
   candidates: readonly Offer[],
   job: ChatJob,
-  view: HealthView,
 ): ApiError {
   if (excluded.length === 0) {
     return new ApiError('no_eligible_offer', {
@@ -34,41 +31,16 @@ export function explainExclusions(
       message: `max_cost_usd is ${usdText(job.maxCostNanos!)}, but the prompt with one output token may cost ${usdText(leastNanos)} USD at the cheapest offer: ${why}. You were not charged. Raise max_cost_usd or shorten the messages.`,
     })
   }
-  if (!isBySize(excluded)) {
+  if (excluded.some(({ reason }) => reason !== 'context_too_small')) {
     return new ApiError('no_eligible_offer', {
       message: `No server may serve this request: ${why}. You were not charged. Relax one of these constraints and send the request again.`,
     })
   }
-  const room = job.maxTokens === null ? 0 : roomAmong(candidates, job, view)
-  if (room < 1 && job.maxTokens !== null) {
-    // Size is checked first. If a smaller max_tokens would only be refused for another reason, report that
-    // reason now.
-    const smallest = { ...job, maxTokens: 1 }
-    const choice = eligible(candidates, smallest, view)
-    if (choice.eligible.length === 0 && !isBySize(choice.excluded))
-      return explainExclusions(choice.excluded, candidates, smallest, view)
-  }
-  const isByOutput = excluded.every(({ reason }) => reason === 'output_too_small')
-  // Clients such as LangChain recognise a prompt that is too long by this text.
-  const what = isByOutput
-    ? 'No server generates this many tokens in one answer'
-    : 'The request exceeds the context window'
   return new ApiError('context_length_exceeded', {
-    param: room >= 1 ? 'max_tokens' : 'messages',
-    message: `${what}: ${why}. You were not charged. ${
-      room >= 1 ? `With these messages, max_tokens can be at most ${room}.` : 'Shorten the messages.'
-    }`,
+    param: 'messages',
+    // Clients such as LangChain recognise a prompt that is too long by this text.
+    message: `The request exceeds the context window: ${why}. You were not charged. Shorten the messages.`,
   })
-}
-
-/** Returns the largest max_tokens with which an offer may serve the job; 0 when no value works. */
-function roomAmong(offers: readonly Offer[], job: ChatJob, view: HealthView): number {
-  let most = 0
-  for (const offer of offers) {
-    const room = outputRoom(offer, job)
-    if (room > most && eligible([offer], { ...job, maxTokens: room }, view).eligible.length > 0) most = room
-  }
-  return most
 }
 
 function reasonsOf(excluded: readonly Exclusion[]): string {
@@ -98,13 +70,8 @@ function lowestCostNanos(excluded: readonly Exclusion[], candidates: readonly Of
   return lowest
 }
 
-function isBySize(excluded: readonly Exclusion[]): boolean {
-  return excluded.every(({ reason }) => reason === 'context_too_small' || reason === 'output_too_small')
-}
-
 const phrases: Record<ExclusionReason, readonly [one: string, many: string, why: string]> = {
-  context_too_small: ['offer', 'offers', 'the length of messages plus max_tokens'],
-  output_too_small: ['offer', 'offers', 'max_tokens'],
+  context_too_small: ['offer', 'offers', 'the length of the messages'],
   feature_missing: ['offer', 'offers', 'a feature the request uses (tools, images, audio or a JSON schema)'],
   privacy_mode: ['cloud offer', 'cloud offers', 'privacy_mode'],
   trusted_only: ['hoster offer', 'hoster offers', 'trusted_only (trust_score above 0.8)'],

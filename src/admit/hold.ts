@@ -13,37 +13,46 @@ export interface HoldRequest {
   readonly floorNanos: Nanos
   /** Per choice. */
   readonly maxTokens: number
-  /** Absent when `maxTokens` is the requested number or the default. */
-  readonly clampedBy?: 'max_cost_usd'
+  /** Why `maxTokens` is lower than requested; absent when it is the requested number or the default. */
+  readonly clampedBy?: 'max_cost_usd' | 'model'
 }
 
 /**
  * Computes the money to hold: the worst case over every candidate, including fallbacks, so that no retry can
- * cost more than the hold. Dispatch requests at most `outputCap(offer, job, maxTokens)` tokens from each
- * offer, which never exceeds `maxTokens`.
+ * cost more than the hold. Dispatch requests at most `outputCap(offer, job, maxTokens)` tokens from each offer.
  *
  * @param offers at least one; each can generate a token within the job's `maxCostNanos`, which the hold never
  *   exceeds
- * @param defaultMaxTokens output tokens per choice of a job without a limit; lowered when no offer can
+ * @param defaultMaxTokens output tokens per choice of a job without a limit. Both are lowered when no offer can
  *   generate that many
  */
 export function holdFor(offers: readonly Offer[], job: ChatJob, defaultMaxTokens: number): HoldRequest {
-  const askedTokens = job.maxTokens ?? Math.max(...offers.map(offer => outputCap(offer, job, defaultMaxTokens)))
+  const wantedTokens = job.maxTokens ?? defaultMaxTokens
+  const askedTokens = Math.max(...offers.map(offer => outputCap(offer, job, wantedTokens)))
   const paidTokens = job.maxCostNanos === null ? askedTokens : maxTokensFor(offers, job, job.maxCostNanos)
   const maxTokens = Math.min(askedTokens, paidTokens)
   const wantNanos = highestCost(offers, job, maxTokens)
   const mayHoldLess = job.maxTokens === null || job.onInsufficient === 'clamp'
   const floorNanos = mayHoldLess ? highestCost(offers, job, Math.min(FEWEST_OUTPUT_TOKENS, maxTokens)) : wantNanos
-  return { wantNanos, floorNanos, maxTokens, ...(maxTokens < askedTokens && { clampedBy: 'max_cost_usd' }) }
+  if (maxTokens < askedTokens) return { wantNanos, floorNanos, maxTokens, clampedBy: 'max_cost_usd' }
+  if (job.maxTokens !== null && maxTokens < job.maxTokens) {
+    return { wantNanos, floorNanos, maxTokens, clampedBy: 'model' }
+  }
+  return { wantNanos, floorNanos, maxTokens }
 }
 
 /**
  * Returns the most output tokens per choice that `heldNanos` pays for at every candidate, rounded down; 0
- * when it does not pay for one.
+ * when it does not pay for one, and Infinity when it pays for all that the candidates generate.
  */
 export function maxTokensFor(offers: readonly Offer[], job: ChatJob, heldNanos: Nanos): number {
-  const affordable = offers.map(offer => affordableOutputTokens(offer.price, job.inputTokensBound, heldNanos))
-  return Math.max(0, Math.floor(Math.min(...affordable) / job.choices))
+  let most = Number.POSITIVE_INFINITY
+  for (const offer of offers) {
+    const tokens = affordableOutputTokens(offer.price, job.inputTokensBound, heldNanos)
+    const affordable = Math.max(0, Math.floor(tokens / job.choices))
+    if (affordable < outputCap(offer, job, most)) most = affordable
+  }
+  return most
 }
 
 /**
@@ -78,8 +87,8 @@ const FEWEST_OUTPUT_TOKENS = 16
 
 function highestCost(offers: readonly Offer[], job: ChatJob, maxTokens: number): Nanos {
   let most = 0n
-  for (const { price } of offers) {
-    const cost = costNanos(price, job.inputTokensBound, maxTokens * job.choices)
+  for (const offer of offers) {
+    const cost = costNanos(offer.price, job.inputTokensBound, outputCap(offer, job, maxTokens) * job.choices)
     if (cost > most) most = cost
   }
   return most

@@ -36,7 +36,7 @@ export async function previewAdmission(
   const choice = eligible(candidates, job, health)
   const verdict =
     choice.eligible.length === 0
-      ? explainExclusions(choice.excluded, candidates, job, health)
+      ? explainExclusions(choice.excluded, candidates, job)
       : holdFor(choice.eligible, job, deps.defaultMaxTokens)
   return { models, candidates, ...choice, verdict }
 }

@@ -150,6 +150,7 @@ export type RequestPage = z.infer<typeof requestPage>
 /** Why an offer was ranked below the first one. */
 export const lowerRankReasons = [
   'later_model',
+  'shorter_output',
   'cloud_comes_last',
   'recent_failures',
   'prompt_cache_elsewhere',
@@ -245,7 +246,11 @@ export const requestReceipt = z
       .object({
         asked: z.int().nullable().describe('The `max_tokens` of the request; null if the default applied.'),
         allowed: z.int().describe('The `max_tokens` that was enforced.'),
-        by: z.enum(clampReasons).describe('The field that lowered it.'),
+        by: z
+          .enum(clampReasons)
+          .describe(
+            'The field that lowered it, or `model`: the server does not generate as many tokens after this prompt.',
+          ),
       })
       .nullable()
       .describe('How `max_tokens` was lowered; null if it was not.'),

@@ -17,9 +17,11 @@ export const chatQuoteSchema = z
       .nullable()
       .describe('Limit of output tokens per choice that the request would run with; null if no server could serve it.'),
     max_tokens_clamped_by: z
-      .enum(['max_cost_usd'])
+      .enum(['max_cost_usd', 'model'])
       .nullable()
-      .describe('Which field lowers `max_tokens`; null if none does.'),
+      .describe(
+        'What lowers `max_tokens`: the field `max_cost_usd`, or `model` if no server generates as many tokens after this prompt; null if nothing does.',
+      ),
     expected: z
       .object({
         cost_usd: usdNumber.describe('Expected cost at the first candidate, in USD.'),
@@ -37,6 +39,7 @@ export const chatQuoteSchema = z
         z.object({
           rank: z.int().positive(),
           ...server,
+          max_tokens: count.describe('Limit of output tokens per choice at this server.'),
           price: z.object(priceFields),
           expected_cost_usd: usdNumber,
           worst_case_cost_usd: usdNumber,
@@ -79,6 +82,7 @@ export const chatQuoteSchema = z
             endpoint: 'gpu-1',
             hoster_id: null,
             hoster_name: null,
+            max_tokens: 228,
             price: { version: null, input_usd_per_million: 0.05, output_usd_per_million: 0.2 },
             expected_cost_usd: 0.000046,
             worst_case_cost_usd: 0.0000499,
@@ -94,6 +98,7 @@ export const chatQuoteSchema = z
             endpoint: 'demo',
             hoster_id: null,
             hoster_name: null,
+            max_tokens: 228,
             price: { version: null, input_usd_per_million: 0.1, output_usd_per_million: 0.4 },
             expected_cost_usd: 0.000092,
             worst_case_cost_usd: 0.0000998,

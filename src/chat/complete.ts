@@ -4,6 +4,7 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Answer, Ticket } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
+import { clampAt } from '../domain/output-cap.ts'
 import { relayStream } from '../relay/relay-stream.ts'
 import { type RelayContext, relayWhole } from '../relay/relay-whole.ts'
 import type { Affinity } from '../route/affinity.ts'
@@ -45,7 +46,7 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
     if (answer.kind === 'whole') {
       const { receipt, body } = relayWhole(context, answer)
       const costNanos = await running.settle(receipt)
-      return { servedBy: servedBy(ticket, offer), whole: { body: body(costNanos), costNanos } }
+      return { servedBy: servedBy(ticket, job, offer), whole: { body: body(costNanos), costNanos } }
     }
   } catch (failure) {
     await running.settleFailure(failure)
@@ -53,7 +54,7 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
   }
 
   try {
-    await events.open(servedBy(ticket, answer.offer))
+    await events.open(servedBy(ticket, job, answer.offer))
     const relayed = await relayStream(context, answer, events.write)
     if (relayed.receipt.outcome === 'interrupted') running.reportFault(relayed.failure)
     // The last events are sent once the charge is in the journal, or committed.
@@ -62,7 +63,7 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
       return relayed.unsettledEvents(fault)
     })
     if (last !== '') await events.write(last)
-    return { servedBy: servedBy(ticket, answer.offer), whole: null }
+    return { servedBy: servedBy(ticket, job, answer.offer), whole: null }
   } finally {
     await running.close()
   }
@@ -84,7 +85,7 @@ function planFor(
   return { ...plan, hasChoice }
 }
 
-function servedBy(ticket: Ticket, { modelId, endpoint }: Offer): ServedBy {
-  const { kind: provider, hosterId } = endpoint
-  return { modelId, provider, hosterId, maxTokens: ticket.clamp === null ? null : ticket.maxTokens }
+function servedBy(ticket: Ticket, job: ChatJob, offer: Offer): ServedBy {
+  const { kind: provider, hosterId } = offer.endpoint
+  return { modelId: offer.modelId, provider, hosterId, maxTokens: clampAt(ticket, job, offer)?.allowed ?? null }
 }

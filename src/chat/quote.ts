@@ -65,9 +65,10 @@ export async function quote(
     expected: { cost_usd: expectedUsd(ranks[0]!.offer), input_tokens: inputTokens, output_tokens: outputTokens },
     worst_case_cost_usd: usd(wantNanos),
     hold_usd: usd(wantNanos),
-    candidates: ranks.map(({ offer, predictedMs, trust, inFlight, state }, index) => ({
+    candidates: ranks.map(({ offer, maxTokens, predictedMs, trust, inFlight, state }, index) => ({
       rank: index + 1,
       ...describeServer(offer),
+      max_tokens: maxTokens,
       price: {
         version: offer.priceVersion ?? null,
         input_usd_per_million: usdPerMillion(offer.price.inputPicoPerToken),

@@ -50,7 +50,7 @@ export class RunningTicket {
    */
   settle(receipt: Receipt): Promise<Nanos> {
     const view = { stickyOfferId: this.#stickyOfferId, cloudCompetes: this.#deps.route.cloudCompetes ?? false }
-    const note = routingNote(this.#ticket, this.#request.job, this.#ranks, view)
+    const note = routingNote(this.#ticket, this.#request.job, this.#ranks, receipt.offer, view)
     return settle(this.#deps.settle, this.#ticket, receipt, note, this.#request.watch)
   }
 

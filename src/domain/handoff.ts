@@ -12,7 +12,6 @@ export interface Exclusion {
 
 export type ExclusionReason =
   | 'context_too_small'
-  | 'output_too_small'
   | 'feature_missing'
   | 'privacy_mode'
   | 'trusted_only'
@@ -46,13 +45,14 @@ export interface Ticket {
   readonly models: readonly string[]
   readonly eligible: readonly Offer[]
   readonly excluded: readonly Exclusion[]
-  /** Limit per choice, sent upstream and enforced by the gateway. */
+  /** Limit per choice at every offer. An offer that generates fewer tokens is asked for fewer: `outputCap`. */
   readonly maxTokens: number
   /** Why `maxTokens` is lower than requested (`asked` null: lower than the default); null when it is not. */
   readonly clamp: { readonly asked: number | null; readonly by: ClampReason } | null
 }
 
-export const clampReasons = ['max_cost_usd', 'on_insufficient'] as const
+/** `model`: no offer generates as many tokens, or the answering one does not. */
+export const clampReasons = ['max_cost_usd', 'on_insufficient', 'model'] as const
 export type ClampReason = (typeof clampReasons)[number]
 
 /** route -> dispatch: offers in the order they are tried. */

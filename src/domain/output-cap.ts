@@ -1,30 +1,53 @@
 import type { ChatJob } from './chat-job.ts'
+import type { Ticket } from './handoff.ts'
 import type { Offer } from './offer.ts'
+import type { NotedClamp } from './routing-note.ts'
 
 /**
- * Returns the most output tokens per choice to request from this offer when the ticket allows `maxTokens`. An
- * explicit limit of the caller is sent unchanged. A default is lowered to what fits into the context, because
- * servers refuse prompt + max_tokens beyond it (vLLM: 400) and the caller did not ask for that many.
+ * Returns the most output tokens per choice to request from this offer when the ticket allows `maxTokens`, at
+ * least 1. Lowered to what the model generates and to what fits into its context along with the prompt. Servers
+ * refuse more (vLLM and OpenAI: 400), and coding agents always ask for 32,000.
  */
 export function outputCap(offer: Offer, job: ChatJob, maxTokens: number): number {
-  if (job.maxTokens !== null) return maxTokens
-  return Math.max(1, Math.min(maxTokens, offer.maxOutputTokens, Math.max(contextRoom(offer, job), SMALLEST_ROOM)))
+  const likelyRoom = offer.contextTokens - likelyInputTokens(job)
+  // A default is lowered further: nobody asked for it, so an answer that may be cut is better than a refusal.
+  const leastRoom = job.maxTokens === null ? SMALLEST_ROOM : Math.min(LOWERED_TO_MIN, largestRoom(offer, job))
+  return Math.max(1, Math.min(maxTokens, offer.maxOutputTokens, Math.max(likelyRoom, leastRoom)))
 }
 
 /**
- * Returns the most output tokens per choice that likely fit into this offer along with the prompt; below 1
- * when the prompt alone is too long.
+ * Returns why this offer was asked for fewer tokens than the request named, or than the default if `asked` is
+ * null; null when it was not.
  */
-export function outputRoom(offer: Offer, job: ChatJob): number {
-  return Math.min(offer.maxOutputTokens, contextRoom(offer, job))
+export function clampAt(ticket: Ticket, job: ChatJob, offer: Offer | null): NotedClamp | null {
+  const allowed = offer === null ? ticket.maxTokens : outputCap(offer, job, ticket.maxTokens)
+  if (job.maxTokens !== null && allowed < ticket.maxTokens) return { asked: job.maxTokens, allowed, by: 'model' }
+  return ticket.clamp && { asked: ticket.clamp.asked, allowed, by: ticket.clamp.by }
 }
 
-function contextRoom(offer: Offer, job: ChatJob): number {
-  return offer.contextTokens - likelyInputTokens(job)
+/**
+ * The most output tokens that can fit into the context of this offer along with the prompt; below 1 when the
+ * prompt alone is too long. `inputTokensBound` counts bytes, several times the number of tokens, so refusing by it
+ * would turn away prompts that fit.
+ */
+export function largestRoom(offer: Offer, job: ChatJob): number {
+  return offer.contextTokens - Math.floor((job.inputTokensBound - job.mediaTokensBound) / MOST_BYTES_PER_TOKEN)
 }
+
+/**
+ * Common tokenizers stay below 8 bytes a token for running text in any script (English 4 to 5, code 3, Hindi up to
+ * 7). Images are not counted.
+ */
+const MOST_BYTES_PER_TOKEN = 8
 
 /** An answer shorter than this is useless. Request at least this many tokens; the server decides whether they fit. */
 const SMALLEST_ROOM = 16
+
+/**
+ * An explicit limit is not lowered below this because of the estimate alone: a tool call of an agent that is cut
+ * short is lost, and the server knows better whether so few tokens fit.
+ */
+const LOWERED_TO_MIN = 1_024
 
 /**
  * English has about 4 bytes a token, code 3. At 0.35 tokens a byte the estimate of a prompt is usually too high

@@ -15,17 +15,20 @@ export interface RoutingNote {
   /** Offers in the planned order. They have no figures if the request ended before they were ranked. */
   readonly ranked: readonly NotedRank[]
   readonly excluded: readonly NotedExclusion[]
-  /**
-   * Output tokens per choice, when they were lowered from the requested number (`asked` null: from the
-   * default).
-   */
-  readonly clamp?: { readonly asked: number | null; readonly allowed: number; readonly by: ClampReason }
+  readonly clamp?: NotedClamp
   /** Number of offers missing from the two lists because the lists are limited. */
   readonly leftOut?: number
   /** The first offer had served this conversation shortly before. */
   readonly isSticky?: true
   /** Cloud offers were ranked together with the others. */
   readonly cloudCompetes?: true
+}
+
+/** How the output tokens per choice were lowered from the requested number (`asked` null: from the default). */
+export interface NotedClamp {
+  readonly asked: number | null
+  readonly allowed: number
+  readonly by: ClampReason
 }
 
 export interface NotedConstraints {
@@ -48,6 +51,8 @@ export interface NotedRank {
   readonly trust?: number
   readonly inFlight?: number
   readonly state?: OfferState
+  /** Ranked after the others of its model because it generates fewer tokens than the request may use. */
+  readonly isShort?: true
 }
 
 export interface NotedExclusion {

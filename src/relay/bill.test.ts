@@ -12,6 +12,7 @@ const outputCount = countTokens(text)
 const ticket = { maxTokens: 1_000 } as Ticket
 const job = {
   choices: 1,
+  maxTokens: 1_000,
   promptText: () => prompt,
   messageCount: 1,
   hasStop: false,
@@ -30,14 +31,22 @@ const lowestAccepted = Math.ceil((80 - 8) / 1.25)
 function billed(
   kind: ProviderKind,
   outcome: Outcome,
-  delivered: { text?: string; hasMedia?: boolean; reported?: [number, number] | null; chargeInputOnly?: boolean },
+  delivered: {
+    text?: string
+    hasMedia?: boolean
+    reported?: [number, number] | null
+    chargeInputOnly?: boolean
+    maxOutputTokens?: number
+  },
 ) {
   const receipt = createReceipt(kind, outcome, delivered)
   return [receipt.billedInputTokens, receipt.billedOutputTokens, receipt.usageSource]
 }
 
 function createReceipt(kind: ProviderKind, outcome: Outcome, delivered: Parameters<typeof billed>[2]) {
-  const answer = { offer: { endpoint: { kind } }, attempts: [], firstTokenMs: 1 } as unknown as Answer
+  const { maxOutputTokens = 4_096 } = delivered
+  const offer = { endpoint: { kind }, contextTokens: 8_192, maxOutputTokens }
+  const answer = { offer, attempts: [], firstTokenMs: 1 } as unknown as Answer
   const reported = delivered.reported
     ? ({
         prompt_tokens: delivered.reported[0],
@@ -107,6 +116,11 @@ test.each<[string, unknown[], unknown[]]>([
     'client left after a report one token lower than that: our count',
     billed('cloud', 'client_gone', { reported: [20, lowestAccepted - 1] }),
     [20, outputCount, 'gateway'],
+  ],
+  [
+    'served, report above the limit of this model: that limit',
+    billed('local', 'served', { reported: [20, 900], maxOutputTokens: 64 }),
+    [20, 64, 'upstream'],
   ],
   [
     'served, report above max_tokens: max_tokens',

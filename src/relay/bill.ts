@@ -5,6 +5,7 @@ import type { TokenUsage } from '../domain/completion.ts'
 import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
 import { costNanos, type Nanos, usd } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
+import { outputCap } from '../domain/output-cap.ts'
 
 /** The facts about an ended answer that decide its bill. */
 export interface Delivered {
@@ -98,7 +99,7 @@ function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delive
   )
   return {
     inputTokens: Math.min(input.tokens, job.inputTokensBound),
-    outputTokens: Math.min(output.tokens, ticket.maxTokens * job.choices),
+    outputTokens: Math.min(output.tokens, outputCap(answer.offer, job, ticket.maxTokens) * job.choices),
     source: input.isGatewayCount || output.isGatewayCount ? 'gateway' : 'upstream',
     countedInput: input.counted,
     countedOutput: output.counted,

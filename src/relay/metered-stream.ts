@@ -21,7 +21,7 @@ export class MeteredStream {
   /** Choices that have started and not ended. */
   readonly #open = new Set<number>()
 
-  /** @param maxTokens the limit of the ticket, per choice */
+  /** @param maxTokens the limit that the upstream got, per choice */
   constructor(encoder: StreamEncoder, job: ChatJob, maxTokens: number) {
     this.#encoder = encoder
     this.#includeUsage = job.includeUsage

@@ -1,6 +1,7 @@
 import { ApiError } from '../domain/errors.ts'
 import type { Outcome, Receipt, StreamAnswer } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
+import { outputCap } from '../domain/output-cap.ts'
 import { Cancelled, type CancelReason, UpstreamFailure } from '../domain/upstream-failure.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import { failpoint } from '../runtime/failpoint.ts'
@@ -36,7 +37,7 @@ export async function relayStream(
 ): Promise<RelayedStream> {
   const { ticket, job, dialect, signal } = context
   const encoder = dialect.stream.encoder(answer.envelope, job.includeUsage)
-  const stream = new MeteredStream(encoder, job, ticket.maxTokens)
+  const stream = new MeteredStream(encoder, job, outputCap(answer.offer, job, ticket.maxTokens))
   let failure: unknown
   let outcome: Outcome = 'served'
   try {

@@ -3,6 +3,7 @@ import type { Plan, Ticket } from '../domain/handoff.ts'
 import type { HealthView, OfferState } from '../domain/health.ts'
 import type { TokenPrice } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
+import { outputCap } from '../domain/output-cap.ts'
 
 /** The inputs of routing besides the ticket. */
 export interface RouteView {
@@ -20,6 +21,10 @@ export interface RankedPlan extends Plan {
 
 export interface Rank {
   readonly offer: Offer
+  /** Output tokens per choice that this offer is asked for. */
+  readonly maxTokens: number
+  /** The answer of this offer may be cut short although others of its model may not. */
+  readonly isShort: boolean
   /** Expected cost of this request, in picodollars. */
   readonly costPicos: bigint
   /** Null when too little is known. */
@@ -33,24 +38,28 @@ export interface Rank {
 /**
  * Orders the eligible offers of a ticket. Pure: the same ticket, view and random numbers give the same plan.
  * Models keep the order of the ticket. Within a model, local and hoster offers are ranked by the service
- * tier, followed by cloud offers (or together with them when `cloudCompetes`). Ejected offers, eligible only
- * as a last resort, come at the very end, shortest ejection first.
+ * tier, followed by cloud offers (or together with them when `cloudCompetes`), followed by the offers that may
+ * cut the answer short. Ejected offers, eligible only as a last resort, come at the very end, shortest ejection
+ * first.
  *
  * @param random uniform in [0, 1)
  */
 export function route(ticket: Ticket, job: ChatJob, view: RouteView, random: () => number): RankedPlan {
   const use = expectedUse(job, ticket.maxTokens)
   const request = { stream: job.stream, outputTokens: ticket.maxTokens }
-  const all = ticket.eligible.map(
-    (offer): Rank => ({
+  const all = ticket.eligible.map((offer): Rank => {
+    const maxTokens = outputCap(offer, job, ticket.maxTokens)
+    return {
       offer,
+      maxTokens,
+      isShort: maxTokens < Math.min(ticket.maxTokens, AMPLE_OUTPUT_TOKENS),
       costPicos: expectedCostPicos(offer.price, use),
       predictedMs: view.health.predictMs(offer.offerId, request),
       trust: offer.endpoint.kind === 'hoster' ? (offer.endpoint.trustScore ?? 0) : 1,
       inFlight: view.health.inFlight(offer.offerId),
       state: view.health.state(offer.offerId),
-    }),
-  )
+    }
+  })
   // The usual case in a small installation. There is nothing to decide.
   if (all.length === 1) return { ticket, offers: ticket.eligible, ranks: all }
   const { serviceTier } = job.constraints
@@ -61,6 +70,7 @@ export function route(ticket: Ticket, job: ChatJob, view: RouteView, random: () 
   const lastResort = all.filter(isEjected).toSorted(by(({ offer }) => view.health.ejectedForMs(offer.offerId)))
   const healthy = all.filter(rank => !isEjected(rank))
   const ranks = groupByModel(ticket.models, healthy)
+    .flatMap(group => [group.filter(isNotShort), group.filter(isShort)])
     .flatMap(group => (view.cloudCompetes ? [group] : [group.filter(isNotCloud), group.filter(isCloud)]))
     .flatMap(rankPool)
     .concat(lastResort)
@@ -91,6 +101,12 @@ export function expectedUse(job: ChatJob, maxTokens: number): ExpectedUse {
 export function expectedCostPicos(price: TokenPrice, use: ExpectedUse): bigint {
   return price.inputPicoPerToken * BigInt(use.inputTokens) + price.outputPicoPerToken * BigInt(use.outputTokens)
 }
+
+/**
+ * An offer that generates this many tokens is preferred like one that generates more, because answers are rarely
+ * longer: a coding agent that asks for 32,000 must not leave a local server for a cloud.
+ */
+const AMPLE_OUTPUT_TOKENS = 8_192
 
 /** The median answer in public chat logs has 200 to 300 tokens. */
 const TYPICAL_OUTPUT_TOKENS = 256
@@ -208,6 +224,8 @@ function putFirst(ranked: readonly Rank[], first: Rank): readonly Rank[] {
 }
 
 const isEjected = ({ state }: Rank) => state === 'ejected'
+const isShort = (rank: Rank) => rank.isShort
+const isNotShort = (rank: Rank) => !rank.isShort
 const isCloud = ({ offer }: Rank) => offer.endpoint.kind === 'cloud'
 const isNotCloud = (rank: Rank) => !isCloud(rank)
 const draw = (count: number, random: () => number) => Math.min(count - 1, Math.floor(random() * count))

@@ -1,5 +1,7 @@
 import { AUTO_MODEL, type ChatJob } from '../domain/chat-job.ts'
 import type { Ticket } from '../domain/handoff.ts'
+import type { Offer } from '../domain/offer.ts'
+import { clampAt } from '../domain/output-cap.ts'
 import type { NotedConstraints, NotedRank, RoutingNote } from '../domain/routing-note.ts'
 import type { Rank } from './route.ts'
 
@@ -8,16 +10,18 @@ import type { Rank } from './route.ts'
  * a single server pay nothing for it.
  *
  * @param ranks null when the request ended before its offers were ranked
+ * @param served the offer that answered, or null
  */
 export function routingNote(
   ticket: Ticket,
   job: ChatJob,
   ranks: readonly Rank[] | null,
+  served: Offer | null,
   view: { readonly stickyOfferId: string | null; readonly cloudCompetes: boolean },
 ): RoutingNote | null {
   const constraints = notedConstraints(job)
   const isPlain = ticket.eligible.length === 1 && ticket.excluded.length === 0 && job.model !== AUTO_MODEL
-  const { clamp } = ticket
+  const clamp = clampAt(ticket, job, served)
   if (isPlain && constraints === NO_CONSTRAINTS && clamp === null) return null
   const ranked: readonly NotedRank[] =
     ranks?.slice(0, OFFERS_NOTED).map(notedRank) ??
@@ -31,7 +35,7 @@ export function routingNote(
     constraints,
     ranked,
     excluded,
-    ...(clamp !== null && { clamp: { asked: clamp.asked, allowed: ticket.maxTokens, by: clamp.by } }),
+    ...(clamp !== null && { clamp }),
     ...(leftOut > 0 && { leftOut }),
     ...(view.stickyOfferId !== null && view.stickyOfferId === ranked[0]?.offerId && { isSticky: true }),
     ...(view.cloudCompetes && { cloudCompetes: true }),
@@ -60,7 +64,7 @@ function notedConstraints({ constraints, maxCostNanos }: ChatJob): NotedConstrai
   return Object.keys(noted).length === 0 ? NO_CONSTRAINTS : noted
 }
 
-function notedRank({ offer, costPicos, predictedMs, trust, inFlight, state }: Rank): NotedRank {
+function notedRank({ offer, costPicos, predictedMs, trust, inFlight, state, isShort }: Rank): NotedRank {
   return {
     offerId: offer.offerId,
     provider: offer.endpoint.kind,
@@ -69,5 +73,6 @@ function notedRank({ offer, costPicos, predictedMs, trust, inFlight, state }: Ra
     trust,
     inFlight,
     state,
+    ...(isShort && { isShort }),
   }
 }

@@ -30,6 +30,7 @@ test.each<[string, RoutingNote]>([
   ['slower', noteOf([rank('a/m'), rank('b/m')], { constraints: { tier: 'cheapest' } })],
   ['cloud_comes_last', noteOf([rank('a/m'), rank('b/m', { provider: 'cloud' })])],
   ['drawn_later', noteOf([rank('a/m'), rank('b/m', { provider: 'cloud' })], { cloudCompetes: true })],
+  ['shorter_output', noteOf([rank('a/m', { provider: 'cloud' }), rank('b/m', { isShort: true })])],
   ['recent_failures', noteOf([rank('a/m'), rank('b/m', { state: 'ejected' })])],
   ['prompt_cache_elsewhere', noteOf([rank('a/m'), rank('b/m')], { isSticky: true })],
   ['later_model', noteOf([rank('a/m'), rank('b/org/n')], { constraints: { fallback_models: ['org/n'] } })],

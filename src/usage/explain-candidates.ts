@@ -73,6 +73,7 @@ function whyLower(note: RoutingNote, rank: NotedRank, first: NotedRank): LowerRa
   const tier = note.constraints.tier ?? 'balanced'
   if (rank.state === 'ejected' && first.state !== 'ejected') return 'recent_failures'
   if (modelOrder(note, rank) > modelOrder(note, first)) return 'later_model'
+  if (rank.isShort && !first.isShort) return 'shorter_output'
   if (!note.cloudCompetes && rank.provider === 'cloud' && first.provider !== 'cloud') return 'cloud_comes_last'
   if (note.isSticky) return 'prompt_cache_elsewhere'
   if (tier === 'fastest') return 'slower_or_busier'

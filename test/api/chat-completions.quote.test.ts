@@ -114,13 +114,14 @@ describe('dry_run', () => {
 
   test('quotes a request that no server could serve with its refusal', async () => {
     const customer = await gateway.customer()
-    const quote = await quoteOf(customer, { model: 'plain', tools: [{}], max_tokens: 20_000 })
+    const tooLong = [{ role: 'user', content: 'x'.repeat(300_000) }]
+    const quote = await quoteOf(customer, { model: 'plain', tools: [{}], messages: tooLong })
     expect(quote).toMatchObject({
       candidates: [],
       expected: null,
       hold_usd: null,
-      excluded: [{ endpoint: 'gpu-2', reason: 'output_too_small' }],
-      refusal: { code: 'context_length_exceeded', param: 'max_tokens' },
+      excluded: [{ endpoint: 'gpu-2', reason: 'context_too_small' }],
+      refusal: { code: 'context_length_exceeded', param: 'messages' },
     })
   })
 

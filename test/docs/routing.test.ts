@@ -199,7 +199,6 @@ const offerings: Record<ProviderKind, Parameters<typeof offerOf>[0]> = {
 /** Changes that remove a reason. The type ensures that all reasons are listed here, and so on the page. */
 const remedies: Record<Reason, (market: Market) => Market> = {
   context_too_small: withOffer({ contextTokens: 100_000 }),
-  output_too_small: withOffer({ maxOutputTokens: 100 }),
   feature_missing: withOffer({ features: new Set(['images']) }),
   privacy_mode: withConstraint({ privacyMode: false }),
   trusted_only: withConstraint({ trustedOnly: false }),

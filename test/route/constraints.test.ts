@@ -92,11 +92,13 @@ test('the hold covers the worst case of every candidate', () => {
     for (const offer of allowed) {
       const asked = outputCap(offer, job, hold.maxTokens)
       expect(asked).toBeLessThanOrEqual(hold.maxTokens)
-      const worst = costNanos(offer.price, job.inputTokensBound, hold.maxTokens * job.choices)
+      const worst = costNanos(offer.price, job.inputTokensBound, asked * job.choices)
       expect(worst <= hold.wantNanos).toBe(true)
     }
     expect(hold.floorNanos <= hold.wantNanos).toBe(true)
-    if (job.maxTokens !== null) expect(hold).toMatchObject({ maxTokens: job.maxTokens, floorNanos: hold.wantNanos })
+    if (job.maxTokens === null) return
+    const most = Math.max(...allowed.map(offer => outputCap(offer, job, job.maxTokens!)))
+    expect(hold).toMatchObject({ maxTokens: most, floorNanos: hold.wantNanos })
   })
 })
 
@@ -106,14 +108,16 @@ test('the tokens that a smaller hold affords never cost more than that hold at a
     const held = hold.floorNanos + ((hold.wantNanos - hold.floorNanos) * BigInt(seed % 101)) / 100n
     const maxTokens = Math.min(maxTokensFor(allowed, job, held), hold.maxTokens)
     if (maxTokens === 0) return
-    for (const { price } of allowed) {
-      expect(costNanos(price, job.inputTokensBound, maxTokens * job.choices) <= held).toBe(true)
+    for (const offer of allowed) {
+      const tokens = outputCap(offer, job, maxTokens) * job.choices
+      expect(costNanos(offer.price, job.inputTokensBound, tokens) <= held).toBe(true)
     }
   })
 })
 
-test('cheapest orders by price within models and kinds, with last resorts at the end', () => {
-  check(2_000, ({ job, health, cloudCompetes }, { candidates, plan, hold }) => {
+test('cheapest orders by price within models and kinds, with short outputs and last resorts at the end', () => {
+  check(2_000, ({ job, health, cloudCompetes }, { candidates, plan, ranks, hold }) => {
+    const shortOnes = new Set(ranks.filter(({ isShort }) => isShort).map(({ offer }) => offer))
     const isFailing = (offer: Offer) => health.state(offer.offerId) === 'ejected'
     const firstFailing = plan.findIndex(isFailing)
     if (firstFailing >= 0) expect(plan.slice(firstFailing).every(isFailing)).toBe(true)
@@ -125,6 +129,8 @@ test('cheapest orders by price within models and kinds, with last resorts at the
     for (const [before, after] of pairs(healthy)) {
       expect(modelRank(before)).toBeLessThanOrEqual(modelRank(after))
       if (modelRank(before) < modelRank(after)) continue
+      expect(shortOnes.has(before) && !shortOnes.has(after)).toBe(false)
+      if (shortOnes.has(before) !== shortOnes.has(after)) continue
       if (!cloudCompetes) {
         expect(isCloud(before) && !isCloud(after)).toBe(false)
         if (isCloud(before) !== isCloud(after)) continue

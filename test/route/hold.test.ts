@@ -54,11 +54,39 @@ test('the default is limited by the largest output of the model and the room in 
   expect(holdFor([offerOf({ contextTokens: 4_096 })], withImage, defaultMaxTokens).maxTokens).toBe(4_096 - 35 - 2_048)
 })
 
-test('an explicit max_tokens is sent unchanged, whatever the estimated room', () => {
+test('max_tokens is lowered to what the offer generates, and to what likely fits along with the prompt', () => {
+  const asked = (fields: Parameters<typeof jobOf>[0]) =>
+    outputCap(offerOf(), jobOf({ maxTokens: 32_000, ...fields }), 32_000)
+  expect(asked({ inputTokensBound: 100 })).toBe(8_192)
+  // 80,000 bytes are likely at most 28,000 of the 32,768 tokens of the context.
+  expect(asked({ inputTokensBound: 80_000 })).toBe(4_768)
+  expect(asked({ inputTokensBound: 80_000, maxTokens: 4_000 })).toBe(4_768)
+  expect(outputCap(offerOf(), jobOf({ inputTokensBound: 80_000, maxTokens: 4_000 }), 4_000)).toBe(4_000)
+})
+
+test('the estimate alone does not lower an explicit max_tokens below 1,024, but a default down to 16', () => {
   const tight = offerOf({ contextTokens: 4_096 })
   const job = jobOf({ inputTokensBound: 20_000, maxTokens: 1_000 })
   expect(outputCap(tight, job, 1_000)).toBe(1_000)
+  expect(outputCap(tight, { ...job, maxTokens: 4_000 }, 4_000)).toBe(1_024)
   expect(outputCap(tight, { ...job, maxTokens: null }, 1_000)).toBe(16)
+  // At 8 bytes a token, the least that any tokenizer makes of it, 96 tokens are left.
+  expect(outputCap(tight, { ...job, inputTokensBound: 32_000 }, 1_000)).toBe(96)
+})
+
+test('a max_tokens that no offer generates is lowered to the most of them, and the hold covers that', () => {
+  const price = { inputPicoPerToken: 1_000n, outputPicoPerToken: 2_000n }
+  const long = offerOf({ name: 'long', maxOutputTokens: 300, price })
+  const short = offerOf({ name: 'short', maxOutputTokens: 100, price: { ...price, outputPicoPerToken: 3_000n } })
+  const job = jobOf({ inputTokensBound: 100, maxTokens: 32_000 })
+  const lowered = { maxTokens: 300, wantNanos: 700n, floorNanos: 700n, clampedBy: 'model' }
+  expect(holdFor([long, short], job, defaultMaxTokens)).toEqual(lowered)
+  expect(holdFor([short], job, defaultMaxTokens)).toMatchObject({ maxTokens: 100, wantNanos: 400n })
+  expect(holdFor([long, short], jobOf({ inputTokensBound: 100 }), defaultMaxTokens)).not.toHaveProperty('clampedBy')
+  // The smaller hold pays for all 100 tokens of `short`, and for 150 of `long`.
+  expect(maxTokensFor([long, short], job, 400n)).toBe(150)
+  expect(maxTokensFor([long, short], job, 397n)).toBe(99)
+  expect(maxTokensFor([long, short], job, 700n)).toBe(Number.POSITIVE_INFINITY)
 })
 
 test('a smaller hold affords the tokens that it pays for at the most expensive candidate', () => {
@@ -101,11 +129,11 @@ test('the affordable tokens include offers that can serve only that many, and ar
   )
 })
 
-test('the affordable tokens also fit without max_tokens', () => {
+test('the affordable tokens without max_tokens are accepted as max_tokens', () => {
   const job = jobOf({ inputTokensBound: 800 })
   const offers = [offerOf({ contextTokens: 103, price: { inputPicoPerToken: 0n, outputPicoPerToken: 1_000n } })]
   const offersFor = (maxTokens: number) => eligible(offers, { ...job, maxTokens }, healthOf()).eligible
-  expect([affordableTokens(offers, offersFor, job, 9n), affordableTokens(offers, offersFor, job, 2n)]).toEqual([3, 2])
+  expect([affordableTokens(offers, offersFor, job, 9n), affordableTokens(offers, offersFor, job, 2n)]).toEqual([9, 2])
 })
 
 test('max_cost_usd lowers max_tokens to what it pays for at the most expensive candidate', () => {

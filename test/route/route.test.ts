@@ -205,6 +205,30 @@ test('a warm prompt cache does not win if its offer is slow, busy, on trial or u
   expect(first('balanced', { predictedMs: null }).warm).toBeLessThan(1_400)
 })
 
+test('offers that may cut the answer short come after the others of their model, even after clouds', () => {
+  const small = { maxOutputTokens: 4_096, contextTokens: 200_000 }
+  const ample = { maxOutputTokens: 8_192, contextTokens: 200_000 }
+  const large = { maxOutputTokens: 64_000, contextTokens: 200_000 }
+  const names = (maxTokens: number, offers: Offer[]) => {
+    const job = jobOf({ maxTokens, constraints: { serviceTier: 'cheapest' } })
+    return route({ ...ticketOf(offers), maxTokens }, job, { health: healthOf() }, () => 0.5).offers.map(
+      ({ endpoint }) => endpoint.name,
+    )
+  }
+  const offers = [
+    offerOf({ name: 'small', ...small }),
+    priced('ample', 2, ample),
+    priced('large', 3, large),
+    offerOf({ name: 'cloud', kind: 'cloud', ...large }),
+  ]
+  expect(names(4_096, offers)).toEqual(['ample', 'large', 'small', 'cloud'])
+  expect(names(32_000, offers)).toEqual(['ample', 'large', 'cloud', 'small'])
+  expect(names(4_096, [offerOf({ name: 'tiny', maxOutputTokens: 100 }), priced('ample', 900_000_000, ample)])).toEqual([
+    'ample',
+    'tiny',
+  ])
+})
+
 test('a plan has the figures behind the rank of each offer', () => {
   const health = healthOf({ 'a/m': { predictedMs: 100, inFlight: 2, state: 'probing' } })
   const { ranks } = route(ticketOf([priced('a', 100)]), jobOf(), { health }, () => 0.5)
@@ -214,7 +238,7 @@ test('a plan has the figures behind the rank of each offer', () => {
 const noted = (offers: readonly Offer[], job = jobOf(), excluded: Ticket['excluded'] = []) => {
   const ticket = { ...ticketOf(offers), excluded }
   const { ranks } = route(ticket, job, { health: healthOf() }, () => 0.5)
-  return routingNote(ticket, job, ranks, { stickyOfferId: null, cloudCompetes: false })
+  return routingNote(ticket, job, ranks, null, { stickyOfferId: null, cloudCompetes: false })
 }
 
 test('without a choice there is no note', () => {
@@ -236,7 +260,22 @@ test('a note has the lowered max_tokens even if there was no choice', () => {
     clamp: { asked: 500, by: 'on_insufficient' },
   }
   const view = { stickyOfferId: null, cloudCompetes: false }
-  expect(routingNote(clamped, jobOf(), null, view)?.clamp).toEqual({ asked: 500, allowed: 100, by: 'on_insufficient' })
+  expect(routingNote(clamped, jobOf(), null, null, view)?.clamp).toEqual({
+    asked: 500,
+    allowed: 100,
+    by: 'on_insufficient',
+  })
+})
+
+test('a note has the max_tokens of the server that answered if that is less than the ticket allows', () => {
+  const offer = priced('a', 1, { maxOutputTokens: 200 })
+  const view = { stickyOfferId: null, cloudCompetes: false }
+  const clampOf = (asked: number | null) => {
+    const ticket = { ...ticketOf([offer]), maxTokens: asked ?? 256 }
+    return routingNote(ticket, jobOf({ maxTokens: asked }), null, offer, view)?.clamp
+  }
+  expect(clampOf(300)).toEqual({ asked: 300, allowed: 200, by: 'model' })
+  expect([clampOf(200), clampOf(null)]).toEqual([undefined, undefined])
 })
 
 test('a note mentions a warm prompt cache only if its offer came first', () => {
@@ -248,7 +287,7 @@ test('a note mentions a warm prompt cache only if its offer came first', () => {
     () => 0,
   )
   const isSticky = (stickyOfferId: string) =>
-    routingNote(ticketOf(offers), jobOf(), ranks, { stickyOfferId, cloudCompetes: false })?.isSticky
+    routingNote(ticketOf(offers), jobOf(), ranks, null, { stickyOfferId, cloudCompetes: false })?.isSticky
   expect([isSticky('a/m'), isSticky('b/m')]).toEqual([true, undefined])
 })
 
