@@ -45,7 +45,7 @@ const rooms = {
   upstreams: 'domain runtime',
   secrets: 'db domain runtime',
   egress: 'runtime',
-  db: '',
+  db: 'domain',
   domain: '',
   runtime: '',
 }

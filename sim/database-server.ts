@@ -11,9 +11,13 @@ export interface DatabaseServer {
   readonly upSinceMs: number
   /** Upper bound of the time that a statement takes; 0 for none. */
   slowMs: number
+  /** The SQLSTATE of most statements that write, while the server is out of disk, memory or connections. */
+  readonly exhausted: string | undefined
   stop(forMs: number): void
   /** Accepts statements without running them, then runs them all. */
   hang(forMs: number): void
+  /** Runs out of disk, memory or connections. */
+  exhaust(code: string, forMs: number): void
   /** Runs `work` at once, after the hang, or never. Calls `lost` when the server goes down before. */
   execute(work: () => void, lost: () => void): void
 }
@@ -28,6 +32,7 @@ export function createDatabaseServer(
   let state: DatabaseServer['state'] = 'up'
   let generation = 1
   let upSinceMs = Number.NEGATIVE_INFINITY
+  let exhausted: string | undefined
   let backlog: { work: () => void; lost: () => void }[] = []
 
   const server: DatabaseServer = {
@@ -43,6 +48,9 @@ export function createDatabaseServer(
       return upSinceMs
     },
     slowMs: 0,
+    get exhausted() {
+      return exhausted
+    },
     stop(forMs) {
       if (state === 'down') return
       world.note('database', 'stops for', forMs)
@@ -70,6 +78,14 @@ export function createDatabaseServer(
         const waiting = backlog
         backlog = []
         for (const { work, lost } of waiting) begin(world.random.next() * 5, work, lost)
+      })
+    },
+    exhaust(code, forMs) {
+      world.note('database', 'is exhausted for', forMs, code)
+      exhausted = code
+      world.at(world.nowMs + forMs, () => {
+        world.note('database', 'has room again')
+        exhausted = undefined
       })
     },
     execute(work, lost) {

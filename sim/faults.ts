@@ -53,6 +53,8 @@ export function createFaults({
     () => cut(someMachine().link),
     () => server.stop(random.skewed(200, 90_000)),
     () => server.hang(random.skewed(200, 50_000)),
+    // Full disk, out of memory, too many connections.
+    () => server.exhaust(random.pick(['53100', '53200', '53300']), random.skewed(200, 60_000)),
     () => {
       oracle.machineClockStepped()
       stepClock(someMachine().clock, 'a machine')

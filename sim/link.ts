@@ -153,10 +153,9 @@ export function createLink(
           server.execute(execute, () => !isCopy && breakOff())
 
           function execute(): void {
-            if (random.chance(link.lossRate / 2)) {
-              // Not executed: a lock timeout, or this statement was the victim of a deadlock.
-              if (!isCopy)
-                end(random.next(), 'rolled back', () => reject(sqlError(random.pick(['55P03', '40P01', '57014']))))
+            const failure = sqlFailure()
+            if (failure !== undefined) {
+              if (!isCopy) end(random.next(), 'rolled back', () => reject(sqlError(failure)))
               return
             }
             const { result, error } = outcomeOf(work)
@@ -179,6 +178,14 @@ export function createLink(
         })
       }
     })
+  }
+
+  /** The SQLSTATE with which PostgreSQL rolls a statement back; usually undefined. */
+  function sqlFailure(): string | undefined {
+    // On a full disk, updates that fit into their page succeed.
+    if (server.exhausted !== undefined && random.chance(0.7)) return server.exhausted
+    // A lock timeout, or this statement was the victim of a deadlock.
+    return random.chance(link.lossRate / 2) ? random.pick(['55P03', '40P01', '57014']) : undefined
   }
 
   function passageMs(): number {

@@ -30,6 +30,7 @@ const bulkLease = 'src/ledger/leases/bulk-lease.ts'
 const strictAdmissions = 'src/ledger/leases/strict-admissions.ts'
 const journal = 'src/ledger/journal/journal.ts'
 const segments = 'src/ledger/journal/segment-store.ts'
+const faults = 'src/db/database-fault.ts'
 const money = 'src/domain/money.ts'
 const breaker = 'src/supply/breakers/health.ts'
 const offerRecord = 'src/supply/breakers/offer-record.ts'
@@ -735,9 +736,23 @@ export const mutations: readonly Mutation[] = [
   {
     id: 'batch-deadlock-not-retried',
     bug: 'a deadlock is treated as invalid data',
-    file: 'src/ledger/is-transient.ts',
-    find: "'40', ",
-    replace: '',
+    file: faults,
+    find: "40: 'blocked'",
+    replace: "40: 'rejected'",
+  },
+  {
+    id: 'batch-full-disk-not-retried',
+    bug: 'a full disk of PostgreSQL is treated as invalid data',
+    file: faults,
+    find: "53: 'unavailable'",
+    replace: "53: 'rejected'",
+  },
+  {
+    id: 'batch-shutdown-not-retried',
+    bug: 'a shutdown of PostgreSQL is treated as invalid data',
+    file: faults,
+    find: "'57P01': 'restarting'",
+    replace: "'57P01': 'rejected'",
   },
   {
     id: 'exhausted-forever',

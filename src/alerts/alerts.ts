@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { type Pool, type Sql, transaction } from '../db/pool.ts'
+import { refuseOutage } from '../db/refuse-outage.ts'
 import {
   type AlertHistory,
   type AlertRule,
@@ -153,7 +154,6 @@ function invalid(param: string, message: string): ApiError {
   return new ApiError('invalid_value', { param, message })
 }
 
-function refuse(internal: unknown): never {
-  if (internal instanceof ApiError) throw internal
-  throw new ApiError('database_unavailable', { message: 'The database does not answer. Retry later.', internal })
+function refuse(thrown: unknown): never {
+  refuseOutage(thrown, 'The database does not answer. Retry later.')
 }

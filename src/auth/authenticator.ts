@@ -1,4 +1,5 @@
 import type { Sql } from '../db/pool.ts'
+import { refuseOutage } from '../db/refuse-outage.ts'
 import { type AccountLimits, type Caller, type KeyAccess, plainAccess } from '../domain/caller.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Clock } from '../runtime/clock.ts'
@@ -149,7 +150,7 @@ class CallerCache implements Authenticator {
       if (startedIn === this.#lookUps) this.#remember(keyHash, entry)
       return entry
     } catch (cause) {
-      throw new ApiError('database_unavailable', { internal: cause })
+      refuseOutage(cause)
     } finally {
       startedIn.delete(keyHash)
     }

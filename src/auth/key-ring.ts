@@ -1,4 +1,5 @@
 import { type Pool, transaction } from '../db/pool.ts'
+import { refuseOutage } from '../db/refuse-outage.ts'
 import { ApiError } from '../domain/errors.ts'
 import {
   countKeysInUse,
@@ -32,7 +33,7 @@ export const KEYS_MAX = 1_000
 
 export function createKeyRing(pool: Pool): KeyRing {
   return {
-    list: customerId => listKeysInUse(pool, customerId).catch(refuse),
+    list: customerId => listKeysInUse(pool, customerId).catch(refuseOutage),
     issue: order =>
       transaction(pool, async sql => {
         const { customerId } = order
@@ -45,22 +46,17 @@ export function createKeyRing(pool: Pool): KeyRing {
         }
         const issued = await issueKey(sql, order)
         return { ...issued, listing: (await findKeyInUse(sql, customerId, issued.keyId))! }
-      }).catch(refuse),
+      }).catch(refuseOutage),
     revoke: (customerId, keyId) =>
       transaction(pool, async sql => {
         const key = await findKeyInUse(sql, customerId, keyId)
         if (key === undefined || !(await revokeKey(sql, keyId)))
           throw new ApiError('not_found', { message: noSuchKey(keyId) })
-      }).catch(refuse),
+      }).catch(refuseOutage),
   }
 }
 
 function noSuchKey(keyId: string): string {
   const id = keyId.length > 40 ? `${keyId.slice(0, 40)}...` : keyId
   return `There is no key ${JSON.stringify(id)}. GET /v1/keys lists the keys.`
-}
-
-function refuse(thrown: unknown): never {
-  if (thrown instanceof ApiError) throw thrown
-  throw new ApiError('database_unavailable', { internal: thrown })
 }

@@ -1,19 +1,13 @@
+import { codeOf, faultOf } from './database-fault.ts'
+
 /** PostgreSQL's code for "too many connections". */
 export const TOO_MANY_CONNECTIONS = '53300'
 
-/** Returns the code of an error of Node or PostgreSQL. */
-export function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error ? String(error.code) : undefined
-}
-
-/**
- * Whether the error is temporary: PostgreSQL is starting, stopping or crashing, and will soon accept connections
- * or be gone.
- */
-export function isTransient(error: unknown): boolean {
+/** Whether PostgreSQL is starting, stopping or crashing, and will soon accept connections or be gone. */
+export function isRestarting(error: unknown): boolean {
   const code = codeOf(error)
   if (code === undefined) return error instanceof Error && error.message.startsWith('Connection terminated')
-  return ['57P01', '57P02', '57P03', 'ECONNRESET', 'EPIPE'].includes(code)
+  return faultOf(error) === 'restarting' || code === 'ECONNRESET' || code === 'EPIPE'
 }
 
 /** Explains to the operator why a connection failed. Never repeats the URL, which holds a password. */

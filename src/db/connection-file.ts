@@ -1,6 +1,6 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { codeOf } from './connection-error.ts'
+import { codeOf } from './database-fault.ts'
 import type { Login } from './embedded-cluster.ts'
 import { giveToSameOwner } from './file-owner.ts'
 

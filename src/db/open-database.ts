@@ -4,8 +4,9 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getSystemErrorMessage } from 'node:util'
 import pg from 'pg'
-import { codeOf, connectionErrorMessage, isTransient, TOO_MANY_CONNECTIONS } from './connection-error.ts'
+import { connectionErrorMessage, isRestarting, TOO_MANY_CONNECTIONS } from './connection-error.ts'
 import { type ConnectionFile, connectionFilePath, readConnectionFile, writeConnectionFile } from './connection-file.ts'
+import { codeOf } from './database-fault.ts'
 import { type Cluster, embeddedCluster, type Login } from './embedded-cluster.ts'
 import { type FileLock, tryFileLock, waitForFileLock } from './file-lock.ts'
 import { giveToSameOwner } from './file-owner.ts'
@@ -198,7 +199,7 @@ async function findRunning(cluster: Cluster, dataDir: string): Promise<Connectio
       if (code === 'ECONNREFUSED' || code === 'ENOENT') return undefined
       // PostgreSQL runs, but all its connections are in use. Later statements report that.
       if (code === TOO_MANY_CONNECTIONS) return connection
-      if (!isTransient(error) || performance.now() > deadlineMs)
+      if (!isRestarting(error) || performance.now() > deadlineMs)
         throw new Error(
           `${connectionErrorMessage(error)} The connection settings are in ${connectionFilePath(dataDir)}.`,
         )

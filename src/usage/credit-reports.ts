@@ -4,8 +4,8 @@ import {
   type TransactionsCursor,
   writeTransactionsCursor,
 } from '../api/credits.ts'
+import { refuseOutage } from '../db/refuse-outage.ts'
 import type { Caller } from '../domain/caller.ts'
-import { ApiError } from '../domain/errors.ts'
 import { type Nanos, usd } from '../domain/money.ts'
 
 /** Reports on the credit of one customer. Every method throws `database_unavailable` without a database. */
@@ -77,9 +77,6 @@ interface StatementLine {
   readonly position: TransactionsCursor
 }
 
-function refuse(internal: unknown): never {
-  throw new ApiError('database_unavailable', {
-    message: 'The database does not answer, so the credit cannot be read. Retry later.',
-    internal,
-  })
+function refuse(thrown: unknown): never {
+  refuseOutage(thrown, 'The database does not answer, so the credit cannot be read. Retry later.')
 }

@@ -3,6 +3,7 @@ import OpenAI from 'openai'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { deleteExpiredClaims } from '../../src/chat/idempotency/delete-expired-claims.ts'
 import { createPostgresClaimStore } from '../../src/chat/idempotency/postgres-claim-store.ts'
+import { standardTimeouts } from '../../src/domain/endpoint-defaults.ts'
 import { startTestApp, type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
 import { readError, readUntil } from '../harness/event-stream.ts'
 import { rawRequest } from '../harness/raw-request.ts'
@@ -193,6 +194,28 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     }
   })
 
+  test('a claim stays valid for an hour longer than any answer may take', async () => {
+    const key = randomUUID()
+    const goOn = holdAnswers()
+    const first = chat(one, key)
+    await upstream.next()
+    const age = (minutes: number) =>
+      database.pool.query(`UPDATE idempotency SET claimed_at = now() - $2 * interval '1 minute' WHERE key = $1`, [
+        key,
+        minutes,
+      ])
+    // A slow client can double the time, see src/start/compose/idempotency.ts.
+    const longestAnswerMinutes = (2 * standardTimeouts.totalMs) / 60_000
+    await age(longestAnswerMinutes + 59)
+    expect(await readError(await chat(two, key))).toMatchObject({ status: 409, code: 'idempotency_key_in_use' })
+    await age(longestAnswerMinutes + 61)
+    const second = chat(two, key)
+    await upstream.next()
+    goOn()
+    await Promise.all([first, second])
+    expect((await charged(2)).filter(cost => cost > 0n)).toHaveLength(1)
+  })
+
   test.each([
     ['is served', answer()],
     ['fails', status(500)],
@@ -373,10 +396,18 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
     goOn()
     const again = await asking
     expect([again.status, again.headers.get('idempotent-replayed')]).toEqual([200, null])
+    const isKept = async () => {
+      await deleteExpiredClaims(database.pool)
+      return (await database.pool.query('SELECT FROM idempotency WHERE key = $1', [key])).rows.length === 1
+    }
+    // Not a minute early: until then a retry must be a replay.
+    await database.pool.query(`UPDATE idempotency SET expires_at = now() + interval '1 minute' WHERE key = $1`, [key])
+    expect(await isKept()).toBe(true)
+    const replayed = await chat(two, key, { temperature: 0.5 })
+    expect([replayed.status, replayed.headers.get('idempotent-replayed')]).toEqual([200, 'true'])
+    await replayed.text()
     await expire()
-    expect(await deleteExpiredClaims(database.pool)).toBeGreaterThanOrEqual(1)
-    const { rows } = await database.pool.query('SELECT FROM idempotency WHERE key = $1', [key])
-    expect(rows).toEqual([])
+    expect(await isKept()).toBe(false)
     await charged(2)
   })
 

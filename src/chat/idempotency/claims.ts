@@ -1,4 +1,4 @@
-import { ApiError } from '../../domain/errors.ts'
+import { refuseOutage } from '../../db/refuse-outage.ts'
 import type { Nanos } from '../../domain/money.ts'
 import { isTransient } from '../../ledger/is-transient.ts'
 import { UNCONFIRMED_WATCH_MS } from '../../ledger/leases/unconfirmed-leases.ts'
@@ -85,7 +85,7 @@ export function createClaims(deps: ClaimsDeps): Claims {
         // This request will not run, but its claim may have been committed, or may still be committed later.
         endings.add(() => store.release(claim))
         endings.addLater(UNCONFIRMED_WATCH_MS, () => store.release(claim))
-        throw new ApiError('database_unavailable', { retryAfterS: 2, internal: error })
+        refuseOutage(error)
       }
     },
     finish(claim, { costNanos, answer }) {

@@ -1,6 +1,6 @@
+import { faultOf } from '../../db/database-fault.ts'
 import type { Sql } from '../../db/pool.ts'
 import { failpoint } from '../../runtime/failpoint.ts'
-import { isTransient } from '../is-transient.ts'
 import { NODE_TTL_MS, type ReclaimOptions } from '../ledger-store.ts'
 
 /**
@@ -37,13 +37,11 @@ export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promi
   return reclaimed
 }
 
-/** Whether the error concerns the rows of one customer only: they are locked, or PostgreSQL rejects them. */
+/** Whether the error concerns the rows of one customer only: they are locked or damaged, or PostgreSQL rejects them. */
 export function isErrorOfOneCustomer(error: unknown): boolean {
-  return !isTransient(error) || lockedCodes.has((error as { code?: unknown }).code)
+  const fault = faultOf(error)
+  return fault === 'blocked' || fault === 'rejected'
 }
-
-/** Lock not available, deadlock, statement timeout. */
-const lockedCodes: ReadonlySet<unknown> = new Set(['55P03', '40P01', '57014'])
 
 const GRACE_MS = 60_000
 
