@@ -1,23 +1,35 @@
+import { ASSUMED_CONTEXT_TOKENS } from '../domain/endpoint-defaults.ts'
 import type { Endpoint, Offer } from '../domain/offer.ts'
 import type { EndpointSettings } from './schema.ts'
 
-/** Returns the offers of the configured endpoints, in the order of the file. */
-export function configuredOffers(config: { readonly endpoints: readonly EndpointSettings[] }): Offer[] {
+/**
+ * Returns the offers of the configured endpoints, in the order of the file.
+ *
+ * @param contexts what servers report, by offer id, for models without `context_tokens`
+ */
+export function configuredOffers(
+  config: { readonly endpoints: readonly EndpointSettings[] },
+  contexts: ReadonlyMap<string, number> = new Map(),
+): Offer[] {
   return config.endpoints.flatMap(settings => {
     const endpoint = endpointOf(settings)
-    return settings.models.map(model => ({
-      offerId: `${endpoint.endpointId}/${model.id}`,
-      endpoint,
-      modelId: model.id,
-      upstreamModel: model.upstream_model ?? model.id,
-      price: {
-        inputPicoPerToken: model.price_per_million_usd.input,
-        outputPicoPerToken: model.price_per_million_usd.output,
-      },
-      contextTokens: model.context_tokens,
-      maxOutputTokens: Math.min(model.max_output_tokens ?? model.context_tokens, model.context_tokens),
-      features: new Set(model.features),
-    }))
+    return settings.models.map(model => {
+      const offerId = `${endpoint.endpointId}/${model.id}`
+      const contextTokens = model.context_tokens ?? contexts.get(offerId) ?? ASSUMED_CONTEXT_TOKENS
+      return {
+        offerId,
+        endpoint,
+        modelId: model.id,
+        upstreamModel: model.upstream_model ?? model.id,
+        price: {
+          inputPicoPerToken: model.price_per_million_usd.input,
+          outputPicoPerToken: model.price_per_million_usd.output,
+        },
+        contextTokens,
+        maxOutputTokens: Math.min(model.max_output_tokens ?? contextTokens, contextTokens),
+        features: new Set(model.features),
+      }
+    })
   })
 }
 

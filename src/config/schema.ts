@@ -61,7 +61,7 @@ const modelSchema = z.strictObject({
   id: text('model id without blanks, not auto or demo', /^(?!(?:auto|demo)$)[^\s\p{C}]{1,200}$/u),
   upstream_model: text().optional(),
   price_per_million_usd: prices,
-  context_tokens: wholeNumber(1, 100_000_000).prefault('32768'),
+  context_tokens: wholeNumber(1, 100_000_000).optional(),
   max_output_tokens: wholeNumber(1, 100_000_000).optional(),
   features: z.array(oneOf(features)).prefault(['tools', 'json_schema']),
 })

@@ -10,6 +10,12 @@ export const standardQuirks: UpstreamQuirks = {
   keyHeader: 'authorization',
 }
 
+/**
+ * The context of a model that its server does not report. Larger than Ollama's default, so that long prompts are not
+ * refused here.
+ */
+export const ASSUMED_CONTEXT_TOKENS = 32_768
+
 export const standardTimeouts: Timeouts = { connectMs: 3_000, firstTokenMs: 60_000, idleMs: 30_000, totalMs: 600_000 }
 
 /** A local server may have to load the model first. A large model on a slow disk takes minutes. */

@@ -23,12 +23,24 @@ export interface GetJsonOptions {
  * Sends one GET request: no redirects, no retry, no connection kept. Rejects with a short reason when there
  * is no answer.
  */
-export function getJson(url: string, { timeoutMs, headers = {}, lookup }: GetJsonOptions): Promise<JsonAnswer> {
-  const { get } = url.startsWith('https:') ? https : http
+export function getJson(url: string, options: GetJsonOptions): Promise<JsonAnswer> {
+  return send(url, options, undefined)
+}
+
+/** Sends one POST request with a JSON body, otherwise like `getJson`. */
+export function postJson(url: string, body: object, options: GetJsonOptions): Promise<JsonAnswer> {
+  return send(url, options, JSON.stringify(body))
+}
+
+function send(url: string, options: GetJsonOptions, body: string | undefined): Promise<JsonAnswer> {
+  const { timeoutMs, lookup } = options
+  const method = body === undefined ? 'GET' : 'POST'
+  const headers = { ...options.headers, ...(body !== undefined && { 'content-type': 'application/json' }) }
+  const { request: open } = url.startsWith('https:') ? https : http
   return new Promise((resolve, reject) => {
     const tooSlow = () => new Error(`no answer within ${timeoutMs / 1000} s`)
     const signal = AbortSignal.timeout(timeoutMs)
-    const request = get(url, { headers, signal, agent: false, ...(lookup && { lookup }) }, async response => {
+    const request = open(url, { method, headers, signal, agent: false, ...(lookup && { lookup }) }, async response => {
       try {
         const parts: Buffer[] = []
         let bytes = 0
@@ -45,6 +57,7 @@ export function getJson(url: string, { timeoutMs, headers = {}, lookup }: GetJso
     request.on('error', (error: NodeJS.ErrnoException) => {
       reject(signal.aborted ? tooSlow() : new Error(error.code ?? error.message))
     })
+    request.end(body)
   })
 }
 

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Config } from '../config/config.ts'
 import { configuredOffers } from '../config/configured-offers.ts'
 import type { Offer } from '../domain/offer.ts'
+import { askDeclaredContexts } from '../supply/detection/ask-declared-contexts.ts'
 import { declaredNames } from '../supply/detection/declared-names.ts'
 import { detectClouds } from '../supply/detection/detect-clouds.ts'
 import { detectLocal, type Finding } from '../supply/detection/detect-local.ts'
@@ -19,12 +20,12 @@ export interface GatheredOffers {
  * configured.
  */
 export async function gatherOffers(config: Config): Promise<GatheredOffers> {
-  const configured = configuredOffers(config)
   const declared = declaredNames(config.endpoints)
   const { detect } = config
-  const locals = detect.enabled
-    ? await detectLocal({ price: detect.localPrice, ownPorts: [config.server.port], except: declared })
+  const detecting = detect.enabled
+    ? detectLocal({ price: detect.localPrice, ownPorts: [config.server.port], except: declared })
     : []
+  const [configured, locals] = await Promise.all([declaredOffers(config), detecting])
   const clouds = detect.enabled && detect.cloud ? detectClouds(detect.cloudKeys, declared) : []
   const demo = config.demo.enabled ? await startDemo(config) : undefined
   return {
@@ -37,6 +38,15 @@ export async function gatherOffers(config: Config): Promise<GatheredOffers> {
     findings: [...locals, ...clouds].map(({ finding }) => finding),
     close: async () => demo?.close(),
   }
+}
+
+/** Returns the configured offers. Asks local servers for the contexts that the configuration leaves out. */
+async function declaredOffers(config: Config): Promise<Offer[]> {
+  const unknown = config.endpoints.flatMap(endpoint => {
+    const models = endpoint.models.filter(model => model.context_tokens === undefined)
+    return endpoint.kind === 'local' && models.length > 0 ? [{ ...endpoint, models }] : []
+  })
+  return configuredOffers(config, await askDeclaredContexts(configuredOffers({ endpoints: unknown })))
 }
 
 async function startDemo({ demo: { tokensPerSecond, firstTokenMs, price } }: Config) {

@@ -65,8 +65,8 @@ test('the defaults in the example file are the real defaults', () => {
   }).endpoints[0]!
   const { key_header, dialect, timeouts } = bare
   expect(endpoint).toMatchObject({ key_header, dialect, timeouts })
-  const { context_tokens, features } = bare.models[0]!
-  expect(endpoint!.models[0]).toMatchObject({ context_tokens, features })
+  const { features } = bare.models[0]!
+  expect(endpoint!.models[0]).toMatchObject({ features })
 })
 
 /** Returns the rows of the tables under a heading: `| name | type | default | meaning |`. */

@@ -45,7 +45,7 @@ test('models of the servers that answer become local offers at the given price',
   const llamacpp = await listen(json({ object: 'list', data: [{ id: file, meta: { n_ctx_train: 131_072 } }] }))
 
   const found = await detect({ ollama, vllm, llamacpp })
-  expect(asked).toEqual(['GET /v1/models'])
+  expect(asked[0]).toBe('GET /v1/models')
   expect(found.map(({ finding }) => [finding.name, finding.models])).toEqual([
     ['ollama', ['llama3.2:3b']],
     ['vllm', ['Qwen/Qwen3-8B']],

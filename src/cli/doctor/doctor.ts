@@ -4,6 +4,7 @@ import { configuredOffers } from '../../config/configured-offers.ts'
 import { createCommand, createCommandOutput, createSession, type Session } from '../command.ts'
 import { Failure } from '../failure.ts'
 import { table } from '../output.ts'
+import { checkContexts } from './check-contexts.ts'
 import { checkDatabase } from './check-database.ts'
 import { checkEndpoints } from './check-endpoints.ts'
 import { checkDataDirectory, checkPort } from './check-machine.ts'
@@ -48,10 +49,11 @@ async function runChecks(options: { json?: true; config?: string }): Promise<Fin
     { check: 'configuration', ok: true, detail: config.configFile ?? 'no switchyard.yaml; the defaults apply' },
     await runCheck('data directory', async () => checkDataDirectory(config)),
   ]
-  const [port, database, endpoints] = await Promise.all([
+  const [port, database, endpoints, contexts] = await Promise.all([
     runCheck('port', () => checkPort(config)),
     checkDatabase(session),
     checkEndpoints(configuredOffers(config)),
+    checkContexts(config.endpoints),
   ])
-  return [...findings, port, ...database, ...endpoints]
+  return [...findings, port, ...database, ...endpoints, ...contexts]
 }

@@ -1,8 +1,9 @@
-import { localTimeouts, standardQuirks } from '../../domain/endpoint-defaults.ts'
+import { ASSUMED_CONTEXT_TOKENS, localTimeouts, standardQuirks } from '../../domain/endpoint-defaults.ts'
 import type { TokenPrice } from '../../domain/money.ts'
 import { type Endpoint, isReservedModel, type Offer } from '../../domain/offer.ts'
 import { getJson, type JsonAnswer } from '../../egress/get-json.ts'
 import { isJsonObject } from '../../runtime/json-object.ts'
+import { askContexts, type ListedModel } from './ask-contexts.ts'
 
 /** A server or cloud that was found at start, as shown to the operator. */
 export interface Finding {
@@ -79,18 +80,40 @@ async function askServer(
   }
   const models = answer.status === 200 ? readModels(answer.body) : undefined
   if (!models) return undefined
-  const offers = toOffers(server, baseUrl, models, price)
-  const note =
-    offers.length > 0
-      ? 'offered at detect.local_price_per_million_usd. Declare it in switchyard.yaml to set prices per model.'
-      : 'has no chat model loaded, so nothing is offered. Load a model and restart the gateway.'
-  return {
-    finding: describe(
-      offers.map(offer => offer.modelId),
-      note,
-    ),
-    offers,
-  }
+  const contexts = await askContexts(
+    { baseUrl, timeoutMs },
+    models.map(({ listed }) => listed),
+  )
+  const offers = toOffers(server, baseUrl, models, contexts, price)
+  const modelIds = offers.map(offer => offer.modelId)
+  return { finding: describe(modelIds, noteOn(models, contexts)), offers }
+}
+
+/** A shorter context does not fit the instructions and tools that a coding agent sends. */
+const AGENT_CONTEXT_TOKENS = 16_384
+
+function noteOn(models: readonly LocalModel[], contexts: ReadonlyMap<string, number>): string {
+  if (models.length === 0)
+    return 'has no chat model loaded, so nothing is offered. Load a model and restart the gateway.'
+  const small = models.filter(({ listed }) => (contexts.get(listed.id) ?? Infinity) < AGENT_CONTEXT_TOKENS)
+  const unknown = models.filter(({ listed }) => !contexts.has(listed.id))
+  return [
+    'offered at detect.local_price_per_million_usd. Declare it in switchyard.yaml to set prices per model.',
+    ...(small.length > 0
+      ? [
+          `The context of ${countOf(small)} has less than ${AGENT_CONTEXT_TOKENS} tokens, too few for coding agents. Set OLLAMA_CONTEXT_LENGTH, or -c of llama.cpp.`,
+        ]
+      : []),
+    ...(unknown.length > 0
+      ? [
+          `The server does not report the context of ${countOf(unknown)}, so ${ASSUMED_CONTEXT_TOKENS} tokens are assumed. If it is less, declare context_tokens.`,
+        ]
+      : []),
+  ].join(' ')
+}
+
+function countOf(models: readonly LocalModel[]): string {
+  return models.length === 1 ? models[0]!.modelId : `${models.length} models`
 }
 
 /** Returns undefined when nothing listens at the URL, or when it answers too slowly or not in HTTP. */
@@ -99,10 +122,10 @@ function ask(url: string, timeoutMs: number): Promise<JsonAnswer | undefined> {
 }
 
 interface LocalModel {
-  /** The model id at the server; with llama.cpp the path of a file. */
-  readonly upstreamModel: string
+  /** Its entry in the list of the server. With llama.cpp, its id is the path of a file. */
+  readonly listed: ListedModel
+  /** The id for customers. */
   readonly modelId: string
-  readonly contextTokens: number
 }
 
 /** Returns undefined when the body is not a list of models in OpenAI's format, so that this is no model server. */
@@ -110,16 +133,22 @@ function readModels(list: unknown): LocalModel[] | undefined {
   const data = isJsonObject(list) ? list.data : undefined
   if (!Array.isArray(data)) return undefined
   const models = data.filter(isJsonObject).flatMap((entry): LocalModel[] => {
-    const upstreamModel = entry.id
-    if (typeof upstreamModel !== 'string' || upstreamModel === '' || NO_CHAT.test(upstreamModel)) return []
-    const modelId = nameOf(upstreamModel)
-    return isReservedModel(modelId) ? [] : [{ upstreamModel, modelId, contextTokens: contextOf(entry) }]
+    const { id } = entry
+    if (typeof id !== 'string' || id === '' || NO_CHAT.test(id) || RUNS_ELSEWHERE.test(id)) return []
+    const modelId = nameOf(id)
+    return isReservedModel(modelId) ? [] : [{ listed: { ...entry, id }, modelId }]
   })
   return models.filter(({ modelId }, at) => models.findIndex(other => other.modelId === modelId) === at)
 }
 
 /** Models that cannot chat. Servers list them along with chat models. */
 const NO_CHAT = /embed|rerank|whisper|\btts\b|\bbge-|\bclip\b/i
+
+/**
+ * Models of Ollama that run in its cloud, such as `gpt-oss:120b-cloud`. Offering them as local would send private
+ * requests there.
+ */
+const RUNS_ELSEWHERE = /[:-]cloud$/
 
 /**
  * Returns the id for customers: `/models/Qwen3-8B-Q4_K_M.gguf` becomes `Qwen3-8B-Q4_K_M`. Other ids may
@@ -130,24 +159,13 @@ function nameOf(upstreamModel: string): string {
   return upstreamModel.replace(/^.*[\\/]/, '').replace(/(-00001-of-\d{5})?\.gguf$/i, '')
 }
 
-/**
- * The assumed context of a server that does not report one. Larger than Ollama's default, so that long
- * prompts are not refused here. An operator who needs the exact value declares the model.
- */
-const CONTEXT_TOKENS_ASSUMED = 32_768
-
-/**
- * vLLM and SGLang report max_model_len; llama.cpp reports meta.n_ctx (as served) or only meta.n_ctx_train (as
- * trained).
- */
-function contextOf(entry: Record<string, unknown>): number {
-  const meta = isJsonObject(entry.meta) ? entry.meta : {}
-  const reported = [entry.max_model_len, meta.n_ctx, meta.n_ctx_train, entry.context_length]
-  const known = reported.find(value => typeof value === 'number' && Number.isSafeInteger(value) && value > 0)
-  return (known as number | undefined) ?? CONTEXT_TOKENS_ASSUMED
-}
-
-function toOffers(server: LocalServer, baseUrl: string, models: readonly LocalModel[], price: TokenPrice): Offer[] {
+function toOffers(
+  server: LocalServer,
+  baseUrl: string,
+  models: readonly LocalModel[],
+  contexts: ReadonlyMap<string, number>,
+  price: TokenPrice,
+): Offer[] {
   const endpoint: Endpoint = {
     endpointId: server.name,
     kind: 'local',
@@ -162,15 +180,18 @@ function toOffers(server: LocalServer, baseUrl: string, models: readonly LocalMo
     demo: false,
     egress: 'any',
   }
-  return models.map(({ modelId, upstreamModel, contextTokens }) => ({
-    offerId: `${server.name}/${modelId}`,
-    endpoint,
-    modelId,
-    upstreamModel,
-    price,
-    contextTokens,
-    maxOutputTokens: contextTokens,
-    // Servers do not report features. Eligibility assumes that a local offer without declared features has all.
-    features: new Set(),
-  }))
+  return models.map(({ modelId, listed }) => {
+    const contextTokens = contexts.get(listed.id) ?? ASSUMED_CONTEXT_TOKENS
+    return {
+      offerId: `${server.name}/${modelId}`,
+      endpoint,
+      modelId,
+      upstreamModel: listed.id,
+      price,
+      contextTokens,
+      maxOutputTokens: contextTokens,
+      // Servers do not report features. Eligibility assumes that a local offer without declared features has all.
+      features: new Set(),
+    }
+  })
 }
