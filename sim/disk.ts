@@ -26,6 +26,8 @@ interface File {
   syncedLength: number
   /** Pages that a failed sync left unwritten. Linux marks them as clean, so no later sync writes them. */
   gap: { readonly start: number; readonly end: number } | undefined
+  /** Whether the name of the file survives a loss of power. */
+  isNameSynced: boolean
 }
 
 export function createSimDisk(world: World, name: string): SimDisk {
@@ -38,6 +40,12 @@ export function createSimDisk(world: World, name: string): SimDisk {
     losePower() {
       for (const [file, content] of files) {
         const { length, syncedLength, gap } = content
+        if (!content.isNameSynced && world.random.chance(0.5)) {
+          world.note(name, 'power lost', file, 'with its name')
+          files.delete(file)
+          continue
+        }
+        content.isNameSynced = true
         if (gap !== undefined) {
           world.note(name, 'power lost', file, `the pages from ${gap.start} to ${gap.end}`)
           whole(content).fill(0, gap.start, gap.end)
@@ -83,7 +91,13 @@ export function createSimDisk(world: World, name: string): SimDisk {
       },
       append(file, bytes) {
         if (!process.enter('append')) throw diskError('EIO')
-        const content = files.get(file) ?? { chunks: [], length: 0, syncedLength: 0, gap: undefined }
+        const content = files.get(file) ?? {
+          chunks: [],
+          length: 0,
+          syncedLength: 0,
+          gap: undefined,
+          isNameSynced: false,
+        }
         const isFailing = disk.faultRate > 0 && world.random.chance(disk.faultRate)
         const part = isTearing || isFailing ? world.random.between(0, bytes.length) : bytes.length
         if (part > 0 || !isFailing) files.set(file, content)
@@ -117,6 +131,21 @@ export function createSimDisk(world: World, name: string): SimDisk {
               return
             }
             content.syncedLength = Math.max(content.syncedLength, Math.min(length, content.length))
+            resolve()
+          })
+        })
+      },
+      syncDirectory() {
+        return new Promise((resolve, reject) => {
+          if (!process.enter('sync directory')) return
+          const isFailing = disk.faultRate > 0 && world.random.chance(disk.faultRate)
+          const named = [...files.values()]
+          process.deliver(world.random.skewed(0.1, 20), () => {
+            if (isFailing) {
+              reject(diskError('EIO'))
+              return
+            }
+            for (const content of named) content.isNameSynced = true
             resolve()
           })
         })

@@ -870,6 +870,13 @@ export const mutations: readonly Mutation[] = [
     replace: '',
   },
   {
+    id: 'journal-forgets-directory',
+    bug: 'a new segment is synced, but not the directory with its name',
+    file: journal,
+    find: 'if (!segment.isNameSynced) await this.#disk.syncDirectory()',
+    replace: '',
+  },
+  {
     id: 'journal-writes-after-torn-record',
     bug: 'the remains of a failed write are not truncated, and the next record follows them',
     file: segments,

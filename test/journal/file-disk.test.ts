@@ -1,13 +1,25 @@
+import type { NoParamCallback } from 'node:fs'
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import type { Disk } from '../../src/ledger/journal/disk.ts'
 import { createFileDisk } from '../../src/ledger/journal/file-disk.ts'
 import { openJournal } from '../../src/ledger/journal/journal.ts'
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { append } from './append.ts'
 import { killJournalChildren, startJournalChild } from './journal-child.ts'
+
+/** The inode numbers of all files and directories that were given to fsync. */
+const synced = vi.hoisted(() => [] as number[])
+vi.mock('node:fs', async importOriginal => {
+  const fs = await importOriginal<typeof import('node:fs')>()
+  const fsync = (fd: number, done: NoParamCallback) => {
+    synced.push(fs.fstatSync(fd).ino)
+    fs.fsync(fd, done)
+  }
+  return { ...fs, fsync }
+})
 
 let parent: string
 let root: string
@@ -59,6 +71,14 @@ describe('a disk of files', () => {
     const third = removed(disk, 'b')
     await Promise.all([first, second, third, disk.sync('a')])
     await expect(disk.sync('b')).rejects.toThrow('ENOENT')
+    disk.close()
+  })
+
+  it('syncs its directory', async () => {
+    const disk = createFileDisk(root)
+    disk.append('a', Buffer.from('1'))
+    await disk.syncDirectory()
+    expect(synced).toContain((await stat(root)).ino)
     disk.close()
   })
 

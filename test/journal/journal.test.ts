@@ -457,6 +457,18 @@ describe('with fsync', () => {
     expect(disk.pendingSyncs.map(({ name }) => name)).toEqual(['00000001.log', '00000002.log', '00000003.log'])
   })
 
+  it('syncs the name of a new segment before it reports a record in it', async () => {
+    const disk = createMemoryDisk()
+    const { write } = open(disk, { fsync: true, segmentBytes: 1 })
+    const reported: string[][] = []
+    for (const text of ['a', 'b']) {
+      const [outcome] = write(text)
+      while (outcome!.entry === undefined) await settle()
+      reported.push([...disk.syncedNames])
+    }
+    expect(reported).toEqual([['00000001.log'], ['00000001.log', '00000002.log']])
+  })
+
   it('rejects every record that waited for a failed sync, and goes on in a new segment', async () => {
     const disk = createMemoryDisk()
     disk.pendingSyncs = []

@@ -10,12 +10,15 @@ export interface MemoryDisk extends Disk {
   /** Syncs wait here until the test settles them. Undefined lets them succeed at once. */
   pendingSyncs: (PromiseWithResolvers<void> & { name: string })[] | undefined
   readonly appends: number
+  /** The files that survive a loss of power. */
+  readonly syncedNames: ReadonlySet<string>
 }
 
 export function createMemoryDisk(files: Iterable<readonly [string, Buffer]> = []): MemoryDisk {
   const contents = new Map([...files].map(([name, bytes]) => [name, Buffer.from(bytes)]))
   let keptBytes: number | undefined
   let appends = 0
+  const syncedNames = new Set<string>()
   const contentOf = (name: string) => {
     const bytes = contents.get(name)
     if (bytes === undefined) throw new Error(`ENOENT: ${name}`)
@@ -26,6 +29,7 @@ export function createMemoryDisk(files: Iterable<readonly [string, Buffer]> = []
   }
   const disk: MemoryDisk = {
     files: contents,
+    syncedNames,
     isReadOnly: false,
     pendingSyncs: undefined,
     get appends() {
@@ -51,6 +55,9 @@ export function createMemoryDisk(files: Iterable<readonly [string, Buffer]> = []
       const pending = { ...Promise.withResolvers<void>(), name }
       disk.pendingSyncs.push(pending)
       await pending.promise
+    },
+    async syncDirectory() {
+      for (const name of contents.keys()) syncedNames.add(name)
     },
     truncate(name, length) {
       checkWritable()

@@ -11,8 +11,10 @@ export interface Disk {
    * may be stored then.
    */
   append(name: string, bytes: Buffer): void
-  /** Resolves when everything appended so far survives a loss of power. */
+  /** Resolves when everything appended so far survives a loss of power, provided that the name of the file does. */
   sync(name: string): Promise<void>
+  /** Resolves when the names of all files so far survive a loss of power. */
+  syncDirectory(): Promise<void>
   truncate(name: string, length: number): void
   /** Calls `done` once, at once or later, with an error when the file still exists. The name is not used again. */
   remove(name: string, done: (error: Error | null) => void): void

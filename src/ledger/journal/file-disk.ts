@@ -1,7 +1,6 @@
 import {
   closeSync,
   fdatasync,
-  fstatSync,
   fsync,
   openSync,
   readdirSync,
@@ -31,15 +30,12 @@ export function createFileDisk(directory: string): FileDisk {
   makeJournalDirectory(directory)
   const pathOf = (name: string) => join(directory, name)
   let current: OpenFile | undefined
-  /** Names of new files that would not survive a loss of power: the directory must be synced first. */
-  const unsyncedNames = new Set<string>()
 
   function fileOf(name: string): OpenFile {
     if (current?.name === name) return current
     const fd = openSync(pathOf(name), 'a', 0o600)
     release()
     current = { name, fd, syncs: 0, isLeft: false }
-    if (fstatSync(fd).size === 0) unsyncedNames.add(name)
     return current
   }
 
@@ -70,14 +66,14 @@ export function createFileDisk(directory: string): FileDisk {
         file.syncs--
         closeWhenUnused(file)
       }
-      if (!unsyncedNames.has(name)) return
-      await syncDirectory(directory)
-      unsyncedNames.delete(name)
+    },
+    async syncDirectory() {
+      await using handle = await open(directory, 'r')
+      await syncAll(handle.fd)
     },
     truncate: (name, length) => truncateSync(pathOf(name), length),
     remove(name, done) {
       if (current?.name === name) release()
-      unsyncedNames.delete(name)
       // Asynchronous: while PostgreSQL syncs the same file system, unlink takes up to 20 ms, and every
       // request would wait for it.
       unlink(pathOf(name), done)
@@ -101,8 +97,3 @@ function closeWhenUnused(file: OpenFile): void {
 
 const syncData = promisify(fdatasync)
 const syncAll = promisify(fsync)
-
-async function syncDirectory(path: string): Promise<void> {
-  await using handle = await open(path, 'r')
-  await syncAll(handle.fd)
-}

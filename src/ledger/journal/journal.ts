@@ -196,6 +196,8 @@ class BatchedJournal implements Journal {
         const { bytes } = segment
         try {
           await this.#disk.sync(segment.name)
+          if (!segment.isNameSynced) await this.#disk.syncDirectory()
+          segment.isNameSynced = true
         } catch (error) {
           this.#abandonUnsynced(segment, ofSegment, error)
           continue

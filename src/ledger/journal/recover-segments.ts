@@ -10,6 +10,8 @@ export interface Segment {
   /** The number of records that are not forgotten. */
   live: number
   isTorn: boolean
+  /** Whether its name survives a loss of power. Until then its synced bytes may be lost with it. */
+  isNameSynced: boolean
   isBeingRemoved: boolean
 }
 
@@ -80,7 +82,7 @@ function setAside(disk: Disk, segment: string, bytes: Buffer): string {
 }
 
 export function newSegment(name: string): Segment {
-  return { name, bytes: 0, syncedBytes: 0, live: 0, isTorn: false, isBeingRemoved: false }
+  return { name, bytes: 0, syncedBytes: 0, live: 0, isTorn: false, isNameSynced: false, isBeingRemoved: false }
 }
 
 export function segmentName(number: number): string {
