@@ -14,23 +14,23 @@ const rooms = {
   // Programs.
   cli: 'start alerts auth accounts ledger supply api config secrets egress db domain runtime',
   start:
-    'http jobs chat usage alerts auth accounts limits admit route dispatch relay settle ledger supply upstreams demo config api dialects secrets egress db domain runtime',
+    'http jobs chat usage alerts auth accounts limits admit route dispatch relay settle ledger supply upstreams demo config api tokens dialects secrets egress db domain runtime',
   http: 'chat usage alerts auth limits ledger supply api dialects domain runtime',
   jobs: 'chat alerts limits ledger supply db domain runtime',
 
   // Features.
-  chat: 'admit route dispatch relay settle ledger supply api dialects secrets db domain runtime',
+  chat: 'admit route dispatch relay settle ledger supply api tokens dialects secrets db domain runtime',
   usage: 'api db domain runtime',
   alerts: 'secrets egress db domain runtime',
   auth: 'db domain runtime',
   accounts: 'ledger db domain runtime',
-  demo: 'dialects domain runtime',
+  demo: 'tokens domain runtime',
 
   // The stages of one request: strangers to each other.
   admit: 'limits ledger supply domain runtime',
   route: 'domain runtime',
   dispatch: 'upstreams dialects domain runtime',
-  relay: 'dialects domain runtime',
+  relay: 'tokens dialects domain runtime',
   settle: 'ledger domain runtime',
 
   // State.
@@ -40,6 +40,7 @@ const rooms = {
 
   // Formats and doors.
   api: 'dialects domain runtime',
+  tokens: 'domain runtime',
   dialects: 'domain runtime',
   config: 'domain runtime',
   upstreams: 'domain runtime',
@@ -50,7 +51,7 @@ const rooms = {
   runtime: '',
 }
 
-const entryPoints = '^src/(cli[.]js|start/worker[.]ts)$'
+const entryPoints = '^src/(cli[.]js|start/worker[.]ts|tokens/token-thread[.]ts)$'
 
 /** Allowed everywhere but in pure rooms: does nothing unless a crash test armed it. */
 const failpoint = '^src/runtime/failpoint[.]ts$'

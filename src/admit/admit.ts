@@ -4,6 +4,7 @@ import type { Exclusion, Hold, Ticket } from '../domain/handoff.ts'
 import type { CustomerBreakers, HealthView } from '../domain/health.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
+import type { MeasureText } from '../domain/text-length.ts'
 import type { Admission, AdmissionResult } from '../ledger/leases/admission.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import type { WindowView } from '../limits/window-view.ts'
@@ -19,9 +20,10 @@ import { budgetNanos, refusal } from './refusal.ts'
 export interface AdmitDeps {
   readonly catalog: () => Catalog
   readonly health: CustomerBreakers
-  readonly ledger: Pick<Ledger, 'admit' | 'refusalOf'>
+  readonly ledger: Pick<Ledger, 'admit' | 'refusalOf' | 'leaseLeftNanos'>
   readonly windows: Pick<WindowView, 'remember'>
   readonly clock: Clock
+  readonly measureText: MeasureText
   /** Output tokens per choice of a request without max_tokens. */
   readonly defaultMaxTokens: number
 }
@@ -32,12 +34,14 @@ export interface AdmitDeps {
  * `model_not_allowed`, 404 `model_not_found`, 400 `context_length_exceeded` or `max_cost_too_low`, 500
  * `no_eligible_offer`, 429, 402 or 503. The returned ticket holds money and must be settled.
  */
-export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<Ticket> {
+export async function admit(deps: AdmitDeps, caller: Caller, asked: ChatJob, requestId: string): Promise<Ticket> {
   const startedAtEpochMs = deps.clock.epochMs()
   const startedMonotonicMs = deps.clock.monotonicMs()
   const health = deps.health.of(caller.customerId)
+  let job = asked
   let found: Found
   try {
+    if (isLong(job) && job.maxCostNanos !== null) job = await measured(deps, caller, job, requestId)
     found = supplyFor(job, caller.access.allowedModels, deps.catalog(), health)
   } catch (refused) {
     // A valid request counts against the windows even when it is refused. If a window is used up, that error is the
@@ -47,7 +51,12 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
   }
 
   const { candidates, supply } = found
-  const { wantNanos, floorNanos, maxTokens, clampedBy } = holdFor(supply.eligible, job, deps.defaultMaxTokens)
+  let ask = holdFor(supply.eligible, job, deps.defaultMaxTokens)
+  if (isLong(job) && !hasAmpleLease(deps, caller, ask.wantNanos)) {
+    job = await measured(deps, caller, job, requestId)
+    ask = holdFor(supply.eligible, job, deps.defaultMaxTokens)
+  }
+  const { wantNanos, floorNanos, maxTokens, clampedBy } = ask
   const admission = admissionOf(caller, job, requestId, { wantNanos, floorNanos })
   const result = await requestHold(deps, admission)
   failpoint('admission-answered')
@@ -67,7 +76,39 @@ export async function admit(deps: AdmitDeps, caller: Caller, job: ChatJob, reque
     ...supply,
     maxTokens: paidTokens,
     clamp: clampOf(job, maxTokens, paidTokens, clampedBy),
+    promptLength: job.promptLength,
   }
+}
+
+/** Shorter prompts are held by their bytes: the output usually costs more. */
+const MEASURED_BYTES_MIN = 4_096
+
+/**
+ * Whether measuring the prompt may lower its hold. By bytes, English is held at four times its cost, and Thai at
+ * seven times: a prompt of 40 kB would be refused, or keep other requests out, while most of its hold comes back.
+ */
+export function isLong({ promptTextBytes, promptLength }: ChatJob): boolean {
+  return promptTextBytes >= MEASURED_BYTES_MIN && promptLength === undefined
+}
+
+/**
+ * Whether a bulk lease on this node holds several times `wantNanos`, so that measuring is not worth its time. Keys
+ * with a spend limit use no bulk lease.
+ */
+function hasAmpleLease({ ledger }: AdmitDeps, { customerId, access }: Caller, wantNanos: Nanos): boolean {
+  return access.limit === null && ledger.leaseLeftNanos(customerId) >= wantNanos * AMPLE
+}
+
+const AMPLE = 4n
+
+/**
+ * Returns the job with the length of its prompt, or unchanged when it cannot be measured now. Throws 429 when the
+ * caller has used up a window.
+ */
+export async function measured(deps: AdmitDeps, caller: Caller, job: ChatJob, requestId: string): Promise<ChatJob> {
+  refuseExhausted(deps, caller, job, requestId)
+  const promptLength = await deps.measureText(job.promptText(), caller.customerId)
+  return promptLength === null ? job : { ...job, promptLength }
 }
 
 function clampOf(

@@ -1,4 +1,4 @@
-import type { ChatJob } from '../domain/chat-job.ts'
+import { type ChatJob, heldInputTokens } from '../domain/chat-job.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import type { HealthView } from '../domain/health.ts'
 import { costNanos } from '../domain/money.ts'
@@ -72,8 +72,8 @@ function hasFeatures(offer: Offer, job: ChatJob): boolean {
  * Whether the smallest possible hold, the prompt at its bound and one token for each choice, exceeds
  * `max_cost_usd`.
  */
-function exceedsMaxCost({ price }: Offer, { inputTokensBound, choices, maxCostNanos }: ChatJob): boolean {
-  return maxCostNanos !== null && costNanos(price, inputTokensBound, choices) > maxCostNanos
+function exceedsMaxCost({ price }: Offer, job: ChatJob): boolean {
+  return job.maxCostNanos !== null && costNanos(price, heldInputTokens(job), job.choices) > job.maxCostNanos
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { ChatJob } from '../domain/chat-job.ts'
+import { type ChatJob, heldInputTokens } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Exclusion, ExclusionReason } from '../domain/handoff.ts'
 import { LATENCY_SAMPLE_AGE_MS_MAX, LATENCY_SAMPLES_MIN } from '../domain/health.ts'
@@ -64,7 +64,7 @@ function lowestCostNanos(excluded: readonly Exclusion[], candidates: readonly Of
   let lowest: Nanos | null = null
   for (const { offerId, price } of candidates) {
     if (!tooExpensive.has(offerId)) continue
-    const cost = costNanos(price, job.inputTokensBound, job.choices)
+    const cost = costNanos(price, heldInputTokens(job), job.choices)
     if (lowest === null || cost < lowest) lowest = cost
   }
   return lowest

@@ -1,4 +1,4 @@
-import type { ChatJob } from '../domain/chat-job.ts'
+import { type ChatJob, heldInputTokens } from '../domain/chat-job.ts'
 import { affordableOutputTokens, costNanos, type Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import { outputCap } from '../domain/output-cap.ts'
@@ -48,7 +48,7 @@ export function holdFor(offers: readonly Offer[], job: ChatJob, defaultMaxTokens
 export function maxTokensFor(offers: readonly Offer[], job: ChatJob, heldNanos: Nanos): number {
   let most = Number.POSITIVE_INFINITY
   for (const offer of offers) {
-    const tokens = affordableOutputTokens(offer.price, job.inputTokensBound, heldNanos)
+    const tokens = affordableOutputTokens(offer.price, heldInputTokens(job), heldNanos)
     const affordable = Math.max(0, Math.floor(tokens / job.choices))
     if (affordable < outputCap(offer, job, most)) most = affordable
   }
@@ -88,7 +88,7 @@ const FEWEST_OUTPUT_TOKENS = 16
 function highestCost(offers: readonly Offer[], job: ChatJob, maxTokens: number): Nanos {
   let most = 0n
   for (const offer of offers) {
-    const cost = costNanos(offer.price, job.inputTokensBound, outputCap(offer, job, maxTokens) * job.choices)
+    const cost = costNanos(offer.price, heldInputTokens(job), outputCap(offer, job, maxTokens) * job.choices)
     if (cost > most) most = cost
   }
   return most

@@ -4,7 +4,7 @@ import type { ApiError } from '../domain/errors.ts'
 import type { Exclusion } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
 import { candidatesFor } from '../supply/catalog/candidates.ts'
-import { type AdmitDeps, countRequest } from './admit.ts'
+import { type AdmitDeps, countRequest, isLong, measured } from './admit.ts'
 import { eligible } from './eligible.ts'
 import { explainExclusions } from './explain-exclusions.ts'
 import { type HoldRequest, holdFor } from './hold.ts'
@@ -17,6 +17,8 @@ export interface AdmissionPreview {
   readonly excluded: readonly Exclusion[]
   /** The hold that `admit` would request, or the refusal when no offer may serve the request. */
   readonly verdict: HoldRequest | ApiError
+  /** The job, with the length of its prompt if that is long. */
+  readonly job: ChatJob
 }
 
 /**
@@ -27,10 +29,11 @@ export interface AdmissionPreview {
 export async function previewAdmission(
   deps: AdmitDeps,
   caller: Caller,
-  job: ChatJob,
+  asked: ChatJob,
   requestId: string,
 ): Promise<AdmissionPreview> {
-  await countRequest(deps, caller, job, requestId)
+  await countRequest(deps, caller, asked, requestId)
+  const job = isLong(asked) ? await measured(deps, caller, asked, requestId) : asked
   const { models, offers: candidates } = candidatesFor(deps.catalog(), job, caller.access.allowedModels)
   const health = deps.health.of(caller.customerId)
   const choice = eligible(candidates, job, health)
@@ -38,5 +41,5 @@ export async function previewAdmission(
     choice.eligible.length === 0
       ? explainExclusions(choice.excluded, candidates, job)
       : holdFor(choice.eligible, job, deps.defaultMaxTokens)
-  return { models, candidates, ...choice, verdict }
+  return { models, candidates, ...choice, verdict, job }
 }

@@ -22,7 +22,8 @@ export function refusal(
   const needNanos = admission.ask?.floorNanos ?? 0n
   const need = usdText(needNanos)
   const fits = affordableTokens >= 1 ? ` You can afford max_tokens ${affordableTokens}.` : ''
-  const param = job.maxTokens === null ? undefined : 'max_tokens'
+  const change = changeThatHelps(job, affordableTokens, budgetNanos(refused))
+  const { param } = change
   const facts: ErrorFacts = {
     balance_usd: usd(refused.postedNanos),
     available_usd: usd(budgetNanos(refused)),
@@ -44,13 +45,13 @@ export function refusal(
       return new ApiError('insufficient_credits', {
         param,
         facts,
-        message: `The balance is ${usdText(refused.postedNanos)} USD, but this request may cost ${need} USD.${fits} Add credit or lower max_tokens.`,
+        message: `The balance is ${usdText(refused.postedNanos)} USD, but this request may cost ${need} USD.${fits} ${alternatives(['Add credit', change.what])}.`,
       })
     case 'in_flight_budget':
       return new ApiError('in_flight_budget', {
         param,
         facts,
-        message: `The balance is ${usdText(refused.postedNanos)} USD, but your running requests leave only ${usdText(budgetNanos(refused))} USD of it, of the daily spend cap or of the key's spend limit, and this request may cost ${need} USD.${fits} Retry when they have finished, or lower max_tokens.`,
+        message: `The balance is ${usdText(refused.postedNanos)} USD, but your running requests leave only ${usdText(budgetNanos(refused))} USD of it, of the daily spend cap or of the key's spend limit, and this request may cost ${need} USD.${fits} ${alternatives(['Retry when they have finished', change.what])}.`,
         retryAfterS: 3,
       })
     case 'daily_spend_cap_reached': {
@@ -76,10 +77,32 @@ export function refusal(
       return new ApiError('key_spend_limit_reached', {
         param,
         facts: { ...facts, limit_usd: usd(limitNanos), used_usd: usd(spentNanos), reset_at: resetAt },
-        message: `The spend limit of this API key is ${usdText(limitNanos)} USD, of which ${usdText(spentNanos)} USD is used, but this request may cost ${need} USD.${fits} ${resetAt === null ? 'The limit does not reset: use another key' : `The limit resets at ${resetAt}; until then use another key`} or lower max_tokens.`,
+        message: `The spend limit of this API key is ${usdText(limitNanos)} USD, of which ${usdText(spentNanos)} USD is used, but this request may cost ${need} USD.${fits} ${resetAt === null ? 'The limit does not reset' : `The limit resets at ${resetAt}`}. ${alternatives(['Use another key', change.what])}.`,
       })
     }
   }
+}
+
+/** Returns what to change in the request so that `budgetNanos` pays for it, and the parameter; null if nothing helps. */
+function changeThatHelps(
+  { maxTokens, choices }: ChatJob,
+  affordableTokens: number,
+  budgetNanos: Nanos,
+): { readonly what: string | null; readonly param?: string } {
+  if (affordableTokens >= 1) {
+    return maxTokens === null
+      ? { what: `send max_tokens ${affordableTokens}` }
+      : { what: 'lower max_tokens', param: 'max_tokens' }
+  }
+  if (budgetNanos <= 0n) return { what: null }
+  // Not even one token fits along with the prompt.
+  return choices > 1
+    ? { what: 'lower n or shorten the messages', param: 'n' }
+    : { what: 'shorten the messages', param: 'messages' }
+}
+
+function alternatives(actions: readonly (string | null)[]): string {
+  return actions.filter(action => action !== null).join(' or ')
 }
 
 /**

@@ -42,9 +42,18 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
     failpoint('dispatch-answered')
     const { offer } = answer
     if (plan.hasChoice) deps.affinity.remember(caller.customerId, job, offer.offerId)
-    context = { ticket, job, dialect, signal, chargeEarlyDisconnect: () => running.chargeEarlyDisconnect(offer) }
+    const { measureText } = deps
+    context = {
+      ticket,
+      job,
+      dialect,
+      signal,
+      measureText,
+      chargeEarlyDisconnect: () => running.chargeEarlyDisconnect(offer),
+    }
     if (answer.kind === 'whole') {
-      const { receipt, body } = relayWhole(context, answer)
+      const relayed = relayWhole(context, answer)
+      const { receipt, body } = relayed instanceof Promise ? await relayed : relayed
       const costNanos = await running.settle(receipt)
       return { servedBy: servedBy(ticket, job, offer), whole: { body: body(costNanos), costNanos } }
     }

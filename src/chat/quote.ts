@@ -1,13 +1,13 @@
 import { previewAdmission } from '../admit/preview-admission.ts'
 import type { ChatQuote } from '../api/chat-quote-schema.ts'
-import { countPromptTokens } from '../dialects/tokens/count-prompt-tokens.ts'
 import type { Caller } from '../domain/caller.ts'
-import type { ChatJob } from '../domain/chat-job.ts'
+import { type ChatJob, heldInputTokens } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Ticket } from '../domain/handoff.ts'
 import { costNanos, usd, usdPerMillion } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import { expectedUse, route } from '../route/route.ts'
+import { countPromptTokens } from '../tokens/count-prompt-tokens.ts'
 import type { CompleteDeps } from './complete.ts'
 
 /**
@@ -18,10 +18,11 @@ import type { CompleteDeps } from './complete.ts'
 export async function quote(
   deps: Pick<CompleteDeps, 'admit' | 'route' | 'affinity' | 'random'>,
   caller: Caller,
-  job: ChatJob,
+  asked: ChatJob,
   requestId: string,
 ): Promise<ChatQuote> {
-  const { models, candidates, eligible, excluded, verdict } = await previewAdmission(deps.admit, caller, job, requestId)
+  const preview = await previewAdmission(deps.admit, caller, asked, requestId)
+  const { models, candidates, eligible, excluded, verdict, job } = preview
   const offers = new Map(candidates.map(offer => [offer.offerId, offer]))
   const common = { object: 'chat.completion.quote' as const, id: requestId, model: job.model }
   const notEligible = excluded.map(({ offerId, reason }) => ({ ...describeServer(offers.get(offerId)!), reason }))
@@ -55,7 +56,7 @@ export async function quote(
   const stickyOfferId = eligible.length > 1 ? deps.affinity.find(caller.customerId, job) : null
   const health = deps.admit.health.of(caller.customerId)
   const { ranks } = route(ticket, job, { ...deps.route, health, stickyOfferId }, deps.random)
-  const inputTokens = countPromptTokens(job)
+  const inputTokens = countPromptTokens(job, job.promptLength)
   const { outputTokens } = expectedUse(job, maxTokens)
   const expectedUsd = ({ price }: Offer) => usd(costNanos(price, inputTokens, outputTokens))
   return {
@@ -75,7 +76,7 @@ export async function quote(
         output_usd_per_million: usdPerMillion(offer.price.outputPicoPerToken),
       },
       expected_cost_usd: expectedUsd(offer),
-      worst_case_cost_usd: usd(costNanos(offer.price, job.inputTokensBound, maxTokens * job.choices)),
+      worst_case_cost_usd: usd(costNanos(offer.price, heldInputTokens(job), maxTokens * job.choices)),
       predicted_ms: predictedMs === null ? null : Math.round(predictedMs),
       trust_score: offer.endpoint.kind === 'hoster' ? trust : null,
       in_flight: inFlight,

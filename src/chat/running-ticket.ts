@@ -1,16 +1,20 @@
 import type { Receipt, Ticket } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
+import type { MeasureText } from '../domain/text-length.ts'
+import { hasClientLeft } from '../domain/upstream-failure.ts'
 import { inputCostNanos } from '../relay/bill.ts'
 import { faultReceipt, unservedReceipt } from '../relay/unserved-receipt.ts'
 import type { Rank } from '../route/route.ts'
 import { routingNote } from '../route/routing-note.ts'
 import { type SettleDeps, settle } from '../settle/settle.ts'
+import { SHORT_TEXT_UNITS } from '../tokens/estimate-tokens.ts'
 import type { CompletionRequest } from './completion-request.ts'
 
 export interface RunningTicketDeps {
   readonly route: { readonly cloudCompetes?: boolean }
   readonly settle: SettleDeps
+  readonly measureText: MeasureText
   /**
    * Records that a client left before its first token. Returns true when its free departures are used up, so
    * that it pays for its input, worth `inputNanos`.
@@ -59,7 +63,9 @@ export class RunningTicket {
     if (!this.#ticket.hold.isOpen) return
     const { job, signal } = this.#request
     try {
-      await this.settle(unservedReceipt(failure, this.#ticket, job, signal, offer => this.chargeEarlyDisconnect(offer)))
+      const charge = (offer: Offer) => this.chargeEarlyDisconnect(offer)
+      const ticket = hasClientLeft(signal) ? await this.#measuredTicket() : this.#ticket
+      await this.settle(unservedReceipt(failure, ticket, job, signal, charge))
     } catch (fault) {
       this.reportFault(fault)
       await this.close()
@@ -83,7 +89,15 @@ export class RunningTicket {
    */
   chargeEarlyDisconnect(offer: Offer): boolean {
     const { caller, job } = this.#request
-    return this.#deps.noteEarlyDisconnect(caller.customerId, inputCostNanos(job, offer))
+    return this.#deps.noteEarlyDisconnect(caller.customerId, inputCostNanos(job, offer, this.#ticket.promptLength))
+  }
+
+  /** Returns the ticket with the length of a long prompt, which may have to be billed. */
+  async #measuredTicket(): Promise<Ticket> {
+    const { job } = this.#request
+    if (this.#ticket.promptLength !== undefined || job.promptTextBytes <= SHORT_TEXT_UNITS) return this.#ticket
+    const promptLength = await this.#deps.measureText(job.promptText(), this.#ticket.caller.customerId)
+    return promptLength === null ? this.#ticket : { ...this.#ticket, promptLength }
   }
 
   reportFault(fault: unknown): void {

@@ -1,28 +1,31 @@
-import { countTokens } from '../dialects/tokens/count-tokens.ts'
+import { countTokens } from '../tokens/count-tokens.ts'
+import { estimateTokens, SHORT_TEXT_UNITS } from '../tokens/estimate-tokens.ts'
 import { type ChatRequest, messageText } from './chat-request.ts'
 
 /**
  * Counts the tokens of a prompt by OpenAI's published rule: 3 for each message plus its role, text and name (1
  * more for a name), and 3 for the start of the answer. Tool calls and tool definitions count as their JSON.
- * Images cost nothing, because the demo ignores them.
- * @param stopAbove counting stops above this, so that a prompt far beyond the context window takes no longer
- * than the window
+ * Images cost nothing, because the demo ignores them. Long text is estimated: the demo shares the event loop of the
+ * gateway.
  */
-export function countPrompt(request: Pick<ChatRequest, 'messages'> & { tools: unknown }, stopAbove: number): number {
+export function countPrompt(request: Pick<ChatRequest, 'messages'> & { tools: unknown }): number {
+  const texts: string[] = []
   let count = 3
-  const add = (text: string) => {
-    if (count <= stopAbove) count += countTokens(text, stopAbove - count)
-  }
   for (const message of request.messages) {
     count += 3
-    add(message.role)
-    add(messageText(message.content))
+    texts.push(message.role, messageText(message.content))
     if (message.name) {
       count += 1
-      add(message.name)
+      texts.push(message.name)
     }
-    if (message.tool_calls) add(JSON.stringify(message.tool_calls))
+    if (message.tool_calls) texts.push(JSON.stringify(message.tool_calls))
   }
-  if (Array.isArray(request.tools) && request.tools.length > 0) add(JSON.stringify(request.tools))
-  return count
+  if (Array.isArray(request.tools) && request.tools.length > 0) texts.push(JSON.stringify(request.tools))
+  return count + tokensOf(texts)
+}
+
+function tokensOf(texts: readonly string[]): number {
+  const units = texts.reduce((sum, text) => sum + text.length, 0)
+  if (units > SHORT_TEXT_UNITS) return estimateTokens(texts.join('\n'))
+  return texts.reduce((sum, text) => sum + countTokens(text), 0)
 }

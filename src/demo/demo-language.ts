@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { specialTokensAsText, tokenizer, tokenizerSlices } from '../dialects/tokens/count-tokens.ts'
+import { sliceText, tokenizer } from '../tokens/tokenizer.ts'
 import { type Candidate, type NgramModel, trainNgram } from './ngram-model.ts'
 
 /** One generated token. Its text is empty if the token holds only the first bytes of a character. */
@@ -48,15 +48,11 @@ export function loadDemoLanguage(): DemoLanguage {
 
 /** Yields the tokens of a fixed text. Encodes one slice at a time, so that unread text costs nothing. */
 export function* textPieces(text: string): Generator<Piece, void, undefined> {
-  const { decode, encode } = tokenizer()
-  for (const slice of tokenizerSlices(text)) {
-    // Decode each slice completely before yielding: `decode` keeps the first bytes of a split character for
-    // its next call, even if that call is for another text.
-    yield* encode(slice, specialTokensAsText).map(token => ({
-      token,
-      text: decode([token]),
-      probability: 1,
-      candidates: [],
-    }))
+  for (const slice of sliceText(text)) {
+    // Keeps the first bytes of a split character until the next token.
+    const decoder = new TextDecoder()
+    for (const { rank, bytes } of tokenizer().encode(slice)) {
+      yield { token: rank, text: decoder.decode(bytes, { stream: true }), probability: 1, candidates: [] }
+    }
   }
 }

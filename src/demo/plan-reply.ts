@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { countTokens } from '../dialects/tokens/count-tokens.ts'
 import type { FinishReason } from '../domain/completion.ts'
+import { countTokens } from '../tokens/count-tokens.ts'
 import { type ChatRequest, messageText, type RequestMessage } from './chat-request.ts'
 import { chooseTool } from './choose-tool.ts'
 import { type DemoLanguage, type Piece, textPieces } from './demo-language.ts'

@@ -32,8 +32,8 @@ export interface DemoUpstream {
 
 /**
  * Starts the demo upstream on a free loopback port: POST /v1/chat/completions, GET /v1/models, GET
- * /v1/models/{id}, GET /health. The gateway reaches it through the same client as any other upstream, and its
- * token counts are exact.
+ * /v1/models/{id}, GET /health. The gateway reaches it through the same client as any other upstream. Its
+ * token counts are exact, except for long prompts, which it estimates.
  * @param options.apiKey bearer token required by every path except /health, so that only this process can use
  * the server
  * @param options.seed added to the seed of each request
@@ -80,10 +80,7 @@ export async function startDemoUpstream(
         },
       )
     }
-    const promptTokens = countPrompt(
-      { ...chatRequest, tools: (body as { tools?: unknown }).tools },
-      demoModel.contextTokens,
-    )
+    const promptTokens = countPrompt({ ...chatRequest, tools: (body as { tools?: unknown }).tools })
     if (promptTokens > demoModel.contextTokens) {
       throw new DemoError(400, `The demo's context window is ${demoModel.contextTokens} tokens. Shorten messages.`, {
         param: 'messages',

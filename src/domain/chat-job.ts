@@ -1,4 +1,5 @@
 import type { Nanos } from './money.ts'
+import type { TextLength } from './text-length.ts'
 
 export const serviceTiers = ['cheapest', 'balanced', 'fastest'] as const
 /** How offers are ranked. Not related to the account tier, which sets limits. */
@@ -61,11 +62,12 @@ export interface ChatJob {
    * flat bound.
    */
   readonly inputTokensBound: number
-  /**
-   * Joins the text of the prompt (messages and tools). Its tokens are counted when the upstream reports no
-   * usage.
-   */
+  /** Joins the text of the prompt: messages and tools. */
   readonly promptText: () => string
+  /** The UTF-8 bytes of this text; part of `inputTokensBound`. */
+  readonly promptTextBytes: number
+  /** The length of this text; undefined until it has been measured, which only long prompts are. */
+  readonly promptLength?: TextLength | undefined
   /** Flat token bound of images, audio and files; part of `inputTokensBound`. */
   readonly mediaTokensBound: number
   readonly messageCount: number
@@ -74,4 +76,11 @@ export interface ChatJob {
    * and the gateway's own.
    */
   readonly forward: Readonly<Record<string, unknown>>
+}
+
+/** Returns the tokens of the prompt that a hold must cover: fewer than its bytes once its text has been measured. */
+export function heldInputTokens({ inputTokensBound, promptTextBytes, promptLength }: ChatJob): number {
+  return promptLength === undefined
+    ? inputTokensBound
+    : Math.min(inputTokensBound, inputTokensBound - promptTextBytes + promptLength.tokensBound)
 }

@@ -36,7 +36,7 @@ export const errorTable = {
   insufficient_credits: row(
     402,
     'insufficient_quota',
-    'The credit balance does not cover this request. Add credit or lower max_tokens.',
+    'The credit balance does not cover this request. Add credit, lower max_tokens or shorten the messages.',
   ),
   daily_spend_cap_reached: row(
     402,
@@ -47,13 +47,13 @@ export const errorTable = {
   key_spend_limit_reached: row(
     402,
     'insufficient_quota',
-    'The spend limit of this API key is reached. Wait until it resets, use another key, or lower max_tokens.',
+    'The spend limit of this API key is reached. Wait until it resets, use another key, lower max_tokens or shorten the messages.',
     { shouldRetry: false },
   ),
   in_flight_budget: row(
     402,
     'insufficient_quota',
-    'Your running requests hold the rest of the balance, the daily spend cap or the spend limit of this API key. Retry when they have finished, or lower max_tokens.',
+    'Your running requests hold the rest of the balance, the daily spend cap or the spend limit of this API key. Retry when they have finished, lower max_tokens or shorten the messages.',
   ),
   model_not_allowed: row(
     403,

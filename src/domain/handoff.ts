@@ -2,6 +2,7 @@ import type { Caller } from './caller.ts'
 import type { ChatChunk, ChatCompletion, Envelope, TokenUsage } from './completion.ts'
 import type { Nanos } from './money.ts'
 import type { Offer, ProviderKind } from './offer.ts'
+import type { TextLength } from './text-length.ts'
 
 /** An offer that may not serve a job, with the reason. Refusals list how many offers each constraint excluded. */
 export interface Exclusion {
@@ -49,6 +50,8 @@ export interface Ticket {
   readonly maxTokens: number
   /** Why `maxTokens` is lower than requested (`asked` null: lower than the default); null when it is not. */
   readonly clamp: { readonly asked: number | null; readonly by: ClampReason } | null
+  /** The length of the prompt, if the admission measured it. */
+  readonly promptLength?: TextLength | undefined
 }
 
 /** `model`: no offer generates as many tokens, or the answering one does not. */

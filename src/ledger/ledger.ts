@@ -33,6 +33,8 @@ export interface Ledger {
    * `admit` must be called.
    */
   refusalOf(admission: Admission): AdmissionResult | undefined
+  /** What this node could hold for the customer from its bulk lease; 0 without one. */
+  leaseLeftNanos(customerId: string): bigint
   /**
    * Resolves when the charge can no longer be lost: it is in the journal, or without a journal it is
    * committed. A charge in the journal is committed soon after, by this process or the next one. Rejects with
@@ -102,6 +104,7 @@ export function createLedger(deps: LedgerDeps): Ledger {
 
   return {
     refusalOf: admission => exhausted.refuse(admission),
+    leaseLeftNanos: customerId => book.leftNanos(customerId),
     admit(admission) {
       const refusal = exhausted.refuse(admission)
       if (refusal !== undefined) return Promise.resolve(refusal)

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { countTokens } from '../dialects/tokens/count-tokens.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'
 import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
 import type { ProviderKind } from '../domain/offer.ts'
+import { countTokens } from '../tokens/count-tokens.ts'
 import { bill } from './bill.ts'
 
 const prompt = 'How far is it from the signal box to the river?'

@@ -1,11 +1,12 @@
-import { countPromptTokens } from '../dialects/tokens/count-prompt-tokens.ts'
-import { estimateTokens } from '../dialects/tokens/estimate-tokens.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { TokenUsage } from '../domain/completion.ts'
 import type { Answer, Outcome, Receipt, Ticket } from '../domain/handoff.ts'
 import { costNanos, type Nanos, usd } from '../domain/money.ts'
 import type { Offer } from '../domain/offer.ts'
 import { outputCap } from '../domain/output-cap.ts'
+import type { TextLength } from '../domain/text-length.ts'
+import { countPromptTokens } from '../tokens/count-prompt-tokens.ts'
+import { estimateTokens } from '../tokens/estimate-tokens.ts'
 
 /** The facts about an ended answer that decide its bill. */
 export interface Delivered {
@@ -25,6 +26,14 @@ export interface Delivered {
    * of the day.
    */
   readonly chargeInputOnly?: boolean
+  /** The lengths of long texts. Long texts without a length are estimated. */
+  readonly measured?: MeasuredTexts | undefined
+}
+
+/** Undefined where a text is short, or could not be measured in time. */
+export interface MeasuredTexts {
+  readonly prompt: TextLength | undefined
+  readonly output: TextLength | undefined
 }
 
 /**
@@ -57,8 +66,8 @@ export function bill(ticket: Ticket, job: ChatJob, answer: Answer, delivered: De
 }
 
 /** Returns the cost of the prompt alone at this offer, by the gateway's count. */
-export function inputCostNanos(job: ChatJob, offer: Offer): Nanos {
-  return costNanos(offer.price, countPromptTokens(job), 0)
+export function inputCostNanos(job: ChatJob, offer: Offer, promptLength: TextLength | undefined): Nanos {
+  return costNanos(offer.price, countPromptTokens(job, promptLength), 0)
 }
 
 interface Measured {
@@ -74,10 +83,11 @@ const notBilled: Measured = { inputTokens: 0, outputTokens: 0, source: 'none', c
 
 function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delivered): Measured {
   const { outcome, reported, text } = delivered
+  const countInput = () => countPromptTokens(job, ticket.promptLength ?? delivered.measured?.prompt)
   if (outcome !== 'served' && outcome !== 'client_gone') return notBilled
   if (text.length === 0 && delivered.hasMedia !== true) {
     if (delivered.chargeInputOnly !== true) return notBilled
-    const countedInput = countPromptTokens(job)
+    const countedInput = countInput()
     return { inputTokens: countedInput, outputTokens: 0, source: 'gateway', countedInput, countedOutput: 0 }
   }
   const isHoster = answer.offer.endpoint.kind === 'hoster'
@@ -88,10 +98,10 @@ function measure(ticket: Ticket, job: ChatJob, answer: Answer, delivered: Delive
   // Counting a long text is slow, so the result is cached: it is needed up to twice.
   let countedOutput: number | undefined
   const countOutput = () => {
-    countedOutput ??= estimateTokens(text.toString())
+    countedOutput ??= delivered.measured?.output?.tokens ?? estimateTokens(text.toString())
     return countedOutput
   }
-  const input = chooseCount(reportedInput, () => countPromptTokens(job), isHoster)
+  const input = chooseCount(reportedInput, countInput, isHoster)
   const output = chooseCount(
     outcome === 'client_gone' && isOutdated(reportedOutput, countOutput) ? null : reportedOutput,
     countOutput,

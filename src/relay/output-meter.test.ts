@@ -33,3 +33,11 @@ test('stops counting a long text once the result is certain', () => {
   expect(meter.isOverLimit()).toBe(true)
   expect(slices).toHaveBeenCalledOnce()
 })
+
+test('counts a huge piece over several calls', () => {
+  const meter = new OutputMeter(50_000)
+  meter.addText(' '.repeat(1_000_000))
+  const slices = vi.spyOn(meter.text, 'slice')
+  expect(meter.isOverLimit()).toBe(false)
+  expect(slices).toHaveBeenCalledTimes(128)
+})

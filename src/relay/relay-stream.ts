@@ -5,7 +5,8 @@ import { outputCap } from '../domain/output-cap.ts'
 import { Cancelled, type CancelReason, UpstreamFailure } from '../domain/upstream-failure.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import { failpoint } from '../runtime/failpoint.ts'
-import { bill, billedUsage } from './bill.ts'
+import { bill, billedUsage, type Delivered } from './bill.ts'
+import { measureLongTexts } from './measure-long-texts.ts'
 import { MeteredStream } from './metered-stream.ts'
 import type { RelayContext } from './relay-whole.ts'
 
@@ -56,14 +57,17 @@ export async function relayStream(
   // Thinking tokens cannot be counted in the text that a client received before it left. Gemini reports them
   // in every chunk (ogx issue 5122), so the latest report is used.
   const reported = outcome === 'client_gone' ? answer.chunks.usage : stream.reported
-  const receipt = bill(ticket, job, answer, {
+  const delivered: Delivered = {
     outcome,
     text,
     hasMedia,
     reported,
     finishReason,
     chargeInputOnly: outcome === 'client_gone' && text.length === 0 && !hasMedia && context.chargeEarlyDisconnect(),
-  })
+  }
+  const measuring = measureLongTexts(context.measureText, ticket, job, answer, delivered)
+  const measured = measuring && (await measuring)
+  const receipt = bill(ticket, job, answer, { ...delivered, measured })
   return {
     receipt,
     failure,

@@ -3,10 +3,12 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import type { ChunkDelta } from '../domain/completion.ts'
 import type { Receipt, Ticket, WholeAnswer } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
+import type { MeasureText } from '../domain/text-length.ts'
 import { hasClientLeft } from '../domain/upstream-failure.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
-import { bill, billedUsage } from './bill.ts'
+import { bill, billedUsage, type Delivered, type MeasuredTexts } from './bill.ts'
 import { generatedText, hasMedia } from './generated-text.ts'
+import { measureLongTexts } from './measure-long-texts.ts'
 
 export interface RelayContext {
   readonly ticket: Ticket
@@ -22,6 +24,7 @@ export interface RelayContext {
    * time.
    */
   readonly chargeEarlyDisconnect: () => boolean
+  readonly measureText: MeasureText
 }
 
 export interface RelayedAnswer {
@@ -34,13 +37,13 @@ export interface RelayedAnswer {
  * Bills a whole answer and encodes it for the client, without usage. Throws before anything is charged if the
  * answer cannot be encoded because it is nested too deeply.
  */
-export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedAnswer {
+export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedAnswer | Promise<RelayedAnswer> {
   const { ticket, job, dialect, signal } = context
   const { usage: reported, ...completion } = answer.completion
   // A gateway that is shutting down still delivers an answer that is complete.
   const isGone = hasClientLeft(signal)
   const messages = completion.choices.map(({ message }) => message as ChunkDelta)
-  const receipt = bill(ticket, job, answer, {
+  const delivered: Delivered = {
     outcome: isGone ? 'client_gone' : 'served',
     // A client that left before the whole answer was ready received nothing, no matter how much was generated.
     text: isGone ? '' : generatedText(messages),
@@ -48,7 +51,11 @@ export function relayWhole(context: RelayContext, answer: WholeAnswer): RelayedA
     reported: reported ?? null,
     finishReason: completion.choices[0]?.finish_reason ?? null,
     chargeInputOnly: isGone && context.chargeEarlyDisconnect(),
-  })
+  }
   const text = dialect.answer.encode(completion)
-  return { receipt, body: costNanos => dialect.answer.withUsage(text, billedUsage(reported, receipt, costNanos)) }
+  const relayed = (measured?: MeasuredTexts): RelayedAnswer => {
+    const receipt = bill(ticket, job, answer, measured === undefined ? delivered : { ...delivered, measured })
+    return { receipt, body: costNanos => dialect.answer.withUsage(text, billedUsage(reported, receipt, costNanos)) }
+  }
+  return measureLongTexts(context.measureText, ticket, job, answer, delivered)?.then(relayed) ?? relayed()
 }

@@ -1,10 +1,10 @@
-import { countPromptTokens } from '../dialects/tokens/count-prompt-tokens.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
 import type { Outcome, Receipt, Ticket } from '../domain/handoff.ts'
 import type { Offer } from '../domain/offer.ts'
 import { hasClientLeft, Unserved } from '../domain/upstream-failure.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
+import { countPromptTokens } from '../tokens/count-prompt-tokens.ts'
 
 /**
  * Returns the receipt of a request that got no answer. The request is free, with one exception: a client that
@@ -28,7 +28,7 @@ export function unservedReceipt(
   const charged = outcome === 'client_gone' && workingOffer !== null && chargeEarlyDisconnect(workingOffer)
   const free = { ...faultReceipt, outcome, attempts }
   if (!charged) return free
-  const inputTokens = countPromptTokens(job)
+  const inputTokens = countPromptTokens(job, ticket.promptLength)
   return {
     ...free,
     offer: workingOffer,

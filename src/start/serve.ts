@@ -21,6 +21,7 @@ export async function serve(input: Omit<ComposeInput, 'version'>): Promise<{ app
   }
   const app = await compose({ ...input, version: packageJson.version })
   try {
+    app.warmUp()
     runFullGc()
     lowerGcPriority()
     await listen(app, input.config)

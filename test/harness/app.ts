@@ -139,8 +139,9 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     isOnlyNode: false,
     random: options.random ?? (() => 0.5),
     ...(options.clock && { clock: options.clock }),
-    // The wait after a drain protects requests of proxies, and tests use none.
-    timeouts: { closingGraceMs: 0, ...options.timeouts },
+    // The wait after a drain protects requests of proxies, and tests use none. Prompts are measured however busy the
+    // machine is.
+    timeouts: { closingGraceMs: 0, measureTextMs: 60_000, ...options.timeouts },
   })
   await app.server.listen({ host: '127.0.0.1', port: 0 })
   const url = `http://127.0.0.1:${(app.server.server.address() as AddressInfo).port}`

@@ -48,7 +48,8 @@ async function stream(
     return onWrite(text)
   }
   const ticket = { ...planOf(offers).ticket, maxTokens }
-  const context = { ticket, job, dialect: chatDialect, signal, chargeEarlyDisconnect: () => true }
+  const measureText = () => Promise.reject(new Error('no text here is long'))
+  const context = { ticket, job, dialect: chatDialect, signal, measureText, chargeEarlyDisconnect: () => true }
   if (answer.kind !== 'stream') throw new Error('the answer is no stream')
   const relayed = await relayStream(context, answer, write)
   const last = relayed.lastEvents(0n)

@@ -67,6 +67,7 @@ export function jobOf(
     features: new Set(),
     inputTokensBound: 400,
     promptText: () => '',
+    promptTextBytes: 0,
     mediaTokensBound: 0,
     messageCount: 1,
     hasStop: false,

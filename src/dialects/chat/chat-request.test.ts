@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { z } from 'zod'
-import { countPromptTokens } from '../tokens/count-prompt-tokens.ts'
-import { countTokens } from '../tokens/count-tokens.ts'
+import { countPromptTokens } from '../../tokens/count-prompt-tokens.ts'
+import { countTokens } from '../../tokens/count-tokens.ts'
 import { parseChatRequest } from './chat-request.ts'
 import { chatRequestSchema, messageSchema } from './chat-request-schema.ts'
 
@@ -395,8 +395,8 @@ describe('the bound on input tokens', () => {
     '  \n\t  ',
   ])('is never below the count of %j', content => {
     const job = parse({ model: 'm', messages: [{ role: 'user', content }] })
-    expect(countPromptTokens(job)).toBeLessThanOrEqual(job.inputTokensBound)
-    expect(countPromptTokens(job)).toBe(countTokens(content) + 6)
+    expect(countPromptTokens(job, undefined)).toBeLessThanOrEqual(job.inputTokensBound)
+    expect(countPromptTokens(job, undefined)).toBe(countTokens(content) + 6)
   })
 })
 

@@ -45,6 +45,8 @@ export function parseChatRequest(body: Buffer): ChatJob {
     features: requiredFeatures(messages, input),
     inputTokensBound: size.tokensBound,
     promptText: () => promptText(messages, input),
+    promptTextBytes: size.textBytes,
+    promptLength: undefined,
     mediaTokensBound: size.mediaTokensBound,
     messageCount: messages.length,
     forward,

@@ -18,7 +18,7 @@ const AUDIO_BYTES_PER_TOKEN = 16
 const FILE_BYTES_PER_TOKEN = 4
 
 /** The fields besides the messages that every upstream renders into the prompt. */
-const promptFields = ['tools', 'functions', 'response_format', 'tool_choice'] as const
+const promptFields = new Set(['tools', 'functions', 'response_format', 'tool_choice'])
 /**
  * Fields that no upstream renders into the prompt. Any other forwarded field (vLLM's `documents` and
  * `chat_template_kwargs`, unknown fields) may end up in the prompt, so the bound covers it.
@@ -47,12 +47,14 @@ const partFields = new Set(['type', 'text', 'refusal', 'image_url', 'input_audio
  * per byte of UTF-8. Media count flat or by size, never as text.
  *
  * @param forwarded all fields that upstreams receive
+ * @returns `textBytes`: the bytes of the text that `promptText` joins; part of the bound
  */
 export function measurePrompt(
   messages: readonly ChatMessage[],
   forwarded: JsonObject,
-): { tokensBound: number; mediaTokensBound: number } {
+): { tokensBound: number; textBytes: number; mediaTokensBound: number } {
   let textBytes = 0
+  let otherBytes = 0
   let mediaTokensBound = 0
   const addText = (text: string) => {
     textBytes += Buffer.byteLength(text)
@@ -62,12 +64,16 @@ export function measurePrompt(
     if (!Array.isArray(message.content)) continue
     for (const part of message.content) {
       mediaTokensBound += mediaTokens(part)
-      for (const key in part) if (!partFields.has(key)) textBytes += jsonBytes(part[key])
+      for (const key in part) if (!partFields.has(key)) otherBytes += jsonBytes(part[key])
     }
   }
-  for (const key in forwarded) if (key !== 'messages' && !settings.has(key)) textBytes += jsonBytes(forwarded[key])
-  const tokensBound = textBytes + messages.length * MESSAGE_TOKENS + REQUEST_TOKENS + mediaTokensBound
-  return { tokensBound, mediaTokensBound }
+  for (const key in forwarded) {
+    if (key === 'messages' || settings.has(key)) continue
+    if (promptFields.has(key)) textBytes += jsonBytes(forwarded[key])
+    else otherBytes += jsonBytes(forwarded[key])
+  }
+  const tokensBound = textBytes + otherBytes + messages.length * MESSAGE_TOKENS + REQUEST_TOKENS + mediaTokensBound
+  return { tokensBound, textBytes, mediaTokensBound }
 }
 
 /** Joins all text of the prompt, including the tools. */

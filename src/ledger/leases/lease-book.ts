@@ -53,6 +53,11 @@ export class LeaseBook {
     return customer !== undefined && (customer.serving !== undefined || customer.draining.size > 0)
   }
 
+  /** What the serving lease of the customer has left; 0 without one. */
+  leftNanos(customerId: string): Nanos {
+    return this.#customers.get(customerId)?.serving?.leftNanos ?? 0n
+  }
+
   // ---------------------------------------------------------------- requests
 
   /** Holds money and a slot for the request. Undefined when the customer has no serving lease with room. */

@@ -41,6 +41,8 @@ export interface NodeTimeouts {
   readonly slowReaderMs: number
   /** How long a closing server still answers on open connections after a drain, ms. */
   readonly closingGraceMs: number
+  /** How long a long prompt or answer may take to be measured, ms. After that a cheap bound is used. */
+  readonly measureTextMs: number
   /** How often the ledger is searched for new alerts, ms. */
   readonly alertIntervalMs: number
 }

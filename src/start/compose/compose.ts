@@ -1,6 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
 import { failpoint } from '../../runtime/failpoint.ts'
+import { tokenizer } from '../../tokens/tokenizer.ts'
 import { createAlertParts } from './alerts.ts'
 import { startBackgroundWork } from './background-work.ts'
 import { startCallers } from './callers.ts'
@@ -12,12 +13,15 @@ import { createLimits } from './limits.ts'
 import { startMoney } from './money.ts'
 import { createService } from './service.ts'
 import { startSupply } from './supply.ts'
+import { createTokenCounter } from './tokens.ts'
 import { createUsage } from './usage.ts'
 
 export interface App {
   readonly server: FastifyInstance
   /** The metrics of this node. */
   readonly metrics: Registry
+  /** Loads what the first request would otherwise wait for: the tokenizer, here and in its thread. Takes 0.2 s. */
+  readonly warmUp: () => void
   /** Reads changes to keys, customers, hosters and prices now, instead of within a second. */
   readonly noticeChanges: () => Promise<void>
   /**
@@ -43,7 +47,8 @@ export async function compose(input: ComposeInput): Promise<App> {
   const callers = startCallers(context, database, supply)
   const alerts = createAlertParts(context, database, supply)
   const service = createService(context, database, money)
-  const generation = startGeneration(context, { database, money, limits, supply, callers, alerts, service })
+  const tokens = createTokenCounter(context)
+  const generation = startGeneration(context, { database, money, limits, supply, callers, alerts, service, tokens })
   const usage = createUsage(context, database, limits)
   await startBackgroundWork(context, database, alerts)
   const features = [generation, usage, callers, supply, alerts, service]
@@ -54,6 +59,10 @@ export async function compose(input: ComposeInput): Promise<App> {
   return {
     server,
     metrics: metrics.registry,
+    warmUp() {
+      tokens.start()
+      tokenizer()
+    },
     noticeChanges: () => callers.changes.poll(),
     async close({ drainMs, signal, onDrained }) {
       inFlight.close()

@@ -7,6 +7,7 @@ import { generationEndpoint } from '../../http/endpoints/generation-endpoint.ts'
 import { createAffinity } from '../../route/affinity.ts'
 import { createOverReports } from '../../settle/over-reports.ts'
 import type { SettleDeps } from '../../settle/settle.ts'
+import type { TokenCounter } from '../../tokens/token-counter.ts'
 import type { Alerts } from './alerts.ts'
 import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'
@@ -26,6 +27,7 @@ interface GenerationParts {
   readonly callers: Callers
   readonly alerts: Alerts
   readonly service: Service
+  readonly tokens: TokenCounter
 }
 
 /** Creates the generation endpoints. They serve requests with and without an Idempotency-Key. */
@@ -62,6 +64,7 @@ function createChat(context: ComposeContext, parts: GenerationParts): CompleteDe
   const { ledger } = parts.money
   const { catalog, breakers: health, upstream } = parts.supply
   const { windows, earlyDisconnects } = parts.limits
+  const measureText = parts.tokens.measure
   return {
     admit: {
       catalog: catalog.current,
@@ -69,8 +72,10 @@ function createChat(context: ComposeContext, parts: GenerationParts): CompleteDe
       ledger,
       windows,
       clock,
+      measureText,
       defaultMaxTokens: config.models.defaultMaxTokens,
     },
+    measureText,
     route: { cloudCompetes: config.routing.cloudCompetes },
     affinity: createAffinity({ clock }),
     random,

@@ -1,0 +1,15 @@
+import type { ChatJob } from '../domain/chat-job.ts'
+import type { TextLength } from '../domain/text-length.ts'
+import { estimateTokens } from './estimate-tokens.ts'
+
+const TOKENS_PER_MESSAGE = 3
+
+/**
+ * Counts the tokens of the prompt: its text, a few for each message, and media at their flat bound. Never above
+ * `inputTokensBound`. Long text that has not been measured is estimated.
+ */
+export function countPromptTokens(job: ChatJob, length: TextLength | undefined): number {
+  const textTokens = length?.tokens ?? estimateTokens(job.promptText())
+  const tokens = textTokens + (job.messageCount + 1) * TOKENS_PER_MESSAGE + job.mediaTokensBound
+  return Math.min(tokens, job.inputTokensBound)
+}
