@@ -1,3 +1,4 @@
+import { grantGatewayRights } from '../db/gateway-role.ts'
 import { migrate, migrationsDir, pendingMigrations } from '../db/migrate.ts'
 import { openDatabase } from '../db/open-database.ts'
 import { createPool, type Pool } from '../db/pool.ts'
@@ -25,11 +26,12 @@ export async function withDatabase<T>(
   }
   const database = await openDatabase({
     databaseUrl: config.databaseUrl ?? undefined,
+    ownerUrl: config.databaseOwnerUrl ?? undefined,
     dataDir: config.dataDir,
     log: { info: output.note, warn: output.note },
   })
   try {
-    const pool = createPool(database.connection, {
+    const pool = createPool(database.owner, {
       max: 4,
       applicationName: 'switchyard cli',
       // No client waits for a command, and an audit reads the whole ledger.
@@ -39,7 +41,8 @@ export async function withDatabase<T>(
     try {
       await requireNoOlderServer(pool)
       const onWait = () => output.note('Waiting for another process that is migrating the database')
-      const applied = await migrate(database.connection, migrationsDir, onWait)
+      const applied = await migrate(database.owner, migrationsDir, onWait)
+      await grantGatewayRights(database.owner, database.connection)
       for (const { name } of applied) output.note(`Applied migration ${name}`)
       return await work(pool)
     } finally {

@@ -38,6 +38,7 @@ test('an empty environment without a file is a valid configuration', () => {
     configFile: null,
     dataDir: '/nowhere/data',
     databaseUrl: null,
+    databaseOwnerUrl: null,
     server: { host: '127.0.0.1', port: 8080 },
     signup: { creditNanos: 5_000_000_000n, tier: 'free' },
     platform: { hosterShareBps: 8_000 },

@@ -24,6 +24,8 @@ export interface Config {
   readonly dataDir: string
   /** Null selects the embedded PostgreSQL in the data directory. */
   readonly databaseUrl: string | null
+  /** The same database with the role that owns its tables; null: `databaseUrl` has it. */
+  readonly databaseOwnerUrl: string | null
   /** 32 bytes as hex or base64; null: the key is in the data directory. */
   readonly masterKey: string | null
   /** E-mail of the operator's own customer, which the first start creates. */
@@ -125,6 +127,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     configFile: text === undefined ? null : resolve(cwd, path),
     dataDir: resolve(cwd, environment.SWITCHYARD_DATA),
     databaseUrl: environment.DATABASE_URL ?? null,
+    databaseOwnerUrl: environment.DATABASE_OWNER_URL ?? null,
     masterKey: environment.SWITCHYARD_MASTER_KEY ?? null,
     initEmail: environment.SWITCHYARD_INIT_EMAIL,
     log: { level: environment.LOG_LEVEL ?? settings.log.level },

@@ -27,7 +27,8 @@ const blanksWithin = /^\S(.*\S)?$/
 export const environmentSchema = z.object({
   HOST: text().optional(),
   PORT: wholeNumber(0, 65_535).optional(),
-  DATABASE_URL: secret('postgres:// or postgresql:// URL', /^postgres(ql)?:\/\/\S+$/).optional(),
+  DATABASE_URL: postgresUrl().optional(),
+  DATABASE_OWNER_URL: postgresUrl().optional(),
   SWITCHYARD_DATA: text().prefault('./data'),
   SWITCHYARD_CONFIG: text().prefault('./switchyard.yaml'),
   SWITCHYARD_MASTER_KEY: secret('32 bytes as hex or base64', /^([0-9a-fA-F]{64}|[A-Za-z0-9+/_-]{43}=?)$/).optional(),
@@ -190,6 +191,10 @@ function tier(perMinute: string, perDay: string, capUsd: string) {
       daily_spend_cap_usd: usdAmount().prefault(capUsd),
     })
     .prefault({})
+}
+
+function postgresUrl() {
+  return secret('postgres:// or postgresql:// URL', /^postgres(ql)?:\/\/\S+$/)
 }
 
 function pricesOr(input: string, output: string) {

@@ -4,7 +4,7 @@ import { codeOf } from './database-fault.ts'
 import type { Login } from './embedded-cluster.ts'
 import { giveToSameOwner } from './file-owner.ts'
 
-/** The address and login of the embedded PostgreSQL, stored in `postgres.json`. */
+/** The address and logins of the embedded PostgreSQL, stored in `postgres.json`. */
 export type ConnectionFile = Login & {
   /** The cluster that the file was written for. A copy of a data directory still names the original. */
   readonly directory: string
@@ -30,12 +30,15 @@ export function readConnectionFile(dataDir: string): ConnectionFile | undefined 
   }
   try {
     // Earlier versions did not write `directory`.
-    const { directory = join(dataDir, 'postgres'), host, port, user, password, database } = JSON.parse(text)
+    const { directory = join(dataDir, 'postgres'), host, port, ...login } = JSON.parse(text)
+    const { user, password, gatewayUser, gatewayPassword, database } = login
     if (
-      [directory, host, user, password, database].every(value => typeof value === 'string') &&
+      [directory, host, user, password, gatewayUser, gatewayPassword, database].every(
+        value => typeof value === 'string',
+      ) &&
       typeof port === 'number'
     )
-      return { directory, host, port, user, password, database }
+      return { directory, host, port, user, password, gatewayUser, gatewayPassword, database }
   } catch {
     // Fall through: invalid JSON is reported like a missing field.
   }

@@ -23,12 +23,12 @@ export interface Cluster {
   /** False until `create` has finished: a partly created cluster does not count. */
   exists(): boolean
   /**
-   * Creates the cluster, with one role that owns one database. The role is not a superuser but may create
-   * databases.
+   * Creates the cluster, with one role that owns one database and one that only logs in. Neither is a superuser; the
+   * owner may create databases.
    */
   create(login: Login): Promise<void>
-  /** Gives the role a new password; the cluster must be stopped. */
-  resetPassword(login: Login): Promise<void>
+  /** Gives both roles new passwords; the cluster must be stopped. */
+  resetPasswords(login: Login): Promise<void>
   /** Starts PostgreSQL in a separate session. Returns the directory of its socket once it takes connections. */
   start(settings: Readonly<Record<string, string>>): Promise<string>
   /**
@@ -45,7 +45,14 @@ export interface Cluster {
   stop(): Promise<void>
 }
 
-export type Login = { readonly user: string; readonly password: string; readonly database: string }
+/** The owner of the database, and the role that the gateway serves requests with. */
+export interface Login {
+  readonly user: string
+  readonly password: string
+  readonly gatewayUser: string
+  readonly gatewayPassword: string
+  readonly database: string
+}
 
 /** Prefix of the directory in which a new cluster is prepared. */
 const DRAFT = 'postgres.new'
@@ -73,13 +80,15 @@ export function embeddedCluster(dataDir: string): Cluster {
       if (runAs.owner) chownSync(draft, runAs.owner.uid, runAs.owner.gid)
       await initdb(runAs, programs, draft)
       await runSql(runAs, programs, draft, createLogin(login))
-      writeFileSync(join(draft, 'pg_hba.conf'), `local all ${login.user} scram-sha-256\n`)
+      const access = [login.user, login.gatewayUser].map(user => `local all ${user} scram-sha-256\n`)
+      writeFileSync(join(draft, 'pg_hba.conf'), access.join(''))
       renameSync(draft, directory)
       removeDrafts(dataDir)
     },
 
-    async resetPassword(login) {
-      await runSql(account(), programs, directory, `ALTER ROLE ${login.user} PASSWORD '${login.password}';\n`)
+    async resetPasswords({ user, password, gatewayUser, gatewayPassword }) {
+      const statements = `ALTER ROLE ${user} PASSWORD '${password}';\nALTER ROLE ${gatewayUser} PASSWORD '${gatewayPassword}';\n`
+      await runSql(account(), programs, directory, statements)
     },
 
     async start(settings) {
@@ -146,8 +155,15 @@ function removeDrafts(dataDir: string): void {
   }
 }
 
-const createLogin = ({ user, password, database }: Login) =>
-  `CREATE ROLE ${user} LOGIN CREATEDB PASSWORD '${password}';\nCREATE DATABASE ${database} OWNER ${user};\n`
+const createLogin = ({ user, password, gatewayUser, gatewayPassword, database }: Login) =>
+  [
+    `CREATE ROLE ${user} LOGIN CREATEDB PASSWORD '${password}';`,
+    `CREATE ROLE ${gatewayUser} LOGIN PASSWORD '${gatewayPassword}';`,
+    // Lets the owner do all that the gateway can, such as reading its queue of jobs.
+    `GRANT ${gatewayUser} TO ${user};`,
+    `CREATE DATABASE ${database} OWNER ${user};`,
+    '',
+  ].join('\n')
 
 function requireVersion(directory: string): void {
   const version = readFileSync(join(directory, 'PG_VERSION'), 'utf8').trim()

@@ -131,7 +131,7 @@ function explained(error: unknown): unknown {
 const INSUFFICIENT_PRIVILEGE = '42501'
 
 /** Any constant that no other lock of this database uses: "symg" in ASCII. */
-const MIGRATION_LOCK = 0x7379_6d67
+export const MIGRATION_LOCK = 0x7379_6d67
 
 const SELECT_APPLIED = 'SELECT version, name, checksum FROM migration ORDER BY version'
 

@@ -18,7 +18,10 @@ import { unusableReason } from './unusable-reason.ts'
 export type Connection = Readonly<pg.ClientConfig>
 
 export interface DatabaseHandle {
+  /** Serves requests. May have a role that cannot change the money except through its functions. */
   readonly connection: Connection
+  /** Migrates. The same object as `connection` when one role does both. */
+  readonly owner: Connection
   /** True when PostgreSQL lives in the data directory, false when it was given as a URL. */
   readonly embedded: boolean
   /** True when this call started PostgreSQL, false when it found it running. */
@@ -35,6 +38,8 @@ export interface DatabaseLog {
 export interface DatabaseOptions {
   /** A `postgres://` URL; when absent, the embedded PostgreSQL in `dataDir` is used. */
   readonly databaseUrl?: string | undefined
+  /** A `postgres://` URL of the same database with the role that owns the tables; absent: `databaseUrl` has it. */
+  readonly ownerUrl?: string | undefined
   readonly dataDir: string
   readonly log: DatabaseLog
   /** PostgreSQL settings for the embedded cluster, only if this call starts it. Tests turn fsync off here. */
@@ -47,18 +52,22 @@ export interface DatabaseOptions {
  * Throws an Error that says what to do.
  */
 export async function openDatabase(options: DatabaseOptions): Promise<DatabaseHandle> {
-  return options.databaseUrl ? openGiven(options.databaseUrl) : openEmbedded(options)
+  return options.databaseUrl ? openGiven(options.databaseUrl, options.ownerUrl) : openEmbedded(options)
 }
 
-async function openGiven(connectionString: string): Promise<DatabaseHandle> {
-  const connection: Connection = { connectionString: withSessionOptions(connectionString) }
-  const problem = await unusableReason(connection).catch(error => {
-    throw new Error(
-      `${connectionErrorMessage(error)} Check DATABASE_URL (postgres://user:password@host:5432/database).`,
-    )
+async function openGiven(databaseUrl: string, ownerUrl: string | undefined): Promise<DatabaseHandle> {
+  const connection = await usable(databaseUrl, 'DATABASE_URL')
+  const owner = ownerUrl === undefined ? connection : await usable(ownerUrl, 'DATABASE_OWNER_URL')
+  return { connection, owner, embedded: false, startedByUs: false, close: async () => {} }
+}
+
+async function usable(url: string, variable: string): Promise<Connection> {
+  const connection: Connection = { connectionString: withSessionOptions(url) }
+  const problem = await unusableReason(connection, variable).catch(error => {
+    throw new Error(`${connectionErrorMessage(error)} Check ${variable} (postgres://user:password@host:5432/database).`)
   })
   if (problem !== undefined) throw new Error(problem)
-  return { connection, embedded: false, startedByUs: false, close: async () => {} }
+  return connection
 }
 
 /*
@@ -73,11 +82,11 @@ async function openEmbedded({ dataDir: path, log, settings = {} }: DatabaseOptio
   const startLock = await lockStart(dataDir, log)
   try {
     const running = await findRunning(cluster, dataDir)
-    if (running) return holdOpen(cluster, dataDir, log, running, false)
+    if (running) return holdOpen(cluster, dataDir, log, rolesOf(running), false)
     const started = await start(cluster, dataDir, log, settings)
     try {
       writeConnectionFile(dataDir, started)
-      return holdOpen(cluster, dataDir, log, connectionOf(started), true)
+      return holdOpen(cluster, dataDir, log, rolesOf(started), true)
     } catch (error) {
       // No process uses this PostgreSQL, so no other process would stop it. The first error is the one to report.
       await cluster.stop().catch(() => {})
@@ -88,7 +97,7 @@ async function openEmbedded({ dataDir: path, log, settings = {} }: DatabaseOptio
   }
 }
 
-const LOGIN = { user: 'switchyard', database: 'switchyard' }
+const LOGIN = { user: 'switchyard', gatewayUser: 'switchyard_gateway', database: 'switchyard' }
 const usersLockPath = (dataDir: string) => join(dataDir, 'postgres.users.lock')
 const startLockPath = (dataDir: string) => join(dataDir, 'postgres.start.lock')
 
@@ -134,7 +143,7 @@ function holdOpen(
   cluster: Cluster,
   dataDir: string,
   log: DatabaseLog,
-  connection: Connection,
+  roles: Pick<DatabaseHandle, 'connection' | 'owner'>,
   startedByUs: boolean,
 ): DatabaseHandle {
   const path = usersLockPath(dataDir)
@@ -169,7 +178,7 @@ function holdOpen(
   }
   let closing: Promise<void> | undefined
   return {
-    connection,
+    ...roles,
     embedded: true,
     startedByUs,
     close() {
@@ -179,26 +188,23 @@ function holdOpen(
   }
 }
 
-/**
- * Returns the connection to the PostgreSQL that already runs in the data directory, or undefined when none
- * does.
- */
-async function findRunning(cluster: Cluster, dataDir: string): Promise<Connection | undefined> {
+/** Returns how to reach the PostgreSQL that already runs in the data directory, or undefined when none does. */
+async function findRunning(cluster: Cluster, dataDir: string): Promise<ConnectionFile | undefined> {
   const noted = readConnectionFile(dataDir)
   if (!noted) return undefined
   const host = cluster.socketDir(noted)
   if (host === undefined) return undefined
-  const connection = connectionOf({ ...noted, host })
+  const running = { ...noted, host }
   const deadlineMs = performance.now() + 60_000
   for (;;) {
     try {
-      await connectOnce(connection)
-      return connection
+      await connectOnce(rolesOf(running).owner)
+      return running
     } catch (error) {
       const code = codeOf(error)
       if (code === 'ECONNREFUSED' || code === 'ENOENT') return undefined
       // PostgreSQL runs, but all its connections are in use. Later statements report that.
-      if (code === TOO_MANY_CONNECTIONS) return connection
+      if (code === TOO_MANY_CONNECTIONS) return running
       if (!isRestarting(error) || performance.now() > deadlineMs)
         throw new Error(
           `${connectionErrorMessage(error)} The connection settings are in ${connectionFilePath(dataDir)}.`,
@@ -215,7 +221,11 @@ async function start(
   settings: Readonly<Record<string, string>>,
 ): Promise<ConnectionFile> {
   const known = readConnectionFile(dataDir)
-  const login: Login = { ...LOGIN, password: known?.password ?? randomBytes(24).toString('hex') }
+  const login: Login = {
+    ...LOGIN,
+    password: known?.password ?? newPassword(),
+    gatewayPassword: known?.gatewayPassword ?? newPassword(),
+  }
   const path = connectionFilePath(dataDir)
   if (!cluster.exists()) {
     log.info(`Creating a PostgreSQL database in ${cluster.directory}`)
@@ -226,14 +236,20 @@ async function start(
       throw new Error(
         `PostgreSQL runs (process ${pid}), but ${path} is missing, so Switchyard cannot log in. Stop the Switchyard that uses it; if none does, stop that process with SIGINT. The next start sets a new password.`,
       )
-    log.warn(`${path} is missing; giving PostgreSQL a new password`)
-    await cluster.resetPassword(login)
+    log.warn(`${path} is missing; giving PostgreSQL new passwords`)
+    await cluster.resetPasswords(login)
   }
   return { directory: cluster.directory, host: await cluster.start(settings), port: SOCKET_PORT, ...login }
 }
 
-function connectionOf({ directory: _, ...connection }: ConnectionFile): Connection {
-  return connection
+const newPassword = () => randomBytes(24).toString('hex')
+
+function rolesOf(file: ConnectionFile): Pick<DatabaseHandle, 'connection' | 'owner'> {
+  const { host, port, database } = file
+  return {
+    connection: { host, port, database, user: file.gatewayUser, password: file.gatewayPassword },
+    owner: { host, port, database, user: file.user, password: file.password },
+  }
 }
 
 async function connectOnce(connection: Connection): Promise<void> {

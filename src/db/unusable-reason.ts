@@ -9,9 +9,13 @@ const OLDEST_MAJOR = 14
 
 /**
  * Checks whether Switchyard can use a PostgreSQL that the operator runs, without changing anything. Returns a
- * message for the operator when it cannot, else undefined. Rejects with pg's error when it cannot connect.
+ * message for the operator when it cannot, else undefined. `variable` names the setting that the connection comes
+ * from. Rejects with pg's error when it cannot connect.
  */
-export async function unusableReason(connection: pg.ClientConfig): Promise<string | undefined> {
+export async function unusableReason(
+  connection: pg.ClientConfig,
+  variable = 'DATABASE_URL',
+): Promise<string | undefined> {
   // Connect without our session settings: a PostgreSQL that is too old, or a pooler, may refuse them.
   const { version, major, database, encoding } = await queryOnce<ServerFacts>(connection, SERVER_FACTS)
   if (major < OLDEST_MAJOR)
@@ -20,7 +24,7 @@ export async function unusableReason(connection: pg.ClientConfig): Promise<strin
     return `The database ${database} has the encoding ${encoding}, which cannot store every text. Create a UTF8 database: CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0`
   const session = await sessionFacts(connection)
   if (!session.arrived)
-    return 'DATABASE_URL points to a pooler, such as PgBouncer, that does not pass on session settings. Switchyard pools its own connections and works with no pooler, in any mode: set DATABASE_URL to the address of PostgreSQL itself.'
+    return `${variable} points to a pooler, such as PgBouncer, that does not pass on session settings. Switchyard pools its own connections and works with no pooler, in any mode: set ${variable} to the address of PostgreSQL itself.`
   if (!['0', null].includes(session.transaction_timeout))
     return `transaction_timeout is ${session.transaction_timeout} for the role ${session.role}, but a migration or an audit may take longer. Switch it off: ALTER ROLE "${session.role}" IN DATABASE "${database}" SET transaction_timeout = 0`
   return undefined

@@ -2,6 +2,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Config } from '../config/config.ts'
 import { durabilityWarnings } from '../db/durability.ts'
 import { warnOfFewConnections } from '../db/few-connections.ts'
+import { grantGatewayRights } from '../db/gateway-role.ts'
 import { migrate, migrationsDir } from '../db/migrate.ts'
 import { type Connection, openDatabase } from '../db/open-database.ts'
 import { createPool, type Sql } from '../db/pool.ts'
@@ -56,8 +57,14 @@ export async function prepare({
 }: PrepareOptions): Promise<Foundation> {
   // Disposed in the reverse order of the start, even when a later step fails.
   await using started = new AsyncDisposableStack()
-  const { databaseUrl, dataDir } = config
-  const database = await openDatabase({ databaseUrl: databaseUrl ?? undefined, dataDir, log, settings })
+  const { databaseUrl, databaseOwnerUrl, dataDir } = config
+  const database = await openDatabase({
+    databaseUrl: databaseUrl ?? undefined,
+    ownerUrl: databaseOwnerUrl ?? undefined,
+    dataDir,
+    log,
+    settings,
+  })
   started.defer(() => database.close())
   let lost = false
   if (database.embedded) {
@@ -70,9 +77,10 @@ export async function prepare({
   }
   // Migrate only with the lock: a running server may have an older version, and a second server that is refused
   // must not migrate its database.
-  await migrate(database.connection, migrationsDir, () =>
+  await migrate(database.owner, migrationsDir, () =>
     log.info('waiting for another process that is migrating the database'),
   )
+  await grantGatewayRights(database.owner, database.connection)
   const masterKey = loadMasterKey(config)
   const pool = createPool(database.connection, { max: 1, applicationName: 'switchyard start' })
   try {

@@ -45,7 +45,7 @@ export async function createAlertWorld(
 ): Promise<AlertWorld> {
   const { allowPrivate = true, smtp = noSmtp } = options
   const database = await createTestDatabase()
-  const queuePool = createPool(database.connection, { max: 6, applicationName: 'test queue', forQueue: true })
+  const queuePool = createPool(database.gatewayConnection, { max: 6, applicationName: 'test queue', forQueue: true })
   const masterKey = randomBytes(32)
   const logged: string[] = []
   const note = (facts: object, message: string) => {

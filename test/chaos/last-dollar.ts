@@ -212,7 +212,12 @@ export function lastDollarRepeated(repetitions: number): Scenario {
       const problems: string[] = []
       let undecided = 0
       for (const [turn, costs] of storms.entries()) {
-        const ledgers = await createLedgerWorld({ pool, connection: postgres.connection, drop: async () => {} })
+        const ledgers = await createLedgerWorld({
+          pool,
+          connection: postgres.connection,
+          gatewayConnection: postgres.connection,
+          drop: async () => {},
+        })
         try {
           const nodes = await threeNodes(ledgers, costs)
           const found = await lastDollars(ledgers, nodes, costs, Math.ceil((repetitions - turn) / storms.length))

@@ -31,11 +31,18 @@ export async function createPostgres({ durable }: { durable: boolean }): Promise
   chmodSync(directory, 0o711)
   removeOnExit(directory, 'data')
   const cluster = embeddedCluster(directory)
-  const login = { user: 'switchyard', password: 'chaos', database: 'switchyard' }
+  const login = {
+    user: 'switchyard',
+    password: 'chaos',
+    gatewayUser: 'switchyard_gateway',
+    gatewayPassword: 'chaos',
+    database: 'switchyard',
+  }
   // synchronous_commit stays on: without it a SIGKILL would lose commits in PostgreSQL's memory.
   const settings = durable ? {} : { fsync: 'off', full_page_writes: 'off' }
   await cluster.create(login)
-  let connection: Connection = { host: await cluster.start(settings), port: SOCKET_PORT, ...login }
+  const { user, password, database } = login
+  let connection: Connection = { host: await cluster.start(settings), port: SOCKET_PORT, user, password, database }
   await migrate(connection)
   // Create graphile-worker's tables once, before several nodes start at the same time.
   const pool = createPool(connection, { max: 1, applicationName: 'chaos set-up' })

@@ -449,6 +449,7 @@ describe('doctor', () => {
       migrations: 'ok',
       durability: 'ok',
       clock: 'ok',
+      roles: 'ok',
       'account tiers': 'ok',
       'master key': 'ok',
       'local gpu': 'ok',

@@ -101,18 +101,18 @@ describe('opening and closing', () => {
     const first = await open()
     const second = await hold()
     expect([first.startedByUs, second.startedByUs]).toEqual([true, false])
-    await query(first.connection, 'CREATE TABLE kept AS SELECT 7 AS seven')
+    await query(first.owner, 'CREATE TABLE kept AS SELECT 7 AS seven')
     await first.close()
-    expect(await query(first.connection, 'SELECT seven FROM kept')).toEqual([{ seven: 7 }])
+    expect(await query(first.owner, 'SELECT seven FROM kept')).toEqual([{ seven: 7 }])
     await second.leave()
     expect(existsSync(pidPath())).toBe(false)
-    await expect(query(first.connection, 'SELECT 1')).rejects.toMatchObject({ code: 'ENOENT' })
+    await expect(query(first.owner, 'SELECT 1')).rejects.toMatchObject({ code: 'ENOENT' })
   })
 
   it('finds all data again at the next start, and may be closed twice', async () => {
     const database = await open()
     expect(database).toMatchObject({ embedded: true, startedByUs: true })
-    expect(await query(database.connection, 'SELECT seven FROM kept')).toEqual([{ seven: 7 }])
+    expect(await query(database.owner, 'SELECT seven FROM kept')).toEqual([{ seven: 7 }])
     await Promise.all([database.close(), database.close()])
     expect(existsSync(pidPath())).toBe(false)
   })
@@ -197,13 +197,13 @@ describe('after a crash', () => {
 
   it('recovers committed data when PostgreSQL was killed as well', async () => {
     const killed = await hold()
-    const { connection } = await open()
+    const { owner: connection } = await open()
     await query(connection, 'CREATE TABLE survived AS SELECT 1 AS row')
     process.kill(postmaster(), 'SIGKILL')
     await killed.kill()
     const next = await open()
     expect(next.startedByUs).toBe(true)
-    expect(await query(next.connection, 'SELECT * FROM survived')).toEqual([{ row: 1 }])
+    expect(await query(next.owner, 'SELECT * FROM survived')).toEqual([{ row: 1 }])
   })
 
   it('starts although the process id in postmaster.pid now belongs to another program', async () => {
@@ -220,7 +220,7 @@ describe('after a crash', () => {
     await rm(join(dataDir, 'postgres.json'))
     const warnings: string[] = []
     const next = await open(warnings)
-    expect(await query(next.connection, 'SELECT seven FROM kept')).toEqual([{ seven: 7 }])
+    expect(await query(next.owner, 'SELECT seven FROM kept')).toEqual([{ seven: 7 }])
     expect(warnings.join()).toContain('postgres.json is missing')
   })
 
@@ -237,7 +237,7 @@ describe('a copy of the data directory, while the original runs', () => {
   // A long path has no room for a socket, so the sockets of both are in the system's temporary directory.
   it.each(['short', 'long'.padEnd(90, '-')])('is a separate database: %s', async name => {
     const first = await open()
-    await query(first.connection, 'CREATE TABLE IF NOT EXISTS copied AS SELECT 7 AS seven')
+    await query(first.owner, 'CREATE TABLE IF NOT EXISTS copied AS SELECT 7 AS seven')
     await first.close()
     const original = await copy(dataDir, name)
     const running = await openDatabase({ dataDir: original, log })
@@ -250,9 +250,9 @@ describe('a copy of the data directory, while the original runs', () => {
     const other = await openDatabase({ dataDir: copied, log })
     handles.push(other)
     expect(other.startedByUs).toBe(true)
-    await query(other.connection, 'UPDATE copied SET seven = 8')
+    await query(other.owner, 'UPDATE copied SET seven = 8')
     await other.close()
-    expect(await query(running.connection, 'SELECT seven FROM copied')).toEqual([{ seven: 7 }])
+    expect(await query(running.owner, 'SELECT seven FROM copied')).toEqual([{ seven: 7 }])
   })
 
   async function copy(from: string, name: string): Promise<string> {
@@ -354,7 +354,7 @@ describe('a PostgreSQL given by URL', () => {
   it('runs no statement while it is a standby, whose data may be old', async () => {
     // The PostgreSQL of the tests above becomes a standby without a primary.
     await writeFile(join(dataDir, 'postgres', 'standby.signal'), '')
-    const { connection } = await open()
+    const { owner: connection } = await open()
     const pool = createPool(connection, { max: 1, applicationName: 'failover' })
     await expect(pool.query('SELECT 1')).rejects.toThrow('This PostgreSQL is a standby')
     await expect(migrate(connection)).rejects.toThrow('it is a standby')

@@ -128,10 +128,10 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
   // Holds the configuration and the journal.
   const directory = mkdtempSync(join(tmpdir(), 'switchyard-test-'))
   const config = configIn(directory, withSettlement(options.yaml ?? ''))
-  const proxy = options.mayBeCutOff ? await startFaultProxy(database.connection) : undefined
+  const proxy = options.mayBeCutOff ? await startFaultProxy(database.gatewayConnection) : undefined
   const app = await compose({
     config,
-    connection: proxy?.connection ?? database.connection,
+    connection: proxy?.connection ?? database.gatewayConnection,
     masterKey,
     offers: [...configuredOffers(config), ...(options.offers ?? [])],
     log: options.onLog ? createLog(config.log.level, { write: options.onLog }) : pino({ level: 'silent' }),

@@ -3,8 +3,10 @@ import type { Connection } from '../../src/db/open-database.ts'
 import { createPool, type Pool } from '../../src/db/pool.ts'
 
 export interface TestDatabase {
-  /** For code that opens its own connections: the composed app, graphile-worker, `migrate`. */
+  /** The owner of the tables, for code that opens its own connections. */
   readonly connection: Connection
+  /** The role that gateways serve requests with. */
+  readonly gatewayConnection: Connection
   /** At most 10 connections with the timeouts of production. */
   readonly pool: Pool
   /** Closes the pool and drops the database, even if connections are open. */
@@ -18,9 +20,11 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   // FILE_COPY takes three quarters of the time of the default, which writes each page to the WAL.
   await runOnServer(`CREATE DATABASE ${database} TEMPLATE ${template.database} STRATEGY FILE_COPY`)
   const connection: Connection = { ...template, database }
+  const gatewayConnection: Connection = { ...connection, ...inject('gatewayLogin') }
   const pool = createPool(connection, { max: 10, applicationName: database })
   return {
     connection,
+    gatewayConnection,
     pool,
     async drop() {
       await pool.end()

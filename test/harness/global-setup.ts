@@ -3,14 +3,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Logger, runMigrations } from 'graphile-worker'
 import type { TestProject } from 'vitest/node'
+import { grantGatewayRights } from '../../src/db/gateway-role.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { type Connection, openDatabase } from '../../src/db/open-database.ts'
 import { createPool } from '../../src/db/pool.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** The PostgreSQL server of this test run and the database that all others are cloned from. */
+    /** The PostgreSQL server of this test run and the database that all others are cloned from, with the role that owns it. */
     templateConnection: Connection
+    /** The login of the gateway role. */
+    gatewayLogin: { readonly user: string; readonly password: string }
   }
 }
 
@@ -32,16 +35,20 @@ export default async function setup(project: TestProject): Promise<() => Promise
       max_connections: '300',
     },
   })
-  const admin = createPool(server.connection, { max: 1, applicationName: 'test setup' })
+  const admin = createPool(server.owner, { max: 1, applicationName: 'test setup' })
   await admin.query(`CREATE DATABASE ${TEMPLATE}`)
   await admin.end()
-  const templateConnection = { ...server.connection, database: TEMPLATE }
+  const templateConnection = { ...server.owner, database: TEMPLATE }
+  const gatewayConnection = { ...server.connection, database: TEMPLATE }
   await migrate(templateConnection)
+  await grantGatewayRights(templateConnection, gatewayConnection)
   // Creates the tables of graphile-worker once, so that not every test gateway has to.
-  const template = createPool(templateConnection, { max: 1, applicationName: 'test setup' })
+  const template = createPool(gatewayConnection, { max: 1, applicationName: 'test setup' })
   await runMigrations({ pgPool: template.pg, logger: new Logger(() => () => {}) })
   await template.end()
   project.provide('templateConnection', templateConnection)
+  const { user, password } = gatewayConnection as { user: string; password: string }
+  project.provide('gatewayLogin', { user, password })
   return async () => {
     await server.close()
     await rm(dataDir, { recursive: true, force: true })

@@ -48,6 +48,7 @@ const corruptions: Record<AuditCheck, string> = {
   key_leased_equals_open_leases: 'UPDATE key_spend SET leased_nanos = leased_nanos - 1',
   key_spend_within_limit: 'UPDATE api_key SET spend_limit_nanos = 400',
   windows_count_slots: 'UPDATE lease SET slots = 1000000',
+  ledger_cannot_be_rewritten: `ALTER TABLE ledger_tx ENABLE TRIGGER USER; ALTER TABLE refund ENABLE TRIGGER USER`,
 }
 
 test('a ledger in use has no violations', async () => {

@@ -58,12 +58,12 @@ export function useNodes(world: LedgerWorld, count: number, more?: NodeOptions):
 
 export async function createLedgerWorld(given?: TestDatabase): Promise<LedgerWorld> {
   const database = given ?? (await createTestDatabase())
-  const { pool, connection } = database
+  const { pool, gatewayConnection } = database
   const pools: Pool[] = []
   const ledgers: Ledger[] = []
   const lives: NodeLife[] = []
   const addPool = (max: number) => {
-    const own = createPool(connection, { max, applicationName: `ledger ${pools.length}` })
+    const own = createPool(gatewayConnection, { max, applicationName: `ledger ${pools.length}` })
     pools.push(own)
     return own
   }

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type { Config } from '../../config/config.ts'
 import { durabilityWarnings } from '../../db/durability.ts'
+import { mayRewriteLedger } from '../../db/gateway-role.ts'
 import { pendingMigrations } from '../../db/migrate.ts'
 import { openDatabase } from '../../db/open-database.ts'
 import { createPool, type Pool } from '../../db/pool.ts'
@@ -28,13 +29,16 @@ export async function checkDatabase({ config, output }: Session): Promise<Findin
   try {
     const database = await openDatabase({
       databaseUrl: config.databaseUrl ?? undefined,
+      ownerUrl: config.databaseOwnerUrl ?? undefined,
       dataDir: config.dataDir,
       log: { info: output.note, warn: output.note },
     })
-    const pool = createPool(database.connection, { max: 2, applicationName: 'switchyard doctor' })
+    const pool = createPool(database.owner, { max: 2, applicationName: 'switchyard doctor' })
+    const gateway = createPool(database.connection, { max: 1, applicationName: 'switchyard doctor' })
     try {
-      return await checkOpenDatabase(config, pool)
+      return await checkOpenDatabase(config, pool, gateway)
     } finally {
+      await gateway.end()
       await pool.end()
       await database.close()
     }
@@ -43,7 +47,7 @@ export async function checkDatabase({ config, output }: Session): Promise<Findin
   }
 }
 
-async function checkOpenDatabase(config: Config, pool: Pool): Promise<Finding[]> {
+async function checkOpenDatabase(config: Config, pool: Pool, gateway: Pool): Promise<Finding[]> {
   const migrations = await runCheck('migrations', () => checkMigrations(pool))
   const findings = [
     await runCheck('database', () => checkVersion(pool)),
@@ -58,6 +62,7 @@ async function checkOpenDatabase(config: Config, pool: Pool): Promise<Finding[]>
   const masterKey = await runCheck('master key', async () => checkMasterKey(config, await readMark(pool)))
   return [
     ...findings,
+    await checkRoles(gateway),
     await runCheck('account tiers', () => checkAccountTiers(pool, config)),
     masterKey,
     ...(masterKey.ok ? await checkHosters(config, pool) : []),
@@ -83,6 +88,17 @@ async function checkDurability(pool: Pool): Promise<Finding> {
     return warnings.length === 0 ? 'a commit survives a crash of PostgreSQL and of its machine' : warnings.join(' ')
   })
   return warnings.length === 0 ? finding : { ...finding, warning: true }
+}
+
+async function checkRoles(gateway: Pool): Promise<Finding> {
+  let isWarning = false
+  const finding = await runCheck('roles', async () => {
+    isWarning = await mayRewriteLedger(gateway)
+    return isWarning
+      ? 'The role of DATABASE_URL can rewrite the ledger. Set DATABASE_URL to a role that owns nothing, and DATABASE_OWNER_URL to the owner of the tables: docs/operating.md.'
+      : 'the role that serves requests changes money only through the functions of the ledger'
+  })
+  return isWarning ? { ...finding, warning: true } : finding
 }
 
 /**

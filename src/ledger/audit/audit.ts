@@ -268,4 +268,12 @@ export const auditChecks = {
     LEFT JOIN (SELECT customer_id, slot_minute, sum(slots) AS slots FROM lease GROUP BY customer_id, slot_minute) m
       ON m.customer_id = b.customer_id AND m.slot_minute = b.minute
     WHERE b.day_requests < coalesce(d.slots, 0) OR b.minute_requests < coalesce(m.slots, 0)`,
+  ledger_cannot_be_rewritten: `
+    SELECT 'role ' || r.rolname || ' may change ' || m.name
+    FROM installation i JOIN pg_roles r ON r.rolname = i.value CROSS JOIN unnest(money_tables()) AS m(name)
+    WHERE i.name = 'gateway_role' AND has_table_privilege(r.oid, m.name::regclass, 'INSERT, UPDATE, DELETE, TRUNCATE')
+    UNION ALL
+    SELECT 'trigger append_only of ' || m.name FROM unnest(ARRAY['ledger_tx', 'ledger_entry', 'refund']) AS m(name)
+    WHERE NOT EXISTS (
+      SELECT FROM pg_trigger g WHERE g.tgrelid = m.name::regclass AND g.tgname = 'append_only' AND g.tgenabled IN ('O', 'A'))`,
 } as const satisfies Record<string, string>

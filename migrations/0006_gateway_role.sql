@@ -1,0 +1,47 @@
+-- Two roles. One owns the tables and migrates them. The other one, the gateway role, serves requests and owns
+-- none of these tables: it can read the money and change it only through the functions below. An SQL injection, or a
+-- bug in a statement, can therefore not rewrite a balance, a charge or a ledger entry. When one role does both
+-- jobs, grant_gateway_rights is not called, and the functions run with the rights of their caller.
+
+CREATE FUNCTION money_tables() RETURNS name[]
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT ARRAY['balance', 'day_spend', 'key_spend', 'lease', 'ledger_tx', 'ledger_entry', 'refund',
+    'usage_event', 'usage_hour', 'usage_day', 'usage_key_day']::name[]
+$$;
+
+CREATE FUNCTION money_functions() RETURNS name[]
+LANGUAGE sql IMMUTABLE AS $$
+  SELECT ARRAY['open_account', 'grant_credit', 'admit_batch', 'hand_back_leases', 'settle_batch', 'release_leases',
+    'reclaim_leases', 'refund_request', 'add_usage_partition']::name[]
+$$;
+
+-- Gives `p_role` the rights of the gateway role, and takes any others on the money tables from it. The owner calls
+-- it after each migration; a second call changes nothing.
+CREATE FUNCTION grant_gateway_rights(p_role name) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+  v_schema name := current_schema();
+  r record;
+BEGIN
+  -- The queue of jobs has a schema that the gateway role creates and owns.
+  EXECUTE format('GRANT CREATE ON DATABASE %I TO %I', current_database(), p_role);
+  EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', v_schema, p_role);
+  FOR r IN SELECT relname FROM pg_class WHERE relnamespace = v_schema::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition LOOP
+    EXECUTE format('REVOKE ALL ON %I.%I FROM %I', v_schema, r.relname, p_role);
+    IF r.relname = ANY (money_tables()) OR r.relname = 'migration' THEN
+      EXECUTE format('GRANT SELECT ON %I.%I TO %I', v_schema, r.relname, p_role);
+    ELSE
+      EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I.%I TO %I', v_schema, r.relname, p_role);
+    END IF;
+  END LOOP;
+  -- These functions run with the rights of the owner. pg_temp comes last, so that a temporary table cannot take the
+  -- place of a table here.
+  FOR r IN SELECT oid::regprocedure AS signature FROM pg_proc WHERE pronamespace = v_schema::regnamespace AND proname = ANY (money_functions()) LOOP
+    EXECUTE format('ALTER FUNCTION %s SECURITY DEFINER SET search_path = %I, pg_temp', r.signature, v_schema);
+    EXECUTE format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', r.signature);
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', r.signature, p_role);
+  END LOOP;
+  INSERT INTO installation (name, value) VALUES ('gateway_role', p_role)
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+END $$;
+REVOKE ALL ON FUNCTION grant_gateway_rights FROM PUBLIC;
