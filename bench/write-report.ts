@@ -1,7 +1,15 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 
 /** The kinds of reports in bench/results; each has one file, `<kind>.md`. */
-type ReportKind = 'benchmark' | 'usage' | 'soak' | 'workers' | 'chaos' | 'planted-bugs' | 'simulator'
+export type ReportKind =
+  | 'benchmark'
+  | 'usage'
+  | 'soak'
+  | 'workers'
+  | 'chaos'
+  | 'planted-bugs'
+  | 'planted-sql-bugs'
+  | 'simulator'
 
 /**
  * Writes `bench/results/<kind>.md` and replaces the previous report of that kind, which stays in the history of git. Returns the path

@@ -1,12 +1,15 @@
 // Runs the money code on simulated time, disks, networks and a simulated database: `npm run sim -- --seeds 1000 --from 1`.
-// With --prove it plants each bug of mutations.ts alone and searches for it.
+// With --prove it plants each bug of mutations.ts alone and searches for it. With --prove-sql it plants each bug of sql-mutations.ts in a real
+// PostgreSQL and runs the tests.
 import { parseArgs } from 'node:util'
 import { readMachine, reportHead } from '../bench/machine.ts'
 import { markdownPage, markdownTable } from '../bench/markdown.ts'
-import { writeReport } from '../bench/write-report.ts'
-import { mutations } from './mutations.ts'
-import { type Finding, prove } from './prove.ts'
+import { type ReportKind, writeReport } from '../bench/write-report.ts'
+import { type Mutation, mutations } from './mutations.ts'
+import { prove } from './prove.ts'
+import { checkWithoutBug, proveSql } from './prove-sql.ts'
 import { simulate } from './simulate.ts'
+import { sqlMutations } from './sql-mutations.ts'
 
 const values = readArguments()
 
@@ -18,7 +21,11 @@ const REPORT_SEEDS_MIN = 10_000
 
 const machine = readMachine(null)
 const startedMs = performance.now()
-const isGood = values.prove ? await proveAll() : await simulateAll()
+const isGood = values['prove-sql']
+  ? await proveAllSql()
+  : values.prove
+    ? await proveAllInSimulator()
+    : await simulateAll()
 process.exitCode = isGood ? 0 : 1
 
 async function simulateAll(): Promise<boolean> {
@@ -60,41 +67,77 @@ async function simulateAll(): Promise<boolean> {
   return failures === 0
 }
 
-async function proveAll(): Promise<boolean> {
+async function proveAllInSimulator(): Promise<boolean> {
   const seeds = values.seeds ?? 20_000
-  const chosen = mutations.filter(({ id }) => values.only?.includes(id) ?? true)
+  return proveAll({
+    bugs: mutations,
+    limit: ` within ${seeds} seeds each`,
+    kind: 'planted-bugs',
+    title: 'Planted bugs',
+    method:
+      'each bug is planted alone, and seeds run until an invariant breaks: [docs/simulator.md](../../docs/simulator.md)',
+    finder: 'broken invariant',
+    async find(bug) {
+      const finding = await prove(bug, values.from, seeds)
+      return finding && `${finding.rule}, at seed ${finding.seed}`
+    },
+  })
+}
+
+async function proveAllSql(): Promise<boolean> {
+  await checkWithoutBug()
+  return proveAll({
+    bugs: sqlMutations,
+    limit: '',
+    kind: 'planted-sql-bugs',
+    title: 'Planted SQL bugs',
+    method:
+      'each bug is planted alone in a real PostgreSQL, and tests run until one fails: [docs/simulator.md](../../docs/simulator.md#bugs-in-the-sql)',
+    finder: 'first test that fails',
+    find: proveSql,
+  })
+}
+
+interface Proof {
+  readonly bugs: readonly Mutation[]
+  /** How long each bug was searched for. */
+  readonly limit: string
+  /** Names the report. */
+  readonly kind: ReportKind
+  readonly title: string
+  readonly method: string
+  readonly finder: string
+  /** What found the bug. Undefined when it survives. */
+  find(bug: Mutation): Promise<string | undefined>
+}
+
+async function proveAll({ bugs, limit, kind, title, method, finder, find }: Proof): Promise<boolean> {
+  const chosen = bugs.filter(({ id }) => values.only?.includes(id) ?? true)
   const waiting = [...chosen]
-  const findings = new Map<string, Finding>()
+  const found = new Map<string, string>()
   await Promise.all(
     Array.from({ length: values.jobs }, async () => {
-      for (let mutation = waiting.shift(); mutation !== undefined; mutation = waiting.shift()) {
-        const finding = await prove(mutation, values.from, seeds)
-        if (finding !== undefined) findings.set(mutation.id, finding)
-        const outcome = finding === undefined ? 'SURVIVED' : `found at seed ${finding.seed} by ${finding.rule}`
-        console.log(`${mutation.id.padEnd(40)} ${outcome}`)
+      for (let bug = waiting.shift(); bug !== undefined; bug = waiting.shift()) {
+        const finding = await find(bug)
+        if (finding !== undefined) found.set(bug.id, finding)
+        console.log(`${bug.id.padEnd(44)} ${finding === undefined ? 'SURVIVED' : `found by ${finding}`}`)
       }
     }),
   )
-  const percent = ((findings.size / chosen.length) * 100).toFixed(1)
-  const summary = `${chosen.length} planted bugs, ${findings.size} found (${percent} %) within ${seeds} seeds each, ${elapsedS()} s`
+  const percent = ((found.size / chosen.length) * 100).toFixed(1)
+  const summary = `${chosen.length} planted bugs, ${found.size} found (${percent} %)${limit}, ${elapsedS()} s`
   console.log(summary)
   if (values.only === undefined) {
     const report = markdownPage([
-      reportHead('Planted bugs', commandLine(), machine, [
-        `- result: ${summary}`,
-        '- each bug is planted alone, and seeds run until an invariant breaks: [docs/simulator.md](../../docs/simulator.md)',
-      ]),
+      reportHead(title, commandLine(), machine, [`- result: ${summary}`, `- ${method}`]),
       markdownTable(
-        ['planted bug', 'found at seed', 'broken invariant'],
-        chosen.map(({ id }) => {
-          const finding = findings.get(id)
-          return finding === undefined ? [id, '**survived**', ''] : [id, String(finding.seed), finding.rule]
-        }),
+        ['planted bug', 'what goes wrong', finder],
+        chosen.map(({ id, bug }) => [id, bug, found.get(id) ?? '**survived**']),
       ),
     ])
-    console.log(`wrote ${writeReport('planted-bugs', report)}`)
+    console.log(`wrote ${writeReport(kind, report)}`)
   }
-  return findings.size === chosen.length
+  return found.size === chosen.length
 }
 
 function commandLine(): string {
@@ -115,13 +158,15 @@ function readArguments() {
         seed: { type: 'string' },
         trace: { type: 'boolean', default: false },
         prove: { type: 'boolean', default: false },
+        'prove-sql': { type: 'boolean', default: false },
         only: { type: 'string', multiple: true },
         jobs: { type: 'string', default: '1' },
       },
     })
-    const unknown = values.only?.find(name => !mutations.some(({ id }) => id === name))
-    if (unknown !== undefined)
-      throw new Error(`--only ${unknown}: no such planted bug. The ids are in sim/mutations.ts.`)
+    const file = values['prove-sql'] ? 'sim/sql-mutations.ts' : 'sim/mutations.ts'
+    const bugs = values['prove-sql'] ? sqlMutations : mutations
+    const unknown = values.only?.find(name => !bugs.some(({ id }) => id === name))
+    if (unknown !== undefined) throw new Error(`--only ${unknown}: no such planted bug. The ids are in ${file}.`)
     return {
       ...values,
       seeds: values.seeds === undefined ? undefined : count('seeds', values.seeds),

@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Logger, runMigrations } from 'graphile-worker'
 import type { TestProject } from 'vitest/node'
+import { plantSql } from '../../sim/plant-sql.ts'
+import { sqlMutations } from '../../sim/sql-mutations.ts'
 import { grantGatewayRights } from '../../src/db/gateway-role.ts'
 import { migrate } from '../../src/db/migrate.ts'
 import { type Connection, openDatabase } from '../../src/db/open-database.ts'
@@ -18,6 +20,9 @@ declare module 'vitest' {
 }
 
 const TEMPLATE = 'switchyard_template'
+
+/** `npm run sim -- --prove-sql` sets this environment variable to the id of a bug of sim/sql-mutations.ts. */
+const PLANTED_SQL_BUG = 'SWITCHYARD_PLANTED_SQL_BUG'
 
 /** Starts one PostgreSQL for the whole run and migrates the database that `createTestDatabase` clones. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
@@ -41,6 +46,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const templateConnection = { ...server.owner, database: TEMPLATE }
   const gatewayConnection = { ...server.connection, database: TEMPLATE }
   await migrate(templateConnection)
+  await plantSqlBug(templateConnection)
   await grantGatewayRights(templateConnection, gatewayConnection)
   // Creates the tables of graphile-worker once, so that not every test gateway has to.
   const template = createPool(gatewayConnection, { max: 1, applicationName: 'test setup' })
@@ -53,4 +59,12 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await server.close()
     await rm(dataDir, { recursive: true, force: true })
   }
+}
+
+async function plantSqlBug(templateConnection: Connection): Promise<void> {
+  const bug = sqlMutations.find(({ id }) => id === process.env[PLANTED_SQL_BUG])
+  if (bug === undefined) return
+  const owner = createPool(templateConnection, { max: 1, applicationName: 'test setup' })
+  await owner.query(plantSql(bug))
+  await owner.end()
 }

@@ -2,7 +2,12 @@ import { readFile } from 'node:fs/promises'
 import { stripTypeScriptTypes } from 'node:module'
 import { expect, test } from 'vitest'
 import { mutated, mutations } from '../../sim/mutations.ts'
+import { plantSql } from '../../sim/plant-sql.ts'
 import { prove } from '../../sim/prove.ts'
+import { sqlMutations } from '../../sim/sql-mutations.ts'
+import { useTestDatabase } from '../harness/use-test-app.ts'
+
+const database = useTestDatabase()
 
 test('the source text of every planted bug occurs exactly once in its file', async () => {
   expect(new Set(mutations.map(({ id }) => id)).size).toBe(mutations.length)
@@ -12,6 +17,11 @@ test('the source text of every planted bug occurs exactly once in its file', asy
     expect(planted, mutation.id).not.toBe(source)
     expect(() => stripTypeScriptTypes(planted), mutation.id).not.toThrow()
   }
+})
+
+test('every SQL bug can be planted in its function', async () => {
+  expect(new Set(sqlMutations.map(({ id }) => id)).size).toBe(sqlMutations.length)
+  for (const bug of sqlMutations) await expect(database.pool.query(plantSql(bug)), bug.id).resolves.toBeDefined()
 })
 
 // The fastest to find; npm run sim -- --prove tries all of them.
