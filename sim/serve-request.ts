@@ -10,6 +10,7 @@ import type { Offer } from '../src/domain/offer.ts'
 import { Unserved } from '../src/domain/upstream-failure.ts'
 import type { Settlement } from '../src/ledger/settlement/settlement.ts'
 import { route } from '../src/route/route.ts'
+import { uncounted } from '../src/runtime/byte-budget.ts'
 import { CancelSource } from '../src/runtime/cancel-signal.ts'
 import { type SettlementWatch, settle } from '../src/settle/settle.ts'
 import { ATTEMPTS_MAX } from './breaker-oracle.ts'
@@ -95,6 +96,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
             job: pricing.job,
             dialect: chatDialect,
             signal: new CancelSource(),
+            memory: uncounted,
             requestId: admission.requestId,
             key: idempotency.key,
             bodyHash: createHash('sha256').update(idempotency.body).digest(),
@@ -183,7 +185,7 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
         isRejected: pricing.share === 0,
       })
       const dispatching = { upstream, health: breaker.health, clock: scheduler, attemptsMax: ATTEMPTS_MAX }
-      answer = await dispatch(dispatching, ranked, job, stop)
+      answer = await dispatch(dispatching, ranked, job, { signal: stop, memory: uncounted })
       assertAlive()
       breaker.checkAttempts(answer.attempts)
     } catch (failure) {

@@ -31,14 +31,14 @@ export interface CompleteDeps extends RunningTicketDeps {
  * `events` throws.
  */
 export async function complete(deps: CompleteDeps, request: CompletionRequest, events: EventSink): Promise<Served> {
-  const { caller, job, requestId, dialect, signal } = request
+  const { caller, job, requestId, dialect, signal, memory } = request
   const ticket = await admit(deps.admit, caller, job, requestId)
   const running = new RunningTicket(deps, request, ticket)
   let answer: Answer
   let context: RelayContext
   try {
     const plan = planFor(deps, ticket, job, running)
-    answer = await dispatch(deps.dispatch, plan, job, signal)
+    answer = await dispatch(deps.dispatch, plan, job, { signal, memory })
     failpoint('dispatch-answered')
     const { offer } = answer
     if (plan.hasChoice) deps.affinity.remember(caller.customerId, job, offer.offerId)
@@ -48,6 +48,7 @@ export async function complete(deps: CompleteDeps, request: CompletionRequest, e
       job,
       dialect,
       signal,
+      memory,
       measureText,
       chargeEarlyDisconnect: () => running.chargeEarlyDisconnect(offer),
     }

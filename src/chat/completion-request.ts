@@ -4,6 +4,7 @@ import type { ChatJob } from '../domain/chat-job.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { ProviderKind } from '../domain/offer.ts'
 import type { WriteEvents } from '../relay/relay-stream.ts'
+import type { ByteAccount } from '../runtime/byte-budget.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import type { SettlementWatch } from '../settle/settle.ts'
 
@@ -13,6 +14,8 @@ export interface CompletionRequest {
   readonly requestId: string
   readonly dialect: ClientDialect
   readonly signal: CancelSignal
+  /** Pays for the memory of the answer, until the request has ended. */
+  readonly memory: ByteAccount
   /** Notified of the settlement of this request. */
   readonly watch?: SettlementWatch
 }

@@ -42,6 +42,8 @@ export interface Config {
     readonly drainSeconds: number
     readonly maxInFlight: number
     readonly bodyLimitBytes: number
+    /** Memory for request bodies and answers of one node; null: a quarter of the memory limit. */
+    readonly memoryBudgetBytes: number | null
     readonly pingSeconds: number
   }
   readonly accountTiers: Readonly<Record<string, AccountLimits>>
@@ -139,6 +141,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       drainSeconds: settings.server.drain_seconds,
       maxInFlight: settings.server.max_in_flight,
       bodyLimitBytes: settings.server.body_limit_bytes,
+      memoryBudgetBytes: settings.server.memory_budget_bytes ?? null,
       pingSeconds: settings.server.ping_seconds,
     },
     accountTiers: Object.fromEntries(

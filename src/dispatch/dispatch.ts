@@ -1,14 +1,15 @@
 import { type ExpectedAnswer, judgeCompletion } from '../dialects/chat/empty-answer.ts'
 import { normaliseCompletion } from '../dialects/chat/upstream-completion.ts'
 import { CHAT_COMPLETIONS_PATH, createEnvelope, upstreamRequestBody } from '../dialects/chat/upstream-request.ts'
+import { answerBounds } from '../domain/answer-bounds.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { ChatCompletion, Envelope } from '../domain/completion.ts'
-import { ApiError } from '../domain/errors.ts'
 import type { Answer, Attempt, Plan, StreamAnswer, WholeAnswer } from '../domain/handoff.ts'
 import type { CustomerBreakers, Health } from '../domain/health.ts'
 import type { Offer } from '../domain/offer.ts'
 import { outputCap } from '../domain/output-cap.ts'
-import { Cancelled, Unserved, UpstreamFailure } from '../domain/upstream-failure.ts'
+import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
+import type { ByteAccount } from '../runtime/byte-budget.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { failpoint } from '../runtime/failpoint.ts'
@@ -17,6 +18,7 @@ import type { UpstreamClient, UpstreamRequest } from '../upstreams/upstream-clie
 import type { UpstreamExchange } from '../upstreams/upstream-exchange.ts'
 import { classifyResponse } from './classify-response.ts'
 import { openStream } from './open-stream.ts'
+import { abortedError, cancelledError, failedError, rejectedError } from './unserved-errors.ts'
 
 export interface DispatchDeps {
   readonly upstream: UpstreamClient
@@ -29,6 +31,13 @@ export interface DispatchDeps {
   readonly attemptsMax: number
 }
 
+/** What one request has of this node. */
+export interface RequestResources {
+  readonly signal: CancelSignal
+  /** Pays for the memory of the answer. */
+  readonly memory: ByteAccount
+}
+
 /** With less time left than this, an attempt would certainly time out. */
 const REMAINING_MS_MIN = 50
 
@@ -38,9 +47,15 @@ const REMAINING_MS_MIN = 50
  * deadline: the longest total time limit among the offers.
  *
  * Throws Unserved: `upstream_rejected` or `context_length_exceeded` when an upstream rejects the request
- * itself, `all_hosters_failed` when no offer is left, and the reason of `signal` when it is aborted.
+ * itself, `all_hosters_failed` when no offer is left, `overloaded` when the memory is used up, and the reason
+ * of `signal` when it is aborted.
  */
-export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, signal: CancelSignal): Promise<Answer> {
+export async function dispatch(
+  deps: DispatchDeps,
+  plan: Plan,
+  job: ChatJob,
+  { signal, memory }: RequestResources,
+): Promise<Answer> {
   const { clock, attemptsMax } = deps
   const health = deps.health.of(plan.ticket.caller.customerId)
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
@@ -55,12 +70,22 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
     const { endpoint, modelId } = offer
     const maxTokens = outputCap(offer, job, plan.ticket.maxTokens)
     const body = upstreamRequestBody(job, offer, maxTokens)
+    const bounds = answerBounds(job, maxTokens)
     const attempt: AttemptContext = {
       offer,
       health,
-      request: { endpoint, path: CHAT_COMPLETIONS_PATH, body, stream: job.stream, remainingMs, signal },
+      request: {
+        endpoint,
+        path: CHAT_COMPLETIONS_PATH,
+        body,
+        stream: job.stream,
+        remainingMs,
+        signal,
+        memory,
+        bytesMax: bounds.wholeBytes,
+      },
       envelope: createEnvelope(plan.ticket, modelId),
-      expected: { choices: job.choices, hasStop: job.hasStop, maxTokens },
+      expected: { choices: job.choices, hasStop: job.hasStop, maxTokens, bounds },
       startedMs,
       attempts,
     }
@@ -72,7 +97,7 @@ export async function dispatch(deps: DispatchDeps, plan: Plan, job: ChatJob, sig
       const { outcome, retryAfterS } = failure
       attempts.push({ ...identify(offer), outcome, elapsedMs: Math.round(clock.monotonicMs() - startedMs) })
       failures.push(failure)
-      if (failure instanceof Cancelled) throw abortedError(signal, attempts)
+      if (failure instanceof Cancelled) throw cancelledError(failure, signal, attempts)
       if (outcome === 'request_rejected') throw rejectedError(failure, attempts)
       health.recordFailure(offer.offerId, outcome, retryAfterS, startedMs)
     }
@@ -185,34 +210,6 @@ function isWorthTrying(
     attemptsForModel.every(attempt => attempt.endpointId !== offer.endpoint.endpointId) &&
     attempts.every(attempt => attempt.outcome !== 'connect_failed' || attempt.endpointId !== offer.endpoint.endpointId)
   )
-}
-
-/**
- * Returns the error of an aborted request. A client that left does not see it; a gateway that is shutting down
- * reports the shutdown.
- */
-function abortedError({ reason }: CancelSignal, attempts: readonly Attempt[]): Unserved {
-  if (!(reason instanceof ApiError)) return new Unserved('upstream_unavailable', attempts)
-  return new Unserved(reason.code, attempts, { retryAfterS: reason.retryAfterS })
-}
-
-function rejectedError({ rejection }: UpstreamFailure, attempts: readonly Attempt[]): Unserved {
-  const code = rejection?.code === 'context_length_exceeded' ? 'context_length_exceeded' : 'upstream_rejected'
-  const reason = rejection?.message
-  const message = reason ? `The model server refused the request: ${reason}` : undefined
-  return new Unserved(code, attempts, { message, param: rejection?.param ?? undefined })
-}
-
-function failedError(attempts: readonly Attempt[], failures: readonly UpstreamFailure[]): Unserved {
-  if (attempts.length === 0) return new Unserved('upstream_unavailable', attempts)
-  const allBusy = failures.every(failure => failure.outcome === 'busy')
-  const waitsS = failures.flatMap(failure => failure.retryAfterS ?? [])
-  const retryAfterS = allBusy && waitsS.length > 0 ? Math.max(1, Math.min(...waitsS)) : undefined
-  return new Unserved('all_hosters_failed', attempts, {
-    retryAfterS,
-    reasons: failures.map(({ message }) => message),
-    upstreamMessages: failures.flatMap(({ upstreamMessage }) => upstreamMessage ?? []),
-  })
 }
 
 /** Only a hoster earns by answers, so only a hoster must prove that an answer without output is not its fault. */

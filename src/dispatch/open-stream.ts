@@ -1,15 +1,20 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { hasContent } from '../dialects/chat/chunk-content.ts'
 import { type EmptyAnswer, type ExpectedAnswer, judgeEmptyStream } from '../dialects/chat/empty-answer.ts'
-import { ChunkNormaliser, hasContent } from '../dialects/chat/upstream-chunk.ts'
+import { ChunkNormaliser } from '../dialects/chat/upstream-chunk.ts'
 import { wholeAsStream } from '../dialects/chat/whole-as-stream.ts'
 import { SseDecoder, type SseEvent } from '../dialects/sse/sse-decoder.ts'
+import type { AnswerBounds } from '../domain/answer-bounds.ts'
 import type { Envelope, TokenUsage } from '../domain/completion.ts'
 import type { ChunkSource, StreamPart, TakeParts } from '../domain/handoff.ts'
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
+import type { ByteAccount } from '../runtime/byte-budget.ts'
 import { ByteQueue } from '../runtime/byte-queue.ts'
 import { rejectUnreadable } from '../upstreams/response-head.ts'
 import type { UpstreamClient, UpstreamRequest } from '../upstreams/upstream-client.ts'
-import { tooLarge, type UpstreamExchange, WHOLE_BYTES_MAX } from '../upstreams/upstream-exchange.ts'
+import { tooLarge, type UpstreamExchange } from '../upstreams/upstream-exchange.ts'
 import { classifyResponse } from './classify-response.ts'
+import { ParsingRate } from './parsing-rate.ts'
 
 /**
  * How a stream ended: `complete`, `suspect` if it is complete without output (see EmptyAnswer), `left` by its
@@ -39,7 +44,8 @@ export async function openStream(
   expected: ExpectedAnswer,
   watcher: StreamWatcher,
 ): Promise<ChunkSource> {
-  const reader = new ChunkReader(await upstream.send(request), envelope, expected, watcher)
+  const { memory } = request
+  const reader = new ChunkReader(await upstream.send(request), memory, envelope, expected, watcher)
   await reader.answering
   return reader
 }
@@ -49,11 +55,17 @@ class ChunkReader implements ChunkSource {
   /** Resolves at the first content; rejects with UpstreamFailure when there will be none. */
   readonly answering: Promise<void>
   readonly #exchange: UpstreamExchange
+  readonly #memory: ByteAccount
+  readonly #bounds: AnswerBounds
+  readonly #decoder: SseDecoder
+  readonly #rate = new ParsingRate()
   readonly #normaliser: ChunkNormaliser
   readonly #watcher: StreamWatcher
   readonly #ended: Promise<void>
   /** Chunks that arrived before `read` was called. */
   #peeked: StreamPart[] = []
+  /** The length of the events that they were made of. */
+  #peekedUnits = 0
   #take: TakeParts | null = null
   #isAnswering = false
   #hasLeft = false
@@ -65,9 +77,19 @@ class ChunkReader implements ChunkSource {
   readonly #answering = Promise.withResolvers<void>()
   readonly #reading = Promise.withResolvers<void>()
 
-  constructor(exchange: UpstreamExchange, envelope: Envelope, expected: ExpectedAnswer, watcher: StreamWatcher) {
+  constructor(
+    exchange: UpstreamExchange,
+    memory: ByteAccount,
+    envelope: Envelope,
+    expected: ExpectedAnswer,
+    watcher: StreamWatcher,
+  ) {
+    const { choices, bounds } = expected
     this.#exchange = exchange
-    this.#normaliser = new ChunkNormaliser(envelope, expected.choices)
+    this.#memory = memory
+    this.#bounds = bounds
+    this.#decoder = new SseDecoder(bounds.eventBytes, memory)
+    this.#normaliser = new ChunkNormaliser(envelope, choices, bounds.delimiters)
     this.#watcher = watcher
     this.answering = this.#answering.promise
     this.#ended = this.#readToEnd(expected)
@@ -130,15 +152,15 @@ class ChunkReader implements ChunkSource {
    * `text/event-stream` (9router pull request 3301).
    */
   async #readBody(expected: ExpectedAnswer): Promise<void> {
-    const decoder = new SseDecoder()
-    const body = new ByteQueue()
+    const decoder = this.#decoder
+    const body = new ByteQueue(this.#memory)
     let form: Form = null
     await this.#exchange.read(piece => {
       if (form === 'events') return this.#readEvents(decoder.push(piece))
       form ??= detectForm(piece)
-      body.add(piece)
+      if (!body.add(piece)) throw new Cancelled('memory_used_up', true)
       if (form === 'events') return this.#readEvents(decoder.push(body.take(body.length)))
-      if (body.length > WHOLE_BYTES_MAX) throw tooLarge(WHOLE_BYTES_MAX)
+      if (body.length > this.#bounds.wholeBytes) throw tooLarge(this.#bounds.wholeBytes)
     })
     await this.#pause
     if (form === 'whole') await this.#deliver(wholeAsStream(body.toString(), this.#normaliser, expected))
@@ -150,10 +172,15 @@ class ChunkReader implements ChunkSource {
     const wasComplete = normaliser.complete
     const parts: StreamPart[] = []
     try {
+      this.#refuseFlood()
       for (const event of events) {
         const text = normaliser.text(event)
         if (text !== null) parts.push(text)
-        else parts.push(...normaliser.push(event))
+        else {
+          const chunks = normaliser.push(event)
+          if (chunks.length > 0 && !this.#isAnswering) this.#payForPeeked(event.data.length)
+          parts.push(...chunks)
+        }
       }
     } catch (error) {
       // Parts before the failure in the same read still count.
@@ -168,7 +195,28 @@ class ChunkReader implements ChunkSource {
     // Some servers send finish_reason in every chunk, including the role chunk. Before the first content the
     // first-token limit stays in force.
     else if (normaliser.awaitsUsage && this.#isAnswering) this.#exchange.answerComplete()
+    const waitMs = this.#rate.waitMs(this.#parsedUnits)
+    if (waitMs > 0) this.#pause = Promise.all([this.#pause, delay(waitMs)]).then(() => {})
     return this.#pause
+  }
+
+  /** What was parsed so far, in units of one delimiter or line. */
+  get #parsedUnits(): number {
+    return this.#normaliser.delimiters + this.#decoder.lines
+  }
+
+  #refuseFlood(): void {
+    if (this.#parsedUnits <= this.#bounds.streamDelimiters) return
+    throw new UpstreamFailure('malformed', 'The stream has more lines and JSON than its answer can need.')
+  }
+
+  /** Chunks without content wait for the first content. A stream may not fill the memory with them. */
+  #payForPeeked(units: number): void {
+    this.#peekedUnits += units
+    if (this.#peekedUnits > 2 * this.#bounds.eventBytes) {
+      throw new UpstreamFailure('malformed', 'The stream sends events without content.')
+    }
+    if (!this.#memory.take(units * 2)) throw new Cancelled('memory_used_up', true)
   }
 
   #deliver(parts: readonly StreamPart[]): void | Promise<void> {

@@ -226,6 +226,10 @@ export class ApiError extends Error {
   }
 }
 
+/** The message of `overloaded` when the request bodies and answers in memory have reached their limit. */
+export const MEMORY_USED_UP =
+  'The gateway has no memory left for this request: too many large requests and answers are running. You were not charged. Retry later.'
+
 /** Builds the refusal of a model that exists but is not allowed for the key. */
 export function modelNotAllowed(modelId: string): ApiError {
   return new ApiError('model_not_allowed', {

@@ -42,6 +42,8 @@ export type CancelReason =
   | 'read_too_slowly'
   /** The reader of the answer called `leave`. */
   | 'not_wanted'
+  /** The request bodies and answers of this node have reached their limit. */
+  | 'memory_used_up'
 
 /** The gateway ended the exchange with an upstream, which is not the upstream's fault. */
 export class Cancelled extends UpstreamFailure {
@@ -59,6 +61,7 @@ const messages: Record<CancelReason, string> = {
   gateway_stopping: 'The gateway is stopping.',
   read_too_slowly: 'The answer was read too slowly for the total limit.',
   not_wanted: 'The answer is no longer wanted.',
+  memory_used_up: 'The gateway has no memory left for the answer.',
 }
 
 /**

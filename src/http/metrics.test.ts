@@ -2,7 +2,12 @@ import { expect, test } from 'vitest'
 import { createMetrics } from './metrics.ts'
 
 test('rejected credentials are counted from zero, so that the first one is an increase', async () => {
-  const metrics = createMetrics({ inFlight: () => 0, settleQueueLength: () => 0, lastAudit: async () => undefined })
+  const metrics = createMetrics({
+    inFlight: () => 0,
+    memoryUsedBytes: () => 4,
+    settleQueueLength: () => 0,
+    lastAudit: async () => undefined,
+  })
   for (const provider of ['local', 'hoster', 'cloud'])
     expect(await metrics.registry.metrics()).toContain(
       `\nswitchyard_attempts_total{provider="${provider}",outcome="credential_rejected"} 0\n`,
@@ -10,7 +15,12 @@ test('rejected credentials are counted from zero, so that the first one is an in
 })
 
 test('a histogram contains all observations when it is read', async () => {
-  const metrics = createMetrics({ inFlight: () => 0, settleQueueLength: () => 0, lastAudit: async () => undefined })
+  const metrics = createMetrics({
+    inFlight: () => 0,
+    memoryUsedBytes: () => 4,
+    settleQueueLength: () => 0,
+    lastAudit: async () => undefined,
+  })
   for (let n = 0; n < 600; n++) {
     metrics.request({ path: n % 3 === 0 ? '/a' : '/b', status: 200, elapsedMs: 20 })
     metrics.firstToken('hoster', 500)

@@ -1,4 +1,4 @@
-import type { ChunkDelta } from '../domain/completion.ts'
+import type { ChatChunk, ChunkDelta } from '../domain/completion.ts'
 
 /** Returns the generated text of a whole answer, all choices joined. */
 export function generatedText(messages: readonly ChunkDelta[]): string {
@@ -41,6 +41,23 @@ export function eachGeneratedText(delta: ChunkDelta, onText: (text: string) => v
 export function hasMedia(delta: ChunkDelta): boolean {
   const { audio, images } = delta as { audio?: Audio | null; images?: unknown }
   return (typeof audio?.data === 'string' && audio.data !== '') || (Array.isArray(images) && images.length > 0)
+}
+
+/** The fields of a delta that `eachGeneratedText` and `hasMedia` know. */
+const countedFields: ReadonlySet<string> = new Set([
+  ...['role', 'content', 'reasoning_content', 'reasoning', 'refusal', 'tool_calls', 'function_call'],
+])
+const countedCallFields: ReadonlySet<string> = new Set(['index', 'id', 'type', 'function', 'custom'])
+
+/** True if a chunk has fields that are passed on and not counted as text. */
+export function hasOtherFields({ choices }: ChatChunk): boolean {
+  for (const { delta, logprobs } of choices) {
+    if (logprobs !== undefined) return true
+    for (const key in delta) if (!countedFields.has(key)) return true
+    if (!delta.tool_calls) continue
+    for (const call of delta.tool_calls) for (const key in call) if (!countedCallFields.has(key)) return true
+  }
+  return false
 }
 
 type Call = { name?: unknown; arguments?: unknown; input?: unknown }

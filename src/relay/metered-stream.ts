@@ -1,7 +1,10 @@
 import type { StreamEncoder } from '../dialects/client-dialect.ts'
+import { answerBounds } from '../domain/answer-bounds.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import type { ChatChunk, TokenUsage } from '../domain/completion.ts'
 import type { StreamPart } from '../domain/handoff.ts'
+import type { ByteAccount } from '../runtime/byte-budget.ts'
+import { hasOtherFields } from './generated-text.ts'
 import { OutputMeter } from './output-meter.ts'
 import type { TextBuffer } from './text-buffer.ts'
 
@@ -18,14 +21,17 @@ export class MeteredStream {
   readonly #encoder: StreamEncoder
   readonly #includeUsage: boolean
   readonly #meter: OutputMeter
+  /** What chunks with fields other than text may have, in bytes. They are not counted as tokens. */
+  #otherBytesLeft: number
   /** Choices that have started and not ended. */
   readonly #open = new Set<number>()
 
   /** @param maxTokens the limit that the upstream got, per choice */
-  constructor(encoder: StreamEncoder, job: ChatJob, maxTokens: number) {
+  constructor(encoder: StreamEncoder, job: ChatJob, maxTokens: number, memory: ByteAccount) {
     this.#encoder = encoder
     this.#includeUsage = job.includeUsage
-    this.#meter = new OutputMeter(maxTokens * job.choices)
+    this.#meter = new OutputMeter(maxTokens * job.choices, memory)
+    this.#otherBytesLeft = answerBounds(job, maxTokens).otherBytes
   }
 
   /** All text generated so far. */
@@ -56,7 +62,22 @@ export class MeteredStream {
         this.finishReason = 'length'
         return events + this.#cutOff(typeof part === 'string' ? this.#encoder.textChunk(part) : part)
       }
-      events += typeof part === 'string' ? this.#encoder.text(part) : this.#encoder.chunk(part)
+      const encoded = typeof part === 'string' ? this.#encoder.text(part) : this.#encoder.chunk(part)
+      if (typeof part !== 'string' && hasOtherFields(part)) {
+        this.#otherBytesLeft -= encoded.length
+        if (this.#otherBytesLeft < 0) {
+          this.isCut = true
+          this.finishReason = 'length'
+          return (
+            events +
+            this.#cutOff({
+              ...part,
+              choices: part.choices.map(({ index }) => ({ index, delta: {}, finish_reason: null })),
+            })
+          )
+        }
+      }
+      events += encoded
     }
     return events
   }

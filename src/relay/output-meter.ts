@@ -1,4 +1,6 @@
 import type { ChunkDelta } from '../domain/completion.ts'
+import { Cancelled } from '../domain/upstream-failure.ts'
+import type { ByteAccount } from '../runtime/byte-budget.ts'
 import { countTokens } from '../tokens/count-tokens.ts'
 import { eachGeneratedText, hasMedia } from './generated-text.ts'
 import { TextBuffer } from './text-buffer.ts'
@@ -11,7 +13,7 @@ import { TextBuffer } from './text-buffer.ts'
  */
 export class OutputMeter {
   /** The text so far. */
-  readonly text = new TextBuffer()
+  readonly text: TextBuffer
   /** A delta carried audio or images. */
   hasMedia = false
   #pieces = 0
@@ -19,18 +21,20 @@ export class OutputMeter {
   #countedTokens = 0
   readonly #tokensMax: number
 
-  constructor(tokensMax: number) {
+  /** @param account pays for the memory of the text */
+  constructor(tokensMax: number, account: ByteAccount) {
+    this.text = new TextBuffer(account)
     this.#tokensMax = tokensMax
   }
 
-  /** Adds the generated text of one delta. */
+  /** Adds the generated text of one delta. Throws Cancelled `memory_used_up`. */
   add(delta: ChunkDelta): void {
     eachGeneratedText(delta, text => this.addText(text))
     this.hasMedia ||= hasMedia(delta)
   }
 
   addText(content: string): void {
-    this.text.append(content)
+    if (!this.text.append(content)) throw new Cancelled('memory_used_up', true)
     this.#pieces++
   }
 

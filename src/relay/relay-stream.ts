@@ -1,4 +1,4 @@
-import { ApiError } from '../domain/errors.ts'
+import { ApiError, MEMORY_USED_UP } from '../domain/errors.ts'
 import type { Outcome, Receipt, StreamAnswer } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import { outputCap } from '../domain/output-cap.ts'
@@ -36,9 +36,9 @@ export async function relayStream(
   answer: StreamAnswer,
   write: WriteEvents,
 ): Promise<RelayedStream> {
-  const { ticket, job, dialect, signal } = context
+  const { ticket, job, dialect, signal, memory } = context
   const encoder = dialect.stream.encoder(answer.envelope, job.includeUsage)
-  const stream = new MeteredStream(encoder, job, outputCap(answer.offer, job, ticket.maxTokens))
+  const stream = new MeteredStream(encoder, job, outputCap(answer.offer, job, ticket.maxTokens), memory)
   let failure: unknown
   let outcome: Outcome = 'served'
   try {
@@ -92,6 +92,7 @@ const outcomeByReason: Record<CancelReason, Outcome> = {
   client_left: 'client_gone',
   read_too_slowly: 'client_gone',
   gateway_stopping: 'shutdown',
+  memory_used_up: 'interrupted',
   // Does not occur here: when the gateway itself leaves a stream, `read` does not reject.
   not_wanted: 'interrupted',
 }
@@ -102,6 +103,7 @@ function toClientError(failure: unknown, signal: CancelSignal): ApiError {
   if (reason === 'gateway_stopping') {
     return signal.reason instanceof ApiError ? signal.reason : new ApiError('server_shutdown')
   }
+  if (reason === 'memory_used_up') return new ApiError('overloaded', { message: MEMORY_USED_UP, internal: failure })
   if (reason === 'read_too_slowly') {
     return new ApiError('stream_interrupted', {
       message:

@@ -5,6 +5,7 @@ import type { Receipt, Ticket, WholeAnswer } from '../domain/handoff.ts'
 import type { Nanos } from '../domain/money.ts'
 import type { MeasureText } from '../domain/text-length.ts'
 import { hasClientLeft } from '../domain/upstream-failure.ts'
+import type { ByteAccount } from '../runtime/byte-budget.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import { bill, billedUsage, type Delivered, type MeasuredTexts } from './bill.ts'
 import { generatedText, hasMedia } from './generated-text.ts'
@@ -19,6 +20,8 @@ export interface RelayContext {
    * ApiError `server_shutdown`.
    */
   readonly signal: CancelSignal
+  /** Pays for the memory of the answer. */
+  readonly memory: ByteAccount
   /**
    * Records that the client left before its first token. Returns true when it must pay for its input this
    * time.

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest'
+import { uncounted } from '../runtime/byte-budget.ts'
 import { TextBuffer } from './text-buffer.ts'
 
 test('joins pieces into one text, even when a character is split', () => {
-  const buffer = new TextBuffer()
+  const buffer = new TextBuffer(uncounted)
   expect(String(buffer)).toBe('')
   let text = ''
   for (let n = 0; n < 500; n++) {

@@ -1,3 +1,5 @@
+import { type ByteAccount, uncounted } from './byte-budget.ts'
+
 const nothing = Buffer.alloc(0)
 
 /**
@@ -8,15 +10,23 @@ export class ByteQueue {
   #memory = nothing
   #start = 0
   #end = 0
+  readonly #account: ByteAccount
+
+  /** @param account pays for the memory */
+  constructor(account: ByteAccount = uncounted) {
+    this.#account = account
+  }
 
   get length(): number {
     return this.#end - this.#start
   }
 
-  add(piece: Buffer): void {
-    if (this.#end + piece.length > this.#memory.length) this.#grow(piece.length)
+  /** False if the account has no memory left: the piece is not kept. */
+  add(piece: Buffer): boolean {
+    if (this.#end + piece.length > this.#memory.length && !this.#grow(piece.length)) return false
     piece.copy(this.#memory, this.#end)
     this.#end += piece.length
+    return true
   }
 
   /** Removes and returns the first bytes, at most `bytesMax`. */
@@ -28,6 +38,7 @@ export class ByteQueue {
   }
 
   clear(): void {
+    this.#account.give(this.#memory.length)
     this.#memory = nothing
     this.#start = 0
     this.#end = 0
@@ -39,12 +50,17 @@ export class ByteQueue {
   }
 
   /** The first piece gets exactly the memory it needs: most answers arrive in one piece. */
-  #grow(bytes: number): void {
+  #grow(bytes: number): boolean {
     const { length } = this
-    const grown = Buffer.allocUnsafe(length === 0 ? bytes : Math.max(length + bytes, length * 2))
+    const grownLength = length === 0 ? bytes : Math.max(length + bytes, length * 2)
+    const moreBytes = grownLength - this.#memory.length
+    if (moreBytes > 0 && !this.#account.take(moreBytes)) return false
+    if (moreBytes < 0) this.#account.give(-moreBytes)
+    const grown = Buffer.allocUnsafe(grownLength)
     this.#memory.copy(grown, 0, this.#start, this.#end)
     this.#memory = grown
     this.#start = 0
     this.#end = length
+    return true
   }
 }

@@ -1,4 +1,5 @@
 import type { UpstreamFailure } from '../domain/upstream-failure.ts'
+import type { ByteAccount } from '../runtime/byte-budget.ts'
 import { ByteQueue } from '../runtime/byte-queue.ts'
 
 /** The maximum number of queued bytes in one piece. The sink may request a pause before the rest. */
@@ -15,7 +16,7 @@ export type BodySink = (piece: Buffer) => void | Promise<void>
  * arrives before the sink is attached or while it is busy.
  */
 export class BodyDelivery {
-  readonly #queue = new ByteQueue()
+  readonly #queue: ByteQueue
   readonly #onCaughtUp: () => void
   #sink: BodySink | null = null
   #isSinkBusy = false
@@ -23,9 +24,13 @@ export class BodyDelivery {
   #hasEnded = false
   #failure: UpstreamFailure | null = null
 
-  /** @param onCaughtUp called when the sink has taken every queued byte and more may come */
-  constructor(onCaughtUp: () => void) {
+  /**
+   * @param onCaughtUp called when the sink has taken every queued byte and more may come
+   * @param account pays for the memory of the queue
+   */
+  constructor(onCaughtUp: () => void, account: ByteAccount) {
     this.#onCaughtUp = onCaughtUp
+    this.#queue = new ByteQueue(account)
   }
 
   get queuedBytes(): number {
@@ -49,9 +54,11 @@ export class BodyDelivery {
     return done.promise
   }
 
-  add(piece: Buffer): void {
-    if (this.#sink !== null && !this.#isSinkBusy) this.#deliver(piece)
-    else this.#queue.add(piece)
+  /** False if the account has no memory left for a queue. */
+  add(piece: Buffer): boolean {
+    if (this.#sink === null || this.#isSinkBusy) return this.#queue.add(piece)
+    this.#deliver(piece)
+    return true
   }
 
   /** Called when the body is complete. Resolves the promise once the queued bytes are delivered. */

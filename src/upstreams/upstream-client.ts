@@ -2,10 +2,10 @@ import type { LookupFunction } from 'node:net'
 import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint } from '../domain/offer.ts'
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
-import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import { ConnectionPool } from './connection-pool.ts'
 import { Deadlines } from './deadlines.ts'
+import type { ExchangeRequest } from './exchange-request.ts'
 import { UpstreamExchange } from './upstream-exchange.ts'
 
 export interface UpstreamClientOptions {
@@ -15,16 +15,12 @@ export interface UpstreamClientOptions {
   readonly publicLookup?: LookupFunction
 }
 
-export interface UpstreamRequest {
+export interface UpstreamRequest extends ExchangeRequest {
   readonly endpoint: Endpoint
   /** Appended to the base URL of the endpoint, for example `/chat/completions`. */
   readonly path: string
   /** JSON text. */
   readonly body: string
-  readonly stream: boolean
-  /** Limits the attempt in addition to the timeouts of the endpoint, in ms from now. */
-  readonly remainingMs: number
-  readonly signal: CancelSignal
 }
 
 /** The parts that are the same for every request to one path of an endpoint. */
@@ -72,13 +68,7 @@ export class UpstreamClient {
 
   #start(request: UpstreamRequest, onNewConnection: boolean): UpstreamExchange {
     const { endpoint, path, body, stream } = request
-    const exchange = new UpstreamExchange(
-      endpoint.timeouts,
-      stream,
-      request.remainingMs,
-      request.signal,
-      this.#deadlines,
-    )
+    const exchange = new UpstreamExchange(endpoint.timeouts, request, this.#deadlines)
     try {
       if (request.signal.aborted) throw exchange.cancellation()
       if (this.#isClosed) throw new Cancelled('gateway_stopping', false)

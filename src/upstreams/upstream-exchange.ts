@@ -7,12 +7,12 @@ import { BodyDelivery, type BodySink } from './body-delivery.ts'
 import type { Connection, Exchange } from './connection.ts'
 import { toUpstreamFailure } from './connection-failure.ts'
 import type { Deadlines, TimeLimited } from './deadlines.ts'
+import type { ExchangeRequest } from './exchange-request.ts'
 import { ExchangeTimer } from './exchange-timer.ts'
 import type { ResponseHead } from './response-head.ts'
 
 /** The socket is paused when more than this many bytes wait for the reader. */
 const QUEUE_BYTES_MAX = 256 * 1024
-export const WHOLE_BYTES_MAX = 16 * 1024 * 1024
 /**
  * A last resort against an upstream that never stops: the reader enforces max_tokens, and the time limits
  * bound the rest. Far above what a request can need (16 choices with 20 logprobs for each of 10,000 tokens
@@ -53,18 +53,21 @@ export class UpstreamExchange implements Exchange, TimeLimited {
   readonly #signal: CancelSignal
   readonly #deadlines: Deadlines
   readonly #timer: ExchangeTimer
-  readonly #body = new BodyDelivery(() => this.#resume())
+  readonly #body: BodyDelivery
+  readonly #bytesMax: number
   readonly #onAbort = () => this.#fail(this.cancellation())
   readonly #arrived = Promise.withResolvers<UpstreamExchange>()
   #connection: Connection | null = null
   #bodyBytes = 0
 
-  /** `remainingMs` limits the whole exchange, in addition to `timeouts.totalMs`. */
-  constructor(timeouts: Timeouts, stream: boolean, remainingMs: number, signal: CancelSignal, deadlines: Deadlines) {
+  constructor(timeouts: Timeouts, request: ExchangeRequest, deadlines: Deadlines) {
+    const { stream, remainingMs, bytesMax, signal, memory } = request
     this.#stream = stream
+    this.#bytesMax = stream ? STREAM_BYTES_MAX : bytesMax
     this.#signal = signal
     this.#deadlines = deadlines
     this.#timer = new ExchangeTimer(timeouts, stream, remainingMs)
+    this.#body = new BodyDelivery(() => this.#resume(), memory)
     this.arrived = this.#arrived.promise
     deadlines.add(this)
     signal.addEventListener('abort', this.#onAbort)
@@ -166,13 +169,9 @@ export class UpstreamExchange implements Exchange, TimeLimited {
       if (this.#bodyBytes > DRAINING_BYTES_MAX) this.abort()
       return
     }
-    const bytesMax = this.#stream ? STREAM_BYTES_MAX : WHOLE_BYTES_MAX
-    if (this.#bodyBytes > bytesMax) {
-      this.#fail(tooLarge(bytesMax))
-      return
-    }
-    this.#body.add(piece)
-    if (this.#stream) {
+    if (this.#bodyBytes > this.#bytesMax) this.#fail(tooLarge(this.#bytesMax))
+    else if (!this.#body.add(piece)) this.#fail(new Cancelled('memory_used_up', true))
+    else if (this.#stream) {
       if (this.#body.queuedBytes > QUEUE_BYTES_MAX) this.#pause()
     } else if (this.#isError && this.#bodyBytes > ERROR_BYTES_MAX) {
       this.#arrived.resolve(this)
@@ -231,7 +230,10 @@ export class UpstreamExchange implements Exchange, TimeLimited {
     this.#connection?.destroy()
     this.#connection = null
     if (this.#isError && !this.#stream && !this.#signal.aborted) this.#arrived.resolve(this)
-    else this.#arrived.reject(failure)
+    else {
+      if (!this.#stream) this.#body.clear()
+      this.#arrived.reject(failure)
+    }
     this.#body.fail(failure)
   }
 

@@ -7,6 +7,7 @@ import {
   bytewise,
   chunk,
   closeAfter,
+  completion,
   contentChunk,
   hangUp,
   html200,
@@ -311,7 +312,9 @@ describe('an attempt fails when', () => {
     expect(dispatching.reports.slice(reportsBefore)).toEqual([])
   })
 
-  const huge = Buffer.alloc(16 * 1024 * 1024 + 10, 'x')
+  const huge = Buffer.alloc(1024 * 1024, 'x')
+  /** JSON with this many different names, which are expensive to parse. */
+  const names = (count: number) => `{${Array.from({ length: count }, (_, n) => `"${n.toString(36)}":1`).join(',')}}`
   const json = { 'content-type': 'application/json' }
 
   it.each<[name: string, behaviour: Behaviour, outcome: string]>([
@@ -323,7 +326,16 @@ describe('an attempt fails when', () => {
     ['finish_reason is length, without usage', sse([role, chunk({}, 'length'), '[DONE]']), 'empty'],
     ['the JSON is broken', sse(['{"choices":[{']), 'malformed'],
     ['the first event is not an object', sse(['42']), 'malformed'],
-    ['a line is longer than 16 MiB', rawResponse(['data: ', huge], { framing: 'chunked' }), 'malformed'],
+    ['a line is longer than 1 MiB', rawResponse(['data: ', huge], { framing: 'chunked' }), 'malformed'],
+    ['an event has many lines', rawResponse('data:\n'.repeat(5_000), { framing: 'chunked' }), 'malformed'],
+    ['an event has many names', rawResponse(`data: ${names(66_000)}\n\n`, { framing: 'chunked' }), 'malformed'],
+    [
+      'events without content keep coming',
+      rawResponse(Array(20).fill(`data: {"choices":[{"logprobs":{"content":["${'x'.repeat(200_000)}"]}}]}\n\n`), {
+        framing: 'chunked',
+      }),
+      'malformed',
+    ],
     ['an error comes with status 200', sse([{ error: { message: 'out of memory', code: 500 } }]), 'server_error'],
     ['an error comes after the role', sse([role, { error: 'boom' }]), 'server_error'],
     ['an error body comes with status 200', status(200, { error: { message: 'x' } }), 'server_error'],
@@ -333,7 +345,7 @@ describe('an attempt fails when', () => {
       'busy',
     ],
     [
-      'a completion above 16 MiB comes as an event stream',
+      'a completion that is too long for max_tokens comes as an event stream',
       rawResponse(['{', huge], { framing: 'chunked' }),
       'malformed',
     ],
@@ -429,10 +441,23 @@ describe('an attempt fails when', () => {
     expect(await outcomeOf(behaviour, {})).toBe(outcome)
   })
 
-  it('an answer without streaming is larger than 16 MiB', async () => {
-    const flood = rawResponse(Array(17).fill(Buffer.alloc(2 ** 20, ' ')), { framing: 'chunked', headers: json })
-    expect(await outcomeOf(flood, {})).toBe('malformed')
-    expect(await outcomeOf(flood, stream)).toBe('malformed')
+  it('an answer without streaming is much larger than max_tokens allows', async () => {
+    const flood = (kib: number) =>
+      rawResponse(Array(kib).fill(Buffer.alloc(1024, ' ')), { framing: 'chunked', headers: json })
+    // max_tokens is 256.
+    expect(await outcomeOf(flood(300), {})).toBe('malformed')
+    expect(await outcomeOf(flood(300), stream)).toBe('malformed')
+    const logprobs = { logprobs: true, top_logprobs: 20 }
+    upstream.always(
+      rawResponse([Buffer.alloc(1_200_000, ' '), JSON.stringify(completion())], { framing: 'close', headers: json }),
+    )
+    expect(await dispatching.send(here(), logprobs)).toMatchObject({ kind: 'whole' })
+  })
+
+  it('an answer without streaming has many names', async () => {
+    expect(await outcomeOf(status(200, `{"choices":[],"x":${names(66_000)}}`), { modalities: ['text', 'audio'] })).toBe(
+      'malformed',
+    )
   })
 
   it('no content arrives within the first-token limit: no headers, only headers, only a role', async () => {
@@ -481,8 +506,8 @@ describe('a stream ends with a failure, never silently, if after its first conte
     ['finish_reason is "error"', sse([role, hello, chunk({}, 'error' as never), '[DONE]']), 'server_error'],
     ['the JSON is broken', sse([role, hello, '{"choices"', stop, '[DONE]']), 'malformed'],
     [
-      'a line is longer than 16 MiB',
-      rawResponse([sseBytes([role, hello]), 'data: ', Buffer.alloc(2 ** 24 + 1, 'x')], { framing: 'chunked' }),
+      'a line is longer than 1 MiB',
+      rawResponse([sseBytes([role, hello]), 'data: ', Buffer.alloc(2 ** 20, 'x')], { framing: 'chunked' }),
       'malformed',
     ],
     [

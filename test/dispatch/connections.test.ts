@@ -7,6 +7,7 @@ import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Endpoint } from '../../src/domain/offer.ts'
+import { uncounted } from '../../src/runtime/byte-budget.ts'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
 import type { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
@@ -53,6 +54,8 @@ function ask({ baseUrl }: Pick<RawUpstream, 'baseUrl'>, options: RequestOptions 
     stream,
     signal,
     remainingMs: 60_000,
+    bytesMax: 16 * 1024 * 1024,
+    memory: uncounted,
   })
 }
 

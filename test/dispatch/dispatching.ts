@@ -8,6 +8,7 @@ import type { ChatChunk } from '../../src/domain/completion.ts'
 import type { Answer, Plan } from '../../src/domain/handoff.ts'
 import type { CustomerBreakers, Health } from '../../src/domain/health.ts'
 import type { Endpoint, Offer } from '../../src/domain/offer.ts'
+import { uncounted } from '../../src/runtime/byte-budget.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { createCustomerBreakers } from '../../src/supply/breakers/customer-breakers.ts'
 import { createHealth } from '../../src/supply/breakers/health.ts'
@@ -135,7 +136,7 @@ export function startDispatching({ attemptsMax = 3 } = {}): Dispatching {
         { upstream, health: observed, clock: systemClock, attemptsMax },
         planOf([offers].flat(), customerId),
         jobOf(body),
-        signal,
+        { signal, memory: uncounted },
       ),
     close: async () => upstream.close(),
   }

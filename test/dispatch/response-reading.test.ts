@@ -3,6 +3,7 @@ import { request as requestByNode } from 'node:http'
 import { type AddressInfo, createServer, type Server } from 'node:net'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { uncounted } from '../../src/runtime/byte-budget.ts'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
 import { offerAt } from './dispatching.ts'
 
@@ -55,6 +56,8 @@ async function readByClient(): Promise<Reading | null> {
       body: '{}',
       stream: true,
       remainingMs: 60_000,
+      bytesMax: 16 * 1024 * 1024,
+      memory: uncounted,
       signal,
     })
     await exchange.read(piece => void pieces.push(Buffer.from(piece)))

@@ -25,6 +25,7 @@ test('log fields for requests and hosters have the documented names', () => {
 test('docs/operating.md lists every metric with its type and labels', async () => {
   const { registry } = createMetrics({
     inFlight: () => 0,
+    memoryUsedBytes: () => 4,
     settleQueueLength: () => 0,
     lastAudit: async () => undefined,
   })

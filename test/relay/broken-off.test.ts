@@ -4,6 +4,8 @@ import { afterEach, describe, expect, test, vi } from 'vitest'
 import { chatDialect } from '../../src/dialects/chat/chat-dialect.ts'
 import { ApiError } from '../../src/domain/errors.ts'
 import { relayStream, type WriteEvents } from '../../src/relay/relay-stream.ts'
+import { uncounted } from '../../src/runtime/byte-budget.ts'
+import { measureText } from '../../src/tokens/measure-text.ts'
 import { Connection } from '../../src/upstreams/connection.ts'
 import { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
 import { jobOf, offerAt, planOf, useDispatching } from '../dispatch/dispatching.ts'
@@ -39,7 +41,8 @@ async function stream(
   timeouts: Partial<typeof GENEROUS_TIMEOUTS> = {},
   maxTokens = 1_000_000,
 ) {
-  const offers = [offerAt(upstream.baseUrl, { endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, ...timeouts } } })]
+  const offer = offerAt(upstream.baseUrl, { endpoint: { timeouts: { ...GENEROUS_TIMEOUTS, ...timeouts } } })
+  const offers = [{ ...offer, contextTokens: 2_000_000, maxOutputTokens: 1_000_000 }]
   const job = jobOf({ stream: true })
   const answer = await dispatching.send(offers, { stream: true }, signal)
   let text = ''
@@ -48,8 +51,15 @@ async function stream(
     return onWrite(text)
   }
   const ticket = { ...planOf(offers).ticket, maxTokens }
-  const measureText = () => Promise.reject(new Error('no text here is long'))
-  const context = { ticket, job, dialect: chatDialect, signal, measureText, chargeEarlyDisconnect: () => true }
+  const context = {
+    ticket,
+    job,
+    dialect: chatDialect,
+    signal,
+    memory: uncounted,
+    measureText: async (text: string) => measureText(text),
+    chargeEarlyDisconnect: () => true,
+  }
   if (answer.kind !== 'stream') throw new Error('the answer is no stream')
   const relayed = await relayStream(context, answer, write)
   const last = relayed.lastEvents(0n)

@@ -92,6 +92,7 @@ beforeAll(async () => {
   }
   const { registry, ...metrics } = createMetrics({
     inFlight: () => 3,
+    memoryUsedBytes: () => 4,
     settleQueueLength: () => 5,
     lastAudit: async () => undefined,
   })

@@ -1,3 +1,4 @@
+import type { AnswerBounds } from '../../domain/answer-bounds.ts'
 import type { ChatCompletion } from '../../domain/completion.ts'
 import type { StreamPart } from '../../domain/handoff.ts'
 
@@ -9,6 +10,7 @@ export interface ExpectedAnswer {
   readonly hasStop: boolean
   /** The limit of output tokens per choice that was sent. */
   readonly maxTokens: number
+  readonly bounds: AnswerBounds
 }
 
 /**

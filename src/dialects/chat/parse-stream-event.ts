@@ -1,16 +1,16 @@
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
-import { parseUpstreamJson } from '../json/parse-json.ts'
+import { type JsonTally, parseUpstreamJson } from '../json/parse-json.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 
 /**
  * Parses the data of a stream event, which must be a JSON object. An `error` event with other data becomes
- * `{message}`. Throws UpstreamFailure `malformed`.
+ * `{message}`. Adds the cost of parsing to `tally`. Throws UpstreamFailure `malformed`.
  */
-export function parseStreamEvent(event: SseEvent): JsonObject {
+export function parseStreamEvent(event: SseEvent, tally: JsonTally): JsonObject {
   let body: unknown
   try {
-    body = parseUpstreamJson(event.data)
+    body = parseUpstreamJson(event.data, tally)
   } catch (error) {
     if (error instanceof UpstreamFailure) throw error
     if (event.event === 'error') return { message: event.data }

@@ -1,13 +1,14 @@
 import { describe, expect, it } from 'vitest'
 import type { ChatChunk } from '../../domain/completion.ts'
 import { chatStream } from './chat-stream.ts'
-import { ChunkNormaliser, hasContent } from './upstream-chunk.ts'
+import { hasContent } from './chunk-content.ts'
+import { ChunkNormaliser } from './upstream-chunk.ts'
 
 const envelope = { id: 'chatcmpl-0198c0de-0000-7000-8000-00000000abcd', created: 1_750_000_000, model: 'public-model' }
 
 /** Returns the chunks that a client gets for these upstream events and the end of the stream. */
 function normalised(events: readonly unknown[], choices = 1): ChatChunk[] {
-  const normaliser = new ChunkNormaliser(envelope, choices)
+  const normaliser = new ChunkNormaliser(envelope, choices, 131_072)
   const chunks = events.flatMap(each => {
     const event = { event: '', data: typeof each === 'string' ? each : JSON.stringify(each) }
     const text = normaliser.text(event)
@@ -530,7 +531,7 @@ describe('a failing stream', () => {
   it.each(['{"message":"bare"}', '{"error":{"message":"wrapped"}}', 'just text', '[{"toString":1}]'])(
     'is recognised by `event: error` with %s',
     data => {
-      const normaliser = new ChunkNormaliser(envelope, 1)
+      const normaliser = new ChunkNormaliser(envelope, 1, 131_072)
       expect(() => normaliser.push({ event: 'error', data })).toThrow(
         expect.objectContaining({ outcome: 'server_error' }),
       )
@@ -538,7 +539,7 @@ describe('a failing stream', () => {
   )
 
   it('is complete once every choice has its finish_reason', () => {
-    const normaliser = new ChunkNormaliser(envelope, 1)
+    const normaliser = new ChunkNormaliser(envelope, 1, 131_072)
     const push = (event: object) => normaliser.push({ event: '', data: JSON.stringify(event) })
     push(text('a'))
     expect(normaliser.complete).toBe(false)
@@ -547,7 +548,7 @@ describe('a failing stream', () => {
   })
 
   it('is not complete if content follows a finish_reason', () => {
-    const normaliser = new ChunkNormaliser(envelope, 1)
+    const normaliser = new ChunkNormaliser(envelope, 1, 131_072)
     const push = (event: object | string) =>
       normaliser.push({ event: '', data: typeof event === 'string' ? event : JSON.stringify(event) })
     push(delta({ content: 'a' }, 'stop'))

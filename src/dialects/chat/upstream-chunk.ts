@@ -1,8 +1,10 @@
 import type { ChatChunk, ChunkChoice, Envelope, FinishReason, TokenUsage } from '../../domain/completion.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
+import type { JsonTally } from '../json/parse-json.ts'
 import type { SseEvent } from '../sse/sse-decoder.ts'
 import { usageChunk } from './chat-stream.ts'
+import { onlyText } from './chunk-content.ts'
 import { readDelta } from './chunk-delta.ts'
 import { classifyError } from './classify-error.ts'
 import { ContentPattern } from './content-pattern.ts'
@@ -11,6 +13,9 @@ import { parseStreamEvent } from './parse-stream-event.ts'
 import { readUsage } from './read-usage.ts'
 import { ToolCalls } from './tool-calls.ts'
 import { readUpstreamError } from './upstream-error.ts'
+
+/** The longest event that a pattern is made of, in UTF-16 units. */
+const PATTERN_UNITS_MAX = 4_096
 
 interface ChoiceState {
   readonly toolCalls: ToolCalls
@@ -29,7 +34,9 @@ interface ChoiceState {
  * immediately would cut their answers off. Such servers do not support `n`, so with several choices each one
  * ends at its finish_reason. Code that cuts off the unfinished choices therefore never ends a finished one twice.
  */
-export class ChunkNormaliser {
+export class ChunkNormaliser implements JsonTally {
+  readonly delimitersMax: number
+  delimiters = 0
   readonly #envelope: Envelope
   readonly #choicesMax: number
   readonly #choices = new Map<number, ChoiceState>()
@@ -48,10 +55,14 @@ export class ChunkNormaliser {
   /** True until a pattern is learned, and again once an event matches it. */
   #mayLearnPattern = true
 
-  /** @param choicesMax the request's `n`. Choices beyond it are dropped, because they would be billed. */
-  constructor(envelope: Envelope, choicesMax: number) {
+  /**
+   * @param choicesMax the request's `n`. Choices beyond it are dropped, because they would be billed.
+   * @param delimitersMax the most delimiters in one event
+   */
+  constructor(envelope: Envelope, choicesMax: number, delimitersMax: number) {
     this.#envelope = envelope
     this.#choicesMax = choicesMax
+    this.delimitersMax = delimitersMax
   }
 
   /** True after `[DONE]`: later events are ignored. */
@@ -100,7 +111,7 @@ export class ChunkNormaliser {
       this.#done = true
       return []
     }
-    const body = parseStreamEvent(event)
+    const body = parseStreamEvent(event, this)
     if (event.event === 'error' || body.error || body.object === 'error') {
       const error = readUpstreamError(body, event.event === 'error')
       if (error) throw classifyError(null, error)
@@ -119,6 +130,8 @@ export class ChunkNormaliser {
    */
   #learnPattern(event: SseEvent, chunks: readonly ChatChunk[]): void {
     if (!this.#mayLearnPattern || event.event !== '' || chunks.length !== 1) return
+    // The pattern keeps the whole event in memory.
+    if (event.data.length > PATTERN_UNITS_MAX) return
     const text = onlyText(chunks[0]!)
     if (text === null) return
     this.#pattern = ContentPattern.of(event.data, text)
@@ -210,25 +223,6 @@ export class ChunkNormaliser {
     const { id, created, model } = this.#envelope
     return { id, object: 'chat.completion.chunk', created, model, choices }
   }
-}
-
-/** True if the chunk carries part of the answer: text, reasoning, a tool call, a refusal or audio. */
-export function hasContent(chunk: ChatChunk | string): boolean {
-  if (typeof chunk === 'string') return true
-  for (const { delta } of chunk.choices) {
-    for (const key in delta) {
-      if (key !== 'role' && delta[key] !== '') return true
-    }
-  }
-  return false
-}
-
-/** Returns the text of a chunk that carries only content of the first choice, or null. */
-function onlyText({ choices }: ChatChunk): string | null {
-  const { index, delta, finish_reason, logprobs } = choices[0]!
-  if (choices.length > 1 || index !== 0 || finish_reason !== null || logprobs !== undefined) return null
-  const { content, ...rest } = delta
-  return typeof content === 'string' && Object.keys(rest).length === 0 ? content : null
 }
 
 /**

@@ -1,12 +1,16 @@
 import { describe, expect, it } from 'vitest'
+import { answerBounds } from '../../domain/answer-bounds.ts'
+import type { ChatJob } from '../../domain/chat-job.ts'
 import { normaliseCompletion } from './upstream-completion.ts'
 
 const envelope = { id: 'chatcmpl-0198c0de-0000-7000-8000-00000000abcd', created: 1_750_000_000, model: 'public-model' }
+const bounds = answerBounds({ choices: 1, forward: {} } as ChatJob, 16)
 const normalised = (body: unknown, choices = 1, hasStop = false) =>
   normaliseCompletion(typeof body === 'string' ? body : JSON.stringify(body), envelope, {
     choices,
     hasStop,
     maxTokens: 16,
+    bounds,
   })
 const message = (fields: object, finish_reason: unknown = 'stop') => ({ choices: [{ message: fields, finish_reason }] })
 const hi = { role: 'assistant', content: 'Hi', refusal: null }

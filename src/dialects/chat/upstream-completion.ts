@@ -1,7 +1,7 @@
 import type { ChatChunk, ChatCompletion, CompletionChoice, Envelope } from '../../domain/completion.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, isPrototypeKey, type JsonObject } from '../../runtime/json-object.ts'
-import { parseUpstreamJson } from '../json/parse-json.ts'
+import { parseUpstreamJson, tallyFor } from '../json/parse-json.ts'
 import { classifyError } from './classify-error.ts'
 import { type ExpectedAnswer, judgeCompletion } from './empty-answer.ts'
 import { finishReasonAfter, readFinishReason } from './finish-reason.ts'
@@ -16,7 +16,7 @@ import { readUpstreamError } from './upstream-error.ts'
  * error in the body.
  */
 export function normaliseCompletion(text: string, envelope: Envelope, expected: ExpectedAnswer): ChatCompletion {
-  const body = parse(text)
+  const body = parse(text, expected.bounds.delimiters)
   const error = readUpstreamError(body)
   if (error) throw classifyError(null, error)
   if (!Array.isArray(body.choices)) throw new UpstreamFailure('malformed', 'The answer has no choices.')
@@ -53,9 +53,9 @@ export function completionAsChunks(completion: ChatCompletion): ChatChunk[] {
   return chunks
 }
 
-function parse(text: string): JsonObject {
+function parse(text: string, delimitersMax: number): JsonObject {
   try {
-    const body: unknown = parseUpstreamJson(text)
+    const body: unknown = parseUpstreamJson(text, tallyFor(delimitersMax))
     if (isJsonObject(body)) return body
   } catch (error) {
     if (error instanceof UpstreamFailure) throw error

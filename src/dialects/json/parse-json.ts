@@ -78,33 +78,45 @@ function invalidJson(message: string): ApiError {
   return new ApiError('invalid_json', { message })
 }
 
-/**
- * The maximum number of opening brackets, colons and commas outside strings. 16 MiB of log probabilities have
- * about 3 million.
- */
-const ANSWER_DELIMITERS_MAX = 4_194_304
-/** Texts up to this length, in UTF-16 units, are parsed without a check. Nearly all texts are shorter. */
-const UNCHECKED_UNITS_MAX = 4_096
+/** Texts up to this length, in UTF-16 units, are too short to be deep or large. Nearly all texts are shorter. */
+const UNMEASURED_UNITS_MAX = 4_096
 
 /**
- * Parses JSON of an upstream. Throws UpstreamFailure `malformed` if it is too deep or too large, and
- * SyntaxError if it is not JSON. V8 turns 16 MiB of brackets into 500 MB of objects in three seconds and
- * takes another forty to serialise them, which blocks every other request.
+ * What the JSON of one upstream may cost to parse, counted in delimiters: opening brackets, colons and commas
+ * outside strings.
  */
-export function parseUpstreamJson(text: string): unknown {
-  if (text.length > UNCHECKED_UNITS_MAX) refuseOversizedAnswer(text)
+export interface JsonTally {
+  /** The most delimiters in one text. */
+  readonly delimitersMax: number
+  /** The sum over all texts so far. A short text counts a quarter of its length. */
+  delimiters: number
+}
+
+/** Returns the tally for one text. */
+export function tallyFor(delimitersMax = 131_072): JsonTally {
+  return { delimitersMax, delimiters: 0 }
+}
+
+/**
+ * Parses JSON of an upstream and adds its cost to `tally`. Throws UpstreamFailure `malformed` if it is too
+ * deep or has too many delimiters, and SyntaxError if it is not JSON. V8 turns 16 MiB of brackets into 500 MB
+ * of objects in three seconds and takes another forty to serialise them, which blocks every other request.
+ */
+export function parseUpstreamJson(text: string, tally: JsonTally = tallyFor()): unknown {
+  tally.delimiters += text.length > UNMEASURED_UNITS_MAX ? checkedDelimiters(text, tally) : text.length >> 2
   // Skip a byte order mark, as RFC 8259, 8.1 allows and fetch does.
   return JSON.parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text)
 }
 
-function refuseOversizedAnswer(text: string): void {
+function checkedDelimiters(text: string, { delimitersMax }: JsonTally): number {
   const { depth, delimiters } = measureJson(Buffer.from(text))
   if (depth > DEPTH_MAX) throw new UpstreamFailure('malformed', `The answer is nested deeper than ${DEPTH_MAX} levels.`)
-  if (delimiters > ANSWER_DELIMITERS_MAX)
+  if (delimiters > delimitersMax)
     throw new UpstreamFailure(
       'malformed',
-      `The answer has more than ${ANSWER_DELIMITERS_MAX} opening brackets, colons and commas.`,
+      `The answer has more than ${delimitersMax} opening brackets, colons and commas.`,
     )
+  return delimiters
 }
 
 const BACKSLASH = 92

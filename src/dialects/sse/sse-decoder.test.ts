@@ -1,9 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
+import { ByteBudget, uncounted } from '../../runtime/byte-budget.ts'
 import { SseDecoder, type SseEvent } from './sse-decoder.ts'
 
 function decode(...pieces: (string | Buffer)[]): SseEvent[] {
-  const decoder = new SseDecoder()
+  const decoder = new SseDecoder(2 ** 20, uncounted)
   return [...pieces.flatMap(piece => decoder.push(Buffer.from(piece))), ...decoder.end()]
 }
 
@@ -47,12 +48,35 @@ describe('SseDecoder', () => {
     )
   })
 
-  it('reads an image of several megabytes, and refuses a line or event above 16 MiB, also in small pieces', () => {
-    const piece = Buffer.alloc(1024 * 1024, 'x')
-    const oversized = { outcome: 'malformed' }
+  const oversized = expect.objectContaining({ outcome: 'malformed' })
+
+  it('refuses a line or event above its limit, also in small pieces', () => {
+    const piece = Buffer.alloc(64 * 1024, 'x')
     expect(decode('data: ', ...Array(15).fill(piece), '\n\n')[0]!.data).toHaveLength(15 * piece.length)
-    expect(() => decode(`data: ${'x'.repeat(2 ** 24)}\n\n`)).toThrow(expect.objectContaining(oversized))
-    expect(() => decode('data: ', ...Array(17).fill(piece))).toThrow(expect.objectContaining(oversized))
-    expect(() => decode(...Array(17).fill(`data: ${piece}\n`))).toThrow(expect.objectContaining(oversized))
+    expect(() => decode(`data: ${'x'.repeat(2 ** 20)}\n\n`)).toThrow(oversized)
+    expect(() => decode('data: ', ...Array(17).fill(piece))).toThrow(oversized)
+    expect(() => decode(...Array(17).fill(`data: ${piece}\n`))).toThrow(oversized)
+    // The limit is for one event.
+    expect(decode(...Array(17).fill(`data: ${piece}\n\n`))).toHaveLength(17)
+  })
+
+  it('refuses an event of many lines', () => {
+    expect(decode('data:\n'.repeat(4_096), '\n')[0]!.data).toBe('\n'.repeat(4_095))
+    expect(() => decode('data:\n'.repeat(4_097))).toThrow(oversized)
+    expect(decode(':\n'.repeat(10_000), 'data: a\n\n')).toEqual(data('a'))
+  })
+
+  it('pays for what it keeps between two reads, and ends the stream if the memory is used up', () => {
+    const budget = new ByteBudget(100_000)
+    const decoder = new SseDecoder(2 ** 20, budget)
+    decoder.push(Buffer.from(`data: ${'x'.repeat(20_000)}`))
+    expect(budget.usedBytes).toBeGreaterThanOrEqual(20_000)
+    decoder.push(Buffer.from('\n'))
+    expect(budget.usedBytes).toBeGreaterThanOrEqual(40_000)
+    expect(decoder.push(Buffer.from('\n'))).toHaveLength(1)
+    expect(budget.usedBytes).toBe(0)
+    expect(() => decoder.push(Buffer.from(`data: ${'x'.repeat(200_000)}`))).toThrow(
+      expect.objectContaining({ reason: 'memory_used_up' }),
+    )
   })
 })

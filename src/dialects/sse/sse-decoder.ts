@@ -1,4 +1,5 @@
-import { UpstreamFailure } from '../../domain/upstream-failure.ts'
+import { Cancelled, UpstreamFailure } from '../../domain/upstream-failure.ts'
+import type { ByteAccount } from '../../runtime/byte-budget.ts'
 import { ByteQueue } from '../../runtime/byte-queue.ts'
 
 /** One server-sent event. `event` is empty unless an `event:` line named it. */
@@ -12,24 +13,41 @@ const CR = 13
 const SPACE = 32
 const COLON = 58
 /**
- * An image is one event of a few megabytes (goclaw issue 1348, axonhub issue 554). A non-streaming answer has
- * the same limit.
+ * The maximum number of `data` lines in one event. Each costs about 100 bytes of heap on top of its text, so
+ * 16 MiB of empty lines took 0.5 GB.
  */
-const LINE_BYTES_MAX = 16 * 1024 * 1024
+const LINES_MAX = 4_096
 const nothing = Buffer.alloc(0)
 
 /**
  * Decodes the bytes of an event stream into events, however they are split into pieces. Lines end in LF, CRLF
  * or CR. Splits lines before decoding, because CR and LF never occur inside a UTF-8 sequence, so a character
- * split over two reads is joined first. Throws UpstreamFailure `malformed` for a line or event above 16 MiB.
+ * split over two reads is joined first. Throws UpstreamFailure `malformed` for a line or event that is too
+ * large, and Cancelled `memory_used_up`.
  */
 export class SseDecoder {
+  /** The lines read so far. */
+  lines = 0
+  readonly #eventBytesMax: number
+  readonly #account: ByteAccount
   /** The start of an incomplete line. */
-  readonly #partialLine = new ByteQueue()
+  readonly #partialLine: ByteQueue
   #lineFeedMayFollow = false
   #firstLine = true
   #event = ''
   #data: string | null = null
+  /** Bytes and `data` lines of the incomplete event. */
+  #eventBytes = 0
+  #dataLines = 0
+  /** What `#account` pays for the incomplete event. */
+  #paidBytes = 0
+
+  /** @param account pays for the memory of incomplete lines and events */
+  constructor(eventBytesMax: number, account: ByteAccount) {
+    this.#eventBytesMax = eventBytesMax
+    this.#account = account
+    this.#partialLine = new ByteQueue(account)
+  }
 
   /** Returns the events that `bytes` complete. */
   push(bytes: Buffer): SseEvent[] {
@@ -53,6 +71,7 @@ export class SseDecoder {
       if (lf !== -1 && lf < start) lf = bytes.indexOf(LF, start)
     }
     if (start < bytes.length) this.#keepPartial(bytes, start, bytes.length)
+    if (this.#eventBytes !== 0 || this.#paidBytes !== 0) this.#payForEvent()
     return events
   }
 
@@ -65,8 +84,9 @@ export class SseDecoder {
   }
 
   #completeLine(bytes: Buffer, start: number, end: number, events: SseEvent[]): void {
+    this.lines++
     if (this.#partialLine.length === 0) {
-      if (end - start > LINE_BYTES_MAX) throw tooLong()
+      this.#refuseAbove(this.#eventBytes + end - start)
       this.#readLine(bytes, start, end, events)
       return
     }
@@ -81,9 +101,14 @@ export class SseDecoder {
       this.#firstLine = false
       if (bytes[start] === 0xef && bytes[start + 1] === 0xbb && bytes[start + 2] === 0xbf) start += 3
     }
-    if (start >= end) this.#dispatch(events)
-    else if (isDataField(bytes, start, end)) this.#addData(fieldValue(bytes, start + 5, end))
-    else if (bytes[start] !== COLON) this.#readRareField(bytes.toString('utf8', start, end))
+    if (start >= end) {
+      this.#dispatch(events)
+      return
+    }
+    if (bytes[start] === COLON) return
+    this.#eventBytes += end - lineStart
+    if (isDataField(bytes, start, end)) this.#addData(fieldValue(bytes, start + 5, end))
+    else this.#readRareField(bytes.toString('utf8', start, end))
   }
 
   #readRareField(line: string): void {
@@ -100,19 +125,37 @@ export class SseDecoder {
   }
 
   #addData(text: string): void {
+    if (++this.#dataLines > LINES_MAX) {
+      throw new UpstreamFailure('malformed', `An event of the stream has more than ${LINES_MAX} lines.`)
+    }
     this.#data = this.#data === null ? text : `${this.#data}\n${text}`
-    if (this.#data.length > LINE_BYTES_MAX) throw tooLong()
   }
 
   #dispatch(events: SseEvent[]): void {
     if (this.#data !== null) events.push({ event: this.#event, data: this.#data })
     this.#data = null
     this.#event = ''
+    this.#eventBytes = 0
+    this.#dataLines = 0
   }
 
   #keepPartial(bytes: Buffer, start: number, end: number): void {
-    if (this.#partialLine.length + end - start > LINE_BYTES_MAX) throw tooLong()
-    this.#partialLine.add(bytes.subarray(start, end))
+    this.#refuseAbove(this.#eventBytes + this.#partialLine.length + end - start)
+    if (!this.#partialLine.add(bytes.subarray(start, end))) throw new Cancelled('memory_used_up', true)
+  }
+
+  /** An event that is complete at the end of a read costs nothing. A string has up to two bytes per character. */
+  #payForEvent(): void {
+    const bytes = this.#eventBytes * 2
+    const more = bytes - this.#paidBytes
+    if (more > 0 && !this.#account.take(more)) throw new Cancelled('memory_used_up', true)
+    if (more < 0) this.#account.give(-more)
+    this.#paidBytes = bytes
+  }
+
+  #refuseAbove(eventBytes: number): void {
+    if (eventBytes <= this.#eventBytesMax) return
+    throw new UpstreamFailure('malformed', `The stream has a line or event above ${this.#eventBytesMax} bytes.`)
   }
 }
 
@@ -129,8 +172,4 @@ function isDataField(bytes: Buffer, start: number, end: number): boolean {
 
 function fieldValue(bytes: Buffer, start: number, end: number): string {
   return bytes.toString('utf8', start < end && bytes[start] === SPACE ? start + 1 : start, end)
-}
-
-function tooLong(): UpstreamFailure {
-  return new UpstreamFailure('malformed', `The stream has a line or event above ${LINE_BYTES_MAX} bytes.`)
 }

@@ -97,7 +97,8 @@ class GenerationCall {
       const bodyHash = key === undefined ? null : this.#hashRequest(body)
       // A long prompt must not stay in memory while its answer streams.
       body = null
-      const common = { caller, job, requestId: this.#requestId, dialect: this.#dialect, signal: running.signal }
+      const { signal, memory } = running
+      const common = { caller, job, requestId: this.#requestId, dialect: this.#dialect, signal, memory }
       if (job.dryRun) await this.#sendQuote(caller, job)
       else if (key === undefined || bodyHash === null) await this.#answer(common, this.#deps.complete)
       else await this.#answer({ ...common, key, bodyHash }, this.#deps.completeOnce)

@@ -4,6 +4,8 @@ import { createInFlight, type InFlight } from '../../http/in-flight.ts'
 import { createMetrics, type Metrics } from '../../http/metrics.ts'
 import { readLastAudit } from '../../ledger/audit/last-audit.ts'
 import { createLastAuditView } from '../../ledger/audit/last-audit-view.ts'
+import { ByteBudget } from '../../runtime/byte-budget.ts'
+import { memoryLimitBytes } from '../../runtime/memory-limit.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Database } from './database.ts'
 import type { Money } from './money.ts'
@@ -11,6 +13,8 @@ import type { Money } from './money.ts'
 /** Watched by operators and load balancers: running requests, metrics, health. */
 export interface Service {
   readonly inFlight: InFlight
+  /** The memory that request bodies and answers of this node may occupy. */
+  readonly memory: ByteBudget
   readonly metrics: Metrics
   readonly endpoints: readonly Endpoint[]
 }
@@ -20,14 +24,18 @@ export function createService(
   { general, lookups }: Database,
   { ledger }: Money,
 ): Service {
-  const inFlight = createInFlight({ max: config.server.maxInFlight })
+  const { maxInFlight, memoryBudgetBytes, workers } = config.server
+  const memory = new ByteBudget(memoryBudgetBytes ?? Math.floor(memoryLimitBytes(workers) / 4))
+  const inFlight = createInFlight({ max: maxInFlight, memory })
   const metrics = createMetrics({
     inFlight: () => inFlight.count,
+    memoryUsedBytes: () => memory.usedBytes,
     settleQueueLength: () => ledger.pending.settlements,
     lastAudit: createLastAuditView({ read: () => readLastAudit(general), scheduler }),
   })
   return {
     inFlight,
+    memory,
     metrics,
     endpoints: [
       healthz(),

@@ -1,0 +1,12 @@
+import { totalmem } from 'node:os'
+import { getHeapStatistics } from 'node:v8'
+
+/**
+ * Returns the memory that this process may use, in bytes: V8's heap limit, or its share of the container's or
+ * the machine's memory if that is less. `processes`: how many processes share the machine.
+ */
+export function memoryLimitBytes(processes: number): number {
+  // 0 without a limit (Node returns the maximum of a 64-bit number on some kernels).
+  const container = process.constrainedMemory() || Number.POSITIVE_INFINITY
+  return Math.min(getHeapStatistics().heap_size_limit, Math.min(container, totalmem()) / processes)
+}
