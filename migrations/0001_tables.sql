@@ -152,14 +152,24 @@ CREATE TABLE key_spend (
   PRIMARY KEY (customer_id, key_id, window_start)
 ) WITH (fillfactor = 50);
 
--- One row per process start of a gateway. The id is never used again, so a lease always names the one process
--- that may use it.
+-- One row per process start of a gateway, until its leases have ended. The id is never used again, so a lease
+-- always names the one process that may use it. Every admission reads this table, so a row changes only when its
+-- node starts or dies. Its functions are in 0007_nodes.sql.
 CREATE TABLE node (
   node_id       uuid PRIMARY KEY,
   state         text NOT NULL DEFAULT 'alive' CHECK (state IN ('alive', 'dead')),
-  started_at    timestamptz NOT NULL DEFAULT now(),
-  expires_at    timestamptz NOT NULL
+  started_at    timestamptz NOT NULL DEFAULT now()
 );
+CREATE INDEX node_state ON node (state);
+
+-- How many heartbeats each live node has sent. A dead node has no row. The other nodes measure on their own
+-- monotonic clocks how long a number stays the same: no clock of PostgreSQL decides whether a node is alive. The
+-- rows change every second. They are not in `node`, because old versions of a row slow down its readers while a
+-- long transaction, such as a dump, keeps them.
+CREATE TABLE node_heartbeat (
+  node_id       uuid PRIMARY KEY,
+  heartbeats    integer NOT NULL
+) WITH (fillfactor = 50);
 
 -- Money that is held before a request is sent. A strict lease serves exactly one request and has its id. A
 -- bulk lease lets its node admit requests of one customer in memory. It also holds request slots, which count

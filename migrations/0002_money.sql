@@ -87,8 +87,7 @@ BEGIN
 END $$;
 
 -- Makes sure that the node cannot be declared dead before this transaction ends, so that no lease of a node
--- is granted after its death. Heartbeats of the node do not wait for this lock. Returns how many nodes are
--- alive, at least 1. Raises SY001 when the node is not alive.
+-- is granted after its death. Returns how many nodes are not declared dead. Raises SY001 when this one is.
 CREATE FUNCTION lock_live_node(p_node uuid) RETURNS integer
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -96,7 +95,7 @@ BEGIN
   IF NOT FOUND THEN
     RAISE EXCEPTION 'node % is not alive', p_node USING ERRCODE = 'SY001';
   END IF;
-  RETURN (SELECT greatest(count(*), 1) FROM node WHERE state = 'alive' AND expires_at > clock_timestamp());
+  RETURN (SELECT count(*) FROM node WHERE state = 'alive');
 END $$;
 
 -- ---------------------------------------------------------------- admission: windows

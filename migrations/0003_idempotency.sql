@@ -14,6 +14,8 @@ CREATE TABLE idempotency (
   -- AES-256-GCM under the master key, bound to the request. NULL when the answer may not or cannot be kept.
   answer_sealed bytea,
   claimed_at    timestamptz NOT NULL DEFAULT now(),
+  -- The heartbeats of the node at that time: they measure the age of the claim without a wall clock.
+  heartbeats    integer NOT NULL,
   expires_at    timestamptz NOT NULL,
   PRIMARY KEY (customer_id, key),
   CHECK ((state = 'done') = (cost_nanos IS NOT NULL))

@@ -8,7 +8,8 @@ export interface DatabaseServer {
   /** Number of server starts so far. Connections do not survive a restart. */
   readonly generation: number
   readonly state: 'up' | 'hung' | 'down'
-  readonly upSinceMs: number
+  /** How often the server was stopped or hung so far, and for how long in total. */
+  readonly outages: { readonly count: number; readonly totalMs: number }
   /** Upper bound of the time that a statement takes; 0 for none. */
   slowMs: number
   /** The SQLSTATE of most statements that write, while the server is out of disk, memory or connections. */
@@ -31,8 +32,9 @@ export function createDatabaseServer(
   const model = createModelDatabase({ ...deps, epochMs: () => clock.epochMs + world.nowMs })
   let state: DatabaseServer['state'] = 'up'
   let generation = 1
-  let upSinceMs = Number.NEGATIVE_INFINITY
   let exhausted: string | undefined
+  const outages = { count: 0, totalMs: 0 }
+  let outageSinceMs = 0
   let backlog: { work: () => void; lost: () => void }[] = []
 
   const server: DatabaseServer = {
@@ -44,9 +46,7 @@ export function createDatabaseServer(
     get state() {
       return state
     },
-    get upSinceMs() {
-      return upSinceMs
-    },
+    outages,
     slowMs: 0,
     get exhausted() {
       return exhausted
@@ -54,6 +54,7 @@ export function createDatabaseServer(
     stop(forMs) {
       if (state === 'down') return
       world.note('database', 'stops for', forMs)
+      if (state === 'up') beginOutage()
       state = 'down'
       generation++
       const dropped = backlog
@@ -62,19 +63,20 @@ export function createDatabaseServer(
       world.at(world.nowMs + forMs, () => {
         world.note('database', 'starts')
         state = 'up'
-        upSinceMs = world.nowMs
-        model.restart()
+        endOutage()
       })
     },
     hang(forMs) {
       if (state !== 'up') return
       world.note('database', 'hangs for', forMs)
       state = 'hung'
+      beginOutage()
       const hung = generation
       world.at(world.nowMs + forMs, () => {
         if (generation !== hung) return
         world.note('database', 'resumes')
         state = 'up'
+        endOutage()
         const waiting = backlog
         backlog = []
         for (const { work, lost } of waiting) begin(world.random.next() * 5, work, lost)
@@ -94,6 +96,15 @@ export function createDatabaseServer(
     },
   }
   return server
+
+  function beginOutage(): void {
+    outages.count++
+    outageSinceMs = world.nowMs
+  }
+
+  function endOutage(): void {
+    outages.totalMs += world.nowMs - outageSinceMs
+  }
 
   function begin(delayMs: number, work: () => void, lost: () => void): void {
     const began = generation

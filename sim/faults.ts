@@ -109,7 +109,7 @@ export function createFaults({
   }
 
   function stepClock(clock: { epochMs: number }, owner: string): void {
-    const stepMs = random.pick([3_600_000, -3_600_000, random.between(-90_000, 90_000)])
+    const stepMs = random.pick([3_600_000, -3_600_000, 120_000, random.between(-90_000, 90_000)])
     world.note('world', 'steps the clock of', owner, stepMs)
     clock.epochMs += stepMs
   }

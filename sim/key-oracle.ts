@@ -26,19 +26,12 @@ export interface KeyOracleDeps {
   readonly requests: ReadonlyMap<string, RequestRecord>
   /** The last heartbeat of a node, and whether any gap between heartbeats was longer than SURELY_ALIVE_MS. */
   readonly lastHeartbeat: (nodeId: string) => { readonly atMs: number; readonly wasSilent: boolean } | undefined
-  readonly hasDatabaseStepped: () => boolean
 }
 
-/** A node expires 15 s after its last heartbeat. */
+/** The keys of a node are free 15 s after its last heartbeat. */
 export const SURELY_ALIVE_MS = 14_900
 
-export function createKeyOracle({
-  world,
-  serverOf,
-  requests,
-  lastHeartbeat,
-  hasDatabaseStepped,
-}: KeyOracleDeps): KeyOracle {
+export function createKeyOracle({ world, serverOf, requests, lastHeartbeat }: KeyOracleDeps): KeyOracle {
   /** The requests of each key, and the id of the charged one. */
   const tries = new Map<string, { readonly records: RequestRecord[]; chargedId: string | undefined }>()
   const supersededIds = new Set<string>()
@@ -84,7 +77,7 @@ export function createKeyOracle({
   function checkFind(claim: Claim): void {
     const { claims, nodes, usage } = serverOf().model.tables
     const row = claims.get(claimKey(claim))
-    if (row === undefined || row.done !== null || hasDatabaseStepped()) return
+    if (row === undefined || row.done !== null) return
     const record = requests.get(row.requestId)
     const heartbeatMs = lastHeartbeat(row.nodeId)?.atMs ?? Number.NEGATIVE_INFINITY
     const isLiving = nodes.get(row.nodeId)?.state === 'alive' && world.nowMs - heartbeatMs < SURELY_ALIVE_MS
@@ -100,7 +93,7 @@ export function createKeyOracle({
     supersededIds.add(admission.requestId)
     const { claims, nodes } = serverOf().model.tables
     const row = claims.get(claimKey({ customerId: customer.customerId, key: idempotency!.key }))
-    if (row?.requestId !== admission.requestId || hasDatabaseStepped() || !holdsKey || !process.isAlive) return
+    if (row?.requestId !== admission.requestId || !holdsKey || !process.isAlive) return
     const heartbeat = lastHeartbeat(row.nodeId)
     if (heartbeat === undefined || heartbeat.wasSilent || nodes.get(row.nodeId)?.state !== 'alive') return
     if (world.nowMs - heartbeat.atMs < SURELY_ALIVE_MS)

@@ -85,7 +85,7 @@ export function createLink(
       for (const customerId of await call('reclaim', [options], () => model.customersOfDeadNodes())) {
         reclaimed += await call('reclaim', [options], () => model.reclaimLeases(customerId, options.nodeShard))
       }
-      await call('reclaim', [options], () => model.forgetOldNodes())
+      await call('reclaim', [options], () => model.forgetDeadNodes())
       return reclaimed
     },
     admit(nodeId, requests) {

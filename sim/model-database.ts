@@ -6,19 +6,20 @@ import type { RefundOrder } from '../src/ledger/accounts/refund-request.ts'
 import type { KeySpend, RefusalCode } from '../src/ledger/leases/admission.ts'
 import {
   type BulkRequest,
+  HEARTBEAT_MS,
   type Heartbeat,
   type LeaseRequest,
   type LeaseReturn,
   type LeaseVerdict,
-  NODE_TTL_MS,
   NodeFenced,
+  type NodeHeartbeats,
   type ReclaimOptions,
   type SettleEffect,
 } from '../src/ledger/ledger-store.ts'
 import type { Settlement } from '../src/ledger/settlement/settlement.ts'
 
 /**
- * An in-memory model of migrations/0001_tables.sql to 0004_refunds.sql and postgres-claim-store.ts. Each call is one atomic transaction; a
+ * An in-memory model of migrations/ (without the alerts) and postgres-claim-store.ts. Each call is one atomic transaction; a
  * call that throws changes nothing. test/sim/model.test.ts compares the model with PostgreSQL.
  */
 export interface ModelDatabase {
@@ -32,7 +33,7 @@ export interface ModelDatabase {
   declareNodesDead(options: ReclaimOptions): void
   customersOfDeadNodes(): string[]
   reclaimLeases(customerId: string, nodeShard: number): number
-  forgetOldNodes(): void
+  forgetDeadNodes(): void
   admit(nodeId: string, requests: readonly LeaseRequest[]): LeaseVerdict[]
   settle(nodeShard: number, settlements: readonly Settlement[]): Map<string, SettleEffect>
   handBack(returns: readonly LeaseReturn[]): void
@@ -44,8 +45,6 @@ export interface ModelDatabase {
   takeOverClaim(claim: Claim, earlierRequestId: string, nodeId: string): boolean
   finishClaim(claim: Claim, ending: { readonly costNanos: Nanos; readonly answerSealed: Buffer | null }): void
   releaseClaim(claim: Claim): void
-  /** Restarts the server. Until it has been up for the grace period, no expired node is declared dead. */
-  restart(): void
 }
 
 export interface Tables {
@@ -91,7 +90,8 @@ export interface ClaimRow {
   requestId: string
   nodeId: string
   done: StoredClaim['done']
-  claimedAtMs: number
+  /** The heartbeats of the node when it took the key. */
+  heartbeats: number
   expiresAtMs: number
 }
 
@@ -113,7 +113,7 @@ export interface BalanceRow {
 
 export interface NodeRow {
   state: 'alive' | 'dead'
-  expiresAtMs: number
+  heartbeats: number
 }
 
 export interface LeaseRow {
@@ -213,7 +213,6 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   const dayCaps = new Map<string, Nanos>()
   const refunds = new Map<string, RefundRow>()
   const claims = new Map<string, ClaimRow>()
-  let startedAtMs = epochMs()
   let txIds = 0
   /** Steps that roll back the running transaction. */
   const undo: (() => void)[] = []
@@ -243,19 +242,10 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
 
     registerNode: nodeId =>
       transaction(() => {
-        if (!nodes.has(nodeId)) putNode(nodeId, { state: 'alive', expiresAtMs: epochMs() + NODE_TTL_MS })
+        if (!nodes.has(nodeId)) putNode(nodeId, { state: 'alive', heartbeats: 0 })
       }),
-    heartbeat: nodeId =>
-      transaction(() => {
-        if (nodes.get(nodeId)?.state !== 'alive') return { isAlive: false, recalled: [] }
-        putNode(nodeId, { state: 'alive', expiresAtMs: epochMs() + NODE_TTL_MS })
-        const recalled = [...leases.values()].filter(lease => lease.nodeId === nodeId && lease.recalled)
-        return { isAlive: true, recalled: recalled.map(lease => lease.leaseId) }
-      }),
-    retireNode: nodeId =>
-      transaction(() => {
-        if (nodes.has(nodeId)) putNode(nodeId, { state: 'dead', expiresAtMs: epochMs() })
-      }),
+    heartbeat: nodeId => transaction(() => heartbeat(nodeId)),
+    retireNode: nodeId => transaction(() => declareDead(nodeId)),
 
     declareNodesDead: options => transaction(() => declareNodesDead(options)),
     customersOfDeadNodes() {
@@ -264,12 +254,11 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       return [...owners]
     },
     reclaimLeases: (customerId, nodeShard) => transaction(() => reclaimLeases(customerId, nodeShard)),
-    forgetOldNodes: () =>
+    forgetDeadNodes: () =>
       transaction(() => {
-        for (const [nodeId, node] of nodes) {
-          if (node.state !== 'dead' || node.expiresAtMs >= epochMs() - DAY_MS) continue
-          if ([...leases.values()].some(lease => lease.nodeId === nodeId)) continue
-          putNode(nodeId, undefined)
+        for (const [nodeId, { state }] of nodes) {
+          const isForgotten = state === 'dead' && ![...leases.values()].some(lease => lease.nodeId === nodeId)
+          if (isForgotten) putNode(nodeId, undefined)
         }
       }),
 
@@ -291,9 +280,6 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
       transaction(() => {
         if (runningClaim(claim, claim.requestId) !== undefined) put(claims, claimKey(claim), undefined)
       }),
-    restart() {
-      startedAtMs = epochMs()
-    },
   }
 
   // ---------------------------------------------------------------- transactions
@@ -411,9 +397,9 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     if (!isAlive(nodeId)) throw new NodeFenced(nodeId)
     const nowMs = windowMs()
     let aliveNodes = 0
-    for (const node of nodes.values()) if (node.state === 'alive' && node.expiresAtMs > epochMs()) aliveNodes++
+    for (const { state } of nodes.values()) if (state === 'alive') aliveNodes++
     // All nodes together may take half of the free amount.
-    const parts = 2 * Math.max(aliveNodes, 1)
+    const parts = 2 * aliveNodes
     const verdicts: LeaseVerdict[] = []
     const grants: LeaseRow[] = []
     const recalled = new Set<string>()
@@ -514,7 +500,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           windows,
           databaseNowMs,
           isHeldElsewhere,
-          nodes: Math.max(aliveNodes, 1),
+          nodes: aliveNodes,
         })
         continue
       }
@@ -878,8 +864,9 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
 
   function takeClaim({ customerId, key, bodyHash, requestId }: Claim, nodeId: string): boolean {
     const row = claims.get(claimKey({ customerId, key }))
-    if (row !== undefined && row.expiresAtMs > epochMs()) return false
-    putClaim({ customerId, key, bodyHash, requestId, nodeId, done: null, ...claimTimes() })
+    const isInUse = row !== undefined && (row.expiresAtMs > epochMs() || (row.done === null && isAlive(row.nodeId)))
+    if (isInUse) return false
+    putClaim({ customerId, key, bodyHash, requestId, nodeId, done: null, ...claimTimes(nodeId) })
     return true
   }
 
@@ -890,12 +877,12 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     const event = usage.get(row.customerId)?.get(row.requestId)
     return {
       requestId: row.requestId,
+      nodeId: row.nodeId,
       isSameBody: row.bodyHash.equals(claim.bodyHash),
       done: row.done,
       isRunning:
         node?.state === 'alive' &&
-        node.expiresAtMs > epochMs() &&
-        row.claimedAtMs > epochMs() - CLAIM_FORGOTTEN_MS &&
+        node.heartbeats <= row.heartbeats + CLAIM_FORGOTTEN_MS / HEARTBEAT_MS &&
         (event === undefined || event.startedAtMs + event.latencyMs > epochMs() - FINISHED_WITHIN_MS),
       row: event === undefined ? null : { outcome: event.outcome, success: event.success, costNanos: event.cost },
     }
@@ -904,7 +891,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
   function takeOverClaim(claim: Claim, earlierRequestId: string, nodeId: string): boolean {
     const row = runningClaim(claim, earlierRequestId)
     if (row === undefined) return false
-    putClaim({ ...row, requestId: claim.requestId, nodeId, ...claimTimes() })
+    putClaim({ ...row, requestId: claim.requestId, nodeId, ...claimTimes(nodeId) })
     return true
   }
 
@@ -913,15 +900,16 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     return row?.requestId === requestId && row.done === null ? row : undefined
   }
 
-  function claimTimes() {
-    return { claimedAtMs: epochMs(), expiresAtMs: epochMs() + DAY_MS }
+  function claimTimes(nodeId: string) {
+    const heartbeats = isAlive(nodeId) ? nodes.get(nodeId)!.heartbeats : -1
+    return { heartbeats, expiresAtMs: epochMs() + DAY_MS }
   }
 
   function putClaim(row: ClaimRow): void {
     put(claims, claimKey(row), row)
   }
 
-  // ---------------------------------------------------------------- leases of dead nodes
+  // ---------------------------------------------------------------- leases that end without a settlement
 
   function release(leaseIds: readonly string[]): Set<string> {
     const released = new Set<string>()
@@ -940,19 +928,36 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
     return released
   }
 
-  function declareNodesDead({ graceMs = GRACE_MS, deadNodes = [], onlyNodeAlive }: ReclaimOptions): void {
-    const beforeMs = epochMs() - graceMs
-    for (const [nodeId, node] of nodes) {
-      if (node.state === 'alive' && node.expiresAtMs > epochMs() + 2 * NODE_TTL_MS)
-        putNode(nodeId, { ...node, expiresAtMs: epochMs() + NODE_TTL_MS })
+  // ---------------------------------------------------------------- nodes
+
+  function heartbeat(nodeId: string): Heartbeat {
+    const node = nodes.get(nodeId)
+    if (node?.state !== 'alive') return { isAlive: false, recalled: [], others: [], hasDeadNodes: false }
+    putNode(nodeId, { ...node, heartbeats: node.heartbeats + 1 })
+    const recalled = [...leases.values()].filter(lease => lease.nodeId === nodeId && lease.recalled)
+    const others: NodeHeartbeats[] = []
+    let hasDeadNodes = false
+    for (const [otherId, { state, heartbeats }] of nodes) {
+      if (state === 'dead') hasDeadNodes = true
+      else if (otherId !== nodeId) others.push({ nodeId: otherId, heartbeats })
     }
-    for (const [nodeId, node] of nodes) {
-      if (node.state !== 'alive') continue
-      const isKnown = deadNodes.includes(nodeId) || (onlyNodeAlive !== undefined && onlyNodeAlive !== nodeId)
-      const isUpLongEnough = startedAtMs < beforeMs || startedAtMs > epochMs()
-      if (isKnown || (node.expiresAtMs < beforeMs && isUpLongEnough)) putNode(nodeId, { ...node, state: 'dead' })
-    }
+    return { isAlive: true, recalled: recalled.map(lease => lease.leaseId), others, hasDeadNodes }
   }
+
+  function declareNodesDead({ silentNodes = [], deadNodes = [], onlyNodeAlive }: ReclaimOptions): void {
+    for (const { nodeId, heartbeats } of silentNodes)
+      if (nodes.get(nodeId)?.heartbeats === heartbeats) declareDead(nodeId)
+    for (const nodeId of deadNodes) declareDead(nodeId)
+    if (onlyNodeAlive !== undefined)
+      for (const nodeId of nodes.keys()) if (nodeId !== onlyNodeAlive) declareDead(nodeId)
+  }
+
+  function declareDead(nodeId: string): void {
+    const node = nodes.get(nodeId)
+    if (node !== undefined) putNode(nodeId, { ...node, state: 'dead' })
+  }
+
+  // ---------------------------------------------------------------- leases of dead nodes
 
   function reclaimLeases(customerId: string, nodeShard: number): number {
     let reclaimed = 0
@@ -1002,7 +1007,6 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
 
 /** The longest answer that the simulated endpoints allow. */
 export const LONGEST_ANSWER_MS = 600_000
-const GRACE_MS = 60_000
 /** Fewer requests than this are not worth a bulk lease. */
 const BULK_SLOTS_MIN = 8
 /** More than any balance: PostgreSQL's largest bigint. */

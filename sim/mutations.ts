@@ -28,6 +28,7 @@ const unconfirmedLeases = 'src/ledger/leases/unconfirmed-leases.ts'
 const book = 'src/ledger/leases/lease-book.ts'
 const bulkLease = 'src/ledger/leases/bulk-lease.ts'
 const strictAdmissions = 'src/ledger/leases/strict-admissions.ts'
+const nodeWatch = 'src/ledger/leases/node-watch.ts'
 const journal = 'src/ledger/journal/journal.ts'
 const segments = 'src/ledger/journal/segment-store.ts'
 const faults = 'src/db/database-fault.ts'
@@ -271,25 +272,12 @@ export const mutations: readonly Mutation[] = [
     replace: '})\n    }\n    return released',
   },
   {
-    id: 'reap-without-grace',
-    bug: 'a node is declared dead as soon as it expires, without the grace period',
-    file: model,
-    find: 'node.expiresAtMs < beforeMs &&',
-    replace: 'node.expiresAtMs < epochMs() &&',
-  },
-  {
-    id: 'reap-after-restart',
-    bug: 'nodes are declared dead right after the database was down',
-    file: model,
-    find: 'const isUpLongEnough = startedAtMs < beforeMs || startedAtMs > epochMs()',
-    replace: 'const isUpLongEnough = true',
-  },
-  {
     id: 'heartbeat-revives',
     bug: 'a heartbeat revives a dead node together with the leases that were reclaimed from it',
     file: model,
-    find: "if (nodes.get(nodeId)?.state !== 'alive') return { isAlive: false, recalled: [] }",
-    replace: '',
+    find: "const node = nodes.get(nodeId)\n    if (node?.state !== 'alive') return",
+    replace:
+      "const node = nodes.get(nodeId) ?? { state: 'alive', heartbeats: 0 }\n    if (node.state === undefined) return",
   },
   {
     id: 'reclaim-from-live-nodes',
@@ -389,8 +377,8 @@ export const mutations: readonly Mutation[] = [
     id: 'claim-of-dead-node',
     bug: 'a key stays in use after its node died',
     file: model,
-    find: "node?.state === 'alive' &&\n        node.expiresAtMs > epochMs() &&",
-    replace: '',
+    find: "node?.state === 'alive' &&\n        node.heartbeats <=",
+    replace: '(node?.heartbeats ?? 0) <=',
   },
   {
     id: 'key-taken-over-too-early',
@@ -410,7 +398,7 @@ export const mutations: readonly Mutation[] = [
     id: 'key-taken-from-running',
     bug: 'a key is taken over from a request that is still running',
     file: claims,
-    find: "if (stored.isRunning) return { kind: 'running' }",
+    find: "if (stored.isRunning && !node.isSilent(stored.nodeId, KEYS_FREE_AFTER_MS)) return { kind: 'running' }",
     replace: '',
   },
   {
@@ -846,6 +834,48 @@ export const mutations: readonly Mutation[] = [
     file: 'src/ledger/leases/node-life.ts',
     find: 'const newId = this.#deps.newId()',
     replace: 'const newId = this.nodeId || this.#deps.newId()',
+  },
+  {
+    id: 'node-declared-dead-too-early',
+    bug: 'a node is declared dead after 30 s of silence',
+    file: 'src/ledger/ledger-store.ts',
+    find: 'DEAD_AFTER_MS = 65_000',
+    replace: 'DEAD_AFTER_MS = 30_000',
+  },
+  {
+    id: 'node-declared-dead-too-late',
+    bug: 'the holds of a dead node end after 80 s',
+    file: 'src/ledger/ledger-store.ts',
+    find: 'DEAD_AFTER_MS = 65_000',
+    replace: 'DEAD_AFTER_MS = 80_000',
+  },
+  {
+    id: 'watch-counts-outages',
+    bug: 'nodes count as silent during an outage of the database, in which none can send a heartbeat',
+    file: nodeWatch,
+    find: 'GAP_MAX_MS = 5_000',
+    replace: 'GAP_MAX_MS = 500_000',
+  },
+  {
+    id: 'watch-ignores-heartbeats',
+    bug: 'a node counts as silent from the moment it was first seen',
+    file: nodeWatch,
+    find: 'known?.heartbeats === heartbeats',
+    replace: 'known !== undefined',
+  },
+  {
+    id: 'watch-begins-before-heartbeat',
+    bug: 'the silence of a node begins before the heartbeat that was just read',
+    file: nodeWatch,
+    find: 'countedToMs: nowMs',
+    replace: 'countedToMs: sentAtMs',
+  },
+  {
+    id: 'key-freed-too-early',
+    bug: 'a key is taken from a node that was silent for five seconds',
+    file: 'src/ledger/ledger-store.ts',
+    find: 'KEYS_FREE_AFTER_MS = 15_000',
+    replace: 'KEYS_FREE_AFTER_MS = 5_000',
   },
   {
     id: 'node-fences-too-late',

@@ -25,6 +25,10 @@ import { createRefundOracle } from './refund-oracle.ts'
 import type { RequestRecord } from './request-record.ts'
 import type { World } from './world.ts'
 
+/** The promises of docs/money.md, not the constants of the product: a planted bug may change those. */
+const DEAD_AFTER_MS = 65_000
+const HOLDS_FREE_AFTER_MS = 75_000
+
 /**
  * Tracks all requests and checks the invariants of docs/money.md after every transaction, at every answer and at the end of the run.
  * `world.fail` receives the name of a broken invariant.
@@ -47,6 +51,8 @@ export interface Oracle extends LinkObserver {
   died(process: Process): void
   /** The journal on a volume is lost, or may be. */
   lost(volume: Volume): void
+  /** All faults have ended. */
+  healed(): void
   /** The clock of the database jumped: limits of the affected windows do not hold. */
   clockStepped(): void
   /** The clock of a machine jumped. */
@@ -84,21 +90,26 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   const losses = new Map<Volume, number>()
   /** Time of the last heartbeat of each process. */
   const heartbeatOf = new Map<Process, number>()
-  /** By node. */
-  const heartbeats = new Map<string, { atMs: number; process: Process; wasSilent: boolean }>()
+  /** By node. `outages` and `outageMs`: those of the server before it. */
+  const heartbeats = new Map<
+    string,
+    { atMs: number; process: Process; wasSilent: boolean; outages: number; outageMs: number }
+  >()
+  /** Since when each process has sent a heartbeat at least every three seconds. */
+  const steadySinceMs = new Map<Process, number>()
   const counts = { late: 0, writtenOff: 0, inMemory: 0, charged: 0 }
   const idempotencyKeys = createKeyOracle({
     world,
     serverOf,
     requests,
     lastHeartbeat: nodeId => heartbeats.get(nodeId),
-    hasDatabaseStepped: () => stepped,
   })
   const refunds = createRefundOracle(world, serverOf)
   let entriesSeen = 0
   let stepped = false
   let haveMachinesStepped = false
   let exactFromMs = Number.NEGATIVE_INFINITY
+  let healedAtMs = Number.POSITIVE_INFINITY
 
   return {
     requests,
@@ -186,8 +197,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       if (lease !== undefined && !stepped && databaseMs() >= lease.slotMinute! + 60_000)
         world.fail('slots_expire_with_their_minute', `request ${requestId} by lease ${leaseId}`)
       if (lease === undefined) {
-        if (!stepped)
-          world.fail('admission_needs_a_lease', `request ${requestId} was admitted by lease ${leaseId}, which is gone`)
+        world.fail('admission_needs_a_lease', `request ${requestId} was admitted by lease ${leaseId}, which is gone`)
       } else checkClaims(leaseId, 'a request was admitted')
     },
     refused(record) {
@@ -221,6 +231,9 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     lost(volume) {
       losses.set(volume, (losses.get(volume) ?? 0) + 1)
       for (const record of requests.values()) if (record.volume === volume) unclaim(record)
+    },
+    healed() {
+      healedAtMs = world.nowMs
     },
     clockStepped() {
       stepped = true
@@ -385,20 +398,21 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       if (state !== 'dead' || deadNodes.has(nodeId)) continue
       deadNodes.add(nodeId)
       const heartbeat = heartbeats.get(nodeId)
-      if (heartbeat === undefined || stepped) continue
+      if (heartbeat === undefined) continue
       if (options.deadNodes?.includes(nodeId)) {
         if (heartbeat.process.isAlive)
           world.fail('live_nodes_are_not_declared_dead', `node ${nodeId} of ${heartbeat.process.name} is alive`)
         continue
       }
-      // A node expires after 15 s and has 60 s of grace. After a restart of the database it has 60 s for its next heartbeat.
-      if (world.nowMs - heartbeat.atMs < 74_000)
-        world.fail(
-          'live_nodes_are_not_declared_dead',
-          `node ${nodeId} sent a heartbeat ${world.nowMs - heartbeat.atMs} ms ago`,
-        )
-      if (world.nowMs - serverOf().upSinceMs < 59_000)
-        world.fail('live_nodes_are_not_declared_dead', `node ${nodeId} had no time for a heartbeat`)
+      const { outages } = serverOf()
+      const silentMs = world.nowMs - heartbeat.atMs
+      // A clock may run 500 ppm fast.
+      if (silentMs < DEAD_AFTER_MS * 0.999)
+        world.fail('live_nodes_are_not_declared_dead', `node ${nodeId} sent a heartbeat ${silentMs} ms ago`)
+      // Of an outage, each node counts five seconds at most.
+      const reachableMs = silentMs - (outages.totalMs - heartbeat.outageMs)
+      if (reachableMs < DEAD_AFTER_MS * 0.999 - 5_000 * (outages.count - heartbeat.outages))
+        world.fail('live_nodes_are_not_declared_dead', `node ${nodeId} had ${reachableMs} ms for a heartbeat`)
     }
   }
 
@@ -408,10 +422,26 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
 
   function sawHeartbeat(nodeId: string, process: Process): void {
     if (serverOf().model.tables.nodes.get(nodeId)?.state !== 'alive') return
+    const { outages } = serverOf()
+    const beforeMs = heartbeatOf.get(process) ?? Number.NEGATIVE_INFINITY
     heartbeatOf.set(process, world.nowMs)
     const last = heartbeats.get(nodeId)
     const wasSilent = last !== undefined && (last.wasSilent || world.nowMs - last.atMs > SURELY_ALIVE_MS)
-    heartbeats.set(nodeId, { atMs: world.nowMs, process, wasSilent })
+    const { count, totalMs } = outages
+    heartbeats.set(nodeId, { atMs: world.nowMs, process, wasSilent, outages: count, outageMs: totalMs })
+    if (world.nowMs - beforeMs > 3_000) steadySinceMs.set(process, world.nowMs)
+    checkDeadNodes(process)
+  }
+
+  /** Without further faults, each node makes sure that the holds of a dead node are free 75 s after its last heartbeat. */
+  function checkDeadNodes(observer: Process): void {
+    const fromMs = Math.max(steadySinceMs.get(observer)!, healedAtMs)
+    if (world.nowMs - fromMs <= HOLDS_FREE_AFTER_MS) return
+    for (const { leaseId, nodeId } of serverOf().model.tables.leases.values()) {
+      const heartbeatMs = heartbeats.get(nodeId)?.atMs ?? Number.NEGATIVE_INFINITY
+      if (world.nowMs - heartbeatMs > HOLDS_FREE_AFTER_MS)
+        world.fail('holds_of_dead_nodes_end_in_time', `lease ${leaseId} of ${nodeId}, silent since ${heartbeatMs}`)
+    }
   }
 
   function sawRetire(nodeId: string): void {

@@ -118,7 +118,7 @@ export function planOf(random: Random): Plan {
           delayMaxMs: random.skewed(20, 20_000),
           diskFaultRate: random.pick([0, 0, 0, 0.02, 0.2]),
           slowMs: random.pick([0, 0, 0, 50, 2_000]),
-          stepsDatabaseClock: random.chance(0.08),
+          stepsDatabaseClock: random.chance(0.25),
         },
   }
 }

@@ -268,6 +268,7 @@ function createRun(world: World, plan: Plan) {
   function heal(): void {
     world.note('world', 'heals')
     healing = true
+    oracle.healed()
     upstreams.heal()
     operator.heal()
     for (const { link, volumes } of machines) {

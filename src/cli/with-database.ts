@@ -60,10 +60,10 @@ export async function withDatabase<T>(
 async function requireNoOlderServer(pool: Pool): Promise<void> {
   const pending = await pendingMigrations(pool)
   if (pending.length === 0) return
-  const { rows: tables } = await pool.query<{ found: boolean }>("SELECT to_regclass('node') IS NOT NULL AS found")
-  if (!tables[0]!.found) return
-  const { rows: nodes } = await pool.query("SELECT FROM node WHERE state = 'alive' AND expires_at > now() LIMIT 1")
-  if (nodes.length === 0) return
+  const { rows: sessions } = await pool.query(
+    "SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'switchyard heartbeat' LIMIT 1",
+  )
+  if (sessions.length === 0) return
   throw new Failure(
     `A running Switchyard server of an older version uses this database, and this command would migrate it (${pending.join(', ')}). Restart the server with this version first.`,
   )

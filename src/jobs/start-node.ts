@@ -1,6 +1,6 @@
 import { type NodeLife, startNodeLife } from '../ledger/leases/node-life.ts'
 import { isErrorOfOneCustomer } from '../ledger/leases/reclaim-dead-leases.ts'
-import type { LedgerStore } from '../ledger/ledger-store.ts'
+import { DEAD_AFTER_MS, type Heartbeat, type LedgerStore, type ReclaimOptions } from '../ledger/ledger-store.ts'
 import { failpoint } from '../runtime/failpoint.ts'
 import type { Log } from '../runtime/log.ts'
 import type { Scheduler } from '../runtime/scheduler.ts'
@@ -25,19 +25,22 @@ export interface RunningNode extends NodeLife {
   reclaimLeases(nodeIds: readonly string[] | 'all'): Promise<void>
 }
 
-/** How often a node searches for leases of nodes that died elsewhere. Costs two cheap queries. */
-const RECLAIM_EVERY_BEATS = 15
+/** How soon a reclaim that failed is tried again, and how often a node searches for leases without a node. */
+const RETRY_EVERY_BEATS = 5
+const SEARCH_EVERY_BEATS = 60
 
 /** Registers this process as a node, sends its heartbeats, and ends the leases of dead nodes, until `stop`. */
 export async function startNode({ store, scheduler, newId, nodeShard, onNewId, log }: NodeDeps): Promise<RunningNode> {
   const life = await startNodeLife({ store, scheduler, newId, log, ...(onNewId && { onNewId }) })
   const reclaimer = new Reclaimer({ store, nodeShard, life, log })
-  life.listen({ onFenced() {}, onRecalled() {}, onBeat: () => reclaimer.onBeat() })
+  life.listen({ onFenced() {}, onRecalled() {}, onBeat: heartbeat => reclaimer.onBeat(heartbeat) })
   return {
     get nodeId() {
       return life.nodeId
     },
     mayAdmit: life.mayAdmit,
+    isSilent: life.isSilent,
+    silentNodes: life.silentNodes,
     listen: life.listen,
     retire: life.retire,
     async stop() {
@@ -50,10 +53,10 @@ export async function startNode({ store, scheduler, newId, nodeShard, onNewId, l
 }
 
 interface ReclaimerDeps extends Pick<NodeDeps, 'store' | 'nodeShard' | 'log'> {
-  readonly life: Pick<NodeLife, 'nodeId'>
+  readonly life: Pick<NodeLife, 'nodeId' | 'silentNodes'>
 }
 
-/** Ends the leases of dead nodes, on request and at every fifteenth heartbeat. */
+/** Declares silent nodes dead, and ends the leases of dead nodes: on request and after heartbeats. */
 class Reclaimer {
   readonly #deps: ReclaimerDeps
   /**
@@ -73,9 +76,18 @@ class Reclaimer {
     return this.#running
   }
 
-  onBeat(): void {
-    if (++this.#beats % RECLAIM_EVERY_BEATS !== 0 || this.#running) return
-    this.#running = this.#reclaim([])
+  onBeat({ hasDeadNodes }: Heartbeat): void {
+    this.#beats++
+    if (this.#running) return
+    const silentNodes = this.#deps.life.silentNodes(DEAD_AFTER_MS)
+    const isDue = hasDeadNodes ? this.#beats % RETRY_EVERY_BEATS === 0 : this.#beats % SEARCH_EVERY_BEATS === 0
+    if (silentNodes.length === 0 && !isDue) return
+    if (silentNodes.length > 0)
+      this.#deps.log.warn(
+        { nodes: silentNodes.map(({ nodeId }) => nodeId) },
+        `nodes have sent no heartbeat for ${DEAD_AFTER_MS / 1000} s; declaring them dead`,
+      )
+    this.#running = this.#reclaim({ silentNodes })
       .catch(error => this.#logFailure(error))
       .finally(() => {
         this.#running = undefined
@@ -84,7 +96,7 @@ class Reclaimer {
 
   async reclaimNow(nodeIds: readonly string[] | 'all'): Promise<void> {
     try {
-      await this.#reclaim(nodeIds)
+      await this.#reclaim(nodeIds === 'all' ? { onlyNodeAlive: this.#deps.life.nodeId } : { deadNodes: nodeIds })
     } catch (error) {
       if (!isErrorOfOneCustomer(error)) throw error
       this.#logFailure(error)
@@ -95,14 +107,10 @@ class Reclaimer {
     this.#stopping.abort()
   }
 
-  async #reclaim(nodeIds: readonly string[] | 'all'): Promise<void> {
-    const { store, nodeShard, life, log } = this.#deps
+  async #reclaim(dead: Pick<ReclaimOptions, 'silentNodes' | 'deadNodes' | 'onlyNodeAlive'>): Promise<void> {
+    const { store, nodeShard, log } = this.#deps
     failpoint('reap-before-send')
-    const leases = await store.reclaim({
-      nodeShard,
-      signal: this.#stopping.signal,
-      ...(nodeIds === 'all' ? { onlyNodeAlive: life.nodeId } : { deadNodes: nodeIds }),
-    })
+    const leases = await store.reclaim({ nodeShard, signal: this.#stopping.signal, ...dead })
     if (leases > 0) log.info({ leases }, 'reclaimed leases of dead nodes')
   }
 

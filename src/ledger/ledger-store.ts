@@ -11,7 +11,7 @@ import type { Admission, KeySpend, RefusalCode } from './leases/admission.ts'
  */
 export interface LedgerStore {
   registerNode(nodeId: string): Promise<void>
-  /** Keeps the node alive for another NODE_TTL_MS. */
+  /** Adds one to the heartbeats of the node, and reads those of the others. */
   heartbeat(nodeId: string): Promise<Heartbeat>
   retireNode(nodeId: string): Promise<void>
   /** Declares nodes dead and ends the leases of dead nodes. Returns the number of leases. */
@@ -40,19 +40,26 @@ export interface Heartbeat {
   readonly isAlive: boolean
   /** Bulk leases with an unused part that is needed elsewhere. */
   readonly recalled: readonly string[]
+  /** The heartbeats of all other live nodes. */
+  readonly others: readonly NodeHeartbeats[]
+  /** Whether leases of dead nodes may be open. */
+  readonly hasDeadNodes: boolean
+}
+
+export interface NodeHeartbeats {
+  readonly nodeId: string
+  /** How many heartbeats the node has sent. */
+  readonly heartbeats: number
 }
 
 export interface ReclaimOptions {
   /** The shard of usage_hour and usage_day that the calling node writes. */
   readonly nodeShard: number
-  /**
-   * How long after its expiry a node is declared dead, and how long a restarted PostgreSQL waits for
-   * heartbeats, ms. Default 60,000.
-   */
-  readonly graceMs?: number
-  /** Nodes that are declared dead at once. The lock on their journal proves that they died. */
+  /** Nodes that are declared dead, unless they have sent more heartbeats than these: see node-watch.ts. */
+  readonly silentNodes?: readonly NodeHeartbeats[]
+  /** Nodes that are declared dead. The lock on their journal proves that they died. */
   readonly deadNodes?: readonly string[]
-  /** Every node except this one is declared dead at once. The lock on an embedded PostgreSQL proves that they died. */
+  /** Every node except this one is declared dead. The lock on an embedded PostgreSQL proves that they died. */
   readonly onlyNodeAlive?: string
   /** When it aborts, the remaining customers are left to the next call. */
   readonly signal?: AbortSignal
@@ -120,12 +127,15 @@ export class NodeFenced extends Error {
   }
 }
 
-/**
- * How long PostgreSQL counts a node as alive after a heartbeat. Longer than SELF_FENCE_MS, so that a node stops using
- * its leases first.
- */
-export const NODE_TTL_MS = 15_000
 /** How often a node sends a heartbeat. */
 export const HEARTBEAT_MS = 1_000
 /** How long a node trusts its leases after it sent the last successful heartbeat. */
 export const SELF_FENCE_MS = 12_000
+/** After this silence the Idempotency-Keys of a node are free for another request. Its leases stay. */
+export const KEYS_FREE_AFTER_MS = 15_000
+/**
+ * After this silence a node is declared dead and its leases are ended. Far longer than SELF_FENCE_MS, so that a node
+ * that was paused or cut off for a minute still finds its leases. Short enough that the holds of a dead node are free
+ * 75 s after its last heartbeat.
+ */
+export const DEAD_AFTER_MS = 65_000

@@ -1,13 +1,12 @@
 import type { Sql } from '../db/pool.ts'
 import { arrayLiteral, quoted } from './array-literal.ts'
 import type { RefusalCode } from './leases/admission.ts'
-import { reclaimDeadLeases } from './leases/reclaim-dead-leases.ts'
+import { declareNodesDead, reclaimDeadLeases } from './leases/reclaim-dead-leases.ts'
 import {
   type Heartbeat,
   type LeaseRequest,
   type LeaseVerdict,
   type LedgerStore,
-  NODE_TTL_MS,
   NodeFenced,
   type SettleEffect,
 } from './ledger-store.ts'
@@ -28,21 +27,13 @@ export interface PostgresStoreDeps {
 export function createPostgresStore({ money, heartbeat, windowClock }: PostgresStoreDeps): LedgerStore {
   return {
     async registerNode(nodeId) {
-      await heartbeat.query(
-        `INSERT INTO node (node_id, expires_at) VALUES ($1, now() + ${TTL}) ON CONFLICT (node_id) DO NOTHING`,
-        [nodeId],
-      )
+      await heartbeat.query('SELECT register_node($1)', [nodeId])
     },
-    async heartbeat(nodeId): Promise<Heartbeat> {
-      const { rows } = await heartbeat.query<{ recalled: string[] }>(HEARTBEAT, [nodeId])
-      return { isAlive: rows.length > 0, recalled: rows[0]?.recalled ?? [] }
+    async heartbeat(nodeId) {
+      const { rows } = await heartbeat.query<Omit<Heartbeat, 'isAlive'>>(HEARTBEAT, [nodeId])
+      return rows[0] === undefined ? DEAD : { isAlive: true, ...rows[0] }
     },
-    async retireNode(nodeId) {
-      await heartbeat.query(
-        `UPDATE node SET state = 'dead', expires_at = now() WHERE node_id IN (SELECT node_id FROM node WHERE node_id = $1 FOR UPDATE)`,
-        [nodeId],
-      )
-    },
+    retireNode: nodeId => declareNodesDead(heartbeat, [nodeId]),
     reclaim: options => reclaimDeadLeases(heartbeat, options),
     async admit(nodeId, requests) {
       try {
@@ -76,13 +67,17 @@ export function createPostgresStore({ money, heartbeat, windowClock }: PostgresS
   }
 }
 
-const TTL = `interval '${NODE_TTL_MS} ms'`
-
 const HEARTBEAT = {
   name: 'heartbeat',
-  text: `UPDATE node SET expires_at = now() + ${TTL} WHERE node_id = $1 AND state = 'alive'
-    RETURNING ARRAY(SELECT lease_id FROM lease l WHERE l.node_id = $1 AND l.recalled) AS recalled`,
+  text: `WITH own AS (UPDATE node_heartbeat SET heartbeats = heartbeats + 1 WHERE node_id = $1 RETURNING node_id)
+    SELECT ARRAY(SELECT lease_id FROM lease l WHERE l.node_id = $1 AND l.recalled) AS recalled,
+      (SELECT coalesce(json_agg(json_build_object('nodeId', h.node_id, 'heartbeats', h.heartbeats)), '[]')
+        FROM node_heartbeat h WHERE h.node_id <> $1) AS others,
+      EXISTS (SELECT FROM node WHERE state = 'dead') AS "hasDeadNodes"
+    FROM own`,
 }
+
+const DEAD: Heartbeat = { isAlive: false, recalled: [], others: [], hasDeadNodes: false }
 
 const ADMIT_BATCH = {
   name: 'admit_batch',

@@ -181,7 +181,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
       const key = randomUUID()
       const first = chat(slow, key)
       await upstream.next()
-      await database.pool.query(`UPDATE idempotency SET claimed_at = now() - interval '2 hours' WHERE key = $1`, [key])
+      await database.pool.query('UPDATE idempotency SET heartbeats = heartbeats - 2 * 3600 WHERE key = $1', [key])
       expect(await readError(await chat(slow, key))).toMatchObject({
         status: 409,
         code: 'idempotency_key_in_use',
@@ -226,7 +226,7 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
       const goOnFirst = holdAnswers(behaviour)
       const first = chat(one, key)
       await upstream.next()
-      await database.pool.query(`UPDATE idempotency SET claimed_at = now() - interval '3 hours' WHERE key = $1`, [key])
+      await database.pool.query('UPDATE idempotency SET heartbeats = heartbeats - 3 * 3600 WHERE key = $1', [key])
       const goOnSecond = holdAnswers()
       const second = chat(two, key)
       await upstream.next()
@@ -250,13 +250,10 @@ describe('POST /v1/chat/completions with an Idempotency-Key', () => {
       .update('/v1/chat/completions')
       .update(JSON.stringify({ model: 'test-model', messages }))
       .digest()
-    // The node of the claim has expired and is not yet recorded as dead.
+    // The node of the claim is dead: it has no row.
     await database.pool.query(
-      `WITH lost AS (
-         INSERT INTO node (node_id, expires_at) VALUES (gen_random_uuid(), now()) RETURNING node_id
-       )
-       INSERT INTO idempotency (customer_id, key, body_hash, request_id, node_id, expires_at)
-       SELECT $1, $2, $3, $4, node_id, now() + interval '1 hour' FROM lost`,
+      `INSERT INTO idempotency (customer_id, key, body_hash, request_id, node_id, heartbeats, expires_at)
+       VALUES ($1, $2, $3, $4, gen_random_uuid(), 7, now() + interval '1 hour')`,
       [customer.customerId, key, body, failed!.request_id],
     )
     const goOn = holdAnswers()

@@ -7,12 +7,12 @@ import type { Scenario } from './scenario.ts'
 import { sendChat } from './send-chat.ts'
 import { verdictOn } from './verdict.ts'
 
-/** Other nodes reclaim the leases after 15 s without a heartbeat and 60 s of grace. */
-const RECLAIMED_AFTER_S = 75
+/** Other nodes reclaim the leases after 65 s without a heartbeat. */
+const RECLAIMED_AFTER_S = 65
 
 /**
  * Pauses a node with SIGSTOP during its requests, or at the failpoint `at`, and resumes it with SIGCONT after `seconds`. Another node serves the
- * same customers. Before 75 s the paused node still owns its leases and charges its answers; after that its answers may be free.
+ * same customers. Before 65 s the paused node still owns its leases and charges its answers; after that its answers may be free.
  */
 export function pauseNode(seconds: number, at?: FailpointName): Scenario {
   const name = at === undefined ? `paused-${seconds}` : `paused-${seconds}-${at}`

@@ -10,7 +10,7 @@ import { verdictOn } from './verdict.ts'
 import type { ChaosWorld } from './world.ts'
 
 const CLIENTS = 50
-/** A node expires 15 s after its last heartbeat. */
+/** The keys of a node are free 15 s after its last heartbeat. */
 const GIVE_UP_MS = 60_000
 const RETRY_MS = 250
 

@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { Webhook } from 'standardwebhooks'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hasValidChecksum, hintOf, mintApiKey } from '../../src/auth/api-key.ts'
+import { createPool } from '../../src/db/pool.ts'
 import { startWebhookReceiver, type WebhookReceiver } from '../alerts/webhook-receiver.ts'
 import { createTestDatabase } from '../harness/database.ts'
 import { useTestDatabase } from '../harness/use-test-app.ts'
@@ -62,7 +63,8 @@ describe('customers, keys and credit', () => {
     const { rows } = await pool.query<{ name: string }>(
       'DELETE FROM migration WHERE version = (SELECT max(version) FROM migration) RETURNING name',
     )
-    await pool.query("INSERT INTO node (node_id, expires_at) VALUES (gen_random_uuid(), now() + interval '1 minute')")
+    const server = createPool(older.connection, { max: 1, applicationName: 'switchyard heartbeat' })
+    await server.query('SELECT')
     const { code, stderr } = await switchyard('customer list', {
       env: { DATABASE_URL: databaseUrl(older.connection) },
     })
@@ -70,6 +72,7 @@ describe('customers, keys and credit', () => {
       code: 1,
       stderr: `A running Switchyard server of an older version uses this database, and this command would migrate it (${rows[0]!.name}). Restart the server with this version first.\n`,
     })
+    await server.end()
     await older.drop()
   })
 

@@ -38,7 +38,7 @@ const corruptions: Record<AuditCheck, string> = {
   // 101 and 10 tokens. At most 100.4 and 9.05 are accepted.
   billed_within_count:
     'UPDATE usage_event SET counted_input_tokens = 88, output_tokens = 10, counted_output_tokens = 1',
-  no_lease_outlives_its_node: `WITH past AS (UPDATE node SET started_at = now() - interval '1 hour')
+  no_lease_outlives_its_node: `WITH watched AS (UPDATE node_heartbeat SET heartbeats = 901)
     UPDATE lease SET node_id = gen_random_uuid(), granted_at = now() - interval '1 hour'`,
   day_spend_equals_usage: 'UPDATE balance SET day_spent_nanos = day_spent_nanos + 1',
   day_leased_equals_open_leases: 'UPDATE balance SET day_leased_nanos = day_leased_nanos - 1',
@@ -69,13 +69,12 @@ test.for(Object.keys(corruptions) as AuditCheck[])('%s finds what is planted for
 test('after an outage, leases of dead nodes that no live node could reclaim yet are no violation', async () => {
   const world = await worldInUse()
   await world.pool.query(`UPDATE lease SET granted_at = now() - interval '1 hour'`)
-  await world.pool.query(
-    `UPDATE node SET started_at = now() - interval '2 hours', expires_at = now() - interval '1 hour'`,
-  )
+  await world.pool.query('DELETE FROM node_heartbeat')
+  await world.pool.query(`UPDATE node SET state = 'dead'`)
   expect(await world.violations()).toEqual([])
   const heir = await world.addNode()
   expect(await world.violations()).toEqual([])
-  await world.pool.query(`UPDATE node SET started_at = now() - interval '16 minutes' WHERE node_id = $1`, [heir.nodeId])
+  await world.pool.query('UPDATE node_heartbeat SET heartbeats = 901 WHERE node_id = $1', [heir.nodeId])
   expect(await world.violations()).toMatchObject([{ name: 'no_lease_outlives_its_node', violations: 1 }])
   await world.drop()
 })

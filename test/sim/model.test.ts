@@ -14,7 +14,7 @@ import { grantCredit } from '../../src/ledger/accounts/grant-credit.ts'
 import { openAccount } from '../../src/ledger/accounts/open-account.ts'
 import { refundRequest } from '../../src/ledger/accounts/refund-request.ts'
 import type { Admission } from '../../src/ledger/leases/admission.ts'
-import type { LeaseRequest, LeaseReturn, LedgerStore } from '../../src/ledger/ledger-store.ts'
+import type { Heartbeat, LeaseRequest, LeaseReturn, LedgerStore } from '../../src/ledger/ledger-store.ts'
 import { createPostgresStore } from '../../src/ledger/postgres-store.ts'
 import type { Settlement } from '../../src/ledger/settlement/settlement.ts'
 import { encodeSettlements } from '../../src/ledger/settlement/settlement-record.ts'
@@ -70,6 +70,7 @@ test(`${HISTORIES} random histories have the same results in the model and in Po
     'folded',
     'released',
     'reclaimed',
+    'still_alive',
     'NodeFenced',
     'refunded',
     'refunded_before',
@@ -348,36 +349,40 @@ function createHistory(random: Random) {
     }
   }
 
-  /** A node dies, the lock on its journal proves it, and another node takes its place. */
+  /**
+   * A node dies, or seems to: the lock on its journal proves it, or another node has seen no heartbeat of it for long.
+   * Another node takes its place.
+   */
   function reclaimStep(): Step {
     const index = random.between(0, nodes.length - 1)
-    const deadNodes = [nodes[index]!]
+    const nodeId = nodes[index]!
+    const known = model.tables.nodes.get(nodeId)!.heartbeats + 1
+    const isSilent = random.chance(0.5)
+    const hasSentMore = isSilent && random.chance(0.3)
+    const dead = isSilent
+      ? { silentNodes: [{ nodeId, heartbeats: known - (hasSentMore ? 1 : 0) }] }
+      : { deadNodes: [nodeId] }
+    const options = { nodeShard: SHARD, ...dead }
     const successor = idOf('node', ids++)
-    nodes[index] = successor
-    if ([...model.tables.leases.values()].some(({ nodeId }) => nodeId === deadNodes[0])) kinds.push('reclaimed')
+    if (!hasSentMore) nodes[index] = successor
+    const hasLeases = [...model.tables.leases.values()].some(lease => lease.nodeId === nodeId)
+    kinds.push(hasSentMore ? 'still_alive' : hasLeases ? 'reclaimed' : 'dead')
     return {
-      name: `reclaim ${shown(deadNodes)}`,
+      name: `reclaim ${shown(dead)}`,
       inModel() {
-        model.registerNode(successor)
-        const before = model.heartbeat(deadNodes[0]!)
-        model.declareNodesDead({ nodeShard: SHARD, deadNodes })
+        if (!hasSentMore) model.registerNode(successor)
+        const before = heartbeatOf(model.heartbeat(nodeId))
+        model.declareNodesDead(options)
         let leases = 0
         for (const customerId of model.customersOfDeadNodes()) leases += model.reclaimLeases(customerId, SHARD)
-        return {
-          before: { ...before, recalled: [...before.recalled].sort() },
-          after: model.heartbeat(deadNodes[0]!),
-          leases,
-        }
+        model.forgetDeadNodes()
+        return { before, after: heartbeatOf(model.heartbeat(nodeId)), leases }
       },
       async inPostgres() {
-        await store.registerNode(successor)
-        const before = await store.heartbeat(deadNodes[0]!)
-        const leases = await store.reclaim({ nodeShard: SHARD, deadNodes })
-        return {
-          before: { ...before, recalled: [...before.recalled].sort() },
-          after: await store.heartbeat(deadNodes[0]!),
-          leases,
-        }
+        if (!hasSentMore) await store.registerNode(successor)
+        const before = heartbeatOf(await store.heartbeat(nodeId))
+        const leases = await store.reclaim(options)
+        return { before, after: heartbeatOf(await store.heartbeat(nodeId)), leases }
       },
     }
   }
@@ -494,14 +499,14 @@ function createHistory(random: Random) {
         return {
           name: `${hours} hours pass for the keys`,
           inModel() {
-            for (const row of own as { claimedAtMs: number; expiresAtMs: number }[]) {
-              row.claimedAtMs -= hours * 3_600_000
+            for (const row of own as { heartbeats: number; expiresAtMs: number }[]) {
+              row.heartbeats -= hours * 3_600
               row.expiresAtMs -= hours * 3_600_000
             }
           },
           async inPostgres() {
             await database.pool.query(
-              `UPDATE idempotency SET claimed_at = claimed_at - $2 * interval '1 hour', expires_at = expires_at - $2 * interval '1 hour'
+              `UPDATE idempotency SET heartbeats = heartbeats - $2 * 3600, expires_at = expires_at - $2 * interval '1 hour'
                WHERE customer_id = ANY ($1)`,
               [customers, hours],
             )
@@ -552,6 +557,10 @@ function sorted<Verdict extends { readonly item: number }>(verdicts: readonly Ve
           ? { ...verdict, note: 'held_elsewhere' }
           : verdict,
     )
+}
+
+function heartbeatOf({ recalled, others, ...heartbeat }: Heartbeat) {
+  return { ...heartbeat, recalled: recalled.toSorted(), others: others.map(shown).sort() }
 }
 
 function shown(value: unknown): string {
@@ -619,7 +628,7 @@ function rowsInModel(customers: readonly string[]) {
       })),
     ),
     claims: byText(
-      [...claims.values()].filter(isOurs).map(({ claimedAtMs: _, expiresAtMs: __, bodyHash, done, ...row }) => ({
+      [...claims.values()].filter(isOurs).map(({ expiresAtMs: _, bodyHash, done, ...row }) => ({
         ...row,
         body: bodyHash[0],
         cost: done?.costNanos ?? null,
@@ -691,7 +700,7 @@ SELECT customer_id AS "customerId", request_id AS "requestId", amount_nanos AS a
 FROM refund r WHERE customer_id = ANY ($1)`
 
 const CLAIMS = `
-SELECT customer_id AS "customerId", key, request_id AS "requestId", node_id AS "nodeId", get_byte(body_hash, 0) AS body, cost_nanos AS cost,
+SELECT customer_id AS "customerId", key, request_id AS "requestId", node_id AS "nodeId", heartbeats, get_byte(body_hash, 0) AS body, cost_nanos AS cost,
   convert_from(answer_sealed, 'UTF8') AS answer
 FROM idempotency WHERE customer_id = ANY ($1)`
 

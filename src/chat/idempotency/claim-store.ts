@@ -33,12 +33,14 @@ export interface ClaimStore {
 
 export interface StoredClaim {
   readonly requestId: string
+  /** The node that runs, or ran, the request. */
+  readonly nodeId: string
   readonly isSameBody: boolean
   /** Null until the request has finished. */
   readonly done: { readonly costNanos: Nanos; readonly answerSealed: Buffer | null } | null
   /**
-   * Whether the request may still be running: its node is alive, the claim is younger than the longest
-   * possible answer, and its usage row, if any, was written only seconds ago.
+   * Whether the request may still be running: its node is not declared dead and has not sent so many heartbeats since
+   * the claim that the longest answer would have ended, and the usage row, if any, was written only seconds ago.
    */
   readonly isRunning: boolean
   /** The usage row of the request; null when there is none. */

@@ -1,8 +1,9 @@
 import { refuseOutage } from '../../db/refuse-outage.ts'
 import type { Nanos } from '../../domain/money.ts'
 import { isTransient } from '../../ledger/is-transient.ts'
+import type { NodeLife } from '../../ledger/leases/node-life.ts'
 import { UNCONFIRMED_WATCH_MS } from '../../ledger/leases/unconfirmed-leases.ts'
-import type { LedgerStore } from '../../ledger/ledger-store.ts'
+import { KEYS_FREE_AFTER_MS, type LedgerStore } from '../../ledger/ledger-store.ts'
 import type { Settlement } from '../../ledger/settlement/settlement.ts'
 import { encodeSettlements } from '../../ledger/settlement/settlement-record.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
@@ -54,7 +55,7 @@ export interface ClaimsDeps {
   readonly store: ClaimStore
   readonly ledgerStore: Pick<LedgerStore, 'settle'>
   readonly nodeShard: number
-  readonly node: { readonly nodeId: string }
+  readonly node: Pick<NodeLife, 'nodeId' | 'isSilent'>
   readonly scheduler: Pick<Scheduler, 'after'>
   readonly masterKey: Buffer
 }
@@ -114,9 +115,9 @@ export function createClaims(deps: ClaimsDeps): Claims {
     if (!stored.isSameBody) return { kind: 'other_body' }
     const { requestId, done, row } = stored
     if (done !== null) return { kind: 'done', requestId, costNanos: done.costNanos, answer: openAnswer(stored) }
-    if (stored.isRunning) return { kind: 'running' }
-    // The node of the earlier request is dead or could not record the end. The usage row shows how the request
-    // ended.
+    if (stored.isRunning && !node.isSilent(stored.nodeId, KEYS_FREE_AFTER_MS)) return { kind: 'running' }
+    // The node of the earlier request is dead or silent, or could not record the end. The usage row shows how the
+    // request ended.
     if (row !== null && (row.success || row.costNanos > 0n)) {
       return { kind: 'done', requestId, costNanos: row.costNanos, answer: null }
     }

@@ -210,12 +210,12 @@ export const auditChecks = {
     WHERE provider = 'hoster'
       AND (input_tokens > counted_input_tokens * 1.05 + 8 OR output_tokens > counted_output_tokens * 1.05 + 8)`,
   // Applies only once a node has been alive long enough to reclaim the lease. After an outage the leases of dead
-  // nodes wait for the next start.
+  // nodes wait for the next start. 900 heartbeats take at least 15 minutes.
   no_lease_outlives_its_node: `
     SELECT lease_id::text FROM lease l
     WHERE granted_at < now() - interval '15 minutes'
-      AND NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive' AND n.expires_at > now() - interval '15 minutes')
-      AND EXISTS (SELECT FROM node n WHERE n.state = 'alive' AND n.expires_at > now() AND n.started_at < now() - interval '15 minutes')`,
+      AND NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive')
+      AND EXISTS (SELECT FROM node_heartbeat h WHERE h.heartbeats > 900)`,
   // Covers all days. The current day is in the balance row.
   day_spend_equals_usage: `
     SELECT customer_id || ' ' || day

@@ -1,7 +1,8 @@
 import { failpoint } from '../../runtime/failpoint.ts'
 import type { Log } from '../../runtime/log.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
-import { HEARTBEAT_MS, type LedgerStore, SELF_FENCE_MS } from '../ledger-store.ts'
+import { HEARTBEAT_MS, type Heartbeat, type LedgerStore, type NodeHeartbeats, SELF_FENCE_MS } from '../ledger-store.ts'
+import { NodeWatch } from './node-watch.ts'
 
 /** This process as the database and the other nodes know it. */
 export interface NodeView {
@@ -12,12 +13,16 @@ export interface NodeView {
   readonly nodeId: string
   /**
    * Whether bulk leases may still be used. False from 12 s after the last successful heartbeat was *sent*, on
-   * the clock that never steps: well before the 15 s after which PostgreSQL counts the node as expired.
+   * the clock that never steps: long before other nodes may declare this one dead.
    */
   mayAdmit(): boolean
 }
 
 export interface NodeLife extends NodeView {
+  /** Whether this node has seen no heartbeat of a live node for `forMs`. */
+  isSilent(nodeId: string, forMs: number): boolean
+  /** The live nodes without a heartbeat for `forMs`. */
+  silentNodes(forMs: number): NodeHeartbeats[]
   /** Adds a listener. */
   listen(listener: NodeListener): void
   /** Ends the heartbeats. Resolves when none is in flight. */
@@ -34,7 +39,7 @@ export interface NodeListener {
   onFenced(): void
   onRecalled(leaseIds: readonly string[]): void
   /** After each successful heartbeat. */
-  onBeat?(): void
+  onBeat?(heartbeat: Heartbeat): void
 }
 
 export interface NodeLifeDeps {
@@ -60,6 +65,8 @@ export async function startNodeLife(deps: NodeLifeDeps): Promise<NodeLife> {
       return heart.nodeId
     },
     mayAdmit: () => deps.scheduler.monotonicMs() < heart.trustedUntilMs,
+    isSilent: (nodeId, forMs) => heart.watch.isSilent(nodeId, forMs),
+    silentNodes: forMs => heart.watch.silentNodes(forMs),
     listen: listener => {
       heart.listeners.push(listener)
     },
@@ -69,7 +76,7 @@ export async function startNodeLife(deps: NodeLifeDeps): Promise<NodeLife> {
         await deps.store.retireNode(heart.nodeId)
         return true
       } catch (error) {
-        // Continue the shutdown. The next start on this data directory declares the node dead, or its expiry does.
+        // Continue the shutdown. The next start on this data directory declares the node dead, or other nodes do.
         deps.log?.warn({ err: error, nodeId: heart.nodeId }, 'this node could not be retired')
         return false
       }
@@ -80,6 +87,7 @@ export async function startNodeLife(deps: NodeLifeDeps): Promise<NodeLife> {
 class Heartbeats {
   readonly #deps: NodeLifeDeps
   readonly listeners: NodeListener[] = []
+  readonly watch: NodeWatch = new NodeWatch()
   nodeId = ''
   trustedUntilMs = 0
   #isStopped = false
@@ -122,12 +130,14 @@ class Heartbeats {
     const { store, scheduler, log } = this.#deps
     const sentAtMs = scheduler.monotonicMs()
     failpoint('heartbeat-before-send')
-    const { isAlive, recalled } = await store.heartbeat(this.nodeId)
+    const heartbeat = await store.heartbeat(this.nodeId)
     failpoint('heartbeat-sent')
-    if (isAlive) {
+    if (heartbeat.isAlive) {
+      const { recalled, others } = heartbeat
       this.trustedUntilMs = sentAtMs + SELF_FENCE_MS
+      this.watch.look(others, sentAtMs, scheduler.monotonicMs())
       if (recalled.length > 0) for (const listener of this.listeners) listener.onRecalled(recalled)
-      for (const listener of this.listeners) listener.onBeat?.()
+      for (const listener of this.listeners) listener.onBeat?.(heartbeat)
       return
     }
     log?.warn({ nodeId: this.nodeId }, 'this node had been declared dead; its running requests are settled late')

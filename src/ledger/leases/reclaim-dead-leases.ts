@@ -1,19 +1,19 @@
 import { faultOf } from '../../db/database-fault.ts'
 import type { Sql } from '../../db/pool.ts'
 import { failpoint } from '../../runtime/failpoint.ts'
-import { NODE_TTL_MS, type ReclaimOptions } from '../ledger-store.ts'
+import type { NodeHeartbeats, ReclaimOptions } from '../ledger-store.ts'
 
 /**
- * Declares expired nodes dead and ends their leases, one customer per transaction: the held money is free
+ * Declares nodes dead and ends the leases of all dead nodes, one customer per transaction: the held money is free
  * again, and each request of a strict lease gets a free usage row with the outcome `node_died`. Any number of
  * nodes may do this at once. Returns the number of leases. When the leases of a customer cannot be ended, it
  * ends those of all other customers first and then rejects.
  */
 export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promise<number> {
-  const { onlyNodeAlive, deadNodes = [], graceMs = GRACE_MS } = options
-  if (onlyNodeAlive !== undefined) await declareDead(db, 'node_id <> $1', onlyNodeAlive)
-  if (deadNodes.length > 0) await declareDead(db, 'node_id = ANY ($1)', deadNodes)
-  await declareExpiredNodesDead(db, graceMs)
+  const { onlyNodeAlive, deadNodes = [], silentNodes = [] } = options
+  if (onlyNodeAlive !== undefined) await declareNodesDead(db, await otherNodes(db, onlyNodeAlive))
+  if (deadNodes.length > 0) await declareNodesDead(db, deadNodes)
+  if (silentNodes.length > 0) await declareSilentNodesDead(db, silentNodes)
   failpoint('reap-buried')
   let reclaimed = 0
   const failures: unknown[] = []
@@ -32,7 +32,7 @@ export async function reclaimDeadLeases(db: Sql, options: ReclaimOptions): Promi
       failures.push(error)
     }
   }
-  await forgetOldNodes(db)
+  await db.query('SELECT forget_dead_nodes()')
   if (failures.length > 0) throw failures[0]
   return reclaimed
 }
@@ -43,32 +43,23 @@ export function isErrorOfOneCustomer(error: unknown): boolean {
   return fault === 'blocked' || fault === 'rejected'
 }
 
-const GRACE_MS = 60_000
-
-async function declareExpiredNodesDead(db: Sql, graceMs: number): Promise<void> {
-  // PostgreSQL's clock was set back. A dead node must not count as alive until the old time; a live one sends
-  // a heartbeat within a second.
-  await db.query(
-    `UPDATE node SET expires_at = now() + $1 * interval '1 ms' WHERE state = 'alive' AND expires_at > now() + 2 * $1 * interval '1 ms'`,
-    [NODE_TTL_MS],
-  )
-  await declareDead(
-    db,
-    `(SELECT expires_at < before AND (pg_postmaster_start_time() < before OR pg_postmaster_start_time() > now())
-      FROM (SELECT now() - $1 * interval '1 ms' AS before) AS grace)`,
-    graceMs,
-  )
+/** Declares these nodes dead, whatever heartbeats they have sent. */
+export async function declareNodesDead(db: Sql, nodeIds: readonly string[]): Promise<void> {
+  await db.query('SELECT declare_nodes_dead($1, NULL)', [nodeIds])
 }
 
-/**
- * Declares nodes dead. Waits for their admissions in flight, so that no lease is granted after the death: see
- * lock_live_node.
- */
-async function declareDead(db: Sql, condition: string, value: unknown): Promise<void> {
-  await db.query(
-    `UPDATE node SET state = 'dead' WHERE node_id IN (SELECT node_id FROM node WHERE state = 'alive' AND ${condition} FOR UPDATE)`,
-    [value],
-  )
+async function declareSilentNodesDead(db: Sql, nodes: readonly NodeHeartbeats[]): Promise<void> {
+  await db.query('SELECT declare_nodes_dead($1, $2)', [
+    nodes.map(({ nodeId }) => nodeId),
+    nodes.map(({ heartbeats }) => heartbeats),
+  ])
+}
+
+async function otherNodes(db: Sql, nodeId: string): Promise<string[]> {
+  const { rows } = await db.query<{ node_id: string }>('SELECT node_id FROM node_heartbeat WHERE node_id <> $1', [
+    nodeId,
+  ])
+  return rows.map(row => row.node_id)
 }
 
 async function customersOfDeadNodes(db: Sql): Promise<string[]> {
@@ -76,9 +67,4 @@ async function customersOfDeadNodes(db: Sql): Promise<string[]> {
     `SELECT DISTINCT customer_id FROM lease l WHERE NOT EXISTS (SELECT FROM node n WHERE n.node_id = l.node_id AND n.state = 'alive')`,
   )
   return rows.map(row => row.customer_id)
-}
-
-async function forgetOldNodes(db: Sql): Promise<void> {
-  await db.query(`DELETE FROM node n WHERE state = 'dead' AND expires_at < now() - interval '1 day'
-      AND NOT EXISTS (SELECT FROM lease l WHERE l.node_id = n.node_id)`)
 }
