@@ -11,9 +11,10 @@ import { systemClock } from '../runtime/clock.ts'
 import { amountArgument, emailArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
-import { type Json, table, timeText } from './output.ts'
+import { type Json, timeText } from './output.ts'
 import { requireMasterKey } from './require-master-key.ts'
 import { resolveCustomer } from './resolve-customer.ts'
+import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
 export function alertCommands(): Command {

@@ -66,6 +66,14 @@ export function countArgument(text: string): number {
   return Number(text)
 }
 
+/** Parses a port to listen on. 0 lets the system choose. */
+export function portArgument(text: string): number {
+  if (!/^\d{1,5}$/.test(text) || Number(text) > 65_535) {
+    throw new InvalidArgumentError('It must be a whole number from 0 to 65535.')
+  }
+  return Number(text)
+}
+
 /** Parses a number of workers. Has the same bounds as `server.workers`. */
 export function workersArgument(text: string): number {
   const workers = Number(text)

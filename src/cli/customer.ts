@@ -9,8 +9,9 @@ import { quoteForShell } from '../runtime/quote-for-shell.ts'
 import { emailArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
-import { table, timeText } from './output.ts'
+import { timeText } from './output.ts'
 import { resolveCustomer } from './resolve-customer.ts'
+import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
 export function customerCommands(): Command {

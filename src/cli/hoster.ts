@@ -20,8 +20,9 @@ import { setHosterPrice } from '../supply/hosters/set-hoster-price.ts'
 import { countArgument, instantArgument, priceArgument, scoreArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
-import { type Json, priceText, table } from './output.ts'
+import { type Json, priceText } from './output.ts'
 import { requireMasterKey } from './require-master-key.ts'
+import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
 export function hosterCommands(): Command {

@@ -13,8 +13,9 @@ import {
 } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { Failure, UsageError } from './failure.ts'
-import { type Json, table, timeText } from './output.ts'
+import { type Json, timeText } from './output.ts'
 import { resolveCustomer } from './resolve-customer.ts'
+import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
 export function keyCommands(): Command {

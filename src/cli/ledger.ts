@@ -10,7 +10,8 @@ import { amountArgument, requestIdArgument, textArgument } from './arguments.ts'
 import { createCommand, createCommandGroup, createSession } from './command.ts'
 import { transactionOrDryRun } from './dry-run.ts'
 import { Failure } from './failure.ts'
-import { table, timeText } from './output.ts'
+import { timeText } from './output.ts'
+import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
 export function ledgerCommands(): Command {
@@ -27,11 +28,14 @@ function auditCommand(): Command {
     const violated = findings.filter(({ violations }) => violations > 0)
     session.output.result(
       { ok: violated.length === 0, checks: findings.map(finding => ({ ...finding, examples: [...finding.examples] })) },
-      table(
-        ['check', 'violations', 'examples'],
-        findings.map(({ name, violations, examples }) => [name, String(violations), examples.join(' ')]),
-        '',
-      ),
+      [
+        table(
+          ['state', 'check', 'violations'],
+          findings.map(({ name, violations }) => [violations > 0 ? 'WRONG' : 'ok', name, String(violations)]),
+          '',
+        ),
+        ...violated.map(({ name, examples }) => `\nExamples of ${name}: ${examples.join(' ')}`),
+      ].join('\n'),
     )
     if (violated.length > 0) {
       throw new Failure(

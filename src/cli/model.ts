@@ -2,8 +2,9 @@ import type { Command } from 'commander'
 import type { Offer } from '../domain/offer.ts'
 import { readHosterOffers } from '../supply/hosters/hoster-offers.ts'
 import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
-import { priceText, table } from './output.ts'
+import { priceText } from './output.ts'
 import { requireMasterKey } from './require-master-key.ts'
+import { table } from './table.ts'
 import { withDatabase } from './with-database.ts'
 
 export function modelCommands(): Command {

@@ -1,4 +1,3 @@
-import { styleText } from 'node:util'
 import { usdText } from '../domain/money.ts'
 
 /** The result of a command for programs: snake_case keys, money as decimal text, times as ISO 8601 in UTC. */
@@ -36,22 +35,6 @@ export function createOutput({ json }: { json: boolean }): Output {
     },
     note: message => process.stderr.write(`${message}\n`),
   }
-}
-
-/**
- * Returns aligned columns with a header. Numeric columns are right-aligned. Returns `emptyText` if there are
- * no rows.
- */
-export function table(columns: readonly string[], rows: readonly (readonly string[])[], emptyText: string): string {
-  if (rows.length === 0) return emptyText
-  const widths = columns.map((name, index) => Math.max(name.length, ...rows.map(row => row[index]!.length)))
-  const isNumeric = columns.map((_, index) => rows.every(row => /^(-?[\d.,]+%?|-)$/.test(row[index]!)))
-  const line = (cells: readonly string[]) =>
-    cells
-      .map((cell, index) => (isNumeric[index] ? cell.padStart(widths[index]!) : cell.padEnd(widths[index]!)))
-      .join('  ')
-      .trimEnd()
-  return [styleText('bold', line(columns), { stream: process.stdout }), ...rows.map(line)].join('\n')
 }
 
 /** Formats a time as `2026-11-21 09:30`, in UTC; `-` for null. */

@@ -131,7 +131,7 @@ test('a tier that was removed from the file has the limits of free', () => {
 test.each([
   ['server:\n  prot: 1', 'switchyard.yaml:2: server.prot is not a setting; did you mean port?'],
   ['srever: {}', 'switchyard.yaml:1: srever is not a setting; did you mean server?'],
-  ['log: { xyzzy: 1 }', 'switchyard.yaml:1: log.xyzzy is not a setting; use one of level'],
+  ['log: { xyzzy: 1 }', 'switchyard.yaml:1: log.xyzzy is not a setting; use one of level, format'],
   ['\nserver: []', 'switchyard.yaml:2: server must contain keys'],
   ['server: 5', 'switchyard.yaml:1: server must contain keys'],
   ['server: word', 'switchyard.yaml:1: server must contain keys'],

@@ -30,7 +30,7 @@ export interface Config {
   readonly masterKey: string | null
   /** E-mail of the operator's own customer, which the first start creates. */
   readonly initEmail: string
-  readonly log: { readonly level: FileSettings['log']['level'] }
+  readonly log: FileSettings['log']
   readonly server: {
     readonly host: string
     /** 0 lets the system choose. */
@@ -113,7 +113,8 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the environment and `switchyard.yaml`. HOST, PORT, SMTP_PASSWORD and LOG_LEVEL override the file.
+ * Reads the environment and `switchyard.yaml`. HOST, PORT, SMTP_PASSWORD, LOG_LEVEL and LOG_FORMAT override
+ * the file.
  * Throws ConfigError with every problem found.
  */
 export function loadConfig(source: Partial<ConfigSource> = {}): Config {
@@ -132,7 +133,10 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
     databaseOwnerUrl: environment.DATABASE_OWNER_URL ?? null,
     masterKey: environment.SWITCHYARD_MASTER_KEY ?? null,
     initEmail: environment.SWITCHYARD_INIT_EMAIL,
-    log: { level: environment.LOG_LEVEL ?? settings.log.level },
+    log: {
+      level: environment.LOG_LEVEL ?? settings.log.level,
+      format: environment.LOG_FORMAT ?? settings.log.format,
+    },
     server: {
       host: environment.HOST ?? settings.server.host,
       port: environment.PORT ?? settings.server.port,

@@ -17,6 +17,7 @@ import {
 } from './values.ts'
 
 const DAY_MS = 86_400_000
+const logFormats = ['auto', 'text', 'json'] as const
 /** Some mail services show and accept passwords in groups separated by blanks. */
 const blanksWithin = /^\S(.*\S)?$/
 
@@ -35,6 +36,7 @@ export const environmentSchema = z.object({
   SWITCHYARD_INIT_EMAIL: email().prefault('you@localhost'),
   SMTP_PASSWORD: secret('text', blanksWithin).optional(),
   LOG_LEVEL: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).optional(),
+  LOG_FORMAT: oneOf(logFormats).optional(),
   // For crash tests; see docs/chaos.md.
   SWITCHYARD_FAILPOINTS: failpointList().optional(),
   // Read by Node to decide whether to colour text. Listed so that docs/config.md documents it.
@@ -177,6 +179,7 @@ export const fileSchema = z.strictObject({
   log: z
     .strictObject({
       level: oneOf(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).prefault('info'),
+      format: oneOf(logFormats).prefault('auto'),
     })
     .prefault({}),
 })

@@ -8,7 +8,7 @@ import { expect, test } from 'vitest'
 const PROGRAM = `
 import { write } from 'node:fs'
 const { createLog } = await import(${JSON.stringify(new URL('create-log.ts', import.meta.url).href)})
-const log = createLog('info')
+const log = createLog({ level: 'info', format: 'auto' })
 log.info('is never written')
 write(2, 'nor is this', error => {
   log.info('nor is that')

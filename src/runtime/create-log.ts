@@ -1,10 +1,19 @@
 import { type DestinationStream, type Logger, pino } from 'pino'
+import { readableLogLine } from './readable-log-line.ts'
+
+export interface LogSettings {
+  readonly level: string
+  /** `auto` is `text` if stderr is a terminal, else `json`. */
+  readonly format: 'auto' | 'json' | 'text'
+}
 
 /**
- * Creates the log: JSON lines on stderr, while the CLI prints results on stdout. Never log bodies, headers or
- * keys.
+ * Creates the log on stderr, while the CLI prints results on stdout. Never log bodies, headers or keys.
+ *
+ * @param destination receives JSON lines, whatever the format; only for tests
  */
-export function createLog(level: string, destination: DestinationStream = standardError()): Logger {
+export function createLog({ level, format }: LogSettings, destination?: DestinationStream): Logger {
+  const isText = format === 'auto' ? process.stderr.isTTY === true : format === 'text'
   return pino(
     {
       level,
@@ -12,8 +21,17 @@ export function createLog(level: string, destination: DestinationStream = standa
       base: null,
       serializers: { err: errorFields },
     },
-    destination,
+    destination ?? (isText ? readable(standardError(), level) : standardError()),
   )
+}
+
+/** Formats the lines for people before they are written. */
+function readable(stream: DestinationStream, level: string): DestinationStream {
+  const options = {
+    coloured: process.stderr.isTTY === true && process.stderr.hasColors(),
+    withStacks: level === 'debug' || level === 'trace',
+  }
+  return { write: line => stream.write(readableLogLine(line, options)) }
 }
 
 /** Lines that cannot be written wait in a buffer of this size; further lines are dropped. */

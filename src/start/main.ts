@@ -1,18 +1,19 @@
 import type { Config } from '../config/config.ts'
 import { connectionsNeeded } from '../db/few-connections.ts'
-import { createLog } from '../runtime/create-log.ts'
 import { announce } from './announce.ts'
 import { prepare } from './prepare.ts'
+import { type RunContext, runUntilStopped } from './run-until-stopped.ts'
 import { serve } from './serve.ts'
-import { shutdownSignals } from './shutdown-signals.ts'
 
 /**
  * Runs the gateway in this process until SIGTERM, SIGINT or SIGHUP, then drains. Resolves when everything that it
  * started has stopped. Throws an Error with a message for the operator when it cannot start.
  */
-export async function main(config: Config): Promise<void> {
-  const stop = shutdownSignals()
-  const log = createLog(config.log.level)
+export function main(config: Config): Promise<void> {
+  return runUntilStopped(config, context => run(config, context))
+}
+
+async function run(config: Config, { log, stop }: RunContext): Promise<void> {
   // Disposed in the reverse order of the start.
   await using started = new AsyncDisposableStack()
   const connections = connectionsNeeded(config.postgres, 1)
@@ -25,6 +26,5 @@ export async function main(config: Config): Promise<void> {
   await announce({ config, connection, masterKey, port, findings })
 
   await stop.requested
-  log.info('stopping: waiting for running requests')
   foundation.requireDatabase()
 }

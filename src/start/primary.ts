@@ -1,9 +1,8 @@
 import type { Config } from '../config/config.ts'
 import { connectionsNeeded } from '../db/few-connections.ts'
-import { createLog } from '../runtime/create-log.ts'
 import { announce } from './announce.ts'
 import { prepare } from './prepare.ts'
-import { shutdownSignals } from './shutdown-signals.ts'
+import { type RunContext, runUntilStopped } from './run-until-stopped.ts'
 import type { WorkerTask } from './worker-task.ts'
 import { startWorkers } from './workers/start-workers.ts'
 
@@ -13,9 +12,11 @@ import { startWorkers } from './workers/start-workers.ts'
  * PostgreSQL, demo upstream, detection, first run and welcome text. Throws an Error with a message for the
  * operator when it cannot start, or when its workers cannot be kept alive.
  */
-export async function primary(config: Config): Promise<void> {
-  const stop = shutdownSignals()
-  const log = createLog(config.log.level)
+export function primary(config: Config): Promise<void> {
+  return runUntilStopped(config, context => run(config, context))
+}
+
+async function run(config: Config, { log, stop }: RunContext): Promise<void> {
   // Disposed in the reverse order of the start.
   await using started = new AsyncDisposableStack()
   const connections = connectionsNeeded(config.postgres, config.server.workers)
@@ -47,7 +48,6 @@ export async function primary(config: Config): Promise<void> {
   await announce({ config, connection, masterKey, port, findings })
 
   await Promise.race([stop.requested, workers.broken])
-  log.info('stopping: waiting for running requests')
   const failed = await workers.stop(stop.force)
   foundation.requireDatabase()
   if (failed > 0)

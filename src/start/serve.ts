@@ -44,7 +44,9 @@ async function listen(app: App, config: Config): Promise<void> {
       throw new Error(listenErrorMessage(error as NodeJS.ErrnoException, config.server))
     const url = localUrlOf(config.server)
     if (await isSwitchyardAt(url, IDENTIFY_TIMEOUT_MS))
-      throw new Error(`Another Switchyard server is already running at ${url}. Stop it, or set PORT to another port.`)
-    throw new Error(`Port ${port} on ${host} is taken by another program. Set PORT to another port.`)
+      throw new Error(
+        `Another Switchyard server is already running at ${url}. Stop it, or choose another port with --port or PORT.`,
+      )
+    throw new Error(`Port ${port} on ${host} is taken by another program. Choose another port with --port or PORT.`)
   }
 }

@@ -11,6 +11,7 @@ export interface ShutdownSignals {
    * startup can wait for other processes without a time limit.
    */
   serving(): void
+  readonly isServing: boolean
 }
 
 /** npm and the terminal both forward Ctrl-C, so one key press can arrive twice. */
@@ -37,10 +38,19 @@ export function shutdownSignals(): ShutdownSignals {
     requested.resolve()
   }
   for (const signal of SHUTDOWN_SIGNALS) process.on(signal, now)
-  const serving = () => {
-    isServing = true
+  // The terminal has just printed ^C.
+  if (process.stderr.isTTY) process.prependListener('SIGINT', () => process.stderr.write('\n'))
+  return {
+    requested: requested.promise,
+    force: force.signal,
+    now,
+    serving() {
+      isServing = true
+    },
+    get isServing() {
+      return isServing
+    },
   }
-  return { requested: requested.promise, force: force.signal, now, serving }
 }
 
 export const SHUTDOWN_SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const

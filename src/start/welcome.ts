@@ -40,10 +40,16 @@ export function curlLine(baseUrl: string, apiKey: string, model: string): string
   return `curl ${baseUrl}/v1/chat/completions -H 'Authorization: Bearer ${apiKey}' -H 'Content-Type: application/json' -d ${quoteForShell(body)}`
 }
 
-/** Returns the id of an available model, for examples. Prefers the demo, which always answers. */
+/**
+ * Returns the id of the best model for examples: one that the operator configured, else one that runs on this machine,
+ * else one of a cloud, else the demo. Servers list their models in the order of their own preference.
+ */
 export function exampleModel(config: Config, findings: readonly Finding[] = []): string {
-  if (config.demo.enabled) return DEMO_MODEL
-  return config.endpoints[0]?.models[0]?.id ?? findings.find(({ models }) => models.length > 0)?.models[0] ?? AUTO_MODEL
+  const configured = config.endpoints.map(({ models }) => models[0]?.id)
+  const foundAt = (kind: Finding['kind']) =>
+    findings.filter(found => found.kind === kind).map(({ models }) => models[0])
+  const [best] = [...configured, ...foundAt('local'), ...foundAt('cloud')].filter(id => id !== undefined)
+  return best ?? (config.demo.enabled ? DEMO_MODEL : AUTO_MODEL)
 }
 
 function supplyLines(config: Config, findings: readonly Finding[]): string[] {
@@ -73,10 +79,11 @@ function firstSteps(baseUrl: string, created: FirstRun, model: string): string[]
     '',
     `  ${curlLine(baseUrl, apiKey, model)}`,
     '',
-    'Or use the OpenAI SDK:',
+    'Or use the OpenAI SDK (npm install openai) in a file hello.mjs:',
     '',
+    "  import OpenAI from 'openai'",
     `  const client = new OpenAI({ baseURL: '${baseUrl}/v1', apiKey: '${apiKey}' })`,
-    `  const chat = await client.chat.completions.create({ model: '${model}', messages: [{ role: 'user', content: 'Hello!' }] })`,
+    `  const chat = await client.chat.completions.create({ model: '${model.replace(/[\\']/g, '\\$&')}', messages: [{ role: 'user', content: 'Hello!' }] })`,
     '  console.log(chat.choices[0].message.content)',
   ]
 }

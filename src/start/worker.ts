@@ -23,7 +23,7 @@ try {
     connection,
     masterKey: Buffer.from(masterKey),
     offers,
-    log: createLog(config.log.level).child({ worker: number }),
+    log: createLog(config.log).child({ worker: number }),
     isOnlyNode,
     combinedMetrics: primary.combinedMetrics,
   })

@@ -469,7 +469,7 @@ describe('doctor', () => {
   test('reports a wrong key, a taken port and a customer with an unknown tier', async () => {
     await database.pool.query("UPDATE customer SET account_tier = 'gone'")
     expect(await doctor('wrong', 'qwen', { PORT: String(port) })).toMatchObject({
-      port: `Port ${port} on 127.0.0.1 is taken by another program. Set PORT to another port.`,
+      port: `Port ${port} on 127.0.0.1 is taken by another program. Choose another port with --port or PORT.`,
       'account tiers': expect.stringContaining('tiers that are not configured: gone.'),
       'local gpu': `http://127.0.0.1:${port}/v1/models refuses the key (401). Check api_key.`,
     })

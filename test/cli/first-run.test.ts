@@ -8,7 +8,7 @@ import { audit } from '../../src/ledger/audit/audit.ts'
 import { systemClock } from '../../src/runtime/clock.ts'
 import { announce } from '../../src/start/announce.ts'
 import { ensureFirstRun } from '../../src/start/first-run.ts'
-import { curlLine, welcome } from '../../src/start/welcome.ts'
+import { curlLine, exampleModel, welcome } from '../../src/start/welcome.ts'
 import { addHoster } from '../../src/supply/hosters/add-hoster.ts'
 import { activateHoster } from '../../src/supply/hosters/hosters.ts'
 import { createTestDatabase, type TestDatabase } from '../harness/database.ts'
@@ -66,7 +66,8 @@ test('the welcome shows the key on the first start and no secret afterwards', ()
     note: 'offered.',
   } as const
   const first = welcome({ config, port: 8080, created, findings: [finding], hosters: [] })
-  expect(first).toContain(curlLine('http://127.0.0.1:8080', created.apiKey, 'demo'))
+  expect(first).toContain(curlLine('http://127.0.0.1:8080', created.apiKey, 'qwen3'))
+  expect(first).toContain("create({ model: 'qwen3', messages")
   expect(first).toContain("new OpenAI({ baseURL: 'http://127.0.0.1:8080/v1', apiKey: 'sk-sy-shown-once' })")
   expect(first).toContain('5.00 USD')
   const acme = { name: 'acme', baseUrl: 'https://models.acme.dev/v1', models: ['llama', 'qwen3'] }
@@ -75,6 +76,22 @@ test('the welcome shows the key on the first start and no secret afterwards', ()
   expect(second).toContain('http://127.0.0.1:8080/v1')
   expect(second).toContain('found ollama (http://127.0.0.1:11434/v1): qwen3')
   expect(second).not.toContain('sk-sy-')
+})
+
+test('examples name the best model: configured, else local, else of a cloud, else the demo', () => {
+  const server = (kind: 'local' | 'cloud', models: string[]) => ({
+    name: kind,
+    kind,
+    baseUrl: 'http://a',
+    models,
+    note: '',
+  })
+  const cloud = server('cloud', ['gpt'])
+  expect(exampleModel(config)).toBe('demo')
+  expect(exampleModel(config, [server('local', []), cloud])).toBe('gpt')
+  expect(exampleModel(config, [cloud, server('local', ['qwen3', 'gemma'])])).toBe('qwen3')
+  const endpoints = loadConfig({ env: { SWITCHYARD_CONFIG: 'switchyard.example.yaml' }, cwd: '.' }).endpoints
+  expect(exampleModel({ ...config, endpoints }, [cloud])).toBe(endpoints[0]!.models[0]!.id)
 })
 
 test('a start lists the hosters that it offers, without those at refused addresses', () =>

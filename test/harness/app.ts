@@ -134,7 +134,7 @@ export async function startTestApp(options: TestAppOptions = {}): Promise<TestAp
     connection: proxy?.connection ?? database.gatewayConnection,
     masterKey,
     offers: [...configuredOffers(config), ...(options.offers ?? [])],
-    log: options.onLog ? createLog(config.log.level, { write: options.onLog }) : pino({ level: 'silent' }),
+    log: options.onLog ? createLog(config.log, { write: options.onLog }) : pino({ level: 'silent' }),
     version: 'test',
     isOnlyNode: false,
     random: options.random ?? (() => 0.5),

@@ -350,7 +350,7 @@ test('a port that another Switchyard server uses is reported as such', async () 
   const gateway = await startWorkers({ args: ['--workers', '1'] })
   const { port } = new URL(gateway.url)
   await expect(startWorkers({ env: { PORT: port, SWITCHYARD_DATA: 'second' } })).rejects.toThrow(
-    `The gateway ended first: Another Switchyard server is already running at ${gateway.url}. Stop it, or set PORT to another port.`,
+    `The gateway ended first: Another Switchyard server is already running at ${gateway.url}. Stop it, or choose another port with --port or PORT.`,
   )
 })
 

@@ -31,5 +31,5 @@ export async function checkPort(config: Config): Promise<string> {
   if (error.code !== 'EADDRINUSE') throw new Error(listenErrorMessage(error, config.server))
   const localUrl = localUrlOf(config.server)
   if (await isSwitchyardAt(localUrl, CHECK_TIMEOUT_MS)) return `a Switchyard server runs at ${localUrl}`
-  throw new Error(`Port ${port} on ${host} is taken by another program. Set PORT to another port.`)
+  throw new Error(`Port ${port} on ${host} is taken by another program. Choose another port with --port or PORT.`)
 }
