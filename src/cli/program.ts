@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { alertCommands } from './alert.ts'
 import { addGroupOptions } from './command.ts'
+import { completionCommand } from './completion/completion.ts'
 import { creditCommands } from './credit.ts'
 import { customerCommands } from './customer.ts'
 import { doctorCommand } from './doctor/doctor.ts'
@@ -34,6 +35,7 @@ export function createProgram(): Command {
     alertCommands(),
     ledgerCommands(),
     doctorCommand(),
+    completionCommand(),
   ]
   for (const command of commands) program.addCommand(command)
   return program

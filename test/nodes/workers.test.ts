@@ -255,7 +255,7 @@ describe('SIGTERM to the primary', () => {
     const sockets = kept.flatMap(agent => Object.values(agent.freeSockets).flatMap(free => free ?? []))
     const closed = sockets.map(socket => once(socket, 'close'))
     gateway.signal('SIGTERM')
-    await gateway.logged(({ msg }) => msg.startsWith('stopping'))
+    await gateway.logged(({ msg }) => msg.startsWith('draining'))
     // Longer than an idle worker keeps answering after the port is closed.
     const endMs = performance.now() + 1_500
     while (performance.now() < endMs) expect(await statuses()).toEqual([200, 200, 200, 200])
@@ -289,7 +289,7 @@ describe('SIGTERM to the primary', () => {
     const gateway = await startWorkers()
     const { response, finish } = await openStream(gateway)
     gateway.signal('SIGTERM')
-    await gateway.logged(({ msg }) => msg.startsWith('stopping'))
+    await gateway.logged(({ msg }) => msg.startsWith('draining'))
     expect(await gateway.stop()).toBe(0)
     expect(await readEventStream(response)).toMatchObject({ done: false, error: { code: 'server_shutdown' } })
     finish()
