@@ -41,7 +41,7 @@ const rooms = {
   // Formats and doors.
   api: 'dialects domain runtime',
   tokens: 'domain runtime',
-  dialects: 'domain runtime',
+  dialects: 'egress domain runtime',
   config: 'domain runtime',
   upstreams: 'domain runtime',
   secrets: 'db domain runtime',

@@ -44,7 +44,13 @@ export function planPricing(
       hosterId: idOf('hoster', index),
       hosterShareBps,
       trustScore: 0.5,
-      dialect: { maxTokensField: 'max_tokens', developerToSystem: false, streamOptions: false, dropFields: [] },
+      dialect: {
+        maxTokensField: 'max_tokens',
+        developerToSystem: false,
+        streamOptions: false,
+        forwardFields: [],
+        dropFields: [],
+      },
       timeouts: { connectMs: 3_000, firstTokenMs: FIRST_TOKEN_MS, idleMs: 30_000, totalMs: LONGEST_ANSWER_MS },
     }
     // Only the fields of an offer and a job that the simulated parts read.
@@ -79,6 +85,8 @@ export function planPricing(
     stream: random.chance(0.5),
     features: NO_FEATURES,
     forward: NO_FIELDS,
+    extraFields: [],
+    droppedFields: [],
     maxTokens: random.chance(0.7) ? maxTokens : null,
     choices,
     inputTokensBound,

@@ -197,7 +197,13 @@ export function createServeRequest(world: World, oracle: Oracle, upstreams: Upst
     }
     const { offer } = answer
     note('served by', offer.offerId)
-    const servedBy: ServedBy = { modelId, provider: offer.endpoint.kind, hosterId: null, maxTokens: null }
+    const servedBy: ServedBy = {
+      modelId,
+      provider: offer.endpoint.kind,
+      hosterId: null,
+      maxTokens: null,
+      droppedFields: [],
+    }
     if (answer.kind === 'whole') {
       const costNanos = await settleAs('served', offer)
       record.sentText = `answer ${requestId}`

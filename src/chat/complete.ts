@@ -1,4 +1,5 @@
 import { type AdmitDeps, admit } from '../admit/admit.ts'
+import { droppedFields } from '../dialects/chat/upstream-request.ts'
 import { type DispatchDeps, dispatch } from '../dispatch/dispatch.ts'
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError } from '../domain/errors.ts'
@@ -97,5 +98,6 @@ function planFor(
 
 function servedBy(ticket: Ticket, job: ChatJob, offer: Offer): ServedBy {
   const { kind: provider, hosterId } = offer.endpoint
-  return { modelId: offer.modelId, provider, hosterId, maxTokens: clampAt(ticket, job, offer)?.allowed ?? null }
+  const maxTokens = clampAt(ticket, job, offer)?.allowed ?? null
+  return { modelId: offer.modelId, provider, hosterId, maxTokens, droppedFields: droppedFields(job, offer) }
 }

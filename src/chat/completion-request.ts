@@ -37,6 +37,8 @@ export interface ServedBy {
   readonly hosterId: string | null
   /** The value that `max_tokens` was lowered to; null when it was not lowered. */
   readonly maxTokens: number | null
+  /** The body fields that this server did not get. */
+  readonly droppedFields: readonly string[]
 }
 
 /** The result of a request that was answered. */

@@ -3,6 +3,7 @@ import { normalize, resolve } from 'node:path'
 import type * as z from 'zod'
 import type { AccountLimits } from '../domain/caller.ts'
 import type { Nanos, TokenPrice } from '../domain/money.ts'
+import type { ProviderKind } from '../domain/offer.ts'
 import type { ArmedFailpoint } from '../runtime/failpoint.ts'
 import { keyPath } from '../runtime/key-path.ts'
 import { systemErrorText } from '../runtime/system-error-text.ts'
@@ -64,6 +65,8 @@ export interface Config {
     /** The cloud keys found in the environment. */
     readonly cloudKeys: Readonly<Partial<Record<CloudKeyName, string>>>
   }
+  /** Body fields of chat requests that servers of a kind get besides the usual ones. */
+  readonly chat: { readonly forwardFields: Readonly<Record<ProviderKind, readonly string[]>> }
   /** The endpoints of the file; `configuredOffers` turns them into offers. */
   readonly endpoints: readonly EndpointSettings[]
   readonly routing: { readonly cloudCompetes: boolean; readonly attemptsMax: number }
@@ -173,6 +176,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       cloud: settings.detect.cloud,
       cloudKeys: Object.fromEntries(cloudKeyNames.flatMap(name => (isSet(env, name) ? [[name, env[name]]] : []))),
     },
+    chat: { forwardFields: settings.chat.forward_fields },
     endpoints: settings.endpoints,
     routing: { cloudCompetes: settings.routing.cloud_competes, attemptsMax: settings.routing.attempts_max },
     hosters: { allowPrivateUrls: settings.hosters.allow_private_urls },

@@ -45,6 +45,7 @@ function endpointOf(settings: EndpointSettings): Endpoint {
       maxTokensField: settings.dialect.max_tokens_field,
       developerToSystem: settings.dialect.developer_to_system,
       streamOptions: settings.dialect.stream_options,
+      forwardFields: settings.dialect.forward_fields,
       dropFields: settings.dialect.drop_fields,
       toolCallIds: settings.dialect.tool_call_ids,
       keyHeader: settings.key_header,

@@ -3,6 +3,7 @@ import { features } from '../domain/chat-job.ts'
 import { standardTimeouts } from '../domain/endpoint-defaults.ts'
 import { toolCallIds } from '../domain/offer.ts'
 import {
+  bodyField,
   email,
   failpointList,
   flag,
@@ -81,6 +82,7 @@ const endpointSchema = z.strictObject({
       max_tokens_field: oneOf(['max_tokens', 'max_completion_tokens']).prefault('max_tokens'),
       developer_to_system: flag().prefault('true'),
       stream_options: flag().prefault('true'),
+      forward_fields: bodyFields(),
       drop_fields: z.array(text()).prefault([]),
       tool_call_ids: oneOf(toolCallIds).prefault('any'),
     })
@@ -143,6 +145,11 @@ export const fileSchema = z.strictObject({
       cloud: flag().prefault('true'),
     })
     .prefault({}),
+  chat: z
+    .strictObject({
+      forward_fields: z.strictObject({ local: bodyFields(), hoster: bodyFields(), cloud: bodyFields() }).prefault({}),
+    })
+    .prefault({}),
   endpoints: z.array(endpointSchema).prefault([]),
   routing: z
     .strictObject({
@@ -186,6 +193,10 @@ export const fileSchema = z.strictObject({
 
 export type FileSettings = z.output<typeof fileSchema>
 export type EndpointSettings = FileSettings['endpoints'][number]
+
+function bodyFields() {
+  return z.array(bodyField()).prefault([])
+}
 
 function tier(perMinute: string, perDay: string, capUsd: string) {
   return z

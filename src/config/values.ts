@@ -1,4 +1,5 @@
 import * as z from 'zod'
+import { mayBeForwarded } from '../domain/chat-fields.ts'
 import { parsePricePerMillion, parseUsd } from '../domain/money.ts'
 import { isEmail } from '../runtime/email.ts'
 import { parseFailpoints } from '../runtime/failpoint.ts'
@@ -10,6 +11,14 @@ import { WrittenNumber } from './read-yaml.ts'
 /** Text without surrounding blanks, at least one character. */
 export function text(type = 'text', allowed: RegExp = /^\S(.*\S)?$/s) {
   return value(type, written => matchingText(written, allowed))
+}
+
+/** The name of a body field that servers may get. */
+export function bodyField() {
+  return value('name of a body field that the gateway may pass on', written => {
+    const name = matchingText(written, /^[A-Za-z_]\w{0,63}$/)
+    return name !== undefined && mayBeForwarded(name) ? name : undefined
+  })
 }
 
 /** Text that is never repeated in error messages. */

@@ -76,6 +76,16 @@ export interface ChatJob {
    * and the gateway's own.
    */
   readonly forward: Readonly<Record<string, unknown>>
+  /** The fields of `forward` that only some servers get. */
+  readonly extraFields: readonly ExtraField[]
+  /** The fields of the body that no server gets, except the gateway's own. */
+  readonly droppedFields: readonly string[]
+}
+
+export interface ExtraField {
+  readonly name: string
+  /** ProviderKinds. An endpoint of another kind gets the field only if its quirks name it. */
+  readonly kinds: ReadonlySet<string>
 }
 
 /** Returns the tokens of the prompt that a hold must cover: fewer than its bytes once its text has been measured. */

@@ -5,6 +5,7 @@ export const standardQuirks: UpstreamQuirks = {
   maxTokensField: 'max_tokens',
   developerToSystem: true,
   streamOptions: true,
+  forwardFields: [],
   dropFields: [],
   toolCallIds: 'any',
   keyHeader: 'authorization',

@@ -22,6 +22,8 @@ export interface UpstreamQuirks {
   readonly developerToSystem: boolean
   /** Whether the upstream accepts `stream_options`. If not, the gateway counts the tokens of streams. */
   readonly streamOptions: boolean
+  /** Body fields that this upstream gets besides those of its kind: dialects/chat/forwarded-fields.ts. */
+  readonly forwardFields: readonly string[]
   /**
    * Body fields that this upstream rejects; removed before sending. `messages[].name` means a field of each
    * message.

@@ -111,10 +111,20 @@ const streamHeaders: readonly string[] = [
  * Returns the headers that identify the server that answered. `replayOf`: the id of the earlier request, if its
  * answer is repeated.
  */
-export function servedByHeaders({ provider, hosterId, maxTokens }: ServedBy, replayOf?: string): HeaderList {
+export function servedByHeaders(
+  { provider, hosterId, maxTokens, droppedFields }: ServedBy,
+  replayOf?: string,
+): HeaderList {
   const headers = ['x-switchyard-provider', provider]
   if (replayOf !== undefined) headers.push('idempotent-replayed', 'true')
   if (hosterId !== null) headers.push('x-switchyard-hoster', hosterId)
   if (maxTokens !== null) headers.push('x-switchyard-max-tokens', String(maxTokens))
+  if (droppedFields.length > 0) headers.push('x-switchyard-dropped-fields', listFields(droppedFields))
   return headers
+}
+
+/** Field names come from the client: only names that a header can contain are listed, and not hundreds. */
+function listFields(names: readonly string[]): string {
+  const listed = names.filter(name => /^[\w.-]{1,64}$/.test(name)).slice(0, 16)
+  return [...listed, ...(listed.length < names.length ? ['...'] : [])].join(', ')
 }

@@ -128,6 +128,7 @@ const generationHeaders = {
   'x-switchyard-hoster': header('string', 'The UUID of the hoster that answered.'),
   'x-switchyard-cost-usd': header('string', 'The amount charged, in USD, as a plain decimal. Not sent with streams.'),
   'x-switchyard-max-tokens': header('integer', 'The lower `max_tokens` that was used instead of the requested one.'),
+  'x-switchyard-dropped-fields': header('string', 'The body fields that the server did not get, separated by commas.'),
   'idempotent-replayed': header(
     'boolean',
     '`true` when this is the answer of an earlier request with the same `Idempotency-Key`.',

@@ -9,6 +9,7 @@ const upstream = useUpstream()
 const gateway = useTestApp(() => {
   const { dialect } = testOffer(upstream.baseUrl).endpoint
   return {
+    yaml: 'chat: { forward_fields: { local: [priority], cloud: [best_of] } }',
     offers: [
       testOffer(upstream.baseUrl, { endpoint: { apiKey: 'sk-upstream-secret' } }),
       testOffer(upstream.baseUrl, {
@@ -21,6 +22,7 @@ const gateway = useTestApp(() => {
             maxTokensField: 'max_completion_tokens',
             developerToSystem: true,
             streamOptions: false,
+            forwardFields: ['vendor_only'],
             dropFields: ['logprobs', 'seed'],
             keyHeader: 'api-key',
           },
@@ -92,7 +94,7 @@ test('headers carry the provider, the processing time and the remaining limits',
   expect(headers.get('x-request-id')).toBeTruthy()
 })
 
-test('every other OpenAI field is forwarded unchanged', async () => {
+test('the other OpenAI fields and settings of local servers are forwarded unchanged', async () => {
   const fields = {
     temperature: 0.25,
     top_p: 0.9,
@@ -112,7 +114,7 @@ test('every other OpenAI field is forwarded unchanged', async () => {
     reasoning_effort: 'low',
     store: true,
     metadata: { a: 'b' },
-    a_future_field: { deep: [1, 'x', null] },
+    chat_template_kwargs: { deep: [1, 'x', null] },
   }
   const { body } = await forwarded({ ...hello, ...fields, max_tokens: 50 })
   expect(body).toEqual({ ...fields, model: 'upstream-test-model', messages, max_tokens: 50, stream: false })
@@ -132,10 +134,34 @@ test("the gateway's own fields are never forwarded", async () => {
   expect(Object.keys(body).sort()).toEqual(['max_tokens', 'messages', 'model', 'stream'])
 })
 
-test('fields that would raise the price at the upstream are not forwarded', async () => {
-  const costly = { service_tier: 'priority', Service_Tier: 'fast', web_search_options: { search_context_size: 'high' } }
-  const { body } = await forwarded({ ...hello, ...costly })
-  expect(Object.keys(body).sort()).toEqual(['max_tokens', 'messages', 'model', 'stream'])
+test.each([false, true])('other fields are not forwarded, and a header names them; stream: %s', async stream => {
+  const costly = {
+    service_tier: 'priority',
+    Service_Tier: 'fast',
+    web_search_options: {},
+    best_of: 9,
+    'no header\n': 1,
+  }
+  const sentBefore = upstream.requests.length
+  const response = await gateway.chat(customer, { ...hello, ...costly, top_k: 3, stream, user: null })
+  await response.text()
+  expect(response.headers.get('x-switchyard-dropped-fields')).toBe(
+    'service_tier, Service_Tier, web_search_options, best_of, ...',
+  )
+  const { stream_options: _, ...body } = upstream.requests[sentBefore]!.body
+  expect(Object.keys(body).sort()).toEqual(['max_tokens', 'messages', 'model', 'stream', 'top_k'])
+  const plain = await gateway.chat(customer, { ...hello, temperature: 1 })
+  expect([plain.status, plain.headers.get('x-switchyard-dropped-fields')]).toEqual([200, null])
+  const odd = await gateway.chat(customer, { model: 'odd/dialect', messages, seed: 7 })
+  expect(odd.headers.get('x-switchyard-dropped-fields')).toBe('seed')
+})
+
+test('the configuration adds fields for a kind of servers and for one endpoint', async () => {
+  const extra = { priority: 1, best_of: 2, vendor_only: 3 }
+  expect((await forwarded({ ...hello, ...extra })).body).not.toHaveProperty('vendor_only')
+  const { body } = await forwarded({ model: 'odd/dialect', messages, ...extra })
+  expect(body).toMatchObject({ priority: 1, vendor_only: 3 })
+  expect(body).not.toHaveProperty('best_of')
 })
 
 test('no field can redirect the request or a credential to another server', async () => {

@@ -71,6 +71,10 @@ describe('an invalid value is refused with the name of its field', () => {
       'messages[0].content[0].image_url',
       { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: 'x' }] }] },
     ],
+    ...['http://169.254.169.254/latest/meta-data/', 'file:///etc/passwd'].map((url): [string, object] => [
+      'messages[0].content[0].image_url.url',
+      { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url } }] }] },
+    ]),
     ['messages[0].content[0]', { messages: [{ role: 'user', content: ['Hello'] }] }],
     ['messages[1].tool_call_id', { messages: [...messages, { role: 'tool', tool_call_id: 4, content: 'x' }] }],
     ['messages[1].tool_calls', { messages: [...messages, { role: 'assistant', content: null, tool_calls: 'x' }] }],

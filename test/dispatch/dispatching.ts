@@ -38,6 +38,7 @@ export function offerAt(
       maxTokensField: 'max_tokens',
       developerToSystem: true,
       streamOptions: true,
+      forwardFields: [],
       dropFields: [],
       toolCallIds: 'any',
       keyHeader: 'authorization',

@@ -72,6 +72,8 @@ export function jobOf(
     messageCount: 1,
     hasStop: false,
     forward: {},
+    extraFields: [],
+    droppedFields: [],
     ...given,
     constraints: {
       serviceTier: 'balanced',

@@ -4,9 +4,15 @@ import { chatCompletionSchema } from './chat-completion-schema.ts'
 import { parseChatRequest } from './chat-request.ts'
 import { chatRequestSchema } from './chat-request-schema.ts'
 import { chatStream } from './chat-stream.ts'
+import type { ExtraFieldRules } from './forwarded-fields.ts'
 
-/** OpenAI's Chat Completions API. */
-export const chatDialect: ClientDialect = {
+/**
+ * OpenAI's Chat Completions API.
+ *
+ * @param rules which kinds of servers get fields that OpenAI does not have; default: without additions of the
+ *   configuration
+ */
+export const chatDialectWith = (rules?: ExtraFieldRules): ClientDialect => ({
   path: '/v1/chat/completions',
   operation: {
     operationId: 'createChatCompletion',
@@ -28,11 +34,13 @@ export const chatDialect: ClientDialect = {
       ].join('\n\n'),
     },
   },
-  parseRequest: parseChatRequest,
+  parseRequest: body => parseChatRequest(body, rules),
   answer: {
     encode: answer => JSON.stringify(answer),
     withUsage: (text, usage) => `${text.slice(0, -1)},"usage":${JSON.stringify(usage)}}`,
   },
   stream: chatStream,
   errorBody,
-}
+})
+
+export const chatDialect = chatDialectWith()

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { insufficientChoices, serviceTiers } from '../../domain/chat-job.ts'
 import { UUID } from '../../runtime/uuid.ts'
+import { fileDataProblem, mediaUrlProblem } from './media-url.ts'
 
 /** Limits of a chat request. The server limits the size of the whole body before these apply. */
 export const bounds = {
@@ -48,13 +49,26 @@ const textPart = z.looseObject({ type: z.literal('text'), text: string })
 const refusalPart = z.looseObject({ type: z.literal('refusal'), refusal: string })
 const imagePart = z.looseObject({
   type: z.literal('image_url'),
-  image_url: z.looseObject({ url: string }, { error: 'an object with "url"' }),
+  image_url: z.looseObject(
+    { url: textWithout(mediaUrlProblem, 'a data: URL or a public https URL') },
+    { error: 'an object with "url"' },
+  ),
 })
 const audioPart = z.looseObject({
   type: z.literal('input_audio'),
   input_audio: z.looseObject({ data: string, format: string }, { error: 'an object with "data" and "format"' }),
 })
-const filePart = z.looseObject({ type: z.literal('file'), file: z.looseObject({}, { error: 'an object' }) })
+const filePart = z.looseObject({
+  type: z.literal('file'),
+  file: z.looseObject(
+    {
+      file_data: textWithout(fileDataProblem, 'base64, a data: URL or a public https URL').nullish(),
+      // A file id would name a file in the account of the operator.
+      file_id: z.null({ error: 'left out: files cannot be uploaded here; send file_data' }).optional(),
+    },
+    { error: 'an object' },
+  ),
+})
 
 const contentPart = z
   .discriminatedUnion('type', [textPart, imagePart, audioPart, filePart, refusalPart], {
@@ -209,6 +223,14 @@ export const chatRequestSchema = chatFieldsSchema
 
 export type ChatMessage = z.infer<typeof messageSchema>
 export type ContentPart = z.infer<typeof contentPart>
+
+/** A text in which `problemOf` finds no problem. `what` completes the sentence "`param` must be ...". */
+function textWithout(problemOf: (text: string) => string | undefined, what: string) {
+  return z.string({ error: what }).check(({ value, issues }) => {
+    const problem = problemOf(value)
+    if (problem !== undefined) issues.push({ code: 'custom', input: value, message: `${what}: ${problem}` })
+  })
+}
 
 function tokenLimit() {
   return between(1, bounds.maxTokens, z.int).nullish()

@@ -56,13 +56,13 @@ describe('a valid request', () => {
     expect(parse({ ...minimal, stop }).hasStop).toBe(hasStop)
   })
 
-  it('drops the fields of the gateway and keeps every other OpenAI field', () => {
+  it('drops the fields of the gateway and keeps the other OpenAI fields', () => {
     const job = parse({
       ...minimal,
       ...{ max_tokens: 5, stream: true, stream_options: { include_usage: true }, n: 2 },
       ...{ tier: 'cheapest', privacy_mode: true, trusted_only: true, max_latency_ms: 900, fallback_models: ['a', 'b'] },
       ...{ allow_hosters: [uuid], deny_hosters: [uuid], on_insufficient: 'clamp' },
-      ...{ temperature: 2, top_p: 0.1, stop: ['x'], seed: 1, logprobs: true, some_new_field: { deep: [1] } },
+      ...{ temperature: 2, top_p: 0.1, stop: ['x'], seed: 1, logprobs: true, chat_template_kwargs: { deep: [1] } },
     })
     expect(job).toMatchObject({ maxTokens: 5, onInsufficient: 'clamp', stream: true, includeUsage: true, choices: 2 })
     expect(job.constraints).toEqual({
@@ -76,7 +76,15 @@ describe('a valid request', () => {
     })
     expect(job.forward).toEqual({
       messages: [user],
-      ...{ n: 2, temperature: 2, top_p: 0.1, stop: ['x'], seed: 1, logprobs: true, some_new_field: { deep: [1] } },
+      ...{
+        n: 2,
+        temperature: 2,
+        top_p: 0.1,
+        stop: ['x'],
+        seed: 1,
+        logprobs: true,
+        chat_template_kwargs: { deep: [1] },
+      },
     })
   })
 
@@ -101,8 +109,42 @@ describe('a valid request', () => {
       },
       ...{ API_Base: 'http://x', __PROTO__: 1, Top_P: 1, topP: 2 },
     })
-    expect(job).toMatchObject({ model: 'm', stream: false, maxTokens: null })
-    expect(job.forward).toEqual({ messages: [user], __PROTO__: 1, Top_P: 1, topP: 2 })
+    expect(job).toMatchObject({ model: 'm', stream: false, maxTokens: null, extraFields: [] })
+    expect(job.forward).toEqual({ messages: [user] })
+    expect(job.droppedFields).toEqual(expect.arrayContaining(['n_predict', 'models', 'Model', 'API_Base', 'topP']))
+  })
+
+  it('drops fields that have no price or affect other requests, and reports their names', () => {
+    const unpriced = {
+      ...{ best_of: 8, use_beam_search: true, prompt_logprobs: 5, priority: -9, id_slot: 0, cache_salt: 'x' },
+      ...{ kv_transfer_params: {}, session_params: {}, custom_logit_processor: '{}', logits_processors: ['os.system'] },
+      ...{ chat_template: '{{ 7 }}', lora: [{ id: 0 }], lora_path: '/x', search_parameters: { mode: 'on' } },
+      ...{ fallbacks: ['gpt-6.1'], service_tier: 'priority', web_search_options: {}, moderation: { model: 'm' } },
+      ...{ prompt_cache_retention: '24h', prompt_cache_options: { ttl: '1h' }, a_future_field: 1, constructor: 1 },
+    }
+    const job = parse({ ...minimal, ...unpriced, safety_identifier: 'u', another: null })
+    expect(job.forward).toEqual({ messages: [user], safety_identifier: 'u' })
+    expect(job.droppedFields.toSorted()).toEqual(Object.keys(unpriced).sort())
+  })
+
+  it('drops cache_control, but not a parameter of that name', () => {
+    const cache_control = { type: 'ephemeral', ttl: '1h' }
+    const part = { type: 'text', text: 'x' }
+    const parameters = { type: 'object', properties: { cache_control: { type: 'string' } } }
+    const tool = { type: 'function', function: { name: 'f', parameters } }
+    const job = parse({
+      model: 'm',
+      messages: [
+        { role: 'system', content: [{ ...part, cache_control }] },
+        { ...user, cache_control },
+      ],
+      tools: [
+        { ...tool, cache_control },
+        { ...tool, function: { ...tool.function, cache_control } },
+      ],
+    })
+    expect(job.forward).toEqual({ messages: [{ role: 'system', content: [part] }, user], tools: [tool, tool] })
+    expect(job.droppedFields).toEqual(['cache_control'])
   })
 
   it('rounds max_cost_usd down to nano-USD', () => {
@@ -152,7 +194,7 @@ describe('a valid request', () => {
         name: 'u',
         content: [
           { type: 'input_audio', input_audio: { data: 'AA', format: 'wav' } },
-          { type: 'file', file: { file_id: 'f' } },
+          { type: 'file', file: { filename: 'f', file_data: 'data:application/pdf;base64,AA', file_id: null } },
         ],
       },
     ],
@@ -194,7 +236,7 @@ describe('a valid request', () => {
     expect(features({ tools: [{ type: 'function', function: { name: 'f' } }] })).toEqual(['tools'])
     expect(features({ response_format: { type: 'json_schema', json_schema: {} } })).toEqual(['json_schema'])
     expect(features({ response_format: { type: 'json_object' } })).toEqual([])
-    expect(features(part({ type: 'image_url', image_url: { url: 'x' } }))).toEqual(['images'])
+    expect(features(part({ type: 'image_url', image_url: { url: 'data:' } }))).toEqual(['images'])
     expect(features(part({ type: 'input_audio', input_audio: { data: '', format: 'wav' } }))).toEqual(['audio'])
   })
 })
@@ -375,7 +417,7 @@ describe('the bound on input tokens', () => {
   it('covers every other forwarded field, but no settings', () => {
     const documents = [{ title: 'd', text: 't'.repeat(500) }]
     expect(bound({ documents })).toBe(bound({}) + JSON.stringify(documents).length)
-    expect(bound({ suffix: 's'.repeat(100) })).toBe(bound({}) + 102)
+    expect(bound({ grammar: 's'.repeat(100) })).toBe(bound({}) + 102)
     const part = { type: 'text', text: 'Hello' }
     const withPart = (more: object) => bound({ messages: [{ role: 'user', content: [{ ...part, ...more }] }] })
     expect(withPart({ aside: 'a'.repeat(100) })).toBe(withPart({}) + 102)
@@ -383,7 +425,7 @@ describe('the bound on input tokens', () => {
       bound({}),
     )
     // These fields are not forwarded.
-    expect(bound({ api_base: 'http://x', privacy_mode: true })).toBe(bound({}))
+    expect(bound({ api_base: 'http://x', privacy_mode: true, a_new_field: 'x' })).toBe(bound({}))
   })
 
   it.each([

@@ -6,21 +6,24 @@ import { mayHaveLoneSurrogates, replaceLoneSurrogates } from '../json/lone-surro
 import { parseJsonObject } from '../json/parse-json.ts'
 import type { ChatMessage } from './chat-request-schema.ts'
 import { type ChatFields, checkChatFields, checkMessages } from './check-chat-request.ts'
-import { forwardedFields } from './forwarded-fields.ts'
+import { dropCacheControl } from './drop-cache-control.ts'
+import { type ExtraFieldRules, extraFieldRules, forwardedFields } from './forwarded-fields.ts'
 import { measurePrompt, promptText } from './prompt-size.ts'
 
 const noHosters: ReadonlySet<string> = new Set()
+const usualRules = extraFieldRules()
 
 /**
- * Parses the body of `POST /v1/chat/completions`. Checks the documented fields strictly, keeps every other
- * OpenAI field for the upstream, and removes the gateway's fields. Throws ApiError `invalid_json`,
- * `missing_parameter` or `invalid_value`, with the `param` at fault where there is one.
+ * Parses the body of `POST /v1/chat/completions`. Checks the documented fields strictly, keeps the other fields
+ * that servers may get, and removes the rest. Throws ApiError `invalid_json`, `missing_parameter` or
+ * `invalid_value`, with the `param` at fault where there is one.
  */
-export function parseChatRequest(body: Buffer): ChatJob {
+export function parseChatRequest(body: Buffer, rules: ExtraFieldRules = usualRules): ChatJob {
   const input = parseJsonObject(body)
   const fields = checkChatFields(input)
   const messages = checkMessages(input.messages)
-  const forward = forwardedFields(input)
+  const isCacheControlDropped = dropCacheControl(messages, input.tools)
+  const { forward, extraFields, droppedFields } = forwardedFields(input, rules)
   if (mayHaveLoneSurrogates(body)) replaceLoneSurrogates(forward)
   const size = measurePrompt(messages, forward)
   return {
@@ -50,6 +53,8 @@ export function parseChatRequest(body: Buffer): ChatJob {
     mediaTokensBound: size.mediaTokensBound,
     messageCount: messages.length,
     forward,
+    extraFields,
+    droppedFields: isCacheControlDropped ? [...droppedFields, 'cache_control'] : droppedFields,
   }
 }
 

@@ -1,44 +1,88 @@
-import { isPrototypeKey, type JsonObject } from '../../runtime/json-object.ts'
-import { chatRequestSchema } from './chat-request-schema.ts'
-
-/** Fields for the gateway itself, fields set for each upstream, and fields that would change the bill. */
-const notForwarded = new Set([
-  ...['model', 'max_tokens', 'max_completion_tokens', 'stream', 'stream_options'],
-  ...['tier', 'privacy_mode', 'trusted_only', 'max_latency_ms', 'fallback_models', 'allow_hosters', 'deny_hosters'],
-  ...['on_insufficient', 'max_cost_usd', 'dry_run'],
-  // Other names of max_tokens that take precedence over it (llama.cpp: n_predict). Tokens beyond max_tokens
-  // would be free.
-  ...['n_predict', 'num_predict', 'max_new_tokens', 'max_output_tokens', 'max_length'],
-  // Clouds charge extra for these: OpenAI doubles the price for `priority` and bills each search.
-  ...['service_tier', 'web_search_options'],
-  // With these OpenRouter may answer with a model other than the one billed.
-  ...['models', 'route', 'provider', 'preset', 'plugins'],
-  // Other gateways let a caller redirect the request or its credential with these (CVE-2024-6587).
-  ...['api_base', 'base_url', 'api_key', 'api_version', 'user_config', 'headers', 'extra_headers', 'extra_body'],
-])
-
-const plainName = /^[a-z\d_]*$/
+import { gatewayFields } from '../../domain/chat-fields.ts'
+import type { ExtraField } from '../../domain/chat-job.ts'
+import type { ProviderKind } from '../../domain/offer.ts'
+import type { JsonObject } from '../../runtime/json-object.ts'
 
 /**
- * Returns the fields of a request body that upstreams get, without nulls, the gateway's fields and fields
- * without effect.
+ * The fields of OpenAI's API that every server gets. Left out because clouds charge extra for them:
+ * `service_tier` (priority costs twice as much), `web_search_options` (each search), `prompt_cache_retention` and
+ * `prompt_cache_options` (longer storage), `moderation`.
  */
-export function forwardedFields(input: JsonObject): JsonObject {
-  const forwarded: JsonObject = {}
-  for (const key of Object.keys(input)) {
-    if (input[key] !== null && isForwarded(key)) forwarded[key] = input[key]
+const standardFields: ReadonlySet<string> = new Set([
+  ...['messages', 'temperature', 'top_p', 'n', 'stop', 'seed', 'frequency_penalty', 'presence_penalty'],
+  ...['logit_bias', 'logprobs', 'top_logprobs', 'response_format', 'reasoning_effort', 'verbosity', 'prediction'],
+  ...['tools', 'tool_choice', 'parallel_tool_calls', 'functions', 'function_call', 'modalities', 'audio'],
+  ...['user', 'safety_identifier', 'prompt_cache_key', 'store', 'metadata'],
+])
+
+/**
+ * Settings of vLLM, SGLang, llama.cpp, Ollama and LM Studio that change only how this answer is generated. Local
+ * servers and hosters get them; clouds refuse unknown fields. Fields are missing if they cost more than the billed
+ * tokens (`best_of`, `use_beam_search`, `prompt_logprobs`), put a request before others (`priority`), address the
+ * memory of other requests (`id_slot`, `kv_transfer_params`, `session_params`, `cache_salt`), load something
+ * (`lora`, `lora_path`) or run code (`chat_template`, `custom_logit_processor`, `logits_processors`).
+ */
+const selfHostedFields = [
+  ...['top_k', 'top_a', 'min_p', 'typical_p', 'tfs_z', 'top_n_sigma', 'dynatemp_range', 'dynatemp_exponent'],
+  ...['repetition_penalty', 'repeat_penalty', 'repeat_last_n', 'mirostat', 'mirostat_tau', 'mirostat_eta'],
+  ...['dry_multiplier', 'dry_base', 'dry_allowed_length', 'dry_penalty_last_n', 'dry_sequence_breakers'],
+  ...['xtc_probability', 'xtc_threshold', 'stop_token_ids', 'bad_words', 'allowed_token_ids', 'ignore_eos'],
+  ...['min_tokens', 'include_stop_str_in_output', 'skip_special_tokens', 'spaces_between_special_tokens'],
+  ...['guided_json', 'guided_regex', 'guided_choice', 'guided_grammar', 'structured_outputs'],
+  ...['grammar', 'json_schema', 'regex', 'ebnf', 'documents', 'add_generation_prompt', 'continue_final_message'],
+  ...['chat_template_kwargs', 'enable_thinking', 'thinking', 'thinking_budget', 'thinking_budget_tokens'],
+  ...['reasoning', 'include_reasoning', 'reasoning_format', 'separate_reasoning', 'stream_reasoning'],
+]
+
+/** The kinds of servers that get a field besides the standard ones. */
+export type ExtraFieldRules = ReadonlyMap<string, ReadonlySet<ProviderKind>>
+
+/**
+ * Returns the rules for the fields that only some servers get.
+ *
+ * @param byKind fields that the configuration adds for a kind of servers
+ * @param byEndpoint fields that only the endpoints which name them get (`UpstreamQuirks.forwardFields`)
+ */
+export function extraFieldRules(
+  byKind: Partial<Readonly<Record<ProviderKind, readonly string[]>>> = {},
+  byEndpoint: readonly string[] = [],
+): ExtraFieldRules {
+  const rules = new Map<string, Set<ProviderKind>>(selfHostedFields.map(name => [name, new Set(['local', 'hoster'])]))
+  for (const name of byEndpoint) if (!rules.has(name)) rules.set(name, new Set())
+  for (const [kind, names] of Object.entries(byKind)) {
+    for (const name of names) rules.set(name, new Set(rules.get(name)).add(kind as ProviderKind))
   }
-  dropWithoutEffect(forwarded)
-  return forwarded
+  return rules
 }
 
-function isForwarded(key: string): boolean {
-  if (notForwarded.has(key) || isPrototypeKey(key)) return false
-  if (plainName.test(key)) return true
-  // Servers written in Go read `Model` as `model`, and fold the Kelvin sign and the long s to letters. The
-  // last spelling sent wins.
-  const name = key.toUpperCase().toLowerCase()
-  return !notForwarded.has(name) && !Object.hasOwn(chatRequestSchema.shape, name)
+export interface ForwardedFields {
+  /** The fields for the servers, without nulls and fields without effect. */
+  readonly forward: JsonObject
+  readonly extraFields: readonly ExtraField[]
+  readonly droppedFields: readonly string[]
+}
+
+/** Splits a request body into the fields that servers get, and the names of those that none gets. */
+export function forwardedFields(input: JsonObject, rules: ExtraFieldRules): ForwardedFields {
+  const forward: JsonObject = {}
+  const extraFields: ExtraField[] = []
+  const droppedFields: string[] = []
+  for (const name of Object.keys(input)) {
+    const value = input[name]
+    if (value === null || gatewayFields.has(name)) continue
+    if (standardFields.has(name)) {
+      forward[name] = value
+      continue
+    }
+    const kinds = rules.get(name)
+    if (kinds === undefined) droppedFields.push(name)
+    else {
+      forward[name] = value
+      extraFields.push({ name, kinds })
+    }
+  }
+  dropWithoutEffect(forward)
+  return { forward, extraFields, droppedFields }
 }
 
 /**

@@ -20,8 +20,8 @@ const FILE_BYTES_PER_TOKEN = 4
 /** The fields besides the messages that every upstream renders into the prompt. */
 const promptFields = new Set(['tools', 'functions', 'response_format', 'tool_choice'])
 /**
- * Fields that no upstream renders into the prompt. Any other forwarded field (vLLM's `documents` and
- * `chat_template_kwargs`, unknown fields) may end up in the prompt, so the bound covers it.
+ * Fields that no upstream renders into the prompt. Any other forwarded field, such as vLLM's `documents` and
+ * `chat_template_kwargs`, may end up in the prompt, so the bound covers it.
  */
 const settings = new Set([
   ...[

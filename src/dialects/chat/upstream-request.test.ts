@@ -1,12 +1,14 @@
 import { expect, it } from 'vitest'
-import type { Offer, UpstreamQuirks } from '../../domain/offer.ts'
+import type { Offer, ProviderKind, UpstreamQuirks } from '../../domain/offer.ts'
 import { parseChatRequest } from './chat-request.ts'
-import { upstreamRequestBody } from './upstream-request.ts'
+import { extraFieldRules } from './forwarded-fields.ts'
+import { droppedFields, upstreamRequestBody } from './upstream-request.ts'
 
 const standard: UpstreamQuirks = {
   maxTokensField: 'max_tokens',
   developerToSystem: false,
   streamOptions: true,
+  forwardFields: [],
   dropFields: [],
   toolCallIds: 'any',
   keyHeader: 'authorization',
@@ -38,6 +40,39 @@ it('never forwards fields of the gateway or fields that redirect the request', (
     ...{ headers: { a: 'b' }, extra_headers: { a: 'b' }, user_config: {} },
   }
   expect(Object.keys(bodyFor({}, ours)).sort()).toEqual(['max_tokens', 'messages', 'model', 'stream'])
+})
+
+it('sends fields that OpenAI does not have to the servers of their kind, and reports those that are left out', () => {
+  const request = {
+    top_k: 5,
+    chat_template_kwargs: { enable_thinking: false },
+    thinking: { type: 'x' },
+    best_of: 4,
+    seed: 1,
+  }
+  const rules = extraFieldRules({ hoster: ['best_of'], cloud: [] }, ['thinking', 'vendor_only'])
+  const job = parseChatRequest(
+    Buffer.from(JSON.stringify({ model: 'm', messages: [{ role: 'user', content: 'x' }], vendor_only: 1, ...request })),
+    rules,
+  )
+  const sentTo = (kind: ProviderKind, quirks: Partial<UpstreamQuirks> = {}) => {
+    const offer = { upstreamModel: 'm', endpoint: { kind, dialect: { ...standard, ...quirks } } } as Offer
+    const {
+      model: _,
+      messages: __,
+      max_tokens: ___,
+      stream: ____,
+      ...sent
+    } = JSON.parse(upstreamRequestBody(job, offer, 77))
+    return [Object.keys(sent).sort().join(), droppedFields(job, offer).toSorted().join()]
+  }
+  expect(sentTo('local')).toEqual(['chat_template_kwargs,seed,thinking,top_k', 'best_of,vendor_only'])
+  expect(sentTo('hoster')).toEqual(['best_of,chat_template_kwargs,seed,thinking,top_k', 'vendor_only'])
+  expect(sentTo('cloud')).toEqual(['seed', 'best_of,chat_template_kwargs,thinking,top_k,vendor_only'])
+  expect(sentTo('cloud', { forwardFields: ['thinking', 'vendor_only'], dropFields: ['seed', 'user'] })).toEqual([
+    'thinking,vendor_only',
+    'best_of,chat_template_kwargs,seed,top_k',
+  ])
 })
 
 it('sends stream: false, since some servers stream by default', () => {

@@ -1,4 +1,4 @@
-import type { ChatJob } from '../../domain/chat-job.ts'
+import type { ChatJob, ExtraField } from '../../domain/chat-job.ts'
 import type { Envelope } from '../../domain/completion.ts'
 import type { Offer } from '../../domain/offer.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
@@ -26,6 +26,7 @@ export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: numbe
   // Sent even when false, because some servers stream by default (unsloth issue 5047, RAGFlow issue 15442,
   // minimind pull request 851).
   body.stream = job.stream
+  for (const field of job.extraFields) if (!isFor(field, offer)) delete body[field.name]
   if (job.stream && dialect.streamOptions) body.stream_options = { include_usage: true }
   if (dialect.developerToSystem) body.messages = developerAsSystem(body.messages)
   body.messages = withToolCallIds(body.messages, dialect.toolCallIds)
@@ -36,6 +37,21 @@ export function upstreamRequestBody(job: ChatJob, offer: Offer, maxTokens: numbe
   }
   if (messageFields.length > 0) body.messages = withoutFields(body.messages, messageFields)
   return JSON.stringify(body)
+}
+
+/** Returns the fields of a request body, except the gateway's own, that the server of this offer does not get. */
+export function droppedFields(job: ChatJob, offer: Offer): readonly string[] {
+  const { dropFields } = offer.endpoint.dialect
+  if (job.extraFields.length === 0 && dropFields.length === 0) return job.droppedFields
+  return [
+    ...job.droppedFields,
+    ...job.extraFields.filter(field => !isFor(field, offer)).map(({ name }) => name),
+    ...dropFields.filter(name => Object.hasOwn(job.forward, name)),
+  ]
+}
+
+function isFor({ name, kinds }: ExtraField, { endpoint }: Offer): boolean {
+  return kinds.has(endpoint.kind) || endpoint.dialect.forwardFields.includes(name)
 }
 
 /** Prefixes in `dropFields`: a field of each message, and within it a field of each tool call. */

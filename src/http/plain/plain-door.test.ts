@@ -536,7 +536,7 @@ describe('a response', () => {
     const { port } = await startServer(async ({ response }) => {
       const { signal } = new AbortController()
       const events = new EventStream(response, { pingMs: 10_000, ping: ': ping\n\n', headers: () => [], signal })
-      await events.open({ modelId: 'm', provider: 'local', hosterId: null, maxTokens: null })
+      await events.open({ modelId: 'm', provider: 'local', hosterId: null, maxTokens: null, droppedFields: [] })
       events.write('data: é\n\n')
       events.write('data: 2\n\n')
       events.end()

@@ -1,6 +1,7 @@
 import { type CompleteDeps, complete } from '../../chat/complete.ts'
 import { quote } from '../../chat/quote.ts'
-import { chatDialect } from '../../dialects/chat/chat-dialect.ts'
+import { chatDialectWith } from '../../dialects/chat/chat-dialect.ts'
+import { extraFieldRules } from '../../dialects/chat/forwarded-fields.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { generationEndpoint } from '../../http/endpoints/generation-endpoint.ts'
@@ -35,7 +36,7 @@ export function startGeneration(
   context: ComposeContext,
   parts: GenerationParts,
 ): { readonly endpoints: readonly Endpoint[] } {
-  const { config, clock, log } = context
+  const { config, clock, log, offers } = context
   const chat = createChat(context, parts)
   return {
     endpoints: [
@@ -53,7 +54,12 @@ export function startGeneration(
           clock,
           pingMs: config.server.pingSeconds * 1000,
         },
-        chatDialect,
+        chatDialectWith(
+          extraFieldRules(
+            config.chat.forwardFields,
+            offers.flatMap(({ endpoint }) => endpoint.dialect.forwardFields),
+          ),
+        ),
       ),
     ],
   }

@@ -41,6 +41,9 @@ const echoedFields = [
   'tool_calls[].extra_content',
 ].map(field => `messages[].${field}`)
 
+/** Settings that clouds with open models accept. */
+const samplerFields = ['top_k', 'min_p', 'repetition_penalty']
+
 export const cloudPresets: readonly CloudPreset[] = [
   {
     name: 'openai',
@@ -73,7 +76,7 @@ export const cloudPresets: readonly CloudPreset[] = [
     keyVariable: 'ANTHROPIC_API_KEY',
     baseUrl: 'https://api.anthropic.com/v1',
     // The vendor's OpenAI layer ignores response_format, so JSON schemas are not offered.
-    dialect: { ...standardQuirks, toolCallIds: 'short' },
+    dialect: { ...standardQuirks, forwardFields: ['thinking'], toolCallIds: 'short' },
     models: [
       // The token count of an image is not known for these two models, so images are not offered.
       model('claude-opus-5', '5', '25', 1_000_000, 128_000, ['tools']),
@@ -104,6 +107,7 @@ export const cloudPresets: readonly CloudPreset[] = [
     dialect: {
       ...standardQuirks,
       streamOptions: false,
+      forwardFields: ['random_seed', 'safe_prompt', 'prompt_mode'],
       dropFields: [
         ...['user', 'logit_bias', 'logprobs', 'top_logprobs', 'store', 'metadata', 'verbosity'],
         ...['safety_identifier', 'prompt_cache_key', 'prompt_cache_retention', 'reasoning_effort', 'seed'],
@@ -124,6 +128,7 @@ export const cloudPresets: readonly CloudPreset[] = [
     // Groq documents that it answers 400 to the first four fields.
     dialect: {
       ...standardQuirks,
+      forwardFields: ['reasoning_format', 'include_reasoning'],
       dropFields: ['logprobs', 'logit_bias', 'top_logprobs', 'messages[].name', ...echoedFields],
     },
     models: [
@@ -135,7 +140,7 @@ export const cloudPresets: readonly CloudPreset[] = [
     name: 'deepseek',
     keyVariable: 'DEEPSEEK_API_KEY',
     baseUrl: 'https://api.deepseek.com',
-    dialect: standardQuirks,
+    dialect: { ...standardQuirks, forwardFields: ['thinking'] },
     models: [
       // The vendor charges half of this price, except on weekdays from 01:00 to 04:00 and from 06:00 to 10:00 UTC.
       model('deepseek-flash', '0.3', '1.2', 1_000_000, 384_000, ['tools']),
@@ -146,21 +151,21 @@ export const cloudPresets: readonly CloudPreset[] = [
     name: 'together',
     keyVariable: 'TOGETHER_API_KEY',
     baseUrl: 'https://api.together.xyz/v1',
-    dialect: standardQuirks,
+    dialect: { ...standardQuirks, forwardFields: samplerFields },
     models: [model('meta-llama/Llama-3.3-70B-Instruct-Turbo', '1.04', '1.04', 131_072, 131_072, ['tools'])],
   },
   {
     name: 'fireworks',
     keyVariable: 'FIREWORKS_API_KEY',
     baseUrl: 'https://api.fireworks.ai/inference/v1',
-    dialect: standardQuirks,
+    dialect: { ...standardQuirks, forwardFields: samplerFields },
     models: [model('accounts/fireworks/models/gpt-oss-120b', '0.15', '0.6', 131_072, 32_768, ['tools'])],
   },
   {
     name: 'openrouter',
     keyVariable: 'OPENROUTER_API_KEY',
     baseUrl: 'https://openrouter.ai/api/v1',
-    dialect: standardQuirks,
+    dialect: { ...standardQuirks, forwardFields: [...samplerFields, 'top_a', 'reasoning', 'include_reasoning'] },
     // Hundreds of models with prices that change weekly: the operator declares the ones to sell.
     models: [],
   },
