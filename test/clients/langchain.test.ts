@@ -173,7 +173,7 @@ describe('errors', () => {
       status: 402,
       type: 'insufficient_quota',
       code: 'insufficient_credits',
-      param: 'max_tokens',
+      param: 'messages',
     })
     expect(counter.calls).toBe(1)
   })

@@ -284,7 +284,7 @@ describe.each(versions)('%s', (_name, Client) => {
         status: 402,
         type: 'insufficient_quota',
         code: 'insufficient_credits',
-        param: 'max_tokens',
+        param: 'messages',
         // The error object also has the affordable max_tokens.
         error: { balance_usd: 0.000001, needed_usd: expect.any(Number), affordable_max_tokens: 0 },
       })
