@@ -19,6 +19,7 @@ export type PacedJob = {
 export type PacedResult = LoadResult & {
   /** Requests not sent because too many were in flight: the rate was not held. */
   skipped: number
+  meanMs: number
 }
 
 /**
@@ -83,6 +84,7 @@ answerJobs<PacedJob, PacedResult>(async job => {
     rps: ((outcome.ok - okBefore) / elapsedMs) * 1000,
     p50Ms: percentile(sorted, 0.5),
     p99Ms: percentile(sorted, 0.99),
+    meanMs: sorted.reduce((sum, ms) => sum + ms, 0) / Math.max(1, sorted.length),
     sent: outcome.sent,
     ok: outcome.ok,
     failed: outcome.sent - outcome.ok,

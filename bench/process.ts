@@ -2,7 +2,7 @@ import { type ChildProcess, execFileSync, fork, spawn, spawnSync } from 'node:ch
 import { once } from 'node:events'
 import { existsSync, openSync, readFileSync } from 'node:fs'
 import type { AddressInfo, Server } from 'node:net'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 
@@ -37,7 +37,7 @@ export function startUpstream(cores: Cores, dir: string) {
 
 /** Starts a script that generates load (see `answerJobs`). It logs to a file in `dir`. */
 export function startLoad(script: string, cores: Cores, dir: string): Running {
-  return startScript(script, [], { core: cores?.load, logFile: join(dir, `${script}.log`) })
+  return startScript(script, [], { core: cores?.load, logFile: join(dir, `${basename(script)}.log`) })
 }
 
 /** Starts a script of this folder that reports its port (see `reportPort`), and waits for the port. */

@@ -26,8 +26,9 @@ const server = createServer({ noDelay: true }, socket => {
   socket.on('error', () => {})
 })
 
-/** All subjects send this header. A request without it ends the benchmark. */
+/** All subjects send this header with a chat request. Without it, the benchmark ends. */
 function contentLength(head: string): number {
+  if (head.startsWith('GET ')) return 0
   const length = /\r\ncontent-length: *(\d+)/i.exec(head)?.[1]
   if (length === undefined) throw new Error(`the request has no content-length: ${head}`)
   return Number(length)
@@ -35,6 +36,11 @@ function contentLength(head: string): number {
 
 /** Answers a request; returns the stream if it asks for one. */
 function answer(socket: Socket, body: Buffer): Stream | null {
+  // A gateway asks for the context of the model.
+  if (body.length === 0) {
+    socket.write(NOT_FOUND, 'latin1')
+    return null
+  }
   // The bodies come from JSON.stringify, so they contain no spaces.
   if (!body.includes('"stream":true')) {
     socket.write(wholeAnswer, 'latin1')
@@ -45,6 +51,7 @@ function answer(socket: Socket, body: Buffer): Stream | null {
 }
 
 const answerBytes = 300
+const NOT_FOUND = 'HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n'
 
 const usage = { prompt_tokens: 16, completion_tokens: 20, total_tokens: 36 }
 const wholeAnswer = buildWholeAnswer()

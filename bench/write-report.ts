@@ -6,6 +6,7 @@ export type ReportKind =
   | 'usage'
   | 'soak'
   | 'workers'
+  | 'hostile'
   | 'chaos'
   | 'planted-bugs'
   | 'planted-sql-bugs'

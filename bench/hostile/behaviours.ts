@@ -1,0 +1,5 @@
+import type { Behaviour } from './behaviour.ts'
+import { customerBehaviours } from './customers.ts'
+
+/** All behaviours, in the order of the report. */
+export const behaviours: readonly Behaviour[] = [...customerBehaviours]
