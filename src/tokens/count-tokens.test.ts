@@ -25,7 +25,9 @@ describe('countTokens', () => {
         '<|endoftext|>',
       ),
     )
-    const text = fc.array(unit, { maxLength: 8 }).map(parts => parts.join('').slice(0, SLICE_UNITS))
+    // gpt-tokenizer splits a byte order mark, which is a token of its own: its decoder drops the mark.
+    const withoutMark = (text: string) => text.replaceAll('\ufeff', '')
+    const text = fc.array(unit, { maxLength: 8 }).map(parts => withoutMark(parts.join('')).slice(0, SLICE_UNITS))
     fc.assert(
       fc.property(text, text => {
         expect(countTokens(text)).toBe(countWhole(text, asText))
