@@ -237,7 +237,7 @@ describe('errors', () => {
       statusCode: 402,
       isRetryable: false,
       responseHeaders: requestId,
-      data: { error: { type: 'insufficient_quota', code: 'insufficient_credits', param: 'max_tokens' } },
+      data: { error: { type: 'insufficient_quota', code: 'insufficient_credits', param: 'messages' } },
     })
     // `data` has only the OpenAI fields. The others are in the body.
     const { responseBody } = (await refused.catch(error => error)) as { responseBody: string }
