@@ -57,7 +57,8 @@ export async function dispatch(
   { signal, memory }: RequestResources,
 ): Promise<Answer> {
   const { clock, attemptsMax } = deps
-  const health = deps.health.of(plan.ticket.caller.customerId)
+  const { customerId } = plan.ticket.caller
+  const health = deps.health.of(customerId)
   const deadlineMs = clock.monotonicMs() + Math.max(0, ...plan.offers.map(offer => offer.endpoint.timeouts.totalMs))
   const attempts: Attempt[] = []
   const failures: UpstreamFailure[] = []
@@ -76,6 +77,7 @@ export async function dispatch(
       health,
       request: {
         endpoint,
+        customerId,
         path: CHAT_COMPLETIONS_PATH,
         body,
         stream: job.stream,

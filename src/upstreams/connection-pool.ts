@@ -1,111 +1,78 @@
-import { connect as connectPlain, isIP, type LookupFunction, type OnReadOpts, type Socket } from 'node:net'
-import { connect as connectTls } from 'node:tls'
-import { endOfTurn } from '../runtime/end-of-turn.ts'
+import type { OnReadOpts, Socket } from 'node:net'
+import { afterNextPoll } from './after-next-poll.ts'
 import { Connection, type ConnectionKeeper, type Exchange } from './connection.ts'
-import type { Deadlines } from './deadlines.ts'
+import type { IdleConnections } from './idle-connections.ts'
 
-/** The idle time before TCP probes the other side: a load balancer may have dropped the connection silently. */
-const KEEPALIVE_PROBE_MS = 60_000
-/**
- * How long each address of a host name is tried before the next one. Node's default of half a second (issue
- * 54359) is too short for a distant server, and for any server when the first packet is lost: TCP resends that
- * packet after a second, and Node gives up after the last address.
- */
-const ADDRESS_ATTEMPT_MS = 1_500
+/** What the pools of one endpoint share. */
+export interface PoolEndpoint {
+  readonly open: Set<Connection>
+  /** False while every request gets a new connection, which is closed after its answer. */
+  readonly allowsReuse: boolean
+  /** Called when the server sent bytes that no request asked for. */
+  stopReuse(): void
+  /** Opens a socket that reads into `onread`. */
+  connect(onread: OnReadOpts, onConnected: () => void): Socket
+}
 
 /**
- * The connections to one origin, as many as there are concurrent requests. Reuses the connection that became
- * idle last, so that after a burst the others expire.
+ * The connections to one endpoint that may carry each other's requests, as many as there are concurrent requests.
+ * Reuses the connection that became ready last, so that after a burst the others expire.
  */
 export class ConnectionPool implements ConnectionKeeper {
-  readonly #url: URL
-  readonly #deadlines: Deadlines
-  readonly #lookup: LookupFunction | undefined
-  readonly #open = new Set<Connection>()
-  /** Most recently used last. */
-  readonly #idle: Connection[] = []
-  #tlsSession: Buffer | undefined
+  readonly #endpoint: PoolEndpoint
+  readonly #idle: IdleConnections
+  readonly #onEmpty: () => void
+  /** The connection that became ready last is at the end. */
+  readonly #ready: Connection[] = []
+  #openCount = 0
 
-  /**
-   * `deadlines` closes connections that were idle too long. `lookup` resolves the host name; the default is
-   * the system's resolver.
-   */
-  constructor(origin: string, deadlines: Deadlines, lookup?: LookupFunction) {
-    this.#url = new URL(origin)
-    this.#deadlines = deadlines
-    this.#lookup = lookup
+  /** @param onEmpty called when the last connection is closed */
+  constructor(endpoint: PoolEndpoint, idle: IdleConnections, onEmpty: () => void) {
+    this.#endpoint = endpoint
+    this.#idle = idle
+    this.#onEmpty = onEmpty
   }
 
   /** Sends a request; `forceNew` opens a new connection for it. Reports every outcome to the exchange. */
   send(request: string, exchange: Exchange, forceNew: boolean): void {
-    const idle = forceNew ? undefined : this.#takeIdle()
-    if (idle !== undefined) {
-      idle.assign(exchange)
-      idle.send(request)
+    const kept = forceNew ? undefined : this.#ready.pop()
+    if (kept === undefined) {
+      this.#sendOnNew(request, exchange)
       return
     }
-    const connection: Connection = new Connection(onread => this.#connect(onread, () => connection.send(request)), this)
-    this.#open.add(connection)
-    connection.assign(exchange)
-  }
-
-  /** Closes all connections. Their exchanges fail with `reason`. */
-  destroy(reason: Error): void {
-    for (const connection of this.#open) connection.fail(reason)
+    this.#idle.remove(kept)
+    kept.assign(exchange)
+    afterNextPoll(() => kept.send(request))
   }
 
   onIdle(connection: Connection): void {
-    // Surplus bytes after the response are read before the turn ends, so they cannot become the answer to the
-    // next request.
-    endOfTurn(() => {
-      if (connection.isUsable) {
-        this.#idle.push(connection)
-        this.#deadlines.add(connection)
-      } else connection.destroy()
-    })
+    if (this.#endpoint.allowsReuse) this.#idle.add(connection)
+    else connection.destroy()
+  }
+
+  onReady(connection: Connection): void {
+    this.#ready.push(connection)
+  }
+
+  onUnsolicited(): void {
+    this.#endpoint.stopReuse()
   }
 
   onClosed(connection: Connection): void {
-    this.#open.delete(connection)
-    this.#deadlines.remove(connection)
-    const at = this.#idle.indexOf(connection)
-    if (at !== -1) this.#idle.splice(at, 1)
+    if (connection.isReady) this.#ready.splice(this.#ready.indexOf(connection), 1)
+    this.#idle.remove(connection)
+    this.#endpoint.open.delete(connection)
+    this.#openCount--
+    if (this.#openCount === 0) this.#onEmpty()
   }
 
-  #takeIdle(): Connection | undefined {
-    for (let idle = this.#idle.pop(); idle !== undefined; idle = this.#idle.pop()) {
-      this.#deadlines.remove(idle)
-      if (idle.isUsable) return idle
-      idle.destroy()
-    }
-    return undefined
-  }
-
-  #connect(onread: OnReadOpts, onConnected: () => void): Socket {
-    const { protocol, hostname, port } = this.#url
-    const isSecure = protocol === 'https:'
-    const host = hostname.replace(/^\[(.*)\]$/, '$1')
-    const options = {
-      host,
-      port: Number(port || (isSecure ? 443 : 80)),
-      onread,
-      autoSelectFamilyAttemptTimeout: ADDRESS_ATTEMPT_MS,
-      ...(this.#lookup && { lookup: this.#lookup }),
-    }
-    const socket = isSecure
-      ? connectTls({
-          ...options,
-          ...(isIP(host) === 0 && { servername: host }),
-          // No HTTP/2: one lost connection would break a hundred streams.
-          ALPNProtocols: ['http/1.1'],
-          session: this.#tlsSession,
-        }).on('session', session => {
-          this.#tlsSession = session
-        })
-      : connectPlain(options)
-    return socket
-      .setNoDelay(true)
-      .setKeepAlive(true, KEEPALIVE_PROBE_MS)
-      .once(isSecure ? 'secureConnect' : 'connect', onConnected)
+  #sendOnNew(request: string, exchange: Exchange): void {
+    const connection: Connection = new Connection(
+      onread => this.#endpoint.connect(onread, () => afterNextPoll(() => connection.send(request))),
+      this,
+    )
+    this.#endpoint.open.add(connection)
+    this.#openCount++
+    connection.assign(exchange)
   }
 }

@@ -1,6 +1,7 @@
 import type { OnReadOpts, Socket } from 'node:net'
-import type { TimeLimited } from './deadlines.ts'
-import type { ResponseHead } from './response-head.ts'
+import { afterNextPoll } from './after-next-poll.ts'
+import type { IdleConnection } from './idle-connections.ts'
+import { EarlyResponse, type ResponseHead, UnsolicitedBytes } from './response-head.ts'
 import { type ResponseHandler, ResponseParser } from './response-parser.ts'
 
 /** The callbacks of one request. None of them may throw. */
@@ -31,6 +32,11 @@ const KEEP_IDLE_S_MAX = 30
  * server's close.
  */
 const KEEP_IDLE_S_MARGIN = 1
+/** The bounds of requests and of age limit how many answers an unnoticed second answer can shift. */
+const REQUESTS_MAX = 100
+const AGE_MS_MAX = 60_000
+/** A request of this many characters or fewer fits into the send buffer of a socket that is idle. */
+const SENT_AT_ONCE_MAX = 16 * 1024
 /**
  * All sockets read into the same memory, because each read is processed before the next one. A buffer per read
  * would be 64 KB to allocate, slice and collect.
@@ -38,26 +44,39 @@ const KEEP_IDLE_S_MARGIN = 1
 const readBuffer = Buffer.allocUnsafeSlow(64 * 1024)
 
 export interface ConnectionKeeper {
-  /** Called when the connection can serve another request. */
+  /** Called when a response is complete and the connection may be kept. */
   onIdle(connection: Connection): void
+  /** Called when the connection can carry another request. */
+  onReady(connection: Connection): void
+  /** Called when the server sent bytes that no request asked for. The connection is closed afterwards. */
+  onUnsolicited(): void
+  /** Called once. */
   onClosed(connection: Connection): void
 }
 
 /** A connection to an upstream. It serves one request at a time. */
-export class Connection implements ResponseHandler, TimeLimited {
-  older: TimeLimited | undefined = undefined
-  newer: TimeLimited | undefined = undefined
+export class Connection implements ResponseHandler, IdleConnection {
+  older: IdleConnection | undefined = undefined
+  newer: IdleConnection | undefined = undefined
+  /** True while the connection is idle. */
   isListed = false
+  isReady = false
+  idleSinceTick = 0
   /** True for a reused connection until its next byte arrives: the server may be closing it. */
   mayBeClosing = false
-  /** performance.now() when the connection may no longer be reused. */
   usableUntilMs = Number.POSITIVE_INFINITY
-  readonly #socket: Socket
   readonly #keeper: ConnectionKeeper
+  readonly #socket: Socket
+  readonly #openedMs = performance.now()
   readonly #parser = new ResponseParser(this)
   #exchange: Exchange | null = null
   #isOpen = true
   #isPaused = false
+  #requestCount = 0
+  /** True until the kernel has the whole request, as far as known at the last read. */
+  #isSending = false
+  /** The response began while `#isSending`. */
+  #isEarly = false
 
   /** `connect` opens a socket that reads into `onread`. */
   constructor(connect: (onread: OnReadOpts) => Socket, keeper: ConnectionKeeper) {
@@ -73,13 +92,8 @@ export class Connection implements ResponseHandler, TimeLimited {
     return this.#isPaused
   }
 
-  get isUsable(): boolean {
-    return this.#isOpen && performance.now() < this.usableUntilMs
-  }
-
-  /** Called by Deadlines while the connection is idle. */
-  checkDeadline(nowMs: number): void {
-    if (nowMs >= this.usableUntilMs) this.destroy()
+  onReady(): void {
+    this.#keeper.onReady(this)
   }
 
   /** Reserves the connection for `exchange` until its response ends. */
@@ -88,12 +102,14 @@ export class Connection implements ResponseHandler, TimeLimited {
     exchange.onConnection(this)
   }
 
-  /** Sends the request of the assigned exchange. The socket must be connected. */
+  /** Sends the request of the assigned exchange, if it is still wanted. The socket must be connected. */
   send(request: string): void {
     const exchange = this.#exchange
     if (exchange === null) return
     this.#parser.expect()
+    this.#requestCount++
     this.#socket.write(request, 'utf8')
+    if (request.length > SENT_AT_ONCE_MAX) this.#watchSending()
     exchange.onSent()
   }
 
@@ -112,19 +128,26 @@ export class Connection implements ResponseHandler, TimeLimited {
   /** Closes the connection. Its exchange gets no more callbacks. */
   destroy(): void {
     this.#exchange = null
+    if (!this.#isOpen) return
     this.#isOpen = false
     this.#socket.destroy()
+    this.#keeper.onClosed(this)
   }
 
   /** Closes the connection. Its exchange fails with `error`. */
   fail(error: Error): void {
     const exchange = this.#exchange
     this.destroy()
-    this.#keeper.onClosed(this)
     exchange?.onResponseError(error)
   }
 
+  /** An interim response may come before the server has read the request. */
+  onInterimHead(): void {
+    this.#isEarly = false
+  }
+
   onHead(head: ResponseHead): void {
+    if (this.#isEarly || this.#isSending) this.#onEarlyHead(head)
     this.#exchange?.onResponseStart(head)
   }
 
@@ -138,14 +161,38 @@ export class Connection implements ResponseHandler, TimeLimited {
     exchange?.onResponseEnd()
   }
 
-  #read(bytes: number): boolean {
-    this.mayBeClosing = false
+  /** Pauses until a TLS socket would have reported the end of the write, which it does one turn late. */
+  #watchSending(): void {
+    this.#isSending = true
+    this.#socket.pause()
+    afterNextPoll(() => this.#socket.resume())
+  }
+
+  /**
+   * A server may refuse a request before it has read all of it (RFC 9112, 9.5), and the first response on a
+   * connection cannot belong to an earlier request.
+   */
+  #onEarlyHead({ status }: ResponseHead): void {
+    this.#isEarly = true
+    if (status < 400) this.#keeper.onUnsolicited()
+    else if (this.#requestCount === 1) return
+    throw new EarlyResponse('The upstream answered before it could have read the request.')
+  }
+
+  #read(byteCount: number): boolean {
+    const bytes = byteCount === readBuffer.length ? readBuffer : readBuffer.subarray(0, byteCount)
+    if (this.#isSending) {
+      this.#isSending = this.#socket.writableLength > 0
+      this.#isEarly ||= this.#isSending
+    }
     try {
-      this.#parser.push(bytes === readBuffer.length ? readBuffer : readBuffer.subarray(0, bytes))
+      this.#parser.push(bytes)
     } catch (error) {
+      if (error instanceof UnsolicitedBytes && !isTimeoutNotice(bytes)) this.#keeper.onUnsolicited()
       this.fail(error as Error)
       return true
     }
+    this.mayBeClosing = false
     if (this.#exchange === null && this.#isOpen) this.#becomeIdle()
     return true
   }
@@ -154,13 +201,13 @@ export class Connection implements ResponseHandler, TimeLimited {
   #becomeIdle(): void {
     const { keepsAlive, keepAliveS } = this.#parser
     const idleS = keepAliveS === null ? KEEP_IDLE_S_DEFAULT : Math.min(keepAliveS - KEEP_IDLE_S_MARGIN, KEEP_IDLE_S_MAX)
-    // Unwritten bytes belong to a request that was answered early.
-    if (!keepsAlive || idleS <= 0 || this.#socket.writableLength > 0) {
+    const nowMs = performance.now()
+    this.usableUntilMs = Math.min(nowMs + idleS * 1000, this.#openedMs + AGE_MS_MAX)
+    if (!keepsAlive || this.#isEarly || this.#requestCount >= REQUESTS_MAX || nowMs >= this.usableUntilMs) {
       this.destroy()
       return
     }
     this.mayBeClosing = true
-    this.usableUntilMs = performance.now() + idleS * 1000
     this.resume()
     this.#keeper.onIdle(this)
   }
@@ -169,4 +216,9 @@ export class Connection implements ResponseHandler, TimeLimited {
     this.#parser.close()
     this.fail(new ConnectionLost('The upstream closed the connection before its answer was complete.'))
   }
+}
+
+/** Whether bytes are the notice with which some servers close an idle connection: a response with status 408. */
+function isTimeoutNotice(bytes: Buffer): boolean {
+  return /^HTTP\/1\.[01] 408/.test(bytes.toString('latin1', 0, 12))
 }

@@ -1,7 +1,7 @@
 import { endOfTurn } from '../runtime/end-of-turn.ts'
 import { type LinkedItem, LinkedSet } from '../runtime/linked-set.ts'
 
-/** Something with a time limit: an exchange, or an idle connection. */
+/** Something with a time limit, such as an exchange. */
 export interface TimeLimited extends LinkedItem<TimeLimited> {
   /** Acts on a time limit that is exceeded. `nowMs` is performance.now(). */
   checkDeadline(nowMs: number): void
@@ -11,7 +11,7 @@ export interface TimeLimited extends LinkedItem<TimeLimited> {
 const CHECK_INTERVAL_MS = 100
 
 /**
- * Enforces the time limits of all exchanges and idle connections with one timer. A timer per exchange cost
+ * Enforces the time limits of all exchanges with one timer. A timer per exchange cost
  * 1.5 us, and nearly all of them were cancelled. Keeps no timer while nothing is watched.
  */
 export class Deadlines {

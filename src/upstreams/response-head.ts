@@ -39,7 +39,17 @@ interface ParsedHead {
 
 /** Thrown for bytes that are not HTTP/1.1, or that two parsers could interpret differently. */
 export class MalformedResponse extends Error {
-  override readonly name = 'MalformedResponse'
+  override readonly name: string = 'MalformedResponse'
+}
+
+/** Thrown for bytes that belong to no response: no request was sent, or its response was complete. */
+export class UnsolicitedBytes extends MalformedResponse {
+  override readonly name = 'UnsolicitedBytes'
+}
+
+/** Thrown for a response that began before the server could have read the request. */
+export class EarlyResponse extends MalformedResponse {
+  override readonly name = 'EarlyResponse'
 }
 
 /** RFC 9110 `token`, as a regular expression. */
@@ -58,6 +68,8 @@ const keepPattern = /(?:^|,)[\t ]*keep-alive[\t ]*,/
  * The length of `HTTP/1.1 200`. Error messages quote no more of a head, because the rest may contain anything.
  */
 const STATUS_CHARACTERS = 12
+const CR = 13
+const LF = 10
 const SPACE = 32
 
 /**
@@ -140,4 +152,11 @@ function trimSpaces(text: string, from: number, to: number): string {
 
 export function notHttp(start: string): MalformedResponse {
   return new MalformedResponse(`The upstream does not speak HTTP/1.1: ${JSON.stringify(start)}`)
+}
+
+/** Fails immediately. Otherwise the parser would wait for the end of such a head until the time limit. */
+export function rejectBareLineFeeds(head: Buffer, from: number): void {
+  for (let at = head.indexOf(LF, from); at !== -1; at = head.indexOf(LF, at + 1)) {
+    if (head[at - 1] !== CR) throw new MalformedResponse('A line of the head ends without a carriage return.')
+  }
 }

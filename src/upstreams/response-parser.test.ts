@@ -15,6 +15,7 @@ interface Seen {
 function startReading() {
   const seen: Seen = { heads: [], body: '', ends: 0, keepsAlive: false, keepAliveS: null, refused: false }
   const parser = new ResponseParser({
+    onInterimHead: () => {},
     onHead: head => seen.heads.push(head),
     onBody: bytes => {
       seen.body += bytes.toString('latin1')
@@ -266,7 +267,7 @@ describe('the parser refuses', () => {
   })
 
   it('a byte before any request', () => {
-    const parser = new ResponseParser({ onHead() {}, onBody() {}, onEnd() {} })
+    const parser = new ResponseParser({ onInterimHead() {}, onHead() {}, onBody() {}, onEnd() {} })
     expect(() => parser.push(bytesOf(ok))).toThrow(MalformedResponse)
   })
 

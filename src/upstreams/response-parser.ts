@@ -1,7 +1,18 @@
-import { fieldText, MalformedResponse, notHttp, parseResponseHead, type ResponseHead, token } from './response-head.ts'
+import {
+  fieldText,
+  MalformedResponse,
+  notHttp,
+  parseResponseHead,
+  type ResponseHead,
+  rejectBareLineFeeds,
+  token,
+  UnsolicitedBytes,
+} from './response-head.ts'
 
 /** Receives the responses of one connection. */
 export interface ResponseHandler {
+  /** The head of an interim response, such as 100 Continue. It is ignored. */
+  onInterimHead(): void
   onHead(head: ResponseHead): void
   /** Copy `bytes` to keep them: the next read overwrites them. */
   onBody(bytes: Buffer): void
@@ -9,10 +20,7 @@ export interface ResponseHandler {
   onEnd(): void
 }
 
-/**
- * The part of a response that the next byte belongs to. The states from `size` on belong to the chunked
- * coding.
- */
+/** The part of a response that the next byte belongs to. From `size` on, it belongs to the chunked coding. */
 type State =
   | 'idle'
   | 'head'
@@ -43,10 +51,7 @@ const extensionsPattern = new RegExp(`^(?:;${token}(?:=(?:${token}|${quoted}))?)
 /** Rejects trailers about the body's length, with which two parsers could read different bodies. */
 const trailerPattern = new RegExp(`^(?!(?:content-length|transfer-encoding):)${token}:${fieldText}*$`, 'i')
 
-/**
- * Parses the responses of one connection, however their bytes are split. Strict: rejects everything that RFC
- * 9112 calls an error, and bytes that belong to no response.
- */
+/** Parses the responses of one connection, however their bytes are split. Rejects whatever RFC 9112 calls an error. */
 export class ResponseParser {
   readonly #handler: ResponseHandler
   #state: State = 'idle'
@@ -86,7 +91,7 @@ export class ResponseParser {
     while (at < bytes.length) {
       switch (this.#state) {
         case 'idle':
-          throw new MalformedResponse('The upstream sent bytes that belong to no response.')
+          throw new UnsolicitedBytes('The upstream sent bytes that belong to no response.')
         case 'head':
           at = this.#readHead(bytes, at)
           break
@@ -132,6 +137,7 @@ export class ResponseParser {
     this.#keepAliveS = keepAliveS
     if (head.status < 200) {
       if (!keepsAlive) throw new MalformedResponse('No response can follow this interim response.')
+      this.#handler.onInterimHead()
       return
     }
     this.#handler.onHead(head)
@@ -224,13 +230,6 @@ export class ResponseParser {
   #finish(): void {
     this.#state = 'idle'
     this.#handler.onEnd()
-  }
-}
-
-/** Fails immediately. Otherwise the parser would wait for the end of such a head until the time limit. */
-function rejectBareLineFeeds(head: Buffer, from: number): void {
-  for (let at = head.indexOf(LF, from); at !== -1; at = head.indexOf(LF, at + 1)) {
-    if (head[at - 1] !== CR) throw new MalformedResponse('A line of the head ends without a carriage return.')
   }
 }
 

@@ -3,9 +3,10 @@ import { credentialHeader } from '../domain/credential-header.ts'
 import type { Endpoint } from '../domain/offer.ts'
 import { Cancelled, UpstreamFailure } from '../domain/upstream-failure.ts'
 import { failpoint } from '../runtime/failpoint.ts'
-import { ConnectionPool } from './connection-pool.ts'
 import { Deadlines } from './deadlines.ts'
+import { EndpointConnections } from './endpoint-connections.ts'
 import type { ExchangeRequest } from './exchange-request.ts'
+import { IdleConnections } from './idle-connections.ts'
 import { UpstreamExchange } from './upstream-exchange.ts'
 
 export interface UpstreamClientOptions {
@@ -13,10 +14,16 @@ export interface UpstreamClientOptions {
   readonly version: string
   /** Resolves the host names of `public_only` endpoints. Without it, requests to them fail. */
   readonly publicLookup?: LookupFunction
+  /** Called when an endpoint sent bytes that no request asked for. Its connections are not reused for 5 minutes. */
+  readonly onUnsolicited?: (endpoint: Endpoint) => void
+  /** The tick of IdleConnections in ms. */
+  readonly tickMs?: number
 }
 
 export interface UpstreamRequest extends ExchangeRequest {
   readonly endpoint: Endpoint
+  /** A connection to a hoster carries requests of one customer only. */
+  readonly customerId: string
   /** Appended to the base URL of the endpoint, for example `/chat/completions`. */
   readonly path: string
   /** JSON text. */
@@ -25,7 +32,7 @@ export interface UpstreamRequest extends ExchangeRequest {
 
 /** The parts that are the same for every request to one path of an endpoint. */
 interface Target {
-  readonly pool: ConnectionPool
+  readonly connections: EndpointConnections
   readonly wholeHead: string
   readonly streamHead: string
 }
@@ -34,19 +41,21 @@ interface Target {
 const headerValuePattern = /^[\t\x20-\x7e]*$/
 
 /**
- * Speaks HTTP/1.1 to upstreams: one keep-alive pool for each origin, no pipelining, no redirects, no proxy
+ * Speaks HTTP/1.1 to upstreams: kept connections for each endpoint, no pipelining, no redirects, no proxy
  * from the environment. Sends only the headers that are listed here. No header of the customer's request
  * reaches an upstream, and no header of its response reaches the customer.
  */
 export class UpstreamClient {
   readonly #options: UpstreamClientOptions
-  readonly #pools = new Map<string, ConnectionPool>()
+  readonly #endpoints = new Map<string, EndpointConnections>()
   readonly #targets = new WeakMap<Endpoint, Map<string, Target>>()
   readonly #deadlines = new Deadlines()
+  readonly #idle: IdleConnections
   #isClosed = false
 
   constructor(options: UpstreamClientOptions) {
     this.#options = options
+    this.#idle = new IdleConnections(options.tickMs)
   }
 
   /** Sends one request. Resolves as `UpstreamExchange.arrived` does; rejects only with UpstreamFailure. */
@@ -54,8 +63,8 @@ export class UpstreamClient {
     const first = this.#start(request, false)
     return first.arrived.then(onArrived, failure => {
       if (!first.lostBeforeResponse) throw failure
-      // The upstream was closing the idle connection, which says nothing about its health. Try once more on a
-      // new connection.
+      // The upstream was probably closing the idle connection, which says nothing about its health. Try once more
+      // on a new connection.
       return this.#start(request, true).arrived
     })
   }
@@ -63,7 +72,7 @@ export class UpstreamClient {
   /** Closes all connections and fails their exchanges. Later requests fail without being sent. */
   close(): void {
     this.#isClosed = true
-    for (const pool of this.#pools.values()) pool.destroy(new Cancelled('gateway_stopping', true))
+    for (const connections of this.#endpoints.values()) connections.close(new Cancelled('gateway_stopping', true))
   }
 
   #start(request: UpstreamRequest, onNewConnection: boolean): UpstreamExchange {
@@ -72,9 +81,9 @@ export class UpstreamClient {
     try {
       if (request.signal.aborted) throw exchange.cancellation()
       if (this.#isClosed) throw new Cancelled('gateway_stopping', false)
-      const { pool, wholeHead, streamHead } = this.#target(endpoint, path)
+      const { connections, wholeHead, streamHead } = this.#target(endpoint, path)
       const text = `${stream ? streamHead : wholeHead}${Buffer.byteLength(body)}\r\n\r\n${body}`
-      pool.send(text, exchange, onNewConnection)
+      connections.pool(request.customerId).send(text, exchange, onNewConnection)
     } catch (error) {
       exchange.onResponseError(error as Error)
     }
@@ -88,10 +97,10 @@ export class UpstreamClient {
       this.#targets.set(endpoint, targets)
     }
     let target = targets.get(path)
-    if (target === undefined) {
+    if (target === undefined || target.connections.isForgotten) {
       const url = new URL(`${endpoint.baseUrl}${path}`)
       target = {
-        pool: this.#pool(url.origin, endpoint.egress),
+        connections: this.#connections(endpoint),
         wholeHead: this.#head(url, endpoint, 'application/json'),
         streamHead: this.#head(url, endpoint, 'text/event-stream'),
       }
@@ -122,14 +131,18 @@ export class UpstreamClient {
     ].join('\r\n')
   }
 
-  #pool(origin: string, egress: Endpoint['egress']): ConnectionPool {
-    const key = `${egress} ${origin}`
-    let pool = this.#pools.get(key)
-    if (pool === undefined) {
-      pool = new ConnectionPool(origin, this.#deadlines, egress === 'public_only' ? this.#publicLookup() : undefined)
-      this.#pools.set(key, pool)
-    }
-    return pool
+  /** Returns the connections to one address with one key: after a change of either, they are others. */
+  #connections(endpoint: Endpoint): EndpointConnections {
+    const { endpointId, kind, egress, baseUrl, apiKey } = endpoint
+    const key = JSON.stringify([endpointId, kind, egress, baseUrl, apiKey])
+    const known = this.#endpoints.get(key)
+    if (known !== undefined) return known
+    for (const [otherKey, other] of this.#endpoints) if (other.forgetIfUnused()) this.#endpoints.delete(otherKey)
+    const lookup = egress === 'public_only' ? this.#publicLookup() : undefined
+    const onUnsolicited = () => this.#options.onUnsolicited?.(endpoint)
+    const connections = new EndpointConnections(endpoint, this.#idle, lookup, onUnsolicited)
+    this.#endpoints.set(key, connections)
+    return connections
   }
 
   #publicLookup(): LookupFunction {

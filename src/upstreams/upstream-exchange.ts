@@ -9,7 +9,7 @@ import { toUpstreamFailure } from './connection-failure.ts'
 import type { Deadlines, TimeLimited } from './deadlines.ts'
 import type { ExchangeRequest } from './exchange-request.ts'
 import { ExchangeTimer } from './exchange-timer.ts'
-import type { ResponseHead } from './response-head.ts'
+import { EarlyResponse, type ResponseHead } from './response-head.ts'
 
 /** The socket is paused when more than this many bytes wait for the reader. */
 const QUEUE_BYTES_MAX = 256 * 1024
@@ -44,8 +44,8 @@ export class UpstreamExchange implements Exchange, TimeLimited {
    */
   readonly arrived: Promise<UpstreamExchange>
   /**
-   * Whether a reused connection was lost right after the request was sent, before any response byte: the
-   * server may have been closing it.
+   * Whether a reused connection became unusable before its response: the server may have been closing it, or sent
+   * bytes that belong to no request.
    */
   lostBeforeResponse = false
 
@@ -187,9 +187,9 @@ export class UpstreamExchange implements Exchange, TimeLimited {
   }
 
   onResponseError(error: Error): void {
-    const mayHaveBeenClosing = this.#connection?.mayBeClosing ?? false
+    const wasReused = this.#connection?.mayBeClosing ?? false
     this.#connection = null
-    this.lostBeforeResponse = mayHaveBeenClosing && this.#timer.phase === 'waiting' && this.#isLoss(error)
+    this.lostBeforeResponse = wasReused && (!this.#isSent || error instanceof EarlyResponse || this.#isLoss(error))
     this.#fail(toUpstreamFailure(error, this.#isSent))
   }
 

@@ -12,14 +12,14 @@ import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
 import type { UpstreamExchange } from '../../src/upstreams/upstream-exchange.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
 import { authority, elsewhere, localhost, untrusted } from './certificates.ts'
-import { offerAt } from './dispatching.ts'
+import { ann, offerAt, quarantineEnd, TICK_MS } from './dispatching.ts'
 import { type RawUpstream, type Respond, type SeenConnection, startRawUpstream } from './raw-upstream.ts'
 
 beforeAll(() => setDefaultCACertificates([...getCACertificates('default'), authority]))
 
 let client: UpstreamClient
 beforeEach(() => {
-  client = new UpstreamClient({ version: '0.0.0-test' })
+  client = new UpstreamClient({ version: '0.0.0-test', tickMs: TICK_MS })
 })
 const started: RawUpstream[] = []
 afterEach(async () => {
@@ -49,6 +49,7 @@ function ask({ baseUrl }: Pick<RawUpstream, 'baseUrl'>, options: RequestOptions 
   const { body = '{}', stream = false, signal = new AbortController().signal, from = client } = options
   return from.send({
     endpoint: offerAt(baseUrl, { endpoint: options.endpoint ?? {} }).endpoint,
+    customerId: ann,
     path: '/chat/completions',
     body,
     stream,
@@ -61,10 +62,10 @@ function ask({ baseUrl }: Pick<RawUpstream, 'baseUrl'>, options: RequestOptions 
 
 const textOf = async (exchange: Promise<UpstreamExchange>) => (await exchange).text
 
-/** Returns the text of an answer once its connection can be reused, which takes a turn of the event loop. */
+/** Returns the text of an answer once its connection can be reused. */
 async function textOnceIdle(upstream: RawUpstream, options?: RequestOptions): Promise<string> {
   const text = await textOf(ask(upstream, options))
-  await turn()
+  await quarantineEnd()
   return text
 }
 
@@ -100,7 +101,7 @@ describe.each([
   it('serves one request at a time, and the most recently used one serves next', async () => {
     const upstream = await upstreamNumbering({}, identity)
     await Promise.all([ask(upstream), ask(upstream), ask(upstream)])
-    await turn()
+    await quarantineEnd()
     expect(upstream.connections.map(({ requests }) => requests.length)).toEqual([1, 1, 1])
     const first = await textOnceIdle(upstream)
     expect(first).toMatch(/\.2$/)
@@ -218,7 +219,7 @@ describe('an idle connection that the server is closing', () => {
   it('is replaced even if another one is closing too', async () => {
     const upstream = await startUpstream(hangUpOnSecond(({ socket }) => socket.end()))
     await Promise.all([ask(upstream), ask(upstream)])
-    await turn()
+    await quarantineEnd()
     expect(await textOnceIdle(upstream)).toBe('3.1')
     expect(upstream.connections.flatMap(({ requests }) => requests)).toHaveLength(4)
   })

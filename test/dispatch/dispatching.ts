@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import { healthWith } from '../../sim/health-with.ts'
 import { parseChatRequest } from '../../src/dialects/chat/chat-request.ts'
 import { chatStream } from '../../src/dialects/chat/chat-stream.ts'
@@ -107,9 +108,19 @@ export function useDispatching(scope?: 'file' | 'test'): Dispatching {
   return useResource(startDispatching, dispatching => dispatching.close(), scope)
 }
 
+/** A tick of the idle connections that makes their quarantine short. */
+export const TICK_MS = 1
+
+/** Resolves when the connections that are idle now have left the quarantine, at this tick. */
+export async function quarantineEnd(): Promise<void> {
+  // Timers of the same length fire in order, so each of these includes a tick.
+  for (let tick = 0; tick < 12; tick++) await setTimeout(TICK_MS)
+  await new Promise(setImmediate)
+}
+
 /** Composes dispatch as the gateway does, with the real client, health and clock. */
 export function startDispatching({ attemptsMax = 3 } = {}): Dispatching {
-  const upstream = new UpstreamClient({ version: '0.0.0-test' })
+  const upstream = new UpstreamClient({ version: '0.0.0-test', tickMs: TICK_MS })
   const newHealth = () => createHealth({ clock: systemClock, random: () => 0.5 })
   const customers = createCustomerBreakers(newHealth(), newHealth())
   const reports: string[] = []

@@ -23,7 +23,7 @@ import {
 } from '../harness/scripted-upstream.ts'
 import { GENEROUS_TIMEOUTS } from '../harness/timeouts.ts'
 import { useUpstream } from '../harness/use-test-app.ts'
-import { offerAt, readStream, startDispatching, useDispatching } from './dispatching.ts'
+import { offerAt, quarantineEnd, readStream, startDispatching, useDispatching } from './dispatching.ts'
 
 const upstreams = Array.from({ length: 4 }, () => useUpstream('test'))
 const dispatching = useDispatching('test')
@@ -345,9 +345,6 @@ describe('a client that disconnects', () => {
 })
 
 describe('connections', () => {
-  /** A connection can be reused one turn of the event loop after its response. */
-  const turn = () => new Promise(setImmediate)
-
   it('are reused after streams, complete answers and errors', async () => {
     const ports = new Set<number | undefined>()
     const behaviours = [answer(), boom, answer()].map(
@@ -360,11 +357,11 @@ describe('connections', () => {
     for (let round = 0; round < 10; round++) {
       upstreams[0]!.respondWith(...behaviours)
       await dispatching.send(at(0))
-      await turn()
+      await quarantineEnd()
       await unserved(dispatching.send(at(0)))
-      await turn()
+      await quarantineEnd()
       await readStream(await dispatching.send(at(0), stream))
-      await turn()
+      await quarantineEnd()
     }
     expect(ports.size).toBe(1)
   })
@@ -409,7 +406,7 @@ describe('connections', () => {
   it('that the upstream was closing are replaced without a failed attempt', async () => {
     upstreams[0]!.respondWith(answer(), hangUp(), answer({ text: 'second connection' }))
     await dispatching.send(at(0))
-    await turn()
+    await quarantineEnd()
     const answered = await dispatching.send(at(0))
     expect(answered).toMatchObject({ completion: { choices: [{ message: { content: 'second connection' } }] } })
     expect(answered.attempts).toHaveLength(1)

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { uncounted } from '../../src/runtime/byte-budget.ts'
 import { UpstreamClient } from '../../src/upstreams/upstream-client.ts'
-import { offerAt } from './dispatching.ts'
+import { ann, offerAt } from './dispatching.ts'
 
 /** A response that was accepted as complete. */
 interface Reading {
@@ -52,6 +52,7 @@ async function readByClient(): Promise<Reading | null> {
   try {
     const exchange = await upstream.send({
       endpoint,
+      customerId: ann,
       path: '/chat/completions',
       body: '{}',
       stream: true,

@@ -33,7 +33,15 @@ export async function startSupply(context: ComposeContext, database: Database): 
   })
   await catalog.refresh()
   const publicLookup = createPinnedLookup()
-  const upstream = new UpstreamClient({ version, publicLookup })
+  const upstream = new UpstreamClient({
+    version,
+    publicLookup,
+    onUnsolicited: ({ endpointId, kind }) =>
+      log.warn(
+        { endpointId, kind },
+        'a server sent bytes that no request asked for: its connections are not reused for five minutes',
+      ),
+  })
   started.defer(() => upstream.close())
   return {
     catalog,
