@@ -17,6 +17,7 @@ import {
   setCpuPriority,
   startCommand,
 } from './process.ts'
+import { childrenOf, startTreeCpuWatch } from './process-usage.ts'
 
 /** A gateway started as an operator would, and ready for requests. */
 export type Gateway = {
@@ -34,6 +35,8 @@ export type Gateway = {
    * fall behind.
    */
   setDatabasePriority: (priority: CpuPriority) => void
+  /** Starts to measure the CPU time of PostgreSQL. The returned function gives the microseconds used since; null without /proc. */
+  watchDatabaseCpu: () => () => number | null
   stop: () => Promise<void>
 }
 
@@ -103,6 +106,7 @@ export async function startGateway({ dir, config, cores, profile, ...options }: 
     dataDir,
     command: (...args) => runCli(args, env),
     setDatabasePriority,
+    watchDatabaseCpu: () => startTreeCpuWatch(postmasters(dataDir)),
     stop,
   }
 }
@@ -151,11 +155,6 @@ async function untilReady(url: string, gateway: Running, logFile: string): Promi
 function stopOrphanedPostgres(dataDir: string): void {
   // SIGQUIT is PostgreSQL's immediate shutdown; the data is deleted afterwards anyway.
   for (const pid of postmasters(dataDir)) process.kill(pid, 'SIGQUIT')
-}
-
-function childrenOf(parent: number): number[] {
-  if (process.platform !== 'linux') return []
-  return readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
 }
 
 /** Tells workers from PostgreSQL, the other child of the first process. */

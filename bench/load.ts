@@ -6,8 +6,9 @@ import { createTally, type Tally } from './tally.ts'
 
 export type LoadJob = {
   url: string
-  /** Header sets; requests use them in turn. */
+  /** Header sets; requests use them in turn, or in this order of indexes. */
   headers: Record<string, string>[]
+  order?: number[]
   body: string
   connections: number
   /** Number of requests. The round ends with the last answer; a fixed duration would cut off requests in flight, which no client does. */
@@ -30,6 +31,7 @@ answerJobs<LoadJob, LoadResult>(async job => {
   const client = new Client(job.url)
   await client.open(job.connections)
   const requests = job.headers.map(headers => requestText(job.url, headers, job.body))
+  const order = job.order ?? requests.map((_, index) => index)
   const latenciesMs: number[] = []
   const outcome = createTally()
   const answered = Promise.withResolvers<void>()
@@ -39,7 +41,7 @@ answerJobs<LoadJob, LoadResult>(async job => {
   let lastAnswerMs = startedMs
   const send = () => {
     const sentMs = performance.now()
-    client.send(requests[outcome.sent++ % requests.length]!, {
+    client.send(requests[order[outcome.sent++ % order.length]!]!, {
       onEnd(status) {
         lastAnswerMs = performance.now()
         if (status === 200) {

@@ -1,10 +1,11 @@
 import type { LoadJob, LoadResult } from './load.ts'
+import { type ManyCustomers, measureManyCustomers } from './many-customers.ts'
 import type { PacedJob, PacedResult } from './paced-load.ts'
 import { percentile } from './percentile.ts'
 import { printProgress } from './print-progress.ts'
 import { ask, type Running } from './process.ts'
 import { startCpuWatch } from './process-usage.ts'
-import { connectionCounts, type HotCustomer, type Measured } from './report.ts'
+import { connectionCounts, type Measured } from './report.ts'
 import { slowStreamBody, streamBody, wholeBody } from './request-bodies.ts'
 import type { Figure } from './spread.ts'
 import { type Calm, measureCalmly } from './stolen-time.ts'
@@ -13,7 +14,7 @@ import type { Subject, SubjectName } from './subjects/subject.ts'
 import { addToTally, createTally, type Tally } from './tally.ts'
 
 /** In the order in which they run. */
-export const workloads = ['many-streams', 'whole', 'half-load', 'hot-customer', 'streams'] as const
+export const workloads = ['many-streams', 'whole', 'half-load', 'many-customers', 'streams'] as const
 export type Workload = (typeof workloads)[number]
 
 export type MeasurePlan = {
@@ -45,7 +46,7 @@ export async function measure(
     streams: new Map(),
     manyStreams: new Map(),
     halfLoad: new Map(),
-    hotCustomer: null,
+    manyCustomers: null,
     findings: [],
   }
   const tallies = new Map<SubjectName, Tally>(plan.subjects.map(name => [name, createTally()]))
@@ -59,7 +60,7 @@ export async function measure(
     await withIdleDatabase(() => measureStreams(manyStreams, measured.manyStreams))
   if (plan.workloads.has('whole')) await measureWhole()
   if (plan.workloads.has('half-load')) await withIdleDatabase(measureHalfLoad)
-  if (plan.workloads.has('hot-customer')) measured.hotCustomer = await measureHotCustomer()
+  if (plan.workloads.has('many-customers')) measured.manyCustomers = await measureCustomers()
   if (plan.workloads.has('streams')) await withIdleDatabase(() => measureStreams(fastStreams, measured.streams))
   return { measured, tallies }
 
@@ -146,43 +147,31 @@ export async function measure(
     }
   }
 
-  async function measureHotCustomer(): Promise<HotCustomer> {
+  async function measureCustomers(): Promise<ManyCustomers> {
     const subject = subjects.get('switchyard')!
-    const [hot, spread] = [[subject.headers], await subject.addCustomers!(spreadCustomers)]
     const requests = Math.ceil(paces.get('switchyard c128')! * plan.secondsPerRound)
-    const hotRound = async () => {
-      const result = await loadOnce(subject, hot, 128, requests)
-      count('switchyard', result)
-      printProgress(`1 customer: ${Math.round(result.rps)} req/s`)
-      return result
-    }
-    const spreadRound = async () => {
-      const result = await loadOnce(subject, spread, 128, requests)
+    return measureManyCustomers(subject, plan.rounds, async (who, { isFirstCustomer }) => {
+      const databaseMicrosUsed = subject.watchDatabaseCpu!()
+      const result = await loadOnce(subject, who, 128, requests)
+      const databaseMicros = databaseMicrosUsed()
       // The tally counts only the first customer.
-      if (result.failed > 0) throw new Error(`${result.failed} requests of ${spreadCustomers} customers failed`)
-      printProgress(`${spreadCustomers} customers: ${Math.round(result.rps)} req/s`)
-      return result
-    }
-    // Warm up: the first request of a customer looks up its key.
-    await spreadRound()
-    const rounds: Omit<HotCustomer, 'balanceUpdatesPerS'> = { customers: spreadCustomers, hot: [], spread: [] }
-    for (let round = 0; round < plan.rounds; round++) {
-      if (round % 2 === 0) rounds.hot.push(await hotRound())
-      rounds.spread.push(await spreadRound())
-      if (round % 2 === 1) rounds.hot.push(await hotRound())
-    }
-    const stopWatching = await subject.watchBalanceRow!()
-    const startedMs = performance.now()
-    await hotRound()
-    const seconds = (performance.now() - startedMs) / 1000
-    return { ...rounds, balanceUpdatesPerS: (await stopWatching()) / seconds }
+      if (isFirstCustomer) count('switchyard', result)
+      else if (result.failed > 0) throw new Error(`${result.failed} requests of ${who.headers.length} customers failed`)
+      const { rps, p99Ms, cpuShare, ok } = result
+      return {
+        rps,
+        p99Ms,
+        gatewayUs: cpuShare === null ? null : (cpuShare * 1e6) / rps,
+        databaseUs: databaseMicros === null ? null : databaseMicros / ok,
+      }
+    })
   }
 
   async function wholeRound(name: SubjectName, connections: number, seconds: number): Promise<LoadResult> {
     const cell = `${name} c${connections}`
     const requests = Math.ceil((paces.get(cell) ?? coldPace(connections)) * seconds)
     const subject = subjects.get(name)!
-    const result = await loadOnce(subject, [subject.headers], connections, Math.max(requests, connections))
+    const result = await loadOnce(subject, { headers: [subject.headers] }, connections, Math.max(requests, connections))
     paces.set(cell, result.rps)
     count(name, result)
     return result
@@ -191,11 +180,11 @@ export async function measure(
   /** A round ends when its charges are committed, so that deferring them brings no advantage. */
   async function loadOnce(
     { url, pid, settled }: Subject,
-    headers: Record<string, string>[],
+    who: Pick<LoadJob, 'headers' | 'order'>,
     connections: number,
     requests: number,
   ): Promise<LoadResult> {
-    const job: LoadJob = { url, headers, pid, body: wholeBody, connections, requests }
+    const job: LoadJob = { url, ...who, pid, body: wholeBody, connections, requests }
     if (settled === undefined || pid === null) return ask<LoadJob, LoadResult>(workers.load, job, 120_000)
     const cpuMicrosUsed = startCpuWatch(pid)
     const result = await ask<LoadJob, LoadResult>(workers.load, job, 120_000)
@@ -218,7 +207,6 @@ const fastStreams: StreamShape = { body: streamBody, streams: 500, rampMs: 2000,
 const manyStreams: StreamShape = { body: slowStreamBody, streams: 1000, rampMs: 3000, chunksPerStream: 60 }
 /** About 5,000 chunks, from too few streams to affect memory. */
 const warmStreams: StreamShape = { body: streamBody, streams: 20, rampMs: 500, chunksPerStream: 100 }
-const spreadCustomers = 1000
 
 /** Assumed requests per second before the first measurement; low, so that the slowest subject finishes in time. */
 function coldPace(connections: number): number {

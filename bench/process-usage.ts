@@ -16,13 +16,42 @@ export function startCpuWatch(pid: number | null): () => number | null {
   }
 }
 
+/** As `startCpuWatch`, for processes and their children, including the children that end meanwhile. */
+export function startTreeCpuWatch(pids: readonly number[]): () => number | null {
+  const read = () => {
+    let sum = 0
+    for (const pid of pids) {
+      const own = readCpuTimes(pid)
+      if (own === null) return null
+      sum += own.ownMicros + own.endedChildrenMicros
+      for (const child of childrenOf(pid)) sum += readCpuMicros(child) ?? 0
+    }
+    return sum
+  }
+  const before = read()
+  return () => {
+    const after = read()
+    return before === null || after === null ? null : after - before
+  }
+}
+
+export function childrenOf(parent: number): number[] {
+  if (process.platform !== 'linux') return []
+  return readFileSync(`/proc/${parent}/task/${parent}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
+}
+
 /** User and system CPU time of all threads of a process, in microseconds; null on systems without /proc. */
 export function readCpuMicros(pid: number): number | null {
+  return readCpuTimes(pid)?.ownMicros ?? null
+}
+
+function readCpuTimes(pid: number): { ownMicros: number; endedChildrenMicros: number } | null {
   const stat = readProc(`/proc/${pid}/stat`)
   if (stat === null) return null
   // The second field is the program name in brackets, and may itself contain blanks and brackets.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) * microsPerTick
+  const [utime, stime, cutime, cstime] = fields.slice(11, 15).map(Number) as [number, number, number, number]
+  return { ownMicros: (utime + stime) * microsPerTick, endedChildrenMicros: (cutime + cstime) * microsPerTick }
 }
 
 /** Resident memory of a process in MB (10^6 bytes); null on systems without /proc. */

@@ -1,6 +1,7 @@
 import { checksSection, type Finding } from './finding.ts'
 import type { LoadResult } from './load.ts'
 import { describePinning, type Machine, reportHead } from './machine.ts'
+import { type ManyCustomers, manyCustomersGoals, manyCustomersTable } from './many-customers.ts'
 import { type Goal, goalsSection, markdownPage, markdownTable } from './markdown.ts'
 import { type Figure, median, spread } from './spread.ts'
 import type { Calm } from './stolen-time.ts'
@@ -19,17 +20,8 @@ export type Measured = {
   manyStreams: Map<SubjectName, Calm<StreamResult>[]>
   /** Non-streamed answers at half of Switchyard's throughput at 128 connections. */
   halfLoad: Map<SubjectName, Calm<LoadResult>[]>
-  hotCustomer: HotCustomer | null
+  manyCustomers: ManyCustomers | null
   findings: Finding[]
-}
-
-/** The same load at 128 connections, of one customer and of many. */
-export type HotCustomer = {
-  customers: number
-  hot: LoadResult[]
-  spread: LoadResult[]
-  /** Updates per second of the customer's balance row under its load. */
-  balanceUpdatesPerS: number
 }
 
 /** Medians over the rounds, with one entry per subject that ran. Unknown figures are null. */
@@ -91,7 +83,7 @@ export function toMarkdown(
     ...streamTable(measured.streams, '500 concurrent streams of 100 chunks at 50 chunks/s'),
     ...streamTable(measured.manyStreams, '1,000 concurrent streams of 60 chunks at 20 chunks/s'),
     ...halfLoadTable(measured),
-    ...hotCustomerTable(measured),
+    ...(measured.manyCustomers === null ? [] : [manyCustomersTable(measured.manyCustomers)]),
     ...goals(measured),
     checksSection(measured.findings),
   ])
@@ -200,30 +192,6 @@ function stolenCells(rounds: Calm<object>[]): string[] {
   return [spread(percent, 2), rounds.map(r => r.tries).join(', ')]
 }
 
-function hotCustomerTable({ hotCustomer }: Measured): string[] {
-  if (hotCustomer === null) return []
-  const row = (customers: string, rounds: LoadResult[]) => [
-    customers,
-    spread(
-      rounds.map(r => r.rps),
-      0,
-    ),
-    spread(
-      rounds.map(r => r.p99Ms),
-      2,
-    ),
-  ]
-  return [
-    `## Switchyard at 128 connections: one customer and many\n\n${markdownTable(
-      ['load', 'requests/s', 'p99 ms'],
-      [
-        row('1 customer', hotCustomer.hot),
-        row(`${hotCustomer.customers.toLocaleString('en')} customers`, hotCustomer.spread),
-      ],
-    )}`,
-  ]
-}
-
 function goals(measured: Measured): string[] {
   const rps = (name: SubjectName) => median(wholeRounds(measured, name, 128).map(r => r.rps))
   const p50 = (name: SubjectName) => median(wholeRounds(measured, name, 1).map(r => r.p50Ms))
@@ -231,7 +199,6 @@ function goals(measured: Measured): string[] {
   const many = (name: SubjectName) => streamFigures(measured.manyStreams, name)
   const rss = (name: SubjectName) => median(streamFigures(measured.streams, name).rssMb)
   const ours = 'switchyard'
-  const { hotCustomer } = measured
   const atLeast = (limit: number, goal: string, value: Figure) => ({ goal, value, limit, isFloor: true })
   const atMost = (limit: number, goal: string, value: Figure) => ({ goal, value, limit, isFloor: false })
   const all: (Omit<Goal, 'value'> & { value: Figure })[] = [
@@ -239,14 +206,7 @@ function goals(measured: Measured): string[] {
     atLeast(9, 'throughput at 128 connections, × Portkey', quotient(rps(ours), rps('portkey'))),
     atMost(0.3, 'added p50 at 1 connection over the relay, ms', difference(p50(ours), p50('relay'))),
     atMost(5, withRelay('p99 at half load, ms', halfLoadP99('relay')), halfLoadP99(ours)),
-    atLeast(
-      0.9,
-      'throughput of one customer, × the same load of 1,000 customers',
-      hotCustomer === null
-        ? null
-        : quotient(median(hotCustomer.hot.map(r => r.rps)), median(hotCustomer.spread.map(r => r.rps))),
-    ),
-    atMost(2, 'updates/s of the balance row of one customer', hotCustomer?.balanceUpdatesPerS ?? null),
+    ...(measured.manyCustomers === null ? [] : manyCustomersGoals(measured.manyCustomers)),
     atMost(
       1.6,
       '1,000 streams: CPU per chunk, × relay',

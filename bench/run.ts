@@ -99,7 +99,7 @@ function readPlan(): Plan {
   const chosen = new Set(askedWorkloads.length > 0 ? askedWorkloads : usual)
   if (values['skip-stream']) for (const name of ['streams', 'many-streams'] as const) chosen.delete(name)
   // Both measure Switchyard.
-  if (!subjects.includes('switchyard')) for (const name of ['half-load', 'hot-customer'] as const) chosen.delete(name)
+  if (!subjects.includes('switchyard')) for (const name of ['half-load', 'many-customers'] as const) chosen.delete(name)
   return {
     subjects,
     workloads: chosen,

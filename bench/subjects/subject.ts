@@ -29,8 +29,10 @@ export type Subject = {
   pids?: readonly number[]
   /** Checks, after all rounds, that the books of the subject match the requests sent (switchyard only). */
   check?: (sent: Tally) => Promise<Finding[]>
-  /** Adds customers with the same credit as the first. Returns the request headers of each (switchyard only). */
-  addCustomers?: (count: number) => Promise<Record<string, string>[]>
+  /** Adds customers with this credit, or with that of the first. Returns the request headers of each (switchyard only). */
+  addCustomers?: (count: number, creditUsd?: number) => Promise<Record<string, string>[]>
+  /** Starts to measure the CPU time of PostgreSQL (switchyard only). The returned function gives the microseconds used since; null without /proc. */
+  watchDatabaseCpu?: () => () => number | null
   /** Starts to count updates of the balance row of the first customer (switchyard only). The returned function stops and returns the count. */
   watchBalanceRow?: () => Promise<() => Promise<number>>
   /** See Gateway (switchyard only). */

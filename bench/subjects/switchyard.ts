@@ -1,8 +1,7 @@
+import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { addCustomer } from '../../src/accounts/customers.ts'
-import { issueKey } from '../../src/auth/keys.ts'
+import { hashApiKey, mintApiKey } from '../../src/auth/api-key.ts'
 import { type Pool, transaction } from '../../src/db/pool.ts'
-import { openAccount } from '../../src/ledger/accounts/open-account.ts'
 import type { Finding } from '../finding.ts'
 import { type Gateway, startGateway, withDatabase } from '../gateway.ts'
 import { pin } from '../process.ts'
@@ -29,7 +28,8 @@ export async function startSwitchyard(options: SubjectOptions): Promise<Subject>
       pid: gateway.pid,
       pids,
       check: sent => checkBooks(gateway.origin, headers, sent, () => gateway.command('ledger', 'audit')),
-      addCustomers: count => withDatabase(gateway, pool => addCustomers(pool, count)),
+      addCustomers: (count, usd = creditUsd) => withDatabase(gateway, pool => addCustomers(pool, count, usd)),
+      watchDatabaseCpu: gateway.watchDatabaseCpu,
       watchBalanceRow: () => watchBalanceRow(gateway),
       setDatabasePriority: gateway.setDatabasePriority,
       settled: () => untilSettled(gateway.origin),
@@ -123,17 +123,29 @@ async function readTotals(origin: string, headers: Record<string, string>, reque
   }
 }
 
-/** Adds customers in one transaction. With two command line processes per customer, it would take ten minutes. */
-function addCustomers(pool: Pool, count: number): Promise<Record<string, string>[]> {
+/** Adds customers in one transaction and a few statements. With two command line processes per customer, it would take hours. */
+function addCustomers(pool: Pool, count: number, usd: number): Promise<Record<string, string>[]> {
+  const added = Array.from({ length: count }, () => ({
+    customerId: randomUUID(),
+    keyId: randomUUID(),
+    key: mintApiKey(),
+  }))
+  const columns = [added.map(a => a.customerId), added.map(a => a.keyId), added.map(a => hashApiKey(a.key))]
   return transaction(pool, async sql => {
-    const headers: Record<string, string>[] = []
-    for (let n = 0; n < count; n++) {
-      const added = await addCustomer(sql, { email: `customer-${n}@example.com`, accountTier: 'bench' })
-      await openAccount(sql, added!.customerId, BigInt(creditUsd) * 1_000_000_000n)
-      const { key } = await issueKey(sql, { customerId: added!.customerId, name: 'bench' })
-      headers.push({ authorization: `Bearer ${key}` })
-    }
-    return headers
+    await sql.query(
+      `INSERT INTO customer (customer_id, email, account_tier) SELECT id, id || '@example.com', 'bench' FROM unnest($1::uuid[]) id`,
+      [columns[0]],
+    )
+    await sql.query('SELECT open_account(id, $2) FROM unnest($1::uuid[]) id', [
+      columns[0],
+      BigInt(usd) * 1_000_000_000n,
+    ])
+    await sql.query(
+      `INSERT INTO api_key (key_id, customer_id, name, key_hash, hint)
+       SELECT k, c, 'bench', decode(h, 'base64'), '' FROM unnest($1::uuid[], $2::uuid[], $3::text[]) AS new(c, k, h)`,
+      columns,
+    )
+    return added.map(({ key }) => ({ authorization: `Bearer ${key}` }))
   })
 }
 
