@@ -235,8 +235,8 @@ CREATE TYPE admission_decision AS (verdict text, held bigint, slots integer, cou
 
 -- Decides a request for a bulk lease. It gets at most this node's share of half of what is free, so that the
 -- last dollars and the last requests of a window are never stranded on one node. It gets nothing when less
--- than `p_floor` is free, or when the slots would not be worth the two updates that a lease costs: strict
--- leases serve then.
+-- than `p_floor` is free, or for a single request: strict leases serve then. A bulk lease costs as much as one
+-- strict lease.
 CREATE FUNCTION decide_bulk(
   w account_windows, p_want bigint, p_floor bigint, p_slots integer, p_minute_limit integer, p_day_limit integer,
   p_free bigint, p_cap_left bigint, p_nodes integer)
@@ -246,7 +246,7 @@ DECLARE
   v_held bigint := least(p_want, p_free / (2 * p_nodes), p_cap_left / (2 * p_nodes));
   v_slots integer := least(p_slots, (p_minute_limit - w.minute_used) / (2 * p_nodes), (p_day_limit - w.day_used) / (2 * p_nodes));
 BEGIN
-  IF least(p_free, p_cap_left) < p_floor OR v_held <= 0 OR v_slots < 8 THEN
+  IF least(p_free, p_cap_left) < p_floor OR (v_held <= 0 AND p_want > 0) OR v_slots < 2 THEN
     RETURN ('no_bulk', NULL, NULL, 0, 0, w.posted)::admission_decision;
   END IF;
   RETURN ('granted', v_held, v_slots, v_slots, v_slots, w.posted)::admission_decision;
@@ -816,7 +816,8 @@ BEGIN
   ), other_days AS (
     INSERT INTO day_spend AS d (customer_id, day, spent_nanos, cap_nanos)
     SELECT customer, cap_day, sum(cost), day_cap_nanos FROM moves WHERE cap_day <> day AND cost > 0 GROUP BY customer, cap_day, day_cap_nanos
-    ON CONFLICT (customer_id, day) DO UPDATE SET spent_nanos = d.spent_nanos + excluded.spent_nanos
+    ON CONFLICT (customer_id, day) DO UPDATE
+      SET spent_nanos = d.spent_nanos + excluded.spent_nanos, cap_nanos = coalesce(d.cap_nanos, excluded.cap_nanos)
   )
   UPDATE balance b SET posted_nanos = b.posted_nanos - s.cost, leased_nanos = b.leased_nanos - s.released,
       day_spent_nanos = b.day_spent_nanos + s.day_cost, day_leased_nanos = b.day_leased_nanos - s.day_released

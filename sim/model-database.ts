@@ -444,7 +444,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
           Math.trunc((limits.requestsPerMinute - account.minuteRequests) / parts),
           Math.trunc((limits.requestsPerDay - account.dayRequests) / parts),
         )
-        if (least(free, capLeft) >= asked.floor! && want > 0n && slots >= BULK_SLOTS_MIN) {
+        if (least(free, capLeft) >= asked.floor! && (want > 0n || asked.want === 0n) && slots >= BULK_SLOTS_MIN) {
           held = want
           account.minuteRequests += slots
           account.dayRequests += slots
@@ -504,7 +504,17 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
         })
         continue
       }
-      verdicts.push({ item, kind: 'granted', heldNanos: held!, slots, windows, databaseNowMs })
+      verdicts.push({
+        item,
+        kind: 'granted',
+        heldNanos: held!,
+        slots,
+        freeNanos: free,
+        capLeftNanos: capLeft,
+        nodes: Math.max(aliveNodes, 1),
+        windows,
+        databaseNowMs,
+      })
       if (already !== undefined) continue
       account.leased += held!
       account.dayLeased += held!
@@ -1008,7 +1018,7 @@ export function createModelDatabase(deps: ModelDatabaseDeps): ModelDatabase {
 /** The longest answer that the simulated endpoints allow. */
 export const LONGEST_ANSWER_MS = 600_000
 /** Fewer requests than this are not worth a bulk lease. */
-const BULK_SLOTS_MIN = 8
+const BULK_SLOTS_MIN = 2
 /** More than any balance: PostgreSQL's largest bigint. */
 const FAR_MORE = 9_223_372_036_854_775_807n
 const MINUTE_MS = 60_000

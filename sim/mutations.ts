@@ -575,8 +575,8 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-bulk-for-limited-keys',
     bug: 'a key with a spend limit is admitted from a bulk lease, where its spend is unknown',
     file: ledger,
-    find: 'if (admission.keyLimit !== null || !bulkLeases) return admissions.admit(admission)',
-    replace: '',
+    find: 'const mayUseBulk = admission.keyLimit === null && bulkLeases',
+    replace: 'const mayUseBulk = bulkLeases',
   },
   {
     id: 'ledger-settles-hold-twice',
@@ -610,7 +610,7 @@ export const mutations: readonly Mutation[] = [
     id: 'ledger-answers-without-journal',
     bug: 'a record that the journal refused counts as written',
     file: settlements,
-    find: `        void this.#queue.flush()
+    find: `        void this.#lanes.flush()
         return`,
     replace: `        entry.answer()
         return`,

@@ -89,6 +89,11 @@ export type LeaseVerdict =
       readonly heldNanos: Nanos
       /** Null for a strict lease. */
       readonly slots: number | null
+      /** What the customer had before the grant: the balance that no lease holds, and the rest of the daily cap. */
+      readonly freeNanos: Nanos
+      readonly capLeftNanos: Nanos
+      /** How many nodes are alive, including this one. */
+      readonly nodes: number
       readonly windows: WindowCounts
       /** PostgreSQL's time, which the windows follow, epoch ms. */
       readonly databaseNowMs: number

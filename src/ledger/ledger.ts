@@ -108,17 +108,16 @@ export function createLedger(deps: LedgerDeps): Ledger {
     admit(admission) {
       const refusal = exhausted.refuse(admission)
       if (refusal !== undefined) return Promise.resolve(refusal)
-      if (settlements.size >= SETTLEMENTS_QUEUED_MAX || admissions.size >= ADMISSIONS_QUEUED_MAX) {
-        return Promise.reject(new ApiError('overloaded', { retryAfterS: 1 }))
-      }
+      if (settlements.size >= SETTLEMENTS_QUEUED_MAX) return overloaded()
       // Only the database knows what a key with a spend limit may still spend, exactly and for any number of nodes.
-      if (admission.keyLimit !== null || !bulkLeases) return admissions.admit(admission)
-      const result = book.reserve(admission)
-      const renewal = admissions.renew(admission)
+      const mayUseBulk = admission.keyLimit === null && bulkLeases
+      const result = mayUseBulk ? book.admit(admission) : undefined
       if (result !== undefined) return Promise.resolve(result)
+      if (admissions.size >= ADMISSIONS_QUEUED_MAX) return overloaded()
+      const renewal = mayUseBulk ? admissions.renew(admission) : undefined
+      if (renewal === undefined) return admissions.admit(admission)
       // The pending bulk lease will serve most requests that wait for it, with one update of the balance
       // instead of many.
-      if (renewal === undefined) return admissions.admit(admission)
       const sinceMs = scheduler.monotonicMs()
       return renewal.then(() => book.reserve(admission) ?? admissions.admit(admission, sinceMs))
     },
@@ -151,6 +150,10 @@ export function createLedger(deps: LedgerDeps): Ledger {
   }
 }
 
+function overloaded(): Promise<never> {
+  return Promise.reject(new ApiError('overloaded', { retryAfterS: 1 }))
+}
+
 type Parts = ReturnType<typeof createParts>
 
 function createParts(deps: LedgerDeps) {
@@ -160,11 +163,16 @@ function createParts(deps: LedgerDeps) {
   const mayAdmit = () => node.mayAdmit() && !settlements.isLagging()
   const exhausted = createExhaustedWindows(monotonicMs)
   const unconfirmedLeases = new UnconfirmedLeases({ store, scheduler, log })
-  const book = new LeaseBook({ monotonicMs, mayAdmit, newId })
+  const book = new LeaseBook({
+    monotonicMs,
+    mayAdmit,
+    newId,
+    onLow: admission => void admissions.renew(admission),
+  })
   const returns = createLeaseReturns({ store, book, scheduler, log })
   const shared = { store, book, unconfirmedLeases, scheduler, log }
   const settlements: SettlementQueue = new SettlementQueue({ ...shared, nodeShard, journal, commitWaitMs })
-  const admissions = new AdmissionQueue({ ...shared, node, returns, settlements, exhausted })
+  const admissions: AdmissionQueue = new AdmissionQueue({ ...shared, node, returns, settlements, exhausted })
   return { exhausted, unconfirmedLeases, book, returns, settlements, admissions }
 }
 

@@ -136,15 +136,18 @@ function verdictOf(row: VerdictRow): LeaseVerdict {
   }
   if (verdict === 'counted') return { item, kind: verdict, windows }
   const databaseNowMs = row.now_ms
-  if (verdict === 'granted')
-    return { item, kind: verdict, heldNanos: row.held!, slots: row.slots, windows, databaseNowMs }
+  const [freeNanos, capLeftNanos] = [row.free, row.cap_left]
+  if (verdict === 'granted') {
+    const { slots, nodes } = row
+    return { item, kind: verdict, heldNanos: row.held!, slots, freeNanos, capLeftNanos, nodes, windows, databaseNowMs }
+  }
   return {
     item,
     kind: 'refused',
     code: verdict,
     postedNanos: row.posted,
-    freeNanos: row.free,
-    capLeftNanos: row.cap_left,
+    freeNanos,
+    capLeftNanos,
     key:
       row.key_spent === null
         ? null

@@ -918,7 +918,7 @@ test('a stream that is cut after any of its 200 bytes is billed if it was comple
         return { bytes, requestId: response.headers.get('x-request-id'), status: response.status, text }
       }),
     )
-    const rows = new Map((await cut.usage(customer)).map(row => [row.request_id, row]))
+    const rows = new Map((await cut.settled(customer, 201)).map(row => [row.request_id, row]))
     expect(rows.size).toBe(201)
     for (const { bytes, requestId, status: code, text } of outcomes) {
       const row = rows.get(requestId!)!

@@ -42,6 +42,7 @@ beforeEach(async () => {
     scheduler,
     newId: randomUUIDv7,
     journal: null,
+    bulkLeases: false,
     log,
   })
   // Completes the handshake, so that the next answer is one to a statement.

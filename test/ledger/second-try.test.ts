@@ -20,6 +20,8 @@ let timers: { atMs: number; work: () => void }[]
 /** The strict admissions that reached the store, with their times. */
 let tries: { atMs: number; admission: Admission }[]
 let store: LedgerStore
+/** Whether requests for bulk leases are granted. */
+let grantsBulk: boolean
 /** Answers a strict admission. Undefined grants it. */
 let refuse: (admission: Admission) => Partial<Extract<LeaseVerdict, { kind: 'refused' }>> | undefined
 
@@ -50,15 +52,26 @@ async function pass(ms: number): Promise<void> {
   nowMs = untilMs
 }
 
+const plenty = { freeNanos: 10n ** 15n, capLeftNanos: 10n ** 15n, nodes: 1 }
+
 function verdictOf(request: LeaseRequest, item: number): LeaseVerdict {
+  if ('slots' in request && !grantsBulk) return { item, kind: 'no_bulk' }
   if ('slots' in request) {
     const { wantNanos, slots } = request
-    return { item, kind: 'granted', heldNanos: wantNanos, slots, windows, databaseNowMs: 0 }
+    return { item, kind: 'granted', heldNanos: wantNanos, slots, ...plenty, windows, databaseNowMs: 0 }
   }
   tries.push({ atMs: nowMs, admission: request })
   const refusal = refuse(request)
   if (refusal === undefined)
-    return { item, kind: 'granted', heldNanos: request.ask!.wantNanos, slots: null, windows, databaseNowMs: 0 }
+    return {
+      item,
+      kind: 'granted',
+      heldNanos: request.ask!.wantNanos,
+      slots: null,
+      ...plenty,
+      windows,
+      databaseNowMs: 0,
+    }
   const amounts = { postedNanos: 1n, freeNanos: 0n, capLeftNanos: 0n, key: null }
   const refused = { kind: 'refused', code: 'in_flight_budget', isHeldElsewhere: false, nodes: 1 } as const
   return { item, ...refused, ...amounts, windows, databaseNowMs: 0, ...refusal }
@@ -69,6 +82,7 @@ beforeEach(() => {
   timers = []
   tries = []
   refuse = () => undefined
+  grantsBulk = true
   store = {
     admit: async (_node: string, requests: readonly LeaseRequest[]) => requests.map(verdictOf),
     settle: async () => new Map(),
@@ -189,6 +203,7 @@ test('a request waits for the leases of other nodes even when a lease of its own
 test('a request never waits longer for money to come back than for the database', async () => {
   const ledger = startLedger()
   await useBulkLease(ledger)
+  grantsBulk = false
   refuse = () => ({})
   store.handBack = () => Promise.reject(away())
   const admitted = ledger.admit(admissionOf(customerId, 5_000_000n))

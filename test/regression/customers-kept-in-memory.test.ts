@@ -24,7 +24,7 @@ test('a customer without requests is removed from memory, even if no customer ha
   const { monotonicMs } = scheduler
   const node = { nodeId, mayAdmit: () => true }
   const common = { store, scheduler, log: undefined }
-  const book = new LeaseBook({ monotonicMs, mayAdmit: node.mayAdmit, newId: () => nodeId })
+  const book = new LeaseBook({ monotonicMs, mayAdmit: node.mayAdmit, newId: () => nodeId, onLow: () => {} })
   const unconfirmedLeases = new UnconfirmedLeases(common)
   const returns = createLeaseReturns({ ...common, book })
   const settlements = new SettlementQueue({
@@ -35,6 +35,7 @@ test('a customer without requests is removed from memory, even if no customer ha
   const admissions = new AdmissionQueue({ ...common, node, book, returns, settlements, exhausted, unconfirmedLeases })
 
   const customerId = await world.addCustomer(1_000n)
+  book.admit(admissionOf(customerId, 100n))
   expect(await admissions.admit(admissionOf(customerId, 100n), Infinity)).toMatchObject({ kind: 'granted' })
   expect(book.size).toBe(1)
   await expect.poll(() => book.size, WAIT_OPTIONS).toBe(0)

@@ -57,6 +57,8 @@ export class AdmissionQueue {
    * with `database_unavailable` two seconds after `sinceMs`, which defaults to now.
    */
   admit(admission: Admission, sinceMs = this.#deps.scheduler.monotonicMs()): Promise<AdmissionResult> {
+    // The book forgets customers that have no recent request.
+    this.#deps.returns.watch()
     return this.#strict.admit(admission, sinceMs)
   }
 

@@ -23,6 +23,13 @@ export class BulkLease {
   readonly customerId: string
   readonly limits: AccountLimits
   readonly grantedNanos: Nanos
+  /** Whether less was granted than requested. */
+  readonly isCutShort: boolean
+  /**
+   * Whether what it holds may be missed elsewhere while it is idle: there are other nodes, and it has more than an
+   * eighth of the customer's free money or requests.
+   */
+  readonly isMissed: boolean
   /** Not held, not spent and not handed back. */
   leftNanos: Nanos
   /** Held by running requests, or charged and not committed. This part must stay when the rest is handed back. */
@@ -43,12 +50,15 @@ export class BulkLease {
   usedAtMs: number
   #state: BulkLeaseState = 'serving'
 
-  constructor({ leaseId, customerId, limits }: BulkRequest, grant: BulkGrant, sentAtMs: number, nowMs: number) {
+  constructor(request: BulkRequest, grant: BulkGrant, sentAtMs: number, nowMs: number) {
+    const { leaseId, customerId, limits, wantNanos } = request
     const { heldNanos, slots, windows, databaseNowMs } = grant
     this.leaseId = leaseId
     this.customerId = customerId
     this.limits = limits
     this.grantedNanos = heldNanos
+    this.isCutShort = heldNanos < wantNanos
+    this.isMissed = grant.nodes > 1 && !isSmall(grant, limits)
     this.leftNanos = heldNanos
     this.slots = slots!
     this.#windows = windows
@@ -142,4 +152,15 @@ export class BulkLease {
   #isUnused(): boolean {
     return this.#running === 0 && this.#uncommitted === 0
   }
+}
+
+const SMALL_PART = 8
+
+/** Whether a lease has at most an eighth of what the customer had left before it. */
+function isSmall({ heldNanos, slots, windows, freeNanos, capLeftNanos }: BulkGrant, limits: AccountLimits): boolean {
+  const part = BigInt(SMALL_PART)
+  if (heldNanos * part > freeNanos || heldNanos * part > capLeftNanos) return false
+  const minuteLeft = limits.requestsPerMinute - windows.minuteUsed + slots!
+  const dayLeft = limits.requestsPerDay - windows.dayUsed + slots!
+  return slots! * SMALL_PART <= Math.min(minuteLeft, dayLeft)
 }

@@ -5,11 +5,6 @@ import type { BulkLease } from './bulk-lease.ts'
 
 /** How long the money and the requests of a lease should last. */
 const LEASE_SECONDS = 10
-/**
- * A customer gets a lease after this many requests, and only while requests arrive at least at this rate per
- * DEMAND_MS.
- */
-const REQUESTS_MIN = 4
 /** A free balance below this, or below this many of the customer's largest holds, is left to strict leases. */
 const FLOOR_NANOS = 1_000_000_000n
 const FLOOR_HOLDS = 20n
@@ -19,18 +14,22 @@ const FLOOR_HOLDS = 20n
  * Holds are worst cases, often far above the cost.
  */
 const HELD_FACTOR = 4n
-const HOLDS_MIN = 64n
-const SLOTS_SPARE = 64
+/** The room of a first lease, when nothing is known about the customer but its first request. */
+const HOLDS_MIN = 16n
+const SLOTS_SPARE = 32
 const SLOTS_MAX = 100_000
 /**
  * A lease with room left is replaced no sooner than this, so a customer's balance row is updated about once a
  * second at most.
  */
 const RENEW_MS = 1_000
-/** After a refused grant the node waits this long before it asks again. */
+/** After a refused grant the node waits this long before it asks again, and twice as long after each further one. */
 const DENIED_MS = 1_000
+const DENIED_MAX_MS = 60_000
 const RECALLED_MS = 10_000
 const DEMAND_MS = 5_000
+/** A customer is forgotten this long after the last request. The next request is then the first again. */
+const KNOWN_MS = 120_000
 
 /** The bulk leases of one customer on this node, and the demand that decides the size of the next one. */
 export class CustomerLeases {
@@ -40,7 +39,9 @@ export class CustomerLeases {
   /** The pending request for a lease. */
   #asked: BulkRequest | undefined
   #askNoSoonerThanMs: number
+  #deniedMs = DENIED_MS
   #usedAtMs: number
+  #isKnown = false
   /** The running measurement since `#sinceMs`. The two rates are from the measurement before it. */
   #sinceMs: number
   #requests = 0
@@ -59,6 +60,7 @@ export class CustomerLeases {
 
   noteRequest(holdNanos: Nanos | undefined, nowMs: number): void {
     this.#usedAtMs = nowMs
+    this.#isKnown = this.#requests > 0 || this.#requestsPerMs > 0
     this.#requests++
     if (holdNanos !== undefined && holdNanos > this.#largestHoldNanos) this.#largestHoldNanos = holdNanos
   }
@@ -74,7 +76,7 @@ export class CustomerLeases {
   /** Whether the customer has no lease, no pending grant, and no recent request. */
   isForgettable(nowMs: number): boolean {
     const isIdle = this.draining.size === 0 && this.serving === undefined && this.#asked === undefined
-    return isIdle && nowMs - this.#usedAtMs > DEMAND_MS * 2
+    return isIdle && nowMs - this.#usedAtMs > KNOWN_MS
   }
 
   drain(): void {
@@ -106,21 +108,20 @@ export class CustomerLeases {
   }
 
   /**
-   * Returns the lease to request now. Undefined when the customer has enough room or too little demand, or when a
+   * Returns the lease to request now. Undefined for the first request, when the customer has enough room, or when a
    * lease was refused or recalled recently.
    */
   ask(limits: AccountLimits, newId: () => string, nowMs: number): BulkRequest | undefined {
-    if (this.#asked !== undefined) return undefined
-    if (nowMs < this.#askNoSoonerThanMs || !this.#needsLease(nowMs)) return undefined
-    const { requestsPerMs, nanosPerMs, requests } = this.#measureDemand(nowMs)
-    if (requests < REQUESTS_MIN || requestsPerMs * DEMAND_MS < REQUESTS_MIN) return undefined
+    if (!this.mayAsk(nowMs)) return undefined
+    const { requestsPerMs, nanosPerMs } = this.#measureDemand(nowMs)
     const heldNanos = larger(this.#largestOwedNanos * HELD_FACTOR, this.#largestHoldNanos * HOLDS_MIN)
     this.#asked = {
       leaseId: newId(),
       customerId: this.customerId,
       limits,
       wantNanos: BigInt(Math.ceil(nanosPerMs * LEASE_SECONDS * 1000)) + heldNanos,
-      floorNanos: larger(FLOOR_NANOS, this.#largestHoldNanos * FLOOR_HOLDS),
+      // Requests that cost nothing need no balance.
+      floorNanos: this.#largestHoldNanos === 0n ? 0n : larger(FLOOR_NANOS, this.#largestHoldNanos * FLOOR_HOLDS),
       slots: Math.min(Math.ceil(requestsPerMs * LEASE_SECONDS * 1500) + SLOTS_SPARE, SLOTS_MAX),
     }
     return this.#asked
@@ -130,6 +131,7 @@ export class CustomerLeases {
   serve(lease: BulkLease, nowMs: number): void {
     this.#asked = undefined
     this.#askNoSoonerThanMs = nowMs
+    this.#deniedMs = DENIED_MS
     this.drain()
     this.serving = lease
     this.#largestOwedNanos = 0n
@@ -137,17 +139,25 @@ export class CustomerLeases {
 
   denyAsked(nowMs: number): void {
     this.#asked = undefined
-    this.#askNoSoonerThanMs = nowMs + DENIED_MS
+    this.#askNoSoonerThanMs = nowMs + this.#deniedMs
+    this.#deniedMs = Math.min(this.#deniedMs * 2, DENIED_MAX_MS)
   }
 
-  #needsLease(nowMs: number): boolean {
+  /** Whether `ask` returns a lease to request. */
+  mayAsk(nowMs: number): boolean {
+    // The first request is admitted by a strict lease: many customers send no second one for minutes.
+    return (
+      this.#isKnown && this.#asked === undefined && nowMs >= this.#askNoSoonerThanMs && this.#isServingTooLittle(nowMs)
+    )
+  }
+
+  #isServingTooLittle(nowMs: number): boolean {
     const lease = this.serving
     if (lease === undefined || lease.isUsedUp(nowMs)) return true
-    const { leftNanos, grantedNanos, slots, slotsUsed, sinceMs } = lease
-    // A sudden load spends its first lease early: replace it at once. If the lease never had room for many holds, the
-    // next one would not either.
-    const isSpent = leftNanos < this.#largestHoldNanos && grantedNanos >= this.#largestHoldNanos * HOLDS_MIN
-    if (isSpent) return true
+    const { leftNanos, grantedNanos, isCutShort, slots, slotsUsed, sinceMs } = lease
+    // A sudden load spends its first lease early: replace it at once. If there was no room for a larger lease, there
+    // would be none for the next one either.
+    if (leftNanos < this.#largestHoldNanos && !isCutShort) return true
     const isLow = leftNanos * 4n < grantedNanos || (slots - slotsUsed) * 4 < slots
     return isLow && nowMs - sinceMs >= RENEW_MS
   }
@@ -157,9 +167,8 @@ export class CustomerLeases {
    * previous one.
    */
   #measureDemand(nowMs: number) {
-    const elapsedMs = Math.max(nowMs - this.#sinceMs, 250)
-    const requests = this.#requests
-    const requestsPerMs = Math.max(requests / elapsedMs, this.#requestsPerMs / 2)
+    const elapsedMs = Math.max(nowMs - this.#sinceMs, 1_000)
+    const requestsPerMs = Math.max(this.#requests / elapsedMs, this.#requestsPerMs / 2)
     const nanosPerMs = Math.max(Number(this.#spentNanos) / elapsedMs, this.#nanosPerMs / 2)
     if (elapsedMs > DEMAND_MS) {
       this.#sinceMs = nowMs
@@ -168,7 +177,7 @@ export class CustomerLeases {
       this.#requestsPerMs = requestsPerMs
       this.#nanosPerMs = nanosPerMs
     }
-    return { requestsPerMs, nanosPerMs, requests }
+    return { requestsPerMs, nanosPerMs }
   }
 }
 

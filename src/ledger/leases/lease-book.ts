@@ -11,16 +11,19 @@ export interface LeaseBookDeps {
   /** False as soon as other nodes may declare this one dead. */
   readonly mayAdmit: () => boolean
   readonly newId: () => string
+  /** Called when a request was admitted and its customer should get another lease. */
+  readonly onLow: (admission: Admission) => void
 }
 
-const IDLE_MS = 3_000
+/** An idle lease is kept until its minute is over, unless it may be missed elsewhere: then this long. */
+const MISSED_IDLE_MS = 3_000
 
 /**
  * The bulk leases of one node: admits requests from them in memory, measures what each customer needs, and
  * decides what can be handed back. A plain state machine: the ledger sends what the book asks for and reports
  * the results.
  *
- * A lease serves until it is low, idle or recalled, or its minute is over. It is never topped up: a new lease
+ * A lease serves until it is low, recalled or missed elsewhere, or its minute is over. It is never topped up: a new lease
  * replaces it, and the old one drains. A draining lease first hands back what its running and uncommitted
  * requests do not need, hands back more when a recall asks for it, and is closed when the last of its charges
  * is committed.
@@ -29,13 +32,15 @@ export class LeaseBook {
   readonly #monotonicMs: () => number
   readonly #mayAdmit: () => boolean
   readonly #newId: () => string
+  readonly #onLow: (admission: Admission) => void
   readonly #customers = new Map<string, CustomerLeases>()
   readonly #leases = new Map<string, BulkLease>()
 
-  constructor({ monotonicMs, mayAdmit, newId }: LeaseBookDeps) {
+  constructor({ monotonicMs, mayAdmit, newId, onLow }: LeaseBookDeps) {
     this.#monotonicMs = monotonicMs
     this.#mayAdmit = mayAdmit
     this.#newId = newId
+    this.#onLow = onLow
   }
 
   /** Customers that have leases or recent requests. */
@@ -60,11 +65,27 @@ export class LeaseBook {
 
   // ---------------------------------------------------------------- requests
 
-  /** Holds money and a slot for the request. Undefined when the customer has no serving lease with room. */
-  reserve({ customerId, limits, ask }: Admission): AdmissionResult | undefined {
-    const customer = this.#customers.get(customerId)
-    if (customer === undefined) return undefined
+  /** Counts a new request towards the demand for a lease, then does the same as `reserve`. */
+  admit(admission: Admission): AdmissionResult | undefined {
     const nowMs = this.#monotonicMs()
+    let customer = this.#customers.get(admission.customerId)
+    if (customer === undefined) {
+      customer = new CustomerLeases(admission.customerId, nowMs)
+      this.#customers.set(admission.customerId, customer)
+    }
+    customer.noteRequest(admission.ask?.wantNanos, nowMs)
+    const result = this.#reserveFrom(customer, admission, nowMs)
+    if (result !== undefined && customer.mayAsk(nowMs)) this.#onLow(admission)
+    return result
+  }
+
+  /** Holds money and a slot for the request. Undefined when the customer has no serving lease with room. */
+  reserve(admission: Admission): AdmissionResult | undefined {
+    const customer = this.#customers.get(admission.customerId)
+    return customer === undefined ? undefined : this.#reserveFrom(customer, admission, this.#monotonicMs())
+  }
+
+  #reserveFrom(customer: CustomerLeases, { limits, ask }: Admission, nowMs: number): AdmissionResult | undefined {
     const lease = customer.serving
     if (lease === undefined || lease.isUsedUp(nowMs) || !this.#mayAdmit()) return undefined
     if (!isSame(lease.limits, limits)) {
@@ -73,24 +94,12 @@ export class LeaseBook {
     }
     const holdNanos = ask?.wantNanos
     if (holdNanos !== undefined && holdNanos > lease.leftNanos) return undefined
-    customer.noteRequest(holdNanos, nowMs)
     lease.count(nowMs)
     const windows = lease.windows()
     if (holdNanos === undefined) return { kind: 'counted', windows }
     lease.hold(holdNanos)
     customer.noteOwed(lease.owedNanos)
     return { kind: 'granted', hold: { leaseId: lease.leaseId, nanos: holdNanos, isOpen: true }, windows }
-  }
-
-  /** Counts a request towards the demand for a lease, after the database admitted it. */
-  observe({ customerId, ask }: Admission): void {
-    const nowMs = this.#monotonicMs()
-    let customer = this.#customers.get(customerId)
-    if (customer === undefined) {
-      customer = new CustomerLeases(customerId, nowMs)
-      this.#customers.set(customerId, customer)
-    }
-    customer.noteRequest(ask?.wantNanos, nowMs)
   }
 
   /** Ends a request at this cost. Call it once per hold. Returns false when the lease is gone. */
@@ -114,6 +123,7 @@ export class LeaseBook {
    * `denied`.
    */
   wanted(customerId: string, limits: AccountLimits): BulkRequest | undefined {
+    if (!this.#mayAdmit()) return undefined
     return this.#customers.get(customerId)?.ask(limits, this.#newId, this.#monotonicMs())
   }
 
@@ -158,7 +168,7 @@ export class LeaseBook {
   }
 
   /**
-   * Drains every lease that is idle or out of date, and with `all` every lease. Returns what to hand back
+   * Drains every lease that is missed elsewhere or out of date, and with `all` every lease. Returns what to hand back
    * now. Forgets customers that have no lease and no recent request.
    */
   collect(all = false): LeaseReturn[] {
@@ -167,7 +177,8 @@ export class LeaseBook {
     for (const customer of this.#customers.values()) {
       const { serving } = customer
       if (serving !== undefined) {
-        const isDone = nowMs >= serving.untilMs || nowMs - serving.usedAtMs >= IDLE_MS || !this.#mayAdmit()
+        const isIdle = serving.isMissed && nowMs - serving.usedAtMs >= MISSED_IDLE_MS
+        const isDone = nowMs >= serving.untilMs || isIdle || !this.#mayAdmit()
         if (all || isDone) customer.drain()
       }
       for (const lease of customer.draining) {

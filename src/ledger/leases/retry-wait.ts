@@ -1,4 +1,4 @@
-import { SETTLE_LINGER_MS } from '../settlement/settlement-queue.ts'
+import { SETTLE_LINGER_MS } from '../settlement/settlement-lanes.ts'
 import { isRefusedByWindow } from './admission.ts'
 import type { AdmissionDeps } from './admission-deps.ts'
 import type { PendingStrict, Refused } from './pending-admission.ts'
@@ -41,7 +41,7 @@ export function createRetryWait(
     // Also when nothing will come back, so that the refusal reports the committed spend.
     if (!isForRequests && !waitedFor.settlements && settlements.has(customerId)) {
       waitedFor.settlements = true
-      const settled = settlements.flush()
+      const settled = settlements.flush(customerId)
       return isForHolds && !canDoWithLess ? settled : briefly(settled)
     }
     const isShort = ask !== null && (freeNanos < ask.floorNanos || capLeftNanos < ask.floorNanos)

@@ -90,12 +90,6 @@ export class StrictAdmissions {
   }
 
   #grant({ request, resolve }: PendingStrict, { heldNanos, windows }: Granted): void {
-    // Keys with a limit never use a bulk lease, so their requests do not count as demand for one.
-    if (request.keyLimit === null) {
-      this.#deps.book.observe(request)
-      // Collecting also forgets customers that have no recent request.
-      this.#deps.returns.watch()
-    }
     resolve({ kind: 'granted', hold: { leaseId: request.requestId, nanos: heldNanos, isOpen: true }, windows })
   }
 

@@ -1,5 +1,5 @@
 import type { Nanos } from '../../domain/money.ts'
-import { type LinkedItem, LinkedSet } from '../../runtime/linked-set.ts'
+import type { LinkedItem } from '../../runtime/linked-set.ts'
 import type { JournalEntry } from '../journal/journal.ts'
 import type { Settlement } from './settlement.ts'
 import type { KeptText } from './text-arena.ts'
@@ -61,38 +61,3 @@ export class PendingSettlement implements LinkedItem<PendingSettlement> {
 }
 
 const noop = () => {}
-
-/** All settlements of this node that are not committed, oldest first. */
-export class PendingSettlements {
-  readonly #entries = new LinkedSet<PendingSettlement>()
-  readonly #countByCustomer = new Map<string, number>()
-
-  get size(): number {
-    return this.#entries.size
-  }
-
-  get oldest(): PendingSettlement | undefined {
-    return this.#entries.oldest
-  }
-
-  has(customerId: string): boolean {
-    return this.#countByCustomer.has(customerId)
-  }
-
-  add(entry: PendingSettlement): void {
-    this.#entries.add(entry)
-    this.#countByCustomer.set(entry.customerId, (this.#countByCustomer.get(entry.customerId) ?? 0) + 1)
-  }
-
-  remove(entry: PendingSettlement): void {
-    if (!entry.isListed) return
-    this.#entries.remove(entry)
-    const left = this.#countByCustomer.get(entry.customerId)! - 1
-    if (left > 0) this.#countByCustomer.set(entry.customerId, left)
-    else this.#countByCustomer.delete(entry.customerId)
-  }
-
-  [Symbol.iterator](): Generator<PendingSettlement, void> {
-    return this.#entries[Symbol.iterator]()
-  }
-}

@@ -2,22 +2,23 @@ import { ApiError } from '../../domain/errors.ts'
 import type { Hold } from '../../domain/handoff.ts'
 import { chargeWithinHold, type Nanos } from '../../domain/money.ts'
 import { failpoint } from '../../runtime/failpoint.ts'
+import { LinkedSet } from '../../runtime/linked-set.ts'
 import type { Log } from '../../runtime/log.ts'
 import { createPeriodicCheck, type PeriodicCheck } from '../../runtime/periodic-check.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
 import { noAccount } from '../accounts/no-account.ts'
-import { BatchQueue } from '../batch-queue.ts'
 import type { Journal } from '../journal/journal.ts'
 import type { LeaseBook } from '../leases/lease-book.ts'
 import type { UnconfirmedLeases } from '../leases/unconfirmed-leases.ts'
 import type { LedgerStore } from '../ledger-store.ts'
 import { createJournalRefusalLog } from './journal-refusal-log.ts'
 import { logSettleEffects } from './log-settle-effects.ts'
-import { PendingSettlement, PendingSettlements } from './pending-settlement.ts'
+import { PendingSettlement } from './pending-settlement.ts'
 import { type RecoveredRecord, recoveredSettlements } from './recovered-settlements.ts'
 import { closeHold, type Settlement, voided } from './settlement.ts'
+import { SettlementLanes } from './settlement-lanes.ts'
 import { decodeSettlement, encodeSettlement, RECORD_SEPARATOR } from './settlement-record.ts'
-import { createTextArena } from './text-arena.ts'
+import { createTextArena, type JoinTexts } from './text-arena.ts'
 
 export interface SettlementQueueDeps {
   readonly store: Pick<LedgerStore, 'settle'>
@@ -31,8 +32,6 @@ export interface SettlementQueueDeps {
   readonly log: Pick<Log, 'warn' | 'error'> | undefined
 }
 
-/** With a journal no caller waits for the commit, so batches wait to fill up. Balances are at most this late. */
-export const SETTLE_LINGER_MS = 50
 const LAG_MAX_MS = 30_000
 const WATCH_MS = 250
 
@@ -42,19 +41,20 @@ const WATCH_MS = 250
  */
 export class SettlementQueue {
   readonly #deps: SettlementQueueDeps
-  readonly #pending = new PendingSettlements()
+  /** Settlements that are not committed, oldest first. */
+  readonly #pending = new LinkedSet<PendingSettlement>()
   readonly #arena = createTextArena()
-  readonly #queue: BatchQueue<PendingSettlement>
+  readonly #lanes: SettlementLanes
   readonly #watch: PeriodicCheck
   readonly #logRefusal: (failure: unknown) => void
 
   constructor(deps: SettlementQueueDeps) {
     this.#deps = deps
-    this.#queue = new BatchQueue({
+    this.#lanes = new SettlementLanes({
       scheduler: deps.scheduler,
-      lingerMs: deps.journal === null ? 0 : SETTLE_LINGER_MS,
-      send: (batch, attempt) => this.#send(batch, attempt),
-      // A finished entry must not be sent again, whatever failed after its commit: its bytes may be reused by now.
+      isAwaited: deps.journal === null,
+      send: (batch, attempt, join) => this.#send(batch, attempt, join),
+      // Not when it is finished, whatever failed after its commit: its bytes may be reused by now.
       isWanted: entry => entry.isListed,
       onTransientError: (batch, error) => {
         deps.log?.warn({ err: error, settlements: batch.length }, 'settlements could not be committed; trying again')
@@ -65,14 +65,12 @@ export class SettlementQueue {
     this.#logRefusal = createJournalRefusalLog(deps.scheduler, deps.log)
   }
 
-  /** Settlements that are not committed yet. */
   get size(): number {
     return this.#pending.size
   }
 
-  /** Whether charges of this customer are not committed yet. */
   has(customerId: string): boolean {
-    return this.#pending.has(customerId)
+    return this.#lanes.has(customerId)
   }
 
   /** Whether the oldest charge has waited so long that no more requests should be admitted in memory. */
@@ -113,17 +111,17 @@ export class SettlementQueue {
         }),
     )
     // A record that PostgreSQL rejects was logged and must not keep the gateway from starting.
-    await Promise.all([Promise.allSettled(all), this.#queue.flush()])
+    await Promise.all([Promise.allSettled(all), this.#lanes.flush()])
     return recovered.length
   }
 
-  /** Resolves when every settlement that is in the queue now is committed or given up. */
-  flush(): Promise<void> {
-    return this.#queue.flush()
+  /** Resolves when every settlement that is queued now, or every one of this customer, is committed or given up. */
+  flush(customerId?: string): Promise<void> {
+    return this.#lanes.flush(customerId)
   }
 
   stop(): void {
-    this.#queue.stop()
+    this.#lanes.stop()
     this.#watch.stop()
   }
 
@@ -139,7 +137,7 @@ export class SettlementQueue {
     const sinceMs = this.#deps.scheduler.monotonicMs()
     const entry = new PendingSettlement(settlement, kept, bookedNanos, sinceMs, resolve, reject)
     this.#pending.add(entry)
-    this.#queue.push(entry)
+    this.#lanes.push(entry)
     return entry
   }
 
@@ -147,7 +145,7 @@ export class SettlementQueue {
     journal.write(record, (failure, written) => {
       if (written === undefined) {
         this.#logRefusal(failure)
-        void this.#queue.flush()
+        void this.#lanes.flush()
         return
       }
       const superseded = entry.isListed ? entry.written : written
@@ -157,11 +155,11 @@ export class SettlementQueue {
     })
   }
 
-  async #send(batch: readonly PendingSettlement[], attempt: number): Promise<void> {
+  async #send(batch: readonly PendingSettlement[], attempt: number, join: JoinTexts): Promise<void> {
     const { store, nodeShard, log } = this.#deps
     failpoint('settlements-before-send')
     const records = batch.map(entry => entry.record)
-    const effects = await store.settle(nodeShard, this.#arena.joined(records, RECORD_SEPARATOR))
+    const effects = await store.settle(nodeShard, join(records, RECORD_SEPARATOR))
     failpoint('settlements-committed')
     if (effects.size > 0) logSettleEffects(log, batch, effects, attempt)
     for (const entry of batch) {
@@ -182,9 +180,10 @@ export class SettlementQueue {
     // The book keeps the lease: if it exists after all, it must be handed back.
     book.recall([leaseId])
     if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)
+    this.#lanes.remove(entry)
     this.#rewrite(entry, { ...this.#settlementOf(entry), leaseId: requestId })
     entry.bookedNanos = null
-    this.#queue.push(entry)
+    this.#lanes.push(entry)
   }
 
   #reject(entry: PendingSettlement, error: unknown): void {
@@ -201,6 +200,7 @@ export class SettlementQueue {
   #finish(entry: PendingSettlement, error: unknown): void {
     const { book, journal, unconfirmedLeases } = this.#deps
     const { requestId, leaseId } = entry
+    if (entry.isListed) this.#lanes.remove(entry)
     this.#pending.remove(entry)
     this.#arena.drop(entry.record)
     if (entry.bookedNanos !== null) book.settled(leaseId, entry.bookedNanos)

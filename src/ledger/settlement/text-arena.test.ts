@@ -1,14 +1,23 @@
 import { expect, test } from 'vitest'
-import { createTextArena } from './text-arena.ts'
+import { createTextArena, createTextJoiner } from './text-arena.ts'
 
 test('reads texts with any characters back, alone and joined', () => {
   const arena = createTextArena(64)
   const texts = ['a', 'äöü €', '𝄞'.repeat(100), 'plain']
   const kept = texts.map(text => arena.keep(text))
   expect(kept.map(arena.textOf)).toEqual(texts)
-  expect(arena.joined(kept, ',').toString()).toBe(texts.join(','))
+  const join = createTextJoiner()
+  expect(join(kept, ',').toString()).toBe(texts.join(','))
   // A shorter text in the same memory.
-  expect(arena.joined([kept[0]!], ',').toString()).toBe(texts[0])
+  expect(join([kept[0]!], ',').toString()).toBe(texts[0])
+})
+
+test('joined texts stay valid while another joiner joins texts', () => {
+  const arena = createTextArena(64)
+  const [one, two] = [arena.keep('one'), arena.keep('two')]
+  const joined = createTextJoiner()([one, one], ',')
+  createTextJoiner()([two, two], ',')
+  expect(joined.toString()).toBe('one,one')
 })
 
 test('dropping a text frees its memory and changes no other text', () => {

@@ -1,15 +1,13 @@
 /**
  * Keeps texts as bytes outside the JavaScript heap while they wait.
  *
- * A settlement waits about 50 ms for its commit. On a busy gateway that is long enough for an object to be promoted
+ * A settlement waits 50 to 500 ms for its commit. On a busy gateway that is long enough for an object to be promoted
  * to the old generation of the heap, where it soon becomes garbage. Kept as objects, settlements produced 2 kB of
  * such garbage per request and caused nearly all full collections.
  */
 export interface TextArena {
   keep(text: string): KeptText
   textOf(text: KeptText): string
-  /** Joins one or more texts with an ASCII separator. The bytes are valid until the next call. */
-  joined(texts: readonly KeptText[], separator: string): Buffer
   /** Releases the memory of a text. Dropping it twice does nothing. */
   drop(text: KeptText): void
 }
@@ -30,13 +28,12 @@ interface Slab {
 }
 
 /** How many empty slabs are kept. More are in use only while settlements pile up. */
-const SPARE_SLABS_MAX = 8
+const SPARE_SLABS_MAX = 24
 
 export function createTextArena(slabBytes = 1 << 18): TextArena {
   const spare: Slab[] = []
   let current = newSlab(slabBytes)
   let used = 0
-  let buffer = Buffer.alloc(0)
 
   return {
     keep(text) {
@@ -52,19 +49,6 @@ export function createTextArena(slabBytes = 1 << 18): TextArena {
       return { slab: current, start, end: used, isKept: true }
     },
     textOf: ({ slab, start, end }) => slab.bytes.toString('utf8', start, end),
-    joined(texts, separator) {
-      const separatorByte = separator.charCodeAt(0)
-      let length = texts.length - 1
-      for (const { start, end } of texts) length += end - start
-      // Reused: a new buffer per batch would reach the old generation, and only a full collection frees that.
-      if (length > buffer.length) buffer = Buffer.allocUnsafeSlow(length * 2)
-      let at = 0
-      for (const { slab, start, end } of texts) {
-        if (at > 0) buffer[at++] = separatorByte
-        at += slab.bytes.copy(buffer, at, start, end)
-      }
-      return buffer.subarray(0, length)
-    },
     drop(text) {
       if (!text.isKept) return
       text.isKept = false
@@ -79,4 +63,25 @@ export function createTextArena(slabBytes = 1 << 18): TextArena {
 
 function newSlab(bytes: number): Slab {
   return { bytes: Buffer.allocUnsafeSlow(bytes), live: 0 }
+}
+
+/** Joins one or more texts with an ASCII separator. The bytes are valid until the next call. */
+export type JoinTexts = (texts: readonly KeptText[], separator: string) => Buffer
+
+/** Call it once for each place that may wait for its bytes to be sent while another one joins texts. */
+export function createTextJoiner(): JoinTexts {
+  // Reused: a new buffer per batch would reach the old generation, and only a full collection frees that.
+  let buffer = Buffer.alloc(0)
+  return (texts, separator) => {
+    const separatorByte = separator.charCodeAt(0)
+    let length = texts.length - 1
+    for (const { start, end } of texts) length += end - start
+    if (length > buffer.length) buffer = Buffer.allocUnsafeSlow(length * 2)
+    let at = 0
+    for (const { slab, start, end } of texts) {
+      if (at > 0) buffer[at++] = separatorByte
+      at += slab.bytes.copy(buffer, at, start, end)
+    }
+    return buffer.subarray(0, length)
+  }
 }
