@@ -1,8 +1,8 @@
 import type { ChatJob } from '../domain/chat-job.ts'
 import { ApiError, type ErrorFacts } from '../domain/errors.ts'
 import { type Nanos, usd, usdText } from '../domain/money.ts'
+import { secondsUntilWindowEnd } from '../domain/windows.ts'
 import type { Admission, AdmissionResult } from '../ledger/leases/admission.ts'
-import { secondsUntilWindowEnd } from '../limits/window-view.ts'
 
 type Refused = Extract<AdmissionResult, { kind: 'refused' }>
 

@@ -230,6 +230,11 @@ export class ApiError extends Error {
 export const MEMORY_USED_UP =
   'The gateway has no memory left for this request: too many large requests and answers are running. You were not charged. Retry later.'
 
+/** Builds the refusal of a request that gets no memory. */
+export function memoryUsedUp(): ApiError {
+  return new ApiError('overloaded', { message: MEMORY_USED_UP })
+}
+
 /** Builds the refusal of a model that exists but is not allowed for the key. */
 export function modelNotAllowed(modelId: string): ApiError {
   return new ApiError('model_not_allowed', {

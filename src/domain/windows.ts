@@ -5,3 +5,11 @@ export interface WindowCounts {
   readonly minuteEndsAtEpochMs: number
   readonly dayEndsAtEpochMs: number
 }
+
+/**
+ * Returns the whole seconds until a window ends, for Retry-After. At least 1: a retry after 0 seconds would
+ * be refused again.
+ */
+export function secondsUntilWindowEnd(windowEndsAtEpochMs: number, nowMs: number): number {
+  return Math.max(1, Math.ceil((windowEndsAtEpochMs - nowMs) / 1000))
+}

@@ -1,4 +1,5 @@
 import type { Writable } from 'node:stream'
+import type { ByteAccount } from '../runtime/byte-budget.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import type { HeaderList } from './header-list.ts'
 
@@ -17,10 +18,10 @@ export interface GenerationRequest {
   header(name: GenerationHeader): string | undefined
   /**
    * Reads the body. Call it once. Rejects with `request_too_large` as soon as the size is known to exceed the
-   * limit (the rest is discarded), and with `invalid_json` when the client disconnects before the end.
-   * `receiveBody` checks the media type first.
+   * limit (the rest is discarded), with `overloaded` as soon as `memory` gives nothing for the next bytes, and with
+   * `invalid_json` when the client disconnects before the end. `receiveBody` checks the media type first.
    */
-  readBody(limitBytes: number): Promise<Buffer>
+  readBody(limitBytes: number, memory: ByteAccount): Promise<Buffer>
 }
 
 /** The headers that the gateway reads by name. A new one also needs a case in `parsePlainRequest`. */

@@ -1,14 +1,16 @@
-import { ApiError, MEMORY_USED_UP } from '../domain/errors.ts'
+import { ApiError, memoryUsedUp } from '../domain/errors.ts'
 import type { ByteAccount, ByteBudget } from '../runtime/byte-budget.ts'
 import { type CancelSignal, CancelSource } from '../runtime/cancel-signal.ts'
 import { type LinkedItem, LinkedSet } from '../runtime/linked-set.ts'
 
 /**
- * The generation requests that run on this node. Limits their number, and aborts them when the gateway must
- * stop.
+ * The generation requests on this node. Limits how many run and how much memory they occupy, in total and for each
+ * customer, and aborts them when the gateway must stop.
  */
 export interface InFlight {
-  enter(): Running
+  /** Call it before the body is read. The request must `start` before it runs, and must `leave`. */
+  open(customerId: string): Running
+  /** Running requests. */
   readonly count: number
   /** Refuses new requests with `server_shutdown` from now on. */
   close(): void
@@ -26,63 +28,111 @@ export interface Running {
   readonly signal: CancelSignal
   /** The memory that the request takes of the node's budget. `leave` gives all of it back. */
   readonly memory: ByteAccount
-  /** The error that refuses the request; null when it may run. */
-  readonly refusal: ApiError | null
+  /** Takes one of the places. Returns the error that refuses the request, or null if it may run. */
+  start(): ApiError | null
   abort(reason: unknown): void
   leave(): void
 }
 
+/**
+ * A customer may have up to this multiple of the free places. Alone it gets three quarters of all places, beside
+ * others less, and some always stay free for a customer that has none (dynamic thresholds, Choudhury and Hahne 1998).
+ */
+const FREE_PLACES_MULTIPLE = 3
+/** The same for memory, of which a customer alone gets half before its bodies are refused, and two thirds in all. */
+const FREE_BYTES_MULTIPLE = 2
+
 export function createInFlight({ max, memory }: { max: number; memory: ByteBudget }): InFlight {
-  const running = new LinkedSet<RunningRequest>()
-  let closed = false
-  let onIdle: (() => void)[] = []
-  const refusal = () => {
-    if (closed) return new ApiError('server_shutdown')
-    if (running.size >= max) return new ApiError('overloaded')
-    return memory.hasRoomForNew ? null : memoryUsedUp()
-  }
-  const leave = (request: RunningRequest) => {
-    running.remove(request)
-    if (running.size > 0) return
-    for (const resolve of onIdle) resolve()
-    onIdle = []
-  }
-  return {
-    enter() {
-      const request = new RunningRequest(refusal(), memory, leave)
-      running.add(request)
-      return request
-    },
-    get count() {
-      return running.size
-    },
-    close() {
-      closed = true
-    },
-    get isClosed() {
-      return closed
-    },
-    abortAll() {
-      for (const request of running) request.abort(new ApiError('server_shutdown'))
-    },
-    async idleWithin(timeoutMs, signal) {
-      if (running.size === 0 || signal?.aborted) return
-      await new Promise<void>(resolve => {
-        const timer = setTimeout(resolve, timeoutMs)
-        const done = () => {
-          clearTimeout(timer)
-          resolve()
-        }
-        onIdle.push(done)
-        signal?.addEventListener('abort', done, { once: true })
-      })
-    },
-  }
+  return new Requests(max, memory)
 }
 
-/** The refusal of a request when the bodies and answers in memory have reached their limit. */
-function memoryUsedUp(): ApiError {
-  return new ApiError('overloaded', { message: MEMORY_USED_UP })
+class Requests implements InFlight {
+  readonly #running = new LinkedSet<RunningRequest>()
+  readonly #shares = new CustomerShares()
+  readonly #max: number
+  readonly #memory: ByteBudget
+  #isClosed = false
+  #onIdle: (() => void)[] = []
+
+  constructor(max: number, memory: ByteBudget) {
+    this.#max = max
+    this.#memory = memory
+  }
+
+  open(customerId: string): Running {
+    return new RunningRequest(this, this.#shares.of(customerId))
+  }
+
+  /** Adds the request to the running ones, or returns its refusal. */
+  start(request: RunningRequest, share: CustomerShare): ApiError | null {
+    const refusal = this.#refusal(share)
+    if (refusal !== null) return refusal
+    this.#running.add(request)
+    share.running++
+    return null
+  }
+
+  #refusal(share: CustomerShare): ApiError | null {
+    if (this.#isClosed) return new ApiError('server_shutdown')
+    const free = this.#max - this.#running.size
+    if (free <= 0) return new ApiError('overloaded')
+    if (share.running >= free * FREE_PLACES_MULTIPLE) {
+      return new ApiError('overloaded', {
+        message: `Your account already runs ${share.running} requests on this server, and the other places are kept for others. Retry when some have finished.`,
+      })
+    }
+    return this.#memory.hasRoomForNew ? null : memoryUsedUp()
+  }
+
+  /** Takes memory for a request, if its customer may have it. */
+  take(bytes: number, share: CustomerShare, isRunning: boolean): boolean {
+    const free = isRunning ? this.#memory.freeBytes : this.#memory.freeForNewBytes
+    if (share.bytes + bytes > (free - bytes) * FREE_BYTES_MULTIPLE || !this.#memory.take(bytes)) return false
+    share.bytes += bytes
+    return true
+  }
+
+  give(bytes: number, share: CustomerShare): void {
+    share.bytes -= bytes
+    this.#memory.give(bytes)
+  }
+
+  leave(request: RunningRequest, share: CustomerShare): void {
+    share.running--
+    this.#running.remove(request)
+    if (this.#running.size > 0) return
+    for (const resolve of this.#onIdle) resolve()
+    this.#onIdle = []
+  }
+
+  get count(): number {
+    return this.#running.size
+  }
+
+  close(): void {
+    this.#isClosed = true
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
+  abortAll(): void {
+    for (const request of this.#running) request.abort(new ApiError('server_shutdown'))
+  }
+
+  async idleWithin(timeoutMs: number, signal?: AbortSignal): Promise<void> {
+    if (this.#running.size === 0 || signal?.aborted) return
+    await new Promise<void>(resolve => {
+      const timer = setTimeout(resolve, timeoutMs)
+      const done = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+      this.#onIdle.push(done)
+      signal?.addEventListener('abort', done, { once: true })
+    })
+  }
 }
 
 /** One object per request: its place in the list, its signal and its account. */
@@ -92,21 +142,24 @@ class RunningRequest extends CancelSource implements Running, ByteAccount, Linke
   isListed = false
   readonly signal: CancelSignal = this
   readonly memory: ByteAccount = this
-  readonly refusal: ApiError | null
-  readonly #budget: ByteAccount
-  readonly #onLeave: (request: RunningRequest) => void
+  readonly #requests: Requests
+  readonly #share: CustomerShare
   #takenBytes = 0
   #hasLeft = false
 
-  constructor(refusal: ApiError | null, budget: ByteAccount, onLeave: (request: RunningRequest) => void) {
+  constructor(requests: Requests, share: CustomerShare) {
     super()
-    this.refusal = refusal
-    this.#budget = budget
-    this.#onLeave = onLeave
+    this.#requests = requests
+    this.#share = share
+    share.opened++
+  }
+
+  start(): ApiError | null {
+    return this.#requests.start(this, this.#share)
   }
 
   take(bytes: number): boolean {
-    if (this.#hasLeft || !this.#budget.take(bytes)) return false
+    if (this.#hasLeft || !this.#requests.take(bytes, this.#share, this.isListed)) return false
     this.#takenBytes += bytes
     return true
   }
@@ -115,12 +168,43 @@ class RunningRequest extends CancelSource implements Running, ByteAccount, Linke
   give(bytes: number): void {
     const given = Math.min(bytes, this.#takenBytes)
     this.#takenBytes -= given
-    this.#budget.give(given)
+    this.#requests.give(given, this.#share)
   }
 
   leave(): void {
     this.#hasLeft = true
     this.give(this.#takenBytes)
-    this.#onLeave(this)
+    this.#share.opened--
+    if (this.isListed) this.#requests.leave(this, this.#share)
+  }
+}
+
+/** What the requests of one customer occupy on this node. */
+interface CustomerShare {
+  /** Requests that have been opened and have not left. */
+  opened: number
+  /** Of these, the requests that run. */
+  running: number
+  /** Bytes of their bodies and answers. */
+  bytes: number
+}
+
+const SHARES_KEPT_MAX = 10_000
+
+/** The shares of all customers with requests on this node. Shares without requests are dropped now and then. */
+class CustomerShares {
+  readonly #shares = new Map<string, CustomerShare>()
+
+  of(customerId: string): CustomerShare {
+    const known = this.#shares.get(customerId)
+    if (known !== undefined) return known
+    if (this.#shares.size >= SHARES_KEPT_MAX) this.#dropUnused()
+    const share: CustomerShare = { opened: 0, running: 0, bytes: 0 }
+    this.#shares.set(customerId, share)
+    return share
+  }
+
+  #dropUnused(): void {
+    for (const [customerId, { opened }] of this.#shares) if (opened === 0) this.#shares.delete(customerId)
   }
 }

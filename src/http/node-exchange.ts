@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { ApiError } from '../domain/errors.ts'
+import { ApiError, memoryUsedUp } from '../domain/errors.ts'
+import type { ByteAccount } from '../runtime/byte-budget.ts'
 import type { CancelSignal } from '../runtime/cancel-signal.ts'
 import {
   drained,
@@ -31,16 +32,24 @@ export class NodeRequest implements GenerationRequest {
     return this.#request.headers[name] as string | undefined
   }
 
-  readBody(limitBytes: number): Promise<Buffer> {
+  readBody(limitBytes: number, memory: ByteAccount): Promise<Buffer> {
     const request = this.#request
     if (Number(request.headers['content-length']) > limitBytes) return Promise.reject(bodyTooLarge(limitBytes))
     return new Promise((resolve, reject) => {
       let pieces: Buffer[] = []
       let bytes = 0
+      let isRefused = false
       request.on('data', (piece: Buffer) => {
         bytes += piece.length
-        if (bytes <= limitBytes) pieces.push(piece)
-        else reject(bodyTooLarge(limitBytes))
+        if (isRefused) return
+        const refusal =
+          bytes > limitBytes ? bodyTooLarge(limitBytes) : memory.take(piece.length) ? null : memoryUsedUp()
+        if (refusal === null) pieces.push(piece)
+        else {
+          isRefused = true
+          pieces = []
+          reject(refusal)
+        }
       })
       request.on('end', () => {
         resolve(pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces))

@@ -1,4 +1,5 @@
 import { ApiError } from '../domain/errors.ts'
+import type { ByteAccount } from '../runtime/byte-budget.ts'
 import type { GenerationRequest } from './generation-exchange.ts'
 
 type BodyRequest = Pick<GenerationRequest, 'header' | 'readBody'>
@@ -7,7 +8,7 @@ type BodyRequest = Pick<GenerationRequest, 'header' | 'readBody'>
  * Reads the body of a JSON request; returns an empty buffer when there is none. Rejects with
  * `unsupported_media_type`, and with the errors of `readBody`.
  */
-export function receiveBody(request: BodyRequest, limitBytes: number): Promise<Buffer> {
+export function receiveBody(request: BodyRequest, limitBytes: number, memory: ByteAccount): Promise<Buffer> {
   const hasNoBody =
     request.header('transfer-encoding') === undefined && (request.header('content-length') ?? '0') === '0'
   const contentType = request.header('content-type') ?? (hasNoBody ? JSON_TYPE : '')
@@ -15,7 +16,7 @@ export function receiveBody(request: BodyRequest, limitBytes: number): Promise<B
     return Promise.reject(new ApiError('unsupported_media_type', { param: 'Content-Type' }))
   }
   const refusal = codingRefusal(request.header('content-encoding') ?? '') ?? charsetRefusal(contentType)
-  return refusal === undefined ? request.readBody(limitBytes) : Promise.reject(refusal)
+  return refusal === undefined ? request.readBody(limitBytes, memory) : Promise.reject(refusal)
 }
 
 const JSON_TYPE = 'application/json'

@@ -1,6 +1,6 @@
 import { ApiError } from '../domain/errors.ts'
+import { secondsUntilWindowEnd } from '../domain/windows.ts'
 import type { Clock } from '../runtime/clock.ts'
-import { secondsUntilWindowEnd } from './window-view.ts'
 
 /** Limits requests to the usage endpoints per node, to protect the database. Chat requests do not count. */
 export interface ReportLimiter {

@@ -95,11 +95,3 @@ export function rateLimitHeaders(limits: AccountLimits, counts: WindowCounts, no
 function resetText(epochMs: number, nowMs: number): string {
   return `${Math.max(0, Math.ceil((epochMs - nowMs) / 1000))}s`
 }
-
-/**
- * Returns the whole seconds until a window ends, for Retry-After. At least 1: a retry after 0 seconds would
- * be refused again.
- */
-export function secondsUntilWindowEnd(windowEndsAtEpochMs: number, nowMs: number): number {
-  return Math.max(1, Math.ceil((windowEndsAtEpochMs - nowMs) / 1000))
-}

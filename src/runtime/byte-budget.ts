@@ -39,9 +39,13 @@ export class ByteBudget implements ByteAccount {
     return true
   }
 
-  /** Like `take`, for a request that is not running yet. */
-  takeForNew(bytes: number): boolean {
-    return this.#usedBytes + bytes <= this.maxBytes * SHARE_FOR_NEW && this.take(bytes)
+  get freeBytes(): number {
+    return this.maxBytes - this.#usedBytes
+  }
+
+  /** What requests that are not running yet may take; below 0 when running ones have taken more than their share. */
+  get freeForNewBytes(): number {
+    return this.maxBytes * SHARE_FOR_NEW - this.#usedBytes
   }
 
   give(bytes: number): void {

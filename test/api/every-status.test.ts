@@ -46,6 +46,7 @@ const endpoints: readonly Endpoint[] = [
         throw new Error('an internal secret')
       },
       inFlight: { isClosed: false } as never,
+      invalidRequests: { refuseExcess() {}, note() {} },
       pingMs: 1_000,
     },
     chatDialect,

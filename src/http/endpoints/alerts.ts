@@ -10,6 +10,7 @@ import {
   showDeliveries,
   testedAlert,
 } from '../../api/alerts.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
 import type { Endpoint, EndpointContext } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
 import { receiveBody } from '../receive-body.ts'
@@ -55,7 +56,7 @@ export function alertEndpoints(deps: { alerts: Alerts; bodyLimitBytes: number })
       async handle({ caller, request, reply }) {
         const { rule, secret } = await alerts.add(
           caller,
-          parseAlertRequest(await receiveBody(new NodeRequest(request.raw), deps.bodyLimitBytes)),
+          parseAlertRequest(await receiveBody(new NodeRequest(request.raw), deps.bodyLimitBytes, uncounted)),
         )
         reply.header('cache-control', 'no-store')
         return { ...showAlert(rule, 'whole'), secret }

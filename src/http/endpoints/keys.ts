@@ -1,5 +1,6 @@
 import { deletedKey, issuedKey, keyList, keyRequest, parseKeyRequest, showKey } from '../../api/keys.ts'
 import type { KeyRing } from '../../auth/key-ring.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { NodeRequest } from '../node-exchange.ts'
@@ -51,7 +52,7 @@ export function keyCreate({
     },
     async handle({ caller, request, reply }) {
       const keyOptions = parseKeyRequest(
-        await receiveBody(new NodeRequest(request.raw), bodyLimitBytes),
+        await receiveBody(new NodeRequest(request.raw), bodyLimitBytes, uncounted),
         clock.epochMs(),
       )
       const { key, listing } = await keys.issue({ ...keyOptions, customerId: caller.customerId })

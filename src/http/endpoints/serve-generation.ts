@@ -9,6 +9,7 @@ import type { ChatJob } from '../../domain/chat-job.ts'
 import type { ApiError, ErrorCode } from '../../domain/errors.ts'
 import { usdText } from '../../domain/money.ts'
 import { Unserved } from '../../domain/upstream-failure.ts'
+import type { InvalidRequests } from '../../limits/invalid-requests.ts'
 import { rateLimitHeaders, type WindowView } from '../../limits/window-view.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { endOfTurn } from '../../runtime/end-of-turn.ts'
@@ -35,6 +36,7 @@ export interface GenerationDeps {
   /** Called for each request that was refused for lack of money (402). */
   readonly onRefused: (caller: Caller, code: ErrorCode) => void
   readonly inFlight: InFlight
+  readonly invalidRequests: InvalidRequests
   readonly bodyLimitBytes: number
   readonly log: Pick<Log, 'error' | 'debug'>
   readonly clock: Clock
@@ -63,6 +65,8 @@ class GenerationCall {
   readonly #startedMs: number
   #caller: Caller | undefined
   #running: Running | undefined
+  /** Whether the body was read and parsed. From then on, the rate windows count the request. */
+  #isValid = false
 
   constructor(deps: GenerationDeps, dialect: ClientDialect, request: GenerationRequest, response: GenerationResponse) {
     this.#deps = deps
@@ -77,18 +81,20 @@ class GenerationCall {
 
   async serve(): Promise<void> {
     try {
-      const { inFlight, authenticate, bodyLimitBytes } = this.#deps
+      const { inFlight, invalidRequests, authenticate, bodyLimitBytes } = this.#deps
       requireHost(this.#request)
       const authenticated = authenticate(this.#request.rawHeaders)
       const caller = authenticated instanceof Promise ? await authenticated : authenticated
       this.#caller = caller
-      let body: Buffer | null = await receiveBody(this.#request, bodyLimitBytes)
+      invalidRequests.refuseExcess(caller)
+      const running = inFlight.open(caller.customerId)
+      this.#running = running
+      let body: Buffer | null = await receiveBody(this.#request, bodyLimitBytes, running.memory)
       // The client may have disconnected while its key was looked up.
       if (this.#response.isClosed) return
-      const running = inFlight.enter()
-      this.#running = running
-      if (running.refusal) throw running.refusal
-      // Requests of one event-loop turn continue together. This comes after `enter`, so that a client that
+      const refusal = running.start()
+      if (refusal !== null) throw refusal
+      // Requests of one event-loop turn continue together. This comes after `start`, so that a client that
       // disconnects during the wait is noticed.
       await new Promise<void>(endOfTurn)
       failpoint('chat-authenticated')
@@ -97,6 +103,7 @@ class GenerationCall {
       const bodyHash = key === undefined ? null : this.#hashRequest(body)
       // A long prompt must not stay in memory while its answer streams.
       body = null
+      this.#isValid = true
       const { signal, memory } = running
       const common = { caller, job, requestId: this.#requestId, dialect: this.#dialect, signal, memory }
       if (job.dryRun) await this.#sendQuote(caller, job)
@@ -169,10 +176,11 @@ class GenerationCall {
   }
 
   async #refuse(thrown: unknown): Promise<void> {
-    const { onRefused, log } = this.#deps
+    const { onRefused, invalidRequests, log } = this.#deps
     const error = toApiError(thrown)
     const requestId = this.#requestId
     if (this.#caller && error.row.status === 402) onRefused(this.#caller, error.code)
+    if (this.#caller && !this.#isValid && isCallersFault(error)) invalidRequests.note(this.#caller)
     if (isFault(error) && !this.#running?.signal.aborted) {
       log.error({ requestId, err: error.internal ?? thrown, code: error.code }, 'generation request failed')
       if (error instanceof Unserved && error.upstreamMessages.length > 0) {
@@ -215,6 +223,11 @@ class GenerationCall {
     if (inFlight.isClosed) headers.push('connection', 'close')
     return headers
   }
+}
+
+/** Whether the request was wrong: 400, 413 or 415, and not refused by a limit. */
+function isCallersFault({ row: { status } }: ApiError): boolean {
+  return status >= 400 && status < 500 && status !== 429
 }
 
 const noEvents: EventSink = {

@@ -5,6 +5,7 @@ import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { listenForTest, openClient } from '../../../test/harness/raw-client.ts'
 import { WAIT_OPTIONS } from '../../../test/harness/timeouts.ts'
 import { seededRandom } from '../../demo/seeded-random.ts'
+import { uncounted } from '../../runtime/byte-budget.ts'
 import { ConnectionWatch } from '../connection-watch.ts'
 import { EventStream } from '../event-stream.ts'
 import type { GenerationRequest, GenerationResponse } from '../generation-exchange.ts'
@@ -48,7 +49,7 @@ const options = {
 
 /** Answers with the request, for comparison with node:http. */
 async function echo({ request, response }: Serving): Promise<void> {
-  const body = (await request.readBody(1_000_000)).toString('latin1')
+  const body = (await request.readBody(1_000_000, uncounted)).toString('latin1')
   reply(response, JSON.stringify({ rawHeaders: request.rawHeaders, body }))
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest'
+import { uncounted } from '../../runtime/byte-budget.ts'
 import type { GenerationHeader } from '../generation-exchange.ts'
 import { PlainRequest, parsePlainRequest, RequestLines } from './plain-request.ts'
 
@@ -23,7 +24,7 @@ describe('a plain request', () => {
     expect(request.rawHeaders).toEqual([
       ...['Host', 'h', 'Content-Type', 'application/json', 'Authorization', 'Bearer k', 'Content-Length', '4'],
     ])
-    expect(await request.readBody(4)).toEqual(Buffer.from('{"a"'))
+    expect(await request.readBody(4, uncounted)).toEqual(Buffer.from('{"a"'))
   })
 
   it('leads to the route of its request line', () => {
@@ -52,7 +53,7 @@ describe('a plain request', () => {
   })
 
   it('is refused when its body is larger than the limit', async () => {
-    await expect(parsed(plain).readBody(3)).rejects.toMatchObject({ code: 'request_too_large' })
+    await expect(parsed(plain).readBody(3, uncounted)).rejects.toMatchObject({ code: 'request_too_large' })
   })
 
   it('yields the least number of bytes needed while it is incomplete', () => {
@@ -72,7 +73,7 @@ describe('a plain request', () => {
   ])('may have %s', async (_name, field, rawHeaders) => {
     const request = parsed(`${requestLine}${field}${fields}\r\n{"a"`)
     expect(request.rawHeaders.slice(0, rawHeaders.length)).toEqual(rawHeaders)
-    expect(await request.readBody(4)).toEqual(Buffer.from('{"a"'))
+    expect(await request.readBody(4, uncounted)).toEqual(Buffer.from('{"a"'))
   })
 
   it('may be as large as one read of a socket', () => {

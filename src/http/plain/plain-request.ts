@@ -1,3 +1,5 @@
+import { memoryUsedUp } from '../../domain/errors.ts'
+import type { ByteAccount } from '../../runtime/byte-budget.ts'
 import type { GenerationHeader, GenerationRequest, GenerationRoute } from '../generation-exchange.ts'
 import { HEAD_BYTES_MAX } from '../node-server.ts'
 import { bodyTooLarge } from '../receive-body.ts'
@@ -47,11 +49,12 @@ export class PlainRequest implements GenerationRequest {
     return this.#headers[name]
   }
 
-  readBody(limitBytes: number): Promise<Buffer> {
+  readBody(limitBytes: number, memory: ByteAccount): Promise<Buffer> {
     const body = this.#body!
     // Frees the body: the request lives until its answer ends, which may be a long stream.
     this.#body = null
-    return body.length > limitBytes ? Promise.reject(bodyTooLarge(limitBytes)) : Promise.resolve(body)
+    if (body.length > limitBytes) return Promise.reject(bodyTooLarge(limitBytes))
+    return memory.take(body.length) ? Promise.resolve(body) : Promise.reject(memoryUsedUp())
   }
 }
 

@@ -5,6 +5,7 @@ import { extraFieldRules } from '../../dialects/chat/forwarded-fields.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import type { Endpoint } from '../../http/endpoint.ts'
 import { generationEndpoint } from '../../http/endpoints/generation-endpoint.ts'
+import { createInvalidRequests } from '../../limits/invalid-requests.ts'
 import { createAffinity } from '../../route/affinity.ts'
 import { createOverReports } from '../../settle/over-reports.ts'
 import type { SettleDeps } from '../../settle/settle.ts'
@@ -49,6 +50,7 @@ export function startGeneration(
           windows: parts.limits.windows,
           onRefused: parts.alerts.watch.noteRefusal,
           inFlight: parts.service.inFlight,
+          invalidRequests: createInvalidRequests({ clock }),
           bodyLimitBytes: config.server.bodyLimitBytes,
           log,
           clock,

@@ -1,0 +1,80 @@
+import { expect, test, vi } from 'vitest'
+import { type TestApp, type TestCustomer, testOffer } from '../harness/app.ts'
+import { readError, readEventStream } from '../harness/event-stream.ts'
+import { openClient } from '../harness/raw-client.ts'
+import { answer, sse, streamEvents, usageOf } from '../harness/scripted-upstream.ts'
+import { WAIT_OPTIONS } from '../harness/timeouts.ts'
+import { useTestApp, useUpstream } from '../harness/use-test-app.ts'
+
+const upstream = useUpstream()
+const gateway = useTestApp(() => ({
+  yaml: 'server: { max_in_flight: 8, memory_budget_bytes: 1200000 }',
+  offers: [testOffer(upstream.baseUrl, { contextTokens: 1_000_000 })],
+  // The minute never ends.
+  clock: { epochMs: () => Date.UTC(2026, 10, 21, 9, 30, 15), monotonicMs: () => performance.now() },
+}))
+
+const chat = (content: string) => ({ model: 'test-model', messages: [{ role: 'user', content }], max_tokens: 16 })
+
+test('a customer with many running streams leaves places for others', async () => {
+  const [greedy, other] = [await gateway.customer(), await gateway.customer()]
+  const gate = Promise.withResolvers<void>()
+  const gated = sse(streamEvents({ usage: usageOf(1, 1) }), {
+    beforeEvent: index => (index === 2 ? gate.promise : undefined),
+  })
+  upstream.always(gated)
+  const running = []
+  for (let n = 0; n < 6; n++) running.push(await gateway.chat(greedy, { ...chat('Hi'), stream: true }))
+  expect(running.map(({ status }) => status)).toEqual(Array(6).fill(200))
+  upstream.always(answer())
+  const refused = await gateway.chat(greedy, chat('Hi'))
+  expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
+  const error = await readError(refused)
+  expect(error).toMatchObject({ status: 503, code: 'overloaded' })
+  expect(error.message).toContain('Your account already runs 6 requests on this server')
+  expect((await gateway.chat(other, chat('Hi'))).status).toBe(200)
+  gate.resolve()
+  for (const stream of running) expect((await readEventStream(stream)).done).toBe(true)
+  expect((await gateway.chat(greedy, chat('Hi'))).status).toBe(200)
+})
+
+test('incomplete bodies count, and one customer leaves memory for the bodies of others', async () => {
+  const [greedy, other] = [await gateway.customer({ tier: 'scale' }), await gateway.customer({ tier: 'scale' })]
+  const slow = sendPart(gateway, greedy, 500_000)
+  await vi.waitFor(async () => expect(await memoryUsed()).toBeGreaterThanOrEqual(500_000), WAIT_OPTIONS)
+  const large = chat('word '.repeat(40_000))
+  expect(await readError(await gateway.chat(greedy, large))).toMatchObject({ status: 503, code: 'overloaded' })
+  expect((await gateway.chat(other, { ...large, max_tokens: 1 })).status).toBe(200)
+  slow.socket.destroy()
+  await vi.waitFor(async () => expect(await memoryUsed()).toBe(0), WAIT_OPTIONS)
+  expect((await gateway.chat(greedy, { ...large, max_tokens: 1 })).status).toBe(200)
+})
+
+test('a key with too many invalid requests is refused unread for the rest of the minute', async () => {
+  const limits = { requestsPerMinute: 3, requestsPerDay: 100, dailySpendCapNanos: 5_000_000_000n }
+  const customer = await gateway.customer({ limits })
+  const statusOf = async (body: string) => (await gateway.chat(customer, {}, { body })).status
+  expect([await statusOf('{'), await statusOf('{}'), await statusOf('[]')]).toEqual([400, 400, 400])
+  const sentBefore = upstream.requests.length
+  const refused = await gateway.chat(customer, chat('Hi'))
+  expect(refused.headers.get('retry-after')).toBe('45')
+  const error = await readError(refused)
+  expect(error).toMatchObject({ status: 429, code: 'rate_limit_exceeded' })
+  expect(error.message).toContain('3 invalid requests')
+  expect(upstream.requests.length).toBe(sentBefore)
+  expect((await gateway.chat(await gateway.anotherKey(customer), chat('Hi'))).status).toBe(200)
+})
+
+/** Sends the head of a request and `bytes` of a longer body. */
+function sendPart({ url }: TestApp, { key }: TestCustomer, bytes: number) {
+  const client = openClient(Number(new URL(url).port))
+  const head = ['POST /v1/chat/completions HTTP/1.1', 'host: gateway', `authorization: Bearer ${key}`]
+  client.socket.write([...head, 'content-type: application/json', `content-length: ${bytes + 1}`, '', ''].join('\r\n'))
+  client.socket.write('x'.repeat(bytes))
+  return client
+}
+
+async function memoryUsed(): Promise<number> {
+  const text = await gateway.app.metrics.getSingleMetricAsString('switchyard_memory_budget_used_bytes')
+  return Number(/^\S+ (\d+)$/m.exec(text)![1])
+}
