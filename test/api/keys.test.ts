@@ -61,7 +61,8 @@ describe('200', () => {
     })
     const bot = { customerId: customer.customerId, key }
     expect((await gateway.chat(bot, hello)).status).toBe(200)
-    expect(await readError(await gateway.chat(bot, { ...hello, max_tokens: 200_000 }))).toMatchObject({ status: 400 })
+    const tooLong = [{ role: 'user', content: 'x'.repeat(300_000) }]
+    expect(await readError(await gateway.chat(bot, { ...hello, messages: tooLong }))).toMatchObject({ status: 400 })
 
     const list = await send(customer, 'GET', '/v1/keys')
     const text = await list.text()
