@@ -138,6 +138,7 @@ describe('a body that is not a JSON object is refused', () => {
     ['null', 'null'],
     ['a string', '"Hello"'],
     ['a number', '1'],
+    ['a name twice', '{"model":"test-model","messages":[{"role":"user","content":"a","content":"b"}]}'],
     ['65 levels', deep(64)],
     ['100,000 levels', deep(100_000)],
     ['100,000 levels that never close', '['.repeat(100_000)],

@@ -1,6 +1,7 @@
 import { ApiError } from '../../domain/errors.ts'
 import { UpstreamFailure } from '../../domain/upstream-failure.ts'
 import { isJsonObject, type JsonObject } from '../../runtime/json-object.ts'
+import { duplicateName } from './duplicate-name.ts'
 
 /**
  * The maximum depth. JSON.parse accepts millions of levels, but code that recurses over the result would
@@ -14,18 +15,20 @@ const DEPTH_MAX = 64
  * about 100 ms to parse, and 4 MiB of them blocked the event loop for two seconds.
  */
 const REQUEST_DELIMITERS_MAX = 131_072
-/** Matches the key itself, or one of its letters written as an escape, which encoders never do. */
-const mayHavePrototypeKey = /__proto__|\\u00(5f|6f|7[024])/i
 const utf8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
  * Parses a request body that must be one JSON object in UTF-8, at most 64 levels deep, with at most about
- * 65,000 values. Removes `__proto__` keys at every level, so that copying from the result cannot change a
- * prototype. Throws ApiError `invalid_json`.
+ * 65,000 values and no name twice in an object. Removes `__proto__` keys at every level, so that copying from the
+ * result cannot change a prototype. Throws ApiError `invalid_json`.
  */
 export function parseJsonObject(body: Buffer): JsonObject {
-  refuseOversizedRequest(body)
-  const value = parse(decode(body))
+  const { colons } = refuseOversizedRequest(body)
+  const text = decode(body)
+  const value = parse(text)
+  // JSON.parse keeps the last of two members with one name. A proxy that keeps the first would check another request
+  // than the one that runs. Each member has a colon in the text.
+  if (countMembers(value) !== colons) throw duplicateMember(text)
   if (!isJsonObject(value)) {
     throw invalidJson(
       `The body must be one JSON object; got ${Array.isArray(value) ? 'an array' : value === null ? 'null' : `a ${typeof value}`}.`,
@@ -44,9 +47,7 @@ function decode(body: Buffer): string {
 
 function parse(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text)
-    if (mayHavePrototypeKey.test(text)) removePrototypeKeys(value)
-    return value
+    return JSON.parse(text)
   } catch (cause) {
     const where = /position \d+/.exec(String(cause))?.[0]
     throw invalidJson(
@@ -57,21 +58,45 @@ function parse(text: string): unknown {
   }
 }
 
-/** Recurses as deep as the body, which is at most 64 levels. */
-function removePrototypeKeys(value: unknown): void {
-  if (typeof value !== 'object' || value === null) return
-  if (Object.hasOwn(value, '__proto__')) Reflect.deleteProperty(value, '__proto__')
-  for (const child of Object.values(value)) removePrototypeKeys(child)
+/**
+ * Counts the members of all objects inside a parsed JSON value. Removes `__proto__` members, so that copying from the
+ * value cannot change a prototype. Recurses as deep as the value.
+ */
+function countMembers(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  let members = 0
+  if (Array.isArray(value)) {
+    for (const item of value) if (typeof item === 'object') members += countMembers(item)
+    return members
+  }
+  for (const key in value) {
+    members++
+    const child = (value as Record<string, unknown>)[key]
+    if (typeof child === 'object') members += countMembers(child)
+    if (key === '__proto__') Reflect.deleteProperty(value, key)
+  }
+  return members
 }
 
-function refuseOversizedRequest(body: Buffer): void {
-  const { depth, delimiters } = measureJson(body)
+/** A search for the name in a longer body would take more than some milliseconds. */
+const SEARCHED_UNITS_MAX = 262_144
+
+function duplicateMember(text: string): ApiError {
+  const name = text.length > SEARCHED_UNITS_MAX ? undefined : duplicateName(text)
+  const what = name === undefined ? 'one name' : JSON.stringify(name.slice(0, 60))
+  return invalidJson(`The body has ${what} twice in one object. Send each name once.`)
+}
+
+function refuseOversizedRequest(body: Buffer): JsonMeasure {
+  const measure = measureJson(body)
+  const { depth, delimiters } = measure
   if (depth > DEPTH_MAX) throw invalidJson(`The body is nested deeper than ${DEPTH_MAX} levels. Flatten it.`)
   if (delimiters > REQUEST_DELIMITERS_MAX) {
     throw invalidJson(
       `The body has ${delimiters} opening brackets, colons and commas outside strings; the limit is ${REQUEST_DELIMITERS_MAX}. Send fewer fields or items.`,
     )
   }
+  return measure
 }
 
 function invalidJson(message: string): ApiError {
@@ -128,14 +153,21 @@ const CLOSE_BRACE = 0x7d
 const OPEN_BRACKET = 0x5b
 const CLOSE_BRACKET = 0x5d
 
-/**
- * Measures JSON in UTF-8 without parsing it: its depth, and `delimiters`, the number of opening brackets,
- * colons and commas outside strings. One pass over the bytes; 4 MiB take a few milliseconds.
- */
-function measureJson(json: Buffer): { readonly depth: number; readonly delimiters: number } {
+interface JsonMeasure {
+  readonly depth: number
+  /** Opening brackets, colons and commas outside strings. */
+  readonly delimiters: number
+  /** Colons outside strings. */
+  readonly colons: number
+}
+
+/** Measures JSON in UTF-8 without parsing it. One pass over the bytes; 4 MiB take a few milliseconds. */
+function measureJson(json: Buffer): JsonMeasure {
   let depth = 0
   let deepest = 0
-  let delimiters = 0
+  let commas = 0
+  let colons = 0
+  let brackets = 0
   for (let i = 0; i < json.length; i++) {
     switch (json[i]) {
       case QUOTE:
@@ -144,7 +176,7 @@ function measureJson(json: Buffer): { readonly depth: number; readonly delimiter
       case OPEN_BRACE:
       case OPEN_BRACKET:
         depth++
-        delimiters++
+        brackets++
         if (depth > deepest) deepest = depth
         break
       case CLOSE_BRACE:
@@ -152,11 +184,13 @@ function measureJson(json: Buffer): { readonly depth: number; readonly delimiter
         depth--
         break
       case COMMA:
+        commas++
+        break
       case COLON:
-        delimiters++
+        colons++
     }
   }
-  return { depth: deepest, delimiters }
+  return { depth: deepest, delimiters: brackets + commas + colons, colons }
 }
 
 /**
