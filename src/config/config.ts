@@ -42,6 +42,8 @@ export interface Config {
     readonly workers: number
     readonly drainSeconds: number
     readonly maxInFlight: number
+    /** Null: derived from the descriptor limit. */
+    readonly maxConnections: number | null
     readonly bodyLimitBytes: number
     /** Memory for request bodies and answers of one node; null: a quarter of the memory limit. */
     readonly memoryBudgetBytes: number | null
@@ -147,6 +149,7 @@ export function loadConfig(source: Partial<ConfigSource> = {}): Config {
       workers: settings.server.workers,
       drainSeconds: settings.server.drain_seconds,
       maxInFlight: settings.server.max_in_flight,
+      maxConnections: settings.server.max_connections ?? null,
       bodyLimitBytes: settings.server.body_limit_bytes,
       memoryBudgetBytes: settings.server.memory_budget_bytes ?? null,
       pingSeconds: settings.server.ping_seconds,

@@ -1,20 +1,24 @@
 import { once } from 'node:events'
-import { createServer, type RequestListener } from 'node:http'
+import { createServer, type RequestListener, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { describe, expect, it, vi } from 'vitest'
 import { listenForTest, openClient, type RawClient } from '../../test/harness/raw-client.ts'
 import { WAIT_OPTIONS } from '../../test/harness/timeouts.ts'
+import { noteRequests } from './connection-bound.ts'
 import { ConnectionWatch } from './connection-watch.ts'
 
 const slowReaderMs = 30_000
 const GET = 'GET / HTTP/1.1\r\nHost: h\r\n\r\n'
 
 /** Starts a watched node:http server without a plain door. */
-async function startServer(listener: RequestListener = (_request, response) => response.end('ok')) {
-  const server = createServer({ keepAliveTimeout: 75_000, connectionsCheckingInterval: 20 }, listener)
+async function startServer(
+  listener: RequestListener = (_request, response) => response.end('ok'),
+  connectionsMax = 100,
+) {
+  const server = createServer({ keepAliveTimeout: 75_000, connectionsCheckingInterval: 20 }, noteRequests(listener))
   const opened: Socket[] = []
   server.on('connection', socket => opened.push(socket))
-  const watch = new ConnectionWatch(server, { slowReaderMs, doors: [] })
+  const watch = new ConnectionWatch(server, { slowReaderMs, doors: [], connectionsMax })
   /** Waits until the server has read this many bytes of the connection that was opened at that position. */
   const hasRead = (bytes: number, position = 0) =>
     vi.waitFor(() => expect(opened[position]?.bytesRead ?? 0).toBeGreaterThanOrEqual(bytes), WAIT_OPTIONS)
@@ -86,6 +90,65 @@ describe('a connection', () => {
     expect(opened[0]!.destroyed).toBe(false)
     watch.check(performance.now() + 2_000)
     expect(opened[0]!.destroyed).toBe(true)
+  })
+})
+
+describe('at the limit, a new connection', () => {
+  async function openAll(port: number, opened: readonly Socket[], count: number): Promise<RawClient[]> {
+    const clients: RawClient[] = []
+    for (let n = 0; n < count; n++) {
+      clients.push(openClient(port))
+      await vi.waitFor(() => expect(opened).toHaveLength(n + 1), WAIT_OPTIONS)
+    }
+    return clients
+  }
+  const destroyed = (opened: readonly Socket[]) => opened.map(socket => socket.destroyed)
+  const sendRequest = async (client: RawClient) => {
+    client.socket.write(GET)
+    await vi.waitFor(() => expect(client.read).toMatch(/ok$/), WAIT_OPTIONS)
+  }
+
+  it('replaces the oldest one that has sent no request', async () => {
+    const { port, opened } = await startServer(undefined, 4)
+    const clients = await openAll(port, opened, 4)
+    await sendRequest(clients[0]!)
+    // Half a head is no request.
+    clients[1]!.socket.write('GET / HTTP/1.1\r\n')
+    clients.push(openClient(port))
+    await vi.waitFor(() => expect(destroyed(opened)).toEqual([false, true, false, false, false]), WAIT_OPTIONS)
+  })
+
+  it('replaces the oldest idle one if all have sent requests, and none that waits for its answer', async () => {
+    const waiting: ServerResponse[] = []
+    const { port, opened } = await startServer((request, response) => {
+      if (request.url === '/wait') waiting.push(response)
+      else response.end('ok')
+    }, 3)
+    const clients = await openAll(port, opened, 3)
+    clients[0]!.socket.write('GET /wait HTTP/1.1\r\nHost: h\r\n\r\n')
+    await sendRequest(clients[1]!)
+    await sendRequest(clients[2]!)
+    await vi.waitFor(() => expect(waiting).toHaveLength(1), WAIT_OPTIONS)
+    const fourth = openClient(port)
+    await vi.waitFor(() => expect(destroyed(opened)).toEqual([false, true, false, false]), WAIT_OPTIONS)
+    await sendRequest(fourth)
+    waiting[0]!.end('ok')
+    await vi.waitFor(() => expect(clients[0]!.read).toMatch(/ok$/), WAIT_OPTIONS)
+  })
+
+  it('is closed itself if every connection waits for an answer', async () => {
+    const waiting: ServerResponse[] = []
+    const { port, opened } = await startServer((_request, response) => void waiting.push(response), 3)
+    const clients = await openAll(port, opened, 3)
+    for (const client of clients) client.socket.write(GET)
+    await vi.waitFor(() => expect(waiting).toHaveLength(3), WAIT_OPTIONS)
+    const fourth = openClient(port)
+    await vi.waitFor(() => expect(fourth.isEnded).toBe(true), WAIT_OPTIONS)
+    expect(destroyed(opened)).toEqual([false, false, false, true])
+    waiting[0]!.end('ok')
+    await vi.waitFor(() => expect(clients[0]!.read).toMatch(/ok$/), WAIT_OPTIONS)
+    openClient(port)
+    await vi.waitFor(() => expect(destroyed(opened)).toEqual([true, false, false, true, false]), WAIT_OPTIONS)
   })
 })
 

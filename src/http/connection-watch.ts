@@ -1,7 +1,7 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { endOfTurn } from '../runtime/end-of-turn.ts'
-import { type LinkedItem, LinkedSet } from '../runtime/linked-set.ts'
+import { type BoundConnection, ConnectionBound } from './connection-bound.ts'
 import { flushedBytes } from './flushed-bytes.ts'
 
 export interface ConnectionWatchOptions {
@@ -15,6 +15,8 @@ export interface ConnectionWatchOptions {
    * has.
    */
   readonly doors: readonly ConnectionDoor[]
+  /** At this number of open connections, a new one replaces a silent one. */
+  readonly connectionsMax: number
 }
 
 /** Handles connections before node:http does. It needs no timer: the watch calls it. */
@@ -25,7 +27,7 @@ export interface ConnectionDoor {
   close(): void
 }
 
-const CHECK_INTERVAL_MS = 5_000
+const CHECK_INTERVAL_MS = 1_000
 /**
  * How long a client may keep its side of a connection open after the server has ended its side, counted from the
  * first check that sees it.
@@ -39,11 +41,11 @@ const CLOSING_MS_MAX = 5_000
 const CLOSING_CHECK_INTERVAL_MS = 200
 
 /**
- * Watches all connections of a server: disconnects clients that stop reading, and limits how long the server
- * takes to close.
+ * Watches all connections of a server: limits their number, disconnects clients that stop reading, and limits how long
+ * the server takes to close.
  */
 export class ConnectionWatch {
-  readonly #open = new LinkedSet<WatchedConnection>()
+  readonly #open: ConnectionBound<WatchedConnection>
   readonly #server: Server
   readonly #options: ConnectionWatchOptions
   #timer: NodeJS.Timeout
@@ -53,10 +55,12 @@ export class ConnectionWatch {
   constructor(server: Server, options: ConnectionWatchOptions) {
     this.#server = server
     this.#options = options
+    this.#open = new ConnectionBound(options.connectionsMax)
     server.on('connection', (socket: Socket) => {
       const connection = new WatchedConnection(socket)
-      this.#open.add(connection)
+      const replaced = this.#open.add(connection)
       socket.once('close', () => this.#open.remove(connection))
+      replaced?.socket.destroy()
     })
     this.#timer = this.#checkEvery(Math.min(CHECK_INTERVAL_MS, options.slowReaderMs))
   }
@@ -106,10 +110,11 @@ export class ConnectionWatch {
   }
 }
 
-class WatchedConnection implements LinkedItem<WatchedConnection> {
+class WatchedConnection implements BoundConnection<WatchedConnection> {
   older: WatchedConnection | undefined = undefined
   newer: WatchedConnection | undefined = undefined
   isListed = false
+  isKnown = false
   readonly socket: Socket
   /** The pending action that the last check found, and when a check first found it. */
   #pending: Pending = null

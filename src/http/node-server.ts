@@ -27,7 +27,7 @@ export function createNodeServer(listener: RequestListener): Server {
       keepAlive: true,
       keepAliveInitialDelay: TCP_PROBE_AFTER_MS,
       maxHeaderSize: HEAD_BYTES_MAX,
-      connectionsCheckingInterval: 5_000,
+      connectionsCheckingInterval: 1_000,
       // `requireHost` checks the Host header: node:http would refuse such requests with an empty body.
       requireHostHeader: false,
     },

@@ -2,6 +2,7 @@ import { randomUUIDv7 } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import Fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify'
 import type { Caller } from '../domain/caller.ts'
+import { noteRequests } from './connection-bound.ts'
 import { ConnectionWatch } from './connection-watch.ts'
 import { answerPreflight, corsHeaders } from './cors.ts'
 import type { Endpoint, ReplyingEndpoint } from './endpoint.ts'
@@ -33,6 +34,8 @@ export interface ServerOptions {
   readonly endpoints: readonly Endpoint[]
   readonly guard: Guard
   readonly log: FastifyBaseLogger
+  /** At this number of open connections, a new one replaces a silent one. */
+  readonly connectionsMax: number
   /** A client that reads none of its pending bytes for this long is disconnected. */
   readonly slowReaderMs: number
   /**
@@ -53,6 +56,7 @@ export function createServer(options: ServerOptions): FastifyInstance {
   const app = createApp(options, routes)
   const connections = new ConnectionWatch(app.server, {
     slowReaderMs: options.slowReaderMs,
+    connectionsMax: options.connectionsMax,
     // To serve everything through node:http, delete this door, its import and src/http/plain/.
     doors: [new PlainDoor(app.server, { routes, keepAliveMs: KEEP_ALIVE_MS })],
   })
@@ -69,7 +73,7 @@ const CLOSING_GRACE_CHECK_INTERVAL_MS = 50
 
 function createApp(options: ServerOptions, routes: readonly GenerationRoute[]): FastifyInstance {
   const app = Fastify({
-    serverFactory: listener => createNodeServer(bypassFastify(routes, listener)),
+    serverFactory: listener => createNodeServer(noteRequests(bypassFastify(routes, listener))),
     loggerInstance: options.log,
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => randomUUIDv7(),

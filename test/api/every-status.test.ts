@@ -319,6 +319,7 @@ beforeAll(async () => {
       },
     },
     log: Fastify({ logger: false }).log,
+    connectionsMax: 100,
     slowReaderMs: 30_000,
   })
   buggy = { url: await server.listen({ host: '127.0.0.1', port: 0 }), close: () => server.close() }

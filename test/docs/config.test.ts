@@ -50,7 +50,12 @@ test('the defaults in the example file are the real defaults', () => {
     dataDir: example.dataDir,
     endpoints: example.endpoints,
     smtp: { ...plain.smtp, host: 'smtp.example.com', user: 'switchyard', password: 'none' },
-    server: { ...plain.server, publicBaseUrl: example.server.publicBaseUrl, memoryBudgetBytes: 268_435_456 },
+    server: {
+      ...plain.server,
+      publicBaseUrl: example.server.publicBaseUrl,
+      memoryBudgetBytes: 268_435_456,
+      maxConnections: 4_096,
+    },
   })
   const [endpoint] = example.endpoints
   const bare = fileSchema.parse({

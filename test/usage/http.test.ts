@@ -121,6 +121,7 @@ beforeAll(async () => {
       reportLimiter: createReportLimiter({ requestsPerMinute: 10_000, clock: systemClock }),
     }),
     log: Fastify({ logger: false }).log,
+    connectionsMax: 100,
     slowReaderMs: 30_000,
     onResponse: metrics.request,
   })

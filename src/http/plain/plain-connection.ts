@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import { ByteQueue } from '../../runtime/byte-queue.ts'
 import type { LinkedItem } from '../../runtime/linked-set.ts'
+import { noteAnswered, noteRequest } from '../connection-bound.ts'
 import { parsePlainRequest, type RequestLines } from './plain-request.ts'
 import { PlainResponse, type ResponseOwner } from './plain-response.ts'
 
@@ -16,11 +17,13 @@ export interface ConnectionContext {
   onGone(connection: PlainConnection): void
 }
 
+/** A client that sends nothing for this long after it has connected is disconnected. */
+const SILENT_MS_MAX = 10_000
 /**
  * An incomplete request is handed to node:http at the first check after this long. The timeouts of node:http
  * start then.
  */
-const PART_MS_MAX = 5_000
+const PART_MS_MAX = 1_000
 /**
  * A request in more pieces is also handed over: each piece is joined to the ones before it, which is too
  * expensive for many small pieces.
@@ -67,6 +70,7 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
 
   onAnswered(keepsAlive: boolean): void {
     this.#response = null
+    noteAnswered(this.socket)
     this.#hasServed = true
     this.#sinceMs = performance.now()
     if (!keepsAlive || this.#phase !== 'serving') this.#endAfterAnswer()
@@ -74,17 +78,20 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
   }
 
   /**
-   * Closes the connection when it has been idle for too long. Hands it over when its request is slow to
+   * Closes the connection when it has been silent for too long. Hands it over when its request is slow to
    * arrive.
    */
   check(nowMs: number): void {
     const { socket } = this
     if (this.#response !== null || this.#phase === 'closing' || socket.destroyed) return
     const elapsedMs = nowMs - this.#sinceMs
-    if (this.#hasServed && this.#part === null) {
-      // Unwritten bytes belong to an answer that the client is slow to read.
-      if (elapsedMs >= this.#context.keepAliveMs && socket.writableLength === 0) socket.destroy()
-    } else if (elapsedMs >= PART_MS_MAX) this.handOver()
+    if (this.#part !== null) {
+      if (elapsedMs >= PART_MS_MAX) this.handOver()
+      return
+    }
+    const silentMsMax = this.#hasServed ? this.#context.keepAliveMs : SILENT_MS_MAX
+    // Unwritten bytes belong to an answer that the client is slow to read.
+    if (elapsedMs >= silentMsMax && socket.writableLength === 0) socket.destroy()
   }
 
   /** Called when the server closes. An incomplete request is handed to node:http. */
@@ -143,6 +150,7 @@ export class PlainConnection implements ResponseOwner, LinkedItem<PlainConnectio
     else {
       this.#part = null
       this.#response = new PlainResponse(this)
+      noteRequest(this.socket)
       request.route.serve(request, this.#response)
     }
   }

@@ -5,9 +5,20 @@ import { openapi } from '../../http/endpoints/openapi.ts'
 import { createGuard } from '../../http/guard.ts'
 import { createServer } from '../../http/server.ts'
 import { createReportLimiter } from '../../limits/report-limiter.ts'
+import { descriptorLimit } from '../../runtime/descriptor-limit.ts'
 import type { Callers } from './callers.ts'
 import type { ComposeContext } from './compose-context.ts'
 import type { Service } from './service.ts'
+
+/** Files, PostgreSQL and the process itself. */
+const OTHER_DESCRIPTORS = 256
+const CONNECTIONS_MAX = 16_384
+
+/** Half of the descriptors: a running request has a connection to its client and one to a server. */
+function connectionsMax(): number {
+  const half = Math.floor((descriptorLimit() - OTHER_DESCRIPTORS) / 2)
+  return Math.max(64, Math.min(half, CONNECTIONS_MAX))
+}
 
 /**
  * Creates the HTTP server for the endpoints of all features and the API documentation. The caller makes it
@@ -31,6 +42,7 @@ export function createHttpServer(
       reportLimiter: createReportLimiter({ requestsPerMinute: config.reports.requestsPerMinute, clock }),
     }),
     log,
+    connectionsMax: config.server.maxConnections ?? connectionsMax(),
     slowReaderMs: timeouts.slowReaderMs ?? 30_000,
     closingGraceMs: timeouts.closingGraceMs ?? 1_000,
     onResponse: metrics.request,
