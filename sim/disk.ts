@@ -1,4 +1,5 @@
 import type { Disk } from '../src/ledger/journal/disk.ts'
+import { isSegmentName } from '../src/ledger/journal/recover-segments.ts'
 import type { Process } from './process.ts'
 import type { World } from './world.ts'
 
@@ -8,6 +9,12 @@ export interface SimDisk {
   mount(process: Process): Disk
   /** Chance that an append or a sync fails. A failed append may have written a part. */
   faultRate: number
+  /** Other programs leave no room on the disk for a while. */
+  fill(forMs: number): void
+  /** Flips one bit of a file. Returns whether there was a file. */
+  flipBit(): boolean
+  /** Bytes that can still be written. */
+  readonly roomBytes: number
   /** Power loss: any part of the unsynced bytes may be gone. */
   losePower(): void
   /** The disk is replaced by an empty one. */
@@ -16,7 +23,7 @@ export interface SimDisk {
   tearNextAppend(): void
   /** Removes all faults. */
   repair(): void
-  readonly isEmpty: boolean
+  readonly hasSegments: boolean
 }
 
 interface File {
@@ -30,9 +37,11 @@ interface File {
   isNameSynced: boolean
 }
 
-export function createSimDisk(world: World, name: string): SimDisk {
+/** `capacityBytes`: all files together. */
+export function createSimDisk(world: World, name: string, capacityBytes: number): SimDisk {
   let files = new Map<string, File>()
   let isTearing = false
+  let fullUntilMs = 0
 
   const disk: SimDisk = {
     mount: process => mounted(process),
@@ -64,6 +73,26 @@ export function createSimDisk(world: World, name: string): SimDisk {
         }
       }
     },
+    fill(forMs) {
+      world.note(name, 'is full for', forMs)
+      fullUntilMs = world.nowMs + forMs
+    },
+    flipBit() {
+      const written = [...files].filter(([, { length }]) => length > 0)
+      if (written.length === 0) return false
+      const [file, content] = world.random.pick(written)
+      const bit = world.random.between(0, content.length * 8 - 1)
+      world.note(name, 'flips a bit of', file, bit)
+      whole(content)[bit >> 3]! ^= 1 << (bit & 7)
+      return true
+    },
+    get roomBytes() {
+      if (world.nowMs < fullUntilMs) return 0
+      let used = 0
+      // An operator moves damaged segments away.
+      for (const [file, { length }] of files) if (isSegmentName(file)) used += length
+      return Math.max(capacityBytes - used, 0)
+    },
     replace() {
       world.note(name, 'replaced')
       files = new Map()
@@ -73,10 +102,11 @@ export function createSimDisk(world: World, name: string): SimDisk {
     },
     repair() {
       disk.faultRate = 0
+      fullUntilMs = 0
       isTearing = false
     },
-    get isEmpty() {
-      return files.size === 0
+    get hasSegments() {
+      return [...files.keys()].some(isSegmentName)
     },
   }
   return disk
@@ -98,8 +128,9 @@ export function createSimDisk(world: World, name: string): SimDisk {
           gap: undefined,
           isNameSynced: false,
         }
-        const isFailing = disk.faultRate > 0 && world.random.chance(disk.faultRate)
-        const part = isTearing || isFailing ? world.random.between(0, bytes.length) : bytes.length
+        const room = Math.min(disk.roomBytes, bytes.length)
+        const isFailing = room < bytes.length || (disk.faultRate > 0 && world.random.chance(disk.faultRate))
+        const part = isTearing || isFailing ? world.random.between(0, room) : bytes.length
         if (part > 0 || !isFailing) files.set(file, content)
         // Copied because the journal reuses its buffer.
         content.chunks.push(Buffer.from(bytes.subarray(0, part)))
@@ -158,6 +189,12 @@ export function createSimDisk(world: World, name: string): SimDisk {
         content.syncedLength = Math.min(content.syncedLength, length)
         if (content.gap !== undefined && content.gap.end > length)
           content.gap = content.gap.start < length ? { start: content.gap.start, end: length } : undefined
+      },
+      rename(file, newName, done) {
+        if (!process.enter('rename')) return
+        files.set(newName, existing(file))
+        files.delete(file)
+        done(null)
       },
       remove(file, done) {
         if (!process.enter('remove')) return

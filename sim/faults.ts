@@ -45,6 +45,8 @@ export function createFaults({
     withProcess(process => process.kill()),
     withProcess(process => process.killAfter(Math.round(random.skewed(1, 300)))),
     () => someDisk().tearNextAppend(),
+    () => flipBit(),
+    () => someDisk().fill(random.skewed(200, 60_000)),
     () => losePower(someMachine()),
     () => loseDisk(someMachine()),
     withProcess(process => process.pause(random.skewed(100, 150_000))),
@@ -72,6 +74,14 @@ export function createFaults({
 
   function someDisk(): SimDisk {
     return random.pick(someMachine().volumes).disk
+  }
+
+  /** The process dies too, because only the next one reads the file. */
+  function flipBit(): void {
+    const volume = random.pick(someMachine().volumes)
+    if (!volume.disk.flipBit()) return
+    oracle.bitFlipped(volume)
+    volume.claimedBy?.kill()
   }
 
   /** Without fsync, records of delivered answers may be lost. */

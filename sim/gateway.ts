@@ -1,6 +1,7 @@
 import { type Claims, createClaims } from '../src/chat/idempotency/claims.ts'
 import { startNode } from '../src/jobs/start-node.ts'
-import { type Journal, openJournal } from '../src/ledger/journal/journal.ts'
+import { createJournals, type JournalDirectory } from '../src/ledger/journal/create-journals.ts'
+import type { Journal } from '../src/ledger/journal/journal.ts'
 import { createLedger, type Ledger } from '../src/ledger/ledger.ts'
 import { type BreakerOracle, createBreakerOracle } from './breaker-oracle.ts'
 import type { SimDisk } from './disk.ts'
@@ -23,6 +24,8 @@ export interface GatewayConfig {
   readonly fsync: boolean
   readonly segmentBytes: number
   readonly maxBytes: number
+  /** The size of each volume. */
+  readonly diskBytes: number
 }
 
 /** One gateway process, wired as in src/start/compose/. */
@@ -57,7 +60,7 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
   const own = deps.volumes.find(volume => volume.claimedBy === undefined)!
   claim(own)
   const left = deps.volumes.filter(
-    volume => volume.claimedBy === undefined && (!volume.disk.isEmpty || volume.nodeIds.length > 0),
+    volume => volume.claimedBy === undefined && (volume.disk.hasSegments || volume.nodeIds.length > 0),
   )
   left.forEach(claim)
   const claimed = [own, ...left]
@@ -65,28 +68,21 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
     for (const volume of claimed) if (volume.claimedBy === process) volume.claimedBy = undefined
   })
 
-  const opened = claimed.map(volume => {
-    const { fsync, segmentBytes, maxBytes } = config
-    return {
-      volume,
-      deadNodes: volume.nodeIds,
-      ...openJournal({ disk: volume.disk.mount(process), scheduler, fsync, segmentBytes, maxBytes }),
-    }
-  })
-  for (const { volume, recovered, tornBytes, damages } of opened) {
-    deps.world.note(process.name, 'opens', volume.name, recovered.length, tornBytes, damages.length)
+  const { fsync, segmentBytes, maxBytes } = config
+  const log = {
+    ...silent,
+    warn: (facts: object, message: string) => deps.world.note(process.name, message, JSON.stringify(facts)),
   }
-  const { journal } = opened[0]!
-  const ownNodes: string[] = []
+  const journals = createJournals([directoryOf(own), ...left.map(directoryOf)], {
+    ...{ scheduler, fsync, segmentBytes, maxBytes },
+    log: { warn: log.warn, error: log.warn },
+  })
+  deps.world.note(process.name, 'recovers', journals.recovered.length, journals.deadNodes.length)
   const node = await startNode({
     store,
     scheduler,
     newId: () => newId('node'),
-    onNewId(nodeId) {
-      if (!process.enter('node file')) return
-      ownNodes.push(nodeId)
-      own.nodeIds = [...own.nodeIds, nodeId]
-    },
+    onNewId: journals.addNode,
     nodeShard,
     log: silent,
   })
@@ -96,21 +92,13 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
     nodeShard,
     scheduler,
     newId: () => newId('lease'),
-    journal: config.settlement === 'journal' ? journal : null,
+    journal: config.settlement === 'journal' ? journals.own : null,
     log: silent,
   })
   node.listen({ onFenced: ledger.fenced, onRecalled: ledger.recall })
-  await ledger.replay(
-    opened.flatMap(from =>
-      from.recovered.map(({ payload, entry }) => ({ payload, forget: () => from.journal.forget(entry) })),
-    ),
-  )
-  await node.reclaimLeases(opened.flatMap(({ deadNodes }) => deadNodes))
-  for (const { volume, deadNodes } of opened) forgetNodes(volume, deadNodes)
-  for (const { volume, journal } of opened.slice(1)) {
-    await journal.close()
-    release(volume)
-  }
+  await ledger.replay(journals.recovered)
+  await node.reclaimLeases(journals.deadNodes)
+  await journals.settled()
 
   const claims = createClaims({
     store: link.claims,
@@ -127,16 +115,14 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
     claims,
     breaker: createBreakerOracle(deps.world, process, random.next, deps.onEjected),
     volume: own,
-    journal,
+    journal: journals.own,
     async stop() {
       claims.stop()
       const unsettled = await ledger.drain(10_000)
       ledger.stop()
       await node.stop()
       const retired = unsettled === 0 && (await node.retire())
-      if (retired) forgetNodes(own, ownNodes)
-      await journal.close()
-      release(own)
+      await journals.close({ retired })
       process.kill()
     },
   }
@@ -145,14 +131,28 @@ export async function startGateway(deps: GatewayDeps): Promise<Gateway> {
     volume.claimedBy = process
   }
 
-  function release(volume: Volume): void {
-    if (process.enter('release')) volume.claimedBy = undefined
-  }
-
-  function forgetNodes(volume: Volume, nodeIds: readonly string[]): void {
-    if (process.enter('node file')) volume.nodeIds = volume.nodeIds.filter(nodeId => !nodeIds.includes(nodeId))
+  function directoryOf(volume: Volume): JournalDirectory {
+    return {
+      claimed: {
+        path: volume.name,
+        nodeIds: () => volume.nodeIds,
+        writeNodeIds(nodeIds) {
+          if (!process.enter('node file')) return
+          if (volume.disk.roomBytes < NODE_FILE_BYTES) throw new Error(`${volume.name} is full`)
+          volume.nodeIds = [...nodeIds]
+        },
+        keepReserve() {},
+        release() {
+          if (process.enter('release')) volume.claimedBy = undefined
+        },
+      },
+      disk: { ...volume.disk.mount(process), close() {} },
+    }
   }
 }
+
+/** File systems give out whole blocks. */
+const NODE_FILE_BYTES = 4_096
 
 const MASTER_KEY = Buffer.alloc(32, 7)
 const silent = { info() {}, warn() {}, error() {} }

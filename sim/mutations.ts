@@ -928,6 +928,20 @@ export const mutations: readonly Mutation[] = [
     replace: 'for (const name of segmentNames.slice(-1)) {',
   },
   {
+    id: 'journal-loses-rest-of-segment',
+    bug: 'nothing after a damaged record is recovered',
+    file: 'src/ledger/journal/record.ts',
+    find: 'while (payload === undefined && ++offset + headerBytes < bytes.length)',
+    replace: 'while (false as boolean)',
+  },
+  {
+    id: 'journal-writes-id-before-replay',
+    bug: 'a journal that has filled its disk keeps the node from starting',
+    file: 'src/ledger/journal/create-journals.ts',
+    find: 'if (isSettled) writeNodes(own, ownNodes)',
+    replace: 'own.claimed.writeNodeIds(ownNodes)',
+  },
+  {
     id: 'record-without-checksum',
     bug: 'a record is read without verifying its checksum',
     file: 'src/ledger/journal/record.ts',

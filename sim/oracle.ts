@@ -53,6 +53,8 @@ export interface Oracle extends LinkObserver {
   lost(volume: Volume): void
   /** All faults have ended. */
   healed(): void
+  /** A bit of a file on a volume flipped: at most one record is lost. */
+  bitFlipped(volume: Volume): void
   /** The clock of the database jumped: limits of the affected windows do not hold. */
   clockStepped(): void
   /** The clock of a machine jumped. */
@@ -88,6 +90,7 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
   const presumedDead: { readonly customerId: string; readonly requestId: string }[] = []
   const deadNodes = new Set<string>()
   const losses = new Map<Volume, number>()
+  const bitsFlipped = new Map<Volume, number>()
   /** Time of the last heartbeat of each process. */
   const heartbeatOf = new Map<Process, number>()
   /** By node. `outages` and `outageMs`: those of the server before it. */
@@ -234,6 +237,9 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
     },
     healed() {
       healedAtMs = world.nowMs
+    },
+    bitFlipped(volume) {
+      bitsFlipped.set(volume, (bitsFlipped.get(volume) ?? 0) + 1)
     },
     clockStepped() {
       stepped = true
@@ -597,7 +603,10 @@ export function createOracle(world: World, serverOf: () => DatabaseServer): Orac
       const isDiskLost = (losses.get(record.volume) ?? 0) > record.lossesAtAnswer
       // The request was sent again, and the second one runs on the condition that this one stays free.
       if (idempotencyKeys.isSuperseded(admission.requestId) && cost === 0n) return
-      if (!isDiskLost) world.fail('answers_are_charged_once', `${name}: no usage row`)
+      if (isDiskLost) return
+      const flips = bitsFlipped.get(record.volume) ?? 0
+      if (flips === 0) world.fail('answers_are_charged_once', `${name}: no usage row`)
+      bitsFlipped.set(record.volume, flips - 1)
       return
     }
     // A charge that arrives after its lease was reclaimed is paid as far as the free balance, the cap and the key's limit allow.

@@ -98,6 +98,8 @@ export function planOf(random: Random): Plan {
       fsync: random.chance(0.3),
       segmentBytes: random.pick([2_000, 20_000, 4 << 20]),
       maxBytes: random.chance(0.1) ? random.between(4_000, 30_000) : 256 << 20,
+      // In some runs the journal can fill its own disk, and nothing but a replay makes room again.
+      diskBytes: random.chance(0.1) ? random.between(8_000, 30_000) : 1 << 30,
     },
     faults: isCalm
       ? {

@@ -132,7 +132,7 @@ function createRun(world: World, plan: Plan) {
   }))
   const slots: Slot[] = plan.slots.map((slotPlan, index) => {
     const machine = machines[slotPlan.machine]!
-    const disk = createSimDisk(world, `disk ${index}`)
+    const disk = createSimDisk(world, `disk ${index}`, plan.config.diskBytes)
     disk.faultRate = faults.diskFaultRate
     machine.volumes.push({ name: `disk ${index}`, disk, nodeIds: [], claimedBy: undefined })
     return {

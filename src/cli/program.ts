@@ -8,6 +8,7 @@ import { customerCommands } from './customer.ts'
 import { doctorCommand } from './doctor/doctor.ts'
 import { hosterCommands } from './hoster.ts'
 import { initCommand } from './init.ts'
+import { journalCommands } from './journal.ts'
 import { keyCommands } from './key.ts'
 import { ledgerCommands } from './ledger.ts'
 import { modelCommands } from './model.ts'
@@ -34,6 +35,7 @@ export function createProgram(): Command {
     modelCommands(),
     alertCommands(),
     ledgerCommands(),
+    journalCommands(),
     doctorCommand(),
     completionCommand(),
   ]

@@ -34,11 +34,12 @@ export const failpoints = {
   'segment-before-removal': 'every record of a segment is committed; the segment still exists',
   'segment-removed': 'the segment is deleted; the process still counts it',
   // A start.
-  'node-noted': 'the id of the new process is in its data directory; PostgreSQL does not know it',
+  'node-noted': 'the new process has an id; PostgreSQL does not know it',
   'node-registered': 'PostgreSQL knows the new process; recovery has not begun',
   'replay-begun': 'charges of a dead process were read from its journal; none was sent',
   'replay-settled': 'the charges of the dead process are committed; its leases are open',
   'replay-buried': 'the leases of the dead process are ended; its journal and its id still exist',
+  'node-recorded': 'the id of the new process is in its data directory; it has no lease',
   // Background work.
   'heartbeat-before-send': 'the node is alive; its next heartbeat is not sent',
   'heartbeat-sent': 'a heartbeat was just sent',

@@ -60,6 +60,7 @@ export const crashes: Readonly<Record<FailpointName, Crash>> = {
   'replay-begun': { trigger: 'start' },
   'replay-settled': { trigger: 'start' },
   'replay-buried': { trigger: 'start' },
+  'node-recorded': { trigger: 'start' },
   'heartbeat-before-send': { trigger: 'traffic', hit: 2 },
   'heartbeat-sent': { trigger: 'traffic', hit: 2 },
   'reap-before-send': { trigger: 'start' },

@@ -122,7 +122,7 @@ describe('the directory of a dead process', () => {
   it('has every record that was reported as written, and the node id', async () => {
     const child = startJournalChild(
       `const claimed = await claimDirectory(root)
-      claimed.addNode('node of the dead')
+      claimed.writeNodeIds(['node of the dead'])
       const { journal } = openJournal({ disk: createFileDisk(claimed.path), scheduler: systemScheduler, fsync: false, segmentBytes: 2000 })
       for (let number = 0; ; number++) {
         await append(journal, 'record ' + number)
@@ -187,19 +187,16 @@ describe('the directory of a dead process', () => {
 })
 
 describe('the nodes of a directory', () => {
-  it('are stored until they are removed', async () => {
+  it('are stored until others replace them', async () => {
     const claimed = await claim()
     expect(claimed.nodeIds()).toEqual([])
-    claimed.addNode('first')
-    claimed.addNode('second')
+    claimed.writeNodeIds(['first', 'second'])
     claimed.release()
     const again = await claim()
-    again.addNode('third')
-    again.removeNode('second')
-    again.removeNode('unknown')
-    expect(again.nodeIds()).toEqual(['first', 'third'])
-    again.removeNode('first')
-    again.removeNode('third')
+    expect(again.nodeIds()).toEqual(['first', 'second'])
+    again.writeNodeIds(['third'])
+    expect(again.nodeIds()).toEqual(['third'])
+    again.writeNodeIds([])
     expect(again.nodeIds()).toEqual([])
   })
 })

@@ -1,5 +1,4 @@
-import type { NoParamCallback } from 'node:fs'
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { type FileHandle, mkdir, mkdtemp, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -9,17 +8,6 @@ import { openJournal } from '../../src/ledger/journal/journal.ts'
 import { systemScheduler } from '../../src/runtime/scheduler.ts'
 import { append } from './append.ts'
 import { killJournalChildren, startJournalChild } from './journal-child.ts'
-
-/** The inode numbers of all files and directories that were given to fsync. */
-const synced = vi.hoisted(() => [] as number[])
-vi.mock('node:fs', async importOriginal => {
-  const fs = await importOriginal<typeof import('node:fs')>()
-  const fsync = (fd: number, done: NoParamCallback) => {
-    synced.push(fs.fstatSync(fd).ino)
-    fs.fsync(fd, done)
-  }
-  return { ...fs, fsync }
-})
 
 let parent: string
 let root: string
@@ -77,8 +65,18 @@ describe('a disk of files', () => {
   it('syncs its directory', async () => {
     const disk = createFileDisk(root)
     disk.append('a', Buffer.from('1'))
+    await using probe = await open(root)
+    const inodes: number[] = []
+    const { sync } = Object.getPrototypeOf(probe) as FileHandle
+    const spy = vi.spyOn(Object.getPrototypeOf(probe) as FileHandle, 'sync').mockImplementation(async function (
+      this: FileHandle,
+    ) {
+      inodes.push((await this.stat()).ino)
+      await sync.call(this)
+    })
     await disk.syncDirectory()
-    expect(synced).toContain((await stat(root)).ino)
+    spy.mockRestore()
+    expect(inodes).toEqual([(await stat(root)).ino])
     disk.close()
   })
 

@@ -63,6 +63,13 @@ export function createMemoryDisk(files: Iterable<readonly [string, Buffer]> = []
       checkWritable()
       contents.set(name, contentOf(name).subarray(0, length))
     },
+    rename(name, newName, done) {
+      if (!disk.isReadOnly) {
+        contents.set(newName, contentOf(name))
+        contents.delete(name)
+      }
+      done(disk.isReadOnly ? new Error('EROFS: read-only file system') : null)
+    },
     remove(name, done) {
       if (!disk.isReadOnly) contents.delete(name)
       done(disk.isReadOnly ? new Error('EROFS: read-only file system') : null)

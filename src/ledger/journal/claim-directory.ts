@@ -1,17 +1,32 @@
-import { accessSync, constants, existsSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import {
+  accessSync,
+  constants,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { type FileLock, tryFileLock, waitForFileLock } from '../../db/file-lock.ts'
-import { makeJournalDirectory, unusable } from './make-journal-directory.ts'
+import { diskIsFull, isDiskFull, makeJournalDirectory, unusable } from './make-journal-directory.ts'
 import { isSegmentName } from './recover-segments.ts'
 
 /** A directory that only this process writes to, until it releases the directory or ends in any way. */
 export interface ClaimedDirectory {
   readonly path: string
-  /** The ids of the nodes that wrote here and were not removed, oldest first. */
+  /** The ids of the nodes that write or wrote here, as last written. */
   nodeIds(): string[]
-  /** Records that a node writes here. Call it before the node is known elsewhere, so that a crash leaves its id. */
-  addNode(id: string): void
-  removeNode(id: string): void
+  /**
+   * Replaces the node ids. Uses the reserve if the disk is full. Throws an error that says what to do when the disk
+   * refuses them.
+   */
+  writeNodeIds(ids: readonly string[]): void
+  /** Makes sure that there is a reserve, if the disk has room for one. */
+  keepReserve(): void
   /** Lets other processes claim the directory. Nothing may be written to it afterwards. */
   release(): void
 }
@@ -76,11 +91,8 @@ function tryClaim(path: string): ClaimedDirectory | undefined {
   return {
     path,
     nodeIds: () => readNodeIds(path),
-    addNode: id => writeNodeIds(path, [...readNodeIds(path), id]),
-    removeNode(id) {
-      const others = readNodeIds(path).filter(each => each !== id)
-      writeNodeIds(path, others)
-    },
+    writeNodeIds: ids => writeNodeIds(path, ids),
+    keepReserve: () => keepReserve(path),
     release() {
       lock.release()
       held.delete(lock)
@@ -110,7 +122,8 @@ function checkWritable(path: string): void {
   }
 }
 
-function numberedDirectories(root: string): string[] {
+/** The directories of a journal root, in the order of their numbers. */
+export function numberedDirectories(root: string): string[] {
   const entries = readdirSync(root, { withFileTypes: true })
   const numbers = entries
     .filter(entry => entry.isDirectory() && /^[1-9]\d*$/.test(entry.name))
@@ -127,9 +140,39 @@ function readNodeIds(path: string): string[] {
   return existsSync(file) ? readFileSync(file, 'utf8').split('\n').filter(Boolean) : []
 }
 
-/** Replaces the file atomically, so that a crash cannot leave half an id. */
 function writeNodeIds(path: string, ids: readonly string[]): void {
+  const text = ids.map(id => `${id}\n`).join('')
+  try {
+    replaceNodeFile(path, text)
+  } catch (error) {
+    if (!isDiskFull(error)) throw unusable(path, error)
+    try {
+      rmSync(join(path, RESERVE), { force: true })
+      replaceNodeFile(path, text)
+    } catch (again) {
+      throw diskIsFull(path, again)
+    }
+  }
+}
+
+/** Replaces the file atomically, so that a crash cannot leave half an id. */
+function replaceNodeFile(path: string, text: string): void {
   const next = join(path, 'node.next')
-  writeFileSync(next, ids.map(id => `${id}\n`).join(''), { mode: 0o600, flush: true })
+  writeFileSync(next, text, { mode: 0o600, flush: true })
   renameSync(next, join(path, 'node'))
+}
+
+/** Takes up space that a start on a full disk needs. Random bytes, because a file system may compress others. */
+const RESERVE = 'reserve'
+const RESERVE_BYTES = 64 << 10
+
+function keepReserve(path: string): void {
+  const file = join(path, RESERVE)
+  try {
+    if (statSync(file, { throwIfNoEntry: false })?.size === RESERVE_BYTES) return
+    writeFileSync(file, randomBytes(RESERVE_BYTES), { mode: 0o600 })
+  } catch {
+    // A part of a reserve would look like a reserve to an operator. The next start tries again.
+    rmSync(file, { force: true })
+  }
 }

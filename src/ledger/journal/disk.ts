@@ -18,4 +18,6 @@ export interface Disk {
   truncate(name: string, length: number): void
   /** Calls `done` once, at once or later, with an error when the file still exists. The name is not used again. */
   remove(name: string, done: (error: Error | null) => void): void
+  /** Like `remove`, but keeps the file under another name. Needs no space on the disk. */
+  rename(name: string, newName: string, done: (error: Error | null) => void): void
 }

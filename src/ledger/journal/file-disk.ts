@@ -1,10 +1,10 @@
 import {
   closeSync,
   fdatasync,
-  fsync,
   openSync,
   readdirSync,
   readFileSync,
+  rename,
   truncateSync,
   unlink,
   writeSync,
@@ -69,7 +69,7 @@ export function createFileDisk(directory: string): FileDisk {
     },
     async syncDirectory() {
       await using handle = await open(directory, 'r')
-      await syncAll(handle.fd)
+      await handle.sync()
     },
     truncate: (name, length) => truncateSync(pathOf(name), length),
     remove(name, done) {
@@ -77,6 +77,10 @@ export function createFileDisk(directory: string): FileDisk {
       // Asynchronous: while PostgreSQL syncs the same file system, unlink takes up to 20 ms, and every
       // request would wait for it.
       unlink(pathOf(name), done)
+    },
+    rename(name, newName, done) {
+      if (current?.name === name) release()
+      rename(pathOf(name), pathOf(newName), done)
     },
     close: release,
   }
@@ -96,4 +100,3 @@ function closeWhenUnused(file: OpenFile): void {
 }
 
 const syncData = promisify(fdatasync)
-const syncAll = promisify(fsync)

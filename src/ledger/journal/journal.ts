@@ -1,6 +1,7 @@
 import { failpoint } from '../../runtime/failpoint.ts'
 import type { Scheduler } from '../../runtime/scheduler.ts'
 import type { Disk } from './disk.ts'
+import { diskFailure, JournalUnavailable } from './journal-unavailable.ts'
 import { createRecordBatch, type RecordBatch } from './record.ts'
 import { type JournalEntry, type RecoveredSegments, recoverSegments, type Segment } from './recover-segments.ts'
 import { SegmentStore } from './segment-store.ts'
@@ -27,7 +28,7 @@ export interface Journal {
   /**
    * Adds a record. Text is stored as UTF-8, and `payload` is copied at once. `onWritten` is called once,
    * never before `write` has returned, with the entry when the record is in the journal; it must not throw.
-   * Throws RangeError when `payload` is empty or longer than 1 MiB.
+   * Throws RangeError when `payload` is empty, longer than 1 MiB or has a byte 0.
    */
   write(payload: string | Uint8Array, onWritten: OnWritten): void
   /** The record need not be recovered any more. A second call, or one after `close`, does nothing. Never throws. */
@@ -36,6 +37,8 @@ export interface Journal {
   readonly bytes: number
   /** Records that are written or recovered, and not forgotten. */
   readonly entries: number
+  /** Resolves when the files of forgotten records that are being removed are gone. */
+  removals(): Promise<void>
   /**
    * Writes what is queued, then releases the disk and refuses later writes. Leaves no file behind when every
    * record is forgotten.
@@ -50,23 +53,9 @@ export interface OpenedJournal extends Pick<RecoveredSegments, 'recovered' | 'to
 }
 
 /**
- * The record was not journaled: the limit is reached, the disk refused, or the journal is closed. Later
- * writes may succeed again. What the disk may have kept of the record is cut off at once. The refused record can be
- * recovered only if the process dies before it is cut off, or if the disk refuses the cut too.
- */
-export class JournalUnavailable extends Error {
-  readonly reason: 'full' | 'disk' | 'closed'
-
-  constructor(reason: JournalUnavailable['reason'], message: string, options?: ErrorOptions) {
-    super(message, options)
-    this.name = 'JournalUnavailable'
-    this.reason = reason
-  }
-}
-
-/**
  * Reads what is in the journal and opens it for writing. A record can be recovered again after it was
- * forgotten, since segments are removed whole: a replay must tolerate that.
+ * forgotten, since segments are removed whole: a replay must tolerate that. A damaged segment is renamed instead of
+ * removed.
  *
  * All records of one turn of the event loop go to the disk together. With `fsync`, all records that arrive
  * during a sync share the next one. Files other than `<number>.log` are left alone. Throws JournalUnavailable
@@ -139,6 +128,10 @@ class BatchedJournal implements Journal {
     entry.isLive = false
     this.#entries--
     this.#segments.forgetRecord(entry.segment)
+  }
+
+  removals(): Promise<void> {
+    return this.#segments.removals()
   }
 
   close(): Promise<void> {
@@ -238,10 +231,4 @@ function recover(disk: Disk): RecoveredSegments {
   } catch (error) {
     throw diskFailure('opened', error)
   }
-}
-
-function diskFailure(what: string, error: unknown): JournalUnavailable {
-  const detail = error instanceof Error ? error.message : String(error)
-  const message = `The journal could not be ${what} (${detail}). Check the free space and the rights of its directory.`
-  return new JournalUnavailable('disk', message, { cause: error })
 }

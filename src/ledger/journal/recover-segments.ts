@@ -1,5 +1,5 @@
 import type { Disk } from './disk.ts'
-import { holdsRecord, scanRecords } from './record.ts'
+import { type ByteRange, scanRecords } from './record.ts'
 
 /** One file of a journal. */
 export interface Segment {
@@ -13,6 +13,8 @@ export interface Segment {
   /** Whether its name survives a loss of power. Until then its synced bytes may be lost with it. */
   isNameSynced: boolean
   isBeingRemoved: boolean
+  /** The name of a damaged segment when it is not needed any more. */
+  readonly keptAs: string | undefined
 }
 
 /** A record in the journal, as a handle for `forget`. Only the journal reads its fields. */
@@ -21,12 +23,11 @@ export interface JournalEntry {
   isLive: boolean
 }
 
+/** Bytes of a segment that changed after they were written. Each place may have been a charge. */
 export interface Damage {
   readonly segment: string
-  /** Everything from this byte of the segment on was set aside. */
-  readonly offset: number
-  readonly bytes: number
-  /** The file that has those bytes now. Nothing ever reads or removes it. */
+  readonly places: readonly ByteRange[]
+  /** The name of the file when its other records are forgotten. Nothing ever removes it. */
   readonly keptAs: string
 }
 
@@ -36,13 +37,16 @@ export interface RecoveredSegments {
   readonly recovered: readonly { readonly payload: Buffer; readonly entry: JournalEntry }[]
   /** Bytes of records that were never written whole. They were cut off. */
   readonly tornBytes: number
-  /** Bytes that changed after they were written. Normally empty: any damage may be a lost record. */
+  /** Normally empty. */
   readonly damages: readonly Damage[]
   /** The number of the next segment. */
   readonly nextNumber: number
 }
 
-/** Reads all segments. Cuts off a torn last record and sets damaged bytes aside. Throws the error of the disk. */
+/**
+ * Reads all segments. Cuts off a torn last record, and leaves out damaged ones: a segment that has some is not removed
+ * but renamed, see Damage. Throws the error of the disk.
+ */
 export function recoverSegments(disk: Disk): RecoveredSegments {
   const names = disk.list()
   const segmentNames = names.filter(isSegmentName).sort((a, b) => numberOf(a) - numberOf(b))
@@ -51,38 +55,39 @@ export function recoverSegments(disk: Disk): RecoveredSegments {
   const damages: Damage[] = []
   let tornBytes = 0
   for (const name of segmentNames) {
-    const bytes = disk.read(name)
-    const { payloads, end } = scanRecords(bytes)
-    const rest = bytes.subarray(end)
-    if (rest.length > 0) {
-      // Only the last write can be torn by a crash, and nothing follows a tear.
-      const isTear = name === segmentNames.at(-1) && !holdsRecord(rest.subarray(1))
-      if (isTear) tornBytes += rest.length
-      else damages.push({ segment: name, offset: end, bytes: rest.length, keptAs: setAside(disk, name, rest) })
+    const content = disk.read(name)
+    const { records, damages: places, end, tail } = scanRecords(content)
+    const rest = { offset: end, bytes: content.length - end }
+    // Only the last write can be torn by a crash.
+    const isTorn = tail === 'torn' && name === segmentNames.at(-1)
+    if (isTorn) {
+      tornBytes += rest.bytes
       disk.truncate(name, end)
     }
-    const segment = { ...newSegment(name), bytes: end, syncedBytes: end, live: payloads.length }
+    const allPlaces = tail === 'none' || isTorn ? places : [...places, rest]
+    const keptAs = allPlaces.length > 0 ? damagedName(name) : undefined
+    if (keptAs !== undefined) damages.push({ segment: name, places: allPlaces, keptAs })
+    const bytes = isTorn ? end : content.length
+    const segment = { ...newSegment(name), bytes, syncedBytes: bytes, live: records.length, keptAs }
     segments.add(segment)
-    for (const payload of payloads) recovered.push({ payload, entry: { segment, isLive: true } })
+    for (const { payload } of records) recovered.push({ payload, entry: { segment, isLive: true } })
   }
-  // The number of set-aside bytes is not used again: later damage would overwrite them.
-  const numbers = names.filter(name => isSegmentName(name) || damagedPattern.test(name)).map(numberOf)
+  // The number of a damaged segment is not used again: later damage would overwrite it.
+  const numbers = names.filter(name => isSegmentName(name) || isDamagedName(name)).map(numberOf)
   return { segments, recovered, tornBytes, damages, nextNumber: Math.max(0, ...numbers) + 1 }
 }
 
-/**
- * Copies damaged bytes to another file and returns its name. After a crash before the segment is cut, both files
- * exist, and this one is written again.
- */
-function setAside(disk: Disk, segment: string, bytes: Buffer): string {
-  const name = segment.replace('.log', '.damaged')
-  if (disk.list().includes(name)) disk.truncate(name, 0)
-  disk.append(name, bytes)
-  return name
-}
-
 export function newSegment(name: string): Segment {
-  return { name, bytes: 0, syncedBytes: 0, live: 0, isTorn: false, isNameSynced: false, isBeingRemoved: false }
+  return {
+    name,
+    bytes: 0,
+    syncedBytes: 0,
+    live: 0,
+    isTorn: false,
+    isNameSynced: false,
+    isBeingRemoved: false,
+    keptAs: undefined,
+  }
 }
 
 export function segmentName(number: number): string {
@@ -94,5 +99,10 @@ export function isSegmentName(name: string): boolean {
   return /^\d{8,15}\.log$/.test(name)
 }
 
-const damagedPattern = /^\d{8,15}\.damaged$/
+/** Whether a file of that name is a damaged segment that nothing needs any more. */
+export function isDamagedName(name: string): boolean {
+  return /^\d{8,15}\.damaged$/.test(name)
+}
+
+const damagedName = (segment: string) => segment.replace('.log', '.damaged')
 const numberOf = (name: string) => Number.parseInt(name, 10)

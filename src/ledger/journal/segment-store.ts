@@ -86,14 +86,16 @@ export class SegmentStore {
     this.removeFinished()
   }
 
-  /** Removes every segment that has no live record, except the current one. */
+  /** Removes every segment that has no live record, except the current one. Damaged ones are renamed. */
   removeFinished(): void {
     for (const segment of this.#segments) {
       if (segment.live > 0 || segment === this.#current || segment.isBeingRemoved) continue
       failpoint('segment-before-removal')
       segment.isBeingRemoved = true
       this.#removals++
-      this.#disk.remove(segment.name, error => this.#removed(segment, error))
+      const done = (error: Error | null) => this.#removed(segment, error)
+      if (segment.keptAs === undefined) this.#disk.remove(segment.name, done)
+      else this.#disk.rename(segment.name, segment.keptAs, done)
     }
   }
 
@@ -101,15 +103,23 @@ export class SegmentStore {
   async close(): Promise<void> {
     this.#current = undefined
     this.removeFinished()
-    if (this.#removals === 0) return
-    this.#allRemoved = Promise.withResolvers()
-    await this.#allRemoved.promise
+    await this.removals()
+  }
+
+  /** Resolves when all removals that are running have ended. */
+  removals(): Promise<void> {
+    if (this.#removals === 0) return Promise.resolve()
+    this.#allRemoved ??= Promise.withResolvers()
+    return this.#allRemoved.promise
   }
 
   #removed(segment: Segment, error: Error | null): void {
     segment.isBeingRemoved = false
     this.#removals--
-    if (this.#removals === 0) this.#allRemoved?.resolve()
+    if (this.#removals === 0) {
+      this.#allRemoved?.resolve()
+      this.#allRemoved = undefined
+    }
     // The file still counts in `storedBytes`. `removeFinished` tries again when the next segment is finished.
     if (error !== null) return
     failpoint('segment-removed')

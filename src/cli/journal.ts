@@ -1,0 +1,98 @@
+import { join, relative } from 'node:path'
+import type { Command } from 'commander'
+import { usdText } from '../domain/money.ts'
+import { payerOfRequest } from '../ledger/accounts/payer-of-request.ts'
+import { type InspectedFile, inspectJournals } from '../ledger/journal/inspect-journals.ts'
+import { salvageSettlements } from '../ledger/settlement/salvage-settlements.ts'
+import { createCommand, createCommandGroup, createSession, type Session } from './command.ts'
+import { hasDatabase } from './has-database.ts'
+import { timeText } from './output.ts'
+import { table } from './table.ts'
+import { withDatabase } from './with-database.ts'
+
+export function journalCommands(): Command {
+  return createCommandGroup('journal', 'Inspect the journals of charges', [inspectCommand()])
+}
+
+function inspectCommand(): Command {
+  return createCommand('inspect', 'Show what damaged journal files say about their charges; changes nothing', [
+    'journal inspect',
+    'journal inspect --json',
+  ]).action(async options => {
+    const session = createSession(options)
+    const { config, output } = session
+    const files = inspectJournals(join(config.dataDir, 'journal'))
+    const findings = files.flatMap(findingsIn)
+    const settled = await settledRequests(session, findings)
+    const rows = findings.map(finding => ({ ...finding, settled: settled.get(finding.requestId ?? '') ?? null }))
+    output.result(
+      {
+        files: files.map(({ path, isInUse, records, tornBytes, damages }) => ({
+          ...{ file: path, in_use: isInUse, records, torn_bytes: tornBytes, damaged_places: damages.length },
+        })),
+        damaged: rows.map(({ path, offset, bytes, requestId, customerId, costUsd, startedAt, settled }) => ({
+          ...{ file: path, offset, bytes, request_id: requestId, customer_id: customerId, cost_usd: costUsd },
+          started_at: startedAt?.toISOString() ?? null,
+          settled,
+        })),
+      },
+      table(
+        ['file', 'offset', 'bytes', 'request', 'customer', 'USD', 'started (UTC)', 'settled'],
+        rows.map(({ path, offset, bytes, requestId, customerId, costUsd, startedAt, settled }) => [
+          ...[relative(config.dataDir, path), String(offset), String(bytes), requestId ?? '?', customerId ?? '?'],
+          ...[costUsd ?? '?', startedAt === null ? '?' : timeText(startedAt)],
+          settled === null ? '?' : settled ? 'yes' : 'no',
+        ]),
+        '',
+      ),
+    )
+    output.note(summaryOf(files, rows.length))
+  })
+}
+
+interface DamageFinding {
+  readonly path: string
+  readonly offset: number
+  readonly bytes: number
+  readonly requestId: string | null
+  readonly customerId: string | null
+  readonly costUsd: string | null
+  readonly startedAt: Date | null
+}
+
+function findingsIn({ path, damages }: InspectedFile): DamageFinding[] {
+  return damages.flatMap(({ offset, content }) =>
+    salvageSettlements(content).map(({ requestId, customerId, settlement }) => ({
+      ...{ path, offset, bytes: content.length, requestId, customerId },
+      costUsd: settlement === null ? null : usdText(settlement.costNanos),
+      startedAt: settlement === null ? null : new Date(settlement.startedAtEpochMs),
+    })),
+  )
+}
+
+/** Whether PostgreSQL has a usage row of each request. Empty when PostgreSQL cannot be asked. */
+async function settledRequests(
+  session: Session,
+  findings: readonly DamageFinding[],
+): Promise<ReadonlyMap<string, boolean>> {
+  const requestIds = new Set(findings.flatMap(({ requestId }) => requestId ?? []))
+  if (requestIds.size === 0 || !hasDatabase(session.config)) return new Map()
+  try {
+    return await withDatabase(session, async pool => {
+      const settled = new Map<string, boolean>()
+      for (const requestId of requestIds) settled.set(requestId, (await payerOfRequest(pool, requestId)) !== undefined)
+      return settled
+    })
+  } catch (error) {
+    session.output.note(`Whether these requests are settled is unknown: ${(error as Error).message}`)
+    return new Map()
+  }
+}
+
+function summaryOf(files: readonly InspectedFile[], damages: number): string {
+  const records = files.reduce((sum, file) => sum + file.records, 0)
+  const undamaged = `${files.length} files with ${records} readable records`
+  return damages === 0
+    ? `${undamaged}, no damage.`
+    : `${undamaged}. The values above come from bytes with a wrong checksum, so any of them may be wrong. A request that is not settled was delivered for free.`
+}

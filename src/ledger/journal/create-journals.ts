@@ -1,0 +1,119 @@
+import { failpoint } from '../../runtime/failpoint.ts'
+import type { Log } from '../../runtime/log.ts'
+import type { Scheduler } from '../../runtime/scheduler.ts'
+import type { ClaimedDirectory } from './claim-directory.ts'
+import type { FileDisk } from './file-disk.ts'
+import { type Journal, openJournal } from './journal.ts'
+import type { Damage } from './recover-segments.ts'
+
+/** The journals that no running process uses. This node writes to one of them and replays all of them. */
+export interface Journals {
+  readonly own: Journal
+  /** What dead processes left, in the order they wrote it. */
+  readonly recovered: readonly { readonly payload: Buffer; forget(): void }[]
+  /** The node ids of those processes. This process has their locks, so they are dead. */
+  readonly deadNodes: readonly string[]
+  /**
+   * Notes a node id of this process for the next start on this directory. The first one is written by `settled`. A
+   * failure to write a later one is logged.
+   */
+  addNode(nodeId: string): void
+  /**
+   * Call it when the recovered charges are settled and the leases of the dead nodes are ended, and before this node
+   * takes leases. Forgets those nodes, releases the other directories and writes the id of this node: after the replay,
+   * because a journal that has filled its disk is empty only then. Rejects when the id cannot be written.
+   */
+  settled(): Promise<void>
+  /**
+   * Call it when nothing is written any more. The ids of a process that could not be retired stay recorded,
+   * and the next start ends its leases.
+   */
+  close(options: { retired: boolean }): Promise<void>
+}
+
+/** A journal directory of this process, and the disk of its files. */
+export interface JournalDirectory {
+  readonly claimed: ClaimedDirectory
+  readonly disk: FileDisk
+}
+
+export interface JournalsOptions {
+  readonly scheduler: Pick<Scheduler, 'soon'>
+  readonly fsync: boolean
+  readonly maxBytes: number
+  readonly segmentBytes: number
+  readonly log: Pick<Log, 'warn' | 'error'>
+}
+
+interface Opened extends JournalDirectory {
+  readonly journal: Journal
+}
+
+/** Reads the journals of these directories. New charges are written to the first one. Throws JournalUnavailable. */
+export function createJournals(
+  [ownDirectory, ...otherDirectories]: readonly [JournalDirectory, ...JournalDirectory[]],
+  options: JournalsOptions,
+): Journals {
+  const { log } = options
+  const open = (directory: JournalDirectory) => {
+    const { path } = directory.claimed
+    const opened = openJournal({ ...options, disk: directory.disk })
+    const { tornBytes } = opened
+    if (tornBytes > 0)
+      log.warn({ journal: path, bytes: tornBytes }, 'the last record of a journal is incomplete and was cut off')
+    for (const damage of opened.damages)
+      log.error({ journal: path, ...factsOf(damage) }, 'a journal is damaged: run switchyard journal inspect')
+    return { ...directory, ...opened, nodeIds: directory.claimed.nodeIds() }
+  }
+  const own = open(ownDirectory)
+  const others = otherDirectories.map(open)
+  const opened = [own, ...others]
+  const ownNodes: string[] = []
+  let isSettled = false
+  // Only log failures of the disk. A node with no id here is declared dead by its silence. An id that is left here is
+  // merely declared dead again.
+  const writeNodes = ({ claimed }: JournalDirectory, ids: readonly string[]) => {
+    try {
+      claimed.writeNodeIds(ids)
+    } catch (error) {
+      log.error({ err: error, journal: claimed.path }, 'the ids of nodes could not be recorded in a journal')
+    }
+  }
+
+  return {
+    own: own.journal,
+    recovered: opened.flatMap(({ journal, recovered }) =>
+      recovered.map(({ payload, entry }) => ({ payload, forget: () => journal.forget(entry) })),
+    ),
+    deadNodes: opened.flatMap(({ nodeIds }) => nodeIds),
+    addNode(nodeId) {
+      ownNodes.push(nodeId)
+      if (isSettled) writeNodes(own, ownNodes)
+    },
+    async settled() {
+      for (const other of others) if (other.nodeIds.length > 0) writeNodes(other, [])
+      await Promise.all(others.map(close))
+      await own.journal.removals()
+      own.claimed.writeNodeIds(ownNodes)
+      isSettled = true
+      failpoint('node-recorded')
+      own.claimed.keepReserve()
+    },
+    async close({ retired }) {
+      // Before `settled`, the ids in the file are those of dead nodes with leases that may be open.
+      if (retired && isSettled) writeNodes(own, [])
+      await close(own)
+    },
+  }
+}
+
+function factsOf({ segment, places, keptAs }: Damage) {
+  const bytes = places.reduce((sum, place) => sum + place.bytes, 0)
+  return { segment, places: places.length, bytes, firstOffset: places[0]!.offset, keptAs }
+}
+
+async function close({ journal, disk, claimed }: Opened): Promise<void> {
+  await journal.close()
+  disk.close()
+  claimed.release()
+}
