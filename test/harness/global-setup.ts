@@ -21,6 +21,9 @@ declare module 'vitest' {
 
 const TEMPLATE = 'switchyard_template'
 
+/** A slow machine may take longer to copy a database than a gateway waits for a statement. */
+const SETUP = { max: 1, applicationName: 'test setup', statementTimeoutMs: 0 }
+
 /** `npm run sim -- --prove-sql` sets this environment variable to the id of a bug of sim/sql-mutations.ts. */
 const PLANTED_SQL_BUG = 'SWITCHYARD_PLANTED_SQL_BUG'
 
@@ -40,7 +43,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
       max_connections: '300',
     },
   })
-  const admin = createPool(server.owner, { max: 1, applicationName: 'test setup' })
+  const admin = createPool(server.owner, SETUP)
   await admin.query(`CREATE DATABASE ${TEMPLATE}`)
   await admin.end()
   const templateConnection = { ...server.owner, database: TEMPLATE }
@@ -49,7 +52,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   await plantSqlBug(templateConnection)
   await grantGatewayRights(templateConnection, gatewayConnection)
   // Creates the tables of graphile-worker once, so that not every test gateway has to.
-  const template = createPool(gatewayConnection, { max: 1, applicationName: 'test setup' })
+  const template = createPool(gatewayConnection, SETUP)
   await runMigrations({ pgPool: template.pg, logger: new Logger(() => () => {}) })
   await template.end()
   project.provide('templateConnection', templateConnection)
@@ -64,7 +67,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
 async function plantSqlBug(templateConnection: Connection): Promise<void> {
   const bug = sqlMutations.find(({ id }) => id === process.env[PLANTED_SQL_BUG])
   if (bug === undefined) return
-  const owner = createPool(templateConnection, { max: 1, applicationName: 'test setup' })
+  const owner = createPool(templateConnection, SETUP)
   await owner.query(plantSql(bug))
   await owner.end()
 }
