@@ -115,6 +115,12 @@ test('secrets, numbers and flags can come from the environment', () => {
   expect(config.demo.enabled).toBe(false)
 })
 
+test('a dollar sign is escaped by another one, and text without a closing brace is text', () => {
+  const text = (written: string) => load(`smtp: { from: '${written}' }`, { A: 'a' }).smtp.from
+  expect(text(`$\${A} \${A}`)).toBe(`\${A} a`)
+  expect(text(`\${A} \${A $\${B`)).toBe(`a \${A \${B`)
+})
+
 test('a tier that was removed from the file has the limits of free', () => {
   const config = load(
     'account_tiers: { gold: { requests_per_minute: 1, requests_per_day: 2, daily_spend_cap_usd: 3 } }',

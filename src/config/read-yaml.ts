@@ -101,8 +101,10 @@ export function readYaml(text: string, file: string, env: Readonly<Record<string
 
   function interpolated(written: string, path: readonly PropertyKey[]): string | typeof UNREADABLE {
     const problemsBefore = problems.length
-    const text = written.replace(/\$(\$\{)|\$\{([^}]*)\}/g, (_, escaped: string | undefined, inner: string) => {
+    const text = written.replace(/\$(\$\{)|\$\{([^}]*)(\}?)/g, (whole, escaped: string | undefined, inner, end) => {
       if (escaped !== undefined) return escaped
+      // Without an end this is text, in which only the escapes count.
+      if (end === '') return whole.replaceAll('$${', '${')
       const [, name, fallback] = /^([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?$/s.exec(inner) ?? []
       if (name === undefined) {
         problem(

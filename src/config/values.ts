@@ -87,7 +87,7 @@ export function httpUrl() {
     if (typeof written !== 'string' || !URL.canParse(written)) return undefined
     const url = new URL(written)
     const plain = (url.protocol === 'http:' || url.protocol === 'https:') && url.username === '' && url.password === ''
-    return plain && url.search === '' && url.hash === '' ? url.href.replace(/\/+$/, '') : undefined
+    return plain && url.search === '' && url.hash === '' ? url.href.replace(/(?<!\/)\/+$/, '') : undefined
   })
 }
 

@@ -66,7 +66,7 @@ export function usdText(nanos: Nanos, decimalsMin = 2): string {
   const sign = nanos < 0n ? '-' : ''
   const size = nanos < 0n ? -nanos : nanos
   const fraction = (size % NANOS_PER_USD).toString().padStart(9, '0')
-  const trimmed = fraction.replace(/0+$/, '').padEnd(decimalsMin, '0')
+  const trimmed = fraction.replace(/(?<!0)0+$/, '').padEnd(decimalsMin, '0')
   return `${sign}${size / NANOS_PER_USD}${trimmed === '' ? '' : `.${trimmed}`}`
 }
 

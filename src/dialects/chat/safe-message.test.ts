@@ -39,6 +39,28 @@ describe('safeMessage', () => {
       "Invalid value for 'messages[0].content': expected a string, got 3.",
       "Invalid value for 'messages[0].content': expected a string, got 3.",
     ],
+    ['the key AKIAIOSFODNN7EXAMPLE is unknown', 'the key [key] is unknown'],
+    ['bad key AIzaSyD-1234567890abcdefghijklmnopqrs', 'bad key [key]'],
+    ['login failed with password: hunter2, sorry', 'login failed with password: [removed], sorry'],
+    ['{"password": "my pass word", "user": "x"}', '{"password": [removed], "user": "x"}'],
+    ["DB_PASSWORD='a b", 'DB_PASSWORD=[removed]'],
+    [
+      'api_key=abcd, API Key: efgh; client_secret=ijkl',
+      'api_key=[removed], API Key: [removed]; client_secret=[removed]',
+    ],
+    ['auth-token: zz99', 'auth-token: [removed]'],
+    ['token: a1b2c3d4e5', 'token: [removed]'],
+    ["Unexpected token: '}', max_tokens: 100", "Unexpected token: '}', max_tokens: 100"],
+    ['password is required', 'password is required'],
+    ['Authorization: Basic dXNlcjpwYXNz=', 'Authorization: [key]'],
+    ['basic authentication failed', 'basic authentication failed'],
+    ['jwt eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln was rejected', 'jwt [key] was rejected'],
+    ['no ghp_abcdefABCDEF1234 or xoxb-123456-abcdef', 'no [key] or [key]'],
+    ['-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKC\n-----END RSA PRIVATE KEY-----\nis bad', '[key] is bad'],
+    ['bad -----BEGIN PRIVATE KEY-----\nMIIEpA IBAAKC', 'bad [key]'],
+    ['connect postgres://bob:s3cret@db/prod failed', 'connect [address] failed'],
+    ['connect bob:s3c#et!@db:5432/prod failed', 'connect [address] failed'],
+    ['1https://internal.example and xyz+abc://x', '[address] and [address]'],
   ])('%j becomes %j', (message, safe) => {
     expect(safeMessage(message)).toBe(safe)
   })

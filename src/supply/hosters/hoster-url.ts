@@ -8,7 +8,7 @@ import { parseOutboundUrl } from '../../egress/outbound-url.ts'
  */
 export function checkHosterUrl(text: string, { allowPrivate }: { allowPrivate: boolean }): string {
   const url = parseOutboundUrl(text, { allowPrivate, allowQuery: false })
-  if (typeof url !== 'string') return url.href.replace(/\/+$/, '')
+  if (typeof url !== 'string') return url.href.replace(/(?<!\/)\/+$/, '')
   const isPrivate = typeof parseOutboundUrl(text, { allowPrivate: true, allowQuery: false }) !== 'string'
   const advice = isPrivate
     ? ' To use your own server on a private network, set hosters.allow_private_urls: true in switchyard.yaml and restart the gateway.'
